@@ -1,0 +1,24 @@
+"""Gaussian processes on images: infinite networks as scikit-learn estimators."""
+
+from importlib.metadata import version
+
+from skconvgp.estimators import (
+    SKOPS_TRUSTED_TYPES,
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    as_sklearn_kernel,
+    gram_diag,
+    gram_matrix,
+)
+
+__version__ = version("skconvgp")
+
+__all__ = [
+    "SKOPS_TRUSTED_TYPES",
+    "ConvNetGPClassifier",
+    "ConvNetGPRegressor",
+    "__version__",
+    "as_sklearn_kernel",
+    "gram_diag",
+    "gram_matrix",
+]

@@ -1,0 +1,118 @@
+"""Pluggable parts: dataclasses that hold settings and speak get_params."""
+
+import copy
+import dataclasses
+from typing import ClassVar, Self
+
+__all__ = ["Part"]
+
+
+class Part:
+    """Mixin for a pluggable part: a dataclass that holds settings only.
+
+    It gives the dataclass ``get_params`` and ``set_params`` with nested names
+    (``layer0__weight_variance``), scikit-learn's ``clone`` and a short repr.
+    A part made of a varying number of parts keeps them in ``parts`` and names
+    them by ``part_name``: ``layer0``, ``layer1``, ...
+    """
+
+    part_name: ClassVar[str | None] = None
+    parts: tuple["Part", ...]
+
+    def get_params(self, deep: bool = True) -> dict[str, object]:
+        """Return the settings by name, those of nested parts included.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to add the settings of nested parts as ``part__setting``.
+
+        Returns
+        -------
+        params : dict
+            Names and values.
+        """
+        params = self._own_params()
+        if deep:
+            for name, value in list(params.items()):
+                if isinstance(value, Part):
+                    nested = value.get_params()
+                    params |= {f"{name}__{key}": item for key, item in nested.items()}
+        return params
+
+    def set_params(self, **params: object) -> Self:
+        """Set settings by name; ``part__setting`` reaches nested parts.
+
+        Parameters
+        ----------
+        **params : object
+            Names and new values.
+
+        Returns
+        -------
+        self : Part
+            The same object.
+        """
+        own = self._own_params()
+        nested: dict[str, dict[str, object]] = {}
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if name not in own:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for {self!r}. Valid parameters are: "
+                    f"{sorted(own)!r}."
+                )
+            if rest:
+                nested.setdefault(name, {})[rest] = value
+            else:
+                self._assign(name, value)
+        for name, settings in nested.items():
+            part = self._own_params()[name]
+            if not isinstance(part, Part):
+                raise ValueError(  # noqa: TRY004  (scikit-learn raises ValueError here)
+                    f"{name!r} of {self!r} has no settings of its own; got "
+                    f"{sorted(settings)!r}."
+                )
+            part.set_params(**settings)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Copy for :func:`sklearn.base.clone`."""
+        return copy.deepcopy(self)
+
+    def __repr__(self) -> str:
+        """Show the settings that differ from their defaults."""
+        if self.part_name is not None:
+            shown = [repr(part) for part in self.parts]
+        else:
+            shown = [
+                f"{field.name}={getattr(self, field.name)!r}"
+                for field in _settings(self)
+                if not _equal(getattr(self, field.name), field.default)
+            ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _own_params(self) -> dict[str, object]:
+        if self.part_name is not None:
+            return {f"{self.part_name}{i}": part for i, part in enumerate(self.parts)}
+        return {field.name: getattr(self, field.name) for field in _settings(self)}
+
+    def _assign(self, name: str, value: object) -> None:
+        if self.part_name is None:
+            setattr(self, name, value)
+            return
+        if not isinstance(value, Part):
+            raise TypeError(
+                f"{name!r} of {self!r} must be a part of a kernel, got {value!r}."
+            )
+        index = int(name.removeprefix(self.part_name))
+        self.parts = (*self.parts[:index], value, *self.parts[index + 1 :])
+
+
+def _settings(part: Part) -> list[dataclasses.Field[object]]:
+    fields = dataclasses.fields(part)  # type: ignore[arg-type]
+    return [field for field in fields if field.init]
+
+
+def _equal(value: object, default: object) -> bool:
+    return value is default or bool(value == default)

@@ -1,0 +1,115 @@
+"""torch, any kernel, differentiable: the definition of every value."""
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from skconvgp._typing import ImageShape, Prepared
+from skconvgp.kernels import Kernel
+
+__all__ = ["ReferenceBackend", "TangentBackend"]
+
+
+@dataclass(frozen=True)
+class ReferenceBackend:
+    """Tiles of a kernel as its formulas state them.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance function.
+    """
+
+    kernel: Kernel
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Compute what depends on one image alone, for images (n, c, h, w)."""
+        return self.kernel.prepare(images)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return the covariances (n1, n2) of a tile."""
+        return self.kernel.cross(one, two)
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Return the prior variances (n,)."""
+        return self.kernel.diag(one)
+
+    def map_values(self, image_shape: ImageShape) -> int:
+        """Return how many numbers the largest map of one pair has."""
+        return self.kernel.n_positions(image_shape)
+
+
+@dataclass(frozen=True)
+class TangentBackend:
+    """Tiles with their derivatives by each free hyperparameter, in forward mode.
+
+    A value is followed by its derivatives by ``kernel.theta`` in one more dimension
+    of size 1 + p. Memory does not grow with the depth of the network.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance function.
+    """
+
+    kernel: Kernel
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Lay the images out; all else depends on the hyperparameters."""
+        return images.permute(1, 2, 3, 0)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return covariances and derivatives (n1, n2, 1 + p) of a tile."""
+        return self._with_tangents(_images(one), _images(two))
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Return prior variances and derivatives (n, 1 + p)."""
+        return self._with_tangents(_images(one), None)
+
+    def map_values(self, image_shape: ImageShape) -> int:
+        """Return how many numbers the largest map of one pair has, with a tangent."""
+        return 2 * self.kernel.n_positions(image_shape)
+
+    def _with_tangents(self, first: Tensor, second: Tensor | None) -> Tensor:
+        _load_forward_mode()
+        theta = torch.as_tensor(self.kernel.theta, device=first.device)
+        columns = [_value(self.kernel, first, second)]
+        for direction in torch.eye(len(theta), dtype=theta.dtype, device=theta.device):
+            with forward_ad.dual_level():
+                dual = forward_ad.make_dual(theta, direction)  # type: ignore[no-untyped-call]
+                kernel = self.kernel.with_theta(dual)
+                value = forward_ad.unpack_dual(  # type: ignore[no-untyped-call]
+                    _value(kernel, first, second)
+                )
+                tangent = value.tangent
+                if tangent is None:
+                    tangent = torch.zeros_like(value.primal)
+                columns.append(tangent)
+        return torch.stack(columns, dim=-1)
+
+
+def _value(kernel: Kernel, first: Tensor, second: Tensor | None) -> Tensor:
+    one = kernel.prepare(first)
+    return (
+        kernel.diag(one)
+        if second is None
+        else kernel.cross(one, kernel.prepare(second))
+    )
+
+
+@lru_cache(maxsize=1)
+def _load_forward_mode() -> None:
+    """Use forward mode once: torch then compiles parts of it, with a warning."""
+    with warnings.catch_warnings(), forward_ad.dual_level():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        one, zero = torch.ones(1), torch.zeros(1)
+        forward_ad.make_dual(one, zero)  # type: ignore[no-untyped-call]
+
+
+def _images(prepared: Prepared) -> Tensor:
+    assert isinstance(prepared, Tensor)
+    return prepared.permute(3, 0, 1, 2)

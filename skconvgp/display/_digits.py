@@ -1,0 +1,225 @@
+"""The most and the least certain images of a classifier."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["UncertainDigitsDisplay"]
+
+INSTALL_HINT = (
+    "UncertainDigitsDisplay needs matplotlib: install it with "
+    "`pip install skconvgp[display]`."
+)
+GRAY, COLORS = 1, 3
+
+
+class UncertainDigitsDisplay:
+    """Images of a test set in two rows: the least and the most certain.
+
+    Make it with :meth:`from_estimator` or :meth:`from_predictions`. An image is as
+    certain as the probability of its most probable class.
+
+    Parameters
+    ----------
+    images : ndarray of shape (n, c, h, w)
+        The images, one or three channels.
+    labels : ndarray of shape (n,)
+        Most probable labels.
+    confidence : ndarray of shape (n,)
+        Their probabilities.
+    y_true : ndarray of shape (n,) or None, default=None
+        True labels; mistakes are marked.
+
+    Attributes
+    ----------
+    figure_ : matplotlib.figure.Figure
+        The figure, after :meth:`plot`.
+    axes_ : ndarray of shape (2, n_images)
+        Its axes: least certain above, most certain below.
+    least_certain_, most_certain_ : ndarray of shape (n_images,)
+        Indices of the images shown.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from skconvgp import ConvNetGPClassifier
+    >>> from skconvgp.datasets import load_digits_images
+    >>> from skconvgp.display import UncertainDigitsDisplay
+    >>> from skconvgp.kernels import convnet
+    >>> X, y = load_digits_images(return_X_y=True)
+    >>> gp = ConvNetGPClassifier(convnet(depth=1, kernel_size=3)).fit(X[:99], y[:99])
+    >>> display = UncertainDigitsDisplay.from_estimator(gp, X[99:199], y[99:199])
+    >>> display.axes_.shape
+    (2, 8)
+    """
+
+    def __init__(
+        self,
+        images: NDArray[Any],
+        labels: NDArray[Any],
+        confidence: NDArray[Any],
+        y_true: NDArray[Any] | None = None,
+    ) -> None:
+        self.images = images
+        self.labels = labels
+        self.confidence = confidence
+        self.y_true = y_true
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        n_images: int = 8,
+        figure: "Figure | None" = None,
+    ) -> Self:
+        """Predict X with a fitted classifier and draw the images.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted classifier with ``predict_proba`` and ``classes_``.
+        X : array-like of shape (n, h, w), (n, c, h, w) or (n, d)
+            Images; rows are read with the estimator's ``image_shape_``.
+        y : array-like of shape (n,), default=None
+            True labels.
+        n_images : int, default=8
+            Images in each of the two rows.
+        figure : matplotlib.figure.Figure, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : UncertainDigitsDisplay
+            The display, drawn.
+        """
+        images = np.asarray(X)
+        if images.ndim == 2:
+            images = images.reshape(len(images), *estimator.image_shape_)
+        return cls.from_predictions(
+            images,
+            estimator.predict_proba(X),
+            y,
+            labels=estimator.classes_,
+            n_images=n_images,
+            figure=figure,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        images: ArrayLike,
+        y_prob: ArrayLike,
+        y_true: ArrayLike | None = None,
+        *,
+        labels: ArrayLike | None = None,
+        n_images: int = 8,
+        figure: "Figure | None" = None,
+    ) -> Self:
+        """Draw images, given the probabilities of their classes.
+
+        Parameters
+        ----------
+        images : array-like of shape (n, h, w) or (n, c, h, w)
+            Images, one or three channels.
+        y_prob : array-like of shape (n, n_classes)
+            Probabilities.
+        y_true : array-like of shape (n,), default=None
+            True labels.
+        labels : array-like of shape (n_classes,), default=None
+            Label of each column; None is 0, 1, 2, ...
+        n_images : int, default=8
+            Images in each of the two rows.
+        figure : matplotlib.figure.Figure, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : UncertainDigitsDisplay
+            The display, drawn.
+        """
+        probabilities = np.asarray(y_prob)
+        pictures = _as_pictures(np.asarray(images))
+        columns = (
+            np.arange(probabilities.shape[1]) if labels is None else np.asarray(labels)
+        )
+        truth = None if y_true is None else np.asarray(y_true)
+        for name, other in (("y_prob", probabilities), ("y_true", truth)):
+            if other is not None and len(other) != len(pictures):
+                raise ValueError(
+                    f"`{name}` must have one row for each of the {len(pictures)} "
+                    f"images, got {len(other)}."
+                )
+        top = probabilities.argmax(axis=1)
+        display = cls(pictures, columns[top], probabilities.max(axis=1), truth)
+        return display.plot(n_images=n_images, figure=figure)
+
+    def plot(self, *, n_images: int = 8, figure: "Figure | None" = None) -> Self:
+        """Draw the images.
+
+        Parameters
+        ----------
+        n_images : int, default=8
+            Images in each of the two rows, at most as many as there are.
+        figure : matplotlib.figure.Figure, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : UncertainDigitsDisplay
+            The same object.
+        """
+        if not isinstance(n_images, int) or n_images < 1:
+            raise ValueError(f"`n_images` must be an int >= 1, got {n_images!r}.")
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError(INSTALL_HINT) from error
+        n_shown = min(n_images, len(self.images))
+        order = np.argsort(self.confidence, kind="stable")
+        self.least_certain_ = order[:n_shown]
+        self.most_certain_ = order[::-1][:n_shown]
+        if figure is None:
+            figure = plt.figure(figsize=(1.25 * n_shown, 3.9), layout="constrained")
+        self.figure_ = figure
+        rows = np.asarray(figure.subfigures(2, 1))
+        titles = ("Least certain", "Most certain")
+        self.axes_ = np.empty((2, n_shown), dtype=object)
+        for i, shown in enumerate((self.least_certain_, self.most_certain_)):
+            rows[i].suptitle(titles[i], fontsize="medium", fontweight="bold")
+            self.axes_[i] = rows[i].subplots(1, n_shown, squeeze=False)[0]
+            for axes, index in zip(self.axes_[i], shown, strict=True):
+                self._draw(axes, int(index))
+        return self
+
+    def _draw(self, axes: "Axes", index: int) -> None:
+        picture = self.images[index]
+        axes.imshow(
+            picture[0] if len(picture) == GRAY else picture.transpose(1, 2, 0),
+            cmap="gray_r",
+        )
+        axes.set_axis_off()
+        label, confidence = self.labels[index], self.confidence[index]
+        title, color = f"{label}: {confidence:.1%}", "black"
+        if self.y_true is not None and self.y_true[index] != label:
+            title, color = f"{title}\ntrue: {self.y_true[index]}", "firebrick"
+        axes.set_title(title, fontsize="small", color=color)
+
+
+def _as_pictures(images: NDArray[Any]) -> NDArray[Any]:
+    if images.ndim == 3:
+        images = images[:, None]
+    if images.ndim != 4 or images.shape[1] not in (GRAY, COLORS):
+        raise ValueError(
+            "`images` must have shape (n, h, w) or (n, c, h, w) with 1 or 3 channels, "
+            f"got {images.shape!r}."
+        )
+    return images

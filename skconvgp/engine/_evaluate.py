@@ -1,0 +1,254 @@
+"""The only loop over tiles."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import torch
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileBackend, TileRunner, run_serially
+from skconvgp._typing import OnStep, Prepared
+from skconvgp.engine._devices import full_precision
+from skconvgp.engine._plan import Block, TileCosts, TilePlan, plan_tiles, slices
+from skconvgp.engine._store import TensorStore
+from skconvgp.engine._tables import Tables, measure_costs, take
+
+__all__ = ["KernelOracle", "MatrixOracle"]
+
+
+def _silent(done: int, total: int) -> None:
+    """Report progress to nobody."""
+
+
+@dataclass(frozen=True)
+class KernelOracle:
+    """Evaluates a kernel on a set of images, tile by tile.
+
+    Parameters
+    ----------
+    backend : TileBackend
+        Computes a tile.
+    images : Tensor of shape (n, c, h, w)
+        The images, on the host.
+    config : ComputeConfig
+        Device, precision and memory.
+    runner : TileRunner
+        Runs the blocks; serial by default.
+    on_step : callable
+        Told (pairs done, pairs in all) after each block.
+    """
+
+    backend: TileBackend
+    images: Tensor
+    config: ComputeConfig
+    runner: TileRunner = run_serially
+    on_step: OnStep = _silent
+
+    @property
+    def n_samples(self) -> int:
+        """Number of images."""
+        return self.images.shape[0]
+
+    def diag(self) -> Tensor:
+        """Return the prior variances (n,) in the precision of solves.
+
+        Raises
+        ------
+        ValueError
+            If a variance is not finite: the network overflows.
+        """
+        n = self.n_samples
+        return self._diag_of(self._tables, self._plan(n, n, is_symmetric=True))
+
+    def gram(self, out: Tensor | None = None) -> Tensor:
+        """Return the Gram matrix (n, n); with tangents (n, n, q).
+
+        Parameters
+        ----------
+        out : Tensor, optional
+            Where to write it; by default a new tensor on the device.
+
+        Returns
+        -------
+        gram : Tensor
+            The matrix, exactly symmetric.
+        """
+        n = self.n_samples
+        plan = self._plan(n, n, is_symmetric=True)
+        out = self._new(n, n) if out is None else out
+        self._fill(plan, self._tables, self._tables, out)
+        return out
+
+    def cross(self, images: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the covariances (n1, n) of other images with these.
+
+        Parameters
+        ----------
+        images : Tensor of shape (n1, c, h, w)
+            The other images.
+        out : Tensor, optional
+            Where to write them; by default a new tensor on the device.
+
+        Returns
+        -------
+        cross : Tensor of shape (n1, n)
+            The covariances.
+        """
+        plan = self._plan(images.shape[0], self.n_samples, is_symmetric=False)
+        out = self._new(images.shape[0], self.n_samples) if out is None else out
+        rows = Tables(self.backend, images, self.config)
+        self._fill(plan, rows, self._tables, out)
+        return out
+
+    def stream(self, images: Tensor, n_rows: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield covariances (b, n) and prior variances (b,), `n_rows` images at a time.
+
+        Parameters
+        ----------
+        images : Tensor of shape (n1, c, h, w)
+            The other images.
+        n_rows : int
+            Images at a time.
+
+        Yields
+        ------
+        cross, diag : Tensor
+            Of the next images.
+        """
+        whole = self._plan(n_rows, self.n_samples, is_symmetric=False)
+        for part in slices(images.shape[0], n_rows):
+            rows = Tables(self.backend, images[part], self.config)
+            plan = replace(whole, n_rows=rows.images.shape[0])
+            out = self._new(plan.n_rows, self.n_samples)
+            self._fill(plan, rows, self._tables, out)
+            yield out, self._diag_of(rows, plan)
+
+    @cached_property
+    def costs(self) -> TileCosts:
+        """What the kernel needs for an image and for a pair."""
+        with torch.no_grad():
+            return measure_costs(self.backend, self.images[:1], self.config)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return Tables(self.backend, self.images, self.config)
+
+    def _plan(self, n_rows: int, n_cols: int, *, is_symmetric: bool) -> TilePlan:
+        return plan_tiles(
+            n_rows,
+            n_cols,
+            is_symmetric=is_symmetric,
+            costs=self.costs,
+            memory_budget=self.config.memory_budget,
+            n_workers=self.config.n_workers,
+        )
+
+    def _new(self, n_rows: int, n_cols: int) -> Tensor:
+        n_values = self.costs.value_bytes // self.config.dtype.itemsize
+        shape = (n_rows, n_cols) if n_values == 1 else (n_rows, n_cols, n_values)
+        return torch.empty(
+            shape, dtype=self.config.solve_dtype, device=self.config.device
+        )
+
+    def _diag_of(self, tables: Tables, plan: TilePlan) -> Tensor:
+        n = tables.images.shape[0]
+        parts = []
+        with torch.no_grad(), full_precision():
+            for part in slices(n, plan.block):
+                prepared = tables.block(part, keep=plan.keeps_tables)
+                parts.append(self.backend.diag(prepared).to(self.config.solve_dtype))
+        diag = torch.cat(parts)
+        n_bad = int((~torch.isfinite(diag.reshape(n, -1))).any(1).sum())
+        if n_bad:
+            raise ValueError(
+                f"The prior variance of {n_bad} of {n} samples is not finite in "
+                f"{self.config.dtype}: lower the depth or the weight variances of the "
+                "kernel, scale X down, or compute with dtype='float64'."
+            )
+        return diag
+
+    def _fill(self, plan: TilePlan, rows: Tables, cols: Tables, out: Tensor) -> None:
+        store = TensorStore(out, plan.is_symmetric)
+        done = 0
+        for block, values in self.runner(self._jobs(plan, rows, cols)):
+            store.write(block, values)
+            done += _pairs_in(block)
+            self.on_step(done, plan.n_pairs)
+
+    def _jobs(
+        self, plan: TilePlan, rows: Tables, cols: Tables
+    ) -> Iterator[Callable[[], tuple[Block, Tensor]]]:
+        start, one = -1, None
+        for block in plan.blocks():
+            with torch.no_grad(), full_precision():
+                if block.rows.start != start:
+                    start = block.rows.start
+                    one = rows.block(block.rows, keep=plan.keeps_tables)
+                if block.is_diagonal:
+                    two = one
+                else:
+                    two = cols.block(block.cols, keep=plan.keeps_tables)
+            yield partial(_evaluate_block, self.backend, block, plan.tile, one, two)
+
+
+@dataclass(frozen=True)
+class MatrixOracle:
+    """A precomputed Gram matrix in the place of a kernel and images.
+
+    Parameters
+    ----------
+    matrix : Tensor of shape (n, n)
+        The Gram matrix.
+    """
+
+    matrix: Tensor
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.matrix.shape[0]
+
+    def diag(self) -> Tensor:
+        """Return the prior variances (n,)."""
+        return self.matrix.diagonal().clone()
+
+    def gram(self) -> Tensor:
+        """Return the Gram matrix (n, n), a copy, exactly symmetric."""
+        return (self.matrix + self.matrix.mT) / 2.0
+
+
+def _evaluate_block(
+    backend: TileBackend, block: Block, tile: int, one: Prepared, two: Prepared
+) -> tuple[Block, Tensor]:
+    n_rows = block.rows.stop - block.rows.start
+    n_cols = block.cols.stop - block.cols.start
+    out: Tensor | None = None
+    with torch.no_grad(), full_precision():
+        for rows in slices(n_rows, tile):
+            for cols in slices(n_cols, tile):
+                if block.is_diagonal and cols.start < rows.start:
+                    continue
+                values = backend.cross(take(one, rows), take(two, cols))
+                if out is None:
+                    out = values.new_empty((n_rows, n_cols, *values.shape[2:]))
+                out[rows, cols] = values
+        assert out is not None
+        if block.is_diagonal:
+            _mirror_(out)
+            # The variance of one image is exact; that of a pair i = i is rounded.
+            index = torch.arange(n_rows, device=out.device)
+            out[index, index] = backend.diag(one).to(out.dtype)
+    return block, out
+
+
+def _mirror_(out: Tensor) -> None:
+    lower = torch.ones(out.shape[:2], dtype=torch.bool, device=out.device).tril(-1)
+    out[lower] = out.transpose(0, 1)[lower]
+
+
+def _pairs_in(block: Block) -> int:
+    n_rows: int = block.rows.stop - block.rows.start
+    n_cols: int = block.cols.stop - block.cols.start
+    return n_rows * (n_rows + 1) // 2 if block.is_diagonal else n_rows * n_cols

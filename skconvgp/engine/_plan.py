@@ -1,0 +1,179 @@
+"""From a memory budget to ragged tiles: pure index arithmetic.
+
+Tiles have two levels. A block is a square of pairs whose per-image tables are held
+together; it is the unit of work, of progress and of storage. Inside it, tiles are so
+small that the maps of their pairs stay in cache.
+"""
+
+import math
+from dataclasses import dataclass
+
+from skconvgp.exceptions import TileMemoryError
+
+__all__ = ["Block", "TileCosts", "TilePlan", "plan_tiles", "slices"]
+
+# Measured with torch on 28x28 maps: from 1 to 8 MiB a map of all pairs of a tile runs
+# at about the same speed, below and above slower.
+TILE_BYTES = 4 * 2**20
+LIVE_MAPS = 8  # maps of a tile that torch holds at once, inputs and temporaries
+BLOCK_BYTES = 128 * 2**20  # maps computed for a block: a tenth to a few seconds
+MAX_BLOCK = 2048
+QUEUED = 2  # blocks held for each worker: one in work, one waiting
+
+
+@dataclass(frozen=True)
+class TileCosts:
+    """Bytes that a kernel needs.
+
+    Parameters
+    ----------
+    image_bytes : int
+        Tables of one image.
+    map_bytes : int
+        Largest covariance map of one pair.
+    value_bytes : int
+        Result of one pair.
+    """
+
+    image_bytes: int
+    map_bytes: int
+    value_bytes: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangle of pairs.
+
+    Parameters
+    ----------
+    rows, cols : slice
+        Images of each side.
+    is_diagonal : bool
+        Whether both sides are the same images, so that one triangle is enough.
+    """
+
+    rows: slice
+    cols: slice
+    is_diagonal: bool
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """How a matrix of pairs is cut.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+        Size of the matrix.
+    is_symmetric : bool
+        Whether rows and columns are the same images; one triangle is then computed.
+    block : int
+        Largest side of a block.
+    tile : int
+        Largest side of a tile within a block.
+    keeps_tables : bool
+        Whether the tables of all images fit in the budget, and are computed once.
+    """
+
+    n_rows: int
+    n_cols: int
+    is_symmetric: bool
+    block: int
+    tile: int
+    keeps_tables: bool
+
+    def blocks(self) -> list[Block]:
+        """Return the blocks, row by row; those below the diagonal are left out."""
+        return [
+            Block(rows, cols, self.is_symmetric and rows.start == cols.start)
+            for rows in slices(self.n_rows, self.block)
+            for cols in slices(self.n_cols, self.block)
+            if not (self.is_symmetric and cols.start < rows.start)
+        ]
+
+    @property
+    def n_pairs(self) -> int:
+        """Distinct pairs to compute."""
+        if self.is_symmetric:
+            return self.n_rows * (self.n_rows + 1) // 2
+        return self.n_rows * self.n_cols
+
+
+def slices(n: int, size: int) -> list[slice]:
+    """Cut range(n) into slices of `size`, the last one ragged."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def plan_tiles(
+    n_rows: int,
+    n_cols: int,
+    *,
+    is_symmetric: bool,
+    costs: TileCosts,
+    memory_budget: int,
+    n_workers: int = 1,
+) -> TilePlan:
+    """Cut a matrix of pairs so that no more than the budget is held.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+        Size of the matrix.
+    is_symmetric : bool
+        Whether rows and columns are the same images.
+    costs : TileCosts
+        What the kernel needs.
+    memory_budget : int
+        Bytes for tables, maps and blocks, beside the images and the matrix.
+    n_workers : int
+        Blocks in work at the same time; they share the budget.
+
+    Returns
+    -------
+    plan : TilePlan
+        The cuts.
+
+    Raises
+    ------
+    TileMemoryError
+        If not even a single pair fits for every worker.
+    """
+    n_images = n_rows if is_symmetric else n_rows + n_cols
+    all_tables = n_images * costs.image_bytes
+    keeps_tables = all_tables <= memory_budget // 2
+    share = (memory_budget - keeps_tables * all_tables) // n_workers
+    image_bytes = 0 if keeps_tables else 2 * QUEUED * costs.image_bytes
+    pair_bytes = LIVE_MAPS * costs.map_bytes
+    needed = pair_bytes + image_bytes + QUEUED * costs.value_bytes
+    if share < needed:
+        raise TileMemoryError(
+            f"A single pair of images needs {needed} bytes for each of {n_workers} "
+            f"worker(s) and `memory_budget` allows {max(share, 0)}: raise "
+            "`memory_budget`, lower `n_jobs`, or use smaller images."
+        )
+    half = share // 2
+    tile = min(
+        math.isqrt(half // pair_bytes), math.isqrt(TILE_BYTES // costs.map_bytes)
+    )
+    block = _largest_side(half, QUEUED * costs.value_bytes, image_bytes)
+    work = math.isqrt(BLOCK_BYTES // costs.map_bytes)
+    block = max(1, min(block, work, MAX_BLOCK, max(n_rows, n_cols)))
+    return TilePlan(
+        n_rows, n_cols, is_symmetric, block, max(1, min(tile, block)), keeps_tables
+    )
+
+
+def _largest_side(available: int, per_pair: int, per_image: int) -> int:
+    """Return the largest b with ``per_pair b^2 + per_image b <= available``."""
+    root = math.isqrt(per_image**2 + 4 * per_pair * available)
+    return (root - per_image) // (2 * per_pair)
+
+
+def stream_rows(n_cols: int, value_bytes: int, memory_budget: int) -> int:
+    """Return how many rows of a wide matrix to hold at a time while predicting."""
+    available = memory_budget // (STREAM_SHARE * STREAM_COPIES)
+    return max(1, min(MAX_BLOCK, available // (n_cols * value_bytes)))
+
+
+STREAM_SHARE = 2  # half of the budget is for the tiles
+STREAM_COPIES = 3  # covariances, their transpose, the half-solved ones

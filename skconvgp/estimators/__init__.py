@@ -1,0 +1,18 @@
+"""Estimators: the only floor that knows scikit-learn."""
+
+from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._gram import gram_diag, gram_matrix
+from skconvgp.estimators._regression import ConvNetGPRegressor
+from skconvgp.estimators._report import FitReport
+from skconvgp.estimators._sklearn_kernel import as_sklearn_kernel
+from skconvgp.estimators._trusted import SKOPS_TRUSTED_TYPES
+
+__all__ = [
+    "SKOPS_TRUSTED_TYPES",
+    "ConvNetGPClassifier",
+    "ConvNetGPRegressor",
+    "FitReport",
+    "as_sklearn_kernel",
+    "gram_diag",
+    "gram_matrix",
+]

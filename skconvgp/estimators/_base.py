@@ -1,0 +1,358 @@
+"""BaseConvGP: the straight path from arrays to a posterior, written once."""
+
+import copy
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import KernelOracle, slices, stream_rows
+from skconvgp.estimators._inputs import BaseInputs, Work
+from skconvgp.estimators._report import FitReport, peak_memory
+from skconvgp.estimators._resolve import (
+    PRECOMPUTED,
+    resolve_amplitude,
+    resolve_noise,
+    resolve_solver,
+)
+from skconvgp.estimators._validation import (
+    freeze,
+    rows_to_tensor,
+    thaw,
+    to_numpy,
+    to_tensor,
+)
+from skconvgp.inference import (
+    LeaveOneOut,
+    leave_one_out,
+    log_marginal_likelihood,
+    posterior_covariance,
+    posterior_mean,
+    posterior_variance,
+    profiled_amplitude,
+    sample_gaussian,
+    select_noise,
+)
+from skconvgp.kernels import Kernel
+from skconvgp.linalg import DenseGram
+
+__all__ = ["BaseConvGP", "Latent"]
+
+GRAM_COPIES = 2  # the Gram matrix and its factor
+EIGEN_COPIES = 4  # more while the noise is chosen: scaled copy, vectors, squares, work
+CLIP_TOLERANCE = 1e-6  # of the prior variance (maths.md 4.1)
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Posterior in units of the prior: multiply variances by the amplitude.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n, k)
+        Means, in units of the targets.
+    var : ndarray of shape (n,)
+        Variances; empty if they were not asked for.
+    cov : ndarray of shape (n, n)
+        Covariances; empty if they were not asked for.
+    """
+
+    mean: FloatArray
+    var: FloatArray
+    cov: FloatArray
+
+
+class BaseConvGP(BaseInputs):
+    """Exact Gaussian process: what classifier and regressor have in common."""
+
+    def log_marginal_likelihood(self) -> float:
+        """Return the log evidence of the training targets.
+
+        Returns
+        -------
+        log_marginal_likelihood : float
+            Natural logarithm of the density of the targets under the model, summed
+            over outputs. A sample of weight w counts as w observations.
+
+        Examples
+        --------
+        >>> from skconvgp import ConvNetGPRegressor
+        >>> from skconvgp.kernels import rbf
+        >>> gp = ConvNetGPRegressor(rbf()).fit([[0.0], [1.0]], [0.0, 1.0])
+        >>> round(gp.log_marginal_likelihood(), 2)
+        -1.42
+        """
+        check_is_fitted(self)
+        return float(self._log_evidence)
+
+    def _fit_latent(
+        self,
+        rows: NDArray[Any],
+        targets: FloatArray,
+        weights: FloatArray,
+        scale: FloatArray,
+    ) -> None:
+        """Fit latent functions; rows of weight 0 are gone, targets have mean 0.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Training inputs.
+        targets : ndarray of shape (n, k)
+            Targets divided by `scale`.
+        weights : ndarray of shape (n,)
+            Sample weights, > 0.
+        scale : ndarray of shape (k,)
+            Units of the targets.
+        """
+        noise = resolve_noise(self, self.noise_variance)
+        prior = resolve_amplitude(self, self.amplitude)
+        self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
+        copies = GRAM_COPIES + (EIGEN_COPIES if isinstance(noise, str) else 0)
+        work = self._work(is_fitting=True, n_samples=len(rows), copies=copies)
+        device = work.config.device
+
+        start = time.perf_counter()
+        oracle = self._training_oracle(rows, work)
+        w = to_tensor(weights, device).to(work.config.solve_dtype)
+        y = to_tensor(targets, device).to(work.config.solve_dtype)
+        diag = oracle.diag().to(work.config.solve_dtype)
+        self._mean_diag = float((w * diag).sum() / w.sum())
+        if not self._mean_diag > 0.0:
+            raise ValueError(
+                f"The mean prior variance is {self._mean_diag!r} and must be > 0: the "
+                "kernel is zero on this data, or a precomputed Gram matrix is not "
+                "positive semi-definite."
+            )
+        gram = oracle.gram().to(work.config.solve_dtype)
+        gram /= self._mean_diag
+        gram_seconds = time.perf_counter() - start
+
+        start = time.perf_counter()
+        amplitude = self._fixed_amplitude(prior, y, scale)
+        if isinstance(noise, str):
+            noise = select_noise(
+                gram,
+                y,
+                w,
+                criterion=noise,
+                amplitude=amplitude,
+                tile_dtype=work.config.dtype,
+            )
+        state = self.solver_.init(DenseGram(gram), noise / w)
+        dual = self.solver_.solve(state, y).value
+        if amplitude is None:
+            amplitude = torch.full_like(y[0], profiled_amplitude(y, dual, w))
+        evidence = log_marginal_likelihood(
+            (y * dual).sum(0), self.solver_.logdet(state), amplitude, noise, w
+        )
+        solve_seconds = time.perf_counter() - start
+
+        self.noise_variance_ = float(noise)
+        self.amplitude_ = _plain(to_numpy(amplitude) * scale**2)
+        # The density of the targets themselves, not of the scaled ones.
+        self._log_evidence = float(evidence.sum()) - weights.sum() * np.log(scale).sum()
+        self.dual_coef_ = to_numpy(dual) * scale / self._mean_diag
+        self.solver_state_ = freeze(state)
+        self.X_train_ = rows
+        self._targets, self._weights, self._scale = targets, weights, scale
+        self.backend_ = "torch" if isinstance(oracle, KernelOracle) else PRECOMPUTED
+        self.dtype_ = str(work.config.dtype).removeprefix("torch.")
+        self.device_ = str(device)
+        self.fit_report_ = FitReport(
+            n_samples=len(rows),
+            n_pairs=len(rows) * (len(rows) + 1) // 2,
+            gram_seconds=gram_seconds,
+            solve_seconds=solve_seconds,
+            backend=self.backend_,
+            device=self.device_,
+            dtype=self.dtype_,
+            jitter=state.jitter,
+            peak_memory=peak_memory(),
+        )
+
+    def _fixed_amplitude(
+        self, prior: float | str | None, y: Tensor, scale: FloatArray
+    ) -> Tensor | None:
+        """Return the amplitude of each scaled target, None to profile it out."""
+        if prior == "profile":
+            return None
+        value = self._mean_diag if prior is None else float(prior)
+        return to_tensor(value / scale**2, y.device).to(y.dtype)
+
+    def _latent(
+        self, X: Any, diag: Any, *, needs_var: bool = False, needs_cov: bool = False
+    ) -> Latent:
+        """Return the posterior at X, a block of rows at a time."""
+        check_is_fitted(self)
+        rows = self._validate_predict(X)
+        work = self._work(is_fitting=False)
+        device = work.config.device
+        dual = to_tensor(self.dual_coef_, device).to(work.config.solve_dtype)
+        state = thaw(self.solver_state_, device) if needs_var or needs_cov else None
+        means, variances, halves = [], [], []
+        clipped = 0.0
+        for cross, prior in self._stream(rows, diag, work, needs_var=needs_var):
+            means.append(posterior_mean(cross, dual))
+            if state is None:
+                continue
+            half = self.solver_.half_solve(state, cross.mT / self._mean_diag)
+            if needs_var:
+                var, worst = posterior_variance(half, prior / self._mean_diag)
+                variances.append(var)
+                clipped = max(clipped, worst)
+            if needs_cov:
+                halves.append(half)
+        if clipped > CLIP_TOLERANCE:
+            warnings.warn(
+                f"Posterior variances down to -{clipped:.1e} of the prior variance "
+                "were set to 0: raise `noise_variance` or compute with dtype='float64'.",
+                UserWarning,
+                stacklevel=3,
+            )
+        empty = torch.empty(0)
+        cov = empty
+        if needs_cov:
+            prior = self._prior_covariance(rows, work)
+            cov = posterior_covariance(torch.cat(halves, dim=1), prior)
+        var = torch.cat(variances) if variances else empty
+        return Latent(to_numpy(torch.cat(means)), to_numpy(var), to_numpy(cov))
+
+    def _uncertain_latent(
+        self, X: Any, diag: Any, return_std: bool, return_cov: bool
+    ) -> Latent:
+        if return_std and return_cov:
+            raise ValueError(
+                "`return_std` and `return_cov` cannot both be True: the deviations are "
+                "the square roots of the diagonal of the covariance."
+            )
+        return self._latent(X, diag, needs_var=return_std, needs_cov=return_cov)
+
+    def _with_uncertainty(
+        self,
+        latent: Latent,
+        mean: FloatArray,
+        return_std: bool,
+        return_cov: bool,
+        noise: bool,
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean alone, or with deviations (n, k) or covariances (n, n, k)."""
+        added = self.noise_variance_ if noise else 0.0
+        if return_std:
+            return mean, np.sqrt((latent.var + added)[:, None] * self._amplitudes())
+        if return_cov:
+            cov = latent.cov + added * np.eye(len(mean))
+            return mean, cov[:, :, None] * self._amplitudes()
+        return mean
+
+    def _amplitudes(self) -> FloatArray:
+        """Return the amplitude of each latent function (k,)."""
+        shape = self.dual_coef_.shape[1:]
+        return np.asarray(np.broadcast_to(self.amplitude_, shape), dtype=np.float64)
+
+    def _stream(
+        self, rows: NDArray[Any], diag: Any, work: Work, *, needs_var: bool
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield K(X_*, X) and K(x_*, x_*), a block of rows at a time."""
+        config = work.config
+        n_train = len(self.dual_coef_)
+        n_rows = stream_rows(n_train, config.solve_dtype.itemsize, config.memory_budget)
+        if isinstance(self.kernel_, Kernel):
+            images = self._images(self.X_train_, self.kernel_)
+            oracle = self._oracle(self.kernel_, images, work, "predict")
+            yield from oracle.stream(self._images(rows, self.kernel_), n_rows)
+            return
+        prior = self._given_diag(diag, len(rows), is_needed=needs_var)
+        for part in slices(len(rows), n_rows):
+            cross = rows_to_tensor(rows[part][:, self._kept])
+            yield (
+                cross.to(config.device, config.solve_dtype),
+                to_tensor(prior[part], config.device).to(config.solve_dtype),
+            )
+
+    def _given_diag(self, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
+        if diag is None:
+            if is_needed:
+                raise ValueError(
+                    "With kernel='precomputed' a deviation needs the prior variances "
+                    "of the samples: pass `diag`, an array of k(x, x) for each row of "
+                    "X, to `predict_latent`."
+                )
+            return np.zeros(n)
+        values = np.asarray(diag, dtype=np.float64)
+        if values.shape != (n,):
+            raise ValueError(
+                f"`diag` must have shape {(n,)!r}, one prior variance for each row of "
+                f"X, got {values.shape!r}."
+            )
+        return values
+
+    def _prior_covariance(self, rows: NDArray[Any], work: Work) -> Tensor:
+        if not isinstance(self.kernel_, Kernel):
+            raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+                "With kernel='precomputed' there is no covariance between the rows of "
+                "X: fit with a kernel object."
+            )
+        oracle = self._oracle(
+            self.kernel_, self._images(rows, self.kernel_), work, "prior"
+        )
+        return oracle.gram() / self._mean_diag
+
+    def _leave_one_out(self) -> LeaveOneOut:
+        """Return the closed-form leave-one-out predictions of the scaled targets."""
+        check_is_fitted(self)
+        state = thaw(self.solver_state_, torch.device("cpu"))
+        dual = self.dual_coef_ * self._mean_diag / self._scale
+        inverse_diag = self.solver_.inverse_diag(state)
+        targets, alpha, weights = (
+            rows_to_tensor(array).to(inverse_diag.dtype)
+            for array in (self._targets, dual, self._weights)
+        )
+        return leave_one_out(
+            targets, alpha, inverse_diag, self.noise_variance_, weights
+        )
+
+    def _sample_latent(self, X: Any, n_samples: int, random_state: Any) -> FloatArray:
+        """Draw latent functions (n, k, n_samples); from the prior before `fit`."""
+        if random_state is None:
+            random_state = self.random_state
+        seed = check_random_state(random_state).randint(2**31 - 1)
+        generator = torch.Generator().manual_seed(int(seed))
+        if hasattr(self, "dual_coef_"):
+            latent = self._latent(X, None, needs_cov=True)
+            mean, covariance = latent.mean, latent.cov
+            scale = np.sqrt(self._amplitudes())
+        else:
+            covariance, scale = self._unfitted_prior(X)
+            mean = np.zeros((len(covariance), 1))
+        draws = sample_gaussian(
+            torch.zeros(mean.shape, dtype=torch.float64),
+            rows_to_tensor(covariance).to(torch.float64),
+            n_samples,
+            generator,
+        )
+        return mean[:, :, None] + to_numpy(draws) * scale[:, None]
+
+    def _unfitted_prior(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        prior = copy.deepcopy(self)
+        rows, _ = prior._validate_fit(X, np.zeros(len(X)))
+        amplitude = resolve_amplitude(self, self.amplitude)
+        work = self._work(is_fitting=True)
+        gram = to_numpy(prior._training_oracle(rows, work).gram())
+        mean_diag = float(np.diag(gram).mean())
+        scale = mean_diag if amplitude is None else amplitude
+        scale = 1.0 if isinstance(scale, str) else scale
+        return gram / mean_diag, np.array([np.sqrt(scale)])
+
+
+def _plain(values: FloatArray) -> float | FloatArray:
+    return float(values[0]) if (values == values[0]).all() else values

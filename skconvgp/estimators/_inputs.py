@@ -1,0 +1,201 @@
+"""BaseInputs: what comes into an estimator, from settings and arrays to parts."""
+
+import copy
+import warnings
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileRunner
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.backends import ReferenceBackend
+from skconvgp.engine import KernelOracle, MatrixOracle, require_memory
+from skconvgp.estimators._parallel import make_runner
+from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._resolve import (
+    PRECOMPUTED,
+    device_exists,
+    resolve_device,
+    resolve_dtype,
+    resolve_kernel,
+    resolve_memory_budget,
+    resolve_solve_dtype,
+)
+from skconvgp.estimators._validation import (
+    check_same_shape,
+    images_to_rows,
+    kernel_shape,
+    resolve_image_shape,
+    rows_to_images,
+    rows_to_tensor,
+    warn_of_guess,
+)
+from skconvgp.exceptions import VersionMismatchWarning
+from skconvgp.kernels import Kernel, convnet
+
+__all__ = ["BaseInputs", "Work"]
+
+VERSION_KEY = "_skconvgp_version"
+
+
+@dataclass(frozen=True)
+class Work:
+    """How to compute: settings of an estimator, resolved for one call.
+
+    Parameters
+    ----------
+    config : ComputeConfig
+        Device, precisions, memory.
+    runner : TileRunner
+        Runs blocks of tiles.
+    """
+
+    config: ComputeConfig
+    runner: TileRunner
+
+
+class BaseInputs(BaseEstimator):
+    """Settings and data of an estimator, checked and turned into parts."""
+
+    kernel: object
+    image_shape: object
+    noise_variance: object
+    amplitude: object
+    solver: object
+    device: object
+    dtype: object
+    solve_dtype: object
+    memory_budget: object
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    kernel_: Kernel | str
+    image_shape_: ImageShape | None
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that images are taken too, and whether X is a Gram matrix."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.pairwise = _is_precomputed(self.kernel)
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Add the version of the package."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        return state | {VERSION_KEY: version("skconvgp")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Warn if another version of the package wrote the state."""
+        state = dict(state)
+        written, current = state.pop(VERSION_KEY, "unknown"), version("skconvgp")
+        if written != current:
+            warnings.warn(
+                f"This {type(self).__name__} was saved by skconvgp {written} and is "
+                f"loaded by {current}: results may differ; fit it again.",
+                VersionMismatchWarning,
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+    def _validate_fit(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        rows, given = images_to_rows(X)
+        rows, y = validate_data(
+            self, rows, y, dtype=[np.float64, np.float32], **options
+        )
+        if _is_precomputed(self.kernel):
+            if rows.shape[0] != rows.shape[1]:
+                raise ValueError(
+                    "With kernel='precomputed', X in `fit` must be the square Gram "
+                    f"matrix K(X, X), got shape {rows.shape!r}."
+                )
+            self.kernel_ = PRECOMPUTED
+            self.image_shape_ = None
+            return rows, y
+        kernel = copy.deepcopy(resolve_kernel(self, self.kernel, convnet()))
+        self.kernel_ = kernel
+        self.image_shape_, is_guess = resolve_image_shape(
+            self.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial
+        )
+        if is_guess:
+            warn_of_guess(self.image_shape_, stacklevel=4)
+        kernel.check(kernel_shape(kernel, self.image_shape_))
+        return rows, y
+
+    def _drop_unweighted(
+        self, rows: NDArray[Any], weights: FloatArray
+    ) -> tuple[NDArray[Any], FloatArray]:
+        """Drop the samples of weight 0: they are no training data."""
+        self._kept = np.flatnonzero(weights)
+        if len(self._kept) == len(weights):
+            return rows, weights
+        if _is_precomputed(self.kernel):
+            return rows[np.ix_(self._kept, self._kept)], weights[self._kept]
+        return rows[self._kept], weights[self._kept]
+
+    def _validate_predict(self, X: Any) -> NDArray[Any]:
+        rows, given = images_to_rows(X)
+        if self.image_shape_ is not None:
+            check_same_shape(given, self.image_shape_)
+        dtype = [np.float64, np.float32]
+        return np.asarray(validate_data(self, rows, reset=False, dtype=dtype))
+
+    def _images(self, rows: NDArray[Any], kernel: Kernel) -> Tensor:
+        assert self.image_shape_ is not None
+        return rows_to_images(rows, kernel_shape(kernel, self.image_shape_))
+
+    def _work(self, *, is_fitting: bool, n_samples: int = 0, copies: int = 0) -> Work:
+        device = resolve_device(self, self.device)
+        if not device_exists(device):
+            message = f"device={self.device!r} was asked for and is not on this machine"
+            if is_fitting:
+                raise ValueError(f"{message}; use device='auto' or 'cpu'.")
+            warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=3)
+            device = torch.device("cpu")
+        solve_dtype = resolve_solve_dtype(self, self.solve_dtype)
+        reserved = copies * n_samples**2 * solve_dtype.itemsize
+        if reserved:
+            require_memory(
+                reserved,
+                device,
+                f"The Gram matrix of {n_samples} samples with its factor",
+                "fit on fewer samples, or with solve_dtype='float32'.",
+            )
+        runner, n_workers = make_runner(self.n_jobs)
+        config = ComputeConfig(
+            device,
+            resolve_dtype(self, self.dtype, device),
+            solve_dtype,
+            resolve_memory_budget(self, self.memory_budget, device, reserved),
+            n_workers,
+        )
+        return Work(config, runner)
+
+    def _oracle(
+        self, kernel: Kernel, images: Tensor, work: Work, label: str
+    ) -> KernelOracle:
+        progress = ProgressLine(label, self.verbose)
+        backend = ReferenceBackend(kernel)
+        return KernelOracle(backend, images, work.config, work.runner, progress)
+
+    def _training_oracle(
+        self, rows: NDArray[Any], work: Work
+    ) -> KernelOracle | MatrixOracle:
+        if isinstance(self.kernel_, Kernel):
+            images = self._images(rows, self.kernel_)
+            return self._oracle(self.kernel_, images, work, "fit")
+        matrix = rows_to_tensor(rows).to(work.config.device, work.config.solve_dtype)
+        return MatrixOracle(matrix)
+
+
+def _is_precomputed(kernel: object) -> bool:
+    return isinstance(kernel, str) and kernel == PRECOMPUTED

@@ -1,0 +1,49 @@
+"""A progress line on stderr."""
+
+import sys
+import time
+
+__all__ = ["ProgressLine"]
+
+INTERVAL = 0.5  # seconds between two lines
+
+
+class ProgressLine:
+    """Writes share done, speed and time left while tiles are computed.
+
+    Parameters
+    ----------
+    label : str
+        What is computed.
+    verbose : int
+        0 writes nothing.
+    """
+
+    def __init__(self, label: str, verbose: int) -> None:
+        self._label = label
+        self._verbose = verbose
+        self._start = self._last = time.perf_counter()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Report `done` of `total` pairs, at most twice a second."""
+        now = time.perf_counter()
+        is_last = done >= total
+        if self._verbose < 1 or (now - self._last < INTERVAL and not is_last):
+            return
+        self._last = now
+        rate = done / max(now - self._start, 1e-9)
+        left = (total - done) / rate
+        line = (
+            f"{self._label}: {done / total:4.0%}, {rate:.3g} pairs/s, "
+            f"{_clock(now - self._start)} elapsed, {_clock(left)} left"
+        )
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[2K{line}" + ("\n" if is_last else ""))
+        else:
+            sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

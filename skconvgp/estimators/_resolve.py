@@ -1,0 +1,155 @@
+"""Settings of estimators to parts: the only place that knows the short words."""
+
+import re
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+from skconvgp._protocols import Likelihood, Solver
+from skconvgp.engine import free_memory
+from skconvgp.kernels import Kernel
+from skconvgp.likelihoods import Gaussian
+from skconvgp.solvers import Cholesky
+
+__all__ = [
+    "PRECOMPUTED",
+    "device_exists",
+    "reject",
+    "resolve_amplitude",
+    "resolve_device",
+    "resolve_dtype",
+    "resolve_kernel",
+    "resolve_likelihood",
+    "resolve_memory_budget",
+    "resolve_noise",
+    "resolve_solve_dtype",
+    "resolve_solver",
+]
+
+PRECOMPUTED = "precomputed"
+NOISE_WORDS = ("loo", "evidence")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+LIKELIHOODS = {"gaussian": Gaussian}
+UNITS = {"": 1, "B": 1}
+UNITS |= {f"{u}iB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
+UNITS |= {f"{u}B": 10 ** (3 * i) for i, u in enumerate("KMGT", 1)}
+BUDGET_SHARE = 2  # a half of what is free
+
+
+def reject(owner: object, name: str, expected: str, got: object) -> NoReturn:
+    """Raise scikit-learn's sentence about a wrong parameter."""
+    title = owner if isinstance(owner, str) else type(owner).__name__
+    raise ValueError(
+        f"The {name!r} parameter of {title} must be {expected}. Got {got!r} instead."
+    )
+
+
+def resolve_kernel(owner: object, kernel: object, default: Kernel) -> Kernel:
+    """Return the kernel object: the default for None."""
+    if kernel is None:
+        return default
+    if not isinstance(kernel, Kernel):
+        expected = "None, a kernel of skconvgp.kernels or 'precomputed'"
+        reject(owner, "kernel", expected, kernel)
+    return kernel
+
+
+def resolve_device(owner: object, device: object) -> torch.device:
+    """Return the device, which need not exist."""
+    if not isinstance(device, str):
+        reject(owner, "device", "a str such as 'auto', 'cpu' or 'cuda:1'", device)
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        reject(owner, "device", "'auto', 'cpu', 'cuda' or 'cuda:<number>'", device)
+    return torch.device(device)
+
+
+def device_exists(device: torch.device) -> bool:
+    """Say whether a device is there."""
+    if device.type == "cpu":
+        return True
+    return torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
+
+
+def resolve_dtype(owner: object, dtype: object, device: torch.device) -> torch.dtype:
+    """Return the precision of tiles; "auto": float64 on the CPU, float32 on a GPU."""
+    if dtype == "auto":
+        return torch.float64 if device.type == "cpu" else torch.float32
+    if dtype not in DTYPES:
+        reject(owner, "dtype", "'auto', 'float32' or 'float64'", dtype)
+    return DTYPES[str(dtype)]
+
+
+def resolve_solve_dtype(owner: object, dtype: object) -> torch.dtype:
+    """Return the precision of solves."""
+    if dtype not in DTYPES:
+        reject(owner, "solve_dtype", "'float32' or 'float64'", dtype)
+    return DTYPES[str(dtype)]
+
+
+def resolve_memory_budget(
+    owner: object, budget: object, device: torch.device, reserved: int
+) -> int:
+    """Return a budget in bytes; for None half of what is free beside `reserved`."""
+    expected = "None, a positive number of bytes or a str such as '2 GiB'"
+    if budget is None:
+        return max(0, free_memory(device) - reserved) // BUDGET_SHARE
+    if isinstance(budget, Integral) and not isinstance(budget, bool):
+        n_bytes = int(budget)
+        if n_bytes > 0:
+            return n_bytes
+    if isinstance(budget, str):
+        match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", budget)
+        if match and match[2] in UNITS and _is_number(match[1]):
+            return int(float(match[1]) * UNITS[match[2]])
+    reject(owner, "memory_budget", expected, budget)
+
+
+def resolve_solver(owner: object, solver: object) -> Solver[Any]:
+    """Return the solver: "auto" is the direct one, the only one that is built in."""
+    match solver:
+        case "auto" | "cholesky":
+            return Cholesky()
+        case Solver():
+            return solver
+        case _:
+            reject(owner, "solver", "'auto', 'cholesky' or a solver object", solver)
+
+
+def resolve_likelihood(owner: object, likelihood: object) -> Likelihood:
+    """Return the likelihood object."""
+    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
+        return LIKELIHOODS[likelihood]()
+    if not isinstance(likelihood, Likelihood):
+        words = ", ".join(repr(word) for word in LIKELIHOODS)
+        reject(owner, "likelihood", f"{words} or a likelihood object", likelihood)
+    return likelihood
+
+
+def resolve_noise(owner: object, noise: object) -> float | str:
+    """Return the relative noise variance, or the word for how to choose it."""
+    if isinstance(noise, str) and noise in NOISE_WORDS:
+        return noise
+    if _is_real(noise) and np.isfinite(noise) and noise >= 0.0:  # type: ignore[call-overload, operator]
+        return float(noise)  # type: ignore[arg-type]
+    reject(owner, "noise_variance", "a finite number >= 0, 'loo' or 'evidence'", noise)
+
+
+def resolve_amplitude(owner: object, amplitude: object) -> float | str | None:
+    """Return the amplitude, "profile" or None."""
+    if amplitude is None or amplitude == "profile":
+        return None if amplitude is None else "profile"
+    if _is_real(amplitude) and np.isfinite(amplitude) and amplitude > 0.0:  # type: ignore[call-overload, operator]
+        return float(amplitude)  # type: ignore[arg-type]
+    reject(owner, "amplitude", "'profile', a finite number > 0 or None", amplitude)
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_number(text: str) -> bool:
+    return text.count(".") <= 1 and text != "."

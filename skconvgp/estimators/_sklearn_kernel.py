@@ -1,0 +1,156 @@
+"""Our kernels inside scikit-learn's own estimators."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.gaussian_process.kernels import GenericKernelMixin, Hyperparameter
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._gram import gram_diag, gram_matrix, gram_with_gradient
+from skconvgp.kernels import Kernel
+
+__all__ = ["NetworkKernel", "as_sklearn_kernel"]
+
+
+def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkKernel":
+    """Return a kernel that scikit-learn's own estimators take.
+
+    It is a :class:`sklearn.gaussian_process.kernels.Kernel`, with gradients by the
+    free hyperparameters, and a callable of two arrays: `GaussianProcessRegressor`
+    and `GaussianProcessClassifier` learn it, `SVC`, `KernelRidge`, `KernelPCA` and
+    `Nystroem` take it as ``kernel=``. X must then be rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Covariance function, from :mod:`skconvgp.kernels`.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a row becomes an image, as in :func:`gram_matrix`.
+
+    Returns
+    -------
+    kernel : NetworkKernel
+        The wrapped kernel.
+
+    See Also
+    --------
+    gram_matrix : For ``kernel="precomputed"``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.svm import SVC
+    >>> from skconvgp import as_sklearn_kernel
+    >>> from skconvgp.kernels import convnet
+    >>> X, y = load_digits(return_X_y=True)
+    >>> kernel = as_sklearn_kernel(convnet(depth=1, kernel_size=3), image_shape=(8, 8))
+    >>> SVC(kernel=kernel).fit(X[:100] / 16, y[:100]).score(X[100:150] / 16, y[100:150])
+    0.9...
+    """
+    return NetworkKernel(kernel, image_shape)
+
+
+class NetworkKernel(GenericKernelMixin, SklearnKernel):
+    """A kernel of this package as one of scikit-learn's; see `as_sklearn_kernel`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Covariance function.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a row becomes an image.
+
+    Examples
+    --------
+    >>> from skconvgp import as_sklearn_kernel
+    >>> from skconvgp.kernels import rbf
+    >>> as_sklearn_kernel(rbf(lengthscale=2.0)).theta.round(3)
+    array([0.693])
+    """
+
+    def __init__(self, kernel: Kernel, image_shape: object = "auto") -> None:
+        self.kernel = kernel
+        self.image_shape = image_shape
+
+    def __call__(
+        self, X: Any, Y: Any = None, eval_gradient: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the covariances, with their derivatives by `theta` if asked for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n1, d)
+            Rows.
+        Y : array-like of shape (n2, d), default=None
+            Other rows; None is X.
+        eval_gradient : bool, default=False
+            Whether to return derivatives; only without `Y`.
+
+        Returns
+        -------
+        gram : ndarray of shape (n1, n2)
+            Covariances.
+        gradient : ndarray of shape (n1, n1, p)
+            Derivatives by `theta`, with `eval_gradient`.
+        """
+        if eval_gradient and Y is not None:
+            raise ValueError("`eval_gradient` needs `Y` to be None.")
+        if eval_gradient:
+            return gram_with_gradient(self.kernel, X, self.image_shape)
+        return gram_matrix(self.kernel, X, Y, image_shape=self.image_shape)
+
+    def diag(self, X: Any) -> FloatArray:
+        """Return the prior variance of each row of X (n, d), shape (n,)."""
+        return gram_diag(self.kernel, X, image_shape=self.image_shape)
+
+    def is_stationary(self) -> bool:
+        """Return False: a network's covariance depends on where it is."""
+        return False
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        """All hyperparameters as scikit-learn describes them."""
+        return [
+            Hyperparameter(
+                item.label, "numeric", item.bounds if item.is_free else "fixed"
+            )
+            for item in self.kernel.hyperparameters
+        ]
+
+    @property
+    def theta(self) -> FloatArray:
+        """Logarithms of the free hyperparameters."""
+        return self.kernel.theta
+
+    @theta.setter
+    def theta(self, theta: FloatArray) -> None:
+        self.kernel = self.kernel.with_theta(np.asarray(theta))
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Logarithms of the bounds of the free hyperparameters."""
+        return self.kernel.bounds
+
+    @property
+    def n_dims(self) -> int:
+        """Number of free hyperparameters."""
+        return len(self.theta)
+
+    def clone_with_theta(self, theta: FloatArray) -> Self:
+        """Return a copy with other values of `theta`."""
+        return type(self)(self.kernel.with_theta(np.asarray(theta)), self.image_shape)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare kernels and shapes."""
+        return (
+            isinstance(other, NetworkKernel)
+            and self.kernel == other.kernel
+            and self.image_shape == other.image_shape
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show the kernel."""
+        return f"as_sklearn_kernel({self.kernel!r})"

@@ -1,0 +1,16 @@
+"""Names of our types, for loading files of skops."""
+
+from skconvgp import kernels, likelihoods, solvers
+from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._regression import ConvNetGPRegressor
+from skconvgp.estimators._report import FitReport
+
+__all__ = ["SKOPS_TRUSTED_TYPES"]
+
+_MODULES = (kernels, likelihoods, solvers)
+_CLASSES = [getattr(module, name) for module in _MODULES for name in module.__all__]
+_CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
+
+# Pass it as `trusted=` to skops.io.load: the types of this package that a fitted
+# estimator holds. A third-party part has to be trusted by its own name.
+SKOPS_TRUSTED_TYPES = sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in _CLASSES)

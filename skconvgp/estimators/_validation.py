@@ -1,0 +1,231 @@
+"""The two doors: images and labels to tensors, tensors to arrays."""
+
+import dataclasses
+import math
+import warnings
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array, check_consistent_length
+from torch import Tensor
+
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.exceptions import ImageShapeWarning
+from skconvgp.kernels import Kernel
+
+__all__ = [
+    "check_same_shape",
+    "check_weights",
+    "freeze",
+    "images_to_rows",
+    "kernel_shape",
+    "normalize_shape",
+    "resolve_image_shape",
+    "rows_to_images",
+    "rows_to_tensor",
+    "thaw",
+    "to_numpy",
+    "to_tensor",
+    "warn_of_guess",
+]
+
+State = TypeVar("State")
+
+SMALLEST_SQUARE = 8  # side from which a flat row is taken for an image
+IMAGE_CHANNELS = (1, 3)
+MAX_PROPOSALS = 4
+
+
+def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
+    """Flatten images to rows; return also their shape (c, h, w), None for rows.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+        Rows or images. Anything else is left for scikit-learn to judge.
+    """
+    ndim = getattr(X, "ndim", None)
+    if ndim is None and isinstance(X, list | tuple):
+        X = np.asarray(X)
+        ndim = X.ndim
+    if ndim not in (3, 4):
+        return X, None
+    X = np.asarray(X)
+    shape = (1, *X.shape[1:]) if ndim == 3 else tuple(X.shape[1:])
+    return X.reshape(X.shape[0], math.prod(shape)), shape
+
+
+def resolve_image_shape(
+    image_shape: object, n_features: int, given: ImageShape | None, *, is_spatial: bool
+) -> tuple[ImageShape, bool]:
+    """Say how a row becomes an image.
+
+    Parameters
+    ----------
+    image_shape : "auto", None, (h, w) or (c, h, w)
+        The setting.
+    n_features : int
+        Values in a row.
+    given : tuple or None
+        Shape of the images when they did not come as rows.
+    is_spatial : bool
+        Whether the kernel cares.
+
+    Returns
+    -------
+    shape : tuple of int
+        (c, h, w).
+    is_guess : bool
+        Whether "auto" took a row for a square image.
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit the data.
+    """
+    if image_shape is None:
+        return (n_features, 1, 1), False
+    if isinstance(image_shape, str) and image_shape == "auto":
+        if given is not None:
+            return given, False
+        square = _square_shape(n_features) if is_spatial else None
+        return (square, True) if square else ((n_features, 1, 1), False)
+    shape = normalize_shape(image_shape)
+    if math.prod(shape) != n_features:
+        proposals = ", ".join(str(fit) for fit in _fitting_shapes(n_features))
+        raise ValueError(
+            f"`image_shape`={image_shape!r} has {math.prod(shape)} values and each "
+            f"sample of X has {n_features}: use one of {proposals}, or None to read a "
+            "sample as a plain vector."
+        )
+    if given is not None and given != shape:
+        raise ValueError(
+            f"`image_shape`={image_shape!r} and X holds images of shape {given!r} "
+            "(c, h, w): leave image_shape='auto', or pass X as rows."
+        )
+    return shape, False
+
+
+def warn_of_guess(shape: ImageShape, stacklevel: int) -> None:
+    """Warn that rows were taken for images of this shape."""
+    warnings.warn(
+        f"Each row of X was read as an image of shape {shape!r} (c, h, w). Set "
+        f"image_shape={shape!r} to confirm, or image_shape=None to read rows as plain "
+        "vectors; both silence this.",
+        ImageShapeWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def normalize_shape(image_shape: object) -> ImageShape:
+    """Return an explicit `image_shape` as (c, h, w)."""
+    sizes = tuple(image_shape) if isinstance(image_shape, tuple | list) else ()
+    is_sizes = all(isinstance(s, int | np.integer) and s > 0 for s in sizes)
+    if len(sizes) not in (2, 3) or not is_sizes:
+        raise ValueError(
+            "`image_shape` must be 'auto', None, (height, width) or (channels, height, "
+            f"width), got {image_shape!r}."
+        )
+    channels, height, width = (
+        int(s) for s in ((1, *sizes) if len(sizes) == 2 else sizes)
+    )
+    return channels, height, width
+
+
+def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
+    """Raise where images have another shape than those of `fit`."""
+    if given is not None and given != fitted:
+        raise ValueError(
+            f"X holds images of shape {given!r} (c, h, w) and the estimator was fitted "
+            f"on images of shape {fitted!r}."
+        )
+
+
+def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
+    """Return validated rows as a tensor, which shares their memory if it may."""
+    rows = np.ascontiguousarray(rows)
+    return torch.from_numpy(rows) if rows.flags.writeable else torch.tensor(rows)
+
+
+def kernel_shape(kernel: Kernel, image_shape: ImageShape) -> ImageShape:
+    """Return the shape that a kernel sees: a vector where it ignores the layout."""
+    return image_shape if kernel.is_spatial else (math.prod(image_shape), 1, 1)
+
+
+def rows_to_images(rows: NDArray[Any], shape: ImageShape) -> Tensor:
+    """Return rows as images (n, c, h, w)."""
+    return rows_to_tensor(rows).reshape(-1, *shape)
+
+
+def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
+    """Return sample weights (n,): ones for None, else finite, >= 0 and not all 0."""
+    n_samples = X.shape[0]
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weights: FloatArray = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    if weights.ndim != 1:
+        raise ValueError(
+            f"`sample_weight` must have one dimension, got shape {weights.shape!r}."
+        )
+    check_consistent_length(weights, X)
+    if (weights < 0.0).any():
+        raise ValueError(
+            f"`sample_weight` must be >= 0, its smallest value is {weights.min()!r}."
+        )
+    if not weights.any():
+        raise ValueError("`sample_weight` must not be 0 for every sample.")
+    return weights
+
+
+def to_numpy(tensor: Tensor) -> NDArray[Any]:
+    """Return a tensor as an array on the host."""
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    return array
+
+
+def to_tensor(array: NDArray[Any], device: torch.device) -> Tensor:
+    """Return an array as a tensor on a device; a read-only one is copied."""
+    return rows_to_tensor(array).to(device)
+
+
+def freeze(state: State) -> State:
+    """Return a dataclass of tensors with arrays in their place."""
+    return _replace(state, lambda v: to_numpy(v) if isinstance(v, Tensor) else v)
+
+
+def thaw(state: State, device: torch.device) -> State:
+    """Return a dataclass of arrays with tensors on a device in their place."""
+    return _replace(
+        state, lambda v: to_tensor(v, device) if isinstance(v, np.ndarray) else v
+    )
+
+
+def _replace(state: State, convert: Any) -> State:
+    fields = dataclasses.fields(state)  # type: ignore[arg-type]
+    values = {field.name: convert(getattr(state, field.name)) for field in fields}
+    return dataclasses.replace(state, **values)  # type: ignore[type-var]
+
+
+def _square_shape(n_features: int) -> ImageShape | None:
+    for channels in IMAGE_CHANNELS:
+        side = math.isqrt(n_features // channels)
+        if side >= SMALLEST_SQUARE and channels * side * side == n_features:
+            return (channels, side, side)
+    return None
+
+
+def _fitting_shapes(n_features: int) -> list[ImageShape]:
+    """Return shapes with as many values, the squarest first."""
+    shapes = [
+        (channels, height, n_features // channels // height)
+        for channels in IMAGE_CHANNELS
+        if n_features % channels == 0
+        for height in range(1, math.isqrt(n_features // channels) + 1)
+        if (n_features // channels) % height == 0
+    ]
+    shapes.sort(key=lambda shape: (shape[2] - shape[1], shape[0]))
+    return shapes[:MAX_PROPOSALS]

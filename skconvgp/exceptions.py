@@ -1,0 +1,63 @@
+"""Errors and warnings of skconvgp."""
+
+import numpy as np
+
+__all__ = [
+    "ImageShapeWarning",
+    "NotPSDError",
+    "TileMemoryError",
+    "VersionMismatchWarning",
+]
+
+
+class NotPSDError(np.linalg.LinAlgError):
+    """A Gram matrix is not positive definite, even with the largest jitter.
+
+    The message names the smallest eigenvalue and what to change. It is a
+    :class:`numpy.linalg.LinAlgError`, hence also a :class:`ValueError`.
+
+    Examples
+    --------
+    >>> from skconvgp.exceptions import NotPSDError
+    >>> issubclass(NotPSDError, ValueError)
+    True
+    """
+
+
+class TileMemoryError(MemoryError):
+    """A computation does not fit in the memory allowed; raised before any work.
+
+    The message gives the bytes needed, the bytes allowed and the parameters
+    that lower the need.
+
+    Examples
+    --------
+    >>> from skconvgp.exceptions import TileMemoryError
+    >>> issubclass(TileMemoryError, MemoryError)
+    True
+    """
+
+
+class ImageShapeWarning(UserWarning):
+    """A flat row was read as a square image because `image_shape` is "auto".
+
+    Set `image_shape=(c, h, w)` to confirm the shape, or `image_shape=None` to
+    read each row as a plain vector; both silence the warning.
+
+    Examples
+    --------
+    >>> from skconvgp.exceptions import ImageShapeWarning
+    >>> issubclass(ImageShapeWarning, UserWarning)
+    True
+    """
+
+
+class VersionMismatchWarning(UserWarning):
+    """A pickled estimator was written by another version of skconvgp.
+
+    Examples
+    --------
+    >>> from skconvgp.exceptions import VersionMismatchWarning
+    >>> issubclass(VersionMismatchWarning, UserWarning)
+    True
+    """

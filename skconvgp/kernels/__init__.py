@@ -1,0 +1,65 @@
+"""Kernels: networks with infinitely many filters, and kernels for vectors."""
+
+from skconvgp.kernels._activations import (
+    GELU,
+    Abs,
+    Elementwise,
+    Erf,
+    Identity,
+    LeakyReLU,
+    ReLU,
+    Sin,
+)
+from skconvgp.kernels._architectures import (
+    convnet,
+    dense,
+    residual_convnet,
+    resnet32,
+    three_layer_convnet,
+)
+from skconvgp.kernels._base import Kernel, Product, Scale, Sum
+from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._hyperparameters import Hyperparameter
+from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._linear import (
+    AvgPool2d,
+    Conv2d,
+    Dense,
+    Flatten,
+    GlobalAvgPool2d,
+)
+from skconvgp.kernels._vectors import arcsine, dot_product, matern, polynomial, rbf
+
+__all__ = [
+    "GELU",
+    "Abs",
+    "AvgPool2d",
+    "Conv2d",
+    "Dense",
+    "Elementwise",
+    "Erf",
+    "Flatten",
+    "GlobalAvgPool2d",
+    "Hyperparameter",
+    "Identity",
+    "Kernel",
+    "Layer",
+    "LeakyReLU",
+    "Product",
+    "ReLU",
+    "Residual",
+    "Scale",
+    "Sequential",
+    "Sin",
+    "Sum",
+    "arcsine",
+    "convnet",
+    "dense",
+    "dot_product",
+    "matern",
+    "polynomial",
+    "rbf",
+    "residual_convnet",
+    "resnet32",
+    "three_layer_convnet",
+]

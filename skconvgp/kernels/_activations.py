@@ -1,0 +1,395 @@
+r"""Activations: the expectation of a product of nonlinearities (maths.md 2.3).
+
+For :math:`(u, v) \sim N(0, [[a, c], [c, b]])` each class states
+:math:`V(c, a, b) = E[\phi(u)\phi(v)]` and :math:`V(a, a, a)`. All are
+differentiable once by autograd, forward and backward, also where c = a = b.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skconvgp._typing import MapShape, Prepared
+from skconvgp.kernels._base import split
+from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._quadrature import hermite_coefficients
+
+__all__ = [
+    "GELU",
+    "Abs",
+    "Elementwise",
+    "Erf",
+    "Identity",
+    "LeakyReLU",
+    "ReLU",
+    "Sin",
+    "erf_expectation",
+]
+
+
+class _Activation(Layer):
+    """A nonlinearity with an expectation in closed form."""
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the layer distinguishes positions: never."""
+        return False
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map, which does not change."""
+        return shape
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n)."""
+        return self.second_moment(var), var
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2)."""
+        assert isinstance(one, Tensor)
+        assert isinstance(two, Tensor)
+        return self.expectation(nngp, one.unsqueeze(-1), two.unsqueeze(-2))
+
+    @abstractmethod
+    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
+
+    @abstractmethod
+    def second_moment(self, a: Tensor) -> Tensor:
+        """Return V(a, a, a)."""
+
+
+class _LeakyActivation(_Activation):
+    """max(x, 0) + slope * min(x, 0)."""
+
+    slope: float
+
+    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
+        return _LeakyExpectation.apply(c, a, b, self.slope)  # type: ignore[no-any-return, no-untyped-call]
+
+    def second_moment(self, a: Tensor) -> Tensor:
+        """Return V(a, a, a)."""
+        return a * ((1.0 + self.slope**2) / 2.0)
+
+
+@dataclass(repr=False)
+class ReLU(_LeakyActivation):
+    r"""Rectified linear unit, :math:`\phi(x) = \max(x, 0)`.
+
+    .. math:: V = \frac{\sqrt{ab}}{2\pi} (\sin\theta + (\pi - \theta)\cos\theta),
+              \quad \cos\theta = c / \sqrt{ab}
+
+    References
+    ----------
+    Cho and Saul, "Kernel methods for deep learning", 2009, equation 6 (n = 1),
+    halved, so that V(a, a, a) = a / 2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.kernels import ReLU
+    >>> c, a, b = (torch.tensor(x, dtype=torch.float64) for x in (0.6, 2.0, 0.7))
+    >>> round(float(ReLU().expectation(c, a, b)), 6)
+    0.363091
+    """
+
+    slope = 0.0
+
+
+@dataclass(repr=False)
+class Abs(_LeakyActivation):
+    r"""Absolute value, :math:`\phi(x) = |x|`.
+
+    References
+    ----------
+    Cho and Saul, "Kernel methods for deep learning", 2009: twice the even part of
+    the ReLU expectation.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Abs
+    >>> Abs().out_shape((8, 8))
+    (8, 8)
+    """
+
+    slope = -1.0
+
+
+@dataclass(repr=False)
+class LeakyReLU(_LeakyActivation):
+    r"""Leaky rectified linear unit, :math:`\phi(x) = \max(x, 0) + s \min(x, 0)`.
+
+    Parameters
+    ----------
+    slope : float, default=0.01
+        Slope s for negative x.
+
+    References
+    ----------
+    Tsuchida, Roosta-Khorasani and Gallagher, "Invariance of weight distributions
+    in rectified MLPs", 2018, section 3.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import LeakyReLU
+    >>> LeakyReLU(slope=0.2)
+    LeakyReLU(slope=0.2)
+    """
+
+    slope: float = 0.01
+
+
+@dataclass(repr=False)
+class Erf(_Activation):
+    r"""Error function, :math:`\phi(x) = \mathrm{erf}(x)`.
+
+    .. math:: V = \frac2\pi \arcsin\frac{2c}{\sqrt{(1 + 2a)(1 + 2b)}}
+
+    References
+    ----------
+    Williams, "Computing with infinite networks", 1997, equation 11.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Erf
+    >>> Erf().out_shape((8, 8))
+    (8, 8)
+    """
+
+    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
+        return erf_expectation(c, a, b)
+
+    def second_moment(self, a: Tensor) -> Tensor:
+        """Return V(a, a, a)."""
+        return erf_expectation(a, a, a)
+
+
+@dataclass(repr=False)
+class GELU(_Activation):
+    r"""Gaussian error linear unit, :math:`\phi(x) = x \Phi(x)`.
+
+    References
+    ----------
+    Tsuchida, Pearce, van der Heide, Roosta and Gallagher, "Avoiding kernel fixed
+    points: computing with ELU and GELU infinite networks", 2021, proposition 2.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import GELU
+    >>> GELU().out_shape((8, 8))
+    (8, 8)
+    """
+
+    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
+        delta2 = 1.0 + a + b + (a * b - c * c).clamp(min=0.0)
+        delta = delta2.sqrt()
+        fraction = (c * c + a * b * delta2) / ((1.0 + a) * (1.0 + b) * delta)
+        return c / 4.0 + (c * torch.atan(c / delta) + fraction) / (2.0 * math.pi)
+
+    def second_moment(self, a: Tensor) -> Tensor:
+        """Return V(a, a, a)."""
+        return self.expectation(a, a, a)
+
+
+@dataclass(repr=False)
+class Sin(_Activation):
+    r"""Sine, :math:`\phi(x) = \sin x`: :math:`V = e^{-(a+b)/2} \sinh c`.
+
+    References
+    ----------
+    Pearce, Tsuchida, Zaki, Brintrup and Neely, "Expressive priors in Bayesian
+    neural networks: kernel combinations and periodic functions", 2019.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Sin
+    >>> Sin().out_shape((8, 8))
+    (8, 8)
+    """
+
+    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
+        mean = (a + b) / 2.0  # exponents stay <= 0, so nothing overflows
+        return (torch.exp(c - mean) - torch.exp(-c - mean)) / 2.0
+
+    def second_moment(self, a: Tensor) -> Tensor:
+        """Return V(a, a, a)."""
+        return -torch.expm1(-2.0 * a) / 2.0
+
+
+@dataclass(repr=False)
+class Identity(_Activation):
+    """No nonlinearity.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Identity
+    >>> Identity().out_shape((8, 8))
+    (8, 8)
+    """
+
+    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return V(c, a, b) = c."""
+        return c
+
+    def second_moment(self, a: Tensor) -> Tensor:
+        """Return V(a, a, a) = a."""
+        return a
+
+
+@dataclass(repr=False)
+class Elementwise(Layer):
+    r"""Any activation, by Gauss-Hermite quadrature.
+
+    The expectation is the Hermite (Mehler) series
+
+    .. math:: V = \sum_k t^k \alpha_k(a) \alpha_k(b), \quad
+              \alpha_k(a) = E[\phi(\sqrt a z) \mathrm{He}_k(z)] / \sqrt{k!},
+
+    with :math:`t = c / \sqrt{ab}` and the coefficients of each image by quadrature
+    with `n_nodes` nodes. All terms are positive semi-definite, and so is the sum.
+
+    Parameters
+    ----------
+    function : callable
+        The activation: tensor in, tensor of the same shape out. It must be a
+        function of a module, not a lambda, if the estimator is to be pickled.
+    n_nodes : int, default=64
+        Nodes of the quadrature and terms of the series. Smooth activations of
+        moderate inputs need no more; kinks converge slowly.
+
+    References
+    ----------
+    Daniely, Frostig and Singer, "Toward deeper understanding of neural networks",
+    2016, lemma 11 (dual activation as a Hermite series).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.kernels import Dense, Elementwise, Flatten, Sequential
+    >>> net = Sequential(Flatten(), Dense(), Elementwise(torch.tanh), Dense())
+    """
+
+    function: Callable[[Tensor], Tensor]
+    n_nodes: int = 64
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the layer distinguishes positions: never."""
+        return False
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map, which does not change."""
+        if not isinstance(self.n_nodes, int) or not 1 <= self.n_nodes <= MAX_NODES:
+            raise ValueError(
+                f"`n_nodes` must be an int from 1 to {MAX_NODES}, got {self.n_nodes!r}."
+            )
+        return shape
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n)."""
+        coefficients = hermite_coefficients(self.function, var, self.n_nodes)
+        return (coefficients * coefficients).sum(0), (var, coefficients)
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2)."""
+        (a, alpha), (b, beta) = split(one), split(two)
+        assert isinstance(a, Tensor)
+        assert isinstance(b, Tensor)
+        assert isinstance(alpha, Tensor)
+        assert isinstance(beta, Tensor)
+        t = nngp * _reciprocal_sqrt(a).unsqueeze(-1) * _reciprocal_sqrt(b).unsqueeze(-2)
+        total = torch.zeros_like(t)
+        for k in reversed(range(self.n_nodes)):  # Horner
+            total = total * t + alpha[k].unsqueeze(-1) * beta[k].unsqueeze(-2)
+        return total
+
+
+MAX_NODES = 128  # beyond, the weights of the outer nodes underflow in float64
+
+
+def erf_expectation(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return V(c, a, b) for the error function; `a` and `b` broadcast against `c`."""
+    # arcsin(x) as atan2, whose derivative stays finite where c = a = b.
+    rest = 1.0 + 2.0 * (a + b) + 4.0 * (a * b - c * c).clamp(min=0.0)
+    return torch.atan2(2.0 * c, rest.sqrt()) * (2.0 / math.pi)
+
+
+class _LeakyExpectation(torch.autograd.Function):
+    """V of leaky ReLUs with its derivatives in closed form (maths.md 2.3, 2.5).
+
+    With the ReLU's expectation V_0, that of slope s is (1 - s)^2 V_0 + s c. The
+    derivatives by a and b have no singularity at c = a = b, autograd's would.
+    """
+
+    @staticmethod
+    def forward(c: Tensor, a: Tensor, b: Tensor, slope: float) -> Tensor:
+        t, q, theta = _angle(c, a, b)
+        value = theta.neg_().add_(math.pi).mul_(t).add_(q)
+        value.mul_(a.sqrt()).mul_(b.sqrt() * ((1.0 - slope) ** 2 / (2.0 * math.pi)))
+        return value.add_(c, alpha=slope) if slope else value
+
+    @staticmethod
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, float], _output: Tensor
+    ) -> None:
+        c, a, b, ctx.slope = inputs
+        ctx.save_for_backward(c, a, b)
+        ctx.save_for_forward(c, a, b)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        c, a, b = ctx.saved_tensors
+        by_c, by_a, by_b = _leaky_partials(c, a, b, ctx.slope)
+        grad_a = (grad * by_a).sum_to_size(a.shape)
+        grad_b = (grad * by_b).sum_to_size(b.shape)
+        return grad * by_c, grad_a, grad_b, None
+
+    @staticmethod
+    def jvp(
+        ctx: Any,
+        c_tangent: Tensor | None,
+        a_tangent: Tensor | None,
+        b_tangent: Tensor | None,
+        _: None,
+    ) -> Tensor:
+        c, a, b = ctx.saved_tensors
+        tangent = torch.zeros_like(c)
+        partials = _leaky_partials(c, a, b, ctx.slope)
+        tangents = (c_tangent, a_tangent, b_tangent)
+        for partial, direction in zip(partials, tangents, strict=True):
+            if direction is not None:
+                tangent = tangent + partial * direction
+        return tangent
+
+
+def _angle(c: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return cos, sin and value of the angle; never forms a * b."""
+    t = (c * _reciprocal_sqrt(a)).mul_(_reciprocal_sqrt(b)).clamp_(-1.0, 1.0)
+    q = (1.0 - t).mul_(1.0 + t).sqrt_()
+    return t, q, torch.atan2(q, t)
+
+
+def _leaky_partials(
+    c: Tensor, a: Tensor, b: Tensor, slope: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    _, q, theta = _angle(c, a, b)
+    scale = (1.0 - slope) ** 2 / (2.0 * math.pi)
+    by_c = (math.pi - theta) * scale + slope
+    # s / (4 pi a) with s = sqrt(a b) q
+    by_a = q * (b.sqrt() * _reciprocal_sqrt(a)) * (scale / 2.0)
+    by_b = q * (a.sqrt() * _reciprocal_sqrt(b)) * (scale / 2.0)
+    return by_c, by_a, by_b
+
+
+def _reciprocal_sqrt(a: Tensor) -> Tensor:
+    """Return 1 / sqrt(a), and 0 where a = 0 (a blank pixel without bias)."""
+    positive = a > 0.0
+    return torch.where(positive, torch.where(positive, a, 1.0).rsqrt(), 0.0)

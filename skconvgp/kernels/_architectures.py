@@ -1,0 +1,394 @@
+"""Named networks, built only from layers; each expands when it is used."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+from torch import Tensor
+
+from skconvgp._typing import Bounds, MapShape, Prepared, Scalar, Value
+from skconvgp.kernels._activations import ReLU
+from skconvgp.kernels._base import MapLayer, Sum
+from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS, require_variance
+from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._linear import Conv2d, Dense, Flatten
+
+__all__ = ["convnet", "dense", "residual_convnet", "resnet32", "three_layer_convnet"]
+
+
+class _Network(Layer):
+    """A network with its own few settings, which expands to layers when used."""
+
+    weight_variance: Value
+    bias_variance: Value
+    shared_variances: bool
+
+    @property
+    @abstractmethod
+    def fan_ins(self) -> tuple[int, ...]:
+        """Positions under the window of each affine layer, readout last."""
+
+    @abstractmethod
+    def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
+        """Return the layers, given (weight, bias) of each affine layer."""
+
+    @property
+    def layers(self) -> Sequential:
+        """The network as a chain of layers, with fan-in variances."""
+        return self._build(self._variances())
+
+    def unshared(self) -> Self:
+        """Return the same kernel with variances of its own for each layer.
+
+        Returns
+        -------
+        kernel : Kernel
+            `shared_variances` is False, and `weight_variance` and
+            `bias_variance` are tuples in the fan-in convention, readout last.
+        """
+        weights, biases = zip(*self._variances(), strict=True)
+        return self.replace(
+            shared_variances=False, weight_variance=weights, bias_variance=biases
+        )
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether one of the layers distinguishes positions."""
+        return self.layers.is_spatial
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map after the last layer."""
+        self._check_settings()
+        return self.layers.out_shape(shape)
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n) through all layers."""
+        return self.layers.image_pass(var)
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2) through all layers."""
+        return self.layers.pair_pass(nngp, one, two)
+
+    def _variances(self) -> list[tuple[Scalar, Scalar]]:
+        weight, bias = self.weight_variance, self.bias_variance
+        if isinstance(weight, tuple) and isinstance(bias, tuple):
+            return list(zip(weight, bias, strict=True))
+        assert not isinstance(weight, tuple)
+        assert not isinstance(bias, tuple)
+        return [(weight * fan_in, bias) for fan_in in self.fan_ins]
+
+    def _check_settings(self) -> None:
+        for name in ("depth", "kernel_size"):
+            value = getattr(self, name, 1)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"`{name}` must be an int >= 1, got {value!r}.")
+        for name in ("weight_variance", "bias_variance"):
+            self._check_variance(name, getattr(self, name))
+
+    def _check_variance(self, name: str, value: Value) -> None:
+        n_layers = len(self.fan_ins)
+        if self.shared_variances == isinstance(value, tuple):
+            raise ValueError(
+                f"`{name}` must be a number with shared_variances=True and a tuple of "
+                f"{n_layers} fan-in variances, readout last, with "
+                f"shared_variances=False (`unshared()` makes it); got {value!r} with "
+                f"shared_variances={self.shared_variances!r}."
+            )
+        if isinstance(value, tuple) and len(value) != n_layers:
+            raise ValueError(
+                f"`{name}` must have {n_layers} values, readout last, "
+                f"got {len(value)}: {value!r}."
+            )
+        require_variance(name, value)
+
+
+@dataclass(repr=False)
+class convnet(_Network):
+    """ConvNet-GP: same-size convolutions with ReLU, then a dense readout.
+
+    `depth` times [`Conv2d(kernel_size)`, `ReLU`], then `Flatten`, `Dense`. The
+    defaults are the network published for MNIST.
+
+    Parameters
+    ----------
+    depth : int, default=7
+        Number of hidden convolutions.
+    kernel_size : int, default=7
+        Height and width of the windows.
+    weight_variance : float or tuple of float, default=2.79
+        As published, variance per location: hidden convolutions get
+        ``weight_variance * kernel_size**2`` in the fan-in convention (136.71 by
+        default), the readout gets ``weight_variance``.
+    bias_variance : float or tuple of float, default=7.86
+        Variance of the bias of every layer.
+    shared_variances : bool, default=True
+        With False, the two variances are tuples with one fan-in value for each
+        affine layer, readout last; :meth:`unshared` makes them.
+    weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
+        Bounds of the variances when they are learned.
+
+    References
+    ----------
+    Garriga-Alonso, Aitchison and Rasmussen, "Deep convolutional networks as
+    shallow Gaussian processes", 2019, table 1 (1.03 % error on MNIST).
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import convnet
+    >>> convnet(depth=1).layers
+    Sequential(Conv2d(kernel_size=7, weight_variance=136.71, bias_variance=7.86), ReLU(), Flatten(), Dense(weight_variance=2.79, bias_variance=7.86))
+    """  # noqa: E501  (a doctest's output)
+
+    depth: int = 7
+    kernel_size: int = 7
+    weight_variance: Value = 2.79
+    bias_variance: Value = 7.86
+    shared_variances: bool = True
+    weight_variance_bounds: Bounds = DEFAULT_BOUNDS
+    bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    @property
+    def fan_ins(self) -> tuple[int, ...]:
+        """Positions under the window of each affine layer, readout last."""
+        return (self.kernel_size**2,) * self.depth + (1,)
+
+    def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
+        layers: list[MapLayer] = []
+        for weight, bias in variances[:-1]:
+            layers += [_conv(self.kernel_size, weight, bias), ReLU()]
+        return Sequential(*layers, Flatten(), Dense(*variances[-1]))
+
+
+@dataclass(repr=False)
+class residual_convnet(_Network):
+    """Residual CNN-GP: same-size convolutions with shortcuts, a dense readout.
+
+    `depth` - 1 times identity plus [`Conv2d(kernel_size)`, `ReLU`], then
+    `Conv2d(kernel_size)`, `ReLU`, `Flatten`, `Dense`. The defaults are the network
+    published for MNIST. The shortcuts are summed straight after a ReLU: a valid
+    kernel, but not the limit of that finite network.
+
+    Parameters
+    ----------
+    depth : int, default=9
+        Number of hidden convolutions.
+    kernel_size : int, default=4
+        Height and width of the windows.
+    weight_variance : float or tuple of float, default=7.27
+        As published, variance per location: hidden convolutions get
+        ``weight_variance * kernel_size**2`` in the fan-in convention (116.32 by
+        default), the readout gets ``weight_variance``.
+    bias_variance : float or tuple of float, default=4.69
+        Variance of the bias of every layer.
+    shared_variances : bool, default=True
+        With False, the two variances are tuples with one fan-in value for each
+        affine layer, readout last; :meth:`unshared` makes them.
+    weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
+        Bounds of the variances when they are learned.
+
+    References
+    ----------
+    Garriga-Alonso, Aitchison and Rasmussen, "Deep convolutional networks as
+    shallow Gaussian processes", 2019, table 1 (0.96 % error on MNIST).
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import residual_convnet
+    >>> residual_convnet().layers.out_shape((28, 28))
+    (1, 1)
+    """
+
+    depth: int = 9
+    kernel_size: int = 4
+    weight_variance: Value = 7.27
+    bias_variance: Value = 4.69
+    shared_variances: bool = True
+    weight_variance_bounds: Bounds = DEFAULT_BOUNDS
+    bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    @property
+    def fan_ins(self) -> tuple[int, ...]:
+        """Positions under the window of each affine layer, readout last."""
+        return (self.kernel_size**2,) * self.depth + (1,)
+
+    def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
+        convs = [_conv(self.kernel_size, *pair) for pair in variances[:-1]]
+        blocks = [Residual(conv, ReLU()) for conv in convs[:-1]]
+        head = (convs[-1], ReLU(), Flatten(), Dense(*variances[-1]))
+        return Sequential(*blocks, *head)
+
+
+@dataclass(repr=False)
+class resnet32(_Network):
+    """ResNet-GP with 32 layers, as published for MNIST.
+
+    A 3x3 convolution; three groups of five residual blocks [`ReLU`, `Conv2d(3)`,
+    `ReLU`, `Conv2d(3)`], where the second and third group begin with stride 2 and the
+    first block of each group has a 1x1 convolution instead of the identity; then
+    `Flatten`, `Dense`, `ReLU`, `Dense`. (The published 7x7 convolution without
+    padding on the last 7x7 map is `Flatten` and `Dense`, which fits every size.)
+
+    Parameters
+    ----------
+    weight_variance : float or tuple of float, default=1.0
+        Fan-in variance of every layer, as published.
+    bias_variance : float or tuple of float, default=0.0
+        Variance of the bias of every layer.
+    shared_variances : bool, default=True
+        With False, the two variances are tuples with one fan-in value for each
+        affine layer, readout last; :meth:`unshared` makes them.
+    weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
+        Bounds of the variances when they are learned.
+
+    References
+    ----------
+    Garriga-Alonso, Aitchison and Rasmussen, "Deep convolutional networks as
+    shallow Gaussian processes", 2019, table 1 (0.84 % error on MNIST).
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import resnet32
+    >>> resnet32().layers.out_shape((28, 28))
+    (1, 1)
+    """
+
+    weight_variance: Value = 1.0
+    bias_variance: Value = 0.0
+    shared_variances: bool = True
+    weight_variance_bounds: Bounds = DEFAULT_BOUNDS
+    bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    @property
+    def fan_ins(self) -> tuple[int, ...]:
+        """One for each affine layer: the published variances are fan-in already."""
+        return (1,) * (1 + GROUPS * (2 * BLOCKS + 1) + 2)
+
+    def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
+        left = iter(variances)
+        layers: list[MapLayer] = [_conv(3, *next(left))]
+        for group in range(GROUPS):
+            stride = 1 if group == 0 else 2
+            layers += [
+                ReLU(),
+                Sum(
+                    _conv(1, *next(left), stride=stride),
+                    Sequential(
+                        _conv(3, *next(left), stride=stride),
+                        ReLU(),
+                        _conv(3, *next(left)),
+                    ),
+                ),
+            ]
+            for _ in range(BLOCKS - 1):
+                convs = (_conv(3, *next(left)), _conv(3, *next(left)))
+                layers.append(Residual(ReLU(), convs[0], ReLU(), convs[1]))
+        head = (Flatten(), Dense(*next(left)), ReLU(), Dense(*next(left)))
+        return Sequential(*layers, *head)
+
+
+GROUPS, BLOCKS = 3, 5  # of resnet32
+
+
+@dataclass(repr=False)
+class three_layer_convnet(_Network):
+    """Two 3x3 convolutions with ReLU, the second with stride 2, a dense readout.
+
+    `Conv2d(3)`, `ReLU`, `Conv2d(3, stride=2)`, `ReLU`, `Flatten`, `Dense`.
+
+    Parameters
+    ----------
+    weight_variance : float or tuple of float, default=1.0
+        Variance per location: convolutions get ``9 * weight_variance`` in the
+        fan-in convention, the readout gets ``weight_variance``.
+    bias_variance : float or tuple of float, default=1.0
+        Variance of the bias of every layer.
+    shared_variances : bool, default=True
+        With False, the two variances are tuples with one fan-in value for each
+        affine layer, readout last; :meth:`unshared` makes them.
+    weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
+        Bounds of the variances when they are learned.
+
+    References
+    ----------
+    Bin Khalid, "Learning convolutional network kernels with Kernel Flows", MSc
+    thesis, 2022, section 3.4.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import three_layer_convnet
+    >>> three_layer_convnet().layers.out_shape((28, 28))
+    (1, 1)
+    """
+
+    weight_variance: Value = 1.0
+    bias_variance: Value = 1.0
+    shared_variances: bool = True
+    weight_variance_bounds: Bounds = DEFAULT_BOUNDS
+    bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    @property
+    def fan_ins(self) -> tuple[int, ...]:
+        """Positions under the window of each affine layer, readout last."""
+        return (9, 9, 1)
+
+    def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
+        first, second, last = variances
+        body = (_conv(3, *first), ReLU(), _conv(3, *second, stride=2), ReLU())
+        return Sequential(*body, Flatten(), Dense(*last))
+
+
+@dataclass(repr=False)
+class dense(_Network):
+    """Fully connected network with ReLU; images are flattened.
+
+    `Flatten`, then `depth` times [`Dense`, `ReLU`], then `Dense`.
+
+    Parameters
+    ----------
+    depth : int, default=3
+        Number of hidden layers.
+    weight_variance : float or tuple of float, default=2.0
+        Fan-in variance of the weights of every layer.
+    bias_variance : float or tuple of float, default=0.1
+        Variance of the bias of every layer.
+    shared_variances : bool, default=True
+        With False, the two variances are tuples with one value for each layer,
+        readout last; :meth:`unshared` makes them.
+    weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
+        Bounds of the variances when they are learned.
+
+    References
+    ----------
+    Lee et al., "Deep neural networks as Gaussian processes", 2018, equation 4.
+
+    Examples
+    --------
+    >>> import skconvgp
+    >>> from skconvgp.kernels import dense
+    >>> skconvgp.gram_matrix(dense(depth=1), [[1.0, 0.0], [0.0, 1.0]]).round(3)
+    array([[1.2  , 0.524],
+           [0.524, 1.2  ]])
+    """
+
+    depth: int = 3
+    weight_variance: Value = 2.0
+    bias_variance: Value = 0.1
+    shared_variances: bool = True
+    weight_variance_bounds: Bounds = DEFAULT_BOUNDS
+    bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    @property
+    def fan_ins(self) -> tuple[int, ...]:
+        """One for each layer."""
+        return (1,) * (self.depth + 1)
+
+    def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
+        layers: list[MapLayer] = [Flatten()]
+        for pair in variances[:-1]:
+            layers += [Dense(*pair), ReLU()]
+        return Sequential(*layers, Dense(*variances[-1]))
+
+
+def _conv(size: int, weight: Scalar, bias: Scalar, stride: int = 1) -> Conv2d:
+    return Conv2d(size, stride=stride, weight_variance=weight, bias_variance=bias)

@@ -1,0 +1,382 @@
+"""Kernel, the covariance function of a tile, and the algebra of kernels.
+
+A kernel is evaluated in two halves. ``prepare`` computes, once for each image,
+all that depends on one image alone; ``cross`` turns two prepared sets into the
+covariance of all their pairs. Neither knows a loop, a device or a memory limit.
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, Self, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skconvgp._parts import Part
+from skconvgp._typing import (
+    Bounds,
+    FloatArray,
+    ImageShape,
+    MapShape,
+    Prepared,
+    Scalar,
+)
+from skconvgp.kernels._hyperparameters import (
+    DEFAULT_BOUNDS,
+    Hyperparameter,
+    assign_hyperparameters,
+    collect_hyperparameters,
+    plain_value,
+    require_variance,
+)
+
+__all__ = ["Kernel", "MapLayer", "Product", "Scale", "Sum", "split"]
+
+
+class Kernel(Part, ABC):
+    """Covariance function on images (or on vectors, which are 1x1 images)."""
+
+    @abstractmethod
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says why images of this shape cannot be used."""
+
+    @property
+    @abstractmethod
+    def is_spatial(self) -> bool:
+        """Whether the value depends on how the pixels are laid out in the image."""
+
+    @abstractmethod
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the positions of the map of one pair; 1 where there is no map."""
+
+    @abstractmethod
+    def prepare(self, images: Tensor) -> Prepared:
+        """Compute what depends on one image alone, for images (n, c, h, w)."""
+
+    @abstractmethod
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return the covariance (n1, n2) of two prepared sets of images."""
+
+    @abstractmethod
+    def diag(self, one: Prepared) -> Tensor:
+        """Return the prior variance (n,) of each prepared image."""
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """All hyperparameters, free and fixed, nested kernels included."""
+        return tuple(collect_hyperparameters(self))
+
+    @property
+    def theta(self) -> FloatArray:
+        """Logarithms of the free hyperparameters, shape (p,)."""
+        values = [plain_value(free.value) for free in self._free]
+        return np.log(np.array(values, dtype=np.float64))
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Logarithms of the bounds of the free hyperparameters, shape (p, 2)."""
+        pairs = [free.bounds for free in self._free]
+        return np.log(np.array(pairs, dtype=np.float64).reshape(-1, 2))
+
+    def with_theta(self, theta: FloatArray | Tensor) -> Self:
+        """Return a copy with the free hyperparameters at ``exp(theta)``.
+
+        Parameters
+        ----------
+        theta : ndarray or Tensor of shape (p,)
+            Logarithms. A tensor keeps the copy differentiable by it.
+
+        Returns
+        -------
+        kernel : Kernel
+            The copy.
+        """
+        free = self._free
+        if len(theta) != len(free):
+            raise ValueError(
+                f"`theta` must have {len(free)} values, one for each free "
+                f"hyperparameter of {self!r}, got {len(theta)}."
+            )
+        values: list[Scalar]
+        if isinstance(theta, Tensor):
+            values = list(torch.exp(theta).unbind())
+        else:
+            values = [float(value) for value in np.exp(theta)]
+        kernel = copy.deepcopy(self)
+        assign_hyperparameters(kernel, free, values)
+        return kernel
+
+    def replace(self, **params: object) -> Self:
+        """Return a copy with other settings; names as ``set_params`` takes them."""
+        return copy.deepcopy(self).set_params(**params)
+
+    @property
+    def _free(self) -> tuple[Hyperparameter, ...]:
+        return tuple(item for item in self.hyperparameters if item.is_free)
+
+    def __add__(self, other: object) -> "Sum":
+        """Sum of two kernels."""
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: object) -> "Kernel":
+        """Product with a kernel, or a kernel scaled by a number."""
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        if isinstance(other, int | float):
+            return Scale(self, factor=float(other))
+        return NotImplemented
+
+    def __rmul__(self, other: object) -> "Kernel":
+        """Kernel scaled by a number."""
+        return self * other if isinstance(other, int | float) else NotImplemented
+
+
+@runtime_checkable
+class MapLayer(Protocol):
+    """What a network asks of its layers: how covariance maps pass through."""
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the layer distinguishes positions."""
+        ...
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map after the layer; raise where there is none."""
+        ...
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n); also return what `pair_pass` needs."""
+        ...
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2) of all pairs."""
+        ...
+
+
+@dataclass(repr=False, init=False)
+class Sum(Kernel):
+    """Sum of kernels; inside a network, sum of independent branches.
+
+    Parameters
+    ----------
+    *terms : Kernel
+        What is added. In a network all must give maps of the same size, and
+        each should end in an affine layer: only then is the sum the limit of a
+        network (otherwise it is still a valid kernel).
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import convnet, rbf
+    >>> convnet(depth=2) + rbf(lengthscale=5.0)
+    Sum(convnet(depth=2), rbf(lengthscale=5.0))
+    """
+
+    part_name: ClassVar[str] = "term"
+    parts: tuple[Kernel, ...]
+
+    def __init__(self, *terms: Kernel) -> None:
+        self.parts = terms
+
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says why images of this shape cannot be used."""
+        _require_some(self)
+        for term in self.parts:
+            term.check(image_shape)
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether one of the terms is."""
+        return any(term.is_spatial for term in self.parts)
+
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the most positions that one of the terms has."""
+        return max(term.n_positions(image_shape) for term in self.parts)
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Prepare the images for each term."""
+        return tuple(term.prepare(images) for term in self.parts)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Add the covariances (n1, n2) of the terms."""
+        parts = zip(self.parts, split(one), split(two), strict=True)
+        return _total([term.cross(first, second) for term, first, second in parts])
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Add the prior variances (n,) of the terms."""
+        parts = zip(self.parts, split(one), strict=True)
+        return _total([term.diag(first) for term, first in parts])
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the common size of the maps after all branches."""
+        _require_some(self)
+        shapes = [_map_layer(term).out_shape(shape) for term in self.parts]
+        if len(set(shapes)) != 1:
+            raise ValueError(
+                f"branches of a Sum must give maps of one size, got {shapes!r}."
+            )
+        return shapes[0]
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n) through all branches."""
+        passes = [_map_layer(term).image_pass(var) for term in self.parts]
+        return _total([out for out, _ in passes]), tuple(trace for _, trace in passes)
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2) through all branches."""
+        parts = zip(self.parts, split(one), split(two), strict=True)
+        return _total([_map_layer(term).pair_pass(nngp, a, b) for term, a, b in parts])
+
+
+@dataclass(repr=False, init=False)
+class Product(Kernel):
+    """Product of kernels.
+
+    Parameters
+    ----------
+    *factors : Kernel
+        What is multiplied.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import convnet, rbf
+    >>> convnet(depth=2) * rbf(lengthscale=5.0)
+    Product(convnet(depth=2), rbf(lengthscale=5.0))
+    """
+
+    part_name: ClassVar[str] = "factor"
+    parts: tuple[Kernel, ...]
+
+    def __init__(self, *factors: Kernel) -> None:
+        self.parts = factors
+
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says why images of this shape cannot be used."""
+        _require_some(self)
+        for factor in self.parts:
+            factor.check(image_shape)
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether one of the factors is."""
+        return any(factor.is_spatial for factor in self.parts)
+
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the most positions that one of the factors has."""
+        return max(factor.n_positions(image_shape) for factor in self.parts)
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Prepare the images for each factor."""
+        return tuple(factor.prepare(images) for factor in self.parts)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Multiply the covariances (n1, n2) of the factors."""
+        parts = zip(self.parts, split(one), split(two), strict=True)
+        return _product(
+            [factor.cross(first, second) for factor, first, second in parts]
+        )
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Multiply the prior variances (n,) of the factors."""
+        parts = zip(self.parts, split(one), strict=True)
+        return _product([factor.diag(first) for factor, first in parts])
+
+
+@dataclass(repr=False)
+class Scale(Kernel):
+    """A kernel multiplied by a positive number.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is scaled; inside a network, a layer.
+    factor : float, default=1.0
+        By how much.
+    factor_bounds : tuple of float or "fixed", default=(1e-4, 1e4)
+        Bounds of `factor` when it is learned.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import rbf
+    >>> 2.0 * rbf()
+    Scale(kernel=rbf(), factor=2.0)
+    """
+
+    kernel: Kernel
+    factor: Scalar = 1.0
+    factor_bounds: Bounds = DEFAULT_BOUNDS
+
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says why images of this shape cannot be used."""
+        require_variance("factor", self.factor)
+        self.kernel.check(image_shape)
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the scaled kernel is."""
+        return self.kernel.is_spatial
+
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the positions of the map of one pair of the scaled kernel."""
+        return self.kernel.n_positions(image_shape)
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Prepare the images for the scaled kernel."""
+        return self.kernel.prepare(images)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Scale the covariance (n1, n2)."""
+        return self.kernel.cross(one, two) * self.factor
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Scale the prior variances (n,)."""
+        return self.kernel.diag(one) * self.factor
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map after the scaled layer."""
+        require_variance("factor", self.factor)
+        return _map_layer(self.kernel).out_shape(shape)
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n) through the layer and scale them."""
+        out, trace = _map_layer(self.kernel).image_pass(var)
+        return out * self.factor, trace
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2) through the layer and scale them."""
+        return _map_layer(self.kernel).pair_pass(nngp, one, two) * self.factor
+
+
+def split(prepared: Prepared) -> tuple[Prepared, ...]:
+    """Return the branches of a prepared tree."""
+    assert isinstance(prepared, tuple)
+    return prepared
+
+
+def _map_layer(kernel: object) -> MapLayer:
+    if not isinstance(kernel, MapLayer):
+        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+            f"{kernel!r} is a kernel of its own and cannot be a layer of a network; "
+            "add or multiply it with the finished network instead."
+        )
+    return kernel
+
+
+def _require_some(kernel: Kernel) -> None:
+    if not kernel.parts:
+        raise ValueError(f"{kernel!r} needs at least one kernel.")
+
+
+def _total(tensors: list[Tensor]) -> Tensor:
+    total = tensors[0]
+    for tensor in tensors[1:]:
+        total = total + tensor
+    return total
+
+
+def _product(tensors: list[Tensor]) -> Tensor:
+    product = tensors[0]
+    for tensor in tensors[1:]:
+        product = product * tensor
+    return product

@@ -1,0 +1,134 @@
+"""Layers made of layers: a chain, and a chain with a shortcut."""
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from torch import Tensor
+
+from skconvgp._parts import Part
+from skconvgp._typing import MapShape, Prepared
+from skconvgp.kernels._base import MapLayer, split
+from skconvgp.kernels._layer import Layer
+
+__all__ = ["Residual", "Sequential"]
+
+
+class _Chain(Layer):
+    """Layers in order; their settings are ``layer0__...``, ``layer1__...``."""
+
+    part_name: ClassVar[str] = "layer"
+
+    def __init__(self, *layers: MapLayer) -> None:
+        self.parts = cast(tuple[Part, ...], layers)
+
+    @property
+    def layers(self) -> tuple[MapLayer, ...]:
+        """The layers in order."""
+        return cast(tuple[MapLayer, ...], self.parts)
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether one of the layers distinguishes positions."""
+        return any(layer.is_spatial for layer in self.layers)
+
+    def _chain_shape(self, shape: MapShape) -> MapShape:
+        for i, layer in enumerate(self.layers):
+            if not isinstance(layer, MapLayer):
+                raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+                    f"layer{i} of a {type(self).__name__} must be a layer of a "
+                    f"network, got {layer!r}; kernels for vectors are added to or "
+                    "multiplied with the finished network."
+                )
+            try:
+                shape = layer.out_shape(shape)
+            except ValueError as error:
+                raise ValueError(f"layer{i}, {layer!r}: {error}") from error
+        return shape
+
+    def _chain_image(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        traces: list[Prepared] = []
+        for layer in self.layers:
+            var, trace = layer.image_pass(var)
+            traces.append(trace)
+        return var, tuple(traces)
+
+    def _chain_pair(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        for layer, first, second in zip(
+            self.layers, split(one), split(two), strict=True
+        ):
+            nngp = layer.pair_pass(nngp, first, second)
+        return nngp
+
+
+@dataclass(repr=False, init=False)
+class Sequential(_Chain):
+    """Layers one after the other.
+
+    Parameters
+    ----------
+    *layers : Layer
+        The layers, first to last. Their settings are reached as
+        ``layer0__weight_variance`` and so on.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Conv2d, Dense, Flatten, ReLU, Sequential
+    >>> net = Sequential(Conv2d(3), ReLU(), Flatten(), Dense())
+    >>> net.replace(layer0__weight_variance=2.0).theta.round(3)
+    array([0.693, 0.   ])
+    """
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map after the last layer."""
+        return self._chain_shape(shape)
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n) through all layers."""
+        return self._chain_image(var)
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2) through all layers."""
+        return self._chain_pair(nngp, one, two)
+
+
+@dataclass(repr=False, init=False)
+class Residual(_Chain):
+    """Identity plus the layers one after the other.
+
+    Parameters
+    ----------
+    *layers : Layer
+        The layers of the branch; the map must keep its size. The branch should
+        end in an affine layer: only then is the kernel the limit of a network.
+
+    References
+    ----------
+    Garriga-Alonso, Aitchison and Rasmussen, "Deep convolutional networks as
+    shallow Gaussian processes", 2019, section 2.4.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Conv2d, ReLU, Residual
+    >>> Residual(ReLU(), Conv2d(3))
+    Residual(ReLU(), Conv2d(kernel_size=3))
+    """
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map; raise where the branch changes it."""
+        after = self._chain_shape(shape)
+        if after != shape:
+            raise ValueError(
+                f"the branch of a Residual must keep the size of the map, but makes "
+                f"{after[0]}x{after[1]} of {shape[0]}x{shape[1]}: use a `Sum` with a "
+                "strided 1x1 `Conv2d` as the other branch."
+            )
+        return shape
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n) and add them."""
+        out, trace = self._chain_image(var)
+        return out + var, trace
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2) and add them."""
+        return self._chain_pair(nngp, one, two) + nngp

@@ -1,0 +1,126 @@
+"""Random networks of finite width: what a kernel is the limit of. For tests, docs."""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp.kernels._activations import (
+    GELU,
+    Abs,
+    Elementwise,
+    Erf,
+    Identity,
+    LeakyReLU,
+    ReLU,
+    Sin,
+)
+from skconvgp.kernels._base import Scale, Sum
+from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._hyperparameters import plain_value
+from skconvgp.kernels._linear import Conv2d, Dense, Flatten
+
+__all__ = ["sample_network"]
+
+
+def sample_network(
+    network: object, images: Tensor, *, width: int, generator: Generator
+) -> Tensor:
+    """Draw the weights of a finite network and apply it to images.
+
+    Parameters
+    ----------
+    network : Layer
+        The network, made of layers (a named network: its ``layers``).
+    images : Tensor of shape (n, c, h, w)
+        Inputs.
+    width : int
+        Channels of every layer, the last included.
+    generator : torch.Generator
+        Source of the weights.
+
+    Returns
+    -------
+    outputs : Tensor of shape (n, width, h, w)
+        For a network that ends in an affine layer, `width` draws from the
+        (nearly Gaussian) process at the images.
+    """
+    match network:
+        case Sequential():
+            for layer in network.layers:
+                images = sample_network(layer, images, width=width, generator=generator)
+            return images
+        case Residual():
+            chain = Sequential(*network.layers)
+            branch = sample_network(chain, images, width=width, generator=generator)
+            return images + branch
+        case Sum():
+            branches = [
+                sample_network(term, images, width=width, generator=generator)
+                for term in network.parts
+            ]
+            return torch.stack(branches).sum(0)
+        case Scale():
+            out = sample_network(
+                network.kernel, images, width=width, generator=generator
+            )
+            return out * math.sqrt(plain_value(network.factor))
+        case Conv2d():
+            return _convolve(network, images, width, generator)
+        case Dense():
+            as_conv = Conv2d(
+                1,
+                weight_variance=network.weight_variance,
+                bias_variance=network.bias_variance,
+            )
+            return _convolve(as_conv, images, width, generator)
+        case Flatten():
+            return images.reshape(images.shape[0], -1, 1, 1)
+        case _:
+            return _activate(network, images)
+
+
+def _convolve(conv: Conv2d, images: Tensor, width: int, generator: Generator) -> Tensor:
+    n_channels = images.shape[1]
+    window_h, window_w = conv.window
+    shape = (width, n_channels, window_h, window_w)
+    fan_in = n_channels * window_h * window_w
+    deviation = math.sqrt(plain_value(conv.weight_variance) / fan_in)
+    weights = deviation * torch.randn(shape, generator=generator, dtype=images.dtype)
+    bias = math.sqrt(plain_value(conv.bias_variance)) * torch.randn(
+        width, generator=generator, dtype=images.dtype
+    )
+    padded = _pad(conv, images)
+    return torch.nn.functional.conv2d(
+        padded, weights, bias, stride=conv.stride, dilation=conv.dilation
+    )
+
+
+def _pad(conv: Conv2d, images: Tensor) -> Tensor:
+    if conv.padding == "valid":
+        return images
+    if isinstance(conv.padding, int):
+        return torch.nn.functional.pad(images, (conv.padding,) * 4)
+    sides: list[int] = []
+    for window in reversed(conv.window):  # torch pads the last dimension first
+        before = conv.dilation * ((window - 1) // 2)
+        sides += [before, conv.dilation * (window - 1) - before]
+    mode = "circular" if conv.padding == "circular" else "constant"
+    return torch.nn.functional.pad(images, sides, mode=mode)
+
+
+def _activate(layer: object, maps: Tensor) -> Tensor:
+    match layer:
+        case ReLU() | LeakyReLU() | Abs():
+            return maps.clamp(min=0.0) + layer.slope * maps.clamp(max=0.0)
+        case Erf():
+            return torch.erf(maps)
+        case GELU():
+            return torch.nn.functional.gelu(maps)
+        case Sin():
+            return torch.sin(maps)
+        case Identity():
+            return maps
+        case Elementwise():
+            return layer.function(maps)
+    raise TypeError(f"{layer!r} has no finite twin.")

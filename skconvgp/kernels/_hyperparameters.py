@@ -1,0 +1,123 @@
+"""Hyperparameters of a kernel: dotted name, value, bounds, and their logarithms."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from skconvgp._parts import Part
+from skconvgp._typing import Bounds, Scalar, Value
+
+__all__ = [
+    "DEFAULT_BOUNDS",
+    "FIXED",
+    "Hyperparameter",
+    "assign_hyperparameters",
+    "collect_hyperparameters",
+    "plain_value",
+    "require_variance",
+]
+
+DEFAULT_BOUNDS = (1e-4, 1e4)  # maths.md 8.3
+FIXED = "fixed"
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One number of a kernel that can be learned.
+
+    Parameters
+    ----------
+    name : str
+        Name of the setting that holds it, as ``set_params`` takes it.
+    index : int or None
+        Its place where the setting is a tuple with one number a layer.
+    value : float
+        Its value.
+    bounds : tuple of float or "fixed"
+        Smallest and largest value allowed.
+    """
+
+    name: str
+    index: int | None
+    value: Scalar
+    bounds: Bounds
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is learned: a zero variance is absent, and stays so."""
+        return self.bounds != FIXED and plain_value(self.value) > 0.0
+
+    @property
+    def label(self) -> str:
+        """Name with its place: ``weight_variance[2]``."""
+        return self.name if self.index is None else f"{self.name}[{self.index}]"
+
+
+def plain_value(value: Scalar) -> float:
+    """Return a hyperparameter as a plain number, also while it is differentiated."""
+    return float(value.detach()) if isinstance(value, Tensor) else float(value)
+
+
+def collect_hyperparameters(part: Part, prefix: str = "") -> Iterator[Hyperparameter]:
+    """Yield the hyperparameters of a part and of its nested parts, in a fixed order.
+
+    A setting ``x`` is a hyperparameter if there is a setting ``x_bounds``.
+    """
+    params = part.get_params(deep=False)
+    for name, value in params.items():
+        if isinstance(value, Part):
+            yield from collect_hyperparameters(value, f"{prefix}{name}__")
+        elif f"{name}_bounds" in params:
+            bounds = params[f"{name}_bounds"]
+            for index, item in _items(value):
+                yield Hyperparameter(prefix + name, index, item, _as_bounds(bounds))
+
+
+def assign_hyperparameters(
+    part: Part, hyperparameters: Sequence[Hyperparameter], values: Sequence[Scalar]
+) -> None:
+    """Give new values to hyperparameters of a part."""
+    params = part.get_params()
+    for parameter, value in zip(hyperparameters, values, strict=True):
+        if parameter.index is None:
+            params[parameter.name] = value
+        else:
+            items = params[parameter.name]
+            assert isinstance(items, tuple)
+            i = parameter.index
+            params[parameter.name] = (*items[:i], value, *items[i + 1 :])
+    changed = {parameter.name for parameter in hyperparameters}
+    part.set_params(**{name: params[name] for name in changed})
+
+
+def require_variance(name: str, value: Value) -> None:
+    """Raise unless a variance, or each of a tuple of them, is finite and >= 0."""
+    for item in value if isinstance(value, tuple) else (value,):
+        number = plain_value(item)
+        if not (math.isfinite(number) and number >= 0.0):
+            raise ValueError(
+                f"`{name}` is a variance and must be a finite number >= 0, "
+                f"got {value!r}."
+            )
+
+
+def _items(value: object) -> list[tuple[int | None, Scalar]]:
+    if isinstance(value, tuple):
+        return list(enumerate(value))
+    assert isinstance(value, int | float | Tensor)
+    return [(None, value)]
+
+
+def _as_bounds(bounds: object) -> Bounds:
+    if bounds == FIXED:
+        return FIXED
+    if isinstance(bounds, tuple | list) and len(bounds) == 2:
+        low, high = float(bounds[0]), float(bounds[1])
+        if 0.0 < low <= high < math.inf:
+            return (low, high)
+    raise ValueError(
+        f"Bounds of a hyperparameter must be 'fixed' or a pair (low, high) with "
+        f"0 < low <= high, got {bounds!r}."
+    )

@@ -1,0 +1,70 @@
+"""Layer: what all layers of a network have in common."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from skconvgp._typing import ImageShape, MapShape, Prepared
+from skconvgp.kernels._base import Kernel, MapLayer, split
+
+__all__ = ["Layer"]
+
+
+class Layer(Kernel, ABC):
+    """A map layer, and so a network of one layer: a kernel if its map is 1x1.
+
+    A layer states how the variance maps of images and the covariance maps of
+    pairs pass through it. Maps are `Tensor` s of shape (h, w, n) and
+    (h, w, n1, n2); only covariances between equal positions are carried.
+    """
+
+    @abstractmethod
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map after the layer; raise where there is none."""
+
+    @abstractmethod
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n); also return what `pair_pass` needs."""
+
+    @abstractmethod
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2) of all pairs."""
+
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says why images of this shape cannot be used."""
+        _require_closed(self, self.out_shape(image_shape[1:]))
+
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the positions of the map of one pair."""
+        return image_shape[1] * image_shape[2]
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Compute what depends on one image alone, for images (n, c, h, w)."""
+        pixels = images.permute(2, 3, 1, 0).contiguous()
+        var, trace = self.image_pass((pixels * pixels).mean(2))
+        return pixels, trace, var.reshape(-1)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return the covariance (n1, n2) of two prepared sets of images."""
+        pixels1, trace1, _ = split(one)
+        pixels2, trace2, _ = split(two)
+        assert isinstance(pixels1, Tensor)
+        assert isinstance(pixels2, Tensor)
+        n_channels = pixels1.shape[2]
+        nngp = torch.matmul(pixels1.mT / n_channels, pixels2)  # maths.md 2.1
+        return self.pair_pass(nngp, trace1, trace2)[0, 0]
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Return the prior variance (n,) of each prepared image."""
+        diag = split(one)[2]
+        assert isinstance(diag, Tensor)
+        return diag
+
+
+def _require_closed(network: MapLayer, shape: MapShape) -> None:
+    if shape != (1, 1):
+        raise ValueError(
+            f"the last map of {network!r} has size {shape[0]}x{shape[1]} and a kernel "
+            "needs 1x1: end the network with `Flatten()` and `Dense()`."
+        )

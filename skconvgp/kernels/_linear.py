@@ -1,0 +1,353 @@
+"""Affine layers: convolution, dense readout, flattening, pooling (maths.md 2.1)."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from skconvgp._typing import Bounds, MapShape, Prepared, Scalar
+from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS, require_variance
+from skconvgp.kernels._layer import Layer
+
+__all__ = ["AvgPool2d", "Conv2d", "Dense", "Flatten", "GlobalAvgPool2d"]
+
+PADDINGS = ("same", "valid", "circular")
+
+
+@dataclass(repr=False)
+class Conv2d(Layer):
+    r"""Convolution with independent Gaussian weights, fan-in convention.
+
+    .. math:: c^{out}_\mu = \sigma_b^2
+              + \frac{\sigma_w^2}{k^2} \sum_{\delta} c^{in}_{\mu + \delta}
+
+    over the k x k window around each position, with zeros outside the image.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Height and width of the window.
+    stride : int, default=1
+        Every `stride`-th position is kept.
+    padding : {"same", "valid", "circular"} or int, default="same"
+        Zeros around the image so that its size stays (divided by `stride`), no
+        padding, wrapping around, or that many zeros on every side.
+    dilation : int, default=1
+        Distance between the elements of the window.
+    weight_variance : float, default=1.0
+        Weights have variance `weight_variance` / fan-in. Papers that give the
+        variance per location use `weight_variance / kernel_size**2`.
+    bias_variance : float, default=0.0
+        Variance of the bias.
+    weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
+        Bounds of the variances when they are learned.
+
+    References
+    ----------
+    Garriga-Alonso, Aitchison and Rasmussen, "Deep convolutional networks as
+    shallow Gaussian processes", 2019, equation 7.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Conv2d, Dense, Flatten, ReLU, Sequential
+    >>> Sequential(Conv2d(3, weight_variance=2.0), ReLU(), Flatten(), Dense())
+    Sequential(Conv2d(kernel_size=3, weight_variance=2.0), ReLU(), Flatten(), Dense())
+    """
+
+    kernel_size: int | tuple[int, int]
+    stride: int = 1
+    padding: str | int = "same"
+    dilation: int = 1
+    weight_variance: Scalar = 1.0
+    bias_variance: Scalar = 0.0
+    weight_variance_bounds: Bounds = DEFAULT_BOUNDS
+    bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the layer distinguishes positions: always."""
+        return True
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Height and width of the window."""
+        size = self.kernel_size
+        return size if isinstance(size, tuple) else (size, size)
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map after the layer; raise where there is none."""
+        self._check_settings()
+        height, width = (
+            self._axis(size, kernel).n_outputs
+            for size, kernel in zip(shape, self.window, strict=True)
+        )
+        if height < 1 or width < 1:
+            raise ValueError(
+                f"`kernel_size`={self.kernel_size!r} with `padding`={self.padding!r} "
+                f"and `dilation`={self.dilation!r} does not fit into a map of size "
+                f"{shape[0]}x{shape[1]}: take a smaller kernel or padding='same'."
+            )
+        return height, width
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n)."""
+        return self._affine(var), None
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2)."""
+        return self._affine(nngp)
+
+    def _affine(self, maps: Tensor) -> Tensor:
+        # The box sum is separable: one banded matrix product for each axis.
+        (height, width), rest = maps.shape[:2], maps.shape[2:]
+        kernel_h, kernel_w = self.window
+        rows = self._axis(height, kernel_h)
+        cols = self._axis(width, kernel_w)
+        scale = self.weight_variance / (kernel_h * kernel_w)
+        if rows.is_identity and cols.is_identity:
+            return maps * scale + self.bias_variance
+        out = rows.matrix(maps) @ maps.reshape(height, -1)
+        out = (cols.matrix(maps) * scale) @ out.reshape(rows.n_outputs, width, -1)
+        return out.reshape(rows.n_outputs, cols.n_outputs, *rest) + self.bias_variance
+
+    def _axis(self, size: int, kernel: int) -> "_Axis":
+        span = self.dilation * (kernel - 1)
+        before = self.dilation * ((kernel - 1) // 2)
+        after = span - before
+        if self.padding == "valid":
+            before = after = 0
+        elif isinstance(self.padding, int):
+            before = after = self.padding
+        return _Axis(
+            size,
+            kernel,
+            self.stride,
+            before,
+            after,
+            self.dilation,
+            is_circular=self.padding == "circular",
+        )
+
+    def _check_settings(self) -> None:
+        for name in ("stride", "dilation"):
+            _require_positive_int(name, getattr(self, name))
+        for size in self.window:
+            _require_positive_int("kernel_size", size)
+        is_size = isinstance(self.padding, int) and self.padding >= 0
+        if not is_size and self.padding not in PADDINGS:
+            raise ValueError(
+                f"`padding` must be one of {PADDINGS!r} or an int >= 0, "
+                f"got {self.padding!r}."
+            )
+        require_variance("weight_variance", self.weight_variance)
+        require_variance("bias_variance", self.bias_variance)
+
+
+@dataclass(repr=False)
+class Dense(Layer):
+    r"""Dense layer on a 1x1 map: :math:`\sigma_b^2 + \sigma_w^2 c`.
+
+    Parameters
+    ----------
+    weight_variance : float, default=1.0
+        Weights have variance `weight_variance` / fan-in.
+    bias_variance : float, default=0.0
+        Variance of the bias.
+    weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
+        Bounds of the variances when they are learned.
+
+    References
+    ----------
+    Lee et al., "Deep neural networks as Gaussian processes", 2018, equation 4.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Dense, Erf, Flatten, Sequential
+    >>> Sequential(Flatten(), Dense(bias_variance=0.1), Erf(), Dense())
+    Sequential(Flatten(), Dense(bias_variance=0.1), Erf(), Dense())
+    """
+
+    weight_variance: Scalar = 1.0
+    bias_variance: Scalar = 0.0
+    weight_variance_bounds: Bounds = DEFAULT_BOUNDS
+    bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the layer distinguishes positions: never."""
+        return False
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return (1, 1); raise for a larger map."""
+        require_variance("weight_variance", self.weight_variance)
+        require_variance("bias_variance", self.bias_variance)
+        if shape != (1, 1):
+            raise ValueError(
+                f"Dense needs a 1x1 map and got {shape[0]}x{shape[1]}: put "
+                "`Flatten()` before it."
+            )
+        return shape
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (1, 1, n)."""
+        return var * self.weight_variance + self.bias_variance, None
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (1, 1, n1, n2)."""
+        return nngp * self.weight_variance + self.bias_variance
+
+
+@dataclass(repr=False)
+class Flatten(Layer):
+    """All positions and channels become the channels of a 1x1 map.
+
+    The covariance becomes its mean over the positions, summed in float64.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import Flatten
+    >>> Flatten().out_shape((28, 28))
+    (1, 1)
+    """
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the layer distinguishes positions: never."""
+        return False
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return (1, 1)."""
+        return (1, 1)
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n)."""
+        return _mean(var), None
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2)."""
+        return _mean(nngp)
+
+
+class _Pooling(Layer):
+    """Average over windows, where the window is a single position.
+
+    Larger windows need the covariance between different positions, which
+    layers do not carry; `out_shape` says so.
+    """
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the layer distinguishes positions: always."""
+        return True
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
+        """Pass variance maps (h, w, n)."""
+        return var, None
+
+    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+        """Pass covariance maps (h, w, n1, n2)."""
+        return nngp
+
+
+@dataclass(repr=False)
+class AvgPool2d(_Pooling):
+    """Average over windows that do not overlap, where they are single positions.
+
+    Parameters
+    ----------
+    window : int, default=1
+        Height and width of a window. Larger windows than 1 need the covariance
+        between all pairs of positions, which is not computed yet: a
+        `ValueError` says so before any work.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import AvgPool2d
+    >>> AvgPool2d(1).out_shape((14, 14))
+    (14, 14)
+    """
+
+    window: int = 1
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map; raise where positions would be averaged."""
+        _require_positive_int("window", self.window)
+        if self.window > 1:
+            raise ValueError(_ALL_PAIRS.format(self))
+        return shape
+
+
+@dataclass(repr=False)
+class GlobalAvgPool2d(_Pooling):
+    """Average over all positions, where there is only one.
+
+    Larger maps need the covariance between all pairs of positions, which is not
+    computed yet: a `ValueError` says so before any work.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import GlobalAvgPool2d
+    >>> GlobalAvgPool2d().out_shape((1, 1))
+    (1, 1)
+    """
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return (1, 1); raise where positions would be averaged."""
+        if shape != (1, 1):
+            raise ValueError(_ALL_PAIRS.format(self))
+        return shape
+
+
+_ALL_PAIRS = (
+    "{!r} averages over positions, so its covariance needs all pairs of positions; "
+    "this is not built yet. Use `Flatten()` for the readout, or a strided `Conv2d` to "
+    "make maps smaller."
+)
+
+
+def _mean(maps: Tensor) -> Tensor:
+    return maps.mean((0, 1), keepdim=True, dtype=torch.float64)
+
+
+def _require_positive_int(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"`{name}` must be an int >= 1, got {value!r}.")
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Which inputs each output of a convolution adds up, along one axis."""
+
+    size: int
+    kernel: int
+    stride: int
+    before: int
+    after: int
+    dilation: int
+    is_circular: bool
+
+    @property
+    def n_outputs(self) -> int:
+        span = self.dilation * (self.kernel - 1)
+        return (self.size + self.before + self.after - span - 1) // self.stride + 1
+
+    @property
+    def is_identity(self) -> bool:
+        padded = self.before or self.after
+        return self.kernel == 1 and self.stride == 1 and not padded
+
+    def matrix(self, like: Tensor) -> Tensor:
+        """Return the sums as a matrix (n_outputs, size) of zeros and counts."""
+        return _axis_matrix(self, like.dtype, like.device)
+
+
+@lru_cache(maxsize=256)
+def _axis_matrix(axis: _Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
+    outputs = torch.arange(axis.n_outputs)[:, None]
+    taps = torch.arange(axis.kernel)[None, :]
+    inputs = outputs * axis.stride - axis.before + taps * axis.dilation
+    inside = (inputs >= 0) & (inputs < axis.size) | axis.is_circular
+    matrix = torch.zeros(axis.n_outputs, axis.size, dtype=torch.float64)
+    matrix.scatter_add_(1, inputs % axis.size, inside.to(torch.float64))
+    return matrix.to(device, dtype)

@@ -1,0 +1,23 @@
+"""Numerical routines on tensors; they know no Gaussian process and no kernel."""
+
+from skconvgp.linalg._cholesky import (
+    cholesky_inverse_diag,
+    cholesky_logdet,
+    cholesky_solve,
+    factor_with_jitter,
+    half_solve,
+    shifted_cholesky_,
+)
+from skconvgp.linalg._operators import DenseGram
+from skconvgp.linalg._spectral import symmetric_eigen
+
+__all__ = [
+    "DenseGram",
+    "cholesky_inverse_diag",
+    "cholesky_logdet",
+    "cholesky_solve",
+    "factor_with_jitter",
+    "half_solve",
+    "shifted_cholesky_",
+    "symmetric_eigen",
+]

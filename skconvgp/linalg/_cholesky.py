@@ -1,0 +1,110 @@
+"""Cholesky factor with a bounded jitter ladder, and what is solved with it."""
+
+import torch
+from torch import Tensor
+
+from skconvgp.exceptions import NotPSDError
+
+__all__ = [
+    "cholesky_inverse_diag",
+    "cholesky_logdet",
+    "cholesky_solve",
+    "factor_with_jitter",
+    "half_solve",
+    "shifted_cholesky_",
+]
+
+# Shares of the mean diagonal, tried in turn (maths.md 4.1).
+JITTER = {
+    torch.float64: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4),
+    torch.float32: (0.0, 1e-6, 1e-5, 1e-4, 1e-3),
+}
+INVERSE_BLOCK = 256  # columns of the inverse factor held at once
+
+
+def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
+    """Factor ``matrix + diag(shift)`` without copying the matrix.
+
+    The diagonal of `matrix` is overwritten meanwhile and restored at the end.
+
+    Parameters
+    ----------
+    matrix : Tensor of shape (n, n)
+        Symmetric, finite.
+    shift : Tensor of shape (n,)
+        Added to the diagonal.
+
+    Returns
+    -------
+    factor : Tensor of shape (n, n)
+        Lower triangular L with L L^T = matrix + diag(shift) + jitter I.
+    jitter : float
+        What had to be added; 0 if nothing.
+
+    Raises
+    ------
+    NotPSDError
+        If the largest jitter does not help.
+    """
+    diagonal = matrix.diagonal()
+    original = diagonal.clone()
+    try:
+        return _climb(matrix, diagonal, original + shift)
+    finally:
+        diagonal.copy_(original)
+
+
+def factor_with_jitter(matrix: Tensor) -> Tensor:
+    """Return the lower Cholesky factor of a positive semi-definite matrix (n, n)."""
+    return shifted_cholesky_(matrix.clone(), torch.zeros_like(matrix.diagonal()))[0]
+
+
+def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
+    """Solve L L^T x = rhs for right-hand sides (n, k)."""
+    return torch.cholesky_solve(rhs, factor)
+
+
+def half_solve(factor: Tensor, rhs: Tensor) -> Tensor:
+    """Solve L x = rhs for right-hand sides (n, k)."""
+    solution: Tensor = torch.linalg.solve_triangular(factor, rhs, upper=False)
+    return solution
+
+
+def cholesky_logdet(factor: Tensor) -> Tensor:
+    """Return log |L L^T|."""
+    return 2.0 * factor.diagonal().log().sum()
+
+
+def cholesky_inverse_diag(factor: Tensor) -> Tensor:
+    """Return the diagonal (n,) of (L L^T)^-1, a block of columns at a time."""
+    n = factor.shape[0]
+    diag = torch.empty(n, dtype=factor.dtype, device=factor.device)
+    for start in range(0, n, INVERSE_BLOCK):
+        stop = min(start + INVERSE_BLOCK, n)
+        # Columns start..stop of L^-1 are zero above row start.
+        unit = torch.zeros(
+            n - start, stop - start, dtype=factor.dtype, device=factor.device
+        )
+        unit.fill_diagonal_(1.0)
+        columns = half_solve(factor[start:, start:], unit)
+        diag[start:stop] = (columns * columns).sum(0)
+    return diag
+
+
+def _climb(matrix: Tensor, diagonal: Tensor, wanted: Tensor) -> tuple[Tensor, float]:
+    mean = float(wanted.mean())
+    for share in JITTER[matrix.dtype]:
+        jitter = share * mean
+        diagonal.copy_(wanted + jitter)
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        if int(info) == 0:
+            return factor, jitter
+    diagonal.copy_(wanted)
+    smallest = float(torch.linalg.eigvalsh(matrix)[0])
+    raise NotPSDError(
+        f"The Gram matrix with its noise is not positive definite: its smallest "
+        f"eigenvalue is {smallest:.3g} where the mean of its diagonal is {mean:.3g}, "
+        f"and jitter up to {jitter:.3g} did not help. Raise `noise_variance`, remove "
+        "duplicate samples, compute tiles with dtype='float64', or, with a "
+        "precomputed kernel, check that it is symmetric and positive semi-definite."
+    )

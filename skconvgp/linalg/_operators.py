@@ -1,0 +1,29 @@
+"""Symmetric matrices as operators."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+__all__ = ["DenseGram"]
+
+
+@dataclass(frozen=True)
+class DenseGram:
+    """A Gram matrix held in memory.
+
+    Parameters
+    ----------
+    matrix : Tensor of shape (n, n)
+        The matrix, symmetric.
+    """
+
+    matrix: Tensor
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return self.matrix.shape[0]
+
+    def dense(self) -> Tensor:
+        """Return the matrix (n, n)."""
+        return self.matrix
