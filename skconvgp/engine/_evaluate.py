@@ -146,8 +146,7 @@ class KernelOracle:
         )
 
     def _new(self, n_rows: int, n_cols: int) -> Tensor:
-        n_values = self.costs.value_bytes // self.config.dtype.itemsize
-        shape = (n_rows, n_cols) if n_values == 1 else (n_rows, n_cols, n_values)
+        shape = (n_rows, n_cols, *self.costs.value_shape)
         return torch.empty(
             shape, dtype=self.config.solve_dtype, device=self.config.device
         )

@@ -18,6 +18,7 @@ TILE_BYTES = 4 * 2**20
 LIVE_MAPS = 8  # maps of a tile that torch holds at once, inputs and temporaries
 BLOCK_BYTES = 128 * 2**20  # maps computed for a block: a tenth to a few seconds
 MAX_BLOCK = 2048
+BLOCKS_A_WORKER, SMALLEST_SHARE = 4, 16
 QUEUED = 2  # blocks held for each worker: one in work, one waiting
 
 
@@ -33,11 +34,14 @@ class TileCosts:
         Largest covariance map of one pair.
     value_bytes : int
         Result of one pair.
+    value_shape : tuple of int
+        Shape of the result of one pair: () or, with tangents, (1 + p,).
     """
 
     image_bytes: int
     map_bytes: int
     value_bytes: int
+    value_shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,16 +155,17 @@ def plan_tiles(
             f"worker(s) and `memory_budget` allows {max(share, 0)}: raise "
             "`memory_budget`, lower `n_jobs`, or use smaller images."
         )
-    half = share // 2
-    tile = min(
-        math.isqrt(half // pair_bytes), math.isqrt(TILE_BYTES // costs.map_bytes)
-    )
-    block = _largest_side(half, QUEUED * costs.value_bytes, image_bytes)
+    tile_bytes = min(share // 2, LIVE_MAPS * TILE_BYTES)
+    tile = max(1, math.isqrt(tile_bytes // pair_bytes))
+    rest = share - tile**2 * pair_bytes
+    block = _largest_side(rest, QUEUED * costs.value_bytes, image_bytes)
     work = math.isqrt(BLOCK_BYTES // costs.map_bytes)
     block = max(1, min(block, work, MAX_BLOCK, max(n_rows, n_cols)))
-    return TilePlan(
-        n_rows, n_cols, is_symmetric, block, max(1, min(tile, block)), keeps_tables
-    )
+    if n_workers > 1:  # a few blocks for each, however small the matrix
+        n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
+        fair = math.isqrt(n_pairs // (BLOCKS_A_WORKER * n_workers))
+        block = min(block, max(fair, SMALLEST_SHARE))
+    return TilePlan(n_rows, n_cols, is_symmetric, block, min(tile, block), keeps_tables)
 
 
 def _largest_side(available: int, per_pair: int, per_image: int) -> int:

@@ -64,6 +64,7 @@ def measure_costs(
         image_bytes=_count_bytes(prepared),
         map_bytes=map_values * config.dtype.itemsize,
         value_bytes=value.nbytes,
+        value_shape=tuple(value.shape[2:]),
     )
 
 

@@ -215,7 +215,7 @@ class BaseConvGP(BaseInputs):
         if clipped > CLIP_TOLERANCE:
             warnings.warn(
                 f"Posterior variances down to -{clipped:.1e} of the prior variance "
-                "were set to 0: raise `noise_variance` or compute with dtype='float64'.",
+                "were set to 0: raise `noise_variance` or use dtype='float64'.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -257,7 +257,7 @@ class BaseConvGP(BaseInputs):
     def _amplitudes(self) -> FloatArray:
         """Return the amplitude of each latent function (k,)."""
         shape = self.dual_coef_.shape[1:]
-        return np.asarray(np.broadcast_to(self.amplitude_, shape), dtype=np.float64)
+        return np.full(shape, self.amplitude_, dtype=np.float64)
 
     def _stream(
         self, rows: NDArray[Any], diag: Any, work: Work, *, needs_var: bool
@@ -340,7 +340,8 @@ class BaseConvGP(BaseInputs):
             n_samples,
             generator,
         )
-        return mean[:, :, None] + to_numpy(draws) * scale[:, None]
+        samples: FloatArray = mean[:, :, None] + to_numpy(draws) * scale[:, None]
+        return samples
 
     def _unfitted_prior(self, X: Any) -> tuple[FloatArray, FloatArray]:
         prior = copy.deepcopy(self)

@@ -197,7 +197,7 @@ def _compute(
             f"device={device!r} was asked for and is not on this machine; use "
             "device='auto' or 'cpu'."
         )
-    runner, n_workers = make_runner(n_jobs)
+    runner, n_workers = make_runner(n_jobs, place)
     precision = resolve_dtype(OWNER, dtype, place)
     budget = resolve_memory_budget(OWNER, memory_budget, place, 0)
     return ComputeConfig(place, precision, precision, budget, n_workers), runner

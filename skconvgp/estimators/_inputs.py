@@ -170,7 +170,7 @@ class BaseInputs(BaseEstimator):
                 f"The Gram matrix of {n_samples} samples with its factor",
                 "fit on fewer samples, or with solve_dtype='float32'.",
             )
-        runner, n_workers = make_runner(self.n_jobs)
+        runner, n_workers = make_runner(self.n_jobs, device)
         config = ComputeConfig(
             device,
             resolve_dtype(self, self.dtype, device),

@@ -1,6 +1,8 @@
-"""The joblib runner: blocks as jobs, without oversubscription."""
+"""Who runs the blocks: threads of this process, or joblib's workers."""
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from typing import Any, TypeVar
 
 import joblib
@@ -14,30 +16,75 @@ __all__ = ["make_runner"]
 Result = TypeVar("Result")
 
 
-def make_runner(n_jobs: int | None) -> tuple[TileRunner, int]:
+def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, int]:
     """Return a runner of blocks and how many it has in work at the same time.
+
+    One job runs blocks on as many threads as torch has, each with one thread of
+    torch: threads that never wait for each other stay fast on a busy machine.
+    More jobs go through joblib and share the cores.
 
     Parameters
     ----------
     n_jobs : int or None
-        As in scikit-learn. One job uses all threads of torch; k jobs share the cores.
+        As in scikit-learn.
+    device : torch.device
+        A GPU gets one block after the other.
     """
     n_workers = int(joblib.effective_n_jobs(n_jobs))
-    if n_workers == 1:
+    n_threads = torch.get_num_threads()
+    if device.type != "cpu" or (n_workers == 1 and n_threads == 1):
         return run_serially, 1
-    n_threads = max(1, joblib.cpu_count() // n_workers)
+    if n_workers == 1:
+        return _ThreadRunner(n_threads), n_threads
+    return _JoblibRunner(n_jobs, max(1, joblib.cpu_count() // n_workers)), n_workers
 
-    def run(jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-        calls = (delayed(_limited)(job, n_threads) for job in jobs)
+
+class _ThreadRunner:
+    """Runs jobs on threads of this process."""
+
+    def __init__(self, n_threads: int) -> None:
+        self._n_threads = n_threads
+
+    def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+        """Yield the results of the jobs as they come."""
+        before = torch.get_num_threads()
+        queue = iter(jobs)
+        pool = ThreadPoolExecutor(self._n_threads)
+        try:
+            first = islice(queue, 2 * self._n_threads)
+            pending = {pool.submit(_limited, job, 1) for job in first}
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for job in islice(queue, len(done)):
+                    pending.add(pool.submit(_limited, job, 1))
+                yield from map(Future.result, done)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(before)
+
+
+class _JoblibRunner:
+    """Runs jobs through joblib, on the backend that the user has chosen."""
+
+    def __init__(self, n_jobs: int | None, n_threads: int) -> None:
+        self._n_jobs = n_jobs
+        self._n_threads = n_threads
+
+    def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+        """Yield the results of the jobs as they come."""
+        before = torch.get_num_threads()
+        calls = (delayed(_limited)(job, self._n_threads) for job in jobs)
         parallel = Parallel(
-            n_jobs=n_jobs, prefer="threads", return_as="generator_unordered"
+            n_jobs=self._n_jobs, prefer="threads", return_as="generator_unordered"
         )
-        yield from parallel(calls)
-
-    return run, n_workers
+        try:
+            yield from parallel(calls)
+        finally:
+            torch.set_num_threads(before)
 
 
 def _limited(job: Callable[[], Any], n_threads: int) -> Any:
+    """Run a job with so many threads of torch; the setting is of this thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:

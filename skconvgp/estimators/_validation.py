@@ -177,7 +177,7 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
             f"`sample_weight` must be >= 0, its smallest value is {weights.min()!r}."
         )
     if not weights.any():
-        raise ValueError("`sample_weight` must not be 0 for every sample.")
+        raise ValueError("`sample_weight` must not be zero for every sample.")
     return weights
 
 

@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -190,7 +191,8 @@ class GELU(_Activation):
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
         delta2 = 1.0 + a + b + (a * b - c * c).clamp(min=0.0)
         delta = delta2.sqrt()
-        fraction = (c * c + a * b * delta2) / ((1.0 + a) * (1.0 + b) * delta)
+        over_a, over_b = 1.0 / (1.0 + a), 1.0 / (1.0 + b)  # products would overflow
+        fraction = c * over_a * (c * over_b) / delta + a * over_a * (b * over_b) * delta
         return c / 4.0 + (c * torch.atan(c / delta) + fraction) / (2.0 * math.pi)
 
     def second_moment(self, a: Tensor) -> Tensor:
@@ -216,8 +218,10 @@ class Sin(_Activation):
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
-        mean = (a + b) / 2.0  # exponents stay <= 0, so nothing overflows
-        return (torch.exp(c - mean) - torch.exp(-c - mean)) / 2.0
+        mean = (a + b) / 2.0
+        # |c| <= mean; rounding must not make the exponents positive
+        plus, minus = (c - mean).clamp(max=0.0), (-c - mean).clamp(max=0.0)
+        return (torch.exp(plus) - torch.exp(minus)) / 2.0
 
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
@@ -287,7 +291,7 @@ class Elementwise(Layer):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map, which does not change."""
-        if not isinstance(self.n_nodes, int) or not 1 <= self.n_nodes <= MAX_NODES:
+        if not isinstance(self.n_nodes, Integral) or not 1 <= self.n_nodes <= MAX_NODES:
             raise ValueError(
                 f"`n_nodes` must be an int from 1 to {MAX_NODES}, got {self.n_nodes!r}."
             )

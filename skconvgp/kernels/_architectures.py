@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Self
 
 from torch import Tensor
@@ -81,7 +82,7 @@ class _Network(Layer):
     def _check_settings(self) -> None:
         for name in ("depth", "kernel_size"):
             value = getattr(self, name, 1)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"`{name}` must be an int >= 1, got {value!r}.")
         for name in ("weight_variance", "bias_variance"):
             self._check_variance(name, getattr(self, name))

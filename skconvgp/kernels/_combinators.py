@@ -78,6 +78,8 @@ class Sequential(_Chain):
     array([0.693, 0.   ])
     """
 
+    parts: tuple[Part, ...]
+
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the last layer."""
         return self._chain_shape(shape)
@@ -112,6 +114,8 @@ class Residual(_Chain):
     >>> Residual(ReLU(), Conv2d(3))
     Residual(ReLU(), Conv2d(kernel_size=3))
     """
+
+    parts: tuple[Part, ...]
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map; raise where the branch changes it."""

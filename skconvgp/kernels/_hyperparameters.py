@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 from torch import Tensor
 
@@ -106,8 +107,8 @@ def require_variance(name: str, value: Value) -> None:
 def _items(value: object) -> list[tuple[int | None, Scalar]]:
     if isinstance(value, tuple):
         return list(enumerate(value))
-    assert isinstance(value, int | float | Tensor)
-    return [(None, value)]
+    assert isinstance(value, Real | Tensor)
+    return [(None, value if isinstance(value, Tensor) else float(value))]
 
 
 def _as_bounds(bounds: object) -> Bounds:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -132,6 +133,11 @@ class Conv2d(Layer):
     def _check_settings(self) -> None:
         for name in ("stride", "dilation"):
             _require_positive_int(name, getattr(self, name))
+        if len(self.window) != 2:
+            raise ValueError(
+                "`kernel_size` must be an int or a pair (height, width), "
+                f"got {self.kernel_size!r}."
+            )
         for size in self.window:
             _require_positive_int("kernel_size", size)
         is_size = isinstance(self.padding, int) and self.padding >= 0
@@ -311,7 +317,7 @@ def _mean(maps: Tensor) -> Tensor:
 
 
 def _require_positive_int(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"`{name}` must be an int >= 1, got {value!r}.")
 
 

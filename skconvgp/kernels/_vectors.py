@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -216,7 +217,7 @@ class polynomial(_VectorKernel):
     def _check_settings(self) -> None:
         require_variance("weight_variance", self.weight_variance)
         require_variance("bias_variance", self.bias_variance)
-        if not isinstance(self.degree, int) or self.degree < 1:
+        if not isinstance(self.degree, Integral) or self.degree < 1:
             raise ValueError(f"`degree` must be an int >= 1, got {self.degree!r}.")
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
