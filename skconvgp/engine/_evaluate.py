@@ -23,6 +23,23 @@ def _silent(done: int, total: int) -> None:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """Whom to tell, and how far the work was before.
+
+    Parameters
+    ----------
+    on_step : callable
+        Told (pairs done, pairs in all) after each block.
+    done, total : int
+        Pairs done before, pairs in all.
+    """
+
+    on_step: OnStep
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
 class KernelOracle:
     """Evaluates a kernel on a set of images, tile by tile.
 
@@ -117,12 +134,14 @@ class KernelOracle:
         cross, diag : Tensor
             Of the next images.
         """
-        whole = self._plan(n_rows, self.n_samples, is_symmetric=False)
+        n = self.n_samples
+        whole = self._plan(n_rows, n, is_symmetric=False)
         for part in slices(images.shape[0], n_rows):
             rows = Tables(self.backend, images[part], self.config)
             plan = replace(whole, n_rows=rows.images.shape[0])
-            out = self._new(plan.n_rows, self.n_samples)
-            self._fill(plan, rows, self._tables, out)
+            out = self._new(plan.n_rows, n)
+            progress = Progress(self.on_step, part.start * n, images.shape[0] * n)
+            self._fill(plan, rows, self._tables, out, progress)
             yield out, self._diag_of(rows, plan)
 
     @cached_property
@@ -168,13 +187,21 @@ class KernelOracle:
             )
         return diag
 
-    def _fill(self, plan: TilePlan, rows: Tables, cols: Tables, out: Tensor) -> None:
+    def _fill(
+        self,
+        plan: TilePlan,
+        rows: Tables,
+        cols: Tables,
+        out: Tensor,
+        progress: Progress | None = None,
+    ) -> None:
         store = TensorStore(out, plan.is_symmetric)
-        done = 0
+        progress = progress or Progress(self.on_step, 0, plan.n_pairs)
+        done = progress.done
         for block, values in self.runner(self._jobs(plan, rows, cols)):
             store.write(block, values)
             done += _pairs_in(block)
-            self.on_step(done, plan.n_pairs)
+            progress.on_step(done, progress.total)
 
     def _jobs(
         self, plan: TilePlan, rows: Tables, cols: Tables

@@ -144,11 +144,13 @@ def plan_tiles(
     """
     n_images = n_rows if is_symmetric else n_rows + n_cols
     all_tables = n_images * costs.image_bytes
-    keeps_tables = all_tables <= memory_budget // 2
+    pair_bytes = LIVE_MAPS * costs.map_bytes
+    needed = pair_bytes + QUEUED * costs.value_bytes
+    room = memory_budget - n_workers * needed
+    keeps_tables = all_tables <= min(memory_budget // 2, room)
     share = (memory_budget - keeps_tables * all_tables) // n_workers
     image_bytes = 0 if keeps_tables else 2 * QUEUED * costs.image_bytes
-    pair_bytes = LIVE_MAPS * costs.map_bytes
-    needed = pair_bytes + image_bytes + QUEUED * costs.value_bytes
+    needed += image_bytes
     if share < needed:
         raise TileMemoryError(
             f"A single pair of images needs {needed} bytes for each of {n_workers} "

@@ -310,11 +310,12 @@ class BaseConvGP(BaseInputs):
     def _leave_one_out(self) -> LeaveOneOut:
         """Return the closed-form leave-one-out predictions of the scaled targets."""
         check_is_fitted(self)
-        state = thaw(self.solver_state_, torch.device("cpu"))
+        device = self._work(is_fitting=False).config.device
+        state = thaw(self.solver_state_, device)
         dual = self.dual_coef_ * self._mean_diag / self._scale
         inverse_diag = self.solver_.inverse_diag(state)
         targets, alpha, weights = (
-            rows_to_tensor(array).to(inverse_diag.dtype)
+            to_tensor(array, device).to(inverse_diag.dtype)
             for array in (self._targets, dual, self._weights)
         )
         return leave_one_out(

@@ -227,7 +227,8 @@ def _shape(
 def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
     rows, given = images_to_rows(Y)
     rows = check_array(rows, dtype=[np.float64, np.float32], input_name="Y")
-    if rows.shape[1] != n_features or given not in (None, shape):
+    is_row = shape == (n_features, 1, 1)
+    if rows.shape[1] != n_features or not (is_row or given in (None, shape)):
         raise ValueError(
             f"X and Y must have samples of one shape: Y has {rows.shape[1]} values a "
             f"sample, of shape {given!r}; X has {n_features}, read as {shape!r}."

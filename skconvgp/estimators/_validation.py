@@ -135,8 +135,10 @@ def normalize_shape(image_shape: object) -> ImageShape:
 
 
 def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
-    """Raise where images have another shape than those of `fit`."""
-    if given is not None and given != fitted:
+    """Raise where images have another shape than those of `fit`; rows have none."""
+    if given is None or fitted == (math.prod(given), 1, 1):
+        return
+    if given != fitted:
         raise ValueError(
             f"X holds images of shape {given!r} (c, h, w) and the estimator was fitted "
             f"on images of shape {fitted!r}."

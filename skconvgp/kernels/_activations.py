@@ -9,7 +9,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._base import split
+from skconvgp.kernels._checks import require_positive_int
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._quadrature import hermite_coefficients
 
@@ -218,10 +218,11 @@ class Sin(_Activation):
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
-        mean = (a + b) / 2.0
-        # |c| <= mean; rounding must not make the exponents positive
-        plus, minus = (c - mean).clamp(max=0.0), (-c - mean).clamp(max=0.0)
-        return (torch.exp(plus) - torch.exp(minus)) / 2.0
+        sign = 1.0 - 2.0 * (c < 0.0).to(c.dtype)
+        size = sign * c
+        # |c| <= (a + b) / 2; rounding must not make the exponent positive
+        decay = torch.exp((size - (a + b) / 2.0).clamp(max=0.0))
+        return sign * decay * torch.expm1(-2.0 * size) / -2.0
 
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
@@ -291,10 +292,7 @@ class Elementwise(Layer):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map, which does not change."""
-        if not isinstance(self.n_nodes, Integral) or not 1 <= self.n_nodes <= MAX_NODES:
-            raise ValueError(
-                f"`n_nodes` must be an int from 1 to {MAX_NODES}, got {self.n_nodes!r}."
-            )
+        require_positive_int("n_nodes", self.n_nodes, largest=MAX_NODES)
         return shape
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:

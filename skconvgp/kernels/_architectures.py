@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Self
 
 from torch import Tensor
@@ -10,8 +9,9 @@ from torch import Tensor
 from skconvgp._typing import Bounds, MapShape, Prepared, Scalar, Value
 from skconvgp.kernels._activations import ReLU
 from skconvgp.kernels._base import MapLayer, Sum
+from skconvgp.kernels._checks import require_positive_int, require_variance
 from skconvgp.kernels._combinators import Residual, Sequential
-from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS, require_variance
+from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 
@@ -81,9 +81,7 @@ class _Network(Layer):
 
     def _check_settings(self) -> None:
         for name in ("depth", "kernel_size"):
-            value = getattr(self, name, 1)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"`{name}` must be an int >= 1, got {value!r}.")
+            require_positive_int(name, getattr(self, name, 1))
         for name in ("weight_variance", "bias_variance"):
             self._check_variance(name, getattr(self, name))
 

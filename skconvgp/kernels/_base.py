@@ -8,6 +8,7 @@ covariance of all their pairs. Neither knows a loop, a device or a memory limit.
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -23,13 +24,12 @@ from skconvgp._typing import (
     Prepared,
     Scalar,
 )
+from skconvgp.kernels._checks import plain_value, require_variance
 from skconvgp.kernels._hyperparameters import (
     DEFAULT_BOUNDS,
     Hyperparameter,
     assign_hyperparameters,
     collect_hyperparameters,
-    plain_value,
-    require_variance,
 )
 
 __all__ = ["Kernel", "MapLayer", "Product", "Scale", "Sum", "split"]
@@ -37,6 +37,8 @@ __all__ = ["Kernel", "MapLayer", "Product", "Scale", "Sum", "split"]
 
 class Kernel(Part, ABC):
     """Covariance function on images (or on vectors, which are 1x1 images)."""
+
+    __array_ufunc__ = None  # numpy's numbers leave * to the kernel
 
     @abstractmethod
     def check(self, image_shape: ImageShape) -> None:
@@ -124,13 +126,13 @@ class Kernel(Part, ABC):
         """Product with a kernel, or a kernel scaled by a number."""
         if isinstance(other, Kernel):
             return Product(self, other)
-        if isinstance(other, int | float):
+        if isinstance(other, Real):
             return Scale(self, factor=float(other))
         return NotImplemented
 
     def __rmul__(self, other: object) -> "Kernel":
         """Kernel scaled by a number."""
-        return self * other if isinstance(other, int | float) else NotImplemented
+        return self * other if isinstance(other, Real) else NotImplemented
 
 
 @runtime_checkable

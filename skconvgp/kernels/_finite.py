@@ -16,8 +16,8 @@ from skconvgp.kernels._activations import (
     Sin,
 )
 from skconvgp.kernels._base import Scale, Sum
+from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._combinators import Residual, Sequential
-from skconvgp.kernels._hyperparameters import plain_value
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 
 __all__ = ["sample_network"]

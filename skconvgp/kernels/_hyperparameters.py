@@ -8,7 +8,8 @@ from numbers import Real
 from torch import Tensor
 
 from skconvgp._parts import Part
-from skconvgp._typing import Bounds, Scalar, Value
+from skconvgp._typing import Bounds, Scalar
+from skconvgp.kernels._checks import plain_value
 
 __all__ = [
     "DEFAULT_BOUNDS",
@@ -16,8 +17,6 @@ __all__ = [
     "Hyperparameter",
     "assign_hyperparameters",
     "collect_hyperparameters",
-    "plain_value",
-    "require_variance",
 ]
 
 DEFAULT_BOUNDS = (1e-4, 1e4)  # maths.md 8.3
@@ -56,11 +55,6 @@ class Hyperparameter:
         return self.name if self.index is None else f"{self.name}[{self.index}]"
 
 
-def plain_value(value: Scalar) -> float:
-    """Return a hyperparameter as a plain number, also while it is differentiated."""
-    return float(value.detach()) if isinstance(value, Tensor) else float(value)
-
-
 def collect_hyperparameters(part: Part, prefix: str = "") -> Iterator[Hyperparameter]:
     """Yield the hyperparameters of a part and of its nested parts, in a fixed order.
 
@@ -91,17 +85,6 @@ def assign_hyperparameters(
             params[parameter.name] = (*items[:i], value, *items[i + 1 :])
     changed = {parameter.name for parameter in hyperparameters}
     part.set_params(**{name: params[name] for name in changed})
-
-
-def require_variance(name: str, value: Value) -> None:
-    """Raise unless a variance, or each of a tuple of them, is finite and >= 0."""
-    for item in value if isinstance(value, tuple) else (value,):
-        number = plain_value(item)
-        if not (math.isfinite(number) and number >= 0.0):
-            raise ValueError(
-                f"`{name}` is a variance and must be a finite number >= 0, "
-                f"got {value!r}."
-            )
 
 
 def _items(value: object) -> list[tuple[int | None, Scalar]]:

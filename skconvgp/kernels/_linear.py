@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Integral
 
 import torch
 from torch import Tensor
 
 from skconvgp._typing import Bounds, MapShape, Prepared, Scalar
-from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS, require_variance
+from skconvgp.kernels._checks import require_positive_int, require_variance
+from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer
 
 __all__ = ["AvgPool2d", "Conv2d", "Dense", "Flatten", "GlobalAvgPool2d"]
@@ -132,14 +132,14 @@ class Conv2d(Layer):
 
     def _check_settings(self) -> None:
         for name in ("stride", "dilation"):
-            _require_positive_int(name, getattr(self, name))
+            require_positive_int(name, getattr(self, name))
         if len(self.window) != 2:
             raise ValueError(
                 "`kernel_size` must be an int or a pair (height, width), "
                 f"got {self.kernel_size!r}."
             )
         for size in self.window:
-            _require_positive_int("kernel_size", size)
+            require_positive_int("kernel_size", size)
         is_size = isinstance(self.padding, int) and self.padding >= 0
         if not is_size and self.padding not in PADDINGS:
             raise ValueError(
@@ -278,7 +278,7 @@ class AvgPool2d(_Pooling):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map; raise where positions would be averaged."""
-        _require_positive_int("window", self.window)
+        require_positive_int("window", self.window)
         if self.window > 1:
             raise ValueError(_ALL_PAIRS.format(self))
         return shape
@@ -314,11 +314,6 @@ _ALL_PAIRS = (
 
 def _mean(maps: Tensor) -> Tensor:
     return maps.mean((0, 1), keepdim=True, dtype=torch.float64)
-
-
-def _require_positive_int(name: str, value: object) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be an int >= 1, got {value!r}.")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -11,11 +10,12 @@ from torch import Tensor
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._activations import erf_expectation
 from skconvgp.kernels._base import Kernel, split
-from skconvgp.kernels._hyperparameters import (
-    DEFAULT_BOUNDS,
-    plain_value,
+from skconvgp.kernels._checks import (
+    require_positive,
+    require_positive_int,
     require_variance,
 )
+from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 
 __all__ = ["arcsine", "dot_product", "matern", "polynomial", "rbf"]
 
@@ -91,7 +91,7 @@ class rbf(_VectorKernel):
     lengthscale_bounds: Bounds = DEFAULT_BOUNDS
 
     def _check_settings(self) -> None:
-        _require_positive("lengthscale", self.lengthscale)
+        require_positive("lengthscale", self.lengthscale)
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
         return torch.exp(
@@ -131,7 +131,7 @@ class matern(_VectorKernel):
     lengthscale_bounds: Bounds = DEFAULT_BOUNDS
 
     def _check_settings(self) -> None:
-        _require_positive("lengthscale", self.lengthscale)
+        require_positive("lengthscale", self.lengthscale)
         if self.nu not in MATERN_NU:
             raise ValueError(f"`nu` must be one of {MATERN_NU!r}, got {self.nu!r}.")
 
@@ -217,8 +217,7 @@ class polynomial(_VectorKernel):
     def _check_settings(self) -> None:
         require_variance("weight_variance", self.weight_variance)
         require_variance("bias_variance", self.bias_variance)
-        if not isinstance(self.degree, Integral) or self.degree < 1:
-            raise ValueError(f"`degree` must be an int >= 1, got {self.degree!r}.")
+        require_positive_int("degree", self.degree)
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
         return (inner * self.weight_variance + self.bias_variance) ** self.degree
@@ -280,9 +279,3 @@ def _vectors(prepared: Prepared) -> tuple[Tensor, Tensor]:
 
 def _squared_distance(inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
     return (norm1 + norm2 - 2.0 * inner).clamp(min=0.0)
-
-
-def _require_positive(name: str, value: Scalar) -> None:
-    number = plain_value(value)
-    if not (math.isfinite(number) and number > 0.0):
-        raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")

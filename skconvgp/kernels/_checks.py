@@ -1,0 +1,57 @@
+"""Checks of settings, with messages that say what is allowed."""
+
+import math
+from numbers import Integral
+
+from torch import Tensor
+
+from skconvgp._typing import Scalar, Value
+
+__all__ = [
+    "plain_value",
+    "require_positive",
+    "require_positive_int",
+    "require_variance",
+]
+
+
+def plain_value(value: Scalar) -> float:
+    """Return a hyperparameter as a plain number, also while it is differentiated."""
+    return float(value.detach()) if isinstance(value, Tensor) else float(value)
+
+
+def require_variance(name: str, value: Value) -> None:
+    """Raise unless a variance, or each of a tuple of them, is finite and >= 0."""
+    for item in value if isinstance(value, tuple) else (value,):
+        number = _as_number(item)
+        if not (math.isfinite(number) and number >= 0.0):
+            raise ValueError(
+                f"`{name}` is a variance and must be a finite number >= 0, "
+                f"got {value!r}."
+            )
+
+
+def require_positive(name: str, value: Scalar) -> None:
+    """Raise unless a setting is a finite number > 0."""
+    number = _as_number(value)
+    if not (math.isfinite(number) and number > 0.0):
+        raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
+
+
+def require_positive_int(name: str, value: object, largest: int | None = None) -> None:
+    """Raise unless a setting is a whole number >= 1, and not above the largest."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_whole and 1 <= int(value) <= (largest or math.inf):  # type: ignore[call-overload]
+        return
+    allowed = "an int >= 1" if largest is None else f"an int from 1 to {largest}"
+    raise ValueError(f"`{name}` must be {allowed}, got {value!r}.")
+
+
+def _as_number(value: object) -> float:
+    """Return a number, NaN for anything that is none."""
+    if isinstance(value, Tensor):
+        return plain_value(value)
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
