@@ -89,7 +89,7 @@ class BaseConvGP(BaseInputs):
         >>> from skconvgp.kernels import rbf
         >>> gp = ConvNetGPRegressor(rbf()).fit([[0.0], [1.0]], [0.0, 1.0])
         >>> round(gp.log_marginal_likelihood(), 2)
-        -1.42
+        -2.15
         """
         check_is_fitted(self)
         return float(self._log_evidence)

@@ -113,7 +113,7 @@ def resolve_solver(owner: object, solver: object) -> Solver[Any]:
     match solver:
         case "auto" | "cholesky":
             return Cholesky()
-        case Solver():
+        case Solver() if not isinstance(solver, type):
             return solver
         case _:
             reject(owner, "solver", "'auto', 'cholesky' or a solver object", solver)
@@ -123,7 +123,7 @@ def resolve_likelihood(owner: object, likelihood: object) -> Likelihood:
     """Return the likelihood object."""
     if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
         return LIKELIHOODS[likelihood]()
-    if not isinstance(likelihood, Likelihood):
+    if isinstance(likelihood, type) or not isinstance(likelihood, Likelihood):
         words = ", ".join(repr(word) for word in LIKELIHOODS)
         reject(owner, "likelihood", f"{words} or a likelihood object", likelihood)
     return likelihood

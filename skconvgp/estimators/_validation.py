@@ -147,7 +147,7 @@ def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
 
 def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
     """Return validated rows as a tensor, which shares their memory if it may."""
-    rows = np.ascontiguousarray(rows)
+    rows = rows if rows.flags.forc else np.ascontiguousarray(rows)
     return torch.from_numpy(rows) if rows.flags.writeable else torch.tensor(rows)
 
 

@@ -56,6 +56,7 @@ class _Network(Layer):
     @property
     def is_spatial(self) -> bool:
         """Whether one of the layers distinguishes positions."""
+        self._check_settings()
         return self.layers.is_spatial
 
     def out_shape(self, shape: MapShape) -> MapShape:
@@ -366,8 +367,8 @@ class dense(_Network):
     >>> import skconvgp
     >>> from skconvgp.kernels import dense
     >>> skconvgp.gram_matrix(dense(depth=1), [[1.0, 0.0], [0.0, 1.0]]).round(3)
-    array([[1.2  , 0.524],
-           [0.524, 1.2  ]])
+    array([[1.2  , 0.502],
+           [0.502, 1.2  ]])
     """
 
     depth: int = 3

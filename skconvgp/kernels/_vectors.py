@@ -136,7 +136,9 @@ class matern(_VectorKernel):
             raise ValueError(f"`nu` must be one of {MATERN_NU!r}, got {self.nu!r}.")
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
-        distance = _squared_distance(inner, norm1, norm2).sqrt()
+        distance2 = _squared_distance(inner, norm1, norm2)
+        apart = distance2 > 0.0  # the root has no derivative at 0
+        distance = torch.where(apart, torch.where(apart, distance2, 1.0).sqrt(), 0.0)
         scaled = distance * (math.sqrt(2.0 * self.nu) / self.lengthscale)
         decay = torch.exp(-scaled)
         if self.nu == MATERN_NU[0]:
