@@ -14,6 +14,16 @@ class Part:
     (``layer0__weight_variance``), scikit-learn's ``clone`` and a short repr.
     A part made of a varying number of parts keeps them in ``parts`` and names
     them by ``part_name``: ``layer0``, ``layer1``, ...
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from skconvgp.solvers import Part
+    >>> @dataclass(repr=False)
+    ... class MySolver(Part):
+    ...     tolerance: float = 1e-6
+    >>> MySolver().set_params(tolerance=1e-3)
+    MySolver(tolerance=0.001)
     """
 
     part_name: ClassVar[str | None] = None

@@ -79,6 +79,13 @@ class Solution:
         Whether the tolerance was met.
     stats : dict
         What happened: iterations, residual.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.solvers import Solution
+    >>> Solution(torch.zeros(3, 1)).converged
+    True
     """
 
     value: Tensor
@@ -125,6 +132,13 @@ class Targets:
         Regression targets, one column for each class.
     offset : Tensor of shape (k,)
         Prior mean of each latent function.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.likelihoods import Targets
+    >>> Targets(values=torch.eye(3), offset=torch.zeros(3)).offset
+    tensor([0., 0., 0.])
     """
 
     values: Tensor

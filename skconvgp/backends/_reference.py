@@ -1,4 +1,4 @@
-"""torch, any kernel, differentiable: the definition of every value."""
+"""Tiles by torch, for any kernel, differentiable: the definition of every value."""
 
 import warnings
 from dataclasses import dataclass

@@ -11,7 +11,14 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, TileRunner, run_serially
 from skconvgp._typing import OnStep, Prepared
 from skconvgp.engine._devices import full_precision
-from skconvgp.engine._plan import Block, TileCosts, TilePlan, plan_tiles, slices
+from skconvgp.engine._plan import (
+    STREAM_SHARE,
+    Block,
+    TileCosts,
+    TilePlan,
+    plan_tiles,
+    slices,
+)
 from skconvgp.engine._store import TensorStore
 from skconvgp.engine._tables import Tables, measure_costs, take
 
@@ -135,7 +142,7 @@ class KernelOracle:
             Of the next images.
         """
         n = self.n_samples
-        whole = self._plan(n_rows, n, is_symmetric=False)
+        whole = self._plan(n_rows, n, is_symmetric=False, share=STREAM_SHARE)
         for part in slices(images.shape[0], n_rows):
             rows = Tables(self.backend, images[part], self.config)
             plan = replace(whole, n_rows=rows.images.shape[0])
@@ -154,13 +161,15 @@ class KernelOracle:
     def _tables(self) -> Tables:
         return Tables(self.backend, self.images, self.config)
 
-    def _plan(self, n_rows: int, n_cols: int, *, is_symmetric: bool) -> TilePlan:
+    def _plan(
+        self, n_rows: int, n_cols: int, *, is_symmetric: bool, share: int = 1
+    ) -> TilePlan:
         return plan_tiles(
             n_rows,
             n_cols,
             is_symmetric=is_symmetric,
             costs=self.costs,
-            memory_budget=self.config.memory_budget,
+            memory_budget=self.config.memory_budget // share,
             n_workers=self.config.n_workers,
         )
 

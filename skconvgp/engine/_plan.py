@@ -154,8 +154,9 @@ def plan_tiles(
     if share < needed:
         raise TileMemoryError(
             f"A single pair of images needs {needed} bytes for each of {n_workers} "
-            f"worker(s) and `memory_budget` allows {max(share, 0)}: raise "
-            "`memory_budget`, lower `n_jobs`, or use smaller images."
+            f"blocks in work and `memory_budget` allows {max(share, 0)}: raise "
+            "`memory_budget`, use fewer threads or a smaller `n_jobs`, or use smaller "
+            "images."
         )
     tile_bytes = min(share // 2, LIVE_MAPS * TILE_BYTES)
     tile = max(1, math.isqrt(tile_bytes // pair_bytes))

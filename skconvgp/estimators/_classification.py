@@ -62,7 +62,8 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         Bytes (or "2 GiB") that may be held beside X, the Gram matrix and its factor;
         None is half of what is free.
     n_jobs : int, default=None
-        None is one job with all threads of torch; k jobs share the cores.
+        None computes on as many threads of this process as torch uses; k jobs go
+        through joblib and share the cores.
     random_state : int, RandomState instance or None, default=None
         Seed of `sample_y` where it is given none.
     verbose : int, default=0
@@ -85,7 +86,7 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
     amplitude_ : float
         Mean prior variance of the latent functions.
     dual_coef_ : ndarray of shape (n_samples, n_classes)
-        Latent means are K(X_*, X) @ dual_coef_ + latent_offset_.
+        Latent means are ``K(X_*, X) @ dual_coef_ + latent_offset_``.
     X_train_ : ndarray of shape (n_samples, n_features)
         Training inputs; samples of weight 0 are left out.
     latent_offset_ : ndarray of shape (n_classes,)
@@ -98,7 +99,7 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         What computed the tiles.
     n_features_in_ : int
         Values in a sample.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (d,)
         Names, if X has names that are all strings.
 
     Raises

@@ -1,4 +1,4 @@
-"""gram_matrix and gram_diag: the engine on its own, numpy at the door."""
+"""The engine on its own, `gram_matrix` and `gram_diag`: numpy at the door."""
 
 from typing import Any
 
@@ -74,7 +74,8 @@ def gram_matrix(
         Bytes (or "2 GiB") that may be held beside X, Y and the matrix; None is half
         of what is free.
     n_jobs : int, default=None
-        None is one job with all threads of torch; k jobs share the cores.
+        None computes on as many threads of this process as torch uses; k jobs go
+        through joblib and share the cores.
     verbose : int, default=0
         1 shows progress on stderr.
 

@@ -74,11 +74,17 @@ class _JoblibRunner:
         """Yield the results of the jobs as they come."""
         before = torch.get_num_threads()
         calls = (delayed(_limited)(job, self._n_threads) for job in jobs)
-        parallel = Parallel(
-            n_jobs=self._n_jobs, prefer="threads", return_as="generator_unordered"
-        )
+        settings = {"n_jobs": self._n_jobs, "prefer": "threads"}
         try:
-            yield from parallel(calls)
+            try:
+                parallel = Parallel(return_as="generator_unordered", **settings)
+            except ValueError:  # joblib 1.3, or a backend that gives lists only (ray)
+                parallel = Parallel(**settings)
+                n_round = 2 * joblib.effective_n_jobs(self._n_jobs)
+                while results := parallel(list(islice(calls, n_round))):
+                    yield from results
+            else:
+                yield from parallel(calls)
         finally:
             torch.set_num_threads(before)
 

@@ -7,8 +7,8 @@ from skconvgp.estimators._report import FitReport
 
 __all__ = ["SKOPS_TRUSTED_TYPES"]
 
-_MODULES = (kernels, likelihoods, solvers)
-_CLASSES = [getattr(module, name) for module in _MODULES for name in module.__all__]
+_CLASSES = [getattr(kernels, name) for name in kernels.__all__]
+_CLASSES += [likelihoods.Gaussian, solvers.Cholesky, solvers.CholeskyState]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 
 # Pass it as `trusted=` to skops.io.load: the types of this package that a fitted

@@ -69,9 +69,9 @@ def log_marginal_likelihood(
     quadratic : Tensor of shape (k,)
         <y, M^-1 y> of each output.
     logdet : Tensor of shape ()
-        log |M|.
+        Logarithm of the determinant of M.
     amplitude : Tensor of shape (k,)
-        a of each output.
+        The factor a of each output.
     noise : float
         Noise variance in M.
     weights : Tensor of shape (n,)

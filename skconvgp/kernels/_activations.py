@@ -65,7 +65,7 @@ class _Activation(Layer):
 
 
 class _LeakyActivation(_Activation):
-    """max(x, 0) + slope * min(x, 0)."""
+    """Piecewise linear: max(x, 0) + slope * min(x, 0)."""
 
     slope: float
 

@@ -357,7 +357,7 @@ def split(prepared: Prepared) -> tuple[Prepared, ...]:
 
 
 def _map_layer(kernel: object) -> MapLayer:
-    if not isinstance(kernel, MapLayer):
+    if isinstance(kernel, type) or not isinstance(kernel, MapLayer):
         raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
             f"{kernel!r} is a kernel of its own and cannot be a layer of a network; "
             "add or multiply it with the finished network instead."

@@ -33,7 +33,7 @@ class _Chain(Layer):
 
     def _chain_shape(self, shape: MapShape) -> MapShape:
         for i, layer in enumerate(self.layers):
-            if not isinstance(layer, MapLayer):
+            if isinstance(layer, type) or not isinstance(layer, MapLayer):
                 raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
                     f"layer{i} of a {type(self).__name__} must be a layer of a "
                     f"network, got {layer!r}; kernels for vectors are added to or "

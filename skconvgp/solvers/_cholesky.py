@@ -68,7 +68,7 @@ class Cholesky(Part):
         return half_solve(state.factor, rhs)
 
     def logdet(self, state: CholeskyState) -> Tensor:
-        """Return log |M|."""
+        """Return ``log |M|``."""
         return cholesky_logdet(state.factor)
 
     def inverse_diag(self, state: CholeskyState) -> Tensor:

@@ -1,0 +1,111 @@
+"""Sphinx configuration; `make docs` builds offline and treats warnings as errors."""
+
+import os
+import re
+from importlib.metadata import version as installed_version
+
+import matplotlib as mpl
+
+mpl.use("agg")
+
+project = "skconvgp"
+author = "The skconvgp developers"
+copyright = author
+version = release = installed_version("skconvgp")
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates"]
+source_suffix = {".rst": "restructuredtext", ".md": "restructuredtext"}
+default_role = "code"
+math_number_all = False
+math_eqref_format = "({number})"
+
+# Links into other projects are looked up on the network, hence only on request.
+if os.environ.get("SKCONVGP_DOCS_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+    }
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+
+copybutton_exclude = ".linenos, .gp, .go"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"^(?!plot_)",  # demo.py is no page
+    "within_subsection_order": "ExampleTitleSortKey",
+    "backreferences_dir": "gen_modules",
+    "doc_module": ("skconvgp",),
+    "reference_url": {"skconvgp": None},
+    "capture_repr": ("__repr__",),
+    "image_srcset": ["2x"],
+    "abort_on_example_error": True,
+    "write_computation_times": False,
+    "min_reported_time": 3600,  # times of the building machine mean nothing to readers
+    "show_signature": False,
+    "log_level": {"backreference_missing": "info"},
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"skconvgp {version}"
+html_show_sourcelink = False
+html_show_copyright = False
+html_theme_options = {
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": [],
+    "footer_end": [],
+}
+html_sidebars = {"index": [], "api": [], "notation": [], "changelog": []}
+
+
+def to_restructuredtext(text: str) -> str:
+    """Turn the Markdown of our changelog and decisions into reStructuredText."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        heading = re.match(r"(#+) +(.*)", line)
+        is_item = re.match(r"([-*]|\d+\.) ", line)
+        if is_item and lines and lines[-1] and not re.match(r"[-*\d ]", lines[-1]):
+            lines.append("")
+        if heading:
+            title = heading[2]
+            lines += [title, "=-~^"[len(heading[1]) - 1] * len(title)]
+        else:
+            lines.append(line)
+    body = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", "\n".join(lines) + "\n")
+    return re.sub(r"\[([^\]]+)\]\((https?://[^)]+)\)", r"`\1 <\2>`__", body)
+
+
+def read_markdown(app, docname, content):
+    """Convert pages that are Markdown files."""
+    if app.env.doc2path(docname).endswith(".md"):
+        content[0] = to_restructuredtext(content[0])
+
+
+def include_markdown(_app, path, _docname, content):
+    """Convert Markdown files that pages include."""
+    if path.suffix == ".md":
+        content[0] = to_restructuredtext(content[0])
+
+
+def setup(app):
+    """Connect the converters."""
+    app.connect("source-read", read_markdown)
+    app.connect("include-read", include_markdown)

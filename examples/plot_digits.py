@@ -1,0 +1,129 @@
+"""
+Classifying digits, and knowing when not to
+===========================================
+
+A Gaussian process whose covariance is that of an infinitely wide convolutional network
+learns scikit-learn's handwritten digits from twenty examples of each. We look at how
+often it is right, at whether its probabilities can be believed, and at what its latent
+functions do between two images.
+"""
+
+# %%
+# Few training images
+# -------------------
+# The digits are 8 x 8 images, here as an array of shape (n, 1, 8, 8). The kernel has
+# two hidden layers of 3 x 3 convolutions. Fitting it is one Cholesky factorisation:
+# there is no training loop, no learning rate and no random start.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import train_test_split
+
+from skconvgp import ConvNetGPClassifier
+from skconvgp.datasets import load_digits_images
+from skconvgp.display import UncertainDigitsDisplay
+from skconvgp.kernels import convnet
+from skconvgp.metrics import expected_calibration_error
+
+X, y = load_digits_images(return_X_y=True)
+X, X_test, y, y_test = train_test_split(
+    X, y, train_size=200, test_size=800, stratify=y, random_state=0
+)
+
+gp = ConvNetGPClassifier(convnet(depth=2, kernel_size=3))
+gp.fit(X, y)
+y_prob = gp.predict_proba(X_test)
+y_pred = gp.classes_[y_prob.argmax(axis=1)]
+
+print(f"accuracy           {accuracy_score(y_test, y_pred):.3f}")
+print(f"log loss           {log_loss(y_test, y_prob):.3f}")
+print(f"calibration error  {expected_calibration_error(y_test, y_prob):.3f}")
+print(f"leave-one-out      {(gp.loo_predict() == y).mean():.3f}")
+
+# %%
+# The last line is the accuracy on the *training* digits when each is predicted from the
+# 199 others. It comes in closed form, without fitting again, and is a fair forecast of
+# the first line.
+#
+# The least and the most certain digits
+# -------------------------------------
+# Above the test images whose most probable class is least probable, below those that
+# the model is surest of. Mistakes are red, with the true label.
+
+UncertainDigitsDisplay.from_predictions(X_test, y_prob, y_test, labels=gp.classes_)
+plt.show()
+
+# %%
+# Can the probabilities be believed?
+# ----------------------------------
+# If they can, then of the digits given 70 % about 70 % are right. Left: the share of
+# right answers against the stated probability, in bins of equal width; the area of a
+# dot grows with the number of digits in its bin. Right: set aside the digits that the
+# model is least certain of, and see how the accuracy on the others rises.
+
+confidence = y_prob.max(axis=1)
+is_right = y_pred == y_test
+bins = np.clip((confidence * 8).astype(int), 0, 7)
+shown = [b for b in range(8) if (bins == b).any()]
+x = [confidence[bins == b].mean() for b in shown]
+accuracy = [is_right[bins == b].mean() for b in shown]
+size = [(bins == b).sum() for b in shown]
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+left.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1)
+left.plot(x, accuracy, color="tab:blue", alpha=0.4)
+left.scatter(x, accuracy, s=20 + 1.2 * np.array(size), color="tab:blue", zorder=3)
+for xi, yi, n in zip(x, accuracy, size, strict=True):
+    side = (0, -22) if yi > 0.5 else (0, 12)
+    left.annotate(n, (xi, yi), side, textcoords="offset points", ha="center", size=8)
+left.set(xlabel="stated probability", ylabel="share of right answers")
+left.set(xlim=(0.1, 1.05), ylim=(-0.05, 1.1), title="Reliability")
+
+order = np.argsort(-confidence)
+kept = np.arange(1, len(order) + 1)
+right.plot(kept / len(order), np.cumsum(is_right[order]) / kept, color="tab:blue")
+right.set(xlabel="share of digits answered, surest first", ylabel="accuracy on them")
+right.set(xlim=(0, 1), ylim=(None, 1.004), title="Answering only when sure")
+for axes in (left, right):
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+plt.show()
+
+# %%
+# Between two digits
+# ------------------
+# The latent functions behind the probabilities have standard deviations. We blend a
+# training image of a 3 into one of a 6 and follow all ten functions on the way, drawn
+# with a band of two deviations for the two classes. The deviation is small at both
+# ends, where the model has seen the image, and largest between them, where it has seen
+# nothing alike.
+
+start, end = X[y == 3][0], X[y == 6][0]
+blend = np.linspace(0.0, 1.0, 41, dtype=np.float32)
+path = start + blend[:, None, None, None] * (end - start)
+mean, std = gp.predict_latent(path, return_std=True)
+
+figure = plt.figure(figsize=(9, 5), layout="constrained")
+grid = figure.add_gridspec(2, 9, height_ratios=(4, 1))
+axes = figure.add_subplot(grid[0, :])
+axes.plot(blend, mean, color="0.75", linewidth=1)
+for label, color in ((3, "tab:blue"), (6, "tab:orange")):
+    m, s = mean[:, label], std[:, label]
+    axes.fill_between(blend, m - 2 * s, m + 2 * s, color=color, alpha=0.2, linewidth=0)
+    axes.plot(
+        blend, m, color=color, linewidth=2, label=f"latent function of class {label}"
+    )
+axes.set(xlim=(0, 1), xlabel="share of the second image", ylabel="latent value")
+axes.legend(frameon=False, loc="center left")
+axes.spines[["top", "right"]].set_visible(False)
+for column, i in enumerate(np.linspace(0, 40, 9).astype(int)):
+    small = figure.add_subplot(grid[1, column])
+    small.imshow(path[i, 0], cmap="gray_r")
+    small.set_axis_off()
+plt.show()
+
+# %%
+# All ten classes share kernel, noise and amplitude, hence one deviation: it says how
+# far an image is from the training images, not which class is in doubt. The user guide
+# has more in :doc:`/user_guide/probabilities`.
