@@ -67,4 +67,17 @@ def _cgroup_memory() -> int | None:
     if not (limit.exists() and used.exists()):
         return None
     text = limit.read_text().strip()
-    return None if text == "max" else max(0, int(text) - int(used.read_text()))
+    if text == "max":
+        return None
+    taken = int(used.read_text()) - _droppable_memory()
+    return max(0, int(text) - taken)
+
+
+def _droppable_memory() -> int:
+    """Return the part of a container's memory that only caches files."""
+    stat = CGROUP / "memory.stat"
+    if stat.exists():
+        for line in stat.read_text().splitlines():
+            if line.startswith("inactive_file "):
+                return int(line.split()[1])
+    return 0

@@ -121,8 +121,9 @@ def gram_matrix(
         gram = oracle.gram(buffer)
     else:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
+        for side in (images, columns):
+            KernelOracle(backend, side, config).diag()
         oracle = KernelOracle(backend, columns, config, runner, progress)
-        oracle.diag()
         gram = oracle.cross(images, buffer)
     return out if out is not None else to_numpy(gram)
 

@@ -1,0 +1,172 @@
+"""What every likelihood does, and a third-party one to prove the seam."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+from skconvgp import ConvNetGPClassifier
+from skconvgp._protocols import Likelihood, Targets
+from skconvgp.kernels import rbf
+from skconvgp.likelihoods import Gaussian
+from tests.helpers.tolerances import assert_close
+
+
+class Damped:
+    """Third-party likelihood: less sure where the variance is large, no base class.
+
+    Its prior mean is not zero, and it fits no temperature.
+    """
+
+    needs_variance = True
+
+    def targets(self, codes, n_classes):
+        values = torch.nn.functional.one_hot(codes, n_classes).double()
+        return Targets(values, torch.arange(n_classes, dtype=torch.float64) / 10.0)
+
+    def probabilities(self, mean, var):
+        return torch.softmax(4.0 * mean / torch.sqrt(1.0 + math.pi / 8.0 * var), dim=1)
+
+
+BUILT_IN = [Gaussian()]
+LIKELIHOODS = [*BUILT_IN, Damped()]
+every_likelihood = pytest.mark.parametrize(
+    "likelihood", LIKELIHOODS, ids=lambda part: type(part).__name__
+)
+n_classes_of_all_sizes = pytest.mark.parametrize("n_classes", [2, 3, 10])
+
+
+def latents(n, n_classes):
+    generator = torch.Generator().manual_seed(0)
+    mean = torch.randn(n, n_classes, generator=generator, dtype=torch.float64)
+    return mean, torch.rand(n, n_classes, generator=generator, dtype=torch.float64)
+
+
+@every_likelihood
+def test_is_a_likelihood(likelihood):
+    assert isinstance(likelihood, Likelihood)
+    assert isinstance(likelihood.needs_variance, bool)
+
+
+@every_likelihood
+@n_classes_of_all_sizes
+def test_targets_are_largest_for_the_class_of_a_sample(likelihood, n_classes):
+    codes = torch.arange(2 * n_classes) % n_classes
+    targets = likelihood.targets(codes, n_classes)
+    assert targets.values.shape == (2 * n_classes, n_classes)
+    assert targets.offset.shape == (n_classes,)
+    assert targets.values.dtype == targets.offset.dtype == torch.float64
+    assert torch.equal(targets.values.argmax(1), codes)
+
+
+@every_likelihood
+@n_classes_of_all_sizes
+def test_rows_of_probabilities_sum_to_one(likelihood, n_classes):
+    mean, var = latents(50, n_classes)
+    probabilities = likelihood.probabilities(mean, var)
+    assert probabilities.shape == mean.shape
+    assert (probabilities >= 0.0).all()
+    assert_close(probabilities.sum(1), np.ones(50))
+
+
+@every_likelihood
+def test_probabilities_follow_the_classes_when_these_are_permuted(likelihood):
+    mean, var = latents(20, 4)
+    order = torch.tensor([2, 0, 3, 1])
+    permuted = likelihood.probabilities(mean[:, order], var[:, order])
+    assert_close(permuted, likelihood.probabilities(mean, var)[:, order])
+
+
+@every_likelihood
+def test_variance_is_read_only_if_it_is_asked_for(likelihood):
+    mean, var = latents(20, 3)
+    if likelihood.needs_variance:
+        more = likelihood.probabilities(mean, 10.0 * var)
+        assert not torch.equal(more, likelihood.probabilities(mean, var))
+    else:
+        empty = torch.empty(0, 3, dtype=torch.float64)
+        expected = likelihood.probabilities(mean, var)
+        assert torch.equal(likelihood.probabilities(mean, empty), expected)
+
+
+@every_likelihood
+def test_latents_are_left_as_they_were(likelihood):
+    mean, var = latents(20, 3)
+    before = mean.clone(), var.clone()
+    likelihood.probabilities(mean, var)
+    assert torch.equal(mean, before[0])
+    assert torch.equal(var, before[1])
+
+
+def problem():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 2))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])]
+    return X[:40], y[:40], X[40:], y[40:]
+
+
+def classifier(likelihood):
+    return ConvNetGPClassifier(rbf(2.0), likelihood=likelihood, noise_variance=1e-2)
+
+
+@every_likelihood
+def test_classifier_learns(likelihood):
+    X, y, X_new, y_new = problem()
+    gp = clone(classifier(likelihood)).fit(X, y)
+    assert gp.score(X_new, y_new) > 0.85
+    assert gp.likelihood_ is not gp.likelihood
+    for probabilities in (gp.predict_proba(X_new), gp.loo_predict_proba()):
+        assert_close(probabilities.sum(1), np.ones(len(probabilities)))
+
+
+@every_likelihood
+def test_classifier_hands_over_latents_divided_by_the_temperature(likelihood):
+    X, y, X_new, _ = problem()
+    gp = classifier(copy.deepcopy(likelihood)).fit(X, y)
+    mean, std = gp.predict_latent(X_new, return_std=True)
+    expected = likelihood.probabilities(
+        torch.as_tensor(mean / gp.temperature_),
+        torch.as_tensor((std / gp.temperature_) ** 2),
+    )
+    assert_close(gp.predict_proba(X_new), expected, kind="solve")
+
+
+def test_temperature_is_one_without_the_capability():
+    X, y, _, _ = problem()
+    assert classifier(Damped()).fit(X, y).temperature_ == 1.0
+
+
+@every_likelihood
+def test_latents_far_from_the_data_return_to_the_offset(likelihood):
+    X, y, _, _ = problem()
+    gp = classifier(likelihood).fit(X, y)
+    offset = likelihood.targets(torch.zeros(1, dtype=torch.int64), 3).offset
+    assert_close(gp.latent_offset_, offset)
+    far = gp.predict_latent([[1e3, 1e3]])[0]
+    np.testing.assert_allclose(far, offset, rtol=0.0, atol=1e-12)
+
+
+def test_loo_of_a_likelihood_with_variance_is_that_of_refits():
+    X, y, _, _ = problem()
+    gp = classifier(Damped()).fit(X, y)
+    loo = gp.loo_predict_proba()
+    refit = ConvNetGPClassifier(
+        rbf(2.0),
+        likelihood=Damped(),
+        noise_variance=1e-2,
+        amplitude=float(gp.amplitude_),
+    )
+    for i in (0, 7, 39):
+        rest = np.arange(len(X)) != i
+        expected = refit.fit(X[rest], y[rest]).predict_proba(X[[i]])
+        assert_close(loo[[i]], expected, kind="solve")
+
+
+@pytest.mark.parametrize("wrong", ["probit", 3, object()])
+def test_what_is_no_likelihood_is_refused(wrong):
+    X, y, _, _ = problem()
+    with pytest.raises(ValueError, match="'likelihood' parameter of ConvNetGPClass"):
+        classifier(wrong).fit(X, y)

@@ -1,0 +1,207 @@
+"""What every solver does, and a third-party one to prove the seam."""
+
+import dataclasses
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor
+from skconvgp._protocols import Solution, Solver
+from skconvgp.kernels import rbf
+from skconvgp.linalg import DenseGram
+from skconvgp.solvers import Cholesky
+from tests.helpers.tolerances import assert_close
+
+
+@dataclass(frozen=True)
+class EigenState:
+    values: torch.Tensor
+    vectors: torch.Tensor
+    jitter: float = 0.0
+
+
+class EigenSolver:
+    """Third-party solver: one eigendecomposition, no base class."""
+
+    def init(self, gram, noise):
+        return EigenState(*torch.linalg.eigh(gram.dense() + torch.diag(noise)))
+
+    def solve(self, state, rhs):
+        rotated = state.vectors.mT @ rhs
+        return Solution(state.vectors @ (rotated / state.values[:, None]))
+
+    def half_solve(self, state, rhs):
+        return (state.vectors.mT @ rhs) / state.values.sqrt()[:, None]
+
+    def logdet(self, state):
+        return state.values.log().sum()
+
+    def inverse_diag(self, state):
+        return (state.vectors**2) @ (1.0 / state.values)
+
+
+BUILT_IN = [Cholesky()]
+SOLVERS = [*BUILT_IN, EigenSolver()]
+every_solver = pytest.mark.parametrize(
+    "solver", SOLVERS, ids=lambda s: type(s).__name__
+)
+
+N = 33
+NOISE = torch.linspace(0.01, 2.0, N, dtype=torch.float64)  # one for each sample
+
+
+def system():
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(N, N, generator=generator, dtype=torch.float64)
+    gram = root @ root.mT / N
+    rhs = torch.randn(N, 4, generator=generator, dtype=torch.float64)
+    return gram, rhs
+
+
+def dense_system():
+    gram, rhs = system()
+    return gram.numpy() + np.diag(NOISE.numpy()), rhs.numpy()
+
+
+def factored(solver):
+    gram, rhs = system()
+    return solver.init(DenseGram(gram), NOISE), rhs
+
+
+@every_solver
+def test_is_a_solver(solver):
+    assert isinstance(solver, Solver)
+
+
+@every_solver
+def test_solve(solver):
+    state, rhs = factored(solver)
+    solution = solver.solve(state, rhs)
+    matrix, right = dense_system()
+    assert solution.converged
+    assert_close(solution.value, np.linalg.solve(matrix, right), kind="solve")
+
+
+@every_solver
+def test_half_solve_is_a_root_of_the_quadratic_form(solver):
+    state, rhs = factored(solver)
+    half = solver.half_solve(state, rhs)
+    matrix, right = dense_system()
+    expected = right.T @ np.linalg.solve(matrix, right)
+    assert half.shape == rhs.shape
+    assert_close(half.mT @ half, expected, kind="solve")
+
+
+@every_solver
+def test_logdet(solver):
+    state, _ = factored(solver)
+    sign, expected = np.linalg.slogdet(dense_system()[0])
+    assert sign == 1.0
+    assert_close(solver.logdet(state), expected, kind="solve")
+
+
+@every_solver
+def test_inverse_diag(solver):
+    state, _ = factored(solver)
+    expected = np.diag(np.linalg.inv(dense_system()[0]))
+    assert_close(solver.inverse_diag(state), expected, kind="solve")
+
+
+@every_solver
+def test_state_is_a_frozen_dataclass_of_tensors_and_numbers(solver):
+    state, _ = factored(solver)
+    values = [getattr(state, field.name) for field in dataclasses.fields(state)]
+    assert all(isinstance(value, torch.Tensor | float | int) for value in values)
+    assert state.jitter == 0.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        state.jitter = 1.0
+
+
+@every_solver
+def test_matrix_and_right_hand_side_are_left_as_they_were(solver):
+    gram, rhs = system()
+    before = gram.clone(), rhs.clone(), NOISE.clone()
+    state = solver.init(DenseGram(gram), NOISE)
+    solver.solve(state, rhs)
+    solver.half_solve(state, rhs)
+    for now, then in zip((gram, rhs, NOISE), before, strict=True):
+        assert torch.equal(now, then)
+
+
+@pytest.mark.parametrize("solver", BUILT_IN, ids=lambda s: type(s).__name__)
+def test_built_in_solvers_are_parts_with_settings(solver):
+    names = {field.name for field in dataclasses.fields(solver)}
+    assert set(solver.get_params()) == names
+    assert clone(solver) == solver
+    assert eval(repr(solver), {type(solver).__name__: type(solver)}) == solver
+
+
+def problem(n=25):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(n, 3))
+    weights = generator.uniform(0.3, 3.0, n)
+    return X, np.sin(X).sum(1), weights, generator.normal(size=(9, 3))
+
+
+def regressor(solver):
+    return ConvNetGPRegressor(rbf(2.0), solver=solver, noise_variance=1e-2)
+
+
+@every_solver
+def test_regressor_gives_what_the_default_solver_gives(solver):
+    X, y, weights, X_new = problem()
+    gp = regressor(solver).fit(X, y, sample_weight=weights)
+    expected = regressor("auto").fit(X, y, sample_weight=weights)
+    for mine, theirs in zip(
+        gp.predict(X_new, return_std=True),
+        expected.predict(X_new, return_std=True),
+        strict=True,
+    ):
+        assert_close(mine, theirs, kind="solve")
+    assert_close(gp.loo_predict(), expected.loo_predict(), kind="solve")
+    assert gp.log_marginal_likelihood() == pytest.approx(
+        expected.log_marginal_likelihood(), rel=1e-9
+    )
+    assert gp.fit_report_.jitter == 0.0
+
+
+@every_solver
+def test_fitted_estimator_is_pickled_with_the_state_as_arrays(solver):
+    X, y, _, X_new = problem()
+    gp = regressor(solver).fit(X, y)
+    values = vars(gp.solver_state_).values()
+    assert not any(isinstance(value, torch.Tensor) for value in values)
+    again = pickle.loads(pickle.dumps(gp))
+    assert (again.predict(X_new, return_std=True)[1]
+            == gp.predict(X_new, return_std=True)[1]).all()  # fmt: skip
+
+
+@every_solver
+def test_estimator_copies_its_solver(solver):
+    X, y, _, _ = problem()
+    gp = clone(regressor(solver))
+    assert type(gp.get_params()["solver"]) is type(solver)
+    gp.fit(X, y)
+    assert gp.solver_ is not gp.solver
+
+
+@every_solver
+def test_classifier_gives_what_the_default_solver_gives(solver):
+    X, y, _, X_new = problem()
+    gp, expected = (
+        ConvNetGPClassifier(rbf(2.0), solver=s).fit(X, y > 0.0)
+        for s in (solver, "auto")
+    )
+    assert gp.temperature_ == pytest.approx(expected.temperature_, rel=1e-6)
+    assert_close(gp.predict_proba(X_new), expected.predict_proba(X_new), kind="solve")
+
+
+@pytest.mark.parametrize("wrong", ["lu", 3, object()])
+def test_what_is_no_solver_is_refused(wrong):
+    X, y, _, _ = problem()
+    with pytest.raises(ValueError, match="'solver' parameter of ConvNetGPRegressor"):
+        regressor(wrong).fit(X, y)

@@ -1,0 +1,71 @@
+"""Peak memory, measured in a process of its own."""
+
+import pytest
+
+from tests.helpers.memory import needs_peak, peak_memory
+
+pytestmark = needs_peak
+
+MIB = 2**20
+
+FIT = """
+import numpy as np
+from skconvgp import ConvNetGPClassifier
+from skconvgp.kernels import convnet
+
+random = np.random.default_rng(0)
+X, y = random.random((3000, 28, 28)), random.integers(0, 10, 3000)
+kernel = convnet(depth=2, kernel_size=3)
+gp = ConvNetGPClassifier(kernel, memory_budget="512 MiB")
+"""
+
+
+@pytest.mark.slow
+def test_fit_of_3000_images_holds_512_mib_beside_the_matrix_and_its_factor():
+    matrix_and_factor = 2 * 8 * 3000**2
+    peak = peak_memory(FIT, "gp.fit(X, y)", is_exact=False)
+    assert peak <= matrix_and_factor + 512 * MIB
+
+
+GRAM = """
+import numpy as np
+from skconvgp import gram_matrix
+from skconvgp.kernels import convnet
+
+X = np.random.default_rng(0).random((200, 20, 20))
+kernel = convnet(depth=2, kernel_size=3)
+gram_matrix(kernel, X[:50])
+"""
+
+
+def test_gram_matrix_stays_within_a_small_budget():
+    # With all the memory it wants it takes 25 MiB.
+    call = "gram_matrix(kernel, X, memory_budget='6 MiB')"
+    matrix = 8 * 200**2
+    assert peak_memory(GRAM, call) <= matrix + (6 + 2) * MIB
+
+
+# Tables take nearly half of the larger budget; the factor takes 17 MiB.
+PREDICT = """
+import numpy as np
+from skconvgp import ConvNetGPRegressor
+from skconvgp.kernels import rbf
+
+random = np.random.default_rng(0)
+X, y = random.random((1500, 2500)), random.random(1500)
+X_new = random.random((2000, 2500))
+gp = ConvNetGPRegressor(rbf(30.0), image_shape=None, memory_budget="{budget} MiB")
+gp.fit(X, y)
+gp.predict(X_new[:10], return_std=True)
+"""
+
+
+@pytest.mark.parametrize("budget", [8, 64])
+def test_prediction_stays_within_a_small_budget(budget):
+    setup = PREDICT.replace("{budget}", str(budget))
+    call = "gp.predict(X_new, return_std=True)"
+    assert peak_memory(setup, call) <= (budget + 4) * MIB
+
+
+def test_the_measure_sees_what_is_allocated():
+    assert peak_memory("", "bytearray(b'x') * (50 * 2**20)") >= 49 * MIB

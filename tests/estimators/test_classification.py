@@ -1,0 +1,273 @@
+"""The classifier against the textbook formulas."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp, softmax
+from scipy.stats import multivariate_normal
+from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import accuracy_score
+
+from skconvgp import ConvNetGPClassifier, gram_matrix
+from skconvgp.kernels import rbf
+from skconvgp.likelihoods import Gaussian, Part
+from skconvgp.solvers import Cholesky
+from tests.helpers.estimators import (
+    DensePosterior,
+    blobs,
+    digits,
+    label_targets,
+    tiny_network,
+)
+
+NOISE = 0.05
+
+
+def fit_and_dense(kernel, X, y, **settings):
+    gp = ConvNetGPClassifier(kernel, noise_variance=NOISE, **settings).fit(X, y)
+    gram = gram_matrix(kernel, X)
+    return gp, DensePosterior(gram, label_targets(y), noise=NOISE)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", ["rbf", "network"])
+def test_latents_are_those_of_the_dense_formulas(name, n_classes):
+    X, y = digits(60) if name == "network" else blobs(60, n_classes)
+    chosen = y < n_classes
+    X, y = X[chosen], y[chosen]
+    kernel = tiny_network() if name == "network" else rbf()
+    gp, dense = fit_and_dense(kernel, X[:-6], y[:-6])
+    cross, prior = gram_matrix(kernel, X[-6:], X[:-6]), gram_matrix(kernel, X[-6:])
+    mean, std = gp.predict_latent(X[-6:], return_std=True)
+    assert gp.amplitude_ == pytest.approx(dense.amplitude, rel=1e-7)
+    np.testing.assert_allclose(mean, dense.mean(cross), rtol=1e-6, atol=1e-8)
+    cov = dense.cov(cross, prior)
+    assert std.shape == (6, n_classes)
+    for i in range(n_classes):
+        np.testing.assert_allclose(std[:, i] ** 2, np.diag(cov), rtol=1e-5)
+    got = gp.predict_latent(X[-6:], return_cov=True)[1]
+    assert got.shape == (6, 6, n_classes)
+    np.testing.assert_allclose(got[:, :, 1], cov, rtol=1e-5, atol=1e-9)
+    noisy = gp.predict_latent(X[-6:], return_cov=True, noise=True)[1]
+    added = (noisy - got)[:, :, 0]
+    np.testing.assert_allclose(added, dense.amplitude * NOISE * np.eye(6), atol=1e-9)
+
+
+def test_targets_of_a_sample_sum_to_zero_over_the_classes():
+    X, y = blobs(30)
+    mean = ConvNetGPClassifier(rbf()).fit(X, y).predict_latent(X)
+    np.testing.assert_allclose(mean.sum(1), 0.0, atol=1e-9)
+
+
+def test_predictions_are_the_largest_latent_probability_and_decision():
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X[:40], y[:40])
+    labels = gp.predict(X[40:])
+    for scores in (gp.predict_latent, gp.predict_proba, gp.decision_function):
+        np.testing.assert_array_equal(labels, scores(X[40:]).argmax(1))
+
+
+def test_probabilities_are_a_softmax_with_one_temperature():
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X[:40], y[:40])
+    expected = softmax(gp.predict_latent(X[40:]) / gp.temperature_, axis=1)
+    np.testing.assert_allclose(gp.predict_proba(X[40:]), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_temperature_minimises_the_leave_one_out_log_loss(n_classes):
+    X, y = blobs(50, n_classes)
+    gp, dense = fit_and_dense(rbf(), X, y)
+    residual = dense.inverse @ dense.targets / np.diag(dense.inverse)[:, None]
+    loo = dense.targets - residual
+
+    def loss(log_temperature):
+        scaled = loo / np.exp(log_temperature)
+        return (logsumexp(scaled, axis=1) - scaled[np.arange(50), y]).mean()
+
+    best = minimize_scalar(loss, bounds=(np.log(0.02), np.log(100.0)), method="bounded")
+    assert 0.02 < gp.temperature_ < 100.0
+    assert gp.temperature_ == pytest.approx(np.exp(best.x), rel=1e-3)
+
+
+def test_two_classes_have_one_decision_and_two_latents():
+    X, y = blobs(40, 2)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X[:30], y[:30])
+    decision, latent = gp.decision_function(X[30:]), gp.predict_latent(X[30:])
+    assert decision.shape == (10,)
+    assert latent.shape == (10, 2)
+    assert gp.predict_proba(X[30:]).shape == (10, 2)
+    np.testing.assert_allclose(decision, latent[:, 1] - latent[:, 0])
+    np.testing.assert_array_equal(decision > 0, gp.predict(X[30:]) == gp.classes_[1])
+
+
+def test_labels_may_be_words_in_any_order():
+    X, y = blobs(45)
+    words = np.array(["pear", "apple", "quince"])
+    gp = ConvNetGPClassifier(rbf()).fit(X, words[y])
+    numbers = ConvNetGPClassifier(rbf()).fit(X, y)
+    assert list(gp.classes_) == ["apple", "pear", "quince"]
+    np.testing.assert_array_equal(gp.predict(X), words[numbers.predict(X)])
+    np.testing.assert_allclose(
+        gp.predict_proba(X)[:, [1, 0, 2]], numbers.predict_proba(X), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("labels", [[-5, 100], [True, False], [0.0, 1.0]])
+def test_labels_may_be_any_two_values(labels):
+    X, y = blobs(30, 2)
+    gp = ConvNetGPClassifier(rbf()).fit(X, np.array(labels)[y])
+    assert set(gp.predict(X)) == set(labels)
+    assert list(gp.classes_) == sorted(labels)
+
+
+def test_column_of_labels_warns_and_is_raveled():
+    X, y = blobs(12)
+    with pytest.warns(DataConversionWarning):
+        gp = ConvNetGPClassifier(rbf()).fit(X, y[:, None])
+    assert gp.predict(X).shape == (12,)
+
+
+def test_evidence_is_the_density_of_the_label_code():
+    X, y = blobs(20)
+    gp, dense = fit_and_dense(rbf(), X, y)
+    model = multivariate_normal(np.zeros(20), dense.covariance)
+    expected = sum(model.logpdf(column) for column in dense.targets.T)
+    assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("amplitude", ["profile", 2.0, None])
+def test_amplitude_scales_the_deviations_only(amplitude):
+    X, y = blobs(40)
+    reference = ConvNetGPClassifier(rbf()).fit(X[:30], y[:30])
+    gp = ConvNetGPClassifier(3.0 * rbf(), amplitude=amplitude).fit(X[:30], y[:30])
+    expected = {"profile": reference.amplitude_, 2.0: 2.0, None: 3.0}[amplitude]
+    assert gp.amplitude_ == pytest.approx(expected)
+    mean, std = gp.predict_latent(X[30:], return_std=True)
+    unit_mean, unit_std = reference.predict_latent(X[30:], return_std=True)
+    np.testing.assert_allclose(mean, unit_mean, rtol=1e-6, atol=1e-9)
+    factor = np.sqrt(expected / reference.amplitude_)
+    np.testing.assert_allclose(std, factor * unit_std, rtol=1e-6)
+
+
+def test_scale_of_the_kernel_does_not_matter_with_a_profiled_amplitude():
+    X, y = digits(40)
+    gp = ConvNetGPClassifier(tiny_network()).fit(X[:30], y[:30])
+    big = ConvNetGPClassifier(1e12 * tiny_network()).fit(X[:30], y[:30])
+    for got, expected in zip(
+        big.predict_latent(X[30:], return_std=True),
+        gp.predict_latent(X[30:], return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(
+        big.predict_proba(X[30:]), gp.predict_proba(X[30:]), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("word", ["loo", "evidence"])
+def test_noise_can_be_chosen(word):
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=word).fit(X[:40], y[:40])
+    assert 1e-3 < gp.noise_variance_ <= 10.0  # the clouds overlap
+    assert gp.score(X[40:], y[40:]) > 0.5
+
+
+def test_chosen_noise_has_the_largest_evidence():
+    X, y = blobs(40)
+    best = ConvNetGPClassifier(rbf(), noise_variance="evidence").fit(X, y)
+    for factor in (0.3, 3.0):
+        noise = factor * best.noise_variance_
+        other = ConvNetGPClassifier(rbf(), noise_variance=noise).fit(X, y)
+        assert other.log_marginal_likelihood() < best.log_marginal_likelihood()
+
+
+def test_parts_may_be_objects_and_are_copied():
+    X, y = blobs(20)
+    likelihood, solver = Gaussian(), Cholesky()
+    gp = ConvNetGPClassifier(rbf(), likelihood=likelihood, solver=solver).fit(X, y)
+    assert gp.likelihood_ == likelihood
+    assert gp.likelihood_ is not likelihood
+    assert gp.solver_ is not solver
+    words = ConvNetGPClassifier(rbf(), likelihood="gaussian", solver="cholesky")
+    np.testing.assert_array_equal(gp.predict_proba(X), words.fit(X, y).predict_proba(X))
+
+
+def test_score_is_the_accuracy():
+    X, y = digits(300)
+    gp = ConvNetGPClassifier(tiny_network()).fit(X[:200], y[:200])
+    expected = accuracy_score(y[200:], gp.predict(X[200:]))
+    assert gp.score(X[200:], y[200:]) == expected
+    assert expected > 0.85
+
+
+def test_refitting_forgets_the_first_fit():
+    X, y = blobs(30)
+    gp = ConvNetGPClassifier(rbf()).fit(*digits(20))
+    gp.fit(X, y)
+    fresh = ConvNetGPClassifier(rbf()).fit(X, y)
+    assert gp.n_features_in_ == 2
+    np.testing.assert_array_equal(gp.predict_proba(X), fresh.predict_proba(X))
+
+
+@dataclass
+class Shrinking(Part):
+    """A likelihood of a third party: it reads variances and has no temperature."""
+
+    @property
+    def needs_variance(self):
+        return True
+
+    def targets(self, codes, n_classes):
+        return Gaussian().targets(codes, n_classes)
+
+    def probabilities(self, mean, var):
+        return torch.softmax(mean / torch.sqrt(0.01 + var), dim=1)
+
+
+def shrunk(mean, var):
+    return softmax(mean / np.sqrt(0.01 + var), axis=1)
+
+
+def test_likelihood_of_a_third_party_gets_the_variances():
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(rbf(), likelihood=Shrinking(), noise_variance=NOISE)
+    gp.fit(X[:40], y[:40])
+    assert gp.temperature_ == 1.0
+    mean, std = gp.predict_latent(X[40:], return_std=True)
+    np.testing.assert_allclose(gp.predict_proba(X[40:]), shrunk(mean, std**2))
+
+
+def test_likelihood_of_a_third_party_gets_leave_one_out_variances_of_the_latent():
+    X, y = blobs(20)
+    settings = {"likelihood": Shrinking(), "noise_variance": NOISE, "amplitude": 0.5}
+    got = ConvNetGPClassifier(rbf(), **settings).fit(X, y).loo_predict_proba()
+    for i in range(20):
+        rest = np.arange(20) != i
+        refit = ConvNetGPClassifier(rbf(), **settings).fit(X[rest], y[rest])
+        expected = refit.predict_proba(X[i : i + 1])[0]
+        np.testing.assert_allclose(got[i], expected, rtol=1e-6)
+
+
+def test_likelihood_that_needs_variances_cannot_be_precomputed_without():
+    X, y = blobs(20)
+    gram = gram_matrix(rbf(), X)
+    gp = ConvNetGPClassifier("precomputed", likelihood=Shrinking()).fit(gram, y)
+    np.testing.assert_array_equal(gp.predict(gram).shape, (20,))
+    with pytest.raises(ValueError, match=r"precomputed.*`diag`"):
+        gp.predict_proba(gram)
+
+
+def test_variances_that_rounding_made_negative_are_reported(monkeypatch):
+    X, y = blobs(20)
+    gp = ConvNetGPClassifier(rbf()).fit(X, y)
+    monkeypatch.setattr(
+        "skconvgp.estimators._base.posterior_variance",
+        lambda half, diag: (torch.zeros_like(diag), 1e-3),
+    )
+    with pytest.warns(UserWarning, match=r"-1\.0e-03 of the prior.*`noise_variance`"):
+        std = gp.predict_latent(X, return_std=True)[1]
+    assert (std == 0.0).all()

@@ -1,0 +1,214 @@
+"""Saved and loaded models: pickle, joblib, skops; other versions, other machines."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skconvgp import (
+    SKOPS_TRUSTED_TYPES,
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    gram_matrix,
+)
+from skconvgp.exceptions import VersionMismatchWarning
+from skconvgp.kernels import (
+    GELU,
+    Abs,
+    Conv2d,
+    Dense,
+    Erf,
+    Flatten,
+    Identity,
+    LeakyReLU,
+    ReLU,
+    Residual,
+    Sequential,
+    Sin,
+    arcsine,
+    dense,
+    dot_product,
+    matern,
+    polynomial,
+    rbf,
+    residual_convnet,
+    resnet32,
+    three_layer_convnet,
+)
+from tests.helpers.estimators import blobs, digits, tiny_network, wave
+
+sio = pytest.importorskip("skops.io")
+
+LAYERS = Sequential(
+    Conv2d(3, stride=2),
+    Residual(LeakyReLU(0.1), Conv2d((3, 1))),
+    Abs() + Identity(),
+    Flatten(),
+    2.0 * Dense(),
+    *(GELU(), Sin(), Erf(), ReLU()),
+    Dense(),
+)
+VECTORS = rbf() + matern() * dot_product() + 0.5 * polynomial() + arcsine()
+NAMED = [residual_convnet(2), resnet32(), three_layer_convnet(), dense(1)]
+
+
+def models():
+    X, y = digits(15)
+    points, labels = blobs(15)
+    words = np.array(["no", "yes", "maybe"])[labels]
+    gram = gram_matrix(rbf(), points)
+    return {
+        "network": (ConvNetGPClassifier(tiny_network()).fit(X, y), X),
+        "layers": (ConvNetGPRegressor(LAYERS, noise_variance="loo").fit(X, y), X),
+        "unshared": (ConvNetGPRegressor(tiny_network().unshared()).fit(X, y), X),
+        "vectors": (ConvNetGPClassifier(VECTORS).fit(points, words), points),
+        "outputs": (ConvNetGPRegressor(rbf()).fit(points, points), points),
+        "precomputed": (ConvNetGPRegressor("precomputed").fit(gram, labels), gram),
+        "pipeline": (
+            make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf())).fit(
+                points, labels
+            ),
+            points,
+        ),
+    }
+
+
+def outputs(model, X):
+    """Return all that a model predicts, uncertainty included where it can."""
+    results = [model.predict(X)]
+    last = getattr(model, "steps", [(None, model)])[-1][1]
+    if hasattr(last, "predict_proba"):
+        results += [model.predict_proba(X), last.loo_predict_proba()]
+    if last.kernel != "precomputed" and last is model:
+        results += model.predict_latent(X, return_std=True)
+        results += [model.sample_y(X, 2, random_state=0)]
+    return [*results, last.log_marginal_likelihood(), last.loo_predict()]
+
+
+def through_pickle(model, path):
+    return pickle.loads(pickle.dumps(model))
+
+
+def through_joblib(model, path):
+    joblib.dump(model, path)
+    return joblib.load(path)
+
+
+def through_a_memory_map(model, path):
+    joblib.dump(model, path)
+    return joblib.load(path, mmap_mode="r")
+
+
+def through_skops(model, path):
+    sio.dump(model, path)
+    return sio.load(path, trusted=SKOPS_TRUSTED_TYPES)
+
+
+WAYS = [through_pickle, through_joblib, through_a_memory_map, through_skops]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_loaded_models_predict_the_same(way, tmp_path):
+    for name, (model, X) in models().items():
+        loaded = way(model, tmp_path / name)
+        for got, expected in zip(outputs(loaded, X), outputs(model, X), strict=True):
+            np.testing.assert_array_equal(got, expected, err_msg=name)
+
+
+@pytest.mark.parametrize("kernel", NAMED, ids=repr)
+def test_named_networks_are_saved_by_their_settings(kernel, tmp_path):
+    gp = ConvNetGPRegressor(kernel)
+    assert through_skops(gp, tmp_path / "model").kernel == kernel
+    assert through_pickle(gp, None).kernel == kernel
+
+
+def test_every_type_in_a_file_of_skops_is_trusted():
+    for name, (model, _) in models().items():
+        data = sio.dumps(model)
+        unknown = set(sio.get_untrusted_types(data=data)) - set(SKOPS_TRUSTED_TYPES)
+        assert not unknown, name
+
+
+def test_trusted_types_are_of_this_package():
+    assert all(name.startswith("skconvgp.") for name in SKOPS_TRUSTED_TYPES)
+    assert sorted(set(SKOPS_TRUSTED_TYPES)) == SKOPS_TRUSTED_TYPES
+
+
+@pytest.mark.parametrize("cls", [ConvNetGPClassifier, ConvNetGPRegressor])
+def test_other_version_warns(cls, monkeypatch):
+    model = cls(rbf()).fit(*blobs(9))
+    with monkeypatch.context() as patch:
+        patch.setattr("skconvgp.estimators._inputs.version", lambda name: "0.0.1")
+        data = pickle.dumps(model)
+    with pytest.warns(VersionMismatchWarning, match=r"0\.0\.1.*fit it again"):
+        loaded = pickle.loads(data)
+    X = blobs(9)[0]
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_state_of_unknown_version_warns():
+    model = ConvNetGPRegressor(rbf()).fit(*wave(5))
+    state = model.__getstate__()
+    del state["_skconvgp_version"]
+    with pytest.warns(VersionMismatchWarning, match="unknown"):
+        ConvNetGPRegressor().__setstate__(state)
+
+
+def test_loading_leaves_no_trace_of_the_version():
+    model = ConvNetGPRegressor(rbf()).fit(*wave(5))
+    assert set(vars(through_pickle(model, None))) == set(vars(model))
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_model_of_a_gpu_predicts_on_a_machine_without(device, no_gpu):
+    X, y = digits(20)
+    model = ConvNetGPClassifier(tiny_network()).fit(X, y)
+    expected = model.predict_proba(X)
+    loaded = through_pickle(model.set_params(device=device), None)
+    with pytest.warns(UserWarning, match=f"device='{device}'.*CPU"):
+        np.testing.assert_allclose(loaded.predict_proba(X), expected, atol=1e-6)
+
+
+def test_fit_on_an_absent_gpu_is_an_error(no_gpu):
+    X, y = digits(10)
+    for cls in (ConvNetGPClassifier, ConvNetGPRegressor):
+        with pytest.raises(ValueError, match=r"device='cuda'.*device='auto' or 'cpu'"):
+            cls(tiny_network(), device="cuda").fit(X, y)
+
+
+def test_gram_matrix_on_an_absent_gpu_is_an_error(no_gpu):
+    with pytest.raises(ValueError, match=r"device='cuda'.*device='auto' or 'cpu'"):
+        gram_matrix(rbf(), [[0.0]], device="cuda")
+
+
+def test_auto_device_never_fails(no_gpu):
+    gp = ConvNetGPRegressor(rbf(), device="auto").fit(*wave(5))
+    assert gp.device_ == "cpu"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_gpu_and_cpu_agree():
+    X, y = digits(60)
+    settings = {"dtype": "float64"}
+    gpu = ConvNetGPClassifier(tiny_network(), device="cuda", **settings)
+    cpu = ConvNetGPClassifier(tiny_network(), device="cpu", **settings)
+    gpu.fit(X[:40], y[:40])
+    cpu.fit(X[:40], y[:40])
+    assert gpu.device_ == "cuda"
+    np.testing.assert_allclose(
+        gpu.predict_proba(X[40:]), cpu.predict_proba(X[40:]), atol=1e-8
+    )
+    loaded = through_pickle(gpu, None).set_params(device="cpu")
+    np.testing.assert_allclose(
+        loaded.predict_proba(X[40:]), cpu.predict_proba(X[40:]), atol=1e-8
+    )

@@ -1,0 +1,135 @@
+"""kernel="precomputed": the same posterior from a given Gram matrix."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_predict
+from sklearn.utils import get_tags
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
+from skconvgp.exceptions import NotPSDError
+from skconvgp.kernels import rbf
+from tests.helpers.estimators import blobs, digits, tiny_network, wave
+
+
+def images_and_grams(n=40, n_train=30):
+    X, y = digits(n)
+    train, test = X[:n_train], X[n_train:]
+    gram = gram_matrix(tiny_network(), train)
+    cross = gram_matrix(tiny_network(), test, train)
+    return train, y[:n_train], test, gram, cross
+
+
+def test_classification_is_that_of_the_kernel():
+    train, y, test, gram, cross = images_and_grams()
+    direct = ConvNetGPClassifier(tiny_network()).fit(train, y)
+    gp = ConvNetGPClassifier("precomputed").fit(gram, y)
+    np.testing.assert_allclose(gp.predict_proba(cross), direct.predict_proba(test))
+    np.testing.assert_array_equal(gp.predict(cross), direct.predict(test))
+    diag = gram_diag(tiny_network(), test)
+    for got, expected in zip(
+        gp.predict_latent(cross, return_std=True, diag=diag),
+        direct.predict_latent(test, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(gp.loo_predict_proba(), direct.loo_predict_proba())
+
+
+def test_regression_is_that_of_the_kernel():
+    train, y, test, gram, cross = images_and_grams()
+    direct = ConvNetGPRegressor(tiny_network()).fit(train, y)
+    gp = ConvNetGPRegressor("precomputed").fit(gram, y)
+    np.testing.assert_allclose(gp.predict(cross), direct.predict(test))
+    diag = gram_diag(tiny_network(), test)
+    std = gp.predict_latent(cross, return_std=True, diag=diag, noise=True)[1]
+    expected = direct.predict_latent(test, return_std=True, noise=True)[1]
+    np.testing.assert_allclose(std, expected, rtol=1e-7)
+    evidence = direct.log_marginal_likelihood()
+    assert gp.log_marginal_likelihood() == pytest.approx(evidence)
+
+
+def test_shape_and_kernel_of_the_images_are_unknown():
+    gram, y = np.eye(5), np.arange(5.0)
+    gp = ConvNetGPRegressor("precomputed", image_shape=(7, 7)).fit(gram, y)
+    assert gp.kernel_ == "precomputed"
+    assert gp.image_shape_ is None
+    assert gp.n_features_in_ == 5
+
+
+def test_deviations_need_the_prior_variances():
+    _, y, _, gram, cross = images_and_grams()
+    gp = ConvNetGPRegressor("precomputed").fit(gram, y)
+    for method in (gp.predict, gp.predict_latent):
+        with pytest.raises(ValueError, match=r"precomputed.*`diag`"):
+            method(cross, return_std=True)
+
+
+@pytest.mark.parametrize("shape", [(), (9,), (10, 1), (11,)])
+def test_prior_variances_need_one_value_a_row(shape):
+    _, y, _, gram, cross = images_and_grams()
+    gp = ConvNetGPRegressor("precomputed").fit(gram, y)
+    with pytest.raises(ValueError, match=r"`diag` must have shape \(10,\)"):
+        gp.predict_latent(cross, return_std=True, diag=np.ones(shape))
+
+
+def test_covariances_and_draws_are_refused():
+    _, y, _, gram, cross = images_and_grams()
+    gp = ConvNetGPRegressor("precomputed").fit(gram, y)
+    with pytest.raises(ValueError, match=r"precomputed.*kernel object"):
+        gp.predict(cross, return_cov=True)
+    with pytest.raises(ValueError, match=r"precomputed.*kernel object"):
+        gp.sample_y(cross)
+
+
+def test_draws_before_fit_need_only_the_matrix():
+    X = wave(4)[0]
+    draws = ConvNetGPRegressor("precomputed", random_state=0).sample_y(
+        gram_matrix(rbf(), X), 3
+    )
+    expected = ConvNetGPRegressor(rbf(), random_state=0).sample_y(X, 3)
+    np.testing.assert_allclose(draws, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (6, 7)])
+def test_training_matrix_must_be_square(shape):
+    gp = ConvNetGPRegressor("precomputed")
+    with pytest.raises(ValueError, match=r"precomputed.*square.*\(6, \d\)"):
+        gp.fit(np.ones(shape), np.arange(6.0))
+
+
+def test_rows_at_predict_must_have_a_value_for_each_training_sample():
+    gp = ConvNetGPRegressor("precomputed").fit(np.eye(5), np.arange(5.0))
+    with pytest.raises(ValueError, match=r"4 features.*5 features"):
+        gp.predict(np.ones((2, 4)))
+
+
+def test_matrix_that_is_not_psd_is_refused_with_its_smallest_eigenvalue():
+    values = np.array([-0.5, 0.7, 1.0, 1.3, 1.5])
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
+    gram = basis @ np.diag(values) @ basis.T
+    gp = ConvNetGPRegressor("precomputed", noise_variance=0.0)
+    with pytest.raises(NotPSDError, match="smallest eigenvalue") as caught:
+        gp.fit(gram, np.arange(5.0))
+    scale = np.diag(gram).mean()
+    assert f"{-0.5 / scale:.3g}" in str(caught.value)
+    assert "noise_variance" in str(caught.value)
+
+
+@pytest.mark.parametrize("gram", [np.zeros((4, 4)), -np.eye(4)])
+def test_matrix_without_variance_is_refused(gram):
+    with pytest.raises(ValueError, match="mean prior variance"):
+        ConvNetGPRegressor("precomputed").fit(gram, np.arange(4.0))
+
+
+def test_only_a_precomputed_kernel_is_pairwise():
+    for cls in (ConvNetGPClassifier, ConvNetGPRegressor):
+        assert get_tags(cls("precomputed")).input_tags.pairwise
+        assert not get_tags(cls()).input_tags.pairwise
+
+
+def test_cross_validation_cuts_rows_and_columns():
+    X, y = blobs(45)
+    direct = cross_val_predict(ConvNetGPClassifier(rbf()), X, y, cv=3)
+    gram = gram_matrix(rbf(), X)
+    cut = cross_val_predict(ConvNetGPClassifier("precomputed"), gram, y, cv=3)
+    np.testing.assert_array_equal(cut, direct)

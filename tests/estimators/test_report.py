@@ -1,0 +1,109 @@
+"""What a fit tells: its report, and progress on stderr."""
+
+import dataclasses
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp.kernels import rbf
+from tests.helpers.estimators import digits, tiny_network, wave
+
+LINE = r"{label}: +\d+%, \S+ pairs/s, \d+:\d\d elapsed, \d+:\d\d left"
+
+
+def test_report_holds_what_was_done():
+    X, y = digits(20)
+    gp = ConvNetGPClassifier(tiny_network(), device="cpu", dtype="float32").fit(X, y)
+    report = gp.fit_report_
+    assert report.n_samples == 20
+    assert report.n_pairs == 210
+    assert report.gram_seconds > 0.0
+    assert report.solve_seconds > 0.0
+    assert (report.backend, report.device, report.dtype) == ("torch", "cpu", "float32")
+    assert report.jitter == 0.0
+    assert report.peak_memory > 2**20
+
+
+def test_report_is_printed_as_text():
+    gp = ConvNetGPRegressor(rbf(), device="cpu").fit(*wave(10))
+    text = str(gp.fit_report_)
+    for part in ("10", "55 pairs", "cpu", "torch", "float64", "MiB", "jitter 0"):
+        assert part in text
+    assert len(text.splitlines()) == 5
+
+
+def test_report_is_read_only():
+    gp = ConvNetGPRegressor(rbf()).fit(*wave(5))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        gp.fit_report_.jitter = 1.0
+
+
+def test_report_names_the_jitter():
+    X = np.zeros((6, 1))
+    gp = ConvNetGPRegressor(rbf(), noise_variance=0.0).fit(X, np.arange(6.0))
+    assert 0.0 < gp.fit_report_.jitter <= 1e-4
+    assert f"jitter {gp.fit_report_.jitter:.3g}" in str(gp.fit_report_)
+
+
+def test_peak_memory_is_zero_where_the_system_does_not_tell(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert ConvNetGPRegressor(rbf()).fit(*wave(5)).fit_report_.peak_memory == 0
+
+
+def test_report_of_a_precomputed_matrix_names_no_backend_of_tiles():
+    X, y = wave(8)
+    gp = ConvNetGPRegressor("precomputed").fit(gram_matrix(rbf(), X), y)
+    assert gp.backend_ == gp.fit_report_.backend == "precomputed"
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_nothing_is_written_by_default(capfd, n_jobs):
+    X, y = digits(20)
+    gp = ConvNetGPClassifier(tiny_network(), n_jobs=n_jobs).fit(X, y)
+    gp.predict_proba(X)
+    gp.sample_y(X)
+    gram_matrix(tiny_network(), X)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_verbose_writes_progress_to_stderr(capfd):
+    X, y = digits(20)
+    gp = ConvNetGPClassifier(tiny_network(), verbose=1).fit(X, y)
+    out, err = capfd.readouterr()
+    assert out == ""
+    last = err.splitlines()[-1]
+    assert re.fullmatch(LINE.format(label="fit"), last), last
+    assert "100%" in last
+    gp.predict(X)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(LINE.format(label="predict"), err.splitlines()[-1])
+
+
+def test_verbose_gram_matrix_writes_progress_to_stderr(capfd):
+    gram_matrix(tiny_network(), digits(10)[0], verbose=1)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(LINE.format(label="gram"), err.splitlines()[-1])
+
+
+def test_progress_is_whole_lines_where_there_is_no_terminal(capfd, monkeypatch):
+    monkeypatch.setattr("skconvgp.estimators._progress.INTERVAL", 0.0)
+    gram_matrix(tiny_network(), digits(20)[0], memory_budget="40 KB", verbose=1)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) > 2
+    assert all(re.fullmatch(LINE.format(label="gram"), line) for line in lines)
+    shares = [int(re.search(r"(\d+)%", line)[1]) for line in lines]
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+
+
+def test_progress_overwrites_its_line_on_a_terminal(capfd, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    gram_matrix(tiny_network(), digits(10)[0], verbose=1)
+    err = capfd.readouterr().err
+    assert err.startswith("\r")
+    assert err.endswith("\n")

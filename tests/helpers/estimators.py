@@ -1,0 +1,77 @@
+"""Small data, and the dense formulas that the estimators must agree with."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skconvgp.datasets import load_digits_images
+from skconvgp.kernels import convnet
+
+
+def tiny_network():
+    return convnet(depth=1, kernel_size=3)
+
+
+def digits(n, start=0):
+    """Return n digits as float64 images (n, 1, 8, 8), and their labels."""
+    images, labels = load_digits_images(return_X_y=True)
+    part = slice(start, start + n)
+    return images[part].astype(np.float64), labels[part]
+
+
+def wave(n, seed=0):
+    """Return sorted points (n, 1) and a noisy sine (n,) with an offset."""
+    rng = np.random.default_rng(seed)
+    X = np.sort(rng.uniform(0.0, 6.0, n))[:, None]
+    return X, 3.0 + np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def blobs(n, n_classes=3, seed=0):
+    """Return overlapping clouds of points (n, 2) and their labels (n,)."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % n_classes
+    angles = 2.0 * np.pi * labels / n_classes
+    centres = 1.5 * np.column_stack([np.cos(angles), np.sin(angles)])
+    return centres + rng.normal(size=(n, 2)), labels
+
+
+def label_targets(labels):
+    """Return 1 for the class of a sample, else -1 / (number of classes - 1)."""
+    classes = np.unique(labels)
+    is_own = np.asarray(labels)[:, None] == classes
+    return np.where(is_own, 1.0, -1.0 / (len(classes) - 1))
+
+
+@dataclass
+class DensePosterior:
+    """Posterior by the textbook formulas: numpy, no tiles, no factor."""
+
+    gram: np.ndarray  # K(X, X), as the kernel gives it
+    targets: np.ndarray  # (n, k)
+    noise: float  # relative to the mean prior variance
+    weights: np.ndarray | None = None
+    amplitude: float | None = None  # None profiles it out
+
+    def __post_init__(self):
+        n = len(self.gram)
+        self.weights = np.ones(n) if self.weights is None else self.weights
+        self.mean_diag = np.average(np.diag(self.gram), weights=self.weights)
+        noise = self.noise * np.diag(1.0 / self.weights)
+        self.inverse = np.linalg.inv(self.gram / self.mean_diag + noise)
+        if self.amplitude is None:
+            quadratic = np.sum(self.targets * (self.inverse @ self.targets))
+            total = self.weights.sum() * self.targets.shape[1]
+            self.amplitude = quadratic / total
+
+    @property
+    def covariance(self):
+        """The covariance of the targets themselves (n, n)."""
+        return self.amplitude * np.linalg.inv(self.inverse)
+
+    def mean(self, cross):
+        return cross / self.mean_diag @ self.inverse @ self.targets
+
+    def cov(self, cross, prior):
+        scaled = cross / self.mean_diag
+        reduction = scaled @ self.inverse @ scaled.T
+        return self.amplitude * (prior / self.mean_diag - reduction)

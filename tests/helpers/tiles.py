@@ -1,0 +1,96 @@
+"""Small tiles, and backends and runners that watch how the engine works."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from skconvgp._config import ComputeConfig
+from skconvgp.engine import _plan
+
+CPU = torch.device("cpu")
+
+
+def config(**settings):
+    """Return a configuration for the CPU."""
+    return ComputeConfig(CPU, **settings)
+
+
+@contextmanager
+def small_tiles(block, tile, map_bytes):
+    """Let the planner cut blocks and tiles of these sides at most."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_plan, "MAX_BLOCK", block)
+        patch.setattr(_plan, "TILE_BYTES", tile * tile * map_bytes)
+        yield
+
+
+class WatchedBackend:
+    """Passes everything on, counts images prepared and keeps the shapes of tiles."""
+
+    def __init__(self, backend):
+        self.backend = backend
+        self.n_prepared = 0
+        self.tiles = []
+
+    def prepare(self, images):
+        self.n_prepared += len(images)
+        return self.backend.prepare(images)
+
+    def cross(self, one, two):
+        values = self.backend.cross(one, two)
+        self.tiles.append(tuple(values.shape[:2]))
+        return values
+
+    def diag(self, one):
+        return self.backend.diag(one)
+
+    def map_values(self, image_shape):
+        return self.backend.map_values(image_shape)
+
+
+class PlaceBackend:
+    """Third-party backend: the value of a pair tells which images it belongs to.
+
+    Image i is the number i. A pair (i, j) is worth 1000 i + j, or, to be symmetric,
+    that of the ordered pair. One of the tables is missing, another is nested.
+    """
+
+    def __init__(self, is_symmetric):
+        self.is_symmetric = is_symmetric
+
+    def prepare(self, images):
+        return images[:, 0, 0, 0], (None, images[:, 0, 0, 0])
+
+    def cross(self, one, two):
+        rows, cols = one[0][:, None], two[1][1][None, :]
+        if self.is_symmetric:
+            return 1000 * torch.maximum(rows, cols) + torch.minimum(rows, cols)
+        return 1000 * rows + cols
+
+    def diag(self, one):
+        return 1001 * one[0]
+
+    def map_values(self, image_shape):
+        return 1
+
+
+def numbered_images(n):
+    """Return images (n, 1, 1, 1) that hold their number."""
+    return torch.arange(n, dtype=torch.float64).reshape(n, 1, 1, 1)
+
+
+def run_shuffled(jobs):
+    """Run jobs in another order."""
+    jobs = list(jobs)
+    random.Random(0).shuffle(jobs)
+    for job in jobs:
+        yield job()
+
+
+def run_in_threads(jobs):
+    """Run jobs at the same time."""
+    with ThreadPoolExecutor(3) as pool:
+        yield from pool.map(lambda job: job(), jobs)

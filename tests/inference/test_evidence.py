@@ -1,0 +1,186 @@
+"""Evidence against scipy's density, leave-one-out against literal refits."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+
+from skconvgp import ConvNetGPRegressor
+from skconvgp.inference import (
+    leave_one_out,
+    log_marginal_likelihood,
+    profiled_amplitude,
+)
+from skconvgp.kernels import rbf
+from tests.helpers.dense_gp import noisy, problem, refit_without_one_unit
+from tests.helpers.tolerances import assert_close
+
+NOISE = 0.1
+N, N_OUTPUTS = 20, 2
+ONES = np.ones(N)
+COUNTS = np.random.default_rng(1).integers(1, 5, N).astype(float)
+MIXED = np.concatenate([[0.2, 0.7, 1.0, 1.5, 2.0, 7.3], COUNTS[6:]])
+
+
+def solved(weights):
+    """Return Y, dual, quadratic, logdet, inverse diagonal, weights as tensors."""
+    gram, _, _, targets = problem(N, N_OUTPUTS)
+    matrix = noisy(gram, NOISE, weights)
+    dual = np.linalg.solve(matrix, targets)
+    arrays = {
+        "targets": targets,
+        "dual": dual,
+        "quadratic": (targets * dual).sum(0),
+        "logdet": np.linalg.slogdet(matrix)[1],
+        "inverse_diag": np.diag(np.linalg.inv(matrix)).copy(),
+        "weights": weights,
+    }
+    return {name: torch.as_tensor(array) for name, array in arrays.items()}
+
+
+def evidence(weights, amplitude):
+    system = solved(weights)
+    return log_marginal_likelihood(
+        system["quadratic"],
+        system["logdet"],
+        torch.as_tensor(amplitude),
+        NOISE,
+        system["weights"],
+    )
+
+
+def density_of_repeated_rows(counts, amplitude):
+    """Return the log density of the targets with each row as often as it counts."""
+    gram, _, _, targets = problem(N, N_OUTPUTS)
+    again = np.repeat(np.arange(N), counts.astype(int))
+    matrix = gram[np.ix_(again, again)] + NOISE * np.eye(len(again))
+    return [
+        multivariate_normal(cov=scale * matrix).logpdf(targets[again, k])
+        for k, scale in enumerate(amplitude)
+    ]
+
+
+@pytest.mark.parametrize("weights", [ONES, COUNTS], ids=["ones", "counts"])
+def test_evidence_is_the_density_of_the_targets(weights):
+    amplitude = np.array([1.0, 2.5])
+    expected = density_of_repeated_rows(weights, amplitude)
+    assert_close(evidence(weights, amplitude), expected, kind="solve")
+
+
+@pytest.mark.parametrize(
+    "weights", [ONES, COUNTS, MIXED], ids=["ones", "counts", "mixed"]
+)
+def test_profiled_amplitude_is_the_best_one(weights):
+    system = solved(weights)
+    best = profiled_amplitude(system["targets"], system["dual"], system["weights"])
+
+    def total(amplitude):
+        return float(evidence(weights, np.full(N_OUTPUTS, amplitude)).sum())
+
+    factors = np.concatenate([np.logspace(-2, 2, 21), [0.999, 1.001]])
+    others = [total(best * factor) for factor in factors if factor != 1.0]
+    assert total(best) > max(others)
+    steps = total(best * 1.001), total(best * 0.999)
+    assert abs(steps[0] - steps[1]) < 1e-6  # flat there
+
+
+def test_profiled_amplitude_of_repeated_rows():
+    gram, _, _, targets = problem(N, N_OUTPUTS)
+    again = np.repeat(np.arange(N), COUNTS.astype(int))
+    matrix = gram[np.ix_(again, again)] + NOISE * np.eye(len(again))
+    y = targets[again]
+    expected = (y * np.linalg.solve(matrix, y)).sum() / y.size
+    system = solved(COUNTS)
+    actual = profiled_amplitude(system["targets"], system["dual"], system["weights"])
+    assert actual == pytest.approx(expected, rel=1e-9)
+
+
+def test_profiled_amplitude_of_targets_that_are_zero_is_positive():
+    zero = torch.zeros(3, 1, dtype=torch.float64)
+    assert profiled_amplitude(zero, zero, torch.ones(3)) > 0.0
+
+
+@pytest.mark.parametrize(
+    "weights", [ONES, COUNTS, MIXED], ids=["ones", "counts", "mixed"]
+)
+def test_leave_one_out_is_that_of_refits(weights):
+    gram, _, _, targets = problem(N, N_OUTPUTS)
+    system = solved(weights)
+    loo = leave_one_out(
+        system["targets"],
+        system["dual"],
+        system["inverse_diag"],
+        NOISE,
+        system["weights"],
+    )
+    refits = [
+        refit_without_one_unit(gram, targets, NOISE, weights, i) for i in range(N)
+    ]
+    means, variances = zip(*refits, strict=True)
+    assert_close(loo.mean, np.array(means), kind="solve")
+    assert_close(loo.var, np.array(variances), kind="solve")
+
+
+def test_leave_one_out_of_counts_is_that_of_repeated_rows():
+    gram, _, _, targets = problem(N, N_OUTPUTS)
+    again = np.repeat(np.arange(N), COUNTS.astype(int))
+    first = np.searchsorted(again, np.arange(N))
+    repeated = gram[np.ix_(again, again)]
+    ones = np.ones(len(again))
+    expected = [
+        refit_without_one_unit(repeated, targets[again], NOISE, ones, i)[0]
+        for i in first
+    ]
+    system = solved(COUNTS)
+    loo = leave_one_out(
+        system["targets"],
+        system["dual"],
+        system["inverse_diag"],
+        NOISE,
+        system["weights"],
+    )
+    assert_close(loo.mean, np.array(expected), kind="solve")
+
+
+def test_without_noise_the_other_units_of_a_sample_predict_it():
+    targets = torch.tensor([[1.0], [2.0]]).double()
+    gram = torch.tensor([[1.0, 0.5], [0.5, 1.0]]).double()
+    inverse = torch.linalg.inv(gram)
+    weights = torch.tensor([2.0, 1.0]).double()
+    loo = leave_one_out(targets, inverse @ targets, inverse.diagonal(), 0.0, weights)
+    assert float(loo.mean[0]) == 1.0
+    assert float(loo.var[0]) == 0.0
+    assert float(loo.mean[1]) == pytest.approx(0.5)
+
+
+def data(n=15):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(n, 2))
+    return X, 3.0 * np.sin(X).sum(1) + 10.0
+
+
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_evidence_of_a_regressor_is_the_density_of_its_targets(normalize_y):
+    X, y = data()
+    y = y - y.mean()
+    gp = ConvNetGPRegressor(rbf(1.5), normalize_y=normalize_y, amplitude=2.0).fit(X, y)
+    square = ((X[:, None] - X[None]) ** 2).sum(-1)
+    matrix = np.exp(-square / 2.0 / 1.5**2) + 1e-2 * np.eye(len(X))
+    expected = multivariate_normal(cov=2.0 * matrix).logpdf(y)
+    assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
+
+
+def test_leave_one_out_of_a_regressor_is_that_of_refits():
+    X, y = data()
+    y = y - y.mean()
+    gp = ConvNetGPRegressor(rbf(1.5), normalize_y=False, amplitude=2.0).fit(X, y)
+    mean, std = gp.loo_predict(return_std=True)
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        refit = ConvNetGPRegressor(rbf(1.5), normalize_y=False, amplitude=2.0)
+        refit.fit(X[rest], y[rest])
+        expected = refit.predict_latent(X[[i]], return_std=True, noise=True)
+        # A fit subtracts the mean of its targets, if only in the last digits.
+        shift = y[rest].mean() if refit.y_mean_ else 0.0
+        assert mean[i] == pytest.approx(expected[0][0], rel=1e-8, abs=abs(shift))
+        assert std[i] == pytest.approx(expected[1][0], rel=1e-8)

@@ -1,0 +1,137 @@
+"""The noise variance chosen is the one that brute force chooses."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from skconvgp import ConvNetGPRegressor
+from skconvgp.inference import select_noise
+from skconvgp.kernels import rbf
+from tests.helpers.dense_gp import noisy, problem, refit_without_one_unit
+
+N = 12
+ONES = np.ones(N)
+# Few are above one: equal targets speak for no noise at all.
+COUNTS = np.array([2.0, 1.0, 1.0, 2.0] + [1.0] * 8)
+FRACTIONS = np.array([0.3, 0.8, 0.5] + [1.0] * 9)
+MIXED = np.array([0.3, 0.8, 1.7, 2.0] + [1.0] * 8)
+AMPLITUDE = np.array([0.7, 1.6])
+# Eight values to a factor of ten, from ten down.
+GRID = {
+    torch.float64: 10.0 * 10.0 ** (-np.arange(89) / 8.0),
+    torch.float32: 10.0 * 10.0 ** (-np.arange(57) / 8.0),
+}
+seeds = pytest.mark.parametrize("seed", range(3))
+amplitudes = pytest.mark.parametrize("amplitude", [None, AMPLITUDE])
+
+
+def choose(gram, targets, weights, criterion, amplitude, dtype=torch.float64):
+    return select_noise(
+        *(torch.as_tensor(array) for array in (gram, targets, weights)),
+        criterion=criterion,
+        amplitude=None if amplitude is None else torch.as_tensor(amplitude),
+        tile_dtype=dtype,
+    )
+
+
+def scale_of(gram, targets, weights, noise, amplitude):
+    if amplitude is not None:
+        return amplitude
+    dual = np.linalg.solve(noisy(gram, noise, weights), targets)
+    n_outputs = targets.shape[1]
+    return np.full(n_outputs, (targets * dual).sum() / (weights.sum() * n_outputs))
+
+
+def evidence_of_repeated_rows(gram, targets, counts, noise, amplitude):
+    scale = scale_of(gram, targets, counts, noise, amplitude)
+    again = np.repeat(np.arange(N), counts.astype(int))
+    matrix = gram[np.ix_(again, again)] + noise * np.eye(len(again))
+    return sum(
+        log_density(column, a * matrix)
+        for a, column in zip(scale, targets[again].T, strict=True)
+    )
+
+
+def log_density(y, cov):
+    """Return log N(y; 0, cov); scipy takes small eigenvalues for zero."""
+    logdet = np.linalg.slogdet(2.0 * np.pi * cov)[1]
+    return -0.5 * (y @ np.linalg.solve(cov, y) + logdet)
+
+
+def density_of_refits(gram, targets, weights, noise, amplitude):
+    scale = scale_of(gram, targets, weights, noise, amplitude)
+    total = 0.0
+    for i, weight in enumerate(weights):
+        mean, var = refit_without_one_unit(gram, targets, noise, weights, i)
+        density = norm.logpdf(targets[i], mean, np.sqrt(var * scale))
+        total += weight * density.sum()
+    return total
+
+
+def assert_best(criterion, score, gram, targets, weights, amplitude):
+    """Compare with the score of every value of the grid."""
+    chosen = choose(gram, targets, weights, criterion, amplitude)
+    grid = GRID[torch.float64]
+    scores = [score(gram, targets, weights, noise, amplitude) for noise in grid]
+    (index,) = np.flatnonzero(np.isclose(grid, chosen, rtol=1e-9, atol=0.0))
+    assert scores[index] == max(scores)
+
+
+def noisy_problem(seed):
+    gram, _, _, targets = problem(N, seed=seed)
+    generator = np.random.default_rng(seed)
+    return gram, targets + 0.3 * generator.normal(size=targets.shape)
+
+
+@seeds
+@amplitudes
+@pytest.mark.parametrize("weights", [ONES, COUNTS], ids=["ones", "counts"])
+def test_evidence_chooses_as_brute_force_does(weights, amplitude, seed):
+    gram, targets = noisy_problem(seed)
+    assert_best(
+        "evidence", evidence_of_repeated_rows, gram, targets, weights, amplitude
+    )
+
+
+@seeds
+@amplitudes
+@pytest.mark.parametrize(
+    "weights", [ONES, FRACTIONS, MIXED], ids=["ones", "fractions", "mixed"]
+)
+def test_leave_one_out_chooses_as_refits_do(weights, amplitude, seed):
+    gram, targets = noisy_problem(seed)
+    assert_best("loo", density_of_refits, gram, targets, weights, amplitude)
+
+
+@pytest.mark.parametrize("dtype", GRID)
+@pytest.mark.parametrize("criterion", ["loo", "evidence"])
+def test_repetitions_that_agree_leave_the_least_noise_of_the_precision(
+    criterion, dtype
+):
+    gram, _, _, targets = problem(N)
+    chosen = choose(gram, targets, 9.0 * ONES, criterion, None, dtype)
+    assert chosen == pytest.approx(GRID[dtype][-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["loo", "evidence"])
+def test_targets_that_the_kernel_cannot_explain_take_the_most_noise(criterion):
+    targets = 10.0 * (-1.0) ** np.arange(N)[:, None]
+    chosen = choose(np.ones((N, N)), targets, ONES, criterion, np.ones(1))
+    assert chosen == pytest.approx(10.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["loo", "evidence"])
+def test_more_noise_is_found_in_noisier_targets(criterion):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(120, 1))
+    noise = generator.normal(size=120)
+    chosen = []
+    for deviation in (0.03, 0.1, 0.3):
+        gp = ConvNetGPRegressor(rbf(), noise_variance=criterion)
+        gp.fit(X, np.sin(2.0 * X[:, 0]) + deviation * noise)
+        chosen.append(gp.noise_variance_ * gp.amplitude_)
+        assert math.sqrt(chosen[-1]) == pytest.approx(deviation, rel=0.3)
+    assert chosen == sorted(chosen)

@@ -1,0 +1,225 @@
+"""Settings that cannot be used: which one, and what is allowed."""
+
+import math
+import re
+
+import pytest
+
+from skconvgp.kernels import (
+    Abs,
+    AvgPool2d,
+    Conv2d,
+    Dense,
+    Flatten,
+    GlobalAvgPool2d,
+    Product,
+    ReLU,
+    Residual,
+    Scale,
+    Sequential,
+    Sum,
+    arcsine,
+    convnet,
+    dense,
+    dot_product,
+    matern,
+    polynomial,
+    rbf,
+    residual_convnet,
+    three_layer_convnet,
+)
+
+SHAPE = (2, 6, 6)
+NOT_VARIANCES = [-1.0, math.nan, math.inf, "one", None]
+NOT_SIZES = [0, -1, 1.5, "two", None, True]
+
+
+def closed(*layers) -> Sequential:
+    return Sequential(*layers, Flatten(), Dense())
+
+
+def refuses(kernel, *words: str) -> None:
+    """The message has all these words, in this order."""
+    with pytest.raises(ValueError, match=".*".join(re.escape(word) for word in words)):
+        kernel.check(SHAPE)
+
+
+@pytest.mark.parametrize("value", NOT_VARIANCES)
+@pytest.mark.parametrize("name", ["weight_variance", "bias_variance"])
+def test_variances(name, value):
+    words = f"`{name}` is a variance and must be a finite number >= 0", repr(value)
+    setting = {name: value}
+    refuses(closed(Conv2d(3, **setting)), "layer0, Conv2d(", *words)
+    refuses(Sequential(Flatten(), Dense(**setting)), "layer1, Dense(", *words)
+    for named in (convnet, residual_convnet, three_layer_convnet, dense):
+        refuses(named(**setting), *words)
+    refuses(polynomial(**setting), *words)
+    refuses(arcsine(**setting), *words)
+
+
+@pytest.mark.parametrize("value", NOT_VARIANCES)
+def test_variances_of_layers(value):
+    kernel = dense(depth=1).unshared().replace(weight_variance=(1.0, value))
+    refuses(kernel, "`weight_variance` is a variance", repr((1.0, value)))
+
+
+@pytest.mark.parametrize("value", NOT_VARIANCES)
+def test_offset_of_dot_product(value):
+    refuses(dot_product(bias_variance=value), "`bias_variance`", repr(value))
+
+
+@pytest.mark.parametrize("value", NOT_VARIANCES)
+def test_factor(value):
+    words = "`factor`", "must be a finite number", repr(value)
+    refuses(Scale(rbf(), factor=value), *words)
+    refuses(closed(Scale(Conv2d(3), factor=value)), "layer0", *words)
+
+
+@pytest.mark.parametrize("value", [0.0, *NOT_VARIANCES])
+@pytest.mark.parametrize("kernel", [rbf, matern])
+def test_lengthscale(kernel, value):
+    words = "`lengthscale` must be a finite number > 0", repr(value)
+    refuses(kernel(lengthscale=value), *words)
+
+
+@pytest.mark.parametrize("value", NOT_SIZES)
+@pytest.mark.parametrize("name", ["kernel_size", "stride", "dilation"])
+def test_whole_numbers_of_convolutions(name, value):
+    kernel = closed(Conv2d(**{"kernel_size": 3, name: value}))
+    refuses(kernel, "layer0, Conv2d(", f"`{name}` must be an int >= 1", repr(value))
+
+
+@pytest.mark.parametrize("value", NOT_SIZES)
+@pytest.mark.parametrize("name", ["depth", "kernel_size"])
+def test_whole_numbers_of_networks(name, value):
+    for named in (convnet, residual_convnet):
+        refuses(named(**{name: value}), f"`{name}` must be an int >= 1", repr(value))
+
+
+@pytest.mark.parametrize("size", [(3,), (3, 3, 3), ()])
+def test_windows_have_two_sides(size):
+    words = "`kernel_size` must be an int or a pair", repr(size)
+    refuses(closed(Conv2d(size)), *words)
+
+
+@pytest.mark.parametrize("padding", ["full", -1, 1.5, None, (1, 1)])
+def test_padding(padding):
+    words = "`padding` must be one of ('same', 'valid', 'circular') or an int >= 0"
+    refuses(closed(Conv2d(3, padding=padding)), words, f"got {padding!r}")
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        Conv2d(7, padding="valid"),
+        Conv2d((2, 7), padding="valid", stride=3),
+        Conv2d(3, padding="valid", dilation=3),
+        Conv2d(9, padding=1),
+    ],
+    ids=repr,
+)
+def test_windows_larger_than_the_map(conv):
+    words = "does not fit into a map of size 6x6", "padding='same'"
+    refuses(closed(conv), "layer0", *words)
+
+
+def test_windows_larger_than_a_later_map():
+    second = Conv2d(4, padding="valid")
+    refuses(closed(Conv2d(3, stride=2), ReLU(), second), "layer2", "map of size 3x3")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size"),
+    [
+        (Conv2d(3), "6x6"),
+        (ReLU(), "6x6"),
+        (Sequential(Conv2d((2, 3), padding="valid"), ReLU()), "5x4"),
+        (Residual(Conv2d(3)), "6x6"),
+    ],
+    ids=repr,
+)
+def test_networks_that_are_not_closed(kernel, size):
+    words = f"has size {size} and a kernel needs 1x1", "`Flatten()` and `Dense()`"
+    refuses(kernel, "the last map of", *words)
+    refuses(rbf() + kernel, *words)
+    refuses(2.0 * kernel, *words)
+    refuses(Product(rbf(), kernel), *words)
+
+
+def test_dense_layers_need_a_single_position():
+    words = "Dense needs a 1x1 map and got 6x6", "`Flatten()` before it"
+    refuses(Sequential(Conv2d(3), Dense()), "layer1", *words)
+
+
+@pytest.mark.parametrize("pool", [AvgPool2d(2), GlobalAvgPool2d()], ids=repr)
+def test_pooling_needs_all_pairs_of_positions(pool):
+    words = "averages over positions", "needs all pairs of positions", "not built yet"
+    refuses(closed(Conv2d(3), pool), "layer1", *words)
+
+
+@pytest.mark.parametrize("value", NOT_SIZES)
+def test_window_of_pooling(value):
+    refuses(closed(AvgPool2d(value)), "`window` must be an int >= 1", repr(value))
+
+
+def test_residual_keeps_the_size():
+    branch = Residual(ReLU(), Conv2d(3, stride=2))
+    words = "must keep the size of the map", "makes 3x3 of 6x6", "strided 1x1 `Conv2d`"
+    refuses(closed(branch), "layer0", *words)
+
+
+def test_errors_name_nested_layers():
+    inner = Sequential(ReLU(), Conv2d(3, stride=0))
+    kernel = closed(Abs(), Sum(Conv2d(1), inner))
+    refuses(kernel, "layer1, Sum(", "layer1, Conv2d(", "`stride` must be an int >= 1")
+
+
+@pytest.mark.parametrize("kernel", [rbf(), Product(Conv2d(1), Conv2d(1))], ids=repr)
+def test_kernels_are_no_layers(kernel):
+    words = "must be a layer of a network", "added to or multiplied with the finished"
+    refuses(closed(Conv2d(3), kernel), "layer1 of a Sequential", *words)
+    refuses(closed(Residual(kernel)), "layer0", "layer0 of a Residual", *words)
+
+
+@pytest.mark.parametrize("wrap", [Sum, Scale])
+def test_kernels_in_branches_are_no_layers(wrap):
+    words = "rbf() is a kernel of its own and cannot be a layer of a network"
+    refuses(closed(wrap(rbf())), "layer0", words)
+
+
+@pytest.mark.parametrize("thing", [3, "relu", None, math.tanh, Conv2d])
+def test_other_things_are_no_layers(thing):
+    refuses(
+        closed(ReLU(), thing), "layer1 of a Sequential must be a layer", repr(thing)
+    )
+
+
+def test_branches_of_a_sum_give_maps_of_one_size():
+    branches = Sum(Conv2d(3), Conv2d(1, stride=2))
+    words = "branches of a Sum must give maps of one size", "[(6, 6), (3, 3)]"
+    refuses(closed(branches), "layer0", *words)
+
+
+@pytest.mark.parametrize("empty", [Sum(), Product()], ids=repr)
+def test_empty_combinations(empty):
+    refuses(empty, "needs at least one kernel")
+
+
+def test_empty_sum_in_a_network():
+    refuses(closed(Sum()), "layer0, Sum()", "needs at least one kernel")
+
+
+@pytest.mark.parametrize("nu", [1.0, 0.0, math.inf, "1.5", None])
+def test_smoothness(nu):
+    refuses(matern(nu=nu), "`nu` must be one of (0.5, 1.5, 2.5)", repr(nu))
+
+
+@pytest.mark.parametrize("degree", NOT_SIZES)
+def test_degree(degree):
+    refuses(polynomial(degree=degree), "`degree` must be an int >= 1", repr(degree))
+
+
+def test_wrong_terms_are_found_in_every_combination():
+    bad = matern(nu=3.0)
+    for kernel in (rbf() + bad, rbf() * bad, 2.0 * bad, rbf() + 2.0 * (bad * rbf())):
+        refuses(kernel, "`nu` must be one of")

@@ -1,0 +1,147 @@
+"""Any activation by quadrature, against closed forms and integrals."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import erf
+from torch import Tensor
+
+from skconvgp.kernels import (
+    GELU,
+    Conv2d,
+    Dense,
+    Elementwise,
+    Erf,
+    Flatten,
+    Identity,
+    Sequential,
+    Sin,
+)
+from tests.helpers.kernels import (
+    QUICK,
+    RTOL,
+    assert_close,
+    cross,
+    deviations,
+    diag,
+    name,
+    random_images,
+)
+
+CLOSED = [
+    (Elementwise(torch.erf), Erf()),
+    (Elementwise(torch.nn.functional.gelu), GELU()),
+    (Elementwise(torch.sin), Sin()),
+    (Elementwise(torch.positive, n_nodes=2), Identity()),
+]
+
+
+def series(layer: Elementwise, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    _, one = layer.image_pass(a.reshape(1, 1, -1))
+    _, two = layer.image_pass(b.reshape(1, 1, -1))
+    return layer.pair_pass(c.reshape(1, 1, len(a), len(b)), one, two)[0, 0]
+
+
+def quadrature(function, t: float, a: float, b: float, n_nodes: int = 120) -> float:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    weights = weights / weights.sum()
+    v = math.sqrt(b) * (t * nodes[:, None] + math.sqrt(1 - t * t) * nodes[None, :])
+    return float((weights * function(math.sqrt(a) * nodes)) @ function(v) @ weights)
+
+
+def wave(x: Tensor) -> Tensor:
+    return torch.exp(-x * x) + 0.3 * x
+
+
+@pytest.mark.parametrize(("layer", "closed"), CLOSED, ids=name)
+def test_series_matches_the_closed_form(layer, closed):
+    a = torch.tensor([0.01, 0.4, 1.0], dtype=torch.float64)
+    b = torch.tensor([1.0, 0.2], dtype=torch.float64)
+    for t in (-1.0, -0.7, 0.0, 0.5, 0.999, 1.0):
+        c = t * a.sqrt()[:, None] * b.sqrt()[None, :]
+        expected = closed.expectation(c, a[:, None], b[None, :])
+        scale = closed.second_moment(a)[:, None] * closed.second_moment(b)
+        assert_close(series(layer, c, a, b), expected, scale=scale.sqrt())
+
+
+@pytest.mark.parametrize(("layer", "closed"), CLOSED, ids=name)
+def test_second_moment_matches_the_closed_form(layer, closed):
+    a = torch.linspace(0.0, 1.0, 7, dtype=torch.float64).reshape(1, 1, -1)
+    out, _ = layer.image_pass(a)
+    assert_close(out, closed.second_moment(a), scale=torch.ones_like(a))
+
+
+@pytest.mark.parametrize(
+    ("function", "twin"),
+    [
+        (torch.tanh, np.tanh),
+        (torch.erf, erf),
+        (wave, lambda x: np.exp(-x * x) + 0.3 * x),
+    ],
+)
+def test_series_matches_tensor_quadrature(function, twin):
+    layer = Elementwise(function, n_nodes=100)
+    for t in (-0.9, 0.0, 0.3, 0.95):
+        for a, b in ((0.3, 0.3), (0.5, 0.1)):
+            point = [torch.tensor([x], dtype=torch.float64) for x in (a, b)]
+            c = torch.tensor([t * math.sqrt(a * b)], dtype=torch.float64)
+            expected = quadrature(twin, t, a, b)
+            scale = quadrature(twin, 0.999999, 0.5, 0.5)
+            value = series(layer, c, *point)[0, 0]
+            assert_close(value, expected, rtol=1e-9, scale=scale)
+
+
+def test_more_nodes_approach_a_kink():
+    a = torch.ones(1, dtype=torch.float64)
+    c = torch.tensor([0.6], dtype=torch.float64)
+    angle = math.acos(0.6)
+    exact = (math.sin(angle) + (math.pi - angle) * 0.6) / (2 * math.pi)
+    errors = [
+        abs(series(Elementwise(torch.relu, n_nodes=n), c, a, a).item() - exact)
+        for n in (4, 16, 64, 128)
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 2e-3
+
+
+def test_blank_pixels_see_the_value_at_zero():
+    # f(0) E[f(v)] with f = cos: exp(-b / 2)
+    zero, b = (torch.tensor([x], dtype=torch.float64) for x in (0.0, 0.8))
+    value = series(Elementwise(torch.cos), zero, zero, b)
+    assert_close(value, [[math.exp(-0.4)]])
+    assert_close(series(Elementwise(torch.cos), zero, zero, zero), [[1.0]])
+
+
+@given(seed=st.integers(0, 1000), n_nodes=st.sampled_from([1, 2, 7, 64, 128]))
+@QUICK
+def test_series_is_positive_semidefinite(seed, n_nodes):
+    net = Sequential(
+        Conv2d(3, bias_variance=0.1),
+        Elementwise(torch.tanh, n_nodes=n_nodes),
+        Flatten(),
+        Dense(),
+    )
+    gram = cross(net, random_images(6, 1, 4, 4, seed=seed))
+    smallest = torch.linalg.eigvalsh(gram)[0]
+    assert smallest >= -1e-13 * gram.diagonal().sum()
+
+
+def test_series_in_single_precision():
+    net = Sequential(Conv2d(3), Elementwise(torch.tanh), Flatten(), Dense())
+    images = random_images(5, 2, 4, 4)
+    exact = cross(net, images)
+    single = cross(net, images.float())
+    rtol = RTOL[torch.float32]
+    assert_close(single, exact, rtol=rtol, scale=deviations(exact))
+    assert_close(diag(net, images.float()), diag(net, images), rtol=rtol)
+
+
+@pytest.mark.parametrize("n_nodes", [0, -1, 129, 2.5, "many"])
+def test_number_of_nodes_is_checked(n_nodes):
+    net = Sequential(Flatten(), Elementwise(torch.tanh, n_nodes=n_nodes), Dense())
+    with pytest.raises(ValueError, match=r"layer1.*`n_nodes` must be an int from 1 to"):
+        net.check((1, 2, 2))

@@ -1,0 +1,157 @@
+"""Cholesky routines against dense linear algebra, and the jitter ladder."""
+
+import pytest
+import torch
+
+from skconvgp.exceptions import NotPSDError
+from skconvgp.linalg import (
+    DenseGram,
+    cholesky_inverse_diag,
+    cholesky_logdet,
+    cholesky_solve,
+    factor_with_jitter,
+    half_solve,
+    shifted_cholesky_,
+    symmetric_eigen,
+)
+from skconvgp.linalg._cholesky import INVERSE_BLOCK
+from tests.helpers.tolerances import assert_close
+
+DTYPES = [torch.float64, torch.float32]
+everywhere = pytest.mark.parametrize("dtype", DTYPES)
+
+
+def random_matrix(values, dtype=torch.float64, seed=0):
+    """Return a symmetric matrix with these eigenvalues."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.as_tensor(values, dtype=torch.float64)
+    n = len(values)
+    square = torch.randn(n, n, generator=generator, dtype=torch.float64)
+    vectors = torch.linalg.qr(square)[0]
+    matrix = (vectors * values) @ vectors.mT
+    return ((matrix + matrix.mT) / 2.0).to(dtype)
+
+
+def well_conditioned(n, dtype=torch.float64):
+    return random_matrix(torch.linspace(0.5, 2.0, n), dtype)
+
+
+def indefinite(smallest, n=30):
+    """Return a matrix with mean diagonal 1 and one eigenvalue below 0."""
+    values = torch.full((n,), (n - smallest) / (n - 1), dtype=torch.float64)
+    values[0] = smallest
+    return random_matrix(values)
+
+
+@everywhere
+def test_solves_and_determinant_agree_with_dense_routines(dtype):
+    matrix, shift = well_conditioned(40, dtype), torch.linspace(0.1, 1.0, 40).to(dtype)
+    rhs = random_matrix(torch.linspace(-1.0, 1.0, 40), dtype, seed=1)[:, :3]
+    factor, jitter = shifted_cholesky_(matrix, shift)
+    full = (matrix + torch.diag(shift)).double()
+    assert jitter == 0.0
+    assert factor.dtype == dtype
+    assert torch.equal(factor, factor.tril())
+    assert_close(factor @ factor.mT, full, dtype)
+    solution = torch.linalg.solve(full, rhs.double())
+    assert_close(cholesky_solve(factor, rhs), solution, dtype, "solve")
+    half = half_solve(factor, rhs)
+    assert_close(half.mT @ half, rhs.double().mT @ solution, dtype, "solve")
+    sign, logdet = torch.linalg.slogdet(full)
+    assert sign == 1.0
+    assert_close(cholesky_logdet(factor), logdet, dtype, "solve")
+
+
+@everywhere
+@pytest.mark.parametrize("n", [1, 5, INVERSE_BLOCK, 2 * INVERSE_BLOCK + 37])
+def test_inverse_diagonal_over_several_ragged_blocks(n, dtype):
+    matrix = well_conditioned(n, dtype)
+    inverse = torch.linalg.inv(matrix.double())
+    diag = cholesky_inverse_diag(factor_with_jitter(matrix))
+    assert_close(diag, inverse.diagonal(), dtype, "solve")
+
+
+@pytest.mark.parametrize("block", [1, 4, 7, 100])
+def test_inverse_diagonal_does_not_depend_on_the_block(block, monkeypatch):
+    factor = factor_with_jitter(well_conditioned(25))
+    whole = cholesky_inverse_diag(factor)
+    monkeypatch.setattr("skconvgp.linalg._cholesky.INVERSE_BLOCK", block)
+    assert_close(cholesky_inverse_diag(factor), whole)
+
+
+@pytest.mark.parametrize(
+    ("smallest", "rung"),
+    [(-3e-11, 1e-10), (-3e-9, 1e-8), (-3e-7, 1e-6), (-3e-5, 1e-4)],
+)
+def test_ladder_takes_the_first_jitter_that_helps_and_reports_it(smallest, rung):
+    matrix = indefinite(smallest)
+    factor, jitter = shifted_cholesky_(matrix, torch.zeros(30, dtype=torch.float64))
+    assert jitter == pytest.approx(rung, rel=1e-6)
+    identity = torch.eye(30, dtype=torch.float64)
+    assert_close(factor @ factor.mT, matrix + jitter * identity)
+
+
+def test_jitter_is_relative_to_the_diagonal():
+    zero = torch.zeros(30, dtype=torch.float64)
+    _, jitter = shifted_cholesky_(indefinite(-3e-9), zero)
+    _, larger = shifted_cholesky_(indefinite(-3e-9) * 1e12, zero)
+    assert larger == pytest.approx(1e12 * jitter, rel=1e-6)
+
+
+def test_single_precision_has_a_ladder_of_its_own():
+    matrix = indefinite(-3e-4).float()
+    _, jitter = shifted_cholesky_(matrix, torch.zeros(30))
+    assert jitter == pytest.approx(1e-3, rel=1e-4)
+
+
+def test_shift_makes_jitter_unnecessary():
+    shift = torch.full((30,), 1e-3, dtype=torch.float64)
+    assert shifted_cholesky_(indefinite(-1e-4), shift)[1] == 0.0
+
+
+@pytest.mark.parametrize("smallest", [0.5, -3e-9, -1.0])
+def test_matrix_is_restored_to_the_bit(smallest):
+    matrix = indefinite(smallest)
+    before = matrix.clone()
+    shift = torch.linspace(0.0, 1e-3, 30, dtype=torch.float64)
+    try:
+        shifted_cholesky_(matrix, shift)
+    except NotPSDError:
+        assert smallest == -1.0
+    assert torch.equal(matrix, before)
+
+
+def test_error_names_the_smallest_eigenvalue_and_remedies():
+    with pytest.raises(NotPSDError) as caught:
+        shifted_cholesky_(indefinite(-0.0213), torch.zeros(30, dtype=torch.float64))
+    message = str(caught.value)
+    assert "eigenvalue is -0.0213" in message
+    assert "jitter up to 0.0001" in message
+    for remedy in ("`noise_variance`", "duplicate samples", "float64", "precomputed"):
+        assert remedy in message
+
+
+def test_factor_with_jitter_takes_a_singular_matrix_and_leaves_it():
+    ones = torch.ones(20, 20, dtype=torch.float64)
+    factor = factor_with_jitter(ones)
+    torch.testing.assert_close(factor @ factor.mT, ones, rtol=0.0, atol=1e-9)
+    assert torch.equal(ones, torch.ones_like(ones))
+
+
+def test_eigenvalues_below_zero_are_set_to_zero():
+    matrix = indefinite(-1e-9)
+    values, vectors = symmetric_eigen(matrix)
+    assert float(values[0]) == 0.0
+    assert torch.equal(values, values.sort().values)
+    torch.testing.assert_close(
+        (vectors * values) @ vectors.mT, matrix, rtol=0.0, atol=1e-8
+    )
+    identity = torch.eye(30, dtype=torch.float64)
+    assert_close(vectors.mT @ vectors, identity)
+
+
+def test_dense_gram_gives_its_matrix():
+    matrix = well_conditioned(4)
+    gram = DenseGram(matrix)
+    assert gram.n_samples == 4
+    assert gram.dense() is matrix

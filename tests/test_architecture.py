@@ -1,0 +1,246 @@
+"""The rules of the house that no other tool holds."""
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import skconvgp
+
+PACKAGE = Path(skconvgp.__file__).parent
+ROOT = PACKAGE.parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+MAX_LINES = 400
+
+PUBLIC_NAMES = {
+    "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
+        __version__ as_sklearn_kernel gram_diag gram_matrix""",
+    "skconvgp.datasets": "fetch_mnist load_digits_images",
+    "skconvgp.display": "UncertainDigitsDisplay",
+    "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
+        ConvNetGPRegressor FitReport as_sklearn_kernel gram_diag gram_matrix""",
+    "skconvgp.exceptions": """ImageShapeWarning NotPSDError TileMemoryError
+        VersionMismatchWarning""",
+    "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
+        GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Product ReLU
+        Residual Scale Sequential Sin Sum arcsine convnet dense dot_product matern
+        polynomial rbf residual_convnet resnet32 three_layer_convnet""",
+    "skconvgp.likelihoods": "Gaussian Part Targets",
+    "skconvgp.metrics": "expected_calibration_error",
+    "skconvgp.solvers": "Cholesky CholeskyState Part Solution",
+}
+# Made by the package and never by a user.
+WITHOUT_EXAMPLES = {"Hyperparameter", "CholeskyState"}
+ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor"]
+SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
+SECTIONS += ["Examples"]
+HEAVY = ["matplotlib", "skopt", "pandas", "polars", "zarr", "dask", "optuna"]
+
+
+def name_of(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def calls(path):
+    """Yield the function of each call in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield node.func
+
+
+def method_calls(path, *names):
+    """Return the calls of methods with one of these names."""
+    return [
+        func
+        for func in calls(path)
+        if isinstance(func, ast.Attribute) and func.attr in names
+    ]
+
+
+def files_with(found):
+    return {name_of(path) for path in FILES if found(path)}
+
+
+def public_objects():
+    for module, names in PUBLIC_NAMES.items():
+        for name in names.split():
+            item = getattr(importlib.import_module(module), name)
+            if inspect.isclass(item) or inspect.isfunction(item):
+                yield pytest.param(item, id=f"{module}.{name}")
+
+
+def run_python(code):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(
+    not (ROOT / "setup.cfg").exists(), reason="the contracts are not installed"
+)
+def test_imports_keep_to_the_floors():
+    pytest.importorskip("importlinter")
+    done = run_python("import importlinter.cli as cli; cli.lint_imports_command()")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_files_are_short():
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in FILES}
+    assert not {name for name, length in lengths.items() if length > MAX_LINES}
+
+
+def test_tensors_become_arrays_at_the_door_only():
+    doors = {"estimators/_validation.py", "engine/_store.py"}
+    assert files_with(lambda path: method_calls(path, "numpy", "cpu")) <= doors
+
+
+def test_only_estimators_warn():
+    found = files_with(lambda path: method_calls(path, "warn"))
+    assert found
+    assert all(name.startswith("estimators/") for name in found)
+
+
+def test_nothing_prints():
+    def prints(path):
+        return [
+            func
+            for func in calls(path)
+            if isinstance(func, ast.Name) and func.id in ("print", "breakpoint")
+        ]
+
+    assert not files_with(prints)
+
+
+def test_only_the_progress_line_writes_to_the_terminal():
+    found = files_with(lambda path: "sys.std" in path.read_text())
+    assert found == {"estimators/_progress.py"}
+
+
+def test_linear_algebra_stays_in_its_floor():
+    found = files_with(lambda path: "torch.linalg" in path.read_text())
+    assert all(name.startswith("linalg/") for name in found)
+
+
+def test_no_random_number_without_a_generator():
+    draws = ("rand", "randn", "randint", "randperm", "normal_", "uniform_")
+
+    def draws_without(path):
+        tree = ast.parse(path.read_text())
+        return [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in draws
+            and not re.search("generator|random_state", ast.unparse(node))
+        ]
+
+    assert not files_with(draws_without)
+
+
+@pytest.mark.parametrize("module", PUBLIC_NAMES)
+def test_public_names_are_these(module):
+    names = importlib.import_module(module).__all__
+    assert sorted(names) == sorted(PUBLIC_NAMES[module].split())
+
+
+def test_every_name_of_every_module_exists():
+    for info in pkgutil.walk_packages(skconvgp.__path__, "skconvgp."):
+        module = importlib.import_module(info.name)
+        names = getattr(module, "__all__", [])
+        assert len(set(names)) == len(names), info.name
+        missing = [name for name in names if not hasattr(module, name)]
+        assert not missing, info.name
+
+
+@pytest.mark.parametrize("item", list(public_objects()))
+def test_public_objects_are_documented_with_an_example(item):
+    assert item.__doc__, item
+    doc = inspect.getdoc(item)
+    assert doc.splitlines()[0].endswith("."), doc.splitlines()[0]
+    if inspect.isabstract(item) or item.__name__ in WITHOUT_EXAMPLES:
+        return
+    example = doc.partition("Examples\n--------\n")[2]
+    assert ">>> " in example
+
+
+@pytest.mark.parametrize("item", list(public_objects()))
+def test_public_methods_are_documented(item):
+    if not inspect.isclass(item):
+        return
+    for name, member in vars(item).items():
+        is_callable = inspect.isfunction(member) or isinstance(member, property)
+        if is_callable and not name.startswith("_"):
+            assert inspect.getdoc(member), f"{item.__name__}.{name}"
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators_have_every_section_in_order(name):
+    doc = inspect.getdoc(getattr(skconvgp, name))
+    found = re.findall(r"^([A-Z][\w ]+)\n-{3,}$", doc, flags=re.MULTILINE)
+    assert found == SECTIONS
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators_document_every_parameter_in_order(name):
+    cls = getattr(skconvgp, name)
+    section = inspect.getdoc(cls).split("Attributes\n---")[0]
+    documented = re.findall(r"^(\w+) : ", section, flags=re.MULTILINE)
+    assert documented == list(inspect.signature(cls).parameters)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_docstrings_of_estimators_are_valid(name):
+    validate = pytest.importorskip("numpydoc.validate").validate
+    cls = getattr(skconvgp, name)
+    methods = [
+        method
+        for method, member in vars(cls).items()
+        if inspect.isfunction(member) and not method.startswith("_")
+    ]
+    allowed = {"ES01", "EX01", "GL01", "SA01", "SS05", "RT02", "YD01"}  # setup.cfg
+    for path in [f"skconvgp.{name}", *(f"skconvgp.{name}.{m}" for m in methods)]:
+        errors = validate(path)["errors"]
+        assert not [error for error in errors if error[0] not in allowed], path
+
+
+def test_import_loads_no_optional_package():
+    # What scikit-learn loads by itself (1.9: pandas, where it is installed) is its own.
+    code = """
+import json, sys
+import sklearn.datasets, sklearn.gaussian_process, sklearn.utils.parallel, torch
+before = set(sys.modules)
+import skconvgp
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    assert "skconvgp" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_import_writes_nothing():
+    done = run_python("import skconvgp, skconvgp.display, skconvgp.metrics")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_version_is_that_of_the_package():
+    assert skconvgp.__version__ == version("skconvgp")
+
+
+def test_types_are_shipped():
+    assert (PACKAGE / "py.typed").exists()
