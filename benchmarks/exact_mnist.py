@@ -2,15 +2,14 @@
 
     SKCONVGP_DATA=<folder with mnist.npz> python benchmarks/exact_mnist.py
 
-Prints a table with the expected figures beside ours and writes them to
-benchmarks/results/exact_mnist.json.
+Takes a quarter of an hour on two cores. Prints a table with the expected figures beside
+ours and writes them to benchmarks/results/exact_mnist.json.
 """
 
 import argparse
 import json
 import os
 import platform
-import time
 from pathlib import Path
 
 import numpy as np
@@ -38,15 +37,11 @@ def main() -> None:
     options = parser.parse_args()
     X, y, X_test, y_test = fetch_mnist(n_train=options.n_train, n_test=options.n_test)
 
-    start = time.perf_counter()
     gp = ConvNetGPClassifier(
         convnet(), dtype="float64", n_jobs=options.n_jobs, verbose=1
     )
     gp.fit(X, y)
-    fit_seconds = time.perf_counter() - start
-    start = time.perf_counter()
     y_prob = gp.predict_proba(X_test)
-    predict_seconds = time.perf_counter() - start
 
     measured = {
         "test accuracy": accuracy_score(y_test, gp.classes_[y_prob.argmax(axis=1)]),
@@ -57,9 +52,6 @@ def main() -> None:
         "leave-one-out accuracy": float(np.mean(gp.loo_predict() == y)),
         "leave-one-out log loss": log_loss(y, gp.loo_predict_proba()),
         "temperature": gp.temperature_,
-        "fit seconds": fit_seconds,
-        "predict seconds": predict_seconds,
-        "pairs a second in fit": gp.fit_report_.n_pairs / gp.fit_report_.gram_seconds,
     }
     print(f"{'':28}{'expected':>10}{'measured':>12}")
     for name, value in measured.items():

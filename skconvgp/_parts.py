@@ -2,9 +2,10 @@
 
 import copy
 import dataclasses
-from typing import ClassVar, Self
+import inspect
+from typing import Any, ClassVar, Self
 
-__all__ = ["Part"]
+__all__ = ["Part", "distinct"]
 
 
 class Part:
@@ -96,7 +97,7 @@ class Part:
             shown = [repr(part) for part in self.parts]
         else:
             shown = [
-                f"{field.name}={getattr(self, field.name)!r}"
+                f"{field.name}={_shown(getattr(self, field.name))}"
                 for field in _settings(self)
                 if not _equal(getattr(self, field.name), field.default)
             ]
@@ -122,6 +123,19 @@ class Part:
 def _settings(part: Part) -> list[dataclasses.Field[object]]:
     fields = dataclasses.fields(part)  # type: ignore[arg-type]
     return [field for field in fields if field.init]
+
+
+def distinct(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copy parts that are given more than once: each has settings of its own."""
+    return tuple(
+        copy.deepcopy(part) if any(part is other for other in parts[:i]) else part
+        for i, part in enumerate(parts)
+    )
+
+
+def _shown(value: object) -> str:
+    """Return a setting as text; functions by name, as their repr is an address."""
+    return value.__qualname__ if inspect.isroutine(value) else repr(value)
 
 
 def _equal(value: object, default: object) -> bool:

@@ -12,9 +12,10 @@ from skconvgp.exceptions import TileMemoryError
 
 __all__ = ["Block", "TileCosts", "TilePlan", "plan_tiles", "slices"]
 
-# Measured with torch on 28x28 maps: from 1 to 8 MiB a map of all pairs of a tile runs
-# at about the same speed, below and above slower.
-TILE_BYTES = 4 * 2**20
+# One map of all pairs of a tile. Measured with torch on 28x28 maps, one and two threads:
+# half of this and less is slower by torch's cost of a call; four times as much is as
+# fast, but a third of its time goes into pages that the system hands out anew.
+TILE_BYTES = 2**20
 LIVE_MAPS = 8  # maps of a tile that torch holds at once, inputs and temporaries
 BLOCK_BYTES = 128 * 2**20  # maps computed for a block: a tenth to a few seconds
 MAX_BLOCK = 2048

@@ -72,21 +72,17 @@ class _JoblibRunner:
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the jobs as they come."""
-        before = torch.get_num_threads()
         calls = (delayed(_limited)(job, self._n_threads) for job in jobs)
         settings = {"n_jobs": self._n_jobs, "prefer": "threads"}
         try:
-            try:
-                parallel = Parallel(return_as="generator_unordered", **settings)
-            except ValueError:  # joblib 1.3, or a backend that gives lists only (ray)
-                parallel = Parallel(**settings)
-                n_round = 2 * joblib.effective_n_jobs(self._n_jobs)
-                while results := parallel(list(islice(calls, n_round))):
-                    yield from results
-            else:
-                yield from parallel(calls)
-        finally:
-            torch.set_num_threads(before)
+            parallel = Parallel(return_as="generator_unordered", **settings)
+        except ValueError:  # joblib 1.3, or a backend that gives lists only (ray)
+            parallel = Parallel(**settings)
+            n_round = 2 * joblib.effective_n_jobs(self._n_jobs)
+            while results := parallel(list(islice(calls, n_round))):
+                yield from results
+        else:
+            yield from parallel(calls)
 
 
 def _limited(job: Callable[[], Any], n_threads: int) -> Any:

@@ -33,7 +33,7 @@ NOISE_WORDS = ("loo", "evidence")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 LIKELIHOODS = {"gaussian": Gaussian}
 UNITS = {"": 1, "B": 1}
-UNITS |= {f"{u}iB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
+UNITS |= {f"{u}IB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
 UNITS |= {f"{u}B": 10 ** (3 * i) for i, u in enumerate("KMGT", 1)}
 BUDGET_SHARE = 2  # a half of what is free
 
@@ -103,8 +103,10 @@ def resolve_memory_budget(
             return n_bytes
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", budget)
-        if match and match[2] in UNITS and _is_number(match[1]):
-            return int(float(match[1]) * UNITS[match[2]])
+        if match and match[2].upper() in UNITS and _is_number(match[1]):
+            n_bytes = int(float(match[1]) * UNITS[match[2].upper()])
+            if n_bytes > 0:
+                return n_bytes
     reject(owner, "memory_budget", expected, budget)
 
 

@@ -56,12 +56,10 @@ class _Network(Layer):
     @property
     def is_spatial(self) -> bool:
         """Whether one of the layers distinguishes positions."""
-        self._check_settings()
         return self.layers.is_spatial
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the last layer."""
-        self._check_settings()
         return self.layers.out_shape(shape)
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
@@ -73,6 +71,7 @@ class _Network(Layer):
         return self.layers.pair_pass(nngp, one, two)
 
     def _variances(self) -> list[tuple[Scalar, Scalar]]:
+        self._check_settings()
         weight, bias = self.weight_variance, self.bias_variance
         if isinstance(weight, tuple) and isinstance(bias, tuple):
             return list(zip(weight, bias, strict=True))

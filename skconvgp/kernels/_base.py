@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._parts import Part
+from skconvgp._parts import Part, distinct
 from skconvgp._typing import (
     Bounds,
     FloatArray,
@@ -179,11 +179,11 @@ class Sum(Kernel):
     parts: tuple[Kernel, ...]
 
     def __init__(self, *terms: Kernel) -> None:
-        self.parts = terms
+        self.parts = distinct(terms)
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
-        _require_some(self)
+        _require_kernels(self, self.parts)
         for term in self.parts:
             term.check(image_shape)
 
@@ -212,7 +212,7 @@ class Sum(Kernel):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the common size of the maps after all branches."""
-        _require_some(self)
+        _require_kernels(self, self.parts)
         shapes = [_map_layer(term).out_shape(shape) for term in self.parts]
         if len(set(shapes)) != 1:
             raise ValueError(
@@ -251,11 +251,11 @@ class Product(Kernel):
     parts: tuple[Kernel, ...]
 
     def __init__(self, *factors: Kernel) -> None:
-        self.parts = factors
+        self.parts = distinct(factors)
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
-        _require_some(self)
+        _require_kernels(self, self.parts)
         for factor in self.parts:
             factor.check(image_shape)
 
@@ -312,6 +312,7 @@ class Scale(Kernel):
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
         require_variance("factor", self.factor)
+        _require_kernels(self, (self.kernel,))
         self.kernel.check(image_shape)
 
     @property
@@ -365,9 +366,13 @@ def _map_layer(kernel: object) -> MapLayer:
     return kernel
 
 
-def _require_some(kernel: Kernel) -> None:
-    if not kernel.parts:
+def _require_kernels(kernel: Kernel, parts: tuple[object, ...]) -> None:
+    """Raise unless there are parts, all of them kernels."""
+    if not parts:
         raise ValueError(f"{kernel!r} needs at least one kernel.")
+    for part in parts:
+        if not isinstance(part, Kernel):
+            raise ValueError(f"{kernel!r} must be made of kernels, got {part!r}.")  # noqa: TRY004
 
 
 def _total(tensors: list[Tensor]) -> Tensor:

@@ -5,7 +5,7 @@ from typing import ClassVar, cast
 
 from torch import Tensor
 
-from skconvgp._parts import Part
+from skconvgp._parts import Part, distinct
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._base import MapLayer, split
 from skconvgp.kernels._layer import Layer
@@ -19,7 +19,7 @@ class _Chain(Layer):
     part_name: ClassVar[str] = "layer"
 
     def __init__(self, *layers: MapLayer) -> None:
-        self.parts = cast(tuple[Part, ...], layers)
+        self.parts = distinct(layers)
 
     @property
     def layers(self) -> tuple[MapLayer, ...]:

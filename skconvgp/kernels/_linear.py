@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -118,7 +119,7 @@ class Conv2d(Layer):
         after = span - before
         if self.padding == "valid":
             before = after = 0
-        elif isinstance(self.padding, int):
+        elif isinstance(self.padding, Integral):
             before = after = self.padding
         return _Axis(
             size,
@@ -140,7 +141,7 @@ class Conv2d(Layer):
             )
         for size in self.window:
             require_positive_int("kernel_size", size)
-        is_size = isinstance(self.padding, int) and self.padding >= 0
+        is_size = isinstance(self.padding, Integral) and self.padding >= 0
         if not is_size and self.padding not in PADDINGS:
             raise ValueError(
                 f"`padding` must be one of {PADDINGS!r} or an int >= 0, "

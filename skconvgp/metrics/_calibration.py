@@ -70,6 +70,8 @@ def expected_calibration_error(
     if sample_weight is not None:
         weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64)
         check_consistent_length(weights, truth)
+        if (weights < 0.0).any() or not weights.any():
+            raise ValueError("`sample_weight` must be >= 0, and not 0 for all samples.")
     top = probabilities.argmax(axis=1)
     confidence = probabilities[np.arange(len(truth)), top]
     is_right = columns[top] == truth
