@@ -5,7 +5,8 @@
 
 Fits ConvNetGPClassifier beside a logistic regression and an RBF SVM on the same split,
 prints accuracy, log loss and calibration error of each, and draws the test digits that
-the Gaussian process is least and most certain of. scikit-learn's 8x8 digits need no
+the Gaussian process is least and most certain of. The calibration of the SVM needs
+scikit-learn 1.8 or newer. scikit-learn's 8x8 digits need no
 download; MNIST is read from the folder that SKCONVGP_DATA names.
 """
 

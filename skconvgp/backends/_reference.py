@@ -1,5 +1,6 @@
 """Tiles by torch, for any kernel, differentiable: the definition of every value."""
 
+import threading
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,10 @@ from skconvgp._typing import ImageShape, Prepared
 from skconvgp.kernels import Kernel
 
 __all__ = ["ReferenceBackend", "TangentBackend"]
+
+
+# torch has one level of forward mode for all threads of a process.
+_FORWARD_MODE = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class TangentBackend:
         theta = torch.as_tensor(self.kernel.theta, device=first.device)
         columns = [_value(self.kernel, first, second)]
         for direction in torch.eye(len(theta), dtype=theta.dtype, device=theta.device):
-            with forward_ad.dual_level():
+            with _FORWARD_MODE, forward_ad.dual_level():
                 dual = forward_ad.make_dual(theta, direction)  # type: ignore[no-untyped-call]
                 kernel = self.kernel.with_theta(dual)
                 value = forward_ad.unpack_dual(  # type: ignore[no-untyped-call]
@@ -104,7 +109,7 @@ def _value(kernel: Kernel, first: Tensor, second: Tensor | None) -> Tensor:
 @lru_cache(maxsize=1)
 def _load_forward_mode() -> None:
     """Use forward mode once: torch then compiles parts of it, with a warning."""
-    with warnings.catch_warnings(), forward_ad.dual_level():
+    with _FORWARD_MODE, warnings.catch_warnings(), forward_ad.dual_level():
         warnings.simplefilter("ignore", DeprecationWarning)
         one, zero = torch.ones(1), torch.zeros(1)
         forward_ad.make_dual(one, zero)  # type: ignore[no-untyped-call]

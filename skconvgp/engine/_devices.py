@@ -39,15 +39,23 @@ def require_memory(needed: int, device: torch.device, what: str, remedy: str) ->
 
 
 @contextmanager
-def full_precision() -> Iterator[None]:
-    """Switch off TF32, which keeps 10 bits of the mantissa (maths.md 3)."""
+def full_precision(device: torch.device) -> Iterator[None]:
+    """Switch off TF32 on a GPU: it keeps 10 bits of the mantissa (maths.md 3).
+
+    The switch is one for the whole process; on a GPU one thread computes tiles.
+    """
+    if device.type == "cpu":
+        yield
+        return
     matmul = torch.backends.cuda.matmul
-    before = matmul.allow_tf32
-    matmul.allow_tf32 = False
+    is_new = hasattr(matmul, "fp32_precision")  # torch 2.9 and later
+    name = "fp32_precision" if is_new else "allow_tf32"
+    before = getattr(matmul, name)
+    setattr(matmul, name, "ieee" if is_new else False)
     try:
         yield
     finally:
-        matmul.allow_tf32 = before
+        setattr(matmul, name, before)
 
 
 def _available_memory() -> int | None:

@@ -21,6 +21,7 @@ from skconvgp.engine._plan import (
 )
 from skconvgp.engine._store import TensorStore
 from skconvgp.engine._tables import Tables, measure_costs, take
+from skconvgp.exceptions import TileMemoryError
 
 __all__ = ["KernelOracle", "MatrixOracle"]
 
@@ -142,7 +143,10 @@ class KernelOracle:
             Of the next images.
         """
         n = self.n_samples
-        whole = self._plan(n_rows, n, is_symmetric=False, share=STREAM_SHARE)
+        try:
+            whole = self._plan(n_rows, n, is_symmetric=False, share=STREAM_SHARE)
+        except TileMemoryError:  # what was enough for `gram` is enough here
+            whole = self._plan(n_rows, n, is_symmetric=False)
         for part in slices(images.shape[0], n_rows):
             rows = Tables(self.backend, images[part], self.config)
             plan = replace(whole, n_rows=rows.images.shape[0])
@@ -182,7 +186,7 @@ class KernelOracle:
     def _diag_of(self, tables: Tables, plan: TilePlan) -> Tensor:
         n = tables.images.shape[0]
         parts = []
-        with torch.no_grad(), full_precision():
+        with torch.no_grad(), full_precision(self.config.device):
             for part in slices(n, plan.block):
                 prepared = tables.block(part, keep=plan.keeps_tables)
                 parts.append(self.backend.diag(prepared).to(self.config.solve_dtype))
@@ -217,7 +221,7 @@ class KernelOracle:
     ) -> Iterator[Callable[[], tuple[Block, Tensor]]]:
         start, one = -1, None
         for block in plan.blocks():
-            with torch.no_grad(), full_precision():
+            with torch.no_grad(), full_precision(self.config.device):
                 if block.rows.start != start:
                     start = block.rows.start
                     one = rows.block(block.rows, keep=plan.keeps_tables)
@@ -225,7 +229,15 @@ class KernelOracle:
                     two = one
                 else:
                     two = cols.block(block.cols, keep=plan.keeps_tables)
-            yield partial(_evaluate_block, self.backend, block, plan.tile, one, two)
+            yield partial(
+                _evaluate_block,
+                self.backend,
+                self.config.device,
+                block,
+                plan.tile,
+                one,
+                two,
+            )
 
 
 @dataclass(frozen=True)
@@ -251,16 +263,22 @@ class MatrixOracle:
 
     def gram(self) -> Tensor:
         """Return the Gram matrix (n, n), a copy, exactly symmetric."""
-        return (self.matrix + self.matrix.mT) / 2.0
+        gram = self.matrix + self.matrix.mT
+        return gram.mul_(0.5)
 
 
 def _evaluate_block(
-    backend: TileBackend, block: Block, tile: int, one: Prepared, two: Prepared
+    backend: TileBackend,
+    device: torch.device,
+    block: Block,
+    tile: int,
+    one: Prepared,
+    two: Prepared,
 ) -> tuple[Block, Tensor]:
     n_rows = block.rows.stop - block.rows.start
     n_cols = block.cols.stop - block.cols.start
     out: Tensor | None = None
-    with torch.no_grad(), full_precision():
+    with torch.no_grad(), full_precision(device):
         for rows in slices(n_rows, tile):
             for cols in slices(n_cols, tile):
                 if block.is_diagonal and cols.start < rows.start:

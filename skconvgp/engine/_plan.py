@@ -12,9 +12,9 @@ from skconvgp.exceptions import TileMemoryError
 
 __all__ = ["Block", "TileCosts", "TilePlan", "plan_tiles", "slices"]
 
-# One map of all pairs of a tile. Measured with torch on 28x28 maps, one and two threads:
-# half of this and less is slower by torch's cost of a call; four times as much is as
-# fast, but a third of its time goes into pages that the system hands out anew.
+# One map of all pairs of a tile. Measured with torch on 28x28 maps, one and two
+# threads: half of this and less is slower by torch's cost of a call; four times as much
+# is as fast, but a third of its time goes into pages that the system hands out anew.
 TILE_BYTES = 2**20
 LIVE_MAPS = 8  # maps of a tile that torch holds at once, inputs and temporaries
 BLOCK_BYTES = 128 * 2**20  # maps computed for a block: a tenth to a few seconds

@@ -5,11 +5,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -123,16 +125,9 @@ class BaseConvGP(BaseInputs):
 
         start = time.perf_counter()
         oracle = self._training_oracle(rows, work)
-        w = to_tensor(weights, device).to(work.config.solve_dtype)
-        y = to_tensor(targets, device).to(work.config.solve_dtype)
-        diag = oracle.diag().to(work.config.solve_dtype)
-        self._mean_diag = float((w * diag).sum() / w.sum())
-        if not self._mean_diag > 0.0:
-            raise ValueError(
-                f"The mean prior variance is {self._mean_diag!r} and must be > 0: the "
-                "kernel is zero on this data, or a precomputed Gram matrix is not "
-                "positive semi-definite."
-            )
+        w = to_tensor(weights, device, work.config.solve_dtype)
+        y = to_tensor(targets, device, work.config.solve_dtype)
+        self._mean_diag = _mean_variance(oracle.diag(), w)
         gram = oracle.gram().to(work.config.solve_dtype)
         gram /= self._mean_diag
         gram_seconds = time.perf_counter() - start
@@ -146,10 +141,9 @@ class BaseConvGP(BaseInputs):
                 w,
                 criterion=noise,
                 amplitude=amplitude,
-                tile_dtype=work.config.dtype,
+                precision=self._gram_precision(rows, work),
             )
-        state = self.solver_.init(DenseGram(gram), noise / w)
-        dual = self.solver_.solve(state, y).value
+        state, dual = self._solve(gram, y, noise / w)
         if amplitude is None:
             amplitude = torch.full_like(y[0], profiled_amplitude(y, dual, w))
         evidence = log_marginal_likelihood(
@@ -163,7 +157,7 @@ class BaseConvGP(BaseInputs):
         self._log_evidence = float(evidence.sum()) - weights.sum() * np.log(scale).sum()
         self.dual_coef_ = to_numpy(dual) * scale / self._mean_diag
         self.solver_state_ = freeze(state)
-        self.X_train_ = rows
+        self.X_train_ = rows if isinstance(self.kernel_, Kernel) else None
         self._targets, self._weights, self._scale = targets, weights, scale
         self.backend_ = "torch" if isinstance(oracle, KernelOracle) else PRECOMPUTED
         self.dtype_ = str(work.config.dtype).removeprefix("torch.")
@@ -180,6 +174,32 @@ class BaseConvGP(BaseInputs):
             peak_memory=peak_memory(),
         )
 
+    def _solve(self, gram: Tensor, y: Tensor, noise: Tensor) -> tuple[Any, Tensor]:
+        """Return the factored training matrix and its solution for the targets."""
+        if not bool(torch.isfinite(noise).all()):
+            raise ValueError(
+                "The noise of a sample is `noise_variance` / its weight, and it is not "
+                "finite for some: set tiny weights to 0."
+            )
+        state = self.solver_.init(DenseGram(gram), noise)
+        solution = self.solver_.solve(state, y)
+        if not solution.converged:
+            warnings.warn(
+                f"{self.solver_!r} did not converge, {solution.stats!r}: the result is "
+                "its last iterate. Allow more iterations or raise `noise_variance`.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return state, solution.value
+
+    def _gram_precision(self, rows: NDArray[Any], work: Work) -> torch.dtype:
+        """Return the coarsest precision that the Gram matrix has gone through."""
+        made = rows_to_tensor(rows[:1]).dtype
+        if isinstance(self.kernel_, Kernel):
+            made = work.config.dtype
+        is_coarse = torch.float32 in (made, work.config.solve_dtype)
+        return torch.float32 if is_coarse else torch.float64
+
     def _fixed_amplitude(
         self, prior: float | str | None, y: Tensor, scale: FloatArray
     ) -> Tensor | None:
@@ -187,7 +207,7 @@ class BaseConvGP(BaseInputs):
         if prior == "profile":
             return None
         value = self._mean_diag if prior is None else float(prior)
-        return to_tensor(value / scale**2, y.device).to(y.dtype)
+        return to_tensor(value / scale**2, y.device, y.dtype)
 
     def _latent(
         self, X: Any, diag: Any, *, needs_var: bool = False, needs_cov: bool = False
@@ -197,7 +217,7 @@ class BaseConvGP(BaseInputs):
         rows = self._validate_predict(X)
         work = self._work(is_fitting=False)
         device = work.config.device
-        dual = to_tensor(self.dual_coef_, device).to(work.config.solve_dtype)
+        dual = to_tensor(self.dual_coef_, device, work.config.solve_dtype)
         state = thaw(self.solver_state_, device) if needs_var or needs_cov else None
         means, variances, halves = [], [], []
         clipped = 0.0
@@ -267,25 +287,26 @@ class BaseConvGP(BaseInputs):
         n_train = len(self.dual_coef_)
         n_rows = stream_rows(n_train, config.solve_dtype.itemsize, config.memory_budget)
         if isinstance(self.kernel_, Kernel):
+            assert self.X_train_ is not None
             images = self._images(self.X_train_, self.kernel_)
             oracle = self._oracle(self.kernel_, images, work, "predict")
             yield from oracle.stream(self._images(rows, self.kernel_), n_rows)
             return
         prior = self._given_diag(diag, len(rows), is_needed=needs_var)
         for part in slices(len(rows), n_rows):
-            cross = rows_to_tensor(rows[part][:, self._kept])
             yield (
-                cross.to(config.device, config.solve_dtype),
-                to_tensor(prior[part], config.device).to(config.solve_dtype),
+                to_tensor(rows[part][:, self._kept], config.device, config.solve_dtype),
+                to_tensor(prior[part], config.device, config.solve_dtype),
             )
 
     def _given_diag(self, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
         if diag is None:
             if is_needed:
                 raise ValueError(
-                    "With kernel='precomputed' a deviation needs the prior variances "
+                    "With kernel='precomputed' deviations need the prior variances "
                     "of the samples: pass `diag`, an array of k(x, x) for each row of "
-                    "X, to `predict_latent`."
+                    "X, to `predict_latent`. Probabilities by a likelihood that reads "
+                    "variances need a kernel object."
                 )
             return np.zeros(n)
         values = np.asarray(diag, dtype=np.float64)
@@ -315,7 +336,7 @@ class BaseConvGP(BaseInputs):
         dual = self.dual_coef_ * self._mean_diag / self._scale
         inverse_diag = self.solver_.inverse_diag(state)
         targets, alpha, weights = (
-            to_tensor(array, device).to(inverse_diag.dtype)
+            to_tensor(array, device, inverse_diag.dtype)
             for array in (self._targets, dual, self._weights)
         )
         return leave_one_out(
@@ -326,6 +347,8 @@ class BaseConvGP(BaseInputs):
         """Draw latent functions (n, k, n_samples); from the prior before `fit`."""
         if random_state is None:
             random_state = self.random_state
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"`n_samples` must be an int >= 1, got {n_samples!r}.")
         seed = check_random_state(random_state).randint(2**31 - 1)
         generator = torch.Generator().manual_seed(int(seed))
         if hasattr(self, "dual_coef_"):
@@ -348,12 +371,24 @@ class BaseConvGP(BaseInputs):
         prior = copy.deepcopy(self)
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
         amplitude = resolve_amplitude(self, self.amplitude)
-        work = self._work(is_fitting=True)
-        gram = to_numpy(prior._training_oracle(rows, work).gram())
-        mean_diag = float(np.diag(gram).mean())
+        work = self._work(is_fitting=True, n_samples=len(rows), copies=GRAM_COPIES)
+        oracle = prior._training_oracle(rows, work)
+        mean_diag = _mean_variance(oracle.diag(), torch.ones(len(rows)))
+        gram = to_numpy(oracle.gram())
         scale = mean_diag if amplitude is None else amplitude
         scale = 1.0 if isinstance(scale, str) else scale
         return gram / mean_diag, np.array([np.sqrt(scale)])
+
+
+def _mean_variance(diag: Tensor, weights: Tensor) -> float:
+    """Return the weighted mean prior variance; raise unless it is positive."""
+    mean = float((weights.to(diag) * diag).sum() / weights.sum())
+    if not mean > 0.0:
+        raise ValueError(
+            f"The mean prior variance is {mean!r} and must be > 0: the kernel is zero "
+            "on this data, or a precomputed Gram matrix is not positive semi-definite."
+        )
+    return mean
 
 
 def _plain(values: FloatArray) -> float | FloatArray:

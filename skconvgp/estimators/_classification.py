@@ -88,7 +88,7 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
     dual_coef_ : ndarray of shape (n_samples, n_classes)
         Latent means are ``K(X_*, X) @ dual_coef_ + latent_offset_``.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs; samples of weight 0 are left out.
+        Training inputs; samples of weight 0 are left out. None if precomputed.
     latent_offset_ : ndarray of shape (n_classes,)
         Prior means of the latent functions.
     solver_, solver_state_ : object
@@ -320,7 +320,7 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
             Rows sum to 1; columns in the order of `classes_`.
         """
         loo = self._leave_one_out()
-        noise = self.noise_variance_ / self._weights
+        noise = self.noise_variance_ / np.minimum(self._weights, 1.0)
         var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
         mean = to_numpy(loo.mean) + self.latent_offset_
         return self._probabilities(mean, var * self._amplitudes())

@@ -105,13 +105,13 @@ def gram_matrix(
     >>> gram_matrix(convnet(depth=2, kernel_size=3), X[:5]).shape
     (5, 5)
     """
-    compute = _compute(device, dtype, memory_budget, n_jobs)
-    config, runner = compute
     rows, given = _rows(X)
     shape = _shape(kernel, image_shape, rows.shape[1], given)
     others = None if Y is None else _matching_rows(Y, rows.shape[1], shape)
     n_cols = len(rows) if others is None else len(others)
-    buffer = _buffer(out, (len(rows), n_cols), config)
+    buffer = None if out is None else _buffer(out, (len(rows), n_cols))
+    n_values = len(rows) * n_cols if out is None else 0
+    config, runner = _compute(device, dtype, memory_budget, n_jobs, n_values)
     progress = ProgressLine("gram", verbose)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     backend = ReferenceBackend(kernel)
@@ -168,7 +168,7 @@ def gram_diag(
     >>> gram_diag(dot_product(), [[1.0], [2.0]])
     array([2., 5.])
     """
-    config, runner = _compute(device, dtype, None, None)
+    config, runner = _compute(device, dtype, None, None, 0)
     rows, given = _rows(X)
     shape = _shape(kernel, image_shape, rows.shape[1], given)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
@@ -181,17 +181,22 @@ def gram_with_gradient(
     kernel: Kernel, X: Any, image_shape: object
 ) -> tuple[FloatArray, FloatArray]:
     """Return the Gram matrix (n, n) and its derivatives (n, n, p) by `theta`."""
-    config, runner = _compute("auto", "float64", None, None)
     rows, given = _rows(X)
     shape = _shape(kernel, image_shape, rows.shape[1], given)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
-    both = KernelOracle(TangentBackend(kernel), images, config, runner).gram()
+    n_values = len(rows) ** 2 * (1 + len(kernel.theta))
+    config, _ = _compute("auto", "float64", None, None, n_values)
+    both = KernelOracle(TangentBackend(kernel), images, config).gram()
     values = to_numpy(both)
     return values[:, :, 0], values[:, :, 1:]
 
 
 def _compute(
-    device: object, dtype: object, memory_budget: object, n_jobs: int | None
+    device: object,
+    dtype: object,
+    memory_budget: object,
+    n_jobs: int | None,
+    n_values: int,
 ) -> tuple[ComputeConfig, TileRunner]:
     place = resolve_device(OWNER, device)
     if not device_exists(place):
@@ -201,7 +206,11 @@ def _compute(
         )
     runner, n_workers = make_runner(n_jobs, place)
     precision = resolve_dtype(OWNER, dtype, place)
-    budget = resolve_memory_budget(OWNER, memory_budget, place, 0)
+    reserved = n_values * precision.itemsize
+    if reserved:
+        remedy = "pass a memory map as `out`, use fewer samples, or dtype='float32'."
+        require_memory(reserved, place, f"A result of {n_values} covariances", remedy)
+    budget = resolve_memory_budget(OWNER, memory_budget, place, reserved)
     return ComputeConfig(place, precision, precision, budget, n_workers), runner
 
 
@@ -238,18 +247,17 @@ def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
     return rows  # type: ignore[no-any-return]
 
 
-def _buffer(
-    out: NDArray[Any] | None, shape: tuple[int, int], config: ComputeConfig
-) -> Tensor | None:
-    if out is None:
-        needed = shape[0] * shape[1] * config.solve_dtype.itemsize
-        remedy = "pass a memory map as `out`, use fewer samples, or dtype='float32'."
-        what = f"The matrix of {shape[0]} x {shape[1]} covariances"
-        require_memory(needed, config.device, what, remedy)
-        return None
-    if out.shape != shape or out.dtype not in (np.float32, np.float64):
+def _buffer(out: Any, shape: tuple[int, int]) -> Tensor:
+    """Return `out` as a tensor that shares its memory."""
+    is_array = isinstance(out, np.ndarray) and out.dtype in (np.float32, np.float64)
+    if not is_array or out.shape != shape:
+        what = f"{out.dtype} of shape {out.shape!r}" if is_array else repr(type(out))
         raise ValueError(
-            f"`out` must be a float32 or float64 array of shape {shape!r}, got "
-            f"{out.dtype} of shape {out.shape!r}."
+            f"`out` must be a float32 or float64 array of shape {shape!r}, got {what}."
+        )
+    if not out.flags.writeable or min(out.strides) < 0:
+        raise ValueError(
+            "`out` must be writeable and not reversed: open a memory map with "
+            "mode='r+' or 'w+', or pass a fresh array."
         )
     return torch.from_numpy(out)

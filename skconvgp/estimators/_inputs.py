@@ -36,7 +36,7 @@ from skconvgp.estimators._validation import (
     kernel_shape,
     resolve_image_shape,
     rows_to_images,
-    rows_to_tensor,
+    to_tensor,
     warn_of_guess,
 )
 from skconvgp.exceptions import VersionMismatchWarning
@@ -112,6 +112,8 @@ class BaseInputs(BaseEstimator):
         rows, y = validate_data(
             self, rows, y, dtype=[np.float64, np.float32], **options
         )
+        if isinstance(X, np.ndarray) and np.may_share_memory(rows, X):
+            rows = rows.copy()  # what the model keeps is its own
         if _is_precomputed(self.kernel):
             if rows.shape[0] != rows.shape[1]:
                 raise ValueError(
@@ -193,8 +195,8 @@ class BaseInputs(BaseEstimator):
         if isinstance(self.kernel_, Kernel):
             images = self._images(rows, self.kernel_)
             return self._oracle(self.kernel_, images, work, "fit")
-        matrix = rows_to_tensor(rows).to(work.config.device, work.config.solve_dtype)
-        return MatrixOracle(matrix)
+        config = work.config
+        return MatrixOracle(to_tensor(rows, config.device, config.solve_dtype))
 
 
 def _is_precomputed(kernel: object) -> bool:

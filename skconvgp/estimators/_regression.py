@@ -73,7 +73,7 @@ class ConvNetGPRegressor(RegressorMixin, MultiOutputMixin, BaseConvGP):
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
         Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs; samples of weight 0 are left out.
+        Training inputs; samples of weight 0 are left out. None if precomputed.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         What targets were shifted and divided by.
     solver_, solver_state_ : object

@@ -1,7 +1,8 @@
 """Settings of estimators to parts: the only place that knows the short words."""
 
+import math
 import re
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -76,16 +77,16 @@ def device_exists(device: torch.device) -> bool:
 
 def resolve_dtype(owner: object, dtype: object, device: torch.device) -> torch.dtype:
     """Return the precision of tiles; "auto": float64 on the CPU, float32 on a GPU."""
-    if dtype == "auto":
+    if isinstance(dtype, str) and dtype == "auto":
         return torch.float64 if device.type == "cpu" else torch.float32
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         reject(owner, "dtype", "'auto', 'float32' or 'float64'", dtype)
     return DTYPES[str(dtype)]
 
 
 def resolve_solve_dtype(owner: object, dtype: object) -> torch.dtype:
     """Return the precision of solves."""
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         reject(owner, "solve_dtype", "'float32' or 'float64'", dtype)
     return DTYPES[str(dtype)]
 
@@ -97,10 +98,10 @@ def resolve_memory_budget(
     expected = "None, a positive number of bytes or a str such as '2 GiB'"
     if budget is None:
         return max(0, free_memory(device) - reserved) // BUDGET_SHARE
-    if isinstance(budget, Integral) and not isinstance(budget, bool):
-        n_bytes = int(budget)
-        if n_bytes > 0:
-            return n_bytes
+    if isinstance(budget, Real) and not isinstance(budget, bool):
+        number = float(budget)
+        if 1.0 <= number < math.inf:
+            return int(number)
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", budget)
         if match and match[2].upper() in UNITS and _is_number(match[1]):
@@ -142,8 +143,8 @@ def resolve_noise(owner: object, noise: object) -> float | str:
 
 def resolve_amplitude(owner: object, amplitude: object) -> float | str | None:
     """Return the amplitude, "profile" or None."""
-    if amplitude is None or amplitude == "profile":
-        return None if amplitude is None else "profile"
+    if amplitude is None or (isinstance(amplitude, str) and amplitude == "profile"):
+        return amplitude
     if _is_real(amplitude) and np.isfinite(amplitude) and amplitude > 0.0:  # type: ignore[call-overload, operator]
         return float(amplitude)  # type: ignore[arg-type]
     reject(owner, "amplitude", "'profile', a finite number > 0 or None", amplitude)

@@ -98,11 +98,14 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
             raise ValueError("`eval_gradient` needs `Y` to be None.")
         if eval_gradient:
             return gram_with_gradient(self.kernel, X, self.image_shape)
-        return gram_matrix(self.kernel, X, Y, image_shape=self.image_shape)
+        return gram_matrix(
+            self.kernel, X, Y, image_shape=self.image_shape, dtype="float64"
+        )
 
     def diag(self, X: Any) -> FloatArray:
         """Return the prior variance of each row of X (n, d), shape (n,)."""
-        return gram_diag(self.kernel, X, image_shape=self.image_shape)
+        shape = self.image_shape
+        return gram_diag(self.kernel, X, image_shape=shape, dtype="float64")
 
     def is_stationary(self) -> bool:
         """Return False: a network's covariance depends on where it is."""

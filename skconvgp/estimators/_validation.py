@@ -93,6 +93,9 @@ def resolve_image_shape(
         square = _square_shape(n_features) if is_spatial else None
         return (square, True) if square else ((n_features, 1, 1), False)
     shape = normalize_shape(image_shape)
+    is_fitting = math.prod(shape) == n_features and given in (None, shape)
+    if not is_spatial and not is_fitting:
+        return given or (n_features, 1, 1), False
     if math.prod(shape) != n_features:
         proposals = ", ".join(str(fit) for fit in _fitting_shapes(n_features))
         raise ValueError(
@@ -189,9 +192,11 @@ def to_numpy(tensor: Tensor) -> NDArray[Any]:
     return array
 
 
-def to_tensor(array: NDArray[Any], device: torch.device) -> Tensor:
+def to_tensor(
+    array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
     """Return an array as a tensor on a device; a read-only one is copied."""
-    return rows_to_tensor(array).to(device)
+    return rows_to_tensor(array).to(device, dtype)
 
 
 def freeze(state: State) -> State:

@@ -17,8 +17,6 @@ __all__ = [
     "profiled_amplitude",
 ]
 
-TINY = 1e-300  # smallest amplitude: targets that are all zero
-
 
 @dataclass(frozen=True)
 class LeaveOneOut:
@@ -47,7 +45,8 @@ def profiled_amplitude(targets: Tensor, dual: Tensor, weights: Tensor) -> float:
         Sample weights.
     """
     n_values = targets.shape[1] * float(weights.sum())
-    return max(float((targets * dual).sum()) / n_values, TINY)
+    tiny = torch.finfo(targets.dtype).tiny  # targets that are all zero
+    return max(float((targets * dual).sum()) / n_values, tiny)
 
 
 def log_marginal_likelihood(

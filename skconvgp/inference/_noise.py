@@ -12,9 +12,8 @@ from skconvgp.inference._evidence import (
 )
 from skconvgp.linalg import symmetric_eigen
 
-__all__ = ["CRITERIA", "select_noise"]
+__all__ = ["select_noise"]
 
-CRITERIA = ("loo", "evidence")
 # Relative noise variances: eight to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
 
@@ -26,7 +25,7 @@ def select_noise(
     *,
     criterion: str,
     amplitude: Tensor | None,
-    tile_dtype: torch.dtype,
+    precision: torch.dtype,
 ) -> float:
     """Choose the noise variance on a logarithmic grid.
 
@@ -42,8 +41,8 @@ def select_noise(
         Leave-one-out log predictive density, or log evidence.
     amplitude : Tensor of shape (k,) or None
         Amplitude of each output; None profiles it out for each noise.
-    tile_dtype : torch.dtype
-        Precision of the entries of `gram`, which limits the smallest noise.
+    precision : torch.dtype
+        Coarsest precision that `gram` has gone through; it limits the smallest noise.
 
     Returns
     -------
@@ -55,7 +54,7 @@ def select_noise(
     rotated = vectors.mT @ (targets * root[:, None])
     squares = vectors * vectors
     best, best_score = LARGEST, -math.inf
-    for noise in _grid(tile_dtype):
+    for noise in _grid(precision):
         inverse = 1.0 / (values + noise)
         dual = (vectors @ (rotated * inverse[:, None])) * root[:, None]
         scale = amplitude

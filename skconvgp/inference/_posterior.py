@@ -16,6 +16,9 @@ __all__ = [
 ]
 
 
+PRIOR_SCALE = 1.0  # mean prior variance, in units of the prior
+
+
 def posterior_mean(cross: Tensor, dual_coef: Tensor) -> Tensor:
     """Return K_* alpha (n1, k) (maths.md 4.1)."""
     return cross @ dual_coef
@@ -67,7 +70,7 @@ def sample_gaussian(
     NotPSDError
         If the covariance is not positive semi-definite.
     """
-    factor = factor_with_jitter(covariance)
+    factor = factor_with_jitter(covariance, PRIOR_SCALE)
     n, n_outputs = mean.shape
     noise = torch.randn(n, n_outputs * n_samples, generator=generator, dtype=mean.dtype)
     draws = factor @ noise.to(factor.device)

@@ -3,7 +3,6 @@
 from skconvgp.kernels._activations import (
     GELU,
     Abs,
-    Elementwise,
     Erf,
     Identity,
     LeakyReLU,
@@ -19,6 +18,7 @@ from skconvgp.kernels._architectures import (
 )
 from skconvgp.kernels._base import Kernel, Product, Scale, Sum
 from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._elementwise import Elementwise
 from skconvgp.kernels._hyperparameters import Hyperparameter
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import (

@@ -7,7 +7,6 @@ differentiable once by autograd, forward and backward, also where c = a = b.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,21 +14,19 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
-from skconvgp.kernels._base import split
-from skconvgp.kernels._checks import require_positive_int
+from skconvgp.kernels._checks import require_finite
 from skconvgp.kernels._layer import Layer
-from skconvgp.kernels._quadrature import hermite_coefficients
 
 __all__ = [
     "GELU",
     "Abs",
-    "Elementwise",
     "Erf",
     "Identity",
     "LeakyReLU",
     "ReLU",
     "Sin",
     "erf_expectation",
+    "reciprocal_sqrt",
 ]
 
 
@@ -43,6 +40,7 @@ class _Activation(Layer):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map, which does not change."""
+        require_finite("slope", getattr(self, "slope", 0.0))
         return shape
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
@@ -249,74 +247,6 @@ class Identity(_Activation):
         return a
 
 
-@dataclass(repr=False)
-class Elementwise(Layer):
-    r"""Any activation, by Gauss-Hermite quadrature.
-
-    The expectation is the Hermite (Mehler) series
-
-    .. math:: V = \sum_k t^k \alpha_k(a) \alpha_k(b), \quad
-              \alpha_k(a) = E[\phi(\sqrt a z) \mathrm{He}_k(z)] / \sqrt{k!},
-
-    with :math:`t = c / \sqrt{ab}` and the coefficients of each image by quadrature
-    with `n_nodes` nodes. All terms are positive semi-definite, and so is the sum.
-
-    Parameters
-    ----------
-    function : callable
-        The activation: tensor in, tensor of the same shape out. It must be a
-        function of a module, not a lambda, if the estimator is to be pickled.
-    n_nodes : int, default=64
-        Nodes of the quadrature and terms of the series. Smooth activations of
-        moderate inputs need no more; kinks converge slowly.
-
-    References
-    ----------
-    Daniely, Frostig and Singer, "Toward deeper understanding of neural networks",
-    2016, lemma 11 (dual activation as a Hermite series).
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skconvgp.kernels import Dense, Elementwise, Flatten, Sequential
-    >>> net = Sequential(Flatten(), Dense(), Elementwise(torch.tanh), Dense())
-    """
-
-    function: Callable[[Tensor], Tensor]
-    n_nodes: int = 64
-
-    @property
-    def is_spatial(self) -> bool:
-        """Whether the layer distinguishes positions: never."""
-        return False
-
-    def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map, which does not change."""
-        require_positive_int("n_nodes", self.n_nodes, largest=MAX_NODES)
-        return shape
-
-    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
-        """Pass variance maps (h, w, n)."""
-        coefficients = hermite_coefficients(self.function, var, self.n_nodes)
-        return (coefficients * coefficients).sum(0), (var, coefficients)
-
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
-        """Pass covariance maps (h, w, n1, n2)."""
-        (a, alpha), (b, beta) = split(one), split(two)
-        assert isinstance(a, Tensor)
-        assert isinstance(b, Tensor)
-        assert isinstance(alpha, Tensor)
-        assert isinstance(beta, Tensor)
-        t = nngp * _reciprocal_sqrt(a).unsqueeze(-1) * _reciprocal_sqrt(b).unsqueeze(-2)
-        total = torch.zeros_like(t)
-        for k in reversed(range(self.n_nodes)):  # Horner
-            total = total * t + alpha[k].unsqueeze(-1) * beta[k].unsqueeze(-2)
-        return total
-
-
-MAX_NODES = 128  # beyond, the weights of the outer nodes underflow in float64
-
-
 def erf_expectation(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Return V(c, a, b) for the error function; `a` and `b` broadcast against `c`."""
     # arcsin(x) as atan2, whose derivative stays finite where c = a = b.
@@ -374,7 +304,7 @@ class _LeakyExpectation(torch.autograd.Function):
 
 def _angle(c: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return cos, sin and value of the angle; never forms a * b."""
-    t = (c * _reciprocal_sqrt(a)).mul_(_reciprocal_sqrt(b)).clamp_(-1.0, 1.0)
+    t = (c * reciprocal_sqrt(a)).mul_(reciprocal_sqrt(b)).clamp_(-1.0, 1.0)
     q = (1.0 - t).mul_(1.0 + t).sqrt_()
     return t, q, torch.atan2(q, t)
 
@@ -386,12 +316,12 @@ def _leaky_partials(
     scale = (1.0 - slope) ** 2 / (2.0 * math.pi)
     by_c = (math.pi - theta) * scale + slope
     # s / (4 pi a) with s = sqrt(a b) q
-    by_a = q * (b.sqrt() * _reciprocal_sqrt(a)) * (scale / 2.0)
-    by_b = q * (a.sqrt() * _reciprocal_sqrt(b)) * (scale / 2.0)
+    by_a = q * (b.sqrt() * reciprocal_sqrt(a)) * (scale / 2.0)
+    by_b = q * (a.sqrt() * reciprocal_sqrt(b)) * (scale / 2.0)
     return by_c, by_a, by_b
 
 
-def _reciprocal_sqrt(a: Tensor) -> Tensor:
+def reciprocal_sqrt(a: Tensor) -> Tensor:
     """Return 1 / sqrt(a), and 0 where a = 0 (a blank pixel without bias)."""
     positive = a > 0.0
     return torch.where(positive, torch.where(positive, a, 1.0).rsqrt(), 0.0)

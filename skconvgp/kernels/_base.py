@@ -183,13 +183,13 @@ class Sum(Kernel):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
-        _require_kernels(self, self.parts)
         for term in self.parts:
             term.check(image_shape)
 
     @property
     def is_spatial(self) -> bool:
         """Whether one of the terms is."""
+        _require_kernels(self, self.parts)
         return any(term.is_spatial for term in self.parts)
 
     def n_positions(self, image_shape: ImageShape) -> int:
@@ -255,13 +255,13 @@ class Product(Kernel):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
-        _require_kernels(self, self.parts)
         for factor in self.parts:
             factor.check(image_shape)
 
     @property
     def is_spatial(self) -> bool:
         """Whether one of the factors is."""
+        _require_kernels(self, self.parts)
         return any(factor.is_spatial for factor in self.parts)
 
     def n_positions(self, image_shape: ImageShape) -> int:
@@ -312,12 +312,12 @@ class Scale(Kernel):
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
         require_variance("factor", self.factor)
-        _require_kernels(self, (self.kernel,))
         self.kernel.check(image_shape)
 
     @property
     def is_spatial(self) -> bool:
         """Whether the scaled kernel is."""
+        _require_kernels(self, (self.kernel,))
         return self.kernel.is_spatial
 
     def n_positions(self, image_shape: ImageShape) -> int:

@@ -9,6 +9,7 @@ from skconvgp._typing import Scalar, Value
 
 __all__ = [
     "plain_value",
+    "require_finite",
     "require_positive",
     "require_positive_int",
     "require_variance",
@@ -36,6 +37,12 @@ def require_positive(name: str, value: Scalar) -> None:
     number = _as_number(value)
     if not (math.isfinite(number) and number > 0.0):
         raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
+
+
+def require_finite(name: str, value: object) -> None:
+    """Raise unless a setting is a finite number."""
+    if not math.isfinite(_as_number(value)):
+        raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
 
 
 def require_positive_int(name: str, value: object, largest: int | None = None) -> None:

@@ -29,7 +29,7 @@ class _Chain(Layer):
     @property
     def is_spatial(self) -> bool:
         """Whether one of the layers distinguishes positions."""
-        return any(layer.is_spatial for layer in self.layers)
+        return any(getattr(layer, "is_spatial", True) for layer in self.layers)
 
     def _chain_shape(self, shape: MapShape) -> MapShape:
         for i, layer in enumerate(self.layers):

@@ -8,7 +8,6 @@ from torch import Generator, Tensor
 from skconvgp.kernels._activations import (
     GELU,
     Abs,
-    Elementwise,
     Erf,
     Identity,
     LeakyReLU,
@@ -18,6 +17,7 @@ from skconvgp.kernels._activations import (
 from skconvgp.kernels._base import Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._elementwise import Elementwise
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 
 __all__ = ["sample_network"]

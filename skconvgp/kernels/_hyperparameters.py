@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
+import numpy as np
 from torch import Tensor
 
 from skconvgp._parts import Part
@@ -90,14 +91,17 @@ def assign_hyperparameters(
 def _items(value: object) -> list[tuple[int | None, Scalar]]:
     if isinstance(value, tuple):
         return list(enumerate(value))
-    assert isinstance(value, Real | Tensor)
+    if not isinstance(value, Real | Tensor):
+        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+            f"A hyperparameter must be a number or a tuple of numbers, got {value!r}."
+        )
     return [(None, value if isinstance(value, Tensor) else float(value))]
 
 
 def _as_bounds(bounds: object) -> Bounds:
-    if bounds == FIXED:
+    if isinstance(bounds, str) and bounds == FIXED:
         return FIXED
-    if isinstance(bounds, tuple | list) and len(bounds) == 2:
+    if isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2:
         low, high = float(bounds[0]), float(bounds[1])
         if 0.0 < low <= high < math.inf:
             return (low, high)

@@ -120,7 +120,7 @@ class Conv2d(Layer):
         if self.padding == "valid":
             before = after = 0
         elif isinstance(self.padding, Integral):
-            before = after = self.padding
+            before = after = int(self.padding)
         return _Axis(
             size,
             kernel,
@@ -128,7 +128,7 @@ class Conv2d(Layer):
             before,
             after,
             self.dilation,
-            is_circular=self.padding == "circular",
+            is_circular=isinstance(self.padding, str) and self.padding == "circular",
         )
 
     def _check_settings(self) -> None:
@@ -346,10 +346,9 @@ class _Axis:
 
 @lru_cache(maxsize=256)
 def _axis_matrix(axis: _Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
-    outputs = torch.arange(axis.n_outputs)[:, None]
-    taps = torch.arange(axis.kernel)[None, :]
+    outputs = torch.arange(axis.n_outputs, device=device)[:, None]
+    taps = torch.arange(axis.kernel, device=device)[None, :]
     inputs = outputs * axis.stride - axis.before + taps * axis.dilation
     inside = (inputs >= 0) & (inputs < axis.size) | axis.is_circular
-    matrix = torch.zeros(axis.n_outputs, axis.size, dtype=torch.float64)
-    matrix.scatter_add_(1, inputs % axis.size, inside.to(torch.float64))
-    return matrix.to(device, dtype)
+    matrix = torch.zeros(axis.n_outputs, axis.size, dtype=dtype, device=device)
+    return matrix.scatter_add_(1, inputs % axis.size, inside.type_as(matrix))

@@ -37,11 +37,8 @@ def hermite_coefficients(
     )
     positive = var > 0.0
     deviation = torch.where(positive, torch.where(positive, var, 1.0).sqrt(), 0.0)
-    total = torch.zeros(n_nodes, *var.shape, dtype=var.dtype, device=var.device)
-    columns = (-1,) + (1,) * var.ndim
-    for node, column in zip(nodes, basis.T, strict=True):
-        total = total + column.reshape(columns) * function(deviation * node)
-    return total
+    values = function(nodes.reshape(-1, *(1,) * var.ndim) * deviation)
+    return (basis @ values.reshape(n_nodes, -1)).reshape(n_nodes, *var.shape)
 
 
 @lru_cache(maxsize=16)

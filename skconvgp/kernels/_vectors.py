@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ MATERN_NU = (0.5, 1.5, 2.5)
 class _VectorKernel(Kernel):
     """A function of inner products and norms."""
 
+    is_stationary: ClassVar[bool] = False
+
     @property
     def is_spatial(self) -> bool:
         """Whether the value depends on the layout of the pixels: never."""
@@ -46,6 +49,10 @@ class _VectorKernel(Kernel):
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets."""
         (x, x2), (y, y2) = _vectors(one), _vectors(two)
+        if self.is_stationary:  # distances from inner products lose no digits then
+            centre = x.mean(1, keepdim=True)
+            x, y = x - centre, y - centre
+            x2, y2 = (x * x).sum(0), (y * y).sum(0)
         return self._value(x.mT @ y, x2[:, None], y2[None, :])
 
     def diag(self, one: Prepared) -> Tensor:
@@ -87,6 +94,7 @@ class rbf(_VectorKernel):
            [0.607, 1.   ]])
     """
 
+    is_stationary: ClassVar[bool] = True
     lengthscale: Scalar = 1.0
     lengthscale_bounds: Bounds = DEFAULT_BOUNDS
 
@@ -126,6 +134,7 @@ class matern(_VectorKernel):
            [0.368, 1.   ]])
     """
 
+    is_stationary: ClassVar[bool] = True
     lengthscale: Scalar = 1.0
     nu: float = 1.5
     lengthscale_bounds: Bounds = DEFAULT_BOUNDS

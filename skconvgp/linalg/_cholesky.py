@@ -49,14 +49,20 @@ def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
     diagonal = matrix.diagonal()
     original = diagonal.clone()
     try:
-        return _climb(matrix, diagonal, original + shift)
+        return _climb(matrix, diagonal, original + shift, float(original.mean()))
     finally:
         diagonal.copy_(original)
 
 
-def factor_with_jitter(matrix: Tensor) -> Tensor:
-    """Return the lower Cholesky factor of a positive semi-definite matrix (n, n)."""
-    return shifted_cholesky_(matrix.clone(), torch.zeros_like(matrix.diagonal()))[0]
+def factor_with_jitter(matrix: Tensor, scale: float) -> Tensor:
+    """Return the lower Cholesky factor of a positive semi-definite matrix (n, n).
+
+    Jitter is a share of `scale`: the rounding errors of a difference of two matrices
+    are relative to those, and may be all there is of it.
+    """
+    work = matrix.clone()
+    diagonal = work.diagonal()
+    return _climb(work, diagonal, diagonal.clone(), scale)[0]
 
 
 def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
@@ -91,19 +97,21 @@ def cholesky_inverse_diag(factor: Tensor) -> Tensor:
     return diag
 
 
-def _climb(matrix: Tensor, diagonal: Tensor, wanted: Tensor) -> tuple[Tensor, float]:
-    mean = float(wanted.mean())
+def _climb(
+    matrix: Tensor, diagonal: Tensor, wanted: Tensor, scale: float
+) -> tuple[Tensor, float]:
     for share in JITTER[matrix.dtype]:
-        jitter = share * mean
+        jitter = share * scale
         diagonal.copy_(wanted + jitter)
         factor, info = torch.linalg.cholesky_ex(matrix)
         if int(info) == 0:
             return factor, jitter
+        del factor  # before the next one is made
     diagonal.copy_(wanted)
     smallest = float(torch.linalg.eigvalsh(matrix)[0])
     raise NotPSDError(
         f"The Gram matrix with its noise is not positive definite: its smallest "
-        f"eigenvalue is {smallest:.3g} where the mean of its diagonal is {mean:.3g}, "
+        f"eigenvalue is {smallest:.3g} where its scale is {scale:.3g}, "
         f"and jitter up to {jitter:.3g} did not help. Raise `noise_variance`, remove "
         "duplicate samples, compute tiles with dtype='float64', or, with a "
         "precomputed kernel, check that it is symmetric and positive semi-definite."

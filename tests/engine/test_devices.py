@@ -89,24 +89,36 @@ def test_what_is_needed_and_free_is_in_the_error(system):
     assert message.endswith("take fewer samples.")
 
 
-@pytest.fixture(params=[True, False])
-def tf32(request):
-    """Set the flag, and set it back at the end."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.allow_tf32
-    matmul.allow_tf32 = request.param
-    yield request.param
-    matmul.allow_tf32 = before
+class Switch:
+    """What torch.backends.cuda.matmul is, before and since torch 2.9."""
+
+    def __init__(self, name, value):
+        setattr(self, name, value)
+        self.name = name
 
 
-def test_full_precision_switches_tf32_off_and_back(tf32):
-    matmul = torch.backends.cuda.matmul
-    with full_precision():
-        assert matmul.allow_tf32 is False
-    assert matmul.allow_tf32 is tf32
+@pytest.fixture(params=[("allow_tf32", True), ("fp32_precision", "tf32")])
+def switch(request, monkeypatch):
+    switch = Switch(*request.param)
+    monkeypatch.setattr(torch.backends.cuda, "matmul", switch)
+    return switch
 
 
-def test_full_precision_switches_back_after_an_error(tf32):
-    with pytest.raises(KeyError), full_precision():
+def test_full_precision_switches_tf32_off_and_back(switch):
+    before = getattr(switch, switch.name)
+    with full_precision(torch.device("cuda")):
+        assert getattr(switch, switch.name) in (False, "ieee")
+    assert getattr(switch, switch.name) == before
+
+
+def test_full_precision_switches_back_after_an_error(switch):
+    before = getattr(switch, switch.name)
+    with pytest.raises(KeyError), full_precision(torch.device("cuda")):
         raise KeyError
-    assert torch.backends.cuda.matmul.allow_tf32 is tf32
+    assert getattr(switch, switch.name) == before
+
+
+def test_full_precision_leaves_the_switch_alone_on_the_cpu(switch):
+    before = getattr(switch, switch.name)
+    with full_precision(torch.device("cpu")):
+        assert getattr(switch, switch.name) == before

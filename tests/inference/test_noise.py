@@ -33,7 +33,7 @@ def choose(gram, targets, weights, criterion, amplitude, dtype=torch.float64):
         *(torch.as_tensor(array) for array in (gram, targets, weights)),
         criterion=criterion,
         amplitude=None if amplitude is None else torch.as_tensor(amplitude),
-        tile_dtype=dtype,
+        precision=dtype,
     )
 
 

@@ -67,13 +67,13 @@ def test_solves_and_determinant_agree_with_dense_routines(dtype):
 def test_inverse_diagonal_over_several_ragged_blocks(n, dtype):
     matrix = well_conditioned(n, dtype)
     inverse = torch.linalg.inv(matrix.double())
-    diag = cholesky_inverse_diag(factor_with_jitter(matrix))
+    diag = cholesky_inverse_diag(factor_with_jitter(matrix, 1.0))
     assert_close(diag, inverse.diagonal(), dtype, "solve")
 
 
 @pytest.mark.parametrize("block", [1, 4, 7, 100])
 def test_inverse_diagonal_does_not_depend_on_the_block(block, monkeypatch):
-    factor = factor_with_jitter(well_conditioned(25))
+    factor = factor_with_jitter(well_conditioned(25), 1.0)
     whole = cholesky_inverse_diag(factor)
     monkeypatch.setattr("skconvgp.linalg._cholesky.INVERSE_BLOCK", block)
     assert_close(cholesky_inverse_diag(factor), whole)
@@ -133,7 +133,7 @@ def test_error_names_the_smallest_eigenvalue_and_remedies():
 
 def test_factor_with_jitter_takes_a_singular_matrix_and_leaves_it():
     ones = torch.ones(20, 20, dtype=torch.float64)
-    factor = factor_with_jitter(ones)
+    factor = factor_with_jitter(ones, 1.0)
     torch.testing.assert_close(factor @ factor.mT, ones, rtol=0.0, atol=1e-9)
     assert torch.equal(ones, torch.ones_like(ones))
 

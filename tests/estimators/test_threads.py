@@ -1,0 +1,90 @@
+"""What users do with more than one thread of torch: the other tests have one."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.utils.estimator_checks import check_estimator
+
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    as_sklearn_kernel,
+    gram_matrix,
+)
+from skconvgp.kernels import arcsine, convnet, rbf
+from tests.helpers.estimators import digits
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).normal(size=(90, 3))
+
+
+@pytest.mark.parametrize("estimator", [ConvNetGPClassifier(), ConvNetGPRegressor()])
+def test_scikit_learn_checks_pass(estimator):
+    check_estimator(estimator)
+
+
+def test_kernel_gradients_have_the_value_of_one_thread(rows):
+    kernel = as_sklearn_kernel(arcsine())
+    gram, gradient = kernel(rows, eval_gradient=True)
+    torch.set_num_threads(1)
+    gram_1, gradient_1 = kernel(rows, eval_gradient=True)
+    np.testing.assert_allclose(gram, gram_1, rtol=1e-13)
+    np.testing.assert_allclose(gradient, gradient_1, rtol=1e-11, atol=1e-13)
+
+
+def test_kernel_gradients_are_safe_in_threads_of_the_user(rows):
+    kernel = as_sklearn_kernel(arcsine())
+    expected = kernel(rows, eval_gradient=True)[1]
+    results = []
+    threads = [
+        threading.Thread(
+            target=lambda: results.append(kernel(rows, eval_gradient=True)[1])
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == len(threads)
+    for result in results:
+        np.testing.assert_allclose(result, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_scikit_learns_regressor_learns_a_kernel(rows):
+    gp = GaussianProcessRegressor(as_sklearn_kernel(rbf(3.0)), alpha=1e-4)
+    gp.fit(rows, np.sin(rows[:, 0]))
+    at_start = gp.log_marginal_likelihood(np.log([3.0]))
+    assert gp.log_marginal_likelihood_value_ > at_start + 1.0
+
+
+def test_gram_matrix_of_a_network_is_that_of_one_thread():
+    X, _ = digits(70)
+    kernel = convnet(depth=2, kernel_size=3)
+    gram = gram_matrix(kernel, X)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    np.testing.assert_allclose(gram, gram_matrix(kernel, X), rtol=1e-13)
+
+
+def test_a_failing_block_reaches_the_caller_and_threads_are_restored(monkeypatch):
+    def fail(*args):
+        raise KeyError("block")
+
+    monkeypatch.setattr("skconvgp.engine._evaluate._evaluate_block", fail)
+    with pytest.raises(KeyError, match="block"):
+        gram_matrix(rbf(), np.zeros((60, 2)))
+    assert torch.get_num_threads() == 2
