@@ -1,6 +1,5 @@
 """Settings of estimators to parts: the only place that knows the short words."""
 
-import math
 import re
 from numbers import Real
 from typing import Any, NoReturn
@@ -100,7 +99,7 @@ def resolve_memory_budget(
         return max(0, free_memory(device) - reserved) // BUDGET_SHARE
     if isinstance(budget, Real) and not isinstance(budget, bool):
         number = float(budget)
-        if 1.0 <= number < math.inf:
+        if number >= 1.0 and number.is_integer():
             return int(number)
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", budget)

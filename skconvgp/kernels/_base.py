@@ -183,14 +183,14 @@ class Sum(Kernel):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
+        _require_kernels(self, self.parts)
         for term in self.parts:
             term.check(image_shape)
 
     @property
     def is_spatial(self) -> bool:
         """Whether one of the terms is."""
-        _require_kernels(self, self.parts)
-        return any(term.is_spatial for term in self.parts)
+        return any(getattr(term, "is_spatial", True) for term in self.parts)
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the most positions that one of the terms has."""
@@ -255,14 +255,14 @@ class Product(Kernel):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
+        _require_kernels(self, self.parts)
         for factor in self.parts:
             factor.check(image_shape)
 
     @property
     def is_spatial(self) -> bool:
         """Whether one of the factors is."""
-        _require_kernels(self, self.parts)
-        return any(factor.is_spatial for factor in self.parts)
+        return any(getattr(factor, "is_spatial", True) for factor in self.parts)
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the most positions that one of the factors has."""
@@ -312,13 +312,13 @@ class Scale(Kernel):
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
         require_variance("factor", self.factor)
+        _require_kernels(self, (self.kernel,))
         self.kernel.check(image_shape)
 
     @property
     def is_spatial(self) -> bool:
         """Whether the scaled kernel is."""
-        _require_kernels(self, (self.kernel,))
-        return self.kernel.is_spatial
+        return bool(getattr(self.kernel, "is_spatial", True))
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the positions of the map of one pair of the scaled kernel."""

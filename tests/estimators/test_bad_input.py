@@ -339,7 +339,18 @@ def test_budget_below_a_single_pair_is_refused(budget):
 
 @pytest.mark.parametrize(
     "budget",
-    [10**6, np.int64(10**6), "1000000", "1 MB", "0.5 MiB", " 2GiB ", "900KiB", "1 TB"],
+    [
+        10**6,
+        1e6,
+        np.int64(10**6),
+        "1000000",
+        "1 MB",
+        "0.5 MiB",
+        " 2GiB ",
+        "900KiB",
+        "900 kB",
+        "1 TB",
+    ],
 )
 def test_memory_budget_is_a_number_or_words(budget):
     X, y = digits(6)
