@@ -37,6 +37,7 @@ from skconvgp.inference import (
     LeaveOneOut,
     leave_one_out,
     log_marginal_likelihood,
+    mean_variance,
     posterior_covariance,
     posterior_mean,
     posterior_variance,
@@ -66,11 +67,14 @@ class Latent:
         Variances; empty if they were not asked for.
     cov : ndarray of shape (n, n)
         Covariances; empty if they were not asked for.
+    cov_scale : float
+        Mean prior variance at the n samples, if covariances were asked for.
     """
 
     mean: FloatArray
     var: FloatArray
     cov: FloatArray
+    cov_scale: float
 
 
 class BaseConvGP(BaseInputs):
@@ -83,7 +87,8 @@ class BaseConvGP(BaseInputs):
         -------
         log_marginal_likelihood : float
             Natural logarithm of the density of the targets under the model, summed
-            over outputs. A sample of weight w counts as w observations.
+            over outputs. A sample of weight w counts as w observations; without noise
+            and with other weights than 1 it is infinite.
 
         Examples
         --------
@@ -127,7 +132,7 @@ class BaseConvGP(BaseInputs):
         oracle = self._training_oracle(rows, work)
         w = to_tensor(weights, device, work.config.solve_dtype)
         y = to_tensor(targets, device, work.config.solve_dtype)
-        self._mean_diag = _mean_variance(oracle.diag(), w)
+        self._mean_diag = mean_variance(oracle.diag(), w)
         gram = oracle.gram().to(work.config.solve_dtype)
         gram /= self._mean_diag
         gram_seconds = time.perf_counter() - start
@@ -240,12 +245,14 @@ class BaseConvGP(BaseInputs):
                 stacklevel=3,
             )
         empty = torch.empty(0)
-        cov = empty
+        cov, cov_scale = empty, 0.0
         if needs_cov:
             prior = self._prior_covariance(rows, work)
+            cov_scale = float(prior.diagonal().mean())
             cov = posterior_covariance(torch.cat(halves, dim=1), prior)
         var = torch.cat(variances) if variances else empty
-        return Latent(to_numpy(torch.cat(means)), to_numpy(var), to_numpy(cov))
+        mean = torch.cat(means)
+        return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)
 
     def _uncertain_latent(
         self, X: Any, diag: Any, return_std: bool, return_cov: bool
@@ -353,16 +360,17 @@ class BaseConvGP(BaseInputs):
         generator = torch.Generator().manual_seed(int(seed))
         if hasattr(self, "dual_coef_"):
             latent = self._latent(X, None, needs_cov=True)
-            mean, covariance = latent.mean, latent.cov
+            mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
             scale = np.sqrt(self._amplitudes())
         else:
             covariance, scale = self._unfitted_prior(X)
-            mean = np.zeros((len(covariance), 1))
+            mean, size = np.zeros((len(covariance), 1)), 1.0
         draws = sample_gaussian(
             torch.zeros(mean.shape, dtype=torch.float64),
             rows_to_tensor(covariance).to(torch.float64),
             n_samples,
             generator,
+            scale=size,
         )
         samples: FloatArray = mean[:, :, None] + to_numpy(draws) * scale[:, None]
         return samples
@@ -373,22 +381,11 @@ class BaseConvGP(BaseInputs):
         amplitude = resolve_amplitude(self, self.amplitude)
         work = self._work(is_fitting=True, n_samples=len(rows), copies=GRAM_COPIES)
         oracle = prior._training_oracle(rows, work)
-        mean_diag = _mean_variance(oracle.diag(), torch.ones(len(rows)))
+        mean_diag = mean_variance(oracle.diag(), torch.ones(len(rows)))
         gram = to_numpy(oracle.gram())
         scale = mean_diag if amplitude is None else amplitude
         scale = 1.0 if isinstance(scale, str) else scale
         return gram / mean_diag, np.array([np.sqrt(scale)])
-
-
-def _mean_variance(diag: Tensor, weights: Tensor) -> float:
-    """Return the weighted mean prior variance; raise unless it is positive."""
-    mean = float((weights.to(diag) * diag).sum() / weights.sum())
-    if not mean > 0.0:
-        raise ValueError(
-            f"The mean prior variance is {mean!r} and must be > 0: the kernel is zero "
-            "on this data, or a precomputed Gram matrix is not positive semi-definite."
-        )
-    return mean
 
 
 def _plain(values: FloatArray) -> float | FloatArray:

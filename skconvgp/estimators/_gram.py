@@ -249,9 +249,13 @@ def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
 
 def _buffer(out: Any, shape: tuple[int, int]) -> Tensor:
     """Return `out` as a tensor that shares its memory."""
-    is_array = isinstance(out, np.ndarray) and out.dtype in (np.float32, np.float64)
-    if not is_array or out.shape != shape:
-        what = f"{out.dtype} of shape {out.shape!r}" if is_array else repr(type(out))
+    is_array = isinstance(out, np.ndarray)
+    what = f"{out.dtype} of shape {out.shape!r}" if is_array else repr(type(out))
+    if not is_array or out.dtype.char not in "fd" or not out.dtype.isnative:
+        raise ValueError(
+            f"`out` must be an array of native float32 or float64, got {what}."
+        )
+    if out.shape != shape:
         raise ValueError(
             f"`out` must be a float32 or float64 array of shape {shape!r}, got {what}."
         )

@@ -112,7 +112,7 @@ class BaseInputs(BaseEstimator):
         rows, y = validate_data(
             self, rows, y, dtype=[np.float64, np.float32], **options
         )
-        if isinstance(X, np.ndarray) and np.may_share_memory(rows, X):
+        if np.may_share_memory(rows, np.asarray(X)):
             rows = rows.copy()  # what the model keeps is its own
         if _is_precomputed(self.kernel):
             if rows.shape[0] != rows.shape[1]:

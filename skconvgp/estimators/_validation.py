@@ -170,7 +170,11 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
     if sample_weight is None:
         return np.ones(n_samples)
     weights: FloatArray = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+        sample_weight,
+        ensure_2d=False,
+        dtype=np.float64,
+        copy=True,  # the model keeps them
+        input_name="sample_weight",
     )
     if weights.ndim != 1:
         raise ValueError(

@@ -4,6 +4,7 @@ from skconvgp.inference._evidence import (
     LeaveOneOut,
     leave_one_out,
     log_marginal_likelihood,
+    mean_variance,
     profiled_amplitude,
 )
 from skconvgp.inference._noise import select_noise
@@ -18,6 +19,7 @@ __all__ = [
     "LeaveOneOut",
     "leave_one_out",
     "log_marginal_likelihood",
+    "mean_variance",
     "posterior_covariance",
     "posterior_mean",
     "posterior_variance",

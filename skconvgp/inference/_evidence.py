@@ -14,6 +14,7 @@ __all__ = [
     "LeaveOneOut",
     "leave_one_out",
     "log_marginal_likelihood",
+    "mean_variance",
     "profiled_amplitude",
 ]
 
@@ -80,6 +81,17 @@ def log_marginal_likelihood(
     repeats = torch.xlogy(total - len(weights), total.new_tensor(noise))
     logdet_all = logdet + repeats + weights.log().sum() + total * amplitude.log()
     return -0.5 * (quadratic / amplitude + logdet_all + total * math.log(2.0 * math.pi))
+
+
+def mean_variance(diag: Tensor, weights: Tensor) -> float:
+    """Return the weighted mean prior variance; raise unless it is positive."""
+    mean = float((weights.to(diag) * diag).sum() / weights.sum())
+    if not mean > 0.0:
+        raise ValueError(
+            f"The mean prior variance is {mean!r} and must be > 0: the kernel is zero "
+            "on this data, or a precomputed Gram matrix is not positive semi-definite."
+        )
+    return mean
 
 
 def leave_one_out(

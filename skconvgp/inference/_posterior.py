@@ -16,9 +16,6 @@ __all__ = [
 ]
 
 
-PRIOR_SCALE = 1.0  # mean prior variance, in units of the prior
-
-
 def posterior_mean(cross: Tensor, dual_coef: Tensor) -> Tensor:
     """Return K_* alpha (n1, k) (maths.md 4.1)."""
     return cross @ dual_coef
@@ -45,7 +42,12 @@ def posterior_covariance(half: Tensor, prior: Tensor) -> Tensor:
 
 
 def sample_gaussian(
-    mean: Tensor, covariance: Tensor, n_samples: int, generator: Generator
+    mean: Tensor,
+    covariance: Tensor,
+    n_samples: int,
+    generator: Generator,
+    *,
+    scale: float,
 ) -> Tensor:
     """Draw from Gaussians with a common covariance.
 
@@ -59,6 +61,9 @@ def sample_gaussian(
         Draws.
     generator : torch.Generator
         Source of randomness.
+    scale : float
+        Size of the matrices that the covariance is a difference of: its rounding
+        errors, and so the jitter, are a share of that.
 
     Returns
     -------
@@ -70,7 +75,7 @@ def sample_gaussian(
     NotPSDError
         If the covariance is not positive semi-definite.
     """
-    factor = factor_with_jitter(covariance, PRIOR_SCALE)
+    factor = factor_with_jitter(covariance, scale)
     n, n_outputs = mean.shape
     noise = torch.randn(n, n_outputs * n_samples, generator=generator, dtype=mean.dtype)
     draws = factor @ noise.to(factor.device)

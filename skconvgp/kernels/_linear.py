@@ -141,8 +141,10 @@ class Conv2d(Layer):
             )
         for size in self.window:
             require_positive_int("kernel_size", size)
-        is_size = isinstance(self.padding, Integral) and self.padding >= 0
-        if not is_size and self.padding not in PADDINGS:
+        padding = self.padding
+        is_size = isinstance(padding, Integral) and not isinstance(padding, bool)
+        is_word = isinstance(padding, str) and padding in PADDINGS
+        if not (is_word or (is_size and int(padding) >= 0)):
             raise ValueError(
                 f"`padding` must be one of {PADDINGS!r} or an int >= 0, "
                 f"got {self.padding!r}."

@@ -38,6 +38,7 @@ def hermite_coefficients(
     positive = var > 0.0
     deviation = torch.where(positive, torch.where(positive, var, 1.0).sqrt(), 0.0)
     values = function(nodes.reshape(-1, *(1,) * var.ndim) * deviation)
+    values = torch.broadcast_to(values, (n_nodes, *var.shape))
     return (basis @ values.reshape(n_nodes, -1)).reshape(n_nodes, *var.shape)
 
 

@@ -49,8 +49,8 @@ class _VectorKernel(Kernel):
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets."""
         (x, x2), (y, y2) = _vectors(one), _vectors(two)
-        if self.is_stationary:  # distances from inner products lose no digits then
-            centre = x.mean(1, keepdim=True)
+        if self.is_stationary:  # distances from inner products lose fewer digits then
+            centre = x.median(1, keepdim=True).values
             x, y = x - centre, y - centre
             x2, y2 = (x * x).sum(0), (y * y).sum(0)
         return self._value(x.mT @ y, x2[:, None], y2[None, :])

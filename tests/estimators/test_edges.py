@@ -4,9 +4,11 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
 from skconvgp.kernels import (
@@ -21,12 +23,18 @@ from skconvgp.kernels import (
     Sum,
     convnet,
     dense,
+    dot_product,
     matern,
     rbf,
 )
 from skconvgp.likelihoods import Targets
 from skconvgp.solvers import Cholesky, Solution
 from tests.helpers.estimators import digits
+
+
+def one(x):
+    return torch.ones((), dtype=x.dtype)
+
 
 LINE = np.linspace(0.0, 3.0, 12)[:, None]
 
@@ -53,6 +61,26 @@ def test_numbers_of_samples_that_are_none_are_refused(n_samples):
         ConvNetGPRegressor(rbf()).sample_y(LINE, n_samples)
 
 
+@pytest.mark.parametrize("kernel", [dot_product(), dot_product(bias_variance=0.0)])
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 255.0, 1e6])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_samples_far_from_the_training_data_have_its_covariance(kernel, size, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    gp = ConvNetGPRegressor(kernel, solve_dtype=dtype).fit(X, X[:, 0])
+    where = rng.normal(size=(5, 3)) * size
+    draws = gp.sample_y(where, 4000, random_state=0)
+    cov = gp.predict(where, return_cov=True)[1]
+    assert draws.var(axis=1) == pytest.approx(np.diag(cov), rel=0.15)
+
+
+@pytest.mark.parametrize("outlier", [1e5, 1e7])
+def test_an_outlier_does_not_spoil_the_distances_of_the_others(outlier):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[0] = outlier
+    np.testing.assert_allclose(gram_matrix(rbf(), X), RBF()(X), atol=1e-14)
+
+
 @pytest.mark.parametrize("kernel", [rbf(), matern(nu=2.5)])
 def test_distances_far_from_the_origin_keep_their_digits(kernel):
     X = np.random.default_rng(0).normal(size=(40, 3))
@@ -66,6 +94,32 @@ def test_the_model_keeps_its_own_copy_of_the_data():
     expected = gp.predict(LINE)
     X[:] = 0.0
     np.testing.assert_array_equal(gp.predict(LINE), expected)
+
+
+@pytest.mark.parametrize("wrap", [pd.DataFrame, torch.from_numpy])
+def test_the_model_keeps_its_own_copy_of_what_wraps_an_array(wrap):
+    X = LINE.copy()
+    gp = ConvNetGPRegressor(rbf()).fit(wrap(X), np.sin(LINE[:, 0]))
+    assert not np.may_share_memory(gp.X_train_, X)
+
+
+def test_the_model_keeps_its_own_copy_of_the_weights():
+    weights = np.ones(12)
+    gp = ConvNetGPRegressor(rbf()).fit(LINE, LINE[:, 0], sample_weight=weights)
+    expected = gp.loo_predict()
+    weights[:] = 5.0
+    np.testing.assert_array_equal(gp.loo_predict(), expected)
+
+
+def test_a_constant_activation_is_a_constant_kernel():
+    net = Sequential(Flatten(), Elementwise(one), Dense(weight_variance=3.0))
+    np.testing.assert_allclose(gram_matrix(net, LINE), np.full((12, 12), 3.0))
+
+
+@pytest.mark.parametrize("padding", [True, np.array([1, 1]), [1], -1, "full"])
+def test_paddings_that_are_none_are_named(padding):
+    with pytest.raises(ValueError, match="`padding` must be"):
+        Conv2d(3, padding=padding).out_shape((8, 8))
 
 
 def test_constant_targets_in_float32_have_an_evidence():
@@ -178,7 +232,13 @@ def test_wrong_settings_are_named(kernel, message):
 
 @pytest.mark.parametrize(
     "out",
-    [np.zeros((12, 12))[::-1], [[0.0]], np.zeros((12, 12), dtype=int), "r"],
+    [
+        np.zeros((12, 12))[::-1],
+        [[0.0]],
+        np.zeros((12, 12), dtype=int),
+        np.zeros((12, 12), dtype=">f8"),
+        "r",
+    ],
 )
 def test_results_that_cannot_be_written_to_are_refused(out, tmp_path):
     if isinstance(out, str):

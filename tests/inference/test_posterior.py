@@ -69,7 +69,9 @@ def test_variance_of_no_samples():
 
 def draw(mean, covariance, n_samples, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return sample_gaussian(*tensors(mean, covariance), n_samples, generator).numpy()
+    return sample_gaussian(
+        *tensors(mean, covariance), n_samples, generator, scale=1.0
+    ).numpy()
 
 
 def test_samples_have_the_mean_and_the_covariance_of_each_output():
