@@ -1,10 +1,10 @@
 """Settings of estimators to parts: the only place that knows the short words."""
 
+import math
 import re
 from numbers import Real
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
 
 from skconvgp._protocols import Likelihood, Solver
@@ -135,8 +135,9 @@ def resolve_noise(owner: object, noise: object) -> float | str:
     """Return the relative noise variance, or the word for how to choose it."""
     if isinstance(noise, str) and noise in NOISE_WORDS:
         return noise
-    if _is_real(noise) and np.isfinite(noise) and noise >= 0.0:  # type: ignore[call-overload, operator]
-        return float(noise)  # type: ignore[arg-type]
+    number = _as_number(noise)
+    if 0.0 <= number < math.inf:
+        return number
     reject(owner, "noise_variance", "a finite number >= 0, 'loo' or 'evidence'", noise)
 
 
@@ -144,13 +145,17 @@ def resolve_amplitude(owner: object, amplitude: object) -> float | str | None:
     """Return the amplitude, "profile" or None."""
     if amplitude is None or (isinstance(amplitude, str) and amplitude == "profile"):
         return amplitude
-    if _is_real(amplitude) and np.isfinite(amplitude) and amplitude > 0.0:  # type: ignore[call-overload, operator]
-        return float(amplitude)  # type: ignore[arg-type]
+    number = _as_number(amplitude)
+    if 0.0 < number < math.inf:
+        return number
     reject(owner, "amplitude", "'profile', a finite number > 0 or None", amplitude)
 
 
-def _is_real(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _as_number(value: object) -> float:
+    """Return a number as a float, NaN for anything that is none."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return float(value)
+    return math.nan
 
 
 def _is_number(text: str) -> bool:

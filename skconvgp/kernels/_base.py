@@ -372,7 +372,9 @@ def _require_kernels(kernel: Kernel, parts: tuple[object, ...]) -> None:
         raise ValueError(f"{kernel!r} needs at least one kernel.")
     for part in parts:
         if not isinstance(part, Kernel):
-            raise ValueError(f"{kernel!r} must be made of kernels, got {part!r}.")  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+                f"{kernel!r} must be made of kernels, got {part!r}."
+            )
 
 
 def _total(tensors: list[Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """Checks of settings, with messages that say what is allowed."""
 
 import math
-from numbers import Integral
+from numbers import Integral, Real
 
 from torch import Tensor
 
@@ -47,9 +47,10 @@ def require_finite(name: str, value: object) -> None:
 
 def require_positive_int(name: str, value: object, largest: int | None = None) -> None:
     """Raise unless a setting is a whole number >= 1, and not above the largest."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if is_whole and 1 <= int(value) <= (largest or math.inf):  # type: ignore[call-overload]
-        return
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+        if number >= 1 and (largest is None or number <= largest):
+            return
     allowed = "an int >= 1" if largest is None else f"an int from 1 to {largest}"
     raise ValueError(f"`{name}` must be {allowed}, got {value!r}.")
 
@@ -58,7 +59,4 @@ def _as_number(value: object) -> float:
     """Return a number, NaN for anything that is none."""
     if isinstance(value, Tensor):
         return plain_value(value)
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan
+    return float(value) if isinstance(value, Real) else math.nan

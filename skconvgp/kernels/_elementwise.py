@@ -62,7 +62,7 @@ class Elementwise(Layer):
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map, which does not change."""
         if not callable(self.function):
-            raise ValueError(  # noqa: TRY004  (a wrong setting)
+            raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
                 f"`function` must be a function of a tensor, got {self.function!r}."
             )
         require_positive_int("n_nodes", self.n_nodes, largest=MAX_NODES)
