@@ -4,10 +4,13 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-oldest lint docs bench clean distclean
+.PHONY: help demo test test-oldest test-pure test-sanitize lint docs bench clean \
+    distclean
 
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
+VENV_PURE ?= .venv-pure
+VENV_SANITIZE ?= .venv-sanitize
 JOBS ?= 2
 BENCHMARKS ?= $(wildcard benchmarks/*.py)
 
@@ -25,26 +28,50 @@ PYTHON_OLDEST ?= $(call find_python,python3.11 $(PYTHON) python3.12,\
     0x030b0000 <= v < 0x030d0000)
 
 BIN = $(VENV)/bin/python
+# What is installed, and compiled, anew when it changes.
+BUILD = pyproject.toml CMakeLists.txt $(wildcard skconvgp/backends/native/*.[ch]pp)
 # One thread a worker, as the workers share the cores already; no plugins but ours, as
 # the environment may see packages of another one for the sake of its torch.
 TEST_ENV = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 PYTEST = -m pytest -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS)
+# The tests that tell whether the package works without its compiled extension.
+PURE_TESTS ?= tests/backends tests/estimators/test_gram.py tests/test_common.py
+SANITIZE_TESTS ?= tests/backends/test_fused*.py
+# The interpreter is not built with the sanitizers, so they come first; leaks at its
+# exit are its own.
+SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+    LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) \
+    $(shell $(CXX) -print-file-name=libubsan.so)"
 
 help:
 	@echo "make demo          classify handwritten digits, compare, draw the least certain"
 	@echo "make test          run the tests and the coverage gate"
 	@echo "make test-oldest   run the tests on the oldest supported versions"
+	@echo "make test-pure     run a part of the tests without the compiled extension"
+	@echo "make test-sanitize run the extension's tests with g++'s sanitizers in it"
 	@echo "make lint          run the other gates: style, types, imports, docstrings, spelling"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make bench         run the benchmarks"
 	@echo "make clean         remove what was built;  make distclean: environments too"
 
-$(VENV)/.ready-%: pyproject.toml constraints.txt
+$(VENV)/.ready-%: $(BUILD) constraints.txt
 	@.ci/venv $(VENV) "$(PYTHON)" constraints.txt $*
 	@touch $@
 
-$(VENV_OLDEST)/.ready-%: pyproject.toml constraints-oldest.txt
+$(VENV_OLDEST)/.ready-%: $(BUILD) constraints-oldest.txt
 	@.ci/venv $(VENV_OLDEST) "$(PYTHON_OLDEST)" constraints-oldest.txt $*
+	@touch $@
+
+# These two borrow what $(VENV) has, torch too.
+$(VENV_PURE)/.ready-test: $(VENV)/.ready-test
+	@SKCONVGP_REQUIRE_EXTENSION=0 CC=/bin/false CXX=/bin/false \
+	    .ci/venv $(VENV_PURE) "$(BIN)" constraints.txt test
+	@touch $@
+
+$(VENV_SANITIZE)/.ready-test: $(VENV)/.ready-test
+	@SKCONVGP_REQUIRE_EXTENSION=1 CXX="$(CXX)" \
+	    .ci/venv $(VENV_SANITIZE) "$(BIN)" constraints.txt test \
+	    --config-settings=cmake.define.SKCONVGP_SANITIZE=ON
 	@touch $@
 
 demo: $(VENV)/.ready-display
@@ -55,6 +82,15 @@ test: $(VENV)/.ready-test
 
 test-oldest: $(VENV_OLDEST)/.ready-test
 	$(TEST_ENV) $(VENV_OLDEST)/bin/python $(PYTEST) $(ARGS)
+
+test-pure: $(VENV_PURE)/.ready-test
+	@$(VENV_PURE)/bin/python -c "from skconvgp.backends import missing_extension as m; \
+	    m() or exit('An extension was found, though none was built: is one in the tree?')"
+	$(TEST_ENV) $(VENV_PURE)/bin/python $(PYTEST) $(PURE_TESTS) $(ARGS)
+
+test-sanitize: $(VENV_SANITIZE)/.ready-test
+	$(TEST_ENV) $(SANITIZE_ENV) \
+	    $(VENV_SANITIZE)/bin/python $(PYTEST) --capture=sys $(SANITIZE_TESTS) $(ARGS)
 
 lint: $(VENV)/.ready-dev
 	$(BIN) -m ruff check .
@@ -71,7 +107,7 @@ bench: $(VENV)/.ready-display
 	@for f in $(BENCHMARKS); do echo "$$f"; $(BIN) $$f $(ARGS) || exit 1; done
 
 clean:
-	rm -rf build dist *.egg-info .coverage .coverage.* .hypothesis .import_linter_cache
+	rm -rf build dist wheelhouse *.egg-info .coverage .coverage.* .hypothesis .import_linter_cache
 	rm -rf .mypy_cache .pytest_cache .ruff_cache docs/_build docs/auto_examples
 	rm -rf docs/api/generated docs/gen_modules docs/sg_execution_times.rst
 	find . -name '.venv*' -prune -o -name __pycache__ -prune -exec rm -rf {} +
