@@ -1,5 +1,23 @@
 """How one tile of a network is computed."""
 
+from skconvgp.backends._choose import BACKENDS, BackendChoice, choose_backend
+from skconvgp.backends._fused_cpu import instruction_set, missing_extension
+from skconvgp.backends._pullback import (
+    ReversePullback,
+    TangentPullback,
+    choose_pullback,
+)
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
 
-__all__ = ["ReferenceBackend", "TangentBackend"]
+__all__ = [
+    "BACKENDS",
+    "BackendChoice",
+    "ReferenceBackend",
+    "ReversePullback",
+    "TangentBackend",
+    "TangentPullback",
+    "choose_backend",
+    "choose_pullback",
+    "instruction_set",
+    "missing_extension",
+]

@@ -39,6 +39,10 @@ class ReferenceBackend:
         """Return the covariances (n1, n2) of a tile."""
         return self.kernel.cross(one, two)
 
+    def gram(self, one: Prepared) -> Tensor:
+        """Return the covariances (n, n) of a tile on the diagonal."""
+        return self.cross(one, one)
+
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variances (n,)."""
         return self.kernel.diag(one)
@@ -70,6 +74,10 @@ class TangentBackend:
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return covariances and derivatives (n1, n2, 1 + p) of a tile."""
         return self._with_tangents(_images(one), _images(two))
+
+    def gram(self, one: Prepared) -> Tensor:
+        """Return covariances and derivatives (n, n, 1 + p) of a diagonal tile."""
+        return self.cross(one, one)
 
     def diag(self, one: Prepared) -> Tensor:
         """Return prior variances and derivatives (n, 1 + p)."""

@@ -365,7 +365,8 @@ class dense(_Network):
     --------
     >>> import skconvgp
     >>> from skconvgp.kernels import dense
-    >>> skconvgp.gram_matrix(dense(depth=1), [[1.0, 0.0], [0.0, 1.0]]).round(3)
+    >>> X = [[1.0, 0.0], [0.0, 1.0]]
+    >>> skconvgp.gram_matrix(dense(depth=1), X, dtype="float64").round(3)
     array([[1.2  , 0.502],
            [0.502, 1.2  ]])
     """

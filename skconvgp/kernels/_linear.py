@@ -80,10 +80,7 @@ class Conv2d(Layer):
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the layer; raise where there is none."""
         self._check_settings()
-        height, width = (
-            self._axis(size, kernel).n_outputs
-            for size, kernel in zip(shape, self.window, strict=True)
-        )
+        height, width = (axis.n_outputs for axis in self.axes(shape))
         if height < 1 or width < 1:
             raise ValueError(
                 f"`kernel_size`={self.kernel_size!r} with `padding`={self.padding!r} "
@@ -103,17 +100,21 @@ class Conv2d(Layer):
     def _affine(self, maps: Tensor) -> Tensor:
         # The box sum is separable: one banded matrix product for each axis.
         (height, width), rest = maps.shape[:2], maps.shape[2:]
-        kernel_h, kernel_w = self.window
-        rows = self._axis(height, kernel_h)
-        cols = self._axis(width, kernel_w)
-        scale = self.weight_variance / (kernel_h * kernel_w)
+        rows, cols = self.axes((height, width))
+        scale = self.weight_variance / (rows.kernel * cols.kernel)
         if rows.is_identity and cols.is_identity:
             return maps * scale + self.bias_variance
         out = rows.matrix(maps) @ maps.reshape(height, -1)
         out = (cols.matrix(maps) * scale) @ out.reshape(rows.n_outputs, width, -1)
         return out.reshape(rows.n_outputs, cols.n_outputs, *rest) + self.bias_variance
 
-    def _axis(self, size: int, kernel: int) -> "_Axis":
+    def axes(self, shape: MapShape) -> tuple["Axis", "Axis"]:
+        """Return the windows along the rows and the columns of a map of a size."""
+        return self._axis(shape[0], self.window[0]), self._axis(
+            shape[1], self.window[1]
+        )
+
+    def _axis(self, size: int, kernel: int) -> "Axis":
         span = self.dilation * (kernel - 1)
         before = self.dilation * ((kernel - 1) // 2)
         after = span - before
@@ -121,7 +122,7 @@ class Conv2d(Layer):
             before = after = 0
         elif isinstance(self.padding, Integral):
             before = after = int(self.padding)
-        return _Axis(
+        return Axis(
             size,
             kernel,
             self.stride,
@@ -320,8 +321,20 @@ def _mean(maps: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Axis:
-    """Which inputs each output of a convolution adds up, along one axis."""
+class Axis:
+    """Which inputs each output of a convolution adds up, along one axis.
+
+    Parameters
+    ----------
+    size : int
+        Positions of the map.
+    kernel, stride, dilation : int
+        Elements of a window, distance of windows, distance of elements.
+    before, after : int
+        Positions added before the first and after the last.
+    is_circular : bool
+        Whether positions wrap around; otherwise those added are zero.
+    """
 
     size: int
     kernel: int
@@ -333,13 +346,34 @@ class _Axis:
 
     @property
     def n_outputs(self) -> int:
+        """How many windows there are."""
         span = self.dilation * (self.kernel - 1)
         return (self.size + self.before + self.after - span - 1) // self.stride + 1
 
     @property
     def is_identity(self) -> bool:
+        """Whether each window is the position itself."""
         padded = self.before or self.after
         return self.kernel == 1 and self.stride == 1 and not padded
+
+    @property
+    def is_box(self) -> bool:
+        """Whether running sums along the map pass all windows, and little more."""
+        lead = self.kernel - 1 - self.before
+        tail = self.n_outputs - self.size + lead
+        is_plain = self.stride == self.dilation == 1 and not self.is_circular
+        return is_plain and lead >= 0 and 0 <= tail < self.kernel
+
+    @property
+    def reaches_all(self) -> bool:
+        """Whether each position is in a window."""
+        return bool((self.matrix(torch.empty(0)) > 0).any(0).all())
+
+    @property
+    def hits(self) -> int:
+        """Elements of the first window that see the first position."""
+        taps = [tap * self.dilation - self.before for tap in range(self.kernel)]
+        return sum((tap % self.size if self.is_circular else tap) == 0 for tap in taps)
 
     def matrix(self, like: Tensor) -> Tensor:
         """Return the sums as a matrix (n_outputs, size) of zeros and counts."""
@@ -347,7 +381,7 @@ class _Axis:
 
 
 @lru_cache(maxsize=256)
-def _axis_matrix(axis: _Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _axis_matrix(axis: Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
     outputs = torch.arange(axis.n_outputs, device=device)[:, None]
     taps = torch.arange(axis.kernel, device=device)[None, :]
     inputs = outputs * axis.stride - axis.before + taps * axis.dilation

@@ -1,0 +1,115 @@
+"""Which backend computes a kernel: one visible choice, with its reason."""
+
+from dataclasses import dataclass
+
+import torch
+
+from skconvgp._protocols import TileBackend
+from skconvgp._typing import ImageShape
+from skconvgp.backends._fused_cpu import (
+    FusedBackend,
+    FusedTangentBackend,
+    missing_extension,
+)
+from skconvgp.backends._program import (
+    NotFusableError,
+    Program,
+    lower,
+    lower_with_tangents,
+)
+from skconvgp.backends._reference import ReferenceBackend, TangentBackend
+from skconvgp.kernels import Kernel
+
+__all__ = ["BACKENDS", "BackendChoice", "choose_backend"]
+
+BACKENDS = ("auto", "torch", "fused")
+
+# Derivatives in one pass over a pair: more of them share the work for the value, fewer
+# keep their maps in cache.
+TANGENTS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class BackendChoice:
+    """What computes the tiles of a kernel, and why it is not the fused backend.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance function.
+    image_shape : (c, h, w)
+        Shape of the images.
+    program : Program or None
+        The network lowered for the fused backend; None is torch.
+    reason : str
+        Why torch computes; empty where the fused backend does or torch was asked for.
+    """
+
+    kernel: Kernel
+    image_shape: ImageShape
+    program: Program | None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return "fused" or "torch"."""
+        return "torch" if self.program is None else "fused"
+
+    def tiles(self) -> TileBackend:
+        """Return the backend that computes values."""
+        if self.program is None:
+            return ReferenceBackend(self.kernel)
+        return FusedBackend(self.program)
+
+    def tangents(self) -> TileBackend:
+        """Return the backend that computes values with derivatives by `theta`."""
+        if self.program is None:
+            return TangentBackend(self.kernel)
+        return FusedTangentBackend(
+            *lower_with_tangents(self.kernel, self.image_shape, TANGENTS_AT_ONCE)
+        )
+
+
+def choose_backend(
+    kernel: Kernel, image_shape: ImageShape, backend: str, device: torch.device
+) -> BackendChoice:
+    """Choose what computes a kernel on images of a shape.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance function, checked for images of this shape.
+    image_shape : (c, h, w)
+        Shape of the images.
+    backend : {"auto", "torch", "fused"}
+        "auto" takes the fused backend where it can run the kernel.
+    device : torch.device
+        Where to compute.
+
+    Returns
+    -------
+    choice : BackendChoice
+        The choice, and the reason for torch.
+
+    Raises
+    ------
+    ValueError
+        With "fused", if it cannot run the kernel: the message names the layer.
+    """
+    if backend == "torch":
+        return BackendChoice(kernel, image_shape, None)
+    reason = missing_extension()
+    if device.type != "cpu":
+        reason = f"there are no fused kernels for device {device}"
+    program = None
+    if not reason:
+        try:
+            program = lower(kernel, image_shape)
+        except NotFusableError as error:
+            reason = str(error)
+    if backend == "fused" and reason:
+        raise ValueError(
+            f"backend='fused' cannot run this kernel: {reason}. Use backend='auto' or "
+            "'torch'."
+        )
+    return BackendChoice(kernel, image_shape, program, reason)

@@ -1,0 +1,172 @@
+"""Derivatives of a weighted sum of covariances, tile by tile (maths.md 2.5)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from skconvgp._protocols import PullbackBackend, Pulled, TileBackend
+from skconvgp._typing import Prepared
+from skconvgp.backends._choose import BackendChoice
+from skconvgp.kernels import Kernel
+
+__all__ = ["ReversePullback", "TangentPullback", "choose_pullback"]
+
+LIVE_MAPS = 10  # maps of a tile that torch holds while it goes back, beside the graph
+
+
+@dataclass(frozen=True)
+class ReversePullback:
+    """Reverse mode through one tile by torch, for any kernel.
+
+    The graph of a tile stores all layers of its pairs and is discarded with the tile.
+    The cost is a few times that of the value, for any number of hyperparameters.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance function.
+    has_inputs : bool
+        Whether derivatives by the images are wanted.
+    """
+
+    kernel: Kernel
+    has_inputs: bool = True
+
+    def measure(self, image: Tensor) -> tuple[int, int]:
+        """Return the bytes held for each pair and for each image of a tile."""
+        # The graph of (n1, n2) images holds a n1 n2 + b (n1 + n2) + c bytes.
+        small, wide, square = (
+            self._graph_bytes(image, n1, n2) for n1, n2 in ((1, 1), (1, 2), (2, 2))
+        )
+        a_pair = max(0, square - 2 * wide + small)
+        an_image = max(0, wide - small - a_pair)
+        an_image += max(0, small - a_pair - 2 * an_image)  # c, as if of one image
+        n_maps = self.kernel.n_positions(_shape_of(image)) * LIVE_MAPS
+        return a_pair + n_maps * image.itemsize, an_image + 4 * image.nbytes
+
+    def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
+        """Return derivatives of sum(weights * covariances) of images (n, c, h, w)."""
+        sides = [one] if two is None else [one, two]
+        with torch.enable_grad():
+            theta = torch.tensor(self.kernel.theta, device=one.device)
+            theta.requires_grad_()
+            sides = [side.detach().requires_grad_(self.has_inputs) for side in sides]
+            values, seeds = self._weighted(theta, sides, weights)
+        leaves = [theta, *(sides if self.has_inputs else [])]
+        moving = [i for i, value in enumerate(values) if value.requires_grad]
+        if not moving or all(leaf.numel() == 0 for leaf in leaves):
+            return Pulled(*(torch.zeros_like(leaf) for leaf in leaves))
+        found = torch.autograd.grad(
+            [values[i] for i in moving],
+            leaves,
+            [seeds[i].to(values[i].dtype) for i in moving],
+            materialize_grads=True,
+        )
+        return Pulled(*found)
+
+    def _weighted(
+        self, theta: Tensor, sides: list[Tensor], weights: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the covariances of a tile, and the weight of each."""
+        kernel = self.kernel.with_theta(theta)
+        prepared = [kernel.prepare(side) for side in sides]
+        values = [kernel.cross(prepared[0], prepared[-1])]
+        if len(sides) == 2:
+            return values, [weights]
+        values.append(kernel.diag(prepared[0]))
+        return values, [weights.triu(1), weights.diagonal()]
+
+    def _graph_bytes(self, image: Tensor, n_rows: int, n_cols: int) -> int:
+        saved: dict[int, int] = {}
+
+        def count(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            saved[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        sides = [
+            image.repeat(n, 1, 1, 1).requires_grad_(self.has_inputs)
+            for n in (n_rows, n_cols)
+        ]
+        theta = torch.tensor(self.kernel.theta, device=image.device, requires_grad=True)
+        weights = image.new_zeros(n_rows, n_cols)
+        with torch.enable_grad(), saved_tensors_hooks(count, _same):
+            graph = self._weighted(theta, sides, weights)
+        del graph  # it lived until here, so that no address was given away twice
+        return sum(saved.values())
+
+
+@dataclass(frozen=True)
+class TangentPullback:
+    """Contraction of forward tangents: by hyperparameters only.
+
+    Parameters
+    ----------
+    tangents : TileBackend
+        Computes tiles with their derivatives, (n1, n2, 1 + p).
+    """
+
+    tangents: TileBackend
+
+    def measure(self, image: Tensor) -> tuple[int, int]:
+        """Return the bytes held for each pair and for each image of a tile."""
+        one = self.tangents.prepare(image)
+        n_values = self.tangents.map_values(_shape_of(image))
+        values = self.tangents.cross(one, one)
+        in_double = values.numel() * torch.float64.itemsize
+        a_pair = n_values * image.itemsize + values.nbytes + 2 * in_double
+        return a_pair, _count_bytes(one) + image.nbytes
+
+    def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
+        """Return derivatives of sum(weights * covariances) of images (n, c, h, w)."""
+        first = self.tangents.prepare(one)
+        if two is not None:
+            values = self.tangents.cross(first, self.tangents.prepare(two))
+            return Pulled(_contract(weights, values[..., 1:]))
+        values = self.tangents.gram(first)[..., 1:]
+        above = torch.ones_like(weights, dtype=torch.bool).triu(1)
+        # What is below is not defined, and may be no number.
+        by_pairs = _contract(weights[above], values[above])
+        diag = self.tangents.diag(first)[..., 1:]
+        return Pulled(by_pairs + _contract(weights.diagonal(), diag))
+
+
+def choose_pullback(choice: BackendChoice, *, has_inputs: bool) -> PullbackBackend:
+    """Choose how weights are pulled back.
+
+    Fused tangents are far cheaper than reverse mode by torch, for any network of less
+    than a hundred hyperparameters; they know nothing of inputs.
+
+    Parameters
+    ----------
+    choice : BackendChoice
+        What computes values.
+    has_inputs : bool
+        Whether derivatives by the images are wanted.
+    """
+    if choice.name == "fused" and not has_inputs:
+        return TangentPullback(choice.tangents())
+    return ReversePullback(choice.kernel, has_inputs)
+
+
+def _contract(weights: Tensor, tangents: Tensor) -> Tensor:
+    """Return sum(weights * tangents) in float64 over all dimensions but the last."""
+    rows = tangents.flatten(0, -2).to(torch.float64)
+    return rows.mT @ weights.reshape(-1).to(torch.float64)
+
+
+def _shape_of(image: Tensor) -> tuple[int, int, int]:
+    _, channels, height, width = image.shape
+    return channels, height, width
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _count_bytes(prepared: Prepared) -> int:
+    if isinstance(prepared, tuple):
+        return sum(_count_bytes(branch) for branch in prepared)
+    return 0 if prepared is None else prepared.nbytes

@@ -1,0 +1,307 @@
+// Expectations of activations for a vector of pairs, with their derivatives.
+//
+// Maps are in units in which a piecewise linear activation keeps the variance: with
+// c = c(x, x'), s = sqrt(c(x, x)), r = 1 / s, q = s s', rho = c / q and u = 1 - |rho|,
+//     out = max(c, mu c) + lambda q u^(3/2) P2(u),
+//     lambda = (1 - slope)^2 / (1 + slope^2), mu = 2 slope / (1 + slope^2),
+//     d out / d c = 1 - lambda sqrt(u) W(u), or, for c < 0, mu + lambda sqrt(u) W(u).
+// coefficients.hpp has the fits and says where they come from.
+#pragma once
+
+#include "coefficients.hpp"
+#include "program.hpp"
+#include "simd.hpp"
+
+namespace skconvgp {
+namespace SKCONVGP_ISA {
+
+// Where the numbers of an image for one activation lie: for each position the pair
+// (s, r), then for each tangent ds / s; for erf each position has e, then de.
+template <class T>
+struct ImageTable {
+    typedef typename Simd<T>::V V;
+    const T* one;
+    const V* two;
+    int positions;
+    SKCONVGP_INLINE_MEMBER V s1(int p) const { return set1(one[2 * p]); }
+    SKCONVGP_INLINE_MEMBER V r1(int p) const { return set1(one[2 * p + 1]); }
+    SKCONVGP_INLINE_MEMBER V s2(int p) const { return two[2 * p]; }
+    SKCONVGP_INLINE_MEMBER V r2(int p) const { return two[2 * p + 1]; }
+    SKCONVGP_INLINE_MEMBER V e1(int p) const { return set1(one[p]); }
+    SKCONVGP_INLINE_MEMBER V e2(int p) const { return two[p]; }
+    // The tables of tangent t begin after n numbers a position.
+    SKCONVGP_INLINE_MEMBER ImageTable skip(int n, int t) const {
+        return {one + (n + t) * positions, two + (n + t) * positions, positions};
+    }
+    SKCONVGP_INLINE_MEMBER ImageTable at(int p, int n) const {
+        return {one + n * p, two + n * p, positions};
+    }
+};
+
+// The same where a row of the map is a row of samples, each with one position.
+template <class T>
+struct SampleTable {
+    typedef typename Simd<T>::V V;
+    const T* one;
+    const V* two;
+    ptrdiff_t stride;
+    SKCONVGP_INLINE_MEMBER V s1(int p) const { return set1(one[p * stride]); }
+    SKCONVGP_INLINE_MEMBER V r1(int p) const { return set1(one[p * stride + 1]); }
+    SKCONVGP_INLINE_MEMBER V s2(int) const { return two[0]; }
+    SKCONVGP_INLINE_MEMBER V r2(int) const { return two[1]; }
+    SKCONVGP_INLINE_MEMBER V e1(int p) const { return set1(one[p * stride]); }
+    SKCONVGP_INLINE_MEMBER V e2(int) const { return two[0]; }
+    SKCONVGP_INLINE_MEMBER SampleTable skip(int n, int t) const {
+        return {one + n + t, two + n + t, stride};
+    }
+    SKCONVGP_INLINE_MEMBER SampleTable at(int p, int) const {
+        return {one + p * stride, two, stride};
+    }
+};
+
+template <class T, bool POSITIVE>
+struct Fits;
+#define SKCONVGP_FITS(TYPE, POSITIVE, VALUE, ANGLE)                                    \
+    template <>                                                                        \
+    struct Fits<TYPE, POSITIVE> {                                                      \
+        static constexpr auto& value = coefficients::VALUE;                            \
+        static constexpr auto& angle = coefficients::ANGLE;                            \
+    };
+SKCONVGP_FITS(float, true, relu_positive_float, angle_float)
+SKCONVGP_FITS(float, false, relu_float, angle_float)
+SKCONVGP_FITS(double, true, relu_positive_double, angle_double)
+SKCONVGP_FITS(double, false, relu_double, angle_double)
+#undef SKCONVGP_FITS
+
+template <class T>
+struct ArcsineFit;
+template <>
+struct ArcsineFit<float> {
+    static constexpr auto& fit = coefficients::arcsine_float;
+};
+template <>
+struct ArcsineFit<double> {
+    static constexpr auto& fit = coefficients::arcsine_double;
+};
+
+// A polynomial, lowest power first, times a factor, in registers.
+template <class T, int N>
+struct Polynomial {
+    typedef typename Simd<T>::V V;
+    V terms[N];
+    SKCONVGP_INLINE_MEMBER Polynomial(const double (&given)[N], double factor) {
+        for (int i = 0; i < N; ++i) terms[i] = set1(T(given[i] * factor));
+    }
+    SKCONVGP_INLINE_MEMBER V operator()(V u) const {
+        V sum = terms[N - 1];
+#pragma GCC unroll 16
+        for (int i = N - 2; i >= 0; --i) sum = fma(sum, u, terms[i]);
+        return sum;
+    }
+};
+
+template <class T, int N>
+SKCONVGP_INLINE Polynomial<T, N> polynomial(const double (&given)[N], double factor) {
+    return Polynomial<T, N>(given, factor);
+}
+
+template <class T, bool POSITIVE, class Table>
+struct LeakyValue {
+    typedef typename Simd<T>::V V;
+    const V* row;
+    Table table;
+    decltype(polynomial<T>(Fits<T, POSITIVE>::value, 1.0)) fit;
+    V mu;
+    SKCONVGP_INLINE_MEMBER LeakyValue(const Op& op, const V* row, Table table)
+        : row(row), table(table), fit(Fits<T, POSITIVE>::value, op.lambda),
+          mu(set1(T(op.mu))) {}
+    // What stays for u = 0, q - |c|, and u.
+    SKCONVGP_INLINE_MEMBER void distances(int p, V& kept, V& d, V& u) const {
+        const V c = row[p];
+        V size = max(c, V{});  // running sums may leave a negative rounding error
+        kept = size;
+        if (!POSITIVE) {
+            size = magnitude(c);
+            kept = max(c, c * mu);
+        }
+        d = fma(table.s1(p), table.s2(p), -size);
+        u = max(d * (table.r1(p) * table.r2(p)), V{});
+    }
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const {
+        V kept, d, u;
+        distances(p, kept, d, u);
+        return fma(d * root(u), fit(u), kept);
+    }
+};
+
+// Write f(p), ..., f(p + N - 1).
+template <int N, class F, class V>
+SKCONVGP_INLINE void evaluate(const F& f, int p, V* out) {
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) out[j] = f(p + j);
+}
+
+// Several values step by step: what waits for a root or a power waits less long.
+template <int N, class T, bool POSITIVE, class Table>
+SKCONVGP_INLINE void evaluate(const LeakyValue<T, POSITIVE, Table>& f, int p,
+                              typename Simd<T>::V* out) {
+    typedef typename Simd<T>::V V;
+    constexpr int TERMS = sizeof(f.fit.terms) / sizeof(V);
+    V d[N], u[N], sum[N];
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) f.distances(p + j, out[j], d[j], u[j]);
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j)
+        sum[j] = fma(f.fit.terms[TERMS - 1], u[j], f.fit.terms[TERMS - 2]);
+#pragma GCC unroll 16
+    for (int i = TERMS - 3; i >= 0; --i)
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j) sum[j] = fma(sum[j], u[j], f.fit.terms[i]);
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) d[j] = d[j] * root(u[j]);
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) out[j] = fma(d[j], sum[j], out[j]);
+}
+
+// The value, and its slopes by c and by log q. As the value is homogeneous in c and q,
+// the second is what the first leaves of it: out = c d out/d c + q d out/d q.
+template <class T, bool POSITIVE, class Table>
+struct LeakySlopes {
+    typedef typename Simd<T>::V V;
+    LeakyValue<T, POSITIVE, Table> value;
+    decltype(polynomial<T>(Fits<T, POSITIVE>::angle, 1.0)) angle;
+    V *by_c, *by_q;
+    SKCONVGP_INLINE_MEMBER LeakySlopes(
+        const Op& op, const V* row, Table table, V* by_c, V* by_q)
+        : value(op, row, table), angle(Fits<T, POSITIVE>::angle, op.lambda), by_c(by_c),
+          by_q(by_q) {}
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const {
+        V out;
+        together<1>(p, &out);
+        return out;
+    }
+    template <int N>
+    SKCONVGP_INLINE_MEMBER void together(int p, V* out) const {
+        constexpr int TERMS = sizeof(value.fit.terms) / sizeof(V);
+        constexpr int ANGLE_TERMS = sizeof(angle.terms) / sizeof(V);
+        V kept[N], d[N], u[N], sum[N], turn[N];
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j) {
+            value.distances(p + j, kept[j], d[j], u[j]);
+            sum[j] = value.fit.terms[TERMS - 1];
+            turn[j] = angle.terms[ANGLE_TERMS - 1];
+        }
+#pragma GCC unroll 16
+        for (int i = 2; i <= (TERMS > ANGLE_TERMS ? TERMS : ANGLE_TERMS); ++i)
+#pragma GCC unroll 8
+            for (int j = 0; j < N; ++j) {
+                if (i <= ANGLE_TERMS)
+                    turn[j] = fma(turn[j], u[j], angle.terms[ANGLE_TERMS - i]);
+                if (i <= TERMS) sum[j] = fma(sum[j], u[j], value.fit.terms[TERMS - i]);
+            }
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j) {
+            // The row may be written over: what is read of it comes first.
+            const V c = POSITIVE ? kept[j] : value.row[p + j];
+            const V half = root(u[j]);
+            turn[j] = half * turn[j];
+            V slope = set1(T(1)) - turn[j];
+            if (!POSITIVE) slope = c < V{} ? turn[j] + value.mu : slope;
+            out[j] = fma(d[j] * half, sum[j], kept[j]);
+            by_c[p + j] = slope;
+            by_q[p + j] = fma(-c, slope, out[j]);
+        }
+    }
+};
+
+// Two at once: there are not enough registers for more.
+template <int N, class T, bool POSITIVE, class Table>
+SKCONVGP_INLINE void evaluate(const LeakySlopes<T, POSITIVE, Table>& f, int p,
+                              typename Simd<T>::V* out) {
+#pragma GCC unroll 8
+    for (int j = 0; j + 2 <= N; j += 2) f.template together<2>(p + j, out + j);
+    if (N % 2) f.template together<1>(p + N - 1, out + N - 1);
+}
+
+template <class T, class Table>
+struct LeakyTangent {
+    typedef typename Simd<T>::V V;
+    const V *row, *by_c, *by_q;
+    Table tangent;
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const {
+        const V log_q = tangent.e1(p) + tangent.e2(p);
+        return fma(by_q[p], log_q, by_c[p] * row[p]);
+    }
+};
+
+// asin(|t|) for |t| <= 1, with the sign of t.
+template <class T, class Fit>
+SKCONVGP_INLINE typename Simd<T>::V arcsine(typename Simd<T>::V t, const Fit& fit) {
+    typedef typename Simd<T>::V V;
+    const V x = magnitude(t), half = set1(T(0.5));
+    const auto is_large = x > half;
+    const V z = is_large ? max((set1(T(1)) - x) * half, V{}) : x * x;
+    const V y = is_large ? root(z) : x;
+    const V angle = fma(y * z, fit(z), y);
+    const V turned = set1(T(1.5707963267948966)) - (angle + angle);
+    return with_sign(is_large ? turned : angle, t);
+}
+
+// out = asin(t), t = kappa c e e', e = 1 / sqrt(1 + kappa v).
+template <class T, class Table>
+struct ErfValue {
+    typedef typename Simd<T>::V V;
+    const V* row;
+    Table table;
+    decltype(polynomial<T>(ArcsineFit<T>::fit, 1.0)) fit;
+    V kappa;
+    SKCONVGP_INLINE_MEMBER ErfValue(const Op& op, const V* row, Table table)
+        : row(row), table(table), fit(ArcsineFit<T>::fit, 1.0),
+          kappa(set1(T(op.factor[0]))) {}
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const {
+        const V scale = kappa * (table.e1(p) * table.e2(p));
+        return arcsine<T>(row[p] * scale, fit);
+    }
+};
+
+// Slopes by c, by e e', and by the logarithm of kappa.
+template <class T, class Table>
+struct ErfSlopes {
+    typedef typename Simd<T>::V V;
+    const V* row;
+    Table table;
+    decltype(polynomial<T>(ArcsineFit<T>::fit, 1.0)) fit;
+    V kappa;
+    V *by_c, *by_e, *by_kappa;
+    SKCONVGP_INLINE_MEMBER ErfSlopes(
+        const Op& op, const V* row, Table table, V* by_c, V* by_e, V* by_kappa)
+        : row(row), table(table), fit(ArcsineFit<T>::fit, 1.0),
+          kappa(set1(T(op.factor[0]))), by_c(by_c), by_e(by_e), by_kappa(by_kappa) {}
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const {
+        const V c = row[p];
+        const V scale = kappa * (table.e1(p) * table.e2(p));
+        const V t = c * scale;
+        const V u = max(set1(T(1)) - magnitude(t), set1(T(1e-30)));
+        const V slope = set1(T(1)) / root(u * (set1(T(2)) - u));
+        by_c[p] = slope * scale;
+        by_e[p] = slope * kappa * c;
+        by_kappa[p] = slope * t;
+        return arcsine<T>(t, fit);
+    }
+};
+
+template <class T, class Table>
+struct ErfTangent {
+    typedef typename Simd<T>::V V;
+    const V *row, *by_c, *by_e, *by_kappa;
+    Table table, tangent;
+    V log_kappa;
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const {
+        const V de = table.e2(p) * tangent.e1(p) + table.e1(p) * tangent.e2(p);
+        const V sum = fma(by_e[p], de, by_c[p] * row[p]);
+        return fma(by_kappa[p], log_kappa, sum);
+    }
+};
+
+}  // namespace SKCONVGP_ISA
+}  // namespace skconvgp

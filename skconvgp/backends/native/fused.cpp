@@ -1,0 +1,289 @@
+// Covariances of tiles of pairs, compiled once for each instruction set.
+#include "images.hpp"
+#include "pairs.hpp"
+
+namespace skconvgp {
+namespace SKCONVGP_ISA {
+namespace {
+
+bool ends_stage(Kind kind) { return kind >= BOX && kind != DOT; }
+
+// Tables and input of one sample against the group, on maps of images.
+template <class T>
+struct ImageSource {
+    typedef typename Simd<T>::V V;
+    const Pairs<T>& pairs;
+    const T* one;
+    void input(const Op& op, int first, int n, V* out) const {
+        pairs.input_row(op, one, first, n, out);
+    }
+    ImageTable<T> table(const Op& op) const {
+        return {one + op.table, pairs.group + op.table, op.rows.size * op.cols.size};
+    }
+};
+
+// The same for a row of samples with one position each.
+template <class T>
+struct SampleSource {
+    typedef typename Simd<T>::V V;
+    const Pairs<T>& pairs;
+    const T* one;
+    ptrdiff_t stride;
+    SampleTable<T> table(const Op& op) const {
+        return {one + op.table, pairs.group + op.table, stride};
+    }
+    // Inner products over op.flag numbers. A pair's sum has one order, whatever its
+    // neighbours are: chunks, which join the total one after the other.
+    void input(const Op& op, int, int n, V* out) const {
+        for (int i = 0; i < n; i += DOT_ROWS) {
+            const int rows = n - i < DOT_ROWS ? n - i : DOT_ROWS;
+            const T* from[DOT_ROWS];
+            V total[DOT_ROWS] = {};
+            for (int r = 0; r < DOT_ROWS; ++r)
+                from[r] = one + (i + (r < rows ? r : rows - 1)) * stride;
+            for (int k = 0; k < op.flag; k += DOT_CHUNK) {
+                const int stop = k + DOT_CHUNK < op.flag ? k + DOT_CHUNK : op.flag;
+                V sum[DOT_ROWS] = {};
+                for (int c = k; c < stop; ++c)
+#pragma GCC unroll 8
+                    for (int r = 0; r < DOT_ROWS; ++r)
+                        sum[r] = fma(set1(from[r][c]), pairs.group[c], sum[r]);
+#pragma GCC unroll 8
+                for (int r = 0; r < DOT_ROWS; ++r) total[r] += sum[r];
+            }
+            for (int r = 0; r < rows; ++r) out[i + r] = total[r];
+        }
+    }
+};
+
+// One row of a map goes into windows, or into the sum over positions.
+template <class T, class F>
+SKCONVGP_INLINE void end_row(const Pairs<T>& pairs, const Op& end, int map, int i,
+                             const F& value) {
+    if (end.kind == BOX)
+        box_row(end, i, value, set1(T(end.additive[map])), pairs.box(map),
+                pairs.at(end.reg, map));
+    else if (i < end.rows.size)
+        pairs.add_row(map, end.cols.size, value);
+}
+
+// Get ready for the end of a stage that has `maps` maps before it. A derivative that
+// begins here is the same everywhere.
+template <class T>
+void begin_end(const Pairs<T>& pairs, const Op& end, int maps) {
+    if (end.kind == SUM) pairs.clear_sums();
+    if (end.kind != BOX && end.kind != CONV) return;
+    for (int m = maps; m < end.maps; ++m) {
+        const auto value = set1(T(end.additive[m]));
+        const int n = end.rows.outputs * end.cols.outputs;
+        for (int p = 0; p < n; ++p) pairs.at(end.reg, m)[p] = value;
+    }
+}
+
+// Stages of the shapes that convolutional networks are made of, a row in one loop.
+template <class T>
+bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one) {
+    typedef typename Simd<T>::V V;
+    typedef ImageTable<T> Table;
+    const bool is_input = op[0].kind == INPUT && op[0].flag == 1;
+    if (!is_input && (op[0].kind != LOAD || op[1].kind != LEAKY)) return false;
+    const Op &leaky = op[1], &end = op[is_input ? 1 : 2];
+    if (end.kind != BOX && end.kind != SUM) return false;
+    const int width = end.cols.size, height = end.rows.size;
+    const int n_rows = height + (end.kind == BOX ? end.rows.tail() : 0);
+    begin_end(pairs, end, is_input ? 1 : leaky.maps);
+    for (int i = 0; i < n_rows; ++i) {
+        const int first = i * width;
+        if (is_input) {
+            end_row(pairs, end, 0, i, InputValue<T>{one + first, pairs.group + first});
+            continue;
+        }
+        const Table base = ImageSource<T>{pairs, one}.table(leaky);
+        const V* row = pairs.at(op[0].reg, 0) + first;
+        const Table table = base.at(first, 2);
+        if (leaky.maps == 1 && leaky.flag)
+            end_row(pairs, end, 0, i, LeakyValue<T, true, Table>(leaky, row, table));
+        else if (leaky.maps == 1)
+            end_row(pairs, end, 0, i, LeakyValue<T, false, Table>(leaky, row, table));
+        else if (leaky.flag)
+            end_row(pairs, end, 0, i,
+                    LeakySlopes<T, true, Table>(leaky, row, table, pairs.by_c,
+                                                pairs.by_q));
+        else
+            end_row(pairs, end, 0, i,
+                    LeakySlopes<T, false, Table>(leaky, row, table, pairs.by_c,
+                                                 pairs.by_q));
+        for (int m = 1; m < leaky.maps; ++m)
+            end_row(pairs, end, m, i,
+                    pairs.leaky_tangent(m - 1, first, base,
+                                        pairs.at(op[0].reg, m) + first));
+    }
+    if (end.kind == SUM) pairs.store_sums(end);
+    return true;
+}
+
+template <class T>
+struct RowValue {
+    const typename Simd<T>::V* row;
+    SKCONVGP_INLINE_MEMBER typename Simd<T>::V operator()(int p) const {
+        return row[p];
+    }
+};
+
+// Any stage: its rows one after the other, each handed to what ends the stage.
+template <class T>
+void run_stage(const Pairs<T>& pairs, const Op* op, const T* one) {
+    typedef typename Simd<T>::V V;
+    const Op* end = op;
+    while (!ends_stage(end->kind)) ++end;
+    const int width = end->cols.size, height = end->rows.size;
+    const int maps = end == op ? 0 : end[-1].maps;
+    const V* rows[1 + MAX_TANGENTS];
+    begin_end(pairs, *end, maps);
+    for (int i = 0; i < height; ++i) {
+        pairs.make_row(op, width, i * width, ImageSource<T>{pairs, one}, rows);
+        for (int m = 0; m < maps; ++m) {
+            if (end->kind == BOX || end->kind == SUM) {
+                end_row(pairs, *end, m, i, RowValue<T>{rows[m]});
+            } else if (end->kind == CONV) {
+                V* whole = pairs.whole + size_t(m) * pairs.positions + i * width;
+                for (int p = 0; p < width; ++p) whole[p] = rows[m][p];
+            } else if (end->kind == RESULT && !end->flag) {
+                pairs.set_sums(m, rows[m]);
+            }
+        }
+    }
+    for (int m = 0; m < maps; ++m) {
+        if (end->kind == BOX) {
+            for (int i = height; i < height + end->rows.tail(); ++i)
+                end_row(pairs, *end, m, i, RowValue<T>{nullptr});
+        } else if (end->kind == CONV) {
+            window_sums(*end, pairs.whole + size_t(m) * pairs.positions,
+                        set1(T(end->additive[m])), pairs.rows_done,
+                        pairs.at(end->reg, m));
+        }
+    }
+    if (end->kind == SUM) pairs.store_sums(*end);
+}
+
+template <class T>
+bool are_equal(const T* one, const T* two, int n) {
+    for (int i = 0; i < n; ++i)
+        if (one[i] != two[i]) return false;
+    return true;
+}
+
+// Write the results of a group: pairs.sums has the last map in double precision. The
+// covariance of equal samples is their variance, exactly.
+template <class T>
+void write_results(const Pairs<T>& pairs, const Op& op, const Tile<T>& tile, int i,
+                   int first) {
+    const int lanes = Pairs<T>::LANES, n_maps = pairs.n_maps;
+    double* out = tile.out + (ptrdiff_t(i) * tile.n_two + first) * n_maps;
+    const double* diag = tile.diag_one + ptrdiff_t(i) * n_maps;
+    for (int l = 0; l < lanes && first + l < tile.n_two; ++l) {
+        const ptrdiff_t j = first + l;
+        double* own = out + l * n_maps;
+        if (diag[0] == tile.diag_two[j * n_maps] &&
+            are_equal(tile.one + i * tile.stride_one, tile.two + j * tile.stride_two,
+                      pairs.program.n_pixels)) {
+            for (int m = 0; m < n_maps; ++m) own[m] = diag[m];
+            continue;
+        }
+        const double value = pairs.sums[l];
+        for (int m = 0; m < n_maps; ++m) {
+            own[m] = op.additive[m];
+            if (m < op.loaded) own[m] += op.factor[0] * pairs.sums[m * lanes + l];
+            if (m > 0) own[m] += op.factor[m] * value;
+        }
+    }
+}
+
+// A stage is computed for several samples before the next one, as they read the same
+// tables of the group.
+template <class T>
+void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one) {
+    const Program& program = pairs[0].program;
+    const int together = program.n_tangents ? TOGETHER : 1;
+    for (int i = 0; i < n_one; i += together) {
+        const int n = n_one - i < together ? n_one - i : together;
+        for (const Op* op = program.ops; op < program.ops + program.n_ops; ++op) {
+            for (int k = 0; k < n; ++k) {
+                const T* one = tile.one + (i + k) * tile.stride_one;
+                if (!run_fused(pairs[k], op, one)) run_stage(pairs[k], op, one);
+            }
+            while (!ends_stage(op->kind)) ++op;
+        }
+        for (int k = 0; k < n; ++k)
+            write_results(pairs[k], program.ops[program.n_ops - 1], tile, i + k, first);
+    }
+}
+
+template <class T>
+void run_samples(const Pairs<T>& pairs, const Tile<T>& tile, int first, int n_one) {
+    typedef typename Simd<T>::V V;
+    const Op& result = pairs.program.ops[pairs.program.n_ops - 1];
+    const V* rows[1 + MAX_TANGENTS];
+    for (int i = 0; i < n_one; i += ROW_OF_SAMPLES) {
+        const int n = n_one - i < ROW_OF_SAMPLES ? n_one - i : ROW_OF_SAMPLES;
+        const SampleSource<T> source{pairs, tile.one + i * tile.stride_one,
+                                     tile.stride_one};
+        pairs.make_row(pairs.program.ops, n, 0, source, rows);
+        for (int p = 0; p < n; ++p) {
+            for (int m = 0; m < result.loaded; ++m) pairs.set_sums(m, rows[m] + p);
+            write_results(pairs, result, tile, i + p, first);
+        }
+    }
+}
+
+template <class T>
+void cross(const Program& program, const Tile<T>& tile, void* workspace) {
+    Arena arena{(char*)workspace, 0};
+    const Pairs<T> shared(program, arena);
+    const Pairs<T> pairs[TOGETHER] = {shared, {shared, arena}, {shared, arena},
+                                      {shared, arena}};
+    for (int first = 0; first < tile.n_two; first += Pairs<T>::LANES) {
+        const int last = first + Pairs<T>::LANES;
+        const int n_one = tile.upper && last < tile.n_one ? last : tile.n_one;
+        pairs[0].load_group(tile, first);
+        if (program.is_vector)
+            run_samples(pairs[0], tile, first, n_one);
+        else
+            run_images(pairs, tile, first, n_one);
+    }
+}
+
+template <class T>
+size_t cross_bytes(const Program& program) {
+    Arena arena{nullptr, 0};
+    const Pairs<T> pairs(program, arena);
+    for (int k = 1; k < TOGETHER; ++k) Pairs<T>(pairs, arena);
+    return arena.used;
+}
+
+template <class T>
+void prepare(const Program& program, const Images<T>& images, void* workspace) {
+    Arena arena{(char*)workspace, 0};
+    const Variances variances(program, arena);
+    for (int first = 0; first < images.n; first += Variances::LANES)
+        variances.run(images, first);
+}
+
+size_t prepare_bytes(const Program& program) {
+    Arena arena{nullptr, 0};
+    const Variances variances(program, arena);
+    return arena.used;
+}
+
+}  // namespace
+
+#define SKCONVGP_TEXT(word) #word
+#define SKCONVGP_NAME(word) SKCONVGP_TEXT(word)
+
+extern const Api api;
+const Api api = {SKCONVGP_NAME(SKCONVGP_ISA), cross_bytes<float>, cross_bytes<double>,
+                 prepare_bytes,               cross<float>,       cross<double>,
+                 prepare<float>,              prepare<double>};
+
+}  // namespace SKCONVGP_ISA
+}  // namespace skconvgp

@@ -1,0 +1,191 @@
+// The tables of images: their variances through all layers, in double precision, one
+// image in each lane; sums over windows are added up, so that blank parts stay blank.
+#pragma once
+
+#include "pairs.hpp"
+
+namespace skconvgp {
+namespace SKCONVGP_ISA {
+
+template <class T>
+struct Range;
+template <>
+struct Range<float> {
+    static constexpr double LARGEST = 1e34, SMALLEST_ROOT = 1e-18;
+};
+template <>
+struct Range<double> {
+    static constexpr double LARGEST = 1e300, SMALLEST_ROOT = 1e-150;
+};
+
+struct Variances {
+    typedef DoubleV V;
+    static constexpr int LANES = Simd<double>::LANES;
+
+    const Program& program;
+    const int n_maps, positions;
+    V* registers;  // [n_registers][n_maps][positions]
+    V* map;        // [n_maps][positions]
+    V* whole;
+    V* rows_done;
+    V* pixels;     // [n_pixels]
+    double* largest;  // [LANES]
+
+    Variances(const Program& program, Arena& arena)
+        : program(program), n_maps(1 + program.n_tangents),
+          positions(program.max_positions) {
+        registers = arena.take<V>(size_t(program.n_registers) * n_maps * positions);
+        map = arena.take<V>(size_t(n_maps) * positions);
+        whole = arena.take<V>(positions);
+        rows_done = arena.take<V>(positions);
+        pixels = arena.take<V>(program.n_pixels);
+        largest = arena.take<double>(LANES);
+    }
+
+    V* at(int reg, int m) const {
+        return registers + (size_t(reg) * n_maps + m) * positions;
+    }
+    V* own(int m) const { return map + size_t(m) * positions; }
+
+    template <class T>
+    void run(const Images<T>& images, int first) const {
+        const int n = images.n - first < LANES ? images.n - first : LANES;
+        T* tables = images.tables + ptrdiff_t(first) * program.n_values;
+        for (int l = 0; l < LANES; ++l) {
+            const int i = first + (l < n ? l : n - 1);
+            const T* from = images.pixels + ptrdiff_t(i) * program.n_pixels;
+            for (int k = 0; k < program.n_pixels; ++k) pixels[k][l] = from[k];
+            for (int k = 0; l < n && k < program.n_pixels; ++k)
+                tables[ptrdiff_t(l) * program.n_values + k] = from[k];
+            largest[l] = 0.0;
+        }
+        for (int k = 0; k < program.n_ops - 1; ++k) apply(program.ops[k], tables, n);
+        const Op& result = program.ops[program.n_ops - 1];
+        watch(map, 1);
+        for (int l = 0; l < n; ++l) {
+            double* out = images.diag + (first + l) * ptrdiff_t(n_maps);
+            const bool is_held = largest[l] < Range<T>::LARGEST;
+            const double value = is_held ? map[0][l] : __builtin_inf();
+            out[0] = result.factor[0] * value + result.additive[0];
+            for (int m = 1; m < n_maps; ++m)
+                out[m] = result.factor[0] * own(m)[0][l] + result.factor[m] * value +
+                         result.additive[m];
+        }
+    }
+
+    void watch(const V* values, int n) const {
+        for (int p = 0; p < n; ++p)
+            for (int l = 0; l < LANES; ++l)
+                // also true for a value that is not a number
+                if (!(values[p][l] <= largest[l])) largest[l] = values[p][l];
+    }
+
+    template <class T>
+    void apply(const Op& op, T* tables, int n) const {
+        const int size = op.rows.size * op.cols.size;
+        switch (op.kind) {
+            case INPUT:
+            case DOT:
+                input(op, op.kind == DOT ? 1 : size);
+                break;
+            case LEAKY:
+                leaky(op, size, tables, n);
+                break;
+            case ERF:
+                erf(op, size, tables, n);
+                break;
+            case BOX:
+            case CONV:
+                for (int m = 0; m < n_maps; ++m) {
+                    for (int p = 0; p < size; ++p) whole[p] = own(m)[p];
+                    window_sums(op, whole, set1(op.additive[m]), rows_done,
+                                at(op.reg, m));
+                }
+                break;
+            case SUM:
+                for (int m = 0; m < n_maps; ++m) {
+                    V sum = {};
+                    for (int p = 0; p < size; ++p) sum += own(m)[p];
+                    own(m)[0] = at(op.reg, m)[0] = sum;
+                }
+                break;
+            default:
+                combine(op, size);
+        }
+    }
+
+    void input(const Op& op, int size) const {
+        for (int p = 0; p < size; ++p) {
+            V sum = {};
+            for (int c = 0; c < op.flag; ++c) {
+                const V x = pixels[c * size + p];
+                sum = fma(x, x, sum);
+            }
+            map[p] = sum;
+            for (int m = 1; m < n_maps; ++m) own(m)[p] = V{};
+        }
+    }
+
+    void combine(const Op& op, int size) const {
+        for (int m = n_maps - 1; m >= 0; --m) {
+            V* here = own(m);
+            const bool moves = op.kind == LOAD || op.kind == STORE || op.kind == ADD;
+            V* there = moves ? at(op.reg, m) : nullptr;
+            const V* scaled = op.kind == ADD && !op.flag ? at(op.reg, 0) : map;
+            const V factor = set1(op.factor[0]), turn = set1(op.factor[m]);
+            for (int p = 0; p < size; ++p) {
+                if (op.kind == AFFINE) here[p] = fma(factor, here[p], set1(op.additive[m]));
+                if (op.kind == LOAD) here[p] = there[p];
+                if (op.kind == STORE) there[p] = here[p];
+                if (op.kind != ADD) continue;
+                const V change = m ? turn * scaled[p] : V{};
+                here[p] = op.flag ? fma(factor, here[p], there[p])
+                                  : fma(factor, there[p], here[p]);
+                here[p] += change;
+            }
+        }
+    }
+
+    // Lay a number down in the table of each of the first n images.
+    template <class T>
+    void put(T* tables, int n, int place, V value) const {
+        for (int l = 0; l < n; ++l)
+            tables[ptrdiff_t(l) * program.n_values + place] = T(value[l]);
+    }
+
+    template <class T>
+    void leaky(const Op& op, int size, T* tables, int n) const {
+        watch(map, size);
+        const V smallest = set1(Range<T>::SMALLEST_ROOT);
+        for (int p = 0; p < size; ++p) {
+            const V s = root(max(map[p], V{}));
+            const V r = s > smallest ? set1(1.0) / s : V{};
+            put(tables, n, op.table + 2 * p, s);
+            put(tables, n, op.table + 2 * p + 1, r);
+            for (int m = 1; m < op.maps; ++m)
+                put(tables, n, op.table + (1 + m) * size + p, own(m)[p] * r * r * 0.5);
+        }
+    }
+
+    template <class T>
+    void erf(const Op& op, int size, T* tables, int n) const {
+        watch(map, size);
+        const auto fit = polynomial<double>(ArcsineFit<double>::fit, 1.0);
+        const V one = set1(1.0), kappa = set1(op.factor[0]);
+        for (int p = 0; p < size; ++p) {
+            const V v = map[p], grown = kappa * v;
+            const V e = one / root(one + grown);
+            put(tables, n, op.table + p, e);
+            const V slope = one / ((one + grown) * root(one + grown + grown));
+            for (int m = 1; m < op.maps; ++m) {
+                const V change = kappa * own(m)[p] + set1(op.factor[m]) * v;
+                put(tables, n, op.table + m * size + p, e * e * e * change * -0.5);
+                own(m)[p] = slope * change;
+            }
+            map[p] = arcsine<double>(grown / (one + grown), fit);
+        }
+    }
+};
+
+}  // namespace SKCONVGP_ISA
+}  // namespace skconvgp

@@ -1,0 +1,330 @@
+// The door of the extension: arrays of numpy in, the widest instruction set that this
+// processor has, no lock of the interpreter while it computes.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program.hpp"
+
+namespace nb = nanobind;
+
+namespace skconvgp {
+
+#if defined(SKCONVGP_HAS_X86_VARIANTS)
+namespace avx512 {
+extern const Api api;
+}
+namespace avx2 {
+extern const Api api;
+}
+#endif
+namespace baseline {
+extern const Api api;
+}
+
+namespace {
+
+using Codes = nb::ndarray<const int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Constants = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Slopes = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Input = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+template <class T>
+using Output = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Values = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+constexpr int LARGEST_SIZE = 1 << 20;
+
+std::vector<const Api*> available() {
+    std::vector<const Api*> found;
+#if defined(SKCONVGP_HAS_X86_VARIANTS)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        found.push_back(&avx512::api);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"))
+        found.push_back(&avx2::api);
+#endif
+    found.push_back(&baseline::api);
+    return found;
+}
+
+std::vector<std::string> instruction_sets() {
+    std::vector<std::string> names;
+    for (const Api* api : available()) names.push_back(api->name);
+    return names;
+}
+
+const Api& choose(const std::string& name) {
+    for (const Api* api : available())
+        if (name.empty() || name == api->name) return *api;
+    throw std::invalid_argument("instruction set '" + name + "' is not available here");
+}
+
+void require(bool holds, const char* what) {
+    if (!holds) throw std::invalid_argument(std::string("malformed program: ") + what);
+}
+
+// A program, checked so far that no index leaves its memory.
+class Loaded {
+   public:
+    Program program{};
+
+    // One row of `codes` an operation: kind, register, table, flag, six numbers an axis
+    // (size, window, before, stride, dilation, outputs), whether windows wrap around.
+    // `constants` has its additive constant and its factor, each with derivatives;
+    // `slopes` has lambda and mu.
+    Loaded(const Codes& codes, const Constants& constants, const Slopes& slopes,
+           int n_registers, int n_pixels)
+        : n_pixels_(n_pixels) {
+        const size_t n = codes.shape(0);
+        require(n > 0 && codes.shape(1) == 17, "codes");
+        require(constants.shape(0) == n && constants.shape(1) == 2 &&
+                    constants.shape(2) >= 1 && constants.shape(2) <= 1 + MAX_TANGENTS,
+                "constants");
+        require(slopes.shape(0) == n && slopes.shape(1) == 2, "slopes");
+        require(n_registers >= 0 && n_registers < 1024, "registers");
+        require(n_pixels > 0, "pixels");
+        program.n_ops = int(n);
+        program.n_tangents = int(constants.shape(2)) - 1;
+        program.n_registers = n_registers;
+        program.n_pixels = program.n_values = n_pixels;
+        program.max_positions = program.max_width = program.max_window = 1;
+        for (size_t i = 0; i < n; ++i) {
+            const double* own = constants.data() + i * 2 * constants.shape(2);
+            const double* slope = slopes.data() + 2 * i;
+            add(codes.data() + 17 * i, own, own + constants.shape(2), slope);
+        }
+        program.ops = ops_.data();
+        program.is_vector = ops_[0].kind == DOT;
+        require(ops_.back().kind == RESULT, "end");
+        for (size_t i = 0; i < n; ++i) check(ops_[i], i);
+        count_maps();
+    }
+
+   private:
+    std::vector<Op> ops_;
+    std::vector<std::unique_ptr<int[]>> taps_;
+    int n_pixels_;
+
+    Axis axis(const int32_t* code, bool circular) {
+        Axis axis{code[0], code[1], code[2], code[3],
+                  code[4], circular, code[5], nullptr};
+        require(axis.size > 0 && axis.size < LARGEST_SIZE, "size");
+        program.max_width = std::max(program.max_width, axis.size);
+        if (axis.window == 0) return axis;
+        require(axis.window > 0 && axis.window < LARGEST_SIZE && axis.outputs > 0 &&
+                    axis.outputs < LARGEST_SIZE && axis.stride > 0 &&
+                    axis.dilation > 0 && axis.before >= 0,
+                "window");
+        program.max_width = std::max(program.max_width, axis.outputs);
+        program.max_window = std::max(program.max_window, axis.window);
+        taps_.push_back(std::make_unique<int[]>(size_t(axis.outputs) * axis.window));
+        int* taps = taps_.back().get();
+        axis.taps = taps;
+        for (long long i = 0; i < axis.outputs; ++i) {
+            for (long long k = 0; k < axis.window; ++k) {
+                long long at = i * axis.stride - axis.before + k * axis.dilation;
+                if (circular) at = (at % axis.size + axis.size) % axis.size;
+                *taps++ = at >= 0 && at < axis.size ? int(at) : -1;
+            }
+        }
+        return axis;
+    }
+
+    void add(const int32_t* code, const double* additive, const double* factor,
+             const double* slope) {
+        require(code[0] >= INPUT && code[0] <= DOT, "kind");
+        Op op{Kind(code[0]), code[1], code[2], code[3], {}, {}, slope[0], slope[1],
+              additive, factor, 1, 1};
+        op.rows = axis(code + 4, code[16]);
+        op.cols = axis(code + 10, code[16]);
+        const long long size = (long long)op.rows.size * op.cols.size;
+        long long outputs = size;
+        if (op.rows.window)  // while its rows are summed a map is rows.size high
+            outputs = (long long)std::max(op.rows.size, op.rows.outputs) *
+                      op.cols.outputs;
+        require(std::max(size, outputs) < LARGEST_SIZE * 64LL, "map");
+        program.max_positions =
+            std::max(program.max_positions, int(std::max(size, outputs)));
+        ops_.push_back(op);
+    }
+
+    // Follow which derivatives are not zero: those up to the last that began.
+    void count_maps() {
+        std::vector<int> stored(program.n_registers, 1);
+        int maps = 1, summed = 1;
+        for (Op& op : ops_) {
+            op.loaded = op.kind == LOAD || op.kind == ADD ? stored[op.reg] : maps;
+            if (op.kind == INPUT || op.kind == DOT) maps = 1;
+            if (op.kind == LOAD) maps = op.loaded;
+            if (op.kind == ADD) maps = std::max(maps, op.loaded);
+            if (op.kind == RESULT && op.flag) op.loaded = summed;
+            for (int m = 1; m <= program.n_tangents; ++m)
+                if (op.kind != RESULT && (op.additive[m] != 0.0 || op.factor[m] != 0.0))
+                    maps = std::max(maps, 1 + m);
+            op.maps = maps;
+            if (op.kind == STORE || op.kind == BOX || op.kind == CONV || op.kind == SUM)
+                stored[op.reg] = maps;
+            if (op.kind == SUM) summed = maps;
+            if (op.kind != LEAKY && op.kind != ERF) continue;
+            const long long size = (long long)op.rows.size * op.cols.size;
+            const long long last =
+                op.table + ((op.kind == LEAKY ? 1 : 0) + maps) * size;
+            require(op.table >= n_pixels_ && last < (1LL << 30), "table");
+            program.n_values = std::max(program.n_values, int(last));
+        }
+    }
+
+    void check(const Op& op, size_t i) const {
+        const bool uses_register = op.kind == LOAD || op.kind == STORE ||
+                                   op.kind == ADD || op.kind == BOX ||
+                                   op.kind == CONV || op.kind == SUM;
+        require(!uses_register || (op.reg >= 0 && op.reg < program.n_registers),
+                "register");
+        const long long size = (long long)op.rows.size * op.cols.size;
+        if (op.kind == INPUT)
+            require(op.flag > 0 && op.flag * size == n_pixels_, "input");
+        if (op.kind == DOT)
+            require(i == 0 && size == 1 && op.flag == n_pixels_, "input");
+        if (op.kind == BOX || op.kind == CONV)
+            require(op.rows.window > 0 && op.cols.window > 0, "window");
+        if (op.kind == BOX)
+            for (const Axis& axis : {op.rows, op.cols})
+                require(axis.stride == 1 && axis.dilation == 1 && !axis.circular &&
+                            axis.lead() >= 0 && axis.tail() >= 0 &&
+                            axis.tail() < axis.window && axis.before < axis.window,
+                        "box");
+        require((op.kind == RESULT) == (i + 1 == ops_.size()), "end");
+        if (op.kind == RESULT) require(size == 1, "result");
+        if (program.is_vector)
+            require(size == 1 && op.kind != BOX && op.kind != CONV &&
+                        op.kind != SUM && op.kind != END && op.kind != INPUT,
+                    "samples");
+        // The operations of a stage run on rows of one map.
+        const bool begins = i == 0 || (ops_[i - 1].kind >= BOX && ops_[i - 1].kind != DOT);
+        if (begins)
+            require(op.kind == INPUT || op.kind == DOT || op.kind == LOAD ||
+                        (op.kind == RESULT && op.flag),
+                    "stage");
+        else
+            require(op.rows.size == ops_[i - 1].rows.size &&
+                        op.cols.size == ops_[i - 1].cols.size,
+                    "stage");
+    }
+};
+
+class Workspace {
+   public:
+    explicit Workspace(size_t n_bytes)
+        : start_(::operator new(n_bytes + 64, std::align_val_t(64))) {}
+    ~Workspace() { ::operator delete(start_, std::align_val_t(64)); }
+    Workspace(const Workspace&) = delete;
+    Workspace& operator=(const Workspace&) = delete;
+    void* get() const { return start_; }
+
+   private:
+    void* start_;
+};
+
+template <class T>
+constexpr bool is_float = sizeof(T) == 4;
+
+template <class T>
+void prepare(const Codes& codes, const Constants& constants, const Slopes& slopes,
+             int n_registers, const Input<T>& images, const Output<T>& tables,
+             const Output<double>& diag, const std::string& instruction_set) {
+    const Loaded loaded(codes, constants, slopes, n_registers, int(images.shape(1)));
+    const Program& program = loaded.program;
+    const size_t n = images.shape(0);
+    require(images.stride(1) == 1 && images.stride(0) == int64_t(images.shape(1)),
+            "images");
+    require(tables.shape(0) == n && tables.shape(1) == size_t(program.n_values),
+            "tables");
+    require(diag.shape(0) == n && diag.shape(1) == size_t(1 + program.n_tangents),
+            "diag");
+    const Api& api = choose(instruction_set);
+    const Images<T> given{images.data(), int(n), tables.data(), diag.data()};
+    nb::gil_scoped_release release;
+    const Workspace workspace(api.prepare_bytes(program));
+    if constexpr (is_float<T>)
+        api.prepare_float(program, given, workspace.get());
+    else
+        api.prepare_double(program, given, workspace.get());
+}
+
+template <class T>
+void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
+           int n_registers, int n_pixels, const Input<T>& one,
+           const Input<double>& diag_one, const Input<T>& two,
+           const Input<double>& diag_two, bool upper, const Values& out, const std::string& instruction_set) {
+    const Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
+    const Program& program = loaded.program;
+    for (const Input<T>* side : {&one, &two})
+        require(side->shape(1) == size_t(program.n_values) && side->stride(1) == 1,
+                "tables");
+    for (const auto& [side, diag] : {std::pair{&one, &diag_one}, {&two, &diag_two}})
+        require(diag->shape(0) == side->shape(0) &&
+                    diag->shape(1) == size_t(1 + program.n_tangents) &&
+                    diag->stride(0) == int64_t(diag->shape(1)) &&
+                    (diag->shape(1) == 1 || diag->stride(1) == 1),
+                "diag");
+    require(out.shape(0) == one.shape(0) && out.shape(1) == two.shape(0) &&
+                out.shape(2) == size_t(1 + program.n_tangents),
+            "result");
+    const Api& api = choose(instruction_set);
+    const Tile<T> tile{one.data(),         two.data(),      one.stride(0),
+                       two.stride(0),      diag_one.data(), diag_two.data(),
+                       int(one.shape(0)),  int(two.shape(0)), upper,
+                       out.data()};
+    nb::gil_scoped_release release;
+    if constexpr (is_float<T>) {
+        const Workspace workspace(api.cross_bytes_float(program));
+        api.cross_float(program, tile, workspace.get());
+    } else {
+        const Workspace workspace(api.cross_bytes_double(program));
+        api.cross_double(program, tile, workspace.get());
+    }
+}
+
+int table_size(const Codes& codes, const Constants& constants, const Slopes& slopes,
+               int n_registers, int n_pixels) {
+    const Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
+    return loaded.program.n_values;
+}
+
+}  // namespace
+}  // namespace skconvgp
+
+NB_MODULE(_native, module) {
+    using namespace skconvgp;
+    using namespace nb::literals;
+    module.doc() = "Covariances of networks, all layers of a pair in cache.";
+    module.def("instruction_sets", &instruction_sets);
+    // Arrays of another type or layout are refused: a result would land in a copy.
+    const auto as_is = [](const char* name) { return nb::arg(name).noconvert(); };
+    module.def("table_size", &table_size, as_is("codes"), as_is("constants"),
+               as_is("slopes"), "n_registers"_a, "n_pixels"_a);
+    const auto define = [&](auto prepare, auto cross) {
+        module.def("prepare", prepare, as_is("codes"), as_is("constants"),
+                   as_is("slopes"), "n_registers"_a, as_is("images"), as_is("tables"),
+                   as_is("diag"), "instruction_set"_a);
+        module.def("cross", cross, as_is("codes"), as_is("constants"), as_is("slopes"),
+                   "n_registers"_a, "n_pixels"_a, as_is("one"), as_is("diag_one"),
+                   as_is("two"), as_is("diag_two"), "upper"_a, as_is("out"),
+                   "instruction_set"_a);
+    };
+    define(&prepare<float>, &cross<float>);
+    define(&prepare<double>, &cross<double>);
+}

@@ -1,0 +1,286 @@
+// The covariance of one sample with a group of others, one in each lane: all layers of
+// the network on maps that stay in cache.
+#pragma once
+
+#include "activations.hpp"
+#include "windows.hpp"
+
+namespace skconvgp {
+namespace SKCONVGP_ISA {
+
+constexpr int TOGETHER = 4;          // samples whose stages share tables, with tangents
+constexpr int ROW_OF_SAMPLES = 128;  // samples of a row where maps have one position
+constexpr int DOT_ROWS = 8;          // samples whose inner products share loads
+constexpr int SUM_CHUNK = 64;        // positions added up before they join the total
+constexpr int DOT_CHUNK = 128;       // terms added up before they join the total
+
+SKCONVGP_INLINE int larger(int a, int b) { return a > b ? a : b; }
+
+// Hands out pieces of a workspace; with a null start it only counts.
+struct Arena {
+    char* start;
+    size_t used;
+    template <class V>
+    V* take(size_t n) {
+        V* piece = (V*)(start + used);
+        used += (n * sizeof(V) + 63) / 64 * 64;
+        return start ? piece : nullptr;
+    }
+};
+
+// The product of pixels of images with one channel.
+template <class T>
+struct InputValue {
+    const T* one;
+    const typename Simd<T>::V* two;
+    SKCONVGP_INLINE_MEMBER typename Simd<T>::V operator()(int p) const {
+        return set1(one[p]) * two[p];
+    }
+};
+
+// The sum of values n, ..., m - 1 of a row, in four parts: one order for every pair.
+template <class V, class F>
+SKCONVGP_INLINE V sum_part(int n, int m, const F& value) {
+    constexpr int PARTS = 4;
+    V sum[PARTS] = {};
+    int p = n;
+    for (; p + PARTS <= m; p += PARTS)
+#pragma GCC unroll 4
+        for (int k = 0; k < PARTS; ++k) sum[k] += value(p + k);
+    for (; p < m; ++p) sum[0] += value(p);
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// Memory for one sample against a group; samples at work together share all but the
+// registers and the sums.
+template <class T>
+struct Pairs {
+    typedef typename Simd<T>::V V;
+    static constexpr int LANES = Simd<T>::LANES;
+
+    const Program& program;
+    const int n_maps;     // the value and its tangents
+    const int positions;  // of the largest map, or samples in a row
+    V* group;             // tables of the group, [n_values]
+    V* whole;             // a map before windows of any kind
+    V* rows_done;
+    V* row;               // [n_maps][width]
+    V *by_c, *by_q, *by_kappa;
+    V* boxes;             // memory of n_maps box sums
+    V* zeros;
+    V* registers;         // [n_registers][n_maps][positions]
+    double* sums;         // [n_maps][LANES]
+    int width, box_size;
+
+    Pairs(const Program& program, Arena& arena)
+        : program(program), n_maps(1 + program.n_tangents),
+          positions(program.is_vector ? ROW_OF_SAMPLES : program.max_positions),
+          width(program.is_vector ? ROW_OF_SAMPLES : program.max_width) {
+        const int window = program.max_window;
+        box_size = (window + width) + window * width + width;
+        group = arena.take<V>(program.n_values);
+        whole = arena.take<V>(size_t(n_maps) * positions);
+        rows_done = arena.take<V>(positions);
+        row = arena.take<V>(n_maps * width);
+        by_c = arena.take<V>(width);
+        by_q = arena.take<V>(width);
+        by_kappa = arena.take<V>(width);
+        boxes = arena.take<V>(size_t(n_maps) * box_size);
+        zeros = arena.take<V>(width);
+        take_own(arena);
+        if (!arena.start) return;
+        for (int i = 0; i < width; ++i) zeros[i] = V{};
+        for (int m = 0; m < n_maps; ++m)
+            for (int i = 0; i < window; ++i) boxes[m * box_size + i] = V{};
+    }
+
+    // Another sample at work at the same time.
+    Pairs(const Pairs& other, Arena& arena) : Pairs(other) { take_own(arena); }
+
+    void take_own(Arena& arena) {
+        registers = arena.take<V>(size_t(program.n_registers) * n_maps * positions);
+        sums = arena.take<double>(n_maps * LANES);
+    }
+
+    BoxMemory<V> box(int map) const {
+        const int window = program.max_window;
+        V* incoming = boxes + map * box_size + window;
+        V* ring = incoming + width;
+        return {incoming, ring, ring + window * width, zeros};
+    }
+
+    V* at(int reg, int map) const {
+        return registers + (size_t(reg) * n_maps + map) * positions;
+    }
+
+    // Sums over positions are kept in double precision.
+    void clear_sums() const {
+        for (int i = 0; i < n_maps * LANES; ++i) sums[i] = 0.0;
+    }
+    template <class F>
+    SKCONVGP_INLINE_MEMBER void add_row(int map, int n, const F& value) const {
+        for (int p = 0; p < n; p += SUM_CHUNK) {
+            const int stop = p + SUM_CHUNK < n ? p + SUM_CHUNK : n;
+            const V sum = sum_part<V>(p, stop, value);
+            T lanes[LANES];
+            __builtin_memcpy(lanes, &sum, sizeof(V));
+            for (int l = 0; l < LANES; ++l) sums[map * LANES + l] += lanes[l];
+        }
+    }
+    void set_sums(int map, const V* value) const {
+        for (int l = 0; l < LANES; ++l) sums[map * LANES + l] = ((const T*)value)[l];
+    }
+    void store_sums(const Op& op) const {
+        for (int m = 0; m < op.maps; ++m)
+            for (int l = 0; l < LANES; ++l)
+                ((T*)at(op.reg, m))[l] = T(sums[m * LANES + l]);
+    }
+
+    // Interleave the tables of up to LANES samples; the last one fills up.
+    void load_group(const Tile<T>& tile, int first) const {
+        constexpr int AT_ONCE = 64;  // of each, so that what is written stays in cache
+        const T* from[LANES];
+        for (int lane = 0; lane < LANES; ++lane) {
+            const int j = first + lane < tile.n_two ? first + lane : tile.n_two - 1;
+            from[lane] = tile.two + j * tile.stride_two;
+        }
+        for (int start = 0; start < program.n_values; start += AT_ONCE) {
+            const int left = program.n_values - start;
+            const int n = left < AT_ONCE ? left : AT_ONCE;
+            T* to = (T*)(group + start);
+            for (int lane = 0; lane < LANES; ++lane)
+                for (int i = 0; i < n; ++i) to[i * LANES + lane] = from[lane][start + i];
+        }
+    }
+
+    void input_row(const Op& op, const T* one, int first, int n, V* out) const {
+        const int plane = op.rows.size * op.cols.size;
+        for (int p = 0; p < n; ++p) {
+            V sum = set1(one[first + p]) * group[first + p];
+            for (int c = 1; c < op.flag; ++c) {
+                const int i = c * plane + first + p;
+                sum = fma(set1(one[i]), group[i], sum);
+            }
+            out[p] = sum;
+        }
+    }
+
+    template <class Value>
+    void write_row(int n, const Value& value, V* out) const {
+        int p = 0;
+        for (; p + BLOCK <= n; p += BLOCK) evaluate<BLOCK>(value, p, out + p);
+        for (; p < n; ++p) out[p] = value(p);
+    }
+
+    template <class Table>
+    void leaky_row(const Op& op, int n, Table table, const V* in, V* out) const {
+        if (op.maps == 1 && op.flag)
+            write_row(n, LeakyValue<T, true, Table>(op, in, table), out);
+        else if (op.maps == 1)
+            write_row(n, LeakyValue<T, false, Table>(op, in, table), out);
+        else if (op.flag)
+            write_row(n, LeakySlopes<T, true, Table>(op, in, table, by_c, by_q), out);
+        else
+            write_row(n, LeakySlopes<T, false, Table>(op, in, table, by_c, by_q), out);
+    }
+
+    template <class Table>
+    LeakyTangent<T, Table> leaky_tangent(int t, int first, Table base,
+                                         const V* in) const {
+        return {in, by_c, by_q, base.skip(2, t).at(first, 1)};
+    }
+
+    template <class Table>
+    void erf_row(const Op& op, int n, Table table, const V* in, V* out) const {
+        if (op.maps == 1)
+            write_row(n, ErfValue<T, Table>(op, in, table), out);
+        else
+            write_row(n, ErfSlopes<T, Table>(op, in, table, by_c, by_q, by_kappa), out);
+    }
+
+    // Apply an activation, the value first: it leaves the slopes. rows[m] is where map
+    // m of the row lies now.
+    template <class Table>
+    void activate_row(const Op& op, int n, int first, Table base, const V** rows) const {
+        if (op.kind == LEAKY)
+            leaky_row(op, n, base.at(first, 2), rows[0], row);
+        else
+            erf_row(op, n, base.at(first, 1), rows[0], row);
+        rows[0] = row;
+        for (int m = 1; m < op.maps; ++m) {
+            V* out = row + m * width;
+            if (op.kind == LEAKY) {
+                write_row(n, leaky_tangent(m - 1, first, base, rows[m]), out);
+            } else {
+                const V turn = set1(T(op.factor[m] / op.factor[0]));
+                write_row(n, ErfTangent<T, Table>{rows[m], by_c, by_q, by_kappa,
+                                                  base.at(first, 1),
+                                                  base.skip(1, m - 1).at(first, 1), turn},
+                          out);
+            }
+            rows[m] = out;
+        }
+    }
+
+    // Where a row of a register lies; maps that it does not have are zero.
+    const V* stored(const Op& op, int m, int first) const {
+        return m < op.loaded ? at(op.reg, m) + first : zeros;
+    }
+
+    // Add, the value last: derivatives of the factor need what it was.
+    void combine_row(const Op& op, int n, int first, const V** rows) const {
+        const V factor = set1(T(op.factor[0]));
+        for (int m = op.maps - 1; m >= 0; --m) {
+            const V turn = set1(T(op.factor[m])), change = set1(T(op.additive[m]));
+            const V* in = rows[m];
+            const V* other = op.kind == ADD ? stored(op, m, first) : nullptr;
+            V* out = row + m * width;
+            if (op.kind == AFFINE)
+                for (int p = 0; p < n; ++p) out[p] = fma(factor, in[p], change);
+            else if (op.flag)
+                for (int p = 0; p < n; ++p) out[p] = fma(factor, in[p], other[p]);
+            else
+                for (int p = 0; p < n; ++p) out[p] = fma(factor, other[p], in[p]);
+            if (op.kind == ADD && m > 0 && op.factor[m] != 0.0) {
+                const V* scaled = op.flag ? rows[0] : stored(op, 0, first);
+                for (int p = 0; p < n; ++p) out[p] = fma(turn, scaled[p], out[p]);
+            }
+            rows[m] = out;
+        }
+    }
+
+    // Carry out the operations of a stage on one row of the map, without its end.
+    template <class Source>
+    void make_row(const Op* op, int n, int first, Source source, const V** rows) const {
+        for (int m = 0; m < n_maps; ++m) rows[m] = zeros;
+        for (;; ++op) {
+            switch (op->kind) {
+                case INPUT:
+                case DOT:
+                    source.input(*op, first, n, row);
+                    rows[0] = row;
+                    break;
+                case LOAD:
+                    for (int m = 0; m < op->maps; ++m) rows[m] = stored(*op, m, first);
+                    break;
+                case STORE:
+                    for (int m = 0; m < op->maps; ++m)
+                        for (int p = 0; p < n; ++p) at(op->reg, m)[first + p] = rows[m][p];
+                    break;
+                case LEAKY:
+                case ERF:
+                    activate_row(*op, n, first, source.table(*op), rows);
+                    break;
+                case ADD:
+                case AFFINE:
+                    combine_row(*op, n, first, rows);
+                    break;
+                default:
+                    return;
+            }
+        }
+    }
+};
+
+}  // namespace SKCONVGP_ISA
+}  // namespace skconvgp

@@ -1,0 +1,145 @@
+// Vectors of the instruction set that this file is compiled for: arithmetic by the
+// compiler's vector extensions, and the few operations that these lack.
+//
+// Nothing here may be shared between instruction sets: all is static and inline, in
+// the namespace of one of them, and takes no code from the standard library.
+#pragma once
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define SKCONVGP_INLINE static inline __attribute__((always_inline))
+#define SKCONVGP_INLINE_MEMBER inline __attribute__((always_inline))
+
+namespace skconvgp {
+namespace SKCONVGP_ISA {
+
+#if defined(__AVX512F__)
+constexpr int VECTOR_BYTES = 64;
+#elif defined(__AVX2__)
+constexpr int VECTOR_BYTES = 32;
+#else
+constexpr int VECTOR_BYTES = 16;
+#endif
+
+typedef float FloatV __attribute__((vector_size(VECTOR_BYTES)));
+typedef double DoubleV __attribute__((vector_size(VECTOR_BYTES)));
+typedef int FloatBits __attribute__((vector_size(VECTOR_BYTES)));
+typedef long long DoubleBits __attribute__((vector_size(VECTOR_BYTES)));
+
+template <class T>
+struct Simd;
+
+template <>
+struct Simd<float> {
+    typedef FloatV V;
+    static constexpr int LANES = VECTOR_BYTES / 4;
+};
+
+template <>
+struct Simd<double> {
+    typedef DoubleV V;
+    static constexpr int LANES = VECTOR_BYTES / 8;
+};
+
+#if defined(__AVX512F__)
+SKCONVGP_INLINE FloatV set1(float x) { return (FloatV)_mm512_set1_ps(x); }
+SKCONVGP_INLINE DoubleV set1(double x) { return (DoubleV)_mm512_set1_pd(x); }
+SKCONVGP_INLINE FloatV fma(FloatV a, FloatV b, FloatV c) {
+    return (FloatV)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+SKCONVGP_INLINE DoubleV fma(DoubleV a, DoubleV b, DoubleV c) {
+    return (DoubleV)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
+SKCONVGP_INLINE FloatV root(FloatV a) { return (FloatV)_mm512_sqrt_ps((__m512)a); }
+SKCONVGP_INLINE DoubleV root(DoubleV a) { return (DoubleV)_mm512_sqrt_pd((__m512d)a); }
+SKCONVGP_INLINE FloatV max(FloatV a, FloatV b) {
+    return (FloatV)_mm512_max_ps((__m512)a, (__m512)b);
+}
+SKCONVGP_INLINE DoubleV max(DoubleV a, DoubleV b) {
+    return (DoubleV)_mm512_max_pd((__m512d)a, (__m512d)b);
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+SKCONVGP_INLINE FloatV set1(float x) { return (FloatV)_mm256_set1_ps(x); }
+SKCONVGP_INLINE DoubleV set1(double x) { return (DoubleV)_mm256_set1_pd(x); }
+SKCONVGP_INLINE FloatV fma(FloatV a, FloatV b, FloatV c) {
+    return (FloatV)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+SKCONVGP_INLINE DoubleV fma(DoubleV a, DoubleV b, DoubleV c) {
+    return (DoubleV)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+SKCONVGP_INLINE FloatV root(FloatV a) { return (FloatV)_mm256_sqrt_ps((__m256)a); }
+SKCONVGP_INLINE DoubleV root(DoubleV a) { return (DoubleV)_mm256_sqrt_pd((__m256d)a); }
+SKCONVGP_INLINE FloatV max(FloatV a, FloatV b) {
+    return (FloatV)_mm256_max_ps((__m256)a, (__m256)b);
+}
+SKCONVGP_INLINE DoubleV max(DoubleV a, DoubleV b) {
+    return (DoubleV)_mm256_max_pd((__m256d)a, (__m256d)b);
+}
+#elif defined(__SSE2__)
+SKCONVGP_INLINE FloatV set1(float x) { return (FloatV)_mm_set1_ps(x); }
+SKCONVGP_INLINE DoubleV set1(double x) { return (DoubleV)_mm_set1_pd(x); }
+SKCONVGP_INLINE FloatV fma(FloatV a, FloatV b, FloatV c) { return a * b + c; }
+SKCONVGP_INLINE DoubleV fma(DoubleV a, DoubleV b, DoubleV c) { return a * b + c; }
+SKCONVGP_INLINE FloatV root(FloatV a) { return (FloatV)_mm_sqrt_ps((__m128)a); }
+SKCONVGP_INLINE DoubleV root(DoubleV a) { return (DoubleV)_mm_sqrt_pd((__m128d)a); }
+SKCONVGP_INLINE FloatV max(FloatV a, FloatV b) {
+    return (FloatV)_mm_max_ps((__m128)a, (__m128)b);
+}
+SKCONVGP_INLINE DoubleV max(DoubleV a, DoubleV b) {
+    return (DoubleV)_mm_max_pd((__m128d)a, (__m128d)b);
+}
+#elif defined(__aarch64__)
+SKCONVGP_INLINE FloatV set1(float x) { return (FloatV)vdupq_n_f32(x); }
+SKCONVGP_INLINE DoubleV set1(double x) { return (DoubleV)vdupq_n_f64(x); }
+SKCONVGP_INLINE FloatV fma(FloatV a, FloatV b, FloatV c) {
+    return (FloatV)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+SKCONVGP_INLINE DoubleV fma(DoubleV a, DoubleV b, DoubleV c) {
+    return (DoubleV)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
+SKCONVGP_INLINE FloatV root(FloatV a) { return (FloatV)vsqrtq_f32((float32x4_t)a); }
+SKCONVGP_INLINE DoubleV root(DoubleV a) { return (DoubleV)vsqrtq_f64((float64x2_t)a); }
+SKCONVGP_INLINE FloatV max(FloatV a, FloatV b) {
+    return (FloatV)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+}
+SKCONVGP_INLINE DoubleV max(DoubleV a, DoubleV b) {
+    return (DoubleV)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
+}
+#else
+SKCONVGP_INLINE FloatV set1(float x) { return FloatV{x, x, x, x}; }
+SKCONVGP_INLINE DoubleV set1(double x) { return DoubleV{x, x}; }
+SKCONVGP_INLINE FloatV fma(FloatV a, FloatV b, FloatV c) { return a * b + c; }
+SKCONVGP_INLINE DoubleV fma(DoubleV a, DoubleV b, DoubleV c) { return a * b + c; }
+template <class V>
+SKCONVGP_INLINE V root(V a) {
+    for (int i = 0; i < int(sizeof(V) / sizeof(a[0])); ++i)
+        a[i] = sizeof(a[0]) == 4 ? __builtin_sqrtf(a[i]) : __builtin_sqrt(a[i]);
+    return a;
+}
+template <class V>
+SKCONVGP_INLINE V max(V a, V b) {
+    return a > b ? a : b;
+}
+#endif
+
+SKCONVGP_INLINE FloatV magnitude(FloatV a) {
+    return (FloatV)((FloatBits)a & 0x7fffffff);
+}
+SKCONVGP_INLINE DoubleV magnitude(DoubleV a) {
+    return (DoubleV)((DoubleBits)a & 0x7fffffffffffffffLL);
+}
+
+// The magnitude of a (never negative) with the sign of b.
+SKCONVGP_INLINE FloatV with_sign(FloatV a, FloatV b) {
+    return (FloatV)((FloatBits)a | ((FloatBits)b & int(0x80000000u)));
+}
+SKCONVGP_INLINE DoubleV with_sign(DoubleV a, DoubleV b) {
+    return (DoubleV)((DoubleBits)a | ((DoubleBits)b & (long long)(0x8000000000000000ull)));
+}
+
+}  // namespace SKCONVGP_ISA
+}  // namespace skconvgp

@@ -1,0 +1,178 @@
+// Sums over the windows of a convolution.
+#pragma once
+
+#include "activations.hpp"
+
+namespace skconvgp {
+namespace SKCONVGP_ISA {
+
+constexpr int BLOCK = 4;  // values that are evaluated together
+
+// Memory of a running box sum: the row that comes in, after as many zeros as the
+// window is wide; the filtered rows under the window; the sum before the first output.
+template <class V>
+struct BoxMemory {
+    V* incoming;
+    V* ring;
+    V* first;
+    const V* zeros;
+};
+
+// Where the sums of a row come from and go to, shifted so that the column of the last
+// value of a window is their index.
+template <class V>
+struct BoxRows {
+    V* slot;          // sums along this row
+    const V* old;     // ... along the row that leaves the windows
+    V* now;           // sums over windows
+    const V* before;  // ... one row up
+    SKCONVGP_INLINE_MEMBER void put(int p, V sum) const {
+        const V change = sum - old[p];
+        slot[p] = sum;
+        now[p] = before[p] + change;
+    }
+};
+
+// Running sums along a row with the values under the window in registers.
+template <int WINDOW, class V, class F>
+SKCONVGP_INLINE void sum_along(const Axis& axis, const F& f, const BoxRows<V>& rows) {
+    const int width = axis.size, lead = axis.lead(), steps = width + axis.tail();
+    V seen[WINDOW] = {}, sum = {};
+    int p = 0;
+    const auto edge = [&] {
+#pragma GCC unroll 8
+        for (int j = 0; j < WINDOW; ++j) {
+            if (p + j >= steps) break;
+            const V value = p + j < width ? f(p + j) : V{};
+            sum += value - seen[j];
+            seen[j] = value;
+            if (p + j >= lead) rows.put(p + j, sum);
+        }
+    };
+    edge();
+    for (p = WINDOW; p + WINDOW <= width; p += WINDOW) {
+        constexpr int FIRST = WINDOW < 5 ? WINDOW : (WINDOW + 1) / 2;
+        constexpr int SECOND = WINDOW - FIRST;
+        V values[WINDOW];
+        evaluate<FIRST>(f, p, values);
+#pragma GCC unroll 8
+        for (int j = 0; j < FIRST; ++j) {
+            sum += values[j] - seen[j];
+            seen[j] = values[j];
+            rows.put(p + j, sum);
+        }
+        if (SECOND == 0) continue;
+        evaluate<(SECOND ? SECOND : 1)>(f, p + FIRST, values + FIRST);
+#pragma GCC unroll 8
+        for (int j = FIRST; j < WINDOW; ++j) {
+            sum += values[j] - seen[j];
+            seen[j] = values[j];
+            rows.put(p + j, sum);
+        }
+    }
+    for (; p < steps; p += WINDOW) edge();
+}
+
+// The same for windows of any width, with the values in memory after as many zeros.
+template <class V, class F>
+SKCONVGP_INLINE void sum_along_any(const Axis& axis, const F& f, const BoxRows<V>& rows,
+                                   V* incoming) {
+    const int width = axis.size, lead = axis.lead(), tail = axis.tail();
+    const V* const leaving = incoming - axis.window;
+    V sum = {};
+    int p = 0;
+    for (; p < (lead < width ? lead : width); ++p) {
+        const V value = f(p);
+        sum += value - leaving[p];
+        incoming[p] = value;
+    }
+    for (; p < lead; ++p) sum -= leaving[p];
+    for (; p + BLOCK <= width; p += BLOCK) {
+        V values[BLOCK];
+        evaluate<BLOCK>(f, p, values);
+#pragma GCC unroll 8
+        for (int j = 0; j < BLOCK; ++j) {
+            sum += values[j] - leaving[p + j];
+            incoming[p + j] = values[j];
+            rows.put(p + j, sum);
+        }
+    }
+    for (; p < width; ++p) {
+        const V value = f(p);
+        sum += value - leaving[p];
+        incoming[p] = value;
+        rows.put(p, sum);
+    }
+    for (; p < width + tail; ++p) {
+        sum -= leaving[p];
+        rows.put(p, sum);
+    }
+}
+
+// Take row number `row` of a map, whose value in column p is f(p), into the sums over
+// windows; write the row of sums that is then complete. A leaving value is subtracted
+// before the entering one is added: one addition on the chain of dependencies.
+//
+// The output may be the very map that f reads: a value is read before its place is
+// written to.
+template <class V, class F>
+SKCONVGP_INLINE void box_row(const Op& op, int row, const F& f, V bias,
+                             const BoxMemory<V>& memory, V* out) {
+    const int outputs = op.cols.outputs, window = op.rows.window;
+    V* const slot = memory.ring + (row % window) * outputs;
+    const V* const old = row < window ? memory.zeros : slot;
+    const int target = row - op.rows.lead();
+    V* now = memory.first;
+    const V* before = memory.first;
+    if (row == 0)
+        for (int p = 0; p < outputs; ++p) memory.first[p] = bias;
+    if (target >= 0) {
+        now = out + target * outputs;
+        if (target > 0) before = now - outputs;
+    }
+    if (row >= op.rows.size) {
+        for (int p = 0; p < outputs; ++p) now[p] = before[p] - old[p];
+        return;
+    }
+    const int lead = op.cols.lead();
+    const BoxRows<V> rows{slot - lead, old - lead, now - lead, before - lead};
+    if (op.cols.window == 7)
+        sum_along<7>(op.cols, f, rows);
+    else if (op.cols.window == 5)
+        sum_along<5>(op.cols, f, rows);
+    else if (op.cols.window == 3)
+        sum_along<3>(op.cols, f, rows);
+    else
+        sum_along_any(op.cols, f, rows, memory.incoming);
+}
+
+// Sums over any windows, by adding up; taps are inputs, negative outside the map.
+// `rows_done` has space for the map after its rows are summed.
+template <class V>
+SKCONVGP_INLINE void window_sums(const Op& op, const V* in, V bias, V* rows_done,
+                                 V* out) {
+    const Axis &rows = op.rows, &cols = op.cols;
+    for (int i = 0; i < rows.size; ++i) {
+        for (int j = 0; j < cols.outputs; ++j) {
+            V sum = {};
+            for (int k = 0; k < cols.window; ++k) {
+                const int tap = op.cols.taps[j * cols.window + k];
+                if (tap >= 0) sum += in[i * cols.size + tap];
+            }
+            rows_done[i * cols.outputs + j] = sum;
+        }
+    }
+    for (int i = 0; i < rows.outputs; ++i) {
+        for (int j = 0; j < cols.outputs; ++j) {
+            V sum = {};
+            for (int k = 0; k < rows.window; ++k) {
+                const int tap = op.rows.taps[i * rows.window + k];
+                if (tap >= 0) sum += rows_done[tap * cols.outputs + j];
+            }
+            out[i * cols.outputs + j] = sum + bias;
+        }
+    }
+}
+
+}  // namespace SKCONVGP_ISA
+}  // namespace skconvgp

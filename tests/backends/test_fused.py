@@ -1,0 +1,290 @@
+"""Values of the fused backend: how exact they are, and that only the pair matters."""
+
+import os
+import pickle
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp.backends import _fused_cpu
+from skconvgp.datasets import fetch_mnist
+from skconvgp.kernels import (
+    Conv2d,
+    Dense,
+    Erf,
+    Flatten,
+    LeakyReLU,
+    ReLU,
+    Residual,
+    Sequential,
+    convnet,
+    residual_convnet,
+    resnet32,
+)
+from tests.helpers.estimators import digits
+from tests.helpers.fused import (
+    BOUNDS,
+    NETWORKS,
+    assert_values,
+    assert_within,
+    both_dtypes,
+    every_instruction_set,
+    every_network,
+    fused,
+    fused_tangents,
+    hard_images,
+    hard_problem,
+    images,
+    needs_extension,
+    reference,
+    tile,
+)
+
+__all__ = ["every_instruction_set"]
+
+pytestmark = needs_extension
+FOLDER = os.environ.get("SKCONVGP_DATA")
+HAS_MNIST = FOLDER is not None and (Path(FOLDER) / "mnist.npz").is_file()
+MNIST_NETWORKS = {
+    "convnet": convnet(),
+    "residual_convnet": residual_convnet(),
+    "resnet32": resnet32(),
+}
+
+
+def large_digits(n):
+    """Return digits as images (n, 1, 28, 28): each pixel three times, and a frame."""
+    small = torch.as_tensor(digits(n)[0])
+    large = small.repeat_interleave(3, 2).repeat_interleave(3, 3)
+    return torch.nn.functional.pad(large, (2, 2, 2, 2))
+
+
+def strokes(n):
+    """Return bright boxes of random brightness on a blank background."""
+    drawn = images(n, (1, 28, 28), seed=5).abs()
+    is_blank = torch.ones(n, 1, 28, 28, dtype=torch.bool)
+    for i in range(n):
+        is_blank[i, :, 4 + i : 12, 6 : 10 + i] = False
+        is_blank[i, :, 9 : 15 + i, 15 - i : 19] = False
+    return drawn.masked_fill(is_blank, 0.0)
+
+
+def noise(n):
+    """Return random images, of either sign and positive."""
+    return images(n, (1, 28, 28))
+
+
+@both_dtypes
+@every_network
+def test_values_are_those_of_the_reference(name, dtype, every_instruction_set):
+    kernel, shape = NETWORKS[name]
+    assert_values(fused(kernel, shape), *hard_problem(name, dtype))
+
+
+@both_dtypes
+@pytest.mark.parametrize("name", MNIST_NETWORKS)
+@pytest.mark.parametrize("source", [large_digits, strokes, noise])
+def test_networks_for_mnist_on_images_of_its_size(name, source, dtype):
+    kernel, shape = MNIST_NETWORKS[name], (1, 28, 28)
+    given = source(8)
+    given[1] = given[0] * (1.0 + 1e-6 * images(1, shape, seed=1)[0])
+    given[2] = -given[0]
+    given = given.to(dtype)
+    assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+@pytest.mark.skipif(not HAS_MNIST, reason="SKCONVGP_DATA names no folder with mnist")
+@both_dtypes
+@pytest.mark.parametrize("name", MNIST_NETWORKS)
+def test_networks_for_mnist_on_mnist(name, dtype):
+    kernel = MNIST_NETWORKS[name]
+    X, _, _, _ = fetch_mnist(n_train=12, n_test=1)
+    given = torch.as_tensor(X).reshape(-1, 1, 28, 28).to(dtype)
+    given[1] = given[0] * (1.0 + 1e-5)
+    given[2] = -given[0]
+    assert_values(fused(kernel, (1, 28, 28)), given, *reference(kernel, given))
+
+
+@both_dtypes
+@pytest.mark.parametrize("slope", [-1.0, -0.5, 0.0, 0.2, 1.0, 3.0])
+def test_every_slope(slope, dtype, every_instruction_set):
+    layers = [Conv2d(3, weight_variance=1.5), LeakyReLU(slope)]
+    kernel = Sequential(*layers, Conv2d(3), LeakyReLU(slope), Flatten(), Dense())
+    given = hard_images((2, 5, 6)).to(dtype)
+    assert_values(fused(kernel, (2, 5, 6)), given, *reference(kernel, given))
+
+
+@both_dtypes
+@pytest.mark.parametrize("size", [1e-9, 1e-3, 1e-1, 30.0, 1e3, 1e9])
+@pytest.mark.parametrize("kernel", [convnet(3, 3, bias_variance=0.0), resnet32()])
+def test_images_of_any_size_without_bias(kernel, size, dtype):
+    shape = (1, 8, 8)
+    given = (size * hard_images(shape)).to(dtype)
+    given[12] /= size  # pairs of very different sizes too
+    assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+@both_dtypes
+@pytest.mark.parametrize("shape", [(1, 1, 5000), (1, 5000, 1), (2, 70, 80)])
+def test_sums_over_many_positions(shape, dtype):
+    # Equal terms are rounded in one direction only.
+    sizes = torch.tensor([0.3, 0.7, 0.9], dtype=torch.float64)
+    given = sizes.reshape(3, 1, 1, 1).expand(3, *shape).to(dtype)
+    kernel = Sequential(Conv2d(1, bias_variance=0.1), ReLU(), Flatten(), Dense())
+    backend, (covariances, diag) = fused(kernel, shape), reference(kernel, given)
+    assert_within(tile(backend, given), covariances, diag, BOUNDS[dtype])
+    assert_within(tile(backend, given[:1]), diag[:1, None], diag[:1], 1e-12)
+
+
+@both_dtypes
+def test_bright_pixels_that_a_stride_drops(dtype):
+    layers = (Conv2d(3), ReLU(), Conv2d(1, stride=4), Flatten(), Dense())
+    kernel, given = Sequential(*layers), images(8, (1, 12, 12))
+    given[:, 0, 4, 2] = 10.0
+    given[:, 0, 2, 4] = 10.0
+    given = given.to(dtype)
+    assert_values(fused(kernel, (1, 12, 12)), given, *reference(kernel, given))
+
+
+@both_dtypes
+@pytest.mark.parametrize("size", [2.0**-20, 2.0**20])
+def test_powers_of_two_pass_a_network_without_bias_exactly(size, dtype):
+    kernel = Sequential(Conv2d(3), ReLU(), Conv2d(3), ReLU(), Flatten(), Dense())
+    backend, given = fused(kernel, (1, 5, 5)), images(9, (1, 5, 5)).to(dtype)
+    assert torch.equal(tile(backend, size * given), size**2 * tile(backend, given))
+
+
+@both_dtypes
+def test_maps_that_would_overflow_are_scaled_down(dtype):
+    layers = [Conv2d(5, weight_variance=2.0, bias_variance=0.1), ReLU()] * 30
+    kernel, shape = Sequential(*layers, Flatten(), Dense()), (1, 8, 8)
+    given = hard_images(shape).to(dtype)
+    covariances, expected = reference(kernel, given)
+    assert_values(fused(kernel, shape), given, covariances, expected)
+    assert torch.finfo(torch.float32).max < 25.0**30
+
+
+@both_dtypes
+def test_branches_that_would_overflow_are_scaled_down(dtype):
+    block = Residual(Conv2d(7, weight_variance=30.0, bias_variance=1.0), ReLU())
+    kernel, shape = Sequential(*[block] * 14, Flatten(), Dense()), (1, 6, 7)
+    given = hard_images(shape).to(dtype)
+    assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+@both_dtypes
+def test_biases_that_are_much_larger_than_what_the_images_bring(dtype):
+    pair = (Conv2d(3, weight_variance=1e-4, bias_variance=1e4), ReLU())
+    kernel, shape = Sequential(*pair * 5, Flatten(), Dense()), (1, 6, 7)
+    given = hard_images(shape).to(dtype)
+    assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+@both_dtypes
+def test_variance_is_infinite_where_maps_do_not_hold_it(dtype):
+    kernel, shape = convnet(2, 3, bias_variance=0.0), (1, 4, 4)
+    given = images(3, shape).to(dtype)
+    given[1] *= float(torch.finfo(dtype).max) ** 0.5
+    backend = fused(kernel, shape)
+    diag = backend.diag(backend.prepare(given))
+    assert torch.isfinite(diag).tolist() == [True, False, True]
+
+
+@both_dtypes
+def test_variance_of_pixels_that_are_no_numbers_is_not_finite(dtype):
+    given = images(4, (1, 4, 4)).to(dtype)
+    given[1, 0, 2, 2], given[2, 0, 0, 0] = torch.nan, torch.inf
+    backend = fused(convnet(2, 3), (1, 4, 4))
+    diag = backend.diag(backend.prepare(given))
+    assert torch.isfinite(diag).tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_empty_sets(n):
+    backend = fused(convnet(depth=1), (1, 3, 3))
+    none, some = backend.prepare(images(n, (1, 3, 3))), images(3, (1, 3, 3))
+    assert backend.diag(none).shape == (n,)
+    assert backend.gram(none).shape == (n, n)
+    assert backend.cross(none, backend.prepare(some)).shape == (n, 3)
+    assert backend.cross(backend.prepare(some), none).shape == (3, n)
+
+
+def test_images_may_lie_in_memory_in_any_order():
+    backend = fused(convnet(depth=1), (2, 3, 4))
+    given = images(5, (2, 3, 4))
+    turned = given.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)
+    assert not turned.is_contiguous()
+    assert torch.equal(tile(backend, turned), tile(backend, given))
+    many = images(10, (2, 3, 4))
+    assert torch.equal(tile(backend, many[::2]), tile(backend, many[::2].clone()))
+
+
+@pytest.mark.parametrize("build", [fused, fused_tangents])
+def test_backend_goes_to_another_process(build):
+    backend = build(convnet(depth=1), (1, 3, 3))
+    copy = pickle.loads(pickle.dumps(backend))
+    given = images(4, (1, 3, 3))
+    assert torch.equal(tile(copy, given), tile(backend, given))
+
+
+def test_instruction_set_that_is_asked_for_is_used(monkeypatch):
+    names = _fused_cpu.instruction_sets()
+    assert names[-1] == "baseline"
+    assert _fused_cpu.instruction_set() == names[0]
+    monkeypatch.setattr(_fused_cpu, "INSTRUCTION_SET", "baseline")
+    assert _fused_cpu.instruction_set() == "baseline"
+    monkeypatch.setattr(_fused_cpu, "INSTRUCTION_SET", "mmx")
+    with pytest.raises(ValueError, match="instruction set 'mmx' is not available"):
+        tile(fused(convnet(depth=1), (1, 3, 3)), images(2, (1, 3, 3)))
+
+
+@pytest.fixture
+def no_forced_switches():
+    """Let a thread keep the interpreter until it gives it away."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("call", ["prepare", "cross"])
+def test_interpreter_is_free_while_the_extension_computes(call, no_forced_switches):
+    # Arrays of numpy are ready before: torch gives the interpreter away as well.
+    backend = fused(convnet(depth=3), (1, 28, 28))
+    given = images(48, (1, 28, 28)).float()
+    tables, diag = (part.mT.contiguous().numpy() for part in backend.prepare(given))
+    pixels = given.reshape(48, -1).numpy()
+    program, native = backend.program, _fused_cpu._NATIVE
+    head = (program.codes, program.constants, program.slopes, program.n_registers)
+    if call == "prepare":
+        tail = (pixels, tables, diag, "")
+    else:
+        out = np.empty((48, 48, 1))
+        tail = (784, tables, diag, tables, diag, False, out, "")
+    is_free, events = threading.Lock(), []
+    is_free.acquire()
+
+    def other():
+        with is_free:
+            events.append("other thread")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    is_free.release()
+    for _ in range(20):  # until the other thread has woken up
+        getattr(native, call)(*head, *tail)
+        events.append("call")
+        if "other thread" in events:
+            break
+    assert "other thread" in events
+    thread.join()
+
+
+def test_erf_of_large_variances_saturates():
+    kernel = Sequential(Flatten(), Dense(weight_variance=1e3), Erf(), Dense())
+    given = hard_images((3, 1, 1))
+    assert_values(fused(kernel, (3, 1, 1)), given, *reference(kernel, given))

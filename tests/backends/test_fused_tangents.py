@@ -1,0 +1,222 @@
+"""Derivatives of the fused backend, against torch and finite differences."""
+
+import pytest
+import torch
+
+from skconvgp.backends import TangentBackend
+from skconvgp.kernels import (
+    Conv2d,
+    Dense,
+    Erf,
+    Flatten,
+    LeakyReLU,
+    ReLU,
+    Sequential,
+    convnet,
+    dense,
+    resnet32,
+)
+from tests.helpers.fused import (
+    NETWORKS,
+    assert_within,
+    both_dtypes,
+    every_instruction_set,
+    every_network,
+    finite_differences,
+    fused,
+    fused_tangents,
+    hard_images,
+    hard_problem,
+    images,
+    needs_extension,
+    reference,
+    tile,
+    variances,
+)
+
+__all__ = ["every_instruction_set"]
+
+pytestmark = needs_extension
+# Derivatives by the logarithm of a variance add up over the layers; in single precision
+# so do their errors. In double precision the fit of the angle is good to 5e-11
+# (coefficients.hpp).
+TANGENT_BOUNDS = {torch.float32: 1e-5, torch.float64: 2e-10}
+BLANK_FREE = {"bias_variance": 0.0}
+
+
+def assert_tangents(kernel, given, n_tangents=8):
+    """Compare values and derivatives, of pairs and of images, with torch."""
+    shape = tuple(given.shape[1:])
+    backend = fused_tangents(kernel, shape, n_tangents)
+    exact, doubled = TangentBackend(kernel), given.double()
+    expected, expected_diag = tile(exact, doubled), variances(exact, doubled)
+    assert expected.shape[-1] == 1 + len(kernel.theta)
+    _, diag = reference(kernel, given)
+    bound = TANGENT_BOUNDS[given.dtype]
+    assert_within(tile(backend, given), expected, diag, bound)
+    actual = variances(backend, given)
+    assert actual.dtype == torch.float64
+    assert actual.shape == expected_diag.shape
+    # Tables of derivatives are kept in the precision of the maps, sums are not.
+    assert bool(((actual - expected_diag).abs() <= bound * diag[:, None]).all())
+
+
+@both_dtypes
+@every_network
+def test_derivatives_are_those_of_torch(name, dtype):
+    kernel, shape = NETWORKS[name]
+    given = hard_images(shape)[:12].to(dtype)
+    if "resnet32" in name:  # the reference takes 32 layers for each hyperparameter
+        given = given[:5]
+    assert_tangents(kernel, given)
+
+
+@both_dtypes
+@pytest.mark.parametrize("name", ["convnet", "windows of all kinds", "dense", "erf"])
+def test_every_instruction_set(name, dtype, every_instruction_set):
+    kernel, shape = NETWORKS[name]
+    assert_tangents(kernel, hard_images(shape)[:10].to(dtype))
+
+
+PARAMETERS = {
+    0: convnet(
+        depth=2,
+        kernel_size=3,
+        weight_variance_bounds="fixed",
+        bias_variance_bounds="fixed",
+    ),
+    1: convnet(depth=2, kernel_size=3, bias_variance_bounds="fixed"),
+    2: convnet(depth=2, kernel_size=3),
+    16: convnet(kernel_size=3).unshared(),
+    17: Sequential(
+        *(Conv2d(3, bias_variance=0.1), LeakyReLU(0.3)) * 4,
+        *(Conv2d(3, stride=2, bias_variance=0.2), Erf()) * 2,
+        *(Flatten(), Dense(bias_variance=0.2), ReLU(), Dense(), ReLU()),
+        Dense(bias_variance=0.1, weight_variance_bounds="fixed"),
+        Dense(bias_variance_bounds="fixed"),
+    ),
+}
+
+
+@pytest.mark.parametrize("n_tangents", [1, 3, 8, 64])
+@pytest.mark.parametrize("n_parameters", PARAMETERS)
+def test_derivatives_however_they_are_split(n_parameters, n_tangents):
+    kernel, shape = PARAMETERS[n_parameters], (1, 5, 4)
+    backend = fused_tangents(kernel, shape, n_tangents)
+    assert len(kernel.theta) == n_parameters
+    n_programs = max(-(-n_parameters // n_tangents), 1)
+    assert len(backend.programs) == n_programs
+    assert_tangents(kernel, hard_images(shape)[:7], n_tangents)
+
+
+@pytest.mark.parametrize("n_tangents", [1, 3, 8, 64])
+def test_splitting_changes_no_bit(n_tangents):
+    kernel, given = PARAMETERS[16], images(19, (1, 5, 4))
+    whole = tile(fused_tangents(kernel, (1, 5, 4), 16), given)
+    part = tile(fused_tangents(kernel, (1, 5, 4), n_tangents), given)
+    assert torch.equal(part, whole)
+
+
+def test_all_variances_of_a_deep_residual_network():
+    kernel, shape = resnet32(bias_variance=0.1).unshared(), (1, 8, 8)
+    free = len(kernel.theta)
+    assert free == 2 * 36
+    given = images(3, shape)
+    backend = fused_tangents(kernel, shape, 64)
+    together = tile(backend, given)
+    alone = tile(fused_tangents(kernel, shape, 8), given)
+    assert torch.equal(together, alone)
+    _, diag = reference(kernel, given)
+    for i in (0, 1, 17, free - 1):
+        step = torch.zeros(free, dtype=torch.float64)
+        step[i] = 1.0
+
+        def value(t, step=step):
+            return tile(
+                fused(kernel.with_theta(kernel.theta + t * step.numpy()), shape), given
+            )
+
+        slope = finite_differences(value, [0.0])
+        assert_within(together[..., 1 + i], slope[..., 0], diag, 1e-10)
+
+
+@every_network
+def test_derivatives_are_finite_differences_of_the_value(name):
+    kernel, shape = NETWORKS[name]
+    given = hard_images(shape)[:8]
+    if len(kernel.theta) == 0:
+        assert tile(fused_tangents(kernel, shape), given).shape == (8, 8, 1)
+        return
+
+    def pairs(theta):
+        return tile(fused(kernel.with_theta(theta), shape), given)
+
+    def alone(theta):
+        return variances(fused(kernel.with_theta(theta), shape), given)[..., None]
+
+    backend = fused_tangents(kernel, shape)
+    diag = variances(backend, given)
+    # Truncation of order step^6; errors of the fit, 1e-13, over the step.
+    bound = 1e-9
+    slopes = finite_differences(pairs, kernel.theta)
+    assert_within(tile(backend, given)[..., 1:], slopes, diag[:, 0], bound)
+    slopes = finite_differences(alone, kernel.theta)[:, 0]
+    excess = (diag[:, 1:] - slopes).abs() - bound * diag[:, :1]
+    assert bool((excess <= 0.0).all())
+
+
+@both_dtypes
+@every_network
+def test_value_beside_derivatives_is_the_value(name, dtype):
+    kernel, shape = NETWORKS[name]
+    given, covariances, diag = hard_problem(name, dtype)
+    backend = fused_tangents(kernel, shape)
+    bound = TANGENT_BOUNDS[dtype]
+    assert_within(tile(backend, given)[..., 0], covariances, diag, bound)
+    alone = variances(fused(kernel, shape), given)
+    torch.testing.assert_close(
+        variances(backend, given)[:, 0], alone, rtol=1e-13, atol=0.0
+    )
+
+
+@both_dtypes
+@pytest.mark.parametrize(
+    "kernel",
+    [convnet(3, 3, **BLANK_FREE), resnet32(), dense(**BLANK_FREE)],
+    ids=["convnet", "resnet32", "dense"],
+)
+def test_blank_and_equal_images_without_bias(kernel, dtype):
+    shape = (1, 6, 6)
+    given = hard_images(shape).to(dtype)
+    given[12], given[13] = 0.0, given[0]
+    backend = fused_tangents(kernel.replace(bias_variance_bounds="fixed"), shape)
+    values, diag = tile(backend, given), variances(backend, given)
+    assert bool(torch.isfinite(values).all())
+    assert bool((values[12] == 0.0).all())
+    assert bool((diag[12] == 0.0).all())
+    # dK_ii of a pair of equal images is that of the image.
+    error = (values[0, 13] - diag[0]).abs()
+    assert bool((error <= TANGENT_BOUNDS[dtype] * diag[0, 0]).all())
+
+
+def test_fixed_hyperparameters_have_no_column():
+    kernel = PARAMETERS[17]
+    fixed = kernel.replace(layer0__weight_variance_bounds="fixed")
+    given = images(3, (1, 5, 4))
+    names = [item.name for item in kernel.hyperparameters if item.is_free]
+    kept = [0, *(1 + i for i, n in enumerate(names) if n != "layer0__weight_variance")]
+    assert len(kept) == len(names)
+    whole = tile(fused_tangents(kernel, (1, 5, 4)), given)
+    part = tile(fused_tangents(fixed, (1, 5, 4)), given)
+    torch.testing.assert_close(part, whole[..., kept], rtol=1e-14, atol=1e-14)
+
+
+def test_memory_that_is_asked_for_grows_with_the_derivatives():
+    shape = (1, 5, 4)
+    few = fused_tangents(PARAMETERS[1], shape).map_values(shape)
+    many = fused_tangents(PARAMETERS[16], shape).map_values(shape)
+    assert few * (1 + 16) == many * (1 + 1)
+    value = fused(PARAMETERS[1], shape)
+    given = images(2, shape)
+    needed = tile(value, given).nbytes // 4  # pairs
+    assert value.map_values(shape) * 4 >= needed  # float32 maps, float64 values
