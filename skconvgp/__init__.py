@@ -8,7 +8,10 @@ from skconvgp.estimators import (
     ConvNetGPRegressor,
     as_sklearn_kernel,
     gram_diag,
+    gram_gradient,
     gram_matrix,
+    gram_vjp,
+    show_versions,
 )
 
 __version__ = version("skconvgp")
@@ -20,5 +23,8 @@ __all__ = [
     "__version__",
     "as_sklearn_kernel",
     "gram_diag",
+    "gram_gradient",
     "gram_matrix",
+    "gram_vjp",
+    "show_versions",
 ]

@@ -11,6 +11,8 @@ from skconvgp._typing import ImageShape, Prepared
 __all__ = [
     "GramOperator",
     "Likelihood",
+    "PullbackBackend",
+    "Pulled",
     "Solution",
     "Solver",
     "Targets",
@@ -26,7 +28,8 @@ Result = TypeVar("Result")
 class TileBackend(Protocol):
     """How tiles of one kernel are computed: implemented by backends, used by engine.
 
-    ``prepare`` is called once for each image, ``cross`` once for each tile.
+    ``prepare`` is called once for each image, ``cross`` once for each tile and ``gram``
+    once for each tile on the diagonal.
     """
 
     def prepare(self, images: Tensor) -> Prepared:
@@ -37,12 +40,59 @@ class TileBackend(Protocol):
         """Return the covariances (n1, n2) of a tile, or (n1, n2, q) with tangents."""
         ...
 
+    def gram(self, one: Prepared) -> Tensor:
+        """Return what ``cross(one, one)`` would; only j >= i of (i, j) must be right.
+
+        Half of the work may so be left out; the diagonal comes from ``diag``.
+        """
+        ...
+
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variances (n,), or (n, q) with tangents."""
         ...
 
     def map_values(self, image_shape: ImageShape) -> int:
         """Return how many numbers the largest map of one pair has."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """Derivatives of a weighted sum of the covariances of a tile.
+
+    Parameters
+    ----------
+    by_theta : Tensor of shape (p,)
+        By the logarithms of the free hyperparameters.
+    by_one, by_two : Tensor of shape (n1, c, h, w) and (n2, c, h, w), or None
+        By the images; None where they were not asked for, or where both sides of the
+        tile are the same images: `by_one` then holds the derivative by both.
+    """
+
+    by_theta: Tensor
+    by_one: Tensor | None = None
+    by_two: Tensor | None = None
+
+
+class PullbackBackend(Protocol):
+    """How weights of a tile are pulled back: implemented by backends, used by engine.
+
+    ``measure`` is called once, ``pull`` once for each tile.
+    """
+
+    def measure(self, image: Tensor) -> tuple[int, int]:
+        """Return the bytes held for each pair and for each image of a tile.
+
+        They are read off one image (1, c, h, w).
+        """
+        ...
+
+    def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
+        """Return derivatives of sum(weights * covariances) of images (n, c, h, w).
+
+        Where `two` is None, both sides are `one`: the sum is then over the upper
+        triangle, with the prior variances on the diagonal; weights below are zero.
+        """
         ...
 
 

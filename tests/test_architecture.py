@@ -22,11 +22,13 @@ MAX_LINES = 400
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
-        __version__ as_sklearn_kernel gram_diag gram_matrix""",
+        __version__ as_sklearn_kernel gram_diag gram_gradient gram_matrix gram_vjp
+        show_versions""",
     "skconvgp.datasets": "fetch_mnist load_digits_images",
     "skconvgp.display": "UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
-        ConvNetGPRegressor FitReport as_sklearn_kernel gram_diag gram_matrix""",
+        ConvNetGPRegressor FitReport as_sklearn_kernel gram_diag gram_gradient
+        gram_matrix gram_vjp show_versions""",
     "skconvgp.exceptions": """ImageShapeWarning NotPSDError TileMemoryError
         VersionMismatchWarning""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
@@ -124,9 +126,17 @@ def test_nothing_prints():
     assert not files_with(prints)
 
 
-def test_only_the_progress_line_writes_to_the_terminal():
+def test_only_progress_and_versions_are_written_to_the_terminal():
+    def writers(path):
+        return {
+            node.name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.FunctionDef) and "sys.std" in ast.unparse(node)
+        }
+
     found = files_with(lambda path: "sys.std" in path.read_text())
-    assert found == {"estimators/_progress.py"}
+    assert found == {"estimators/_progress.py", "estimators/_report.py"}
+    assert writers(PACKAGE / "estimators/_report.py") == {"show_versions"}
 
 
 def test_linear_algebra_stays_in_its_floor():

@@ -201,9 +201,10 @@ def test_documented_attributes_are_there_after_fit(cls):
         assert name in cls.__doc__
 
 
-def test_dtype_is_float64_on_the_cpu():
+def test_dtype_is_float64_by_torch_on_the_cpu():
     X, y = digits(10)
-    gp = ConvNetGPRegressor(tiny_network(), device="cpu").fit(X.astype(np.float32), y)
+    gp = ConvNetGPRegressor(tiny_network(), device="cpu", backend="torch")
+    gp.fit(X.astype(np.float32), y)
     assert gp.dtype_ == "float64"
     assert gp.backend_ == "torch"
     assert gp.device_ == "cpu"

@@ -1,11 +1,14 @@
 """Kernel and data to tiles, tiles to their place in the Gram matrix."""
 
+from skconvgp.engine._contract import pull_back
 from skconvgp.engine._devices import free_memory, full_precision, require_memory
 from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
 from skconvgp.engine._plan import (
     Block,
+    PullbackCosts,
     TileCosts,
     TilePlan,
+    plan_pullback,
     plan_tiles,
     slices,
     stream_rows,
@@ -15,11 +18,14 @@ __all__ = [
     "Block",
     "KernelOracle",
     "MatrixOracle",
+    "PullbackCosts",
     "TileCosts",
     "TilePlan",
     "free_memory",
     "full_precision",
+    "plan_pullback",
     "plan_tiles",
+    "pull_back",
     "require_memory",
     "slices",
     "stream_rows",

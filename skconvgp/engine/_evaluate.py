@@ -213,22 +213,19 @@ class KernelOracle:
         done = progress.done
         for block, values in self.runner(self._jobs(plan, rows, cols)):
             store.write(block, values)
-            done += _pairs_in(block)
+            done += block.n_pairs
             progress.on_step(done, progress.total)
 
     def _jobs(
         self, plan: TilePlan, rows: Tables, cols: Tables
     ) -> Iterator[Callable[[], tuple[Block, Tensor]]]:
-        start, one = -1, None
+        keep = plan.keeps_tables
         for block in plan.blocks():
             with torch.no_grad(), full_precision(self.config.device):
-                if block.rows.start != start:
-                    start = block.rows.start
-                    one = rows.block(block.rows, keep=plan.keeps_tables)
-                if block.is_diagonal:
-                    two = one
-                else:
-                    two = cols.block(block.cols, keep=plan.keeps_tables)
+                one = rows.source(block.rows, keep=keep)
+                two = None
+                if not block.is_diagonal:
+                    two = cols.source(block.cols, keep=keep)
             yield partial(
                 _evaluate_block,
                 self.backend,
@@ -272,36 +269,36 @@ def _evaluate_block(
     device: torch.device,
     block: Block,
     tile: int,
-    one: Prepared,
-    two: Prepared,
+    one_source: Callable[[], Prepared],
+    two_source: Callable[[], Prepared] | None,
 ) -> tuple[Block, Tensor]:
-    n_rows = block.rows.stop - block.rows.start
-    n_cols = block.cols.stop - block.cols.start
-    out: Tensor | None = None
+    tiles = block.tiles(tile)
     with torch.no_grad(), full_precision(device):
-        for rows in slices(n_rows, tile):
-            for cols in slices(n_cols, tile):
-                if block.is_diagonal and cols.start < rows.start:
-                    continue
-                values = backend.cross(take(one, rows), take(two, cols))
-                if out is None:
-                    out = values.new_empty((n_rows, n_cols, *values.shape[2:]))
-                out[rows, cols] = values
+        one = one_source()
+        two = one if two_source is None else two_source()
+        if len(tiles) == 1 and not block.is_diagonal:
+            return block, backend.cross(one, two)  # nothing to put together
+        out: Tensor | None = None
+        for part in tiles:
+            if part.is_diagonal:
+                values = backend.gram(take(one, part.rows))
+            else:
+                values = backend.cross(take(one, part.rows), take(two, part.cols))
+            if out is None:
+                shape = (tiles[-1].rows.stop, tiles[-1].cols.stop, *values.shape[2:])
+                out = values.new_empty(shape)
+            out[part.rows, part.cols] = values
         assert out is not None
         if block.is_diagonal:
             _mirror_(out)
             # The variance of one image is exact; that of a pair i = i is rounded.
-            index = torch.arange(n_rows, device=out.device)
+            index = torch.arange(len(out), device=out.device)
             out[index, index] = backend.diag(one).to(out.dtype)
     return block, out
 
 
 def _mirror_(out: Tensor) -> None:
+    """Copy what is above the diagonal below it, whatever stands there."""
     lower = torch.ones(out.shape[:2], dtype=torch.bool, device=out.device).tril(-1)
-    out[lower] = out.transpose(0, 1)[lower]
-
-
-def _pairs_in(block: Block) -> int:
-    n_rows: int = block.rows.stop - block.rows.start
-    n_cols: int = block.cols.stop - block.cols.start
-    return n_rows * (n_rows + 1) // 2 if block.is_diagonal else n_rows * n_cols
+    lower = lower.reshape(*lower.shape, *(1,) * (out.ndim - 2))
+    out.copy_(torch.where(lower, out.transpose(0, 1), out))

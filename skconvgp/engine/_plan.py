@@ -10,7 +10,15 @@ from dataclasses import dataclass
 
 from skconvgp.exceptions import TileMemoryError
 
-__all__ = ["Block", "TileCosts", "TilePlan", "plan_tiles", "slices"]
+__all__ = [
+    "Block",
+    "PullbackCosts",
+    "TileCosts",
+    "TilePlan",
+    "plan_pullback",
+    "plan_tiles",
+    "slices",
+]
 
 # One map of all pairs of a tile. Measured with torch on 28x28 maps, one and two
 # threads: half of this and less is slower by torch's cost of a call; four times as much
@@ -19,8 +27,15 @@ TILE_BYTES = 2**20
 LIVE_MAPS = 8  # maps of a tile that torch holds at once, inputs and temporaries
 BLOCK_BYTES = 128 * 2**20  # maps computed for a block: a tenth to a few seconds
 MAX_BLOCK = 2048
-BLOCKS_A_WORKER, SMALLEST_SHARE = 4, 16
+BLOCKS_A_WORKER = 16  # the last block, alone in work, wastes little
+SMALLEST_SHARE = 16
+PASSING = 4  # tables of both sides of a block, and as much again made from them
 QUEUED = 2  # blocks held for each worker: one in work, one waiting
+# All layers of all pairs of a tile. Measured with torch on 28x28 maps, 7 layers, one
+# thread: a quarter and four times as much are slower by a third and more.
+PULLBACK_BYTES = 32 * 2**20
+PULLBACK_SIDE = 128  # tables cost little then; and there are tiles for all workers
+PULLBACK_BLOCKS = 256  # whatever the number of workers: sums then have one order
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,28 @@ class TileCosts:
 
 
 @dataclass(frozen=True)
+class PullbackCosts:
+    """Bytes that a pass back through a kernel needs.
+
+    Parameters
+    ----------
+    pair_bytes : int
+        Graph and maps of one pair of a tile.
+    image_bytes : int
+        Graph of one image of a tile.
+    result_bytes : int
+        One image of a block, with the derivative by it.
+    weight_bytes : int
+        Weight of one pair of a block.
+    """
+
+    pair_bytes: int
+    image_bytes: int
+    result_bytes: int
+    weight_bytes: int
+
+
+@dataclass(frozen=True)
 class Block:
     """A rectangle of pairs.
 
@@ -60,6 +97,24 @@ class Block:
     rows: slice
     cols: slice
     is_diagonal: bool
+
+    def tiles(self, size: int) -> list["Block"]:
+        """Return the tiles, counted from the corner; none below the diagonal."""
+        n_rows = self.rows.stop - self.rows.start
+        n_cols = self.cols.stop - self.cols.start
+        return [
+            Block(rows, cols, self.is_diagonal and rows.start == cols.start)
+            for rows in slices(n_rows, size)
+            for cols in slices(n_cols, size)
+            if not (self.is_diagonal and cols.start < rows.start)
+        ]
+
+    @property
+    def n_pairs(self) -> int:
+        """Distinct pairs."""
+        n_rows: int = self.rows.stop - self.rows.start
+        n_cols: int = self.cols.stop - self.cols.start
+        return n_rows * (n_rows + 1) // 2 if self.is_diagonal else n_rows * n_cols
 
 
 @dataclass(frozen=True)
@@ -89,19 +144,14 @@ class TilePlan:
 
     def blocks(self) -> list[Block]:
         """Return the blocks, row by row; those below the diagonal are left out."""
-        return [
-            Block(rows, cols, self.is_symmetric and rows.start == cols.start)
-            for rows in slices(self.n_rows, self.block)
-            for cols in slices(self.n_cols, self.block)
-            if not (self.is_symmetric and cols.start < rows.start)
-        ]
+        whole = Block(slice(0, self.n_rows), slice(0, self.n_cols), self.is_symmetric)
+        return whole.tiles(self.block)
 
     @property
     def n_pairs(self) -> int:
         """Distinct pairs to compute."""
-        if self.is_symmetric:
-            return self.n_rows * (self.n_rows + 1) // 2
-        return self.n_rows * self.n_cols
+        rows, cols = slice(0, self.n_rows), slice(0, self.n_cols)
+        return Block(rows, cols, self.is_symmetric).n_pairs
 
 
 def slices(n: int, size: int) -> list[slice]:
@@ -150,15 +200,10 @@ def plan_tiles(
     room = memory_budget - n_workers * needed
     keeps_tables = all_tables <= min(memory_budget // 2, room)
     share = (memory_budget - keeps_tables * all_tables) // n_workers
-    image_bytes = 0 if keeps_tables else 2 * QUEUED * costs.image_bytes
+    image_bytes = 0 if keeps_tables else PASSING * costs.image_bytes
     needed += image_bytes
     if share < needed:
-        raise TileMemoryError(
-            f"A single pair of images needs {needed} bytes for each of {n_workers} "
-            f"blocks in work and `memory_budget` allows {max(share, 0)}: raise "
-            "`memory_budget`, use fewer threads or a smaller `n_jobs`, or use smaller "
-            "images."
-        )
+        raise _too_little(needed, share, n_workers)
     tile_bytes = min(share // 2, LIVE_MAPS * TILE_BYTES)
     tile = max(1, math.isqrt(tile_bytes // pair_bytes))
     rest = share - tile**2 * pair_bytes
@@ -170,6 +215,75 @@ def plan_tiles(
         fair = math.isqrt(n_pairs // (BLOCKS_A_WORKER * n_workers))
         block = min(block, max(fair, SMALLEST_SHARE))
     return TilePlan(n_rows, n_cols, is_symmetric, block, min(tile, block), keeps_tables)
+
+
+def plan_pullback(
+    n_rows: int,
+    n_cols: int,
+    *,
+    is_symmetric: bool,
+    costs: PullbackCosts,
+    memory_budget: int,
+    n_workers: int = 1,
+) -> TilePlan:
+    """Cut a matrix of pairs for a pass back through the kernel.
+
+    Unless the budget is small, the cuts do not depend on the number of workers: the
+    sums then have the same last bit for any number.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+        Size of the matrix.
+    is_symmetric : bool
+        Whether rows and columns are the same images.
+    costs : PullbackCosts
+        What the kernel needs.
+    memory_budget : int
+        Bytes beside the images, the weights and the result.
+    n_workers : int
+        Blocks in work at the same time; they share the budget.
+
+    Returns
+    -------
+    plan : TilePlan
+        The cuts; no tables are kept.
+
+    Raises
+    ------
+    TileMemoryError
+        If not even a single pair fits for every worker.
+    """
+    share = memory_budget // n_workers
+    # Of a block: images and derivatives of both sides, weights and their transpose.
+    block_image, block_pair = 2 * QUEUED * costs.result_bytes, 2 * costs.weight_bytes
+    block_pair *= QUEUED
+    needed = costs.pair_bytes + 2 * costs.image_bytes + block_image + block_pair
+    if share < needed:
+        raise _too_little(needed, share, n_workers)
+    n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
+    fair = math.isqrt(n_pairs // PULLBACK_BLOCKS)
+    room = min(share - block_image - block_pair, max(share // 2, needed))
+    tile = min(
+        _largest_side(room, costs.pair_bytes, 2 * costs.image_bytes),
+        max(1, math.isqrt(PULLBACK_BYTES // costs.pair_bytes)),
+        max(fair, PULLBACK_SIDE),
+    )
+    held = costs.pair_bytes * tile**2 + 2 * costs.image_bytes * tile
+    block = _largest_side(share - held, block_pair, block_image)
+    fair = max(fair // tile, 1) * tile
+    block = max(1, min(block, fair, MAX_BLOCK, max(n_rows, n_cols)))
+    tile = -(-block // -(-block // tile))  # tiles of one size, but for the last
+    return TilePlan(n_rows, n_cols, is_symmetric, block, tile, keeps_tables=False)
+
+
+def _too_little(needed: int, share: int, n_workers: int) -> TileMemoryError:
+    return TileMemoryError(
+        f"A single pair of images needs {needed} bytes for each of {n_workers} "
+        f"blocks in work and `memory_budget` allows {max(share, 0)}: raise "
+        "`memory_budget`, use fewer threads or a smaller `n_jobs`, or use smaller "
+        "images."
+    )
 
 
 def _largest_side(available: int, per_pair: int, per_image: int) -> int:

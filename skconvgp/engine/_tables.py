@@ -1,5 +1,10 @@
 """Per-image tables: sliced, counted, computed once for each image."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
@@ -7,7 +12,31 @@ from skconvgp._protocols import TileBackend
 from skconvgp._typing import Prepared
 from skconvgp.engine._plan import TileCosts
 
-__all__ = ["Tables", "measure_costs", "take"]
+__all__ = ["ImagesPart", "Tables", "measure_costs", "take"]
+
+
+@dataclass(frozen=True)
+class ImagesPart:
+    """Some of the images, on the host until a job needs them.
+
+    Parameters
+    ----------
+    images : Tensor of shape (b, c, h, w)
+        The images, a view.
+    config : ComputeConfig
+        Where to and in which precision.
+    """
+
+    images: Tensor
+    config: ComputeConfig
+
+    def load(self) -> Tensor:
+        """Return the images on the device."""
+        return self.images.to(self.config.device, self.config.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the other images behind: a view would take them to a process along."""
+        return ImagesPart, (self.images.clone(), self.config)
 
 
 class Tables:
@@ -36,11 +65,30 @@ class Tables:
         key = (part.start, part.stop)
         if key in self._kept:
             return self._kept[key]
-        images = self.images[part].to(self._config.device, self._config.dtype)
-        prepared = self._backend.prepare(images)
+        prepared = _prepare(self._backend, self._part(part))
         if keep:
             self._kept[key] = prepared
         return prepared
+
+    def source(self, part: slice, *, keep: bool) -> Callable[[], Prepared]:
+        """Return what gives a job its tables: those kept, or its own computation.
+
+        Tables that are not kept are so held by blocks in work, not by those that wait.
+        """
+        if keep:
+            return partial(_given, self.block(part, keep=True))
+        return partial(_prepare, self._backend, self._part(part))
+
+    def _part(self, part: slice) -> ImagesPart:
+        return ImagesPart(self.images[part], self._config)
+
+
+def _prepare(backend: TileBackend, part: ImagesPart) -> Prepared:
+    return backend.prepare(part.load())
+
+
+def _given(prepared: Prepared) -> Prepared:
+    return prepared
 
 
 def take(prepared: Prepared, part: slice) -> Prepared:

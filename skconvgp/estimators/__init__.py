@@ -1,9 +1,10 @@
 """Estimators: the only floor that knows scikit-learn."""
 
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._gradients import gram_gradient, gram_vjp
 from skconvgp.estimators._gram import gram_diag, gram_matrix
 from skconvgp.estimators._regression import ConvNetGPRegressor
-from skconvgp.estimators._report import FitReport
+from skconvgp.estimators._report import FitReport, show_versions
 from skconvgp.estimators._sklearn_kernel import as_sklearn_kernel
 from skconvgp.estimators._trusted import SKOPS_TRUSTED_TYPES
 
@@ -14,5 +15,8 @@ __all__ = [
     "FitReport",
     "as_sklearn_kernel",
     "gram_diag",
+    "gram_gradient",
     "gram_matrix",
+    "gram_vjp",
+    "show_versions",
 ]

@@ -3,8 +3,6 @@
 import copy
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -17,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import KernelOracle, slices, stream_rows
-from skconvgp.estimators._inputs import BaseInputs, Work
+from skconvgp.backends import instruction_set
+from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._posterior import BasePosterior
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import (
     PRECOMPUTED,
@@ -38,9 +37,6 @@ from skconvgp.inference import (
     leave_one_out,
     log_marginal_likelihood,
     mean_variance,
-    posterior_covariance,
-    posterior_mean,
-    posterior_variance,
     profiled_amplitude,
     sample_gaussian,
     select_noise,
@@ -48,36 +44,13 @@ from skconvgp.inference import (
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import DenseGram
 
-__all__ = ["BaseConvGP", "Latent"]
+__all__ = ["BaseConvGP"]
 
 GRAM_COPIES = 2  # the Gram matrix and its factor
 EIGEN_COPIES = 4  # more while the noise is chosen: scaled copy, vectors, squares, work
-CLIP_TOLERANCE = 1e-6  # of the prior variance (maths.md 4.1)
 
 
-@dataclass(frozen=True)
-class Latent:
-    """Posterior in units of the prior: multiply variances by the amplitude.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n, k)
-        Means, in units of the targets.
-    var : ndarray of shape (n,)
-        Variances; empty if they were not asked for.
-    cov : ndarray of shape (n, n)
-        Covariances; empty if they were not asked for.
-    cov_scale : float
-        Mean prior variance at the n samples, if covariances were asked for.
-    """
-
-    mean: FloatArray
-    var: FloatArray
-    cov: FloatArray
-    cov_scale: float
-
-
-class BaseConvGP(BaseInputs):
+class BaseConvGP(BasePosterior):
     """Exact Gaussian process: what classifier and regressor have in common."""
 
     def log_marginal_likelihood(self) -> float:
@@ -164,7 +137,7 @@ class BaseConvGP(BaseInputs):
         self.solver_state_ = freeze(state)
         self.X_train_ = rows if isinstance(self.kernel_, Kernel) else None
         self._targets, self._weights, self._scale = targets, weights, scale
-        self.backend_ = "torch" if isinstance(oracle, KernelOracle) else PRECOMPUTED
+        self.backend_ = work.choice.name if work.choice else PRECOMPUTED
         self.dtype_ = str(work.config.dtype).removeprefix("torch.")
         self.device_ = str(device)
         self.fit_report_ = FitReport(
@@ -173,6 +146,8 @@ class BaseConvGP(BaseInputs):
             gram_seconds=gram_seconds,
             solve_seconds=solve_seconds,
             backend=self.backend_,
+            backend_reason=work.choice.reason if work.choice else "",
+            instruction_set=instruction_set() if self.backend_ == "fused" else "",
             device=self.device_,
             dtype=self.dtype_,
             jitter=state.jitter,
@@ -214,131 +189,10 @@ class BaseConvGP(BaseInputs):
         value = self._mean_diag if prior is None else float(prior)
         return to_tensor(value / scale**2, y.device, y.dtype)
 
-    def _latent(
-        self, X: Any, diag: Any, *, needs_var: bool = False, needs_cov: bool = False
-    ) -> Latent:
-        """Return the posterior at X, a block of rows at a time."""
-        check_is_fitted(self)
-        rows = self._validate_predict(X)
-        work = self._work(is_fitting=False)
-        device = work.config.device
-        dual = to_tensor(self.dual_coef_, device, work.config.solve_dtype)
-        state = thaw(self.solver_state_, device) if needs_var or needs_cov else None
-        means, variances, halves = [], [], []
-        clipped = 0.0
-        for cross, prior in self._stream(rows, diag, work, needs_var=needs_var):
-            means.append(posterior_mean(cross, dual))
-            if state is None:
-                continue
-            half = self.solver_.half_solve(state, cross.mT / self._mean_diag)
-            if needs_var:
-                var, worst = posterior_variance(half, prior / self._mean_diag)
-                variances.append(var)
-                clipped = max(clipped, worst)
-            if needs_cov:
-                halves.append(half)
-        if clipped > CLIP_TOLERANCE:
-            warnings.warn(
-                f"Posterior variances down to -{clipped:.1e} of the prior variance "
-                "were set to 0: raise `noise_variance` or use dtype='float64'.",
-                UserWarning,
-                stacklevel=3,
-            )
-        empty = torch.empty(0)
-        cov, cov_scale = empty, 0.0
-        if needs_cov:
-            prior = self._prior_covariance(rows, work)
-            cov_scale = float(prior.diagonal().mean())
-            cov = posterior_covariance(torch.cat(halves, dim=1), prior)
-        var = torch.cat(variances) if variances else empty
-        mean = torch.cat(means)
-        return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)
-
-    def _uncertain_latent(
-        self, X: Any, diag: Any, return_std: bool, return_cov: bool
-    ) -> Latent:
-        if return_std and return_cov:
-            raise ValueError(
-                "`return_std` and `return_cov` cannot both be True: the deviations are "
-                "the square roots of the diagonal of the covariance."
-            )
-        return self._latent(X, diag, needs_var=return_std, needs_cov=return_cov)
-
-    def _with_uncertainty(
-        self,
-        latent: Latent,
-        mean: FloatArray,
-        return_std: bool,
-        return_cov: bool,
-        noise: bool,
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean alone, or with deviations (n, k) or covariances (n, n, k)."""
-        added = self.noise_variance_ if noise else 0.0
-        if return_std:
-            return mean, np.sqrt((latent.var + added)[:, None] * self._amplitudes())
-        if return_cov:
-            cov = latent.cov + added * np.eye(len(mean))
-            return mean, cov[:, :, None] * self._amplitudes()
-        return mean
-
-    def _amplitudes(self) -> FloatArray:
-        """Return the amplitude of each latent function (k,)."""
-        shape = self.dual_coef_.shape[1:]
-        return np.full(shape, self.amplitude_, dtype=np.float64)
-
-    def _stream(
-        self, rows: NDArray[Any], diag: Any, work: Work, *, needs_var: bool
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield K(X_*, X) and K(x_*, x_*), a block of rows at a time."""
-        config = work.config
-        n_train = len(self.dual_coef_)
-        n_rows = stream_rows(n_train, config.solve_dtype.itemsize, config.memory_budget)
-        if isinstance(self.kernel_, Kernel):
-            assert self.X_train_ is not None
-            images = self._images(self.X_train_, self.kernel_)
-            oracle = self._oracle(self.kernel_, images, work, "predict")
-            yield from oracle.stream(self._images(rows, self.kernel_), n_rows)
-            return
-        prior = self._given_diag(diag, len(rows), is_needed=needs_var)
-        for part in slices(len(rows), n_rows):
-            yield (
-                to_tensor(rows[part][:, self._kept], config.device, config.solve_dtype),
-                to_tensor(prior[part], config.device, config.solve_dtype),
-            )
-
-    def _given_diag(self, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
-        if diag is None:
-            if is_needed:
-                raise ValueError(
-                    "With kernel='precomputed' deviations need the prior variances "
-                    "of the samples: pass `diag`, an array of k(x, x) for each row of "
-                    "X, to `predict_latent`. Probabilities by a likelihood that reads "
-                    "variances need a kernel object."
-                )
-            return np.zeros(n)
-        values = np.asarray(diag, dtype=np.float64)
-        if values.shape != (n,):
-            raise ValueError(
-                f"`diag` must have shape {(n,)!r}, one prior variance for each row of "
-                f"X, got {values.shape!r}."
-            )
-        return values
-
-    def _prior_covariance(self, rows: NDArray[Any], work: Work) -> Tensor:
-        if not isinstance(self.kernel_, Kernel):
-            raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
-                "With kernel='precomputed' there is no covariance between the rows of "
-                "X: fit with a kernel object."
-            )
-        oracle = self._oracle(
-            self.kernel_, self._images(rows, self.kernel_), work, "prior"
-        )
-        return oracle.gram() / self._mean_diag
-
     def _leave_one_out(self) -> LeaveOneOut:
         """Return the closed-form leave-one-out predictions of the scaled targets."""
         check_is_fitted(self)
-        device = self._work(is_fitting=False).config.device
+        device = self._place(is_fitting=False)
         state = thaw(self.solver_state_, device)
         dual = self.dual_coef_ * self._mean_diag / self._scale
         inverse_diag = self.solver_.inverse_diag(state)
@@ -379,7 +233,7 @@ class BaseConvGP(BaseInputs):
         prior = copy.deepcopy(self)
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
         amplitude = resolve_amplitude(self, self.amplitude)
-        work = self._work(is_fitting=True, n_samples=len(rows), copies=GRAM_COPIES)
+        work = prior._work(is_fitting=True, n_samples=len(rows), copies=GRAM_COPIES)
         oracle = prior._training_oracle(rows, work)
         mean_diag = mean_variance(oracle.diag(), torch.ones(len(rows)))
         gram = to_numpy(oracle.gram())

@@ -53,9 +53,14 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         Solves the linear system; see :mod:`skconvgp.solvers`.
     device : str, default="auto"
         "auto" takes a GPU if there is one; or "cpu", "cuda", "cuda:1".
+    backend : "auto", "torch" or "fused", default="auto"
+        What computes the covariance maps: "fused" is compiled code that keeps all
+        layers of a pair of images in cache, for most networks; "torch" takes any
+        kernel. "auto" is "fused" where it can run the kernel. A fitted model predicts
+        without it too: with torch, and with a warning if "fused" was asked for.
     dtype : "auto", "float32" or "float64", default="auto"
-        Precision of the covariance maps; "auto" is float64 on the CPU, float32 on a
-        GPU.
+        Precision of the covariance maps; "auto" is float64 where torch computes them
+        on the CPU, else float32. `predict` keeps to that of `fit`, on any machine.
     solve_dtype : "float64" or "float32", default="float64"
         Precision of the Gram matrix and its factor.
     memory_budget : None, int or str, default=None
@@ -63,7 +68,8 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         None is half of what is free.
     n_jobs : int, default=None
         None computes on as many threads of this process as torch uses; k jobs go
-        through joblib and share the cores.
+        through joblib and share the cores, except that a job of the fused backend
+        is one thread.
     random_state : int, RandomState instance or None, default=None
         Seed of `sample_y` where it is given none.
     verbose : int, default=0
@@ -96,7 +102,7 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
     fit_report_ : FitReport
         What the fit did and took.
     backend_, device_, dtype_ : str
-        What computed the tiles.
+        What computed the training covariances; "precomputed" is a backend too.
     n_features_in_ : int
         Values in a sample.
     feature_names_in_ : ndarray of shape (d,)
@@ -150,6 +156,7 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         likelihood: object = "gaussian",
         solver: object = "auto",
         device: object = "auto",
+        backend: object = "auto",
         dtype: object = "auto",
         solve_dtype: object = "float64",
         memory_budget: object = None,
@@ -164,6 +171,7 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         self.likelihood = likelihood
         self.solver = solver
         self.device = device
+        self.backend = backend
         self.dtype = dtype
         self.solve_dtype = solve_dtype
         self.memory_budget = memory_budget

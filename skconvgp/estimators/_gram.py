@@ -5,33 +5,22 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 from torch import Tensor
 
-from skconvgp._config import ComputeConfig
-from skconvgp._protocols import TileRunner
-from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.backends import ReferenceBackend, TangentBackend
-from skconvgp.engine import KernelOracle, require_memory
-from skconvgp.estimators._parallel import make_runner
+from skconvgp._typing import FloatArray
+from skconvgp.engine import KernelOracle
+from skconvgp.estimators._arguments import (
+    choose,
+    find_shape,
+    make_config,
+    matching_rows,
+    sample_rows,
+)
 from skconvgp.estimators._progress import ProgressLine
-from skconvgp.estimators._resolve import (
-    device_exists,
-    resolve_device,
-    resolve_dtype,
-    resolve_memory_budget,
-)
-from skconvgp.estimators._validation import (
-    images_to_rows,
-    kernel_shape,
-    resolve_image_shape,
-    rows_to_images,
-    to_numpy,
-    warn_of_guess,
-)
+from skconvgp.estimators._validation import kernel_shape, rows_to_images, to_numpy
 from skconvgp.kernels import Kernel
 
-__all__ = ["gram_diag", "gram_matrix", "gram_with_gradient"]
+__all__ = ["gram_diag", "gram_matrix"]
 
 OWNER = "gram_matrix"  # of settings, in messages
 
@@ -43,6 +32,7 @@ def gram_matrix(
     *,
     out: NDArray[Any] | None = None,
     image_shape: object = "auto",
+    backend: object = "auto",
     device: object = "auto",
     dtype: object = "auto",
     memory_budget: object = None,
@@ -65,17 +55,21 @@ def gram_matrix(
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image; "auto" reads rows of s * s or 3 * s * s values
         with s >= 8 as square images, None reads rows as vectors.
+    backend : "auto", "torch" or "fused", default="auto"
+        What computes the covariance maps: "fused" is compiled code for most networks,
+        "torch" takes any kernel, "auto" is "fused" where it can run the kernel.
     device : str, default="auto"
         "auto" takes a GPU if there is one; or "cpu", "cuda", "cuda:1".
     dtype : "auto", "float32" or "float64", default="auto"
-        Precision of the covariance maps and of the result; "auto" is float64 on the
-        CPU, float32 on a GPU.
+        Precision of the covariance maps and of the result; "auto" is float64 where
+        torch computes on the CPU, else float32.
     memory_budget : None, int or str, default=None
         Bytes (or "2 GiB") that may be held beside X, Y and the matrix; None is half
         of what is free.
     n_jobs : int, default=None
         None computes on as many threads of this process as torch uses; k jobs go
-        through joblib and share the cores.
+        through joblib and share the cores, except that a job of the fused backend
+        is one thread.
     verbose : int, default=0
         1 shows progress on stderr.
 
@@ -94,6 +88,8 @@ def gram_matrix(
     See Also
     --------
     gram_diag : The prior variances alone.
+    gram_gradient : Derivatives by the hyperparameters.
+    gram_vjp : Derivatives of a weighted sum, by hyperparameters and inputs.
     as_sklearn_kernel : The kernel inside scikit-learn's own estimators.
 
     Examples
@@ -105,25 +101,35 @@ def gram_matrix(
     >>> gram_matrix(convnet(depth=2, kernel_size=3), X[:5]).shape
     (5, 5)
     """
-    rows, given = _rows(X)
-    shape = _shape(kernel, image_shape, rows.shape[1], given)
-    others = None if Y is None else _matching_rows(Y, rows.shape[1], shape)
+    rows, given = sample_rows(X)
+    shape = find_shape(kernel, image_shape, rows.shape[1], given)
+    others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
     n_cols = len(rows) if others is None else len(others)
     buffer = None if out is None else _buffer(out, (len(rows), n_cols))
     n_values = len(rows) * n_cols if out is None else 0
-    config, runner = _compute(device, dtype, memory_budget, n_jobs, n_values)
+    choice = choose(OWNER, kernel, shape, backend, device)
+    config, runner = make_config(
+        OWNER,
+        choice.name,
+        device=device,
+        dtype=dtype,
+        memory_budget=memory_budget,
+        n_jobs=n_jobs,
+        n_values=n_values,
+        remedy="pass a memory map as `out`, use fewer samples, or dtype='float32'.",
+    )
     progress = ProgressLine("gram", verbose)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
-    backend = ReferenceBackend(kernel)
+    tiles = choice.tiles()
     if others is None:
-        oracle = KernelOracle(backend, images, config, runner, progress)
+        oracle = KernelOracle(tiles, images, config, runner, progress)
         oracle.diag()  # overflow is found here, before any tile
         gram = oracle.gram(buffer)
     else:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
         for side in (images, columns):
-            KernelOracle(backend, side, config).diag()
-        oracle = KernelOracle(backend, columns, config, runner, progress)
+            KernelOracle(tiles, side, config).diag()
+        oracle = KernelOracle(tiles, columns, config, runner, progress)
         gram = oracle.cross(images, buffer)
     return out if out is not None else to_numpy(gram)
 
@@ -133,6 +139,7 @@ def gram_diag(
     X: Any,
     *,
     image_shape: object = "auto",
+    backend: object = "auto",
     device: object = "auto",
     dtype: object = "auto",
 ) -> FloatArray:
@@ -146,10 +153,12 @@ def gram_diag(
         Images or vectors.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, as in :func:`gram_matrix`.
+    backend : "auto", "torch" or "fused", default="auto"
+        What computes the variance maps, as in :func:`gram_matrix`.
     device : str, default="auto"
         "auto" takes a GPU if there is one.
     dtype : "auto", "float32" or "float64", default="auto"
-        Precision of the variance maps.
+        Precision of the variance maps, as in :func:`gram_matrix`.
 
     Returns
     -------
@@ -165,86 +174,15 @@ def gram_diag(
     --------
     >>> from skconvgp import gram_diag
     >>> from skconvgp.kernels import dot_product
-    >>> gram_diag(dot_product(), [[1.0], [2.0]])
-    array([2., 5.])
+    >>> gram_diag(dot_product(), [[1.0], [2.0]]).tolist()
+    [2.0, 5.0]
     """
-    config, runner = _compute(device, dtype, None, None, 0)
-    rows, given = _rows(X)
-    shape = _shape(kernel, image_shape, rows.shape[1], given)
+    rows, given = sample_rows(X)
+    shape = find_shape(kernel, image_shape, rows.shape[1], given)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
-    return to_numpy(
-        KernelOracle(ReferenceBackend(kernel), images, config, runner).diag()
-    )
-
-
-def gram_with_gradient(
-    kernel: Kernel, X: Any, image_shape: object
-) -> tuple[FloatArray, FloatArray]:
-    """Return the Gram matrix (n, n) and its derivatives (n, n, p) by `theta`."""
-    rows, given = _rows(X)
-    shape = _shape(kernel, image_shape, rows.shape[1], given)
-    images = rows_to_images(rows, kernel_shape(kernel, shape))
-    n_values = len(rows) ** 2 * (1 + len(kernel.theta))
-    config, _ = _compute("auto", "float64", None, None, n_values)
-    both = KernelOracle(TangentBackend(kernel), images, config).gram()
-    values = to_numpy(both)
-    return values[:, :, 0], values[:, :, 1:]
-
-
-def _compute(
-    device: object,
-    dtype: object,
-    memory_budget: object,
-    n_jobs: int | None,
-    n_values: int,
-) -> tuple[ComputeConfig, TileRunner]:
-    place = resolve_device(OWNER, device)
-    if not device_exists(place):
-        raise ValueError(
-            f"device={device!r} was asked for and is not on this machine; use "
-            "device='auto' or 'cpu'."
-        )
-    runner, n_workers = make_runner(n_jobs, place)
-    precision = resolve_dtype(OWNER, dtype, place)
-    reserved = n_values * precision.itemsize
-    if reserved:
-        remedy = "pass a memory map as `out`, use fewer samples, or dtype='float32'."
-        require_memory(reserved, place, f"A result of {n_values} covariances", remedy)
-    budget = resolve_memory_budget(OWNER, memory_budget, place, reserved)
-    return ComputeConfig(place, precision, precision, budget, n_workers), runner
-
-
-def _rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
-    rows, given = images_to_rows(X)
-    return check_array(rows, dtype=[np.float64, np.float32], input_name="X"), given
-
-
-def _shape(
-    kernel: object, image_shape: object, n_features: int, given: ImageShape | None
-) -> ImageShape:
-    if not isinstance(kernel, Kernel):
-        raise ValueError(  # noqa: TRY004  (as for the estimators)
-            f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
-        )
-    shape, is_guess = resolve_image_shape(
-        image_shape, n_features, given, is_spatial=kernel.is_spatial
-    )
-    if is_guess:
-        warn_of_guess(shape, stacklevel=4)
-    kernel.check(kernel_shape(kernel, shape))
-    return shape
-
-
-def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
-    rows, given = images_to_rows(Y)
-    rows = check_array(rows, dtype=[np.float64, np.float32], input_name="Y")
-    is_row = shape == (n_features, 1, 1)
-    if rows.shape[1] != n_features or not (is_row or given in (None, shape)):
-        raise ValueError(
-            f"X and Y must have samples of one shape: Y has {rows.shape[1]} values a "
-            f"sample, of shape {given!r}; X has {n_features}, read as {shape!r}."
-        )
-    return rows  # type: ignore[no-any-return]
+    choice = choose(OWNER, kernel, shape, backend, device)
+    config, runner = make_config(OWNER, choice.name, device=device, dtype=dtype)
+    return to_numpy(KernelOracle(choice.tiles(), images, config, runner).diag())
 
 
 def _buffer(out: Any, shape: tuple[int, int]) -> Tensor:

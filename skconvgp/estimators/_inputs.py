@@ -17,13 +17,15 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.backends import ReferenceBackend
+from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import KernelOracle, MatrixOracle, require_memory
 from skconvgp.estimators._parallel import make_runner
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
+    DTYPES,
     PRECOMPUTED,
     device_exists,
+    resolve_backend,
     resolve_device,
     resolve_dtype,
     resolve_kernel,
@@ -57,10 +59,13 @@ class Work:
         Device, precisions, memory.
     runner : TileRunner
         Runs blocks of tiles.
+    choice : BackendChoice or None
+        Computes tiles; None for a precomputed matrix.
     """
 
     config: ComputeConfig
     runner: TileRunner
+    choice: BackendChoice | None
 
 
 class BaseInputs(BaseEstimator):
@@ -72,6 +77,7 @@ class BaseInputs(BaseEstimator):
     amplitude: object
     solver: object
     device: object
+    backend: object
     dtype: object
     solve_dtype: object
     memory_budget: object
@@ -81,6 +87,7 @@ class BaseInputs(BaseEstimator):
 
     kernel_: Kernel | str
     image_shape_: ImageShape | None
+    dtype_: str
 
     def __sklearn_tags__(self) -> Tags:
         """Say that images are taken too, and whether X is a Gram matrix."""
@@ -155,14 +162,51 @@ class BaseInputs(BaseEstimator):
         assert self.image_shape_ is not None
         return rows_to_images(rows, kernel_shape(kernel, self.image_shape_))
 
-    def _work(self, *, is_fitting: bool, n_samples: int = 0, copies: int = 0) -> Work:
+    def _place(self, *, is_fitting: bool) -> torch.device:
         device = resolve_device(self, self.device)
-        if not device_exists(device):
-            message = f"device={self.device!r} was asked for and is not on this machine"
-            if is_fitting:
-                raise ValueError(f"{message}; use device='auto' or 'cpu'.")
-            warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=3)
-            device = torch.device("cpu")
+        if device_exists(device):
+            return device
+        message = f"device={self.device!r} was asked for and is not on this machine"
+        if is_fitting:
+            raise ValueError(f"{message}; use device='auto' or 'cpu'.")
+        warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=4)
+        return torch.device("cpu")
+
+    def _choose(
+        self, device: torch.device, *, is_fitting: bool
+    ) -> BackendChoice | None:
+        """Return what computes tiles; a loaded model falls back to torch."""
+        backend = resolve_backend(self, self.backend)
+        if not isinstance(self.kernel_, Kernel):
+            return None
+        assert self.image_shape_ is not None
+        shape = kernel_shape(self.kernel_, self.image_shape_)
+        if is_fitting or backend != "fused":
+            return choose_backend(self.kernel_, shape, backend, device)
+        choice = choose_backend(self.kernel_, shape, "auto", device)
+        if choice.name != "fused":
+            warnings.warn(
+                f"backend='fused' was asked for and cannot be used here: "
+                f"{choice.reason}. torch computes, in the precision of `fit`, "
+                f"{self.dtype_}.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return choice
+
+    def _work(self, *, is_fitting: bool, n_samples: int = 0, copies: int = 0) -> Work:
+        """Resolve the settings; after `fit` the precision of tiles is that of `fit`.
+
+        Training and test covariances then carry the same rounding, also where a
+        model is loaded on a machine that has another device or backend.
+        """
+        device = self._place(is_fitting=is_fitting)
+        choice = self._choose(device, is_fitting=is_fitting)
+        if is_fitting:
+            name = "torch" if choice is None else choice.name
+            dtype = resolve_dtype(self, self.dtype, device, name)
+        else:
+            dtype = DTYPES[self.dtype_]
         solve_dtype = resolve_solve_dtype(self, self.solve_dtype)
         reserved = copies * n_samples**2 * solve_dtype.itemsize
         if reserved:
@@ -175,26 +219,25 @@ class BaseInputs(BaseEstimator):
         runner, n_workers = make_runner(self.n_jobs, device)
         config = ComputeConfig(
             device,
-            resolve_dtype(self, self.dtype, device),
+            dtype,
             solve_dtype,
             resolve_memory_budget(self, self.memory_budget, device, reserved),
             n_workers,
         )
-        return Work(config, runner)
+        return Work(config, runner, choice)
 
-    def _oracle(
-        self, kernel: Kernel, images: Tensor, work: Work, label: str
-    ) -> KernelOracle:
+    def _oracle(self, images: Tensor, work: Work, label: str) -> KernelOracle:
+        assert work.choice is not None
+        tiles = work.choice.tiles()
         progress = ProgressLine(label, self.verbose)
-        backend = ReferenceBackend(kernel)
-        return KernelOracle(backend, images, work.config, work.runner, progress)
+        return KernelOracle(tiles, images, work.config, work.runner, progress)
 
     def _training_oracle(
         self, rows: NDArray[Any], work: Work
     ) -> KernelOracle | MatrixOracle:
         if isinstance(self.kernel_, Kernel):
             images = self._images(rows, self.kernel_)
-            return self._oracle(self.kernel_, images, work, "fit")
+            return self._oracle(images, work, "fit")
         config = work.config
         return MatrixOracle(to_tensor(rows, config.device, config.solve_dtype))
 

@@ -21,7 +21,8 @@ def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, i
 
     One job runs blocks on as many threads as torch has, each with one thread of
     torch: threads that never wait for each other stay fast on a busy machine.
-    More jobs go through joblib and share the cores.
+    More jobs go through joblib, and torch's threads in each are its share of the
+    cores; a backend that has no threads of its own computes a block in one.
 
     Parameters
     ----------

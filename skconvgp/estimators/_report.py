@@ -1,9 +1,28 @@
-"""What a fit did: a small read-only record."""
+"""What a fit did, a small read-only record, and what is installed."""
 
+import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["FitReport", "peak_memory"]
+import torch
+
+from skconvgp.backends import instruction_set, missing_extension
+
+__all__ = ["FitReport", "peak_memory", "show_versions"]
+
+DEPENDENCIES = [
+    "skconvgp",
+    "scikit-learn",
+    "numpy",
+    "scipy",
+    "torch",
+    "joblib",
+    "scikit-optimize",
+    "matplotlib",
+    "skops",
+]
 
 
 @dataclass(frozen=True)
@@ -19,7 +38,11 @@ class FitReport:
     gram_seconds, solve_seconds : float
         Time for the Gram matrix; time for noise selection, factorisation and solves.
     backend, device, dtype : str
-        Where and in which precision tiles were computed.
+        What computed the tiles, where and in which precision.
+    backend_reason : str
+        Why torch computed; empty for the fused backend, or if torch was asked for.
+    instruction_set : str
+        Instructions of the processor that the fused backend used; empty for others.
     jitter : float
         What had to be added to the diagonal, as a share of its mean; 0 if nothing.
     peak_memory : int
@@ -41,22 +64,28 @@ class FitReport:
     backend: str
     device: str
     dtype: str
+    backend_reason: str
+    instruction_set: str
     jitter: float
     peak_memory: int
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
         rate = self.n_pairs / max(self.gram_seconds, 1e-9)
-        return "\n".join(
-            [
-                f"samples      {self.n_samples}",
-                f"Gram         {self.n_pairs} pairs in {self.gram_seconds:.2f} s "
-                f"({rate:.3g} pairs/s)",
-                f"solve        {self.solve_seconds:.2f} s, jitter {self.jitter:.3g}",
-                f"computed on  {self.device}, {self.backend} backend, {self.dtype}",
-                f"peak memory  {self.peak_memory / 2**20:.0f} MiB",
-            ]
-        )
+        backend = f"{self.backend} backend"
+        if self.instruction_set:
+            backend += f" ({self.instruction_set})"
+        lines = [
+            f"samples      {self.n_samples}",
+            f"Gram         {self.n_pairs} pairs in {self.gram_seconds:.2f} s "
+            f"({rate:.3g} pairs/s)",
+            f"solve        {self.solve_seconds:.2f} s, jitter {self.jitter:.3g}",
+            f"computed on  {self.device}, {backend}, {self.dtype}",
+            f"peak memory  {self.peak_memory / 2**20:.0f} MiB",
+        ]
+        if self.backend_reason:
+            lines.insert(4, f"not fused    {self.backend_reason}")
+        return "\n".join(lines)
 
 
 def peak_memory() -> int:
@@ -67,3 +96,64 @@ def peak_memory() -> int:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def show_versions() -> None:
+    """Print what a report of a problem needs: versions, torch's build, backends.
+
+    Examples
+    --------
+    >>> from skconvgp import show_versions
+    >>> show_versions()
+    <BLANKLINE>
+    System:
+               python: ...
+    <BLANKLINE>
+    Dependencies:
+             skconvgp: ...
+    <BLANKLINE>
+    torch:
+                 CUDA: ...
+    <BLANKLINE>
+    Backends:
+                fused: ...
+    """
+    tables = {
+        "System": _system(),
+        "Dependencies": {name: _version(name) for name in DEPENDENCIES},
+        "torch": _torch_build(),
+        "Backends": _backends(),
+    }
+    for title, table in tables.items():
+        sys.stdout.write(f"\n{title}:\n")
+        for name, value in table.items():
+            sys.stdout.write(f"{name:>17}: {value}\n")
+
+
+def _system() -> Mapping[str, str]:
+    return {
+        "python": " ".join(sys.version.split()),
+        "executable": sys.executable,
+        "machine": platform.platform(),
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _torch_build() -> Mapping[str, str]:
+    if torch.version.cuda is None:
+        cuda = "not in this build"
+    else:
+        cuda = f"{torch.version.cuda}, {torch.cuda.device_count()} devices found"
+    return {"CUDA": cuda, "threads": str(torch.get_num_threads())}
+
+
+def _backends() -> Mapping[str, str]:
+    missing = missing_extension()
+    fused = f"missing: {missing}" if missing else instruction_set()
+    return {"fused": fused}

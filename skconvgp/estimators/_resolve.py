@@ -8,16 +8,19 @@ from typing import Any, NoReturn
 import torch
 
 from skconvgp._protocols import Likelihood, Solver
+from skconvgp.backends import BACKENDS
 from skconvgp.engine import free_memory
 from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Gaussian
 from skconvgp.solvers import Cholesky
 
 __all__ = [
+    "DTYPES",
     "PRECOMPUTED",
     "device_exists",
     "reject",
     "resolve_amplitude",
+    "resolve_backend",
     "resolve_device",
     "resolve_dtype",
     "resolve_kernel",
@@ -74,10 +77,23 @@ def device_exists(device: torch.device) -> bool:
     return torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
 
 
-def resolve_dtype(owner: object, dtype: object, device: torch.device) -> torch.dtype:
-    """Return the precision of tiles; "auto": float64 on the CPU, float32 on a GPU."""
+def resolve_backend(owner: object, backend: object) -> str:
+    """Return the word for what computes tiles."""
+    if not isinstance(backend, str) or backend not in BACKENDS:
+        reject(owner, "backend", "'auto', 'torch' or 'fused'", backend)
+    return backend
+
+
+def resolve_dtype(
+    owner: object, dtype: object, device: torch.device, backend: str
+) -> torch.dtype:
+    """Return the precision of tiles; "auto": float64 by torch on the CPU, else float32.
+
+    On the CPU torch's float32 depends, in the last bit, on the place in a tile.
+    """
     if isinstance(dtype, str) and dtype == "auto":
-        return torch.float64 if device.type == "cpu" else torch.float32
+        is_coarse = backend == "fused" or device.type != "cpu"
+        return torch.float32 if is_coarse else torch.float64
     if not isinstance(dtype, str) or dtype not in DTYPES:
         reject(owner, "dtype", "'auto', 'float32' or 'float64'", dtype)
     return DTYPES[str(dtype)]

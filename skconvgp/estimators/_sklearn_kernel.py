@@ -7,7 +7,8 @@ from sklearn.gaussian_process.kernels import GenericKernelMixin, Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._gram import gram_diag, gram_matrix, gram_with_gradient
+from skconvgp.estimators._gradients import gram_gradient
+from skconvgp.estimators._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Kernel
 
 __all__ = ["NetworkKernel", "as_sklearn_kernel"]
@@ -19,7 +20,8 @@ def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkK
     It is a :class:`sklearn.gaussian_process.kernels.Kernel`, with gradients by the
     free hyperparameters, and a callable of two arrays: `GaussianProcessRegressor`
     and `GaussianProcessClassifier` learn it, `SVC`, `KernelRidge`, `KernelPCA` and
-    `Nystroem` take it as ``kernel=``. X must then be rows.
+    `Nystroem` take it as ``kernel=``. X must then be rows. Values
+    are float64.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         if eval_gradient and Y is not None:
             raise ValueError("`eval_gradient` needs `Y` to be None.")
         if eval_gradient:
-            return gram_with_gradient(self.kernel, X, self.image_shape)
+            return gram_gradient(self.kernel, X, image_shape=self.image_shape)
         return gram_matrix(
             self.kernel, X, Y, image_shape=self.image_shape, dtype="float64"
         )

@@ -67,5 +67,24 @@ def test_prediction_stays_within_a_small_budget(budget):
     assert peak_memory(setup, call) <= (budget + 4) * MIB
 
 
+CONTRACTION = """
+import numpy as np
+from skconvgp import gram_vjp
+from skconvgp.kernels import convnet
+
+rng = np.random.default_rng(0)
+X, G = rng.random((60, 28, 28)), rng.normal(size=(60, 60))
+gram_vjp(convnet(), X[:5], None, G[:5, :5])
+"""
+
+
+@pytest.mark.parametrize(("budget", "inputs"), [(6, False), (20, True)])
+def test_contraction_holds_tiles_only(budget, inputs):
+    # The graph of all pairs holds 7 layers of two maps: 160 MiB.
+    call = f"gram_vjp(convnet(), X, None, G, inputs={inputs}, "
+    call += f"memory_budget='{budget} MiB')"
+    assert peak_memory(CONTRACTION, call) <= (budget + 2) * MIB
+
+
 def test_the_measure_sees_what_is_allocated():
     assert peak_memory("", "bytearray(b'x') * (50 * 2**20)") >= 49 * MIB

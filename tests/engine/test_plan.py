@@ -5,8 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skconvgp.engine import TileCosts, TilePlan, plan_tiles, slices, stream_rows
-from skconvgp.engine._plan import LIVE_MAPS, MAX_BLOCK, QUEUED
+from skconvgp.engine import (
+    Block,
+    PullbackCosts,
+    TileCosts,
+    TilePlan,
+    plan_pullback,
+    plan_tiles,
+    slices,
+    stream_rows,
+)
+from skconvgp.engine._plan import LIVE_MAPS, MAX_BLOCK, PASSING, QUEUED
 from skconvgp.exceptions import TileMemoryError
 
 sizes = st.integers(1, 60)
@@ -54,7 +63,7 @@ def test_slices_are_of_one_size_but_the_last(n, size):
 def held(plan, costs, n_images, n_workers):
     """Return the bytes that the engine holds at once, counted from its loops."""
     kept = n_images * costs.image_bytes if plan.keeps_tables else 0
-    passing = 0 if plan.keeps_tables else 2 * QUEUED * plan.block * costs.image_bytes
+    passing = 0 if plan.keeps_tables else PASSING * plan.block * costs.image_bytes
     maps = LIVE_MAPS * plan.tile**2 * costs.map_bytes
     values = QUEUED * plan.block**2 * costs.value_bytes
     return kept + n_workers * (passing + maps + values)
@@ -131,3 +140,109 @@ def test_three_copies_of_streamed_rows_take_half_of_the_budget(
     n_rows = stream_rows(n_cols, value_bytes, memory_budget)
     assert 1 <= n_rows <= MAX_BLOCK
     assert n_rows == 1 or 3 * n_rows * n_cols * value_bytes <= memory_budget / 2
+
+
+@settings(deadline=None, max_examples=50)
+@given(n_rows=sizes, n_cols=sizes, tile=sizes, is_diagonal=st.booleans())
+def test_tiles_cover_a_block_once(n_rows, n_cols, tile, is_diagonal):
+    n_cols = n_rows if is_diagonal else n_cols
+    block = Block(slice(100, 100 + n_rows), slice(200, 200 + n_cols), is_diagonal)
+    times = np.zeros((n_rows, n_cols), dtype=int)
+    for part in block.tiles(tile):
+        times[part.rows, part.cols] += 1
+        assert part.is_diagonal == (is_diagonal and part.rows == part.cols)
+    wanted = np.triu(np.ones_like(times)) if is_diagonal else np.ones_like(times)
+    assert (times[wanted == 1] == 1).all()
+    assert block.n_pairs == wanted.sum()
+
+
+# What a compiled backend needs for 7 layers of 28x28 maps: it holds no maps.
+FUSED = {"float32": TileCosts(47_040, 4, 4), "float64": TileCosts(94_080, 8, 8)}
+
+
+@pytest.mark.parametrize("dtype", FUSED)
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_fast_backend_gets_large_tiles_and_many_blocks(dtype, n_workers):
+    costs, budget = FUSED[dtype], 256 * 2**20
+    cut = {"is_symmetric": True, "memory_budget": budget, "n_workers": n_workers}
+    plan = plan_tiles(5000, 5000, costs=costs, **cut)
+    assert not plan.keeps_tables  # 235 MB and more
+    assert 300 <= plan.block <= 1400
+    assert plan.tile >= 300
+    assert held(plan, costs, 5000, n_workers) <= budget
+    # Tables are computed again for each block: a small part of the work.
+    n_prepared = sum(
+        block.cols.stop - block.cols.start
+        for block in plan.blocks()
+    )  # fmt: skip
+    assert n_prepared < 0.01 * plan.n_pairs
+    small = plan_tiles(1000, 1000, costs=costs, **cut)
+    assert small.keeps_tables
+
+
+@pytest.mark.parametrize("n_workers", [2, 4])
+def test_no_worker_waits_long_for_the_last_block(n_workers):
+    plan = plan_tiles(
+        5000,
+        5000,
+        is_symmetric=True,
+        costs=FUSED["float32"],
+        memory_budget=64 * 2**30,
+        n_workers=n_workers,
+    )
+    assert plan.keeps_tables
+    busy = [0] * n_workers
+    for block in plan.blocks():
+        busy[busy.index(min(busy))] += block.n_pairs
+    assert max(busy) <= 1.05 * plan.n_pairs / n_workers
+
+
+def held_back(plan, costs, n_workers):
+    """Return the bytes that a pass back holds at once, counted from its loops."""
+    tile = plan.tile**2 * costs.pair_bytes + 2 * plan.tile * costs.image_bytes
+    images = 2 * plan.block * costs.result_bytes
+    weights = 2 * plan.block**2 * costs.weight_bytes
+    return n_workers * (tile + QUEUED * (images + weights))
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    n_rows=st.integers(1, 5000),
+    n_cols=st.integers(1, 5000),
+    is_symmetric=st.booleans(),
+    pair_bytes=st.integers(4, 10**6),
+    image_bytes=st.integers(0, 10**6),
+    result_bytes=st.integers(4, 10**5),
+    memory_budget=st.integers(0, 10**9),
+    n_workers=st.integers(1, 8),
+)
+def test_a_plan_back_holds_no_more_than_the_budget(
+    n_rows,
+    n_cols,
+    is_symmetric,
+    pair_bytes,
+    image_bytes,
+    result_bytes,
+    memory_budget,
+    n_workers,
+):
+    costs = PullbackCosts(pair_bytes, image_bytes, result_bytes, weight_bytes=8)
+    n_cols = n_rows if is_symmetric else n_cols
+    cut = {"is_symmetric": is_symmetric, "costs": costs, "n_workers": n_workers}
+    try:
+        plan = plan_pullback(n_rows, n_cols, memory_budget=memory_budget, **cut)
+    except TileMemoryError:
+        smallest = TilePlan(n_rows, n_cols, is_symmetric, 1, 1, keeps_tables=False)
+        assert held_back(smallest, costs, n_workers) > memory_budget
+        return
+    assert 1 <= plan.tile <= plan.block <= max(n_rows, n_cols)
+    assert held_back(plan, costs, n_workers) <= memory_budget
+
+
+@given(n=st.integers(1, 3000), n_workers=st.integers(2, 8))
+def test_cuts_of_a_pass_back_are_those_of_one_worker(n, n_workers):
+    costs = PullbackCosts(157_000, 113_000, 12_544, 8)
+    cut = {"is_symmetric": True, "costs": costs, "memory_budget": 2**30}
+    plan = plan_pullback(n, n, n_workers=n_workers, **cut)
+    assert plan == plan_pullback(n, n, **cut)
+    assert plan.tile >= min(n, 8)

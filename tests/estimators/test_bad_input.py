@@ -186,6 +186,7 @@ BAD_SETTINGS = {
     "amplitude": ([0.0, -1.0, np.nan, np.inf, "auto", True], "'profile'"),
     "solver": (["lu", None, 3, Cholesky], "'cholesky'"),
     "device": (["gpu", "cuda:x", 0, None, torch.device("cpu")], "'cpu'"),
+    "backend": (["cpu", "Fused", None, 1, ["torch"]], "'fused'"),
     "dtype": (["float16", None, torch.float32, "double"], "'float64'"),
     "solve_dtype": (["float16", "auto", None], "'float64'"),
     "memory_budget": (
@@ -215,7 +216,7 @@ def test_wrong_likelihood_is_refused(value):
         ConvNetGPClassifier(rbf(), likelihood=value).fit(*blobs(9))
 
 
-@pytest.mark.parametrize("name", ["device", "dtype", "memory_budget"])
+@pytest.mark.parametrize("name", ["device", "backend", "dtype", "memory_budget"])
 def test_gram_matrix_refuses_the_same_settings(name):
     for value in BAD_SETTINGS[name][0]:
         with pytest.raises(ValueError, match=f"'{name}' parameter of gram_matrix"):
@@ -327,9 +328,10 @@ def test_gram_matrix_that_does_not_fit_is_refused_before_any_work(
 @pytest.mark.parametrize("budget", [1, "10 B", "0.1 KiB"])
 def test_budget_below_a_single_pair_is_refused(budget):
     X, y = digits(6)
+    settings = {"memory_budget": budget, "backend": "torch"}
     for attempt in (
-        lambda: ConvNetGPRegressor(tiny_network(), memory_budget=budget).fit(X, y),
-        lambda: gram_matrix(tiny_network(), X, memory_budget=budget),
+        lambda: ConvNetGPRegressor(tiny_network(), **settings).fit(X, y),
+        lambda: gram_matrix(tiny_network(), X, **settings),
     ):
         with pytest.raises(TileMemoryError, match="single pair") as caught:
             attempt()

@@ -24,11 +24,13 @@ from tests.helpers.estimators import (
 )
 
 NOISE = 0.05
+EXACT = {"dtype": "float64"}  # on any backend
 
 
 def fit_and_dense(kernel, X, y, **settings):
-    gp = ConvNetGPClassifier(kernel, noise_variance=NOISE, **settings).fit(X, y)
-    gram = gram_matrix(kernel, X)
+    gp = ConvNetGPClassifier(kernel, noise_variance=NOISE, **EXACT, **settings)
+    gp.fit(X, y)
+    gram = gram_matrix(kernel, X, **EXACT)
     return gp, DensePosterior(gram, label_targets(y), noise=NOISE)
 
 
@@ -40,7 +42,8 @@ def test_latents_are_those_of_the_dense_formulas(name, n_classes):
     X, y = X[chosen], y[chosen]
     kernel = tiny_network() if name == "network" else rbf()
     gp, dense = fit_and_dense(kernel, X[:-6], y[:-6])
-    cross, prior = gram_matrix(kernel, X[-6:], X[:-6]), gram_matrix(kernel, X[-6:])
+    cross = gram_matrix(kernel, X[-6:], X[:-6], **EXACT)
+    prior = gram_matrix(kernel, X[-6:], **EXACT)
     mean, std = gp.predict_latent(X[-6:], return_std=True)
     assert gp.amplitude_ == pytest.approx(dense.amplitude, rel=1e-7)
     np.testing.assert_allclose(mean, dense.mean(cross), rtol=1e-6, atol=1e-8)
@@ -155,8 +158,8 @@ def test_amplitude_scales_the_deviations_only(amplitude):
 
 def test_scale_of_the_kernel_does_not_matter_with_a_profiled_amplitude():
     X, y = digits(40)
-    gp = ConvNetGPClassifier(tiny_network()).fit(X[:30], y[:30])
-    big = ConvNetGPClassifier(1e12 * tiny_network()).fit(X[:30], y[:30])
+    gp = ConvNetGPClassifier(tiny_network(), **EXACT).fit(X[:30], y[:30])
+    big = ConvNetGPClassifier(1e12 * tiny_network(), **EXACT).fit(X[:30], y[:30])
     for got, expected in zip(
         big.predict_latent(X[30:], return_std=True),
         gp.predict_latent(X[30:], return_std=True),
@@ -265,7 +268,7 @@ def test_variances_that_rounding_made_negative_are_reported(monkeypatch):
     X, y = blobs(20)
     gp = ConvNetGPClassifier(rbf()).fit(X, y)
     monkeypatch.setattr(
-        "skconvgp.estimators._base.posterior_variance",
+        "skconvgp.estimators._posterior.posterior_variance",
         lambda half, diag: (torch.zeros_like(diag), 1e-3),
     )
     with pytest.warns(UserWarning, match=r"-1\.0e-03 of the prior.*`noise_variance`"):

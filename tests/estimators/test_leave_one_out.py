@@ -15,7 +15,7 @@ def without(array, i):
 
 def scaled_noise(kernel, X, i, noise):
     """Return the relative noise that is `noise` of the whole data, without sample i."""
-    diag = gram_diag(kernel, X)
+    diag = gram_diag(kernel, X, dtype="float64")
     return noise * diag.mean() / without(diag, i).mean()
 
 
@@ -23,7 +23,7 @@ def scaled_noise(kernel, X, i, noise):
 def test_regression_equals_literal_refits(name):
     X, y = digits(12) if name == "network" else wave(12)
     kernel = tiny_network() if name == "network" else rbf()
-    settings = {"amplitude": None, "normalize_y": False}
+    settings = {"amplitude": None, "normalize_y": False, "dtype": "float64"}
     gp = ConvNetGPRegressor(kernel, noise_variance=0.05, **settings).fit(X, y)
     mean, std = gp.loo_predict(return_std=True)
     for i in range(12):

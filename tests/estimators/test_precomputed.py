@@ -10,22 +10,24 @@ from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
+EXACT = {"dtype": "float64"}  # on any backend
+
 
 def images_and_grams(n=40, n_train=30):
     X, y = digits(n)
     train, test = X[:n_train], X[n_train:]
-    gram = gram_matrix(tiny_network(), train)
-    cross = gram_matrix(tiny_network(), test, train)
+    gram = gram_matrix(tiny_network(), train, **EXACT)
+    cross = gram_matrix(tiny_network(), test, train, **EXACT)
     return train, y[:n_train], test, gram, cross
 
 
 def test_classification_is_that_of_the_kernel():
     train, y, test, gram, cross = images_and_grams()
-    direct = ConvNetGPClassifier(tiny_network()).fit(train, y)
+    direct = ConvNetGPClassifier(tiny_network(), **EXACT).fit(train, y)
     gp = ConvNetGPClassifier("precomputed").fit(gram, y)
     np.testing.assert_allclose(gp.predict_proba(cross), direct.predict_proba(test))
     np.testing.assert_array_equal(gp.predict(cross), direct.predict(test))
-    diag = gram_diag(tiny_network(), test)
+    diag = gram_diag(tiny_network(), test, **EXACT)
     for got, expected in zip(
         gp.predict_latent(cross, return_std=True, diag=diag),
         direct.predict_latent(test, return_std=True),
@@ -37,10 +39,10 @@ def test_classification_is_that_of_the_kernel():
 
 def test_regression_is_that_of_the_kernel():
     train, y, test, gram, cross = images_and_grams()
-    direct = ConvNetGPRegressor(tiny_network()).fit(train, y)
+    direct = ConvNetGPRegressor(tiny_network(), **EXACT).fit(train, y)
     gp = ConvNetGPRegressor("precomputed").fit(gram, y)
     np.testing.assert_allclose(gp.predict(cross), direct.predict(test))
-    diag = gram_diag(tiny_network(), test)
+    diag = gram_diag(tiny_network(), test, **EXACT)
     std = gp.predict_latent(cross, return_std=True, diag=diag, noise=True)[1]
     expected = direct.predict_latent(test, return_std=True, noise=True)[1]
     np.testing.assert_allclose(std, expected, rtol=1e-7)

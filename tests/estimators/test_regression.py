@@ -24,8 +24,9 @@ SETTINGS = [
 
 def fit_and_dense(kernel, X, y, test, **settings):
     """Return a fitted regressor, and mean (n, k) and cov (n, n, k) in units of y."""
-    gp = ConvNetGPRegressor(kernel, **settings).fit(X, y)
-    gram = gram_matrix(kernel, X)
+    exact = {"dtype": "float64"}  # on any backend
+    gp = ConvNetGPRegressor(kernel, **exact, **settings).fit(X, y)
+    gram = gram_matrix(kernel, X, **exact)
     targets = y.reshape(len(y), -1)
     shift = targets.mean(0) if gp.normalize_y else np.zeros(targets.shape[1])
     scale = targets.std(0) if gp.normalize_y else np.ones(targets.shape[1])
@@ -39,7 +40,8 @@ def fit_and_dense(kernel, X, y, test, **settings):
     if given != "profile":
         amplitude = np.full(len(scale), given)
     dense.amplitude = 1.0
-    cross, prior = gram_matrix(kernel, test, X), gram_matrix(kernel, test)
+    cross = gram_matrix(kernel, test, X, **exact)
+    prior = gram_matrix(kernel, test, **exact)
     mean = dense.mean(cross) * scale + shift
     cov = dense.cov(cross, prior)[:, :, None] * amplitude
     return gp, mean, cov, amplitude
@@ -125,8 +127,9 @@ def test_units_of_y_are_those_of_the_results(normalize_y):
 def test_scale_of_the_kernel_does_not_matter_with_a_profiled_amplitude(name):
     X, y = digits(30) if name == "network" else wave(30)
     kernel = KERNELS[name]
-    mean, std = ConvNetGPRegressor(kernel).fit(X[:25], y[:25]).predict(X[25:], True)
-    scaled = ConvNetGPRegressor(1e12 * kernel).fit(X[:25], y[:25])
+    gp = ConvNetGPRegressor(kernel, dtype="float64").fit(X[:25], y[:25])
+    mean, std = gp.predict(X[25:], True)
+    scaled = ConvNetGPRegressor(1e12 * kernel, dtype="float64").fit(X[:25], y[:25])
     big_mean, big_std = scaled.predict(X[25:], return_std=True)
     np.testing.assert_allclose(big_mean, mean, rtol=1e-8)
     np.testing.assert_allclose(big_std, std, rtol=1e-6)

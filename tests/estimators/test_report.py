@@ -16,7 +16,8 @@ LINE = r"{label}: +\d+%, \S+ pairs/s, \d+:\d\d elapsed, \d+:\d\d left"
 
 def test_report_holds_what_was_done():
     X, y = digits(20)
-    gp = ConvNetGPClassifier(tiny_network(), device="cpu", dtype="float32").fit(X, y)
+    settings = {"device": "cpu", "backend": "torch", "dtype": "float32"}
+    gp = ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
     report = gp.fit_report_
     assert report.n_samples == 20
     assert report.n_pairs == 210
@@ -28,7 +29,7 @@ def test_report_holds_what_was_done():
 
 
 def test_report_is_printed_as_text():
-    gp = ConvNetGPRegressor(rbf(), device="cpu").fit(*wave(10))
+    gp = ConvNetGPRegressor(rbf(), device="cpu", backend="torch").fit(*wave(10))
     text = str(gp.fit_report_)
     for part in ("10", "55 pairs", "cpu", "torch", "float64", "MiB", "jitter 0"):
         assert part in text
@@ -92,7 +93,8 @@ def test_verbose_gram_matrix_writes_progress_to_stderr(capfd):
 
 def test_progress_is_whole_lines_where_there_is_no_terminal(capfd, monkeypatch):
     monkeypatch.setattr("skconvgp.estimators._progress.INTERVAL", 0.0)
-    gram_matrix(tiny_network(), digits(20)[0], memory_budget="40 KB", verbose=1)
+    settings = {"memory_budget": "40 KB", "backend": "torch"}  # several blocks
+    gram_matrix(tiny_network(), digits(20)[0], verbose=1, **settings)
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) > 2
     assert all(re.fullmatch(LINE.format(label="gram"), line) for line in lines)

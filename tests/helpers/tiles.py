@@ -3,12 +3,14 @@
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
 
 from skconvgp._config import ComputeConfig
-from skconvgp.engine import _plan
+from skconvgp._protocols import Pulled
+from skconvgp.engine import _contract, _plan
 
 CPU = torch.device("cpu")
 
@@ -44,6 +46,11 @@ class WatchedBackend:
         self.tiles.append(tuple(values.shape[:2]))
         return values
 
+    def gram(self, one):
+        values = self.backend.gram(one)
+        self.tiles.append(tuple(values.shape[:2]))
+        return values
+
     def diag(self, one):
         return self.backend.diag(one)
 
@@ -55,7 +62,8 @@ class PlaceBackend:
     """Third-party backend: the value of a pair tells which images it belongs to.
 
     Image i is the number i. A pair (i, j) is worth 1000 i + j, or, to be symmetric,
-    that of the ordered pair. One of the tables is missing, another is nested.
+    that of the ordered pair. One of the tables is missing, another is nested. What
+    need not be right below the diagonal is not a number.
     """
 
     def __init__(self, is_symmetric):
@@ -69,6 +77,11 @@ class PlaceBackend:
         if self.is_symmetric:
             return 1000 * torch.maximum(rows, cols) + torch.minimum(rows, cols)
         return 1000 * rows + cols
+
+    def gram(self, one):
+        values = self.cross(one, one)
+        index = torch.arange(len(values))
+        return values.masked_fill(index[:, None] > index[None, :], torch.nan)
 
     def diag(self, one):
         return 1001 * one[0]
@@ -94,3 +107,40 @@ def run_in_threads(jobs):
     """Run jobs at the same time."""
     with ThreadPoolExecutor(3) as pool:
         yield from pool.map(lambda job: job(), jobs)
+
+
+@contextmanager
+def small_pullback(block, tile):
+    """Let a pass back be cut into blocks and tiles of these sides."""
+    plan_pullback = _contract.plan_pullback
+
+    def cut(*sizes, **settings):
+        return replace(plan_pullback(*sizes, **settings), block=block, tile=tile)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_contract, "plan_pullback", cut)
+        yield
+
+
+class PlacePullback:
+    """Third-party backend for the product of two numbered images, times exp(theta)."""
+
+    def measure(self, image):
+        return 100, 10
+
+    def pull(self, one, two, weights):
+        rows = one[:, 0, 0, 0]
+        if two is not None:
+            cols = two[:, 0, 0, 0]
+            by_theta = (rows @ weights @ cols).reshape(1)
+            return Pulled(
+                by_theta, like(one, weights @ cols), like(two, rows @ weights)
+            )
+        assert not weights.tril(-1).any()
+        by_theta = (rows @ weights @ rows).reshape(1)
+        return Pulled(by_theta, like(one, weights @ rows + rows @ weights))
+
+
+def like(images, values):
+    """Return one value for each image in the shape of the images."""
+    return values.reshape(images.shape)

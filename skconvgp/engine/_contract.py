@@ -1,0 +1,188 @@
+"""Derivatives of a weighted sum of all covariances, in the memory of a tile.
+
+With weights G the sum is <G, K>. Of a symmetric matrix only one triangle is visited:
+<G, dK> is the sum over i < j of (G_ij + G_ji) dK_ij, and of G_ii dK_ii.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import PullbackBackend, Pulled, TileRunner, run_serially
+from skconvgp._typing import OnStep
+from skconvgp.engine._devices import full_precision
+from skconvgp.engine._plan import Block, PullbackCosts, TilePlan, plan_pullback
+from skconvgp.engine._tables import ImagesPart
+
+__all__ = ["pull_back"]
+
+HOST = torch.device("cpu")
+
+
+def pull_back(
+    backend: PullbackBackend,
+    rows: Tensor,
+    cols: Tensor | None,
+    weights: Tensor,
+    config: ComputeConfig,
+    runner: TileRunner = run_serially,
+    on_step: OnStep | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Return the derivatives of sum(weights * covariances), summed in float64.
+
+    Parameters
+    ----------
+    backend : PullbackBackend
+        Pulls back a tile.
+    rows : Tensor of shape (n1, c, h, w)
+        Images, on the host.
+    cols : Tensor of shape (n2, c, h, w) or None
+        Other images; None is the same, and derivatives are then by both sides.
+    weights : Tensor of shape (n1, n2)
+        The weights, on the host; they need not be symmetric.
+    config : ComputeConfig
+        Device, precision and memory.
+    runner : TileRunner
+        Runs the blocks; serial by default. The order of sums is that of the blocks.
+    on_step : callable, optional
+        Told (pairs done, pairs in all) after each block.
+
+    Returns
+    -------
+    by_theta : Tensor of shape (p,)
+        By the logarithms of the free hyperparameters.
+    by_rows : Tensor of shape (n1, c, h, w) or None
+        By the images of the rows; None if the backend gives none.
+    """
+    plan = _plan(backend, rows, cols, config)
+    by_theta, by_rows, done = None, None, 0
+    jobs = _jobs(backend, plan, rows, cols, weights, config)
+    for block, pulled in _in_order(runner(jobs)):
+        if by_theta is None:
+            by_theta = torch.zeros_like(pulled.by_theta)
+        by_theta += pulled.by_theta
+        if pulled.by_one is not None:
+            if by_rows is None:
+                by_rows = torch.zeros(rows.shape, dtype=torch.float64)
+            by_rows[block.rows] += pulled.by_one
+            if pulled.by_two is not None and plan.is_symmetric:
+                by_rows[block.cols] += pulled.by_two
+        done += block.n_pairs
+        if on_step is not None:
+            on_step(done, plan.n_pairs)
+    assert by_theta is not None
+    return by_theta, by_rows
+
+
+def _plan(
+    backend: PullbackBackend,
+    rows: Tensor,
+    cols: Tensor | None,
+    config: ComputeConfig,
+) -> TilePlan:
+    image = rows[:1].to(config.device, config.dtype)
+    with full_precision(config.device):
+        pair_bytes, image_bytes = backend.measure(image)
+    double = torch.float64.itemsize
+    return plan_pullback(
+        len(rows),
+        len(rows if cols is None else cols),
+        is_symmetric=cols is None,
+        costs=PullbackCosts(
+            pair_bytes=pair_bytes + 4 * double,  # weights of the tile and of its sum
+            image_bytes=image_bytes,
+            result_bytes=image.nbytes + image[0].numel() * double,
+            weight_bytes=double,
+        ),
+        memory_budget=config.memory_budget,
+        n_workers=config.n_workers,
+    )
+
+
+def _jobs(
+    backend: PullbackBackend,
+    plan: TilePlan,
+    rows: Tensor,
+    cols: Tensor | None,
+    weights: Tensor,
+    config: ComputeConfig,
+) -> Iterator[Callable[[], tuple[int, Block, Pulled]]]:
+    others = rows if cols is None else cols
+    for number, block in enumerate(plan.blocks()):
+        one = ImagesPart(rows[block.rows], config)
+        two = None if block.is_diagonal else ImagesPart(others[block.cols], config)
+        part = _weights_of(block, weights, plan.is_symmetric)
+        yield partial(_pull_block, backend, number, block, plan.tile, one, two, part)
+
+
+def _weights_of(block: Block, weights: Tensor, is_symmetric: bool) -> Tensor:
+    """Return the weights of a block; those of a symmetric matrix in one triangle."""
+    part = weights[block.rows, block.cols].to(torch.float64, copy=True)
+    if not is_symmetric:
+        return part
+    both = part.add_(weights[block.cols, block.rows].mT.to(torch.float64))
+    if not block.is_diagonal:
+        return both
+    both.diagonal().mul_(0.5)
+    return both.triu_()
+
+
+def _pull_block(
+    backend: PullbackBackend,
+    number: int,
+    block: Block,
+    tile: int,
+    rows: ImagesPart,
+    cols: ImagesPart | None,
+    weights: Tensor,
+) -> tuple[int, Block, Pulled]:
+    one, two = rows.load(), None if cols is None else cols.load()
+    weights = weights.to(one.device)
+    total: Pulled | None = None
+    for part in block.tiles(tile):
+        first = one[part.rows]
+        second = None if part.is_diagonal else (one if two is None else two)[part.cols]
+        with full_precision(one.device):
+            pulled = backend.pull(first, second, weights[part.rows, part.cols])
+        if total is None:
+            total = _zeros(pulled, one, two)
+        _add_(total, part, pulled, is_diagonal=two is None)
+    assert total is not None
+    return number, block, total
+
+
+def _zeros(pulled: Pulled, one: Tensor, two: Tensor | None) -> Pulled:
+    by_theta = torch.zeros(pulled.by_theta.shape, dtype=torch.float64)
+    if pulled.by_one is None:
+        return Pulled(by_theta)
+    sides = [side for side in (one, two) if side is not None]
+    return Pulled(
+        by_theta, *(torch.zeros(side.shape, dtype=torch.float64) for side in sides)
+    )
+
+
+def _add_(total: Pulled, part: Block, pulled: Pulled, *, is_diagonal: bool) -> None:
+    """Add a tile to the sums of its block, which lie on the host."""
+    total.by_theta.add_(pulled.by_theta.to(HOST))
+    if total.by_one is None or pulled.by_one is None:
+        return
+    total.by_one[part.rows] += pulled.by_one.to(HOST)
+    by_cols = total.by_one if is_diagonal else total.by_two
+    if pulled.by_two is not None and by_cols is not None:
+        by_cols[part.cols] += pulled.by_two.to(HOST)
+
+
+def _in_order(
+    results: Iterable[tuple[int, Block, Pulled]],
+) -> Iterator[tuple[Block, Pulled]]:
+    """Yield the results by number: sums of floats depend on their order."""
+    waiting: dict[int, tuple[Block, Pulled]] = {}
+    following = 0
+    for number, block, pulled in results:
+        waiting[number] = (block, pulled)
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1

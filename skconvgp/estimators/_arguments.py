@@ -1,0 +1,140 @@
+"""What `gram_matrix` and its kin share: samples, what computes them, where."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileRunner
+from skconvgp._typing import ImageShape
+from skconvgp.backends import BackendChoice, choose_backend
+from skconvgp.engine import require_memory
+from skconvgp.estimators._parallel import make_runner
+from skconvgp.estimators._resolve import (
+    device_exists,
+    resolve_backend,
+    resolve_device,
+    resolve_dtype,
+    resolve_memory_budget,
+)
+from skconvgp.estimators._validation import (
+    images_to_rows,
+    kernel_shape,
+    resolve_image_shape,
+    warn_of_guess,
+)
+from skconvgp.kernels import Kernel
+
+__all__ = [
+    "FLOATS",
+    "choose",
+    "find_shape",
+    "make_config",
+    "matching_rows",
+    "sample_rows",
+]
+
+FLOATS = [np.float64, np.float32]  # others become the first
+
+
+def sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
+    """Return samples as rows, and their shape (c, h, w) if they were images."""
+    rows, given = images_to_rows(X)
+    return check_array(rows, dtype=FLOATS, input_name="X"), given
+
+
+def find_shape(
+    kernel: object, image_shape: object, n_features: int, given: ImageShape | None
+) -> ImageShape:
+    """Return how a row becomes an image; raise where the kernel cannot take it.
+
+    To be called by a public function: it warns in the name of its caller.
+    """
+    if not isinstance(kernel, Kernel):
+        raise ValueError(  # noqa: TRY004  (as for the estimators)
+            f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
+        )
+    shape, is_guess = resolve_image_shape(
+        image_shape, n_features, given, is_spatial=kernel.is_spatial
+    )
+    if is_guess:
+        warn_of_guess(shape, stacklevel=4)
+    kernel.check(kernel_shape(kernel, shape))
+    return shape
+
+
+def matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
+    """Return other samples as rows; raise unless they have the shape of the first."""
+    rows, given = images_to_rows(Y)
+    rows = check_array(rows, dtype=FLOATS, input_name="Y")
+    is_row = shape == (n_features, 1, 1)
+    if rows.shape[1] != n_features or not (is_row or given in (None, shape)):
+        raise ValueError(
+            f"X and Y must have samples of one shape: Y has {rows.shape[1]} values a "
+            f"sample, of shape {given!r}; X has {n_features}, read as {shape!r}."
+        )
+    return rows  # type: ignore[no-any-return]
+
+
+def choose(
+    owner: str, kernel: Kernel, shape: ImageShape, backend: object, device: object
+) -> BackendChoice:
+    """Return what computes a kernel on images of a shape."""
+    word, place = resolve_backend(owner, backend), _place(owner, device)
+    return choose_backend(kernel, kernel_shape(kernel, shape), word, place)
+
+
+def make_config(
+    owner: str,
+    backend: str,
+    *,
+    device: object,
+    dtype: object,
+    memory_budget: object = None,
+    n_jobs: int | None = None,
+    n_values: int = 0,
+    remedy: str = "",
+) -> tuple[ComputeConfig, TileRunner]:
+    """Return where and how to compute.
+
+    Parameters
+    ----------
+    owner : str
+        The public function, for messages.
+    backend : str
+        Name of what computes tiles.
+    device, dtype, memory_budget, n_jobs : object
+        The settings.
+    n_values : int
+        Numbers in the result.
+    remedy : str
+        What to do if they do not fit in memory.
+
+    Returns
+    -------
+    config : ComputeConfig
+        Device, precision and memory.
+    runner : TileRunner
+        Runs the blocks.
+    """
+    place = _place(owner, device)
+    runner, n_workers = make_runner(n_jobs, place)
+    precision = resolve_dtype(owner, dtype, place, backend)
+    reserved = n_values * precision.itemsize
+    if reserved:
+        require_memory(reserved, place, f"A result of {n_values} covariances", remedy)
+    budget = resolve_memory_budget(owner, memory_budget, place, reserved)
+    return ComputeConfig(place, precision, precision, budget, n_workers), runner
+
+
+def _place(owner: str, device: object) -> torch.device:
+    place = resolve_device(owner, device)
+    if not device_exists(place):
+        raise ValueError(
+            f"device={device!r} was asked for and is not on this machine; use "
+            "device='auto' or 'cpu'."
+        )
+    return place

@@ -1,0 +1,289 @@
+"""Derivatives of covariances, `gram_gradient` and `gram_vjp`: numpy at the door."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileBackend, run_serially
+from skconvgp._typing import FloatArray
+from skconvgp.backends import choose_pullback
+from skconvgp.engine import KernelOracle, pull_back
+from skconvgp.estimators._arguments import (
+    FLOATS,
+    choose,
+    find_shape,
+    make_config,
+    matching_rows,
+    sample_rows,
+)
+from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._validation import (
+    kernel_shape,
+    rows_to_images,
+    rows_to_tensor,
+    to_numpy,
+)
+from skconvgp.kernels import Kernel
+
+__all__ = ["gram_gradient", "gram_vjp"]
+
+REMEDY = "use fewer samples, or `gram_vjp`, which stores no derivatives of K."
+
+
+def gram_gradient(
+    kernel: Kernel,
+    X: Any,
+    Y: Any = None,
+    *,
+    image_shape: object = "auto",
+    backend: object = "auto",
+    device: object = "auto",
+    dtype: object = "auto",
+    memory_budget: object = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    r"""Return the covariances of all pairs, with derivatives by the hyperparameters.
+
+    They are computed together, tile by tile in forward mode: beside the result only
+    tiles are held.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Covariance function, from :mod:`skconvgp.kernels`.
+    X : array-like of shape (n1, d), (n1, h, w) or (n1, c, h, w)
+        Images or vectors.
+    Y : array-like of shape (n2, d), (n2, h, w) or (n2, c, h, w), default=None
+        Images or vectors of the same size; None is X, and both results are then
+        exactly symmetric.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image, as in :func:`gram_matrix`.
+    backend : "auto", "torch" or "fused", default="auto"
+        What computes the covariance maps, as in :func:`gram_matrix`.
+    device : str, default="auto"
+        "auto" takes a GPU if there is one.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of the maps and of the result; "auto" is float64, for optimisers.
+    memory_budget : None, int or str, default=None
+        Bytes (or "2 GiB") that may be held beside X, Y and the result; None is half
+        of what is free.
+    n_jobs : int, default=None
+        As in :func:`gram_matrix`, for the fused backend. With torch one tile is
+        computed after the other, by torch's own threads.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Returns
+    -------
+    gram : ndarray of shape (n1, n2)
+        The covariances.
+    gradient : ndarray of shape (n1, n2, p)
+        Their derivatives by ``kernel.theta``, the logarithms of the free
+        hyperparameters.
+
+    Raises
+    ------
+    ValueError
+        If the kernel cannot take samples of this shape, or a setting is wrong.
+    TileMemoryError
+        Before any work, if the result or a single tile does not fit in memory.
+
+    See Also
+    --------
+    gram_vjp : A weighted sum of the derivatives, without storing them.
+
+    Examples
+    --------
+    >>> from skconvgp import gram_gradient
+    >>> from skconvgp.datasets import load_digits_images
+    >>> from skconvgp.kernels import convnet
+    >>> X, y = load_digits_images(return_X_y=True)
+    >>> gram, gradient = gram_gradient(convnet(depth=2, kernel_size=3), X[:5])
+    >>> gram.shape, gradient.shape
+    ((5, 5), (5, 5, 2))
+    """
+    rows, given = sample_rows(X)
+    shape = find_shape(kernel, image_shape, rows.shape[1], given)
+    others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
+    n_cols = len(rows) if others is None else len(others)
+    choice = choose("gram_gradient", kernel, shape, backend, device)
+    n_columns = 1 + len(kernel.theta)
+    config, runner = make_config(
+        "gram_gradient",
+        choice.name,
+        device=device,
+        dtype=_precise(dtype),
+        memory_budget=memory_budget,
+        n_jobs=n_jobs,
+        n_values=len(rows) * n_cols * n_columns,
+        remedy=REMEDY,
+    )
+    if choice.name == "torch":  # it has one level of forward mode for all threads
+        config, runner = replace(config, n_workers=1), run_serially
+    images = rows_to_images(rows, kernel_shape(kernel, shape))
+    columns = images
+    if others is not None:
+        columns = rows_to_images(others, kernel_shape(kernel, shape))
+    sides = [images] if others is None else [images, columns]
+    _require_finite(choice.tiles(), config, sides)
+    # The values lie together, and so do the derivatives by one hyperparameter.
+    both = torch.empty(
+        (n_columns, len(rows), n_cols), dtype=config.dtype, device=config.device
+    ).permute(1, 2, 0)
+    progress = ProgressLine("gram", verbose)
+    oracle = KernelOracle(choice.tangents(), columns, config, runner, progress)
+    if others is None:
+        oracle.gram(both)
+    else:
+        oracle.cross(images, both)
+    values = to_numpy(both)
+    return values[..., 0], values[..., 1:]
+
+
+def gram_vjp(
+    kernel: Kernel,
+    X: Any,
+    Y: Any,
+    G: Any,
+    *,
+    inputs: bool = True,
+    image_shape: object = "auto",
+    backend: object = "auto",
+    device: object = "auto",
+    dtype: object = "auto",
+    memory_budget: object = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[FloatArray, FloatArray | None]:
+    r"""Return the derivatives of a weighted sum of covariances.
+
+    The sum is :math:`\langle G, K \rangle = \sum_{ij} G_{ij} K_{ij}` for a given G.
+    Every objective of a Gaussian process has its gradient in this form. The derivatives
+    of K are never stored: each tile is computed once more, its part of G is pulled
+    back through it, and it is forgotten.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Covariance function, from :mod:`skconvgp.kernels`.
+    X : array-like of shape (n1, d), (n1, h, w) or (n1, c, h, w)
+        Images or vectors.
+    Y : array-like of shape (n2, d), (n2, h, w) or (n2, c, h, w), or None
+        Images or vectors of the same size, which are held fixed; None is X, and the
+        sum is then a function of X on both sides, the diagonal included.
+    G : array-like of shape (n1, n2)
+        The weights; they need not be symmetric.
+    inputs : bool, default=True
+        Whether derivatives by X are wanted. Those by hyperparameters alone take less
+        time and memory.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image, as in :func:`gram_matrix`.
+    backend : "auto", "torch" or "fused", default="auto"
+        What computes the covariance maps, as in :func:`gram_matrix`. Derivatives by
+        inputs are torch's in any case.
+    device : str, default="auto"
+        "auto" takes a GPU if there is one.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of the maps; "auto" is float64, for optimisers. Sums are float64.
+    memory_budget : None, int or str, default=None
+        Bytes (or "2 GiB") that may be held beside X, Y, G and the result; None is
+        half of what is free.
+    n_jobs : int, default=None
+        None computes on as many threads of this process as torch uses; k jobs go
+        through joblib and share the cores. Unless the budget is small, the result
+        is the same to the last bit.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Returns
+    -------
+    by_theta : ndarray of shape (p,)
+        By ``kernel.theta``, the logarithms of the free hyperparameters.
+    by_X : ndarray of the shape of X, or None
+        By X; None without `inputs`.
+
+    Raises
+    ------
+    ValueError
+        If the kernel cannot take samples of this shape, G has another shape than the
+        matrix or is not finite, or a setting is wrong.
+    TileMemoryError
+        Before any work, if a single pair does not fit in memory.
+
+    See Also
+    --------
+    gram_gradient : The derivatives themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp import gram_vjp
+    >>> from skconvgp.kernels import dot_product
+    >>> gram_vjp(dot_product(bias_variance=2.0), [[1.0], [3.0]], None, np.ones((2, 2)))
+    (array([8.]), array([[8.],
+           [8.]]))
+    """
+    rows, given = sample_rows(X)
+    shape = find_shape(kernel, image_shape, rows.shape[1], given)
+    others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
+    weights = _weights(G, (len(rows), len(rows) if others is None else len(others)))
+    choice = choose("gram_vjp", kernel, shape, backend, device)
+    config, runner = make_config(
+        "gram_vjp",
+        choice.name,
+        device=device,
+        dtype=_precise(dtype),
+        memory_budget=memory_budget,
+        n_jobs=n_jobs,
+    )
+    images = rows_to_images(rows, kernel_shape(kernel, shape))
+    columns = None
+    if others is not None:
+        columns = rows_to_images(others, kernel_shape(kernel, shape))
+    sides = [images] if columns is None else [images, columns]
+    _require_finite(choice.tiles(), config, sides)
+    by_theta, by_images = pull_back(
+        choose_pullback(choice, has_inputs=inputs),
+        images,
+        columns,
+        weights,
+        config,
+        runner,
+        ProgressLine("gradient", verbose),
+    )
+    if by_images is None:
+        return to_numpy(by_theta), None
+    by_rows = to_numpy(by_images).reshape(rows.shape)
+    return to_numpy(by_theta), by_rows if given is None else by_rows.reshape(
+        np.shape(X)
+    )
+
+
+def _precise(dtype: object) -> object:
+    """Return the setting of the precision; "auto" is float64."""
+    return "float64" if isinstance(dtype, str) and dtype == "auto" else dtype
+
+
+def _require_finite(
+    tiles: TileBackend, config: ComputeConfig, sides: list[Tensor]
+) -> None:
+    """Raise where a prior variance overflows: found here, before any tile."""
+    for images in sides:
+        KernelOracle(tiles, images, config).diag()
+
+
+def _weights(G: Any, shape: tuple[int, int]) -> Tensor:
+    weights = check_array(G, dtype=FLOATS, input_name="G")
+    if weights.shape != shape:
+        raise ValueError(
+            f"`G` must have one weight for each covariance, shape {shape!r}, got shape "
+            f"{weights.shape!r}."
+        )
+    return rows_to_tensor(weights)
