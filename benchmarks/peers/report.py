@@ -1,0 +1,156 @@
+"""What the raw figures say: rates, ratios, the floor, and whether targets are met."""
+
+from typing import Any
+
+from peers.networks import CYCLES, n_activations
+
+MAIN = "convnet", "mnist"
+FULL_LANES = 16  # of an AVX-512 machine; on others the peers' targets are halved
+MEBIBYTE = 2**20
+
+Figures = dict[str, Any]
+
+
+def rate(row: Figures, clock: str) -> float:
+    """Return the best pairs per second of one code; of several threads by the wall."""
+    key = "seconds" if row["n_threads"] > 1 else clock
+    return max(run["pairs"] / run[key] for run in row["runs"])
+
+
+def find(rows: list[Figures], **wanted: Any) -> Figures | None:
+    """Return the row of a case with these settings."""
+    for row in rows:
+        if all(row[name] == value for name, value in wanted.items()):
+            return row
+    return None
+
+
+def ratios(case: Figures, clock: str) -> Figures:
+    """Return how many times faster we are than each other code, on one thread."""
+    found: Figures = {}
+    for dtype in ("float32", "float64"):
+        ours = find(case["rows"], code="ours", dtype=dtype, n_threads=1)
+        two = find(case["rows"], code="ours", dtype=dtype, n_threads=2)
+        assert ours
+        for code in ("neural-tangents", "cnn-gp", "torch"):
+            other = find(case["rows"], code=code, dtype=dtype, n_threads=1)
+            if other:
+                found[f"{dtype} / {code}"] = rate(ours, clock) / rate(other, clock)
+        if two:
+            found[f"{dtype}, 2 threads / 1"] = rate(two, "seconds") / rate(
+                ours, "seconds"
+            )
+    return found
+
+
+def floor(case: Figures, machine: list[Figures], clock: str) -> Figures | None:
+    """Return microseconds per pair and core: the least, and ours, in float32."""
+    row = find(case["rows"], code="ours", dtype="float32", n_threads=1)
+    if not machine or not machine[0]["lanes"] or not row:
+        return None
+    clock_hz = max(one["clock_hz"] for one in machine)
+    lanes = machine[0]["lanes"]
+    vectors = n_activations(case["network"], tuple(case["image_shape"])) / lanes
+    measured = clock_hz * min(one["seconds_per_vector"] for one in machine)
+    micro = 1e6 / clock_hz * vectors
+    ours = 1e6 / rate(row, clock)
+    return {
+        "clock_ghz": clock_hz / 1e9,
+        "lanes": lanes,
+        "least": CYCLES * micro,
+        "least_measured": measured * micro,
+        "cycles_measured": measured,
+        "ours": ours,
+        "ours / least": ours / (CYCLES * micro),
+        "ours / least_measured": ours / (measured * micro),
+    }
+
+
+def targets(record: Figures) -> list[tuple[str, float, str, float]]:
+    """Return (what, measured, "at least" or "at most", required) for all there is."""
+    case = next(
+        (c for c in record["cases"] if (c["network"], c["data"]) == MAIN),
+        None,
+    )
+    found: list[tuple[str, float, str, float]] = []
+    if case:
+        found += _of_case(case, record["floor"])
+    whole = record["whole"]
+    if whole:
+        found.append(("whole matrix / pairs by rate", whole["ratio"], "at most", 1.5))
+        if whole["mebibytes_beside"] is not None:
+            told = ("MiB beside the whole matrix", whole["mebibytes_beside"])
+            found.append((*told, "at most", 256.0))
+    for one in record["gradient"]:
+        name = f"gradient, p = {one['n_parameters']}, {one['dtype']}"
+        found.append((name, one["ratio"], "at most", 1.0 + one["n_parameters"]))
+    return found
+
+
+def _of_case(
+    case: Figures, machine: list[Figures]
+) -> list[tuple[str, float, str, float]]:
+    full = not machine or machine[0]["lanes"] in {0, FULL_LANES}
+    part = 1.0 if full else 0.5
+    required = {
+        "float32 / neural-tangents": 100 * part,
+        "float32 / cnn-gp": 50 * part,
+        "float64 / neural-tangents": 40 * part,
+        "float32, 2 threads / 1": 1.8,
+    }
+    found = [
+        (name, case["ratios"][name], "at least", value)
+        for name, value in required.items()
+        if name in case["ratios"]
+    ]
+    if case["floor"]:
+        found.append(
+            ("time / arithmetic floor", case["floor"]["ours / least"], "at most", 2.0)
+        )
+    for dtype, limit in (("float32", 2e-6), ("float64", 1e-11)):
+        if dtype in case["errors"]:
+            error = case["errors"][dtype]
+            found.append((f"{dtype} error", error, "at most", limit))
+    return found
+
+
+def print_case(case: Figures, clock: str) -> None:
+    """Print the rates and ratios of one network on one kind of image."""
+    shape = " x ".join(map(str, case["image_shape"]))
+    print(f"\n{case['network']}, {case['data']} ({shape}; {case['source']})")
+    print(f"  {'code':<18}{'dtype':<9}{'threads':>7}{'blocks of':>11}{'pairs/s':>12}")
+    for row in case["rows"]:
+        blocks = row.get("batch", "")
+        print(
+            f"  {row['code']:<18}{row['dtype']:<9}{row['n_threads']:>7}{blocks:>11}"
+            f"{rate(row, clock):>12,.0f}"
+        )
+    for name, value in case["ratios"].items():
+        print(f"  ours, {name:<35}{value:>8.2f}")
+    for name, value in case["errors"].items():
+        print(f"  largest error, {name:<26}{value:>8.1e}")
+    if case["floor"]:
+        print_floor(case["floor"])
+
+
+def print_floor(found: Figures) -> None:
+    """Print the arithmetic floor beside our figure."""
+    print(
+        f"  microseconds a pair and core, float32, {found['lanes']} lanes at "
+        f"{found['clock_ghz']:.2f} GHz: {found['ours']:.3f}\n"
+        f"    floor at {CYCLES} cycles a vector: {found['least']:.3f}, "
+        f"ours is {found['ours / least']:.2f} times that\n"
+        f"    floor at the measured {found['cycles_measured']:.2f} cycles: "
+        f"{found['least_measured']:.3f}, {found['ours / least_measured']:.2f} times"
+    )
+
+
+def print_targets(record: Figures) -> None:
+    """Print what was required and whether it is met."""
+    found = targets(record)
+    if found:
+        print(f"\n{'':<38}{'measured':>12}{'required':>20}")
+    for name, value, word, limit in found:
+        is_met = value >= limit if word == "at least" else value <= limit
+        told = "" if is_met else "  missed"
+        print(f"{name:<38}{value:>12.4g}{word:>12}{limit:>8.3g}{told}")
