@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import time
 from dataclasses import dataclass
 
 import joblib
@@ -287,13 +288,19 @@ def test_model_of_torch_keeps_float64_where_the_fused_backend_is(
 
 @dataclass(frozen=True)
 class Logged(ReferenceBackend):
-    """Writes down which thread computes a tile, and how many torch may use for it."""
+    """Writes down which tiles are at work together, and what threads torch may use."""
 
     log: list
+    at_work: set
 
     def cross(self, one, two):
-        self.log.append((threading.get_ident(), torch.get_num_threads()))
-        return super().cross(one, two)
+        self.at_work.add(threading.get_ident())
+        entry = (threading.get_ident(), len(self.at_work), torch.get_num_threads())
+        self.log.append(entry)
+        time.sleep(0.001)
+        values = super().cross(one, two)
+        self.at_work.discard(threading.get_ident())
+        return values
 
 
 @pytest.mark.parametrize(
@@ -301,8 +308,10 @@ class Logged(ReferenceBackend):
     [(None, 2, 1), (2, 2, max(1, joblib.cpu_count() // 2))],
 )
 def test_jobs_share_the_cores(n_jobs, n_workers, n_threads, data, asked, monkeypatch):
-    log = []
-    monkeypatch.setattr(FusedInName, "tiles", lambda self: Logged(self.kernel, log))
+    log, at_work = [], set()
+    monkeypatch.setattr(
+        FusedInName, "tiles", lambda self: Logged(self.kernel, log, at_work)
+    )
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -312,6 +321,6 @@ def test_jobs_share_the_cores(n_jobs, n_workers, n_threads, data, asked, monkeyp
     # One pair is computed here, for its size, before any block is cut.
     work = [entry for entry in log if entry[0] != threading.get_ident()]
     assert len(work) >= len(log) - 1 > n_workers
-    threads, settings = zip(*work, strict=True)
-    assert len(set(threads)) <= n_workers
+    _, together, settings = zip(*work, strict=True)
+    assert max(together) <= n_workers
     assert set(settings) == {n_threads}
