@@ -2,11 +2,15 @@
 
 import os
 import re
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 import matplotlib as mpl
 
 mpl.use("agg")
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER / "figures"))
 
 project = "skconvgp"
 author = "The skconvgp developers"
@@ -22,7 +26,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_generated", "_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "restructuredtext"}
 default_role = "code"
 math_number_all = False
@@ -105,7 +109,20 @@ def include_markdown(_app, path, _docname, content):
         content[0] = to_restructuredtext(content[0])
 
 
+def write_figures(_app):
+    """Write what is made of the benchmark's figures, or says that there are none."""
+    import roofline
+    import speed_table
+
+    target = FOLDER / "_generated"
+    target.mkdir(exist_ok=True)
+    with mpl.rc_context():
+        roofline.main(target / "roofline.svg")
+    speed_table.main(target / "speed_table.rst.inc")
+
+
 def setup(app):
     """Connect the converters."""
+    app.connect("builder-inited", write_figures)
     app.connect("source-read", read_markdown)
     app.connect("include-read", include_markdown)

@@ -288,3 +288,14 @@ def test_erf_of_large_variances_saturates():
     kernel = Sequential(Flatten(), Dense(weight_variance=1e3), Erf(), Dense())
     given = hard_images((3, 1, 1))
     assert_values(fused(kernel, (3, 1, 1)), given, *reference(kernel, given))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_strides_of_single_values_do_not_matter(dtype):
+    images = torch.linspace(0.0, 1.0, 5, dtype=dtype)[:, None, None, None]
+    odd = images.as_strided((5, 1, 1, 1), (1, 7, 9, 11))
+    kernel = Sequential(Flatten(), Dense(), ReLU(), Dense(bias_variance=0.5))
+    backend = fused(kernel, (1, 1, 1))
+    expected = tile(backend, images)
+    assert torch.equal(tile(backend, odd), expected)
+    assert torch.equal(tile(backend, odd[:1]), expected[:1, :1])

@@ -29,7 +29,7 @@ struct Variances {
     V* whole;
     V* rows_done;
     V* pixels;     // [n_pixels]
-    double* largest;  // [LANES]
+    V* largest;    // [1]
 
     Variances(const Program& program, Arena& arena)
         : program(program), n_maps(1 + program.n_tangents),
@@ -39,7 +39,7 @@ struct Variances {
         whole = arena.take<V>(positions);
         rows_done = arena.take<V>(positions);
         pixels = arena.take<V>(program.n_pixels);
-        largest = arena.take<double>(LANES);
+        largest = arena.take<V>(1);
     }
 
     V* at(int reg, int m) const {
@@ -57,14 +57,14 @@ struct Variances {
             for (int k = 0; k < program.n_pixels; ++k) pixels[k][l] = from[k];
             for (int k = 0; l < n && k < program.n_pixels; ++k)
                 tables[ptrdiff_t(l) * program.n_values + k] = from[k];
-            largest[l] = 0.0;
         }
+        largest[0] = V{};
         for (int k = 0; k < program.n_ops - 1; ++k) apply(program.ops[k], tables, n);
         const Op& result = program.ops[program.n_ops - 1];
         watch(map, 1);
         for (int l = 0; l < n; ++l) {
             double* out = images.diag + (first + l) * ptrdiff_t(n_maps);
-            const bool is_held = largest[l] < Range<T>::LARGEST;
+            const bool is_held = largest[0][l] < Range<T>::LARGEST;
             const double value = is_held ? map[0][l] : __builtin_inf();
             out[0] = result.factor[0] * value + result.additive[0];
             for (int m = 1; m < n_maps; ++m)
@@ -73,11 +73,9 @@ struct Variances {
         }
     }
 
+    // In this order a value that is not a number leaves the infinite one before it.
     void watch(const V* values, int n) const {
-        for (int p = 0; p < n; ++p)
-            for (int l = 0; l < LANES; ++l)
-                // also true for a value that is not a number
-                if (!(values[p][l] <= largest[l])) largest[l] = values[p][l];
+        for (int p = 0; p < n; ++p) largest[0] = max(values[p], largest[0]);
     }
 
     template <class T>

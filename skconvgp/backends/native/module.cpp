@@ -225,6 +225,18 @@ class Loaded {
     }
 };
 
+// Whether rows lie side by side; the stride of a dimension of size 1 says nothing.
+template <class T>
+bool has_plain_rows(const Input<T>& array) {
+    return array.shape(1) == 1 || array.stride(1) == 1;
+}
+
+template <class T>
+bool is_plain(const Input<T>& array) {
+    return has_plain_rows(array) &&
+           (array.shape(0) == 1 || array.stride(0) == int64_t(array.shape(1)));
+}
+
 class Workspace {
    public:
     explicit Workspace(size_t n_bytes)
@@ -248,8 +260,7 @@ void prepare(const Codes& codes, const Constants& constants, const Slopes& slope
     const Loaded loaded(codes, constants, slopes, n_registers, int(images.shape(1)));
     const Program& program = loaded.program;
     const size_t n = images.shape(0);
-    require(images.stride(1) == 1 && images.stride(0) == int64_t(images.shape(1)),
-            "images");
+    require(is_plain(images), "images");
     require(tables.shape(0) == n && tables.shape(1) == size_t(program.n_values),
             "tables");
     require(diag.shape(0) == n && diag.shape(1) == size_t(1 + program.n_tangents),
@@ -272,13 +283,12 @@ void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
     const Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
     const Program& program = loaded.program;
     for (const Input<T>* side : {&one, &two})
-        require(side->shape(1) == size_t(program.n_values) && side->stride(1) == 1,
+        require(side->shape(1) == size_t(program.n_values) && has_plain_rows(*side),
                 "tables");
     for (const auto& [side, diag] : {std::pair{&one, &diag_one}, {&two, &diag_two}})
         require(diag->shape(0) == side->shape(0) &&
                     diag->shape(1) == size_t(1 + program.n_tangents) &&
-                    diag->stride(0) == int64_t(diag->shape(1)) &&
-                    (diag->shape(1) == 1 || diag->stride(1) == 1),
+                    is_plain(*diag),
                 "diag");
     require(out.shape(0) == one.shape(0) && out.shape(1) == two.shape(0) &&
                 out.shape(2) == size_t(1 + program.n_tangents),

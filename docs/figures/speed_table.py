@@ -1,0 +1,129 @@
+"""Write the measured figures as tables for the page "How it is fast".
+
+Run as ``python docs/figures/speed_table.py <target>``; reads
+benchmarks/results/fused_cpu.json, and says how to make it if there is none.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+RESULTS = BENCHMARKS / "results" / "fused_cpu.json"
+sys.path.insert(0, str(BENCHMARKS))
+
+from peers.networks import CYCLES, n_activations  # noqa: E402
+from peers.report import MAIN, rate  # noqa: E402
+
+__all__ = ["CYCLES", "MAIN", "find", "n_activations", "rate", "read_record", "tables"]
+
+MISSING = (
+    "The figures have not been measured for this build of the documentation. "
+    "``python benchmarks/fused_cpu.py`` measures them.\n"
+)
+NAMES = {"ours": "**fused**", "torch": "torch backend"}
+HEADER = ["Code", "Precision", "Threads", "Pairs/s", "Fused is faster by"]
+
+
+def main(target: Path) -> None:
+    """Write the tables."""
+    target.write_text(tables(read_record()))
+
+
+def read_record() -> Any:
+    """Return what the benchmark wrote, None without it."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else None
+
+
+def find(record: Any, network: str, data: str) -> Any:
+    """Return the figures of a network on a kind of image, None without them."""
+    cases = record["cases"] if record else []
+    for case in cases:
+        if (case["network"], case["data"]) == (network, data):
+            return case
+    return None
+
+
+def tables(record: Any) -> str:
+    """Return all tables, with what was measured on which machine."""
+    if not record or not record["cases"]:
+        return MISSING
+    machine, versions = record["machine"], record["versions"]
+    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    parts = [
+        f"Measured on: {machine['processor']}, {machine['cores']} cores. {listed}.\n"
+    ]
+    parts += [of_case(case, record["settings"]["clock"]) for case in record["cases"]]
+    return "\n".join([*parts, *of_whole(record), *of_gradients(record)])
+
+
+def of_case(case: Any, clock: str) -> str:
+    """Return the table of one network."""
+    shape = " x ".join(str(size) for size in case["image_shape"])
+    title = f"{case['network']}, {case['data']} images ({shape})"
+    rows = [HEADER] + [of_row(row, case["rows"], clock) for row in case["rows"]]
+    lines = [f".. list-table:: {title}", "   :header-rows: 1", ""]
+    for row in rows:
+        lines += [f"   {'*' if i == 0 else ' '} - {text}" for i, text in enumerate(row)]
+    errors = ", ".join(
+        f"{error:.1e} in {name}" for name, error in case["errors"].items()
+    )
+    lines += ["", f"Largest error of the fused backend: {errors}."]
+    found = case.get("floor")
+    if found:
+        lines[-1] += (
+            f" One pair takes {found['ours']:.2f} microseconds of a core in float32; "
+            f"{found['least']:.2f} is the floor of its arithmetic at "
+            f"{found['clock_ghz']:.1f} GHz."
+        )
+    return "\n".join([*lines, ""])
+
+
+def of_row(row: Any, rows: list[Any], clock: str) -> list[str]:
+    """Return the cells of one code; ratios are those of one thread and precision."""
+    pairs, ratio = rate(row, clock), ""
+    if row["code"] != "ours" and row["n_threads"] == 1:
+        ours = [
+            rate(one, clock)
+            for one in rows
+            if (one["code"], one["dtype"], one["n_threads"])
+            == ("ours", row["dtype"], 1)
+        ]
+        ratio = f"{ours[0] / pairs:.0f}x" if ours else ""
+    name = NAMES.get(row["code"], row["code"])
+    if "batch" in row:
+        name += f", blocks of {row['batch']}"
+    return [name, row["dtype"], str(row["n_threads"]), f"{pairs:,.0f}", ratio]
+
+
+def of_whole(record: Any) -> list[str]:
+    """Return a sentence on the whole matrix."""
+    whole = record["whole"]
+    if not whole:
+        return []
+    beside = whole["mebibytes_beside"]
+    memory = f", and {beside:.0f} MiB beside the matrix" if beside is not None else ""
+    return [
+        f"A whole matrix of {whole['n']} MNIST images, tables and assembly included, "
+        f"takes {whole['seconds']:.1f} s on {whole['n_threads']} threads in float32"
+        f"{memory}; pairs divided by the rate of the table are "
+        f"{whole['seconds_by_rate']:.1f} s.\n"
+    ]
+
+
+def of_gradients(record: Any) -> list[str]:
+    """Return the table of what derivatives cost."""
+    if not record["gradient"]:
+        return []
+    lines = [".. list-table:: Time with derivatives, as a multiple of the value's"]
+    lines += ["   :header-rows: 1", "", "   * - Precision", "     - Hyperparameters"]
+    lines += ["     - Time"]
+    for row in record["gradient"]:
+        lines += [f"   * - {row['dtype']}", f"     - {row['n_parameters']}"]
+        lines += [f"     - {row['ratio']:.1f}"]
+    return ["\n".join([*lines, ""])]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
