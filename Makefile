@@ -108,7 +108,7 @@ bench: $(VENV)/.ready-display
 
 clean:
 	rm -rf build dist wheelhouse *.egg-info .coverage .coverage.* .hypothesis .import_linter_cache
-	rm -rf .mypy_cache .pytest_cache .ruff_cache docs/_build docs/auto_examples
+	rm -rf .mypy_cache .pytest_cache .ruff_cache docs/_build docs/_generated docs/auto_examples
 	rm -rf docs/api/generated docs/gen_modules docs/sg_execution_times.rst
 	find . -name '.venv*' -prune -o -name __pycache__ -prune -exec rm -rf {} +
 
