@@ -110,12 +110,15 @@ def include_markdown(_app, path, _docname, content):
 
 
 def write_figures(_app):
-    """Write what is made of the benchmark's figures, or says that there are none."""
+    """Draw the figures; what needs a benchmark says so where it was not run."""
+    import cache
     import roofline
     import speed_table
 
     target = FOLDER / "_generated"
     target.mkdir(exist_ok=True)
+    with mpl.rc_context():
+        cache.main(target / "cache.svg")
     with mpl.rc_context():
         roofline.main(target / "roofline.svg")
     speed_table.main(target / "speed_table.rst.inc")

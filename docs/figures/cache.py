@@ -1,16 +1,15 @@
 """Draw where the numbers of a pair live while the fused backend computes it.
 
-Run as ``python docs/figures/cache.py``; writes docs/_static/cache.svg.
+Run as ``python docs/figures/cache.py <target>``.
 """
 
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
-
-TARGET = Path(__file__).parents[1] / "_static" / "cache.svg"
 
 OLD, NEW, TABLE, SUMS, VECTOR = "#9ecae1", "#fdae6b", "#a1d99b", "#bcbddc", "#6baed6"
 BLUE, ORANGE, GREEN, PURPLE = "#2171b5", "#d94801", "#238b45", "#6a51a3"
@@ -20,7 +19,7 @@ ROW, COLUMN, CELL = 4, 7, 0.3  # in work; size of a cell
 LEFT, RING, PANELS, BUS = 5.9, 2.0, 11.0, 3.9  # where things lie
 
 
-def main() -> None:
+def main(target: Path) -> None:
     """Draw and save."""
     mpl.rcParams.update({"svg.hashsalt": "skconvgp", "font.family": "DejaVu Sans"})
     figure = plt.figure(figsize=(11.0, 6.5))
@@ -33,7 +32,8 @@ def main() -> None:
     draw_ring(axes)
     draw_registers(axes)
     draw_arrows(axes)
-    figure.savefig(TARGET, metadata={"Date": None})
+    figure.savefig(target, metadata={"Date": None})
+    plt.close(figure)
 
 
 def draw_zones(axes: Axes) -> None:
@@ -221,4 +221,4 @@ def write(axes, x, y, text, *, size=9.5, color=DARK, **settings):
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))
