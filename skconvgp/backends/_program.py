@@ -43,9 +43,6 @@ class Kind(IntEnum):
     DOT = 12
 
 
-N_CODES = 17  # numbers of an operation, as native/module.cpp reads them
-
-
 @dataclass(frozen=True, eq=False)
 class Program:
     """A lowered network.

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from skconvgp.backends._program import (
-    N_CODES,
     Kind,
     NotFusableError,
     lower,
@@ -95,7 +94,7 @@ def test_operations_of_small_networks(kernel, expected):
     assert kinds(program) == expected
     assert program.n_pixels == 120
     n_ops = len(expected.split())
-    assert program.codes.shape == (n_ops, N_CODES)
+    assert program.codes.shape == (n_ops, 17)
     assert program.codes.dtype == np.int32
     assert program.constants.shape == (n_ops, 2, 1)
     assert program.slopes.shape == (n_ops, 2)
