@@ -42,7 +42,11 @@ template <class T>
 using Output = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-constexpr int LARGEST_SIZE = 1 << 20;
+constexpr int LARGEST_SIZE = 1 << 20;  // of an axis
+constexpr long long LARGEST_MAP = 1 << 26;  // or all windows of all axes, taken apart
+// The largest window times the widest row: with MAX_TANGENTS still an int.
+constexpr long long LARGEST_RING = 1 << 24;
+constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of numbers of a sample
 
 std::vector<const Api*> available() {
     std::vector<const Api*> found;
@@ -106,6 +110,8 @@ class Loaded {
             const double* slope = slopes.data() + 2 * i;
             add(codes.data() + 17 * i, own, own + constants.shape(2), slope);
         }
+        require((long long)program.max_window * program.max_width < LARGEST_RING,
+                "windows of this width");
         program.ops = ops_.data();
         program.is_vector = ops_[0].kind == DOT;
         require(ops_.back().kind == RESULT, "end");
@@ -113,9 +119,12 @@ class Loaded {
         count_maps();
     }
 
+    size_t n_bytes() const { return size_t(n_taps_) * sizeof(int); }
+
    private:
     std::vector<Op> ops_;
     std::vector<std::unique_ptr<int[]>> taps_;
+    long long n_taps_ = 0;
     int n_pixels_;
 
     Axis axis(const int32_t* code, bool circular) {
@@ -126,11 +135,15 @@ class Loaded {
         if (axis.window == 0) return axis;
         require(axis.window > 0 && axis.window < LARGEST_SIZE && axis.outputs > 0 &&
                     axis.outputs < LARGEST_SIZE && axis.stride > 0 &&
-                    axis.dilation > 0 && axis.before >= 0,
+                    axis.dilation > 0 && axis.before >= 0 &&
+                    axis.before < LARGEST_SIZE,
                 "window");
+        const long long n_taps = (long long)axis.outputs * axis.window;
+        n_taps_ += n_taps;
+        require(n_taps_ < LARGEST_MAP, "number of windows");
         program.max_width = std::max(program.max_width, axis.outputs);
         program.max_window = std::max(program.max_window, axis.window);
-        taps_.push_back(std::make_unique<int[]>(size_t(axis.outputs) * axis.window));
+        taps_.push_back(std::make_unique<int[]>(size_t(n_taps)));
         int* taps = taps_.back().get();
         axis.taps = taps;
         for (long long i = 0; i < axis.outputs; ++i) {
@@ -155,7 +168,7 @@ class Loaded {
         if (op.rows.window)  // while its rows are summed a map is rows.size high
             outputs = (long long)std::max(op.rows.size, op.rows.outputs) *
                       op.cols.outputs;
-        require(std::max(size, outputs) < LARGEST_SIZE * 64LL, "map");
+        require(std::max(size, outputs) < LARGEST_MAP, "map");
         program.max_positions =
             std::max(program.max_positions, int(std::max(size, outputs)));
         ops_.push_back(op);
@@ -182,7 +195,7 @@ class Loaded {
             const long long size = (long long)op.rows.size * op.cols.size;
             const long long last =
                 op.table + ((op.kind == LEAKY ? 1 : 0) + maps) * size;
-            require(op.table >= n_pixels_ && last < (1LL << 30), "table");
+            require(op.table >= n_pixels_ && last < (long long)LARGEST_COUNT, "table");
             program.n_values = std::max(program.n_values, int(last));
         }
     }
@@ -237,14 +250,20 @@ bool is_plain(const Input<T>& array) {
            (array.shape(0) == 1 || array.stride(0) == int64_t(array.shape(1)));
 }
 
+int count(size_t n, const char* what) {
+    require(n < LARGEST_COUNT, what);
+    return int(n);
+}
+
 class Workspace {
    public:
     explicit Workspace(size_t n_bytes)
-        : start_(::operator new(n_bytes + 64, std::align_val_t(64))) {}
+        : start_(::operator new(whole(n_bytes), std::align_val_t(64))) {}
     ~Workspace() { ::operator delete(start_, std::align_val_t(64)); }
     Workspace(const Workspace&) = delete;
     Workspace& operator=(const Workspace&) = delete;
     void* get() const { return start_; }
+    static size_t whole(size_t n_bytes) { return n_bytes + 64; }
 
    private:
     void* start_;
@@ -257,16 +276,18 @@ template <class T>
 void prepare(const Codes& codes, const Constants& constants, const Slopes& slopes,
              int n_registers, const Input<T>& images, const Output<T>& tables,
              const Output<double>& diag, const std::string& instruction_set) {
-    const Loaded loaded(codes, constants, slopes, n_registers, int(images.shape(1)));
+    const Loaded loaded(codes, constants, slopes, n_registers,
+                        count(images.shape(1), "pixels"));
     const Program& program = loaded.program;
     const size_t n = images.shape(0);
+    const int n_images = count(n, "images");
     require(is_plain(images), "images");
     require(tables.shape(0) == n && tables.shape(1) == size_t(program.n_values),
             "tables");
     require(diag.shape(0) == n && diag.shape(1) == size_t(1 + program.n_tangents),
             "diag");
     const Api& api = choose(instruction_set);
-    const Images<T> given{images.data(), int(n), tables.data(), diag.data()};
+    const Images<T> given{images.data(), n_images, tables.data(), diag.data()};
     nb::gil_scoped_release release;
     const Workspace workspace(api.prepare_bytes(program));
     if constexpr (is_float<T>)
@@ -279,7 +300,8 @@ template <class T>
 void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
            int n_registers, int n_pixels, const Input<T>& one,
            const Input<double>& diag_one, const Input<T>& two,
-           const Input<double>& diag_two, bool upper, const Values& out, const std::string& instruction_set) {
+           const Input<double>& diag_two, bool upper, const Values& out,
+           const std::string& instruction_set) {
     const Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
     const Program& program = loaded.program;
     for (const Input<T>* side : {&one, &two})
@@ -296,8 +318,9 @@ void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
     const Api& api = choose(instruction_set);
     const Tile<T> tile{one.data(),         two.data(),      one.stride(0),
                        two.stride(0),      diag_one.data(), diag_two.data(),
-                       int(one.shape(0)),  int(two.shape(0)), upper,
-                       out.data()};
+                       count(one.shape(0), "tables"),
+                       count(two.shape(0), "tables"),
+                       upper,              out.data()};
     nb::gil_scoped_release release;
     if constexpr (is_float<T>) {
         const Workspace workspace(api.cross_bytes_float(program));
@@ -314,6 +337,18 @@ int table_size(const Codes& codes, const Constants& constants, const Slopes& slo
     return loaded.program.n_values;
 }
 
+// What `prepare` or `cross` holds beside its arguments, the larger of both.
+size_t workspace_bytes(const Codes& codes, const Constants& constants,
+                       const Slopes& slopes, int n_registers, int n_pixels,
+                       bool is_double, const std::string& instruction_set) {
+    const Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
+    const Program& program = loaded.program;
+    const Api& api = choose(instruction_set);
+    const size_t cross = is_double ? api.cross_bytes_double(program)
+                                   : api.cross_bytes_float(program);
+    return loaded.n_bytes() + Workspace::whole(std::max(cross, api.prepare_bytes(program)));
+}
+
 }  // namespace
 }  // namespace skconvgp
 
@@ -326,6 +361,9 @@ NB_MODULE(_native, module) {
     const auto as_is = [](const char* name) { return nb::arg(name).noconvert(); };
     module.def("table_size", &table_size, as_is("codes"), as_is("constants"),
                as_is("slopes"), "n_registers"_a, "n_pixels"_a);
+    module.def("workspace_bytes", &workspace_bytes, as_is("codes"), as_is("constants"),
+               as_is("slopes"), "n_registers"_a, "n_pixels"_a, "is_double"_a,
+               "instruction_set"_a);
     const auto define = [&](auto prepare, auto cross) {
         module.def("prepare", prepare, as_is("codes"), as_is("constants"),
                    as_is("slopes"), "n_registers"_a, as_is("images"), as_is("tables"),
