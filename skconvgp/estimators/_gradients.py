@@ -196,8 +196,8 @@ def gram_vjp(
         Bytes (or "2 GiB") that may be held beside X, Y, G and the result; None is
         half of what is free.
     n_jobs : int, default=None
-        None computes on as many threads of this process as torch uses; k jobs go
-        through joblib and share the cores. Unless the budget is small, the result
+        None and 1 compute on as many threads of this process as torch uses; more jobs
+        go through joblib and share the cores. Unless the budget is small, the result
         is the same to the last bit.
     verbose : int, default=0
         1 shows progress on stderr.

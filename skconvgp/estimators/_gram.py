@@ -67,9 +67,9 @@ def gram_matrix(
         Bytes (or "2 GiB") that may be held beside X, Y and the matrix; None is half
         of what is free.
     n_jobs : int, default=None
-        None computes on as many threads of this process as torch uses; k jobs go
-        through joblib and share the cores, except that a job of the fused backend
-        is one thread.
+        None and 1 compute on as many threads of this process as torch uses, with the
+        fused backend too. More jobs go through joblib, as threads one a core at most,
+        and share the cores; a job of the fused backend is one thread.
     verbose : int, default=0
         1 shows progress on stderr.
 

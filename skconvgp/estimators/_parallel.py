@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import joblib
 import torch
+from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
 from skconvgp._protocols import TileRunner, run_serially
@@ -19,10 +20,12 @@ Result = TypeVar("Result")
 def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, int]:
     """Return a runner of blocks and how many it has in work at the same time.
 
-    One job runs blocks on as many threads as torch has, each with one thread of
-    torch: threads that never wait for each other stay fast on a busy machine.
-    More jobs go through joblib, and torch's threads in each are its share of the
-    cores; a backend that has no threads of its own computes a block in one.
+    One job, as None is unless joblib was told otherwise, runs blocks on as many
+    threads as torch has, each with one thread of torch: threads that never wait for
+    each other stay fast on a busy machine. More jobs go through joblib, and torch's
+    threads in each are its share of the cores; a backend that has no threads of its
+    own computes a block in one. There are no more jobs in threads than cores; processes
+    and clusters get as many as were asked for.
 
     Parameters
     ----------
@@ -31,13 +34,22 @@ def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, i
     device : torch.device
         A GPU gets one block after the other.
     """
-    n_workers = int(joblib.effective_n_jobs(n_jobs))
+    n_workers = _count_workers(n_jobs)
     n_threads = torch.get_num_threads()
     if device.type != "cpu" or (n_workers == 1 and n_threads == 1):
         return run_serially, 1
     if n_workers == 1:
         return _ThreadRunner(n_threads), n_threads
-    return _JoblibRunner(n_jobs, max(1, joblib.cpu_count() // n_workers)), n_workers
+    n_threads = max(1, joblib.cpu_count() // n_workers)
+    return _JoblibRunner(n_workers, n_threads), n_workers
+
+
+def _count_workers(n_jobs: int | None) -> int:
+    n_workers = int(joblib.effective_n_jobs(n_jobs))
+    backend, _ = get_active_backend(prefer="threads")
+    if getattr(backend, "supports_sharedmem", False):
+        return min(n_workers, int(joblib.cpu_count()))
+    return n_workers
 
 
 class _ThreadRunner:
@@ -67,20 +79,19 @@ class _ThreadRunner:
 class _JoblibRunner:
     """Runs jobs through joblib, on the backend that the user has chosen."""
 
-    def __init__(self, n_jobs: int | None, n_threads: int) -> None:
-        self._n_jobs = n_jobs
+    def __init__(self, n_workers: int, n_threads: int) -> None:
+        self._n_workers = n_workers
         self._n_threads = n_threads
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the jobs as they come."""
         calls = (delayed(_limited)(job, self._n_threads) for job in jobs)
-        settings = {"n_jobs": self._n_jobs, "prefer": "threads"}
+        settings = {"n_jobs": self._n_workers, "prefer": "threads"}
         try:
             parallel = Parallel(return_as="generator_unordered", **settings)
         except ValueError:  # joblib 1.3, or a backend that gives lists only (ray)
             parallel = Parallel(**settings)
-            n_round = 2 * joblib.effective_n_jobs(self._n_jobs)
-            while results := parallel(list(islice(calls, n_round))):
+            while results := parallel(list(islice(calls, 2 * self._n_workers))):
                 yield from results
         else:
             yield from parallel(calls)

@@ -57,9 +57,9 @@ class ConvNetGPRegressor(RegressorMixin, MultiOutputMixin, BaseConvGP):
         Bytes (or "2 GiB") that may be held beside X, the Gram matrix and its factor;
         None is half of what is free.
     n_jobs : int, default=None
-        None computes on as many threads of this process as torch uses; k jobs go
-        through joblib and share the cores, except that a job of the fused backend
-        is one thread.
+        None and 1 compute on as many threads of this process as torch uses, with the
+        fused backend too. More jobs go through joblib, as threads one a core at most,
+        and share the cores; a job of the fused backend is one thread.
     random_state : int, RandomState instance or None, default=None
         Seed of `sample_y` where it is given none.
     verbose : int, default=0

@@ -2,6 +2,7 @@
 
 import threading
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -14,6 +15,7 @@ from skconvgp import (
     as_sklearn_kernel,
     gram_matrix,
 )
+from skconvgp.estimators._parallel import make_runner
 from skconvgp.kernels import arcsine, convnet, rbf
 from tests.helpers.estimators import digits
 
@@ -88,3 +90,15 @@ def test_a_failing_block_reaches_the_caller_and_threads_are_restored(monkeypatch
     with pytest.raises(KeyError, match="block"):
         gram_matrix(rbf(), np.zeros((60, 2)))
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(("place", "n_workers"), [("threading", 3), ("loky", 64)])
+def test_jobs_in_threads_are_no_more_than_the_cores(place, n_workers, monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 3)
+    with joblib.parallel_config(place):
+        assert make_runner(64, torch.device("cpu"))[1] == n_workers
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1])
+def test_one_job_runs_as_many_threads_as_torch(n_jobs):
+    assert make_runner(n_jobs, torch.device("cpu"))[1] == 2
