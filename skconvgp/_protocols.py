@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
-from skconvgp._typing import ImageShape, Prepared
+from skconvgp._typing import Prepared
 
 __all__ = [
     "GramOperator",
@@ -17,6 +17,7 @@ __all__ = [
     "Solver",
     "Targets",
     "TileBackend",
+    "TileCosts",
     "TileRunner",
     "run_serially",
 ]
@@ -25,12 +26,44 @@ State = TypeVar("State")
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
+class TileCosts:
+    """Bytes that a backend needs.
+
+    Parameters
+    ----------
+    image_bytes : int
+        What is kept of one image.
+    pair_bytes : int
+        What is held for one pair while its tile is computed.
+    value_bytes : int
+        Result of one pair that outlives its tile; none where tiles are summed up.
+    value_shape : tuple of int
+        Shape of the result of one pair: () or, with tangents, (1 + p,).
+    worker_bytes : int
+        Workspace of each worker, however small its tile is.
+    """
+
+    image_bytes: int
+    pair_bytes: int
+    value_bytes: int = 0
+    value_shape: tuple[int, ...] = ()
+    worker_bytes: int = 0
+
+
 class TileBackend(Protocol):
     """How tiles of one kernel are computed: implemented by backends, used by engine.
 
-    ``prepare`` is called once for each image, ``cross`` once for each tile and ``gram``
-    once for each tile on the diagonal.
+    ``measure`` is called once, ``prepare`` once for each image, ``cross`` once for each
+    tile and ``gram`` once for each tile on the diagonal.
     """
+
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need.
+
+        It holds no more than a pair needs.
+        """
+        ...
 
     def prepare(self, images: Tensor) -> Prepared:
         """Compute what depends on one image alone, for images (n, c, h, w)."""
@@ -49,10 +82,6 @@ class TileBackend(Protocol):
 
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variances (n,), or (n, q) with tangents."""
-        ...
-
-    def map_values(self, image_shape: ImageShape) -> int:
-        """Return how many numbers the largest map of one pair has."""
         ...
 
 
@@ -80,11 +109,8 @@ class PullbackBackend(Protocol):
     ``measure`` is called once, ``pull`` once for each tile.
     """
 
-    def measure(self, image: Tensor) -> tuple[int, int]:
-        """Return the bytes held for each pair and for each image of a tile.
-
-        They are read off one image (1, c, h, w).
-        """
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes held while a tile of images like this (1, c, h, w) is."""
         ...
 
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:

@@ -10,6 +10,7 @@ from skconvgp.backends._fused_cpu import (
     FusedBackend,
     FusedTangentBackend,
     missing_extension,
+    require_accepted,
 )
 from skconvgp.backends._program import (
     NotFusableError,
@@ -103,13 +104,22 @@ def choose_backend(
         reason = f"there are no fused kernels for device {device}"
     program = None
     if not reason:
-        try:
-            program = lower(kernel, image_shape)
-        except NotFusableError as error:
-            reason = str(error)
+        program, reason = _lowered(kernel, image_shape)
     if backend == "fused" and reason:
         raise ValueError(
             f"backend='fused' cannot run this kernel: {reason}. Use backend='auto' or "
             "'torch'."
         )
     return BackendChoice(kernel, image_shape, program, reason)
+
+
+def _lowered(kernel: Kernel, image_shape: ImageShape) -> tuple[Program | None, str]:
+    """Return the program of a network, or why there is none."""
+    try:
+        program = lower(kernel, image_shape)
+        require_accepted(program)
+    except NotFusableError as error:
+        return None, str(error)
+    except OverflowError:
+        return None, "its sizes and tables are too large"
+    return program, ""

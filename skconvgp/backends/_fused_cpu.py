@@ -1,5 +1,6 @@
 """Door to the compiled extension."""
 
+import math
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -7,15 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skconvgp._typing import ImageShape, Prepared
-from skconvgp.backends._program import Program
+from skconvgp._protocols import TileCosts
+from skconvgp._typing import Prepared
+from skconvgp.backends._program import NotFusableError, Program
 
 __all__ = [
     "FusedBackend",
     "FusedTangentBackend",
     "instruction_set",
     "missing_extension",
+    "require_accepted",
 ]
+
+# Results of a pair that are held while its tile is put together: those of several
+# programs, joined, and mirrored at the diagonal.
+LIVE_VALUES = 4
 
 # Empty: the widest that the processor has. Another one of `instruction_sets()` is for
 # tests and comparisons.
@@ -47,6 +54,14 @@ def instruction_sets() -> list[str]:
     return [] if _MISSING else list(_NATIVE.instruction_sets())
 
 
+def require_accepted(program: Program) -> None:
+    """Raise NotFusableError if the extension refuses a program: it is too large."""
+    try:
+        _table_size(program)
+    except ValueError as error:
+        raise NotFusableError(f"its maps or windows are too large ({error})") from error
+
+
 @dataclass(frozen=True)
 class FusedBackend:
     """Tiles of a network; all layers of a pair are computed in cache.
@@ -61,6 +76,10 @@ class FusedBackend:
     """
 
     program: Program
+
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need."""
+        return _measure((self.program,), (), image)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Return the tables (t, n) and the variances (1, n) of images (n, c, h, w)."""
@@ -78,10 +97,6 @@ class FusedBackend:
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variances (n,)."""
         return _pair(one)[1][0]
-
-    def map_values(self, image_shape: ImageShape) -> int:
-        """Return how many numbers are held for a pair: its value alone."""
-        return 2  # in float64, whatever the maps are
 
 
 @dataclass(frozen=True)
@@ -102,6 +117,10 @@ class FusedTangentBackend:
     programs: tuple[Program, ...]
     order: tuple[int, ...]
 
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need."""
+        return _measure(self.programs, (1 + len(self.order),), image)
+
     def prepare(self, images: Tensor) -> Prepared:
         """Return tables (t, n) and variances (1 + p, n) of images (n, c, h, w)."""
         pairs = [_prepare(program, images) for program in self.programs]
@@ -119,11 +138,6 @@ class FusedTangentBackend:
         """Return prior variances and derivatives (n, 1 + p)."""
         assert isinstance(one, tuple)
         return self._joined([_pair(part)[1].mT for part in one])
-
-    def map_values(self, image_shape: ImageShape) -> int:
-        """Return how many numbers are held for a pair: value and derivatives, twice."""
-        n_tangents = sum(program.n_tangents for program in self.programs)
-        return 4 * (1 + n_tangents)
 
     def _parts(self, one: Prepared, two: Prepared, *, is_upper: bool) -> Tensor:
         assert isinstance(one, tuple)
@@ -154,11 +168,36 @@ def _arrays(program: Program) -> tuple[object, ...]:
     return program.codes, program.constants, program.slopes, program.n_registers
 
 
-def _prepare(program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
-    n_images, n_values = (
-        images.shape[0],
-        _NATIVE.table_size(*_arrays(program), program.n_pixels),
+def _table_size(program: Program) -> int:
+    return int(_NATIVE.table_size(*_arrays(program), program.n_pixels))
+
+
+def _measure(
+    programs: tuple[Program, ...], value_shape: tuple[int, ...], image: Tensor
+) -> TileCosts:
+    """Count the bytes that programs need, which are carried out one by one."""
+    in_double = torch.float64.itemsize
+    value_bytes = in_double * math.prod(value_shape)
+    is_double = image.dtype == torch.float64
+    return TileCosts(
+        image_bytes=sum(
+            _table_size(program) * image.itemsize + (1 + program.n_tangents) * in_double
+            for program in programs
+        ),
+        pair_bytes=LIVE_VALUES * value_bytes,
+        value_bytes=value_bytes,
+        value_shape=value_shape,
+        worker_bytes=max(_workspace_bytes(program, is_double) for program in programs),
     )
+
+
+def _workspace_bytes(program: Program, is_double: bool) -> int:
+    sizes = *_arrays(program), program.n_pixels
+    return int(_NATIVE.workspace_bytes(*sizes, is_double, INSTRUCTION_SET))
+
+
+def _prepare(program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
+    n_images, n_values = images.shape[0], _table_size(program)
     tables = images.new_empty((n_images, n_values))
     n_columns = program.constants.shape[2]
     diag = images.new_empty((n_images, n_columns), dtype=torch.float64)

@@ -1,14 +1,15 @@
 """Derivatives of a weighted sum of covariances, tile by tile (maths.md 2.5)."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from skconvgp._protocols import PullbackBackend, Pulled, TileBackend
-from skconvgp._typing import Prepared
+from skconvgp._protocols import PullbackBackend, Pulled, TileBackend, TileCosts
 from skconvgp.backends._choose import BackendChoice
+from skconvgp.backends._reference import image_shape_of
 from skconvgp.kernels import Kernel
 
 __all__ = ["ReversePullback", "TangentPullback", "choose_pullback"]
@@ -34,8 +35,8 @@ class ReversePullback:
     kernel: Kernel
     has_inputs: bool = True
 
-    def measure(self, image: Tensor) -> tuple[int, int]:
-        """Return the bytes held for each pair and for each image of a tile."""
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes held while a tile of images like this one is computed."""
         # The graph of (n1, n2) images holds a n1 n2 + b (n1 + n2) + c bytes.
         small, wide, square = (
             self._graph_bytes(image, n1, n2) for n1, n2 in ((1, 1), (1, 2), (2, 2))
@@ -43,8 +44,11 @@ class ReversePullback:
         a_pair = max(0, square - 2 * wide + small)
         an_image = max(0, wide - small - a_pair)
         an_image += max(0, small - a_pair - 2 * an_image)  # c, as if of one image
-        n_maps = self.kernel.n_positions(_shape_of(image)) * LIVE_MAPS
-        return a_pair + n_maps * image.itemsize, an_image + 4 * image.nbytes
+        n_maps = self.kernel.n_positions(image_shape_of(image)) * LIVE_MAPS
+        return TileCosts(
+            image_bytes=an_image + 4 * image.nbytes,
+            pair_bytes=a_pair + n_maps * image.itemsize,
+        )
 
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
         """Return derivatives of sum(weights * covariances) of images (n, c, h, w)."""
@@ -110,14 +114,15 @@ class TangentPullback:
 
     tangents: TileBackend
 
-    def measure(self, image: Tensor) -> tuple[int, int]:
-        """Return the bytes held for each pair and for each image of a tile."""
-        one = self.tangents.prepare(image)
-        n_values = self.tangents.map_values(_shape_of(image))
-        values = self.tangents.cross(one, one)
-        in_double = values.numel() * torch.float64.itemsize
-        a_pair = n_values * image.itemsize + values.nbytes + 2 * in_double
-        return a_pair, _count_bytes(one) + image.nbytes
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes held while a tile of images like this one is computed."""
+        costs = self.tangents.measure(image)
+        in_double = math.prod(costs.value_shape) * torch.float64.itemsize
+        return TileCosts(
+            image_bytes=costs.image_bytes + image.nbytes,
+            pair_bytes=costs.pair_bytes + costs.value_bytes + 2 * in_double,
+            worker_bytes=costs.worker_bytes,
+        )
 
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
         """Return derivatives of sum(weights * covariances) of images (n, c, h, w)."""
@@ -157,16 +162,5 @@ def _contract(weights: Tensor, tangents: Tensor) -> Tensor:
     return rows.mT @ weights.reshape(-1).to(torch.float64)
 
 
-def _shape_of(image: Tensor) -> tuple[int, int, int]:
-    _, channels, height, width = image.shape
-    return channels, height, width
-
-
 def _same(tensor: Tensor) -> Tensor:
     return tensor
-
-
-def _count_bytes(prepared: Prepared) -> int:
-    if isinstance(prepared, tuple):
-        return sum(_count_bytes(branch) for branch in prepared)
-    return 0 if prepared is None else prepared.nbytes

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from skconvgp._protocols import TileBackend, TileCosts
 from skconvgp._typing import ImageShape, Prepared
 from skconvgp.kernels import Kernel
 
 __all__ = ["ReferenceBackend", "TangentBackend"]
 
+LIVE_MAPS = 8  # maps of a tile that torch holds at once, inputs and temporaries
 
 # torch has one level of forward mode for all threads of a process.
 _FORWARD_MODE = threading.Lock()
@@ -31,6 +33,10 @@ class ReferenceBackend:
 
     kernel: Kernel
 
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need."""
+        return _measure(self, image, self.kernel.n_positions(image_shape_of(image)))
+
     def prepare(self, images: Tensor) -> Prepared:
         """Compute what depends on one image alone, for images (n, c, h, w)."""
         return self.kernel.prepare(images)
@@ -46,10 +52,6 @@ class ReferenceBackend:
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variances (n,)."""
         return self.kernel.diag(one)
-
-    def map_values(self, image_shape: ImageShape) -> int:
-        """Return how many numbers the largest map of one pair has."""
-        return self.kernel.n_positions(image_shape)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class TangentBackend:
 
     kernel: Kernel
 
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need."""
+        n_positions = self.kernel.n_positions(image_shape_of(image))
+        return _measure(self, image, 2 * n_positions)  # a map and its tangent
+
     def prepare(self, images: Tensor) -> Prepared:
         """Lay the images out; all else depends on the hyperparameters."""
         return images.permute(1, 2, 3, 0)
@@ -82,10 +89,6 @@ class TangentBackend:
     def diag(self, one: Prepared) -> Tensor:
         """Return prior variances and derivatives (n, 1 + p)."""
         return self._with_tangents(_images(one), None)
-
-    def map_values(self, image_shape: ImageShape) -> int:
-        """Return how many numbers the largest map of one pair has, with a tangent."""
-        return 2 * self.kernel.n_positions(image_shape)
 
     def _with_tangents(self, first: Tensor, second: Tensor | None) -> Tensor:
         _load_forward_mode()
@@ -103,6 +106,31 @@ class TangentBackend:
                     tangent = torch.zeros_like(value.primal)
                 columns.append(tangent)
         return torch.stack(columns, dim=-1)
+
+
+def image_shape_of(image: Tensor) -> ImageShape:
+    """Return the shape (c, h, w) of an image (1, c, h, w)."""
+    _, channels, height, width = image.shape
+    return channels, height, width
+
+
+def count_bytes(prepared: Prepared) -> int:
+    """Return the bytes of tables."""
+    if isinstance(prepared, tuple):
+        return sum(count_bytes(branch) for branch in prepared)
+    return 0 if prepared is None else prepared.nbytes
+
+
+def _measure(backend: TileBackend, image: Tensor, map_values: int) -> TileCosts:
+    """Read the costs off one pair."""
+    prepared = backend.prepare(image)
+    value = backend.cross(prepared, prepared)
+    return TileCosts(
+        image_bytes=count_bytes(prepared),
+        pair_bytes=LIVE_MAPS * map_values * image.itemsize,
+        value_bytes=value.nbytes,
+        value_shape=tuple(value.shape[2:]),
+    )
 
 
 def _value(kernel: Kernel, first: Tensor, second: Tensor | None) -> Tensor:

@@ -1,12 +1,12 @@
 """Kernel and data to tiles, tiles to their place in the Gram matrix."""
 
+from skconvgp._protocols import TileCosts
 from skconvgp.engine._contract import pull_back
 from skconvgp.engine._devices import free_memory, full_precision, require_memory
 from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
 from skconvgp.engine._plan import (
     Block,
     PullbackCosts,
-    TileCosts,
     TilePlan,
     plan_pullback,
     plan_tiles,

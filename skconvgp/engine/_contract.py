@@ -85,17 +85,19 @@ def _plan(
 ) -> TilePlan:
     image = rows[:1].to(config.device, config.dtype)
     with full_precision(config.device):
-        pair_bytes, image_bytes = backend.measure(image)
+        measured = backend.measure(image)
     double = torch.float64.itemsize
     return plan_pullback(
         len(rows),
         len(rows if cols is None else cols),
         is_symmetric=cols is None,
         costs=PullbackCosts(
-            pair_bytes=pair_bytes + 4 * double,  # weights of the tile and of its sum
-            image_bytes=image_bytes,
+            # With weights of the tile and of its sum.
+            pair_bytes=measured.pair_bytes + 4 * double,
+            image_bytes=measured.image_bytes,
             result_bytes=image.nbytes + image[0].numel() * double,
             weight_bytes=double,
+            worker_bytes=measured.worker_bytes,
         ),
         memory_budget=config.memory_budget,
         n_workers=config.n_workers,

@@ -8,19 +8,18 @@ import torch
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._protocols import TileBackend, TileRunner, run_serially
+from skconvgp._protocols import TileBackend, TileCosts, TileRunner, run_serially
 from skconvgp._typing import OnStep, Prepared
 from skconvgp.engine._devices import full_precision
 from skconvgp.engine._plan import (
     STREAM_SHARE,
     Block,
-    TileCosts,
     TilePlan,
     plan_tiles,
     slices,
 )
 from skconvgp.engine._store import TensorStore
-from skconvgp.engine._tables import Tables, measure_costs, take
+from skconvgp.engine._tables import Tables, take
 from skconvgp.exceptions import TileMemoryError
 
 __all__ = ["KernelOracle", "MatrixOracle"]
@@ -158,8 +157,9 @@ class KernelOracle:
     @cached_property
     def costs(self) -> TileCosts:
         """What the kernel needs for an image and for a pair."""
-        with torch.no_grad():
-            return measure_costs(self.backend, self.images[:1], self.config)
+        image = self.images[:1].to(self.config.device, self.config.dtype)
+        with torch.no_grad(), full_precision(self.config.device):
+            return self.backend.measure(image)
 
     @cached_property
     def _tables(self) -> Tables:
@@ -185,12 +185,15 @@ class KernelOracle:
 
     def _diag_of(self, tables: Tables, plan: TilePlan) -> Tensor:
         n = tables.images.shape[0]
-        parts = []
-        with torch.no_grad(), full_precision(self.config.device):
-            for part in slices(n, plan.block):
-                prepared = tables.block(part, keep=plan.keeps_tables)
-                parts.append(self.backend.diag(prepared).to(self.config.solve_dtype))
-        diag = torch.cat(parts)
+        cuts = slices(n, plan.block)
+        if plan.keeps_tables:
+            tables.keep(cuts, self.runner)
+        jobs = (
+            partial(_evaluate_diag, self.backend, self.config, i, tables.source(part))
+            for i, part in enumerate(cuts)
+        )
+        parts = dict(self.runner(jobs))
+        diag = torch.cat([parts[i] for i in range(len(cuts))])
         n_bad = int((~torch.isfinite(diag.reshape(n, -1))).any(1).sum())
         if n_bad:
             raise ValueError(
@@ -208,6 +211,9 @@ class KernelOracle:
         out: Tensor,
         progress: Progress | None = None,
     ) -> None:
+        if plan.keeps_tables:
+            rows.keep(slices(plan.n_rows, plan.block), self.runner)
+            cols.keep(slices(plan.n_cols, plan.block), self.runner)
         store = TensorStore(out, plan.is_symmetric)
         progress = progress or Progress(self.on_step, 0, plan.n_pairs)
         done = progress.done
@@ -219,13 +225,9 @@ class KernelOracle:
     def _jobs(
         self, plan: TilePlan, rows: Tables, cols: Tables
     ) -> Iterator[Callable[[], tuple[Block, Tensor]]]:
-        keep = plan.keeps_tables
         for block in plan.blocks():
-            with torch.no_grad(), full_precision(self.config.device):
-                one = rows.source(block.rows, keep=keep)
-                two = None
-                if not block.is_diagonal:
-                    two = cols.source(block.cols, keep=keep)
+            one = rows.source(block.rows)
+            two = None if block.is_diagonal else cols.source(block.cols)
             yield partial(
                 _evaluate_block,
                 self.backend,
@@ -276,29 +278,46 @@ def _evaluate_block(
     with torch.no_grad(), full_precision(device):
         one = one_source()
         two = one if two_source is None else two_source()
-        if len(tiles) == 1 and not block.is_diagonal:
-            return block, backend.cross(one, two)  # nothing to put together
         out: Tensor | None = None
         for part in tiles:
-            if part.is_diagonal:
-                values = backend.gram(take(one, part.rows))
-            else:
-                values = backend.cross(take(one, part.rows), take(two, part.cols))
+            values = _evaluate_tile(backend, part, one, two)
+            if len(tiles) == 1:  # nothing to put together
+                out = values
+                break
             if out is None:
                 shape = (tiles[-1].rows.stop, tiles[-1].cols.stop, *values.shape[2:])
                 out = values.new_empty(shape)
             out[part.rows, part.cols] = values
+            if block.is_diagonal:
+                out[part.cols, part.rows] = values.transpose(0, 1)
         assert out is not None
         if block.is_diagonal:
-            _mirror_(out)
             # The variance of one image is exact; that of a pair i = i is rounded.
             index = torch.arange(len(out), device=out.device)
             out[index, index] = backend.diag(one).to(out.dtype)
     return block, out
 
 
-def _mirror_(out: Tensor) -> None:
-    """Copy what is above the diagonal below it, whatever stands there."""
-    lower = torch.ones(out.shape[:2], dtype=torch.bool, device=out.device).tril(-1)
-    lower = lower.reshape(*lower.shape, *(1,) * (out.ndim - 2))
-    out.copy_(torch.where(lower, out.transpose(0, 1), out))
+def _evaluate_tile(
+    backend: TileBackend, tile: Block, one: Prepared, two: Prepared
+) -> Tensor:
+    if tile.is_diagonal:
+        return _mirrored(backend.gram(take(one, tile.rows)))
+    return backend.cross(take(one, tile.rows), take(two, tile.cols))
+
+
+def _mirrored(values: Tensor) -> Tensor:
+    """Return a copy with what is above the diagonal below it, whatever stands there."""
+    lower = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
+    lower = lower.tril_(-1).reshape(*lower.shape, *(1,) * (values.ndim - 2))
+    return torch.where(lower, values.transpose(0, 1), values)
+
+
+def _evaluate_diag(
+    backend: TileBackend,
+    config: ComputeConfig,
+    number: int,
+    source: Callable[[], Prepared],
+) -> tuple[int, Tensor]:
+    with torch.no_grad(), full_precision(config.device):
+        return number, backend.diag(source()).to(config.solve_dtype)

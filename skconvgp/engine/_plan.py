@@ -8,27 +8,27 @@ small that the maps of their pairs stay in cache.
 import math
 from dataclasses import dataclass
 
+from skconvgp._protocols import TileCosts
 from skconvgp.exceptions import TileMemoryError
 
 __all__ = [
     "Block",
     "PullbackCosts",
-    "TileCosts",
     "TilePlan",
     "plan_pullback",
     "plan_tiles",
     "slices",
 ]
 
-# One map of all pairs of a tile. Measured with torch on 28x28 maps, one and two
+# What all pairs of a tile hold. Measured with torch on 28x28 maps, one and two
 # threads: half of this and less is slower by torch's cost of a call; four times as much
 # is as fast, but a third of its time goes into pages that the system hands out anew.
-TILE_BYTES = 2**20
-LIVE_MAPS = 8  # maps of a tile that torch holds at once, inputs and temporaries
-BLOCK_BYTES = 128 * 2**20  # maps computed for a block: a tenth to a few seconds
+TILE_BYTES = 8 * 2**20
+BLOCK_BYTES = 2**30  # ... of a block, one after the other: a tenth to a few seconds
 MAX_BLOCK = 2048
 BLOCKS_A_WORKER = 16  # the last block, alone in work, wastes little
-SMALLEST_SHARE = 16
+LANES = 16  # of the longest vectors: an image of the columns each
+MANY_LANES = 8 * LANES  # few idle lanes cost less than a smaller side
 PASSING = 4  # tables of both sides of a block, and as much again made from them
 QUEUED = 2  # blocks held for each worker: one in work, one waiting
 # All layers of all pairs of a tile. Measured with torch on 28x28 maps, 7 layers, one
@@ -36,28 +36,6 @@ QUEUED = 2  # blocks held for each worker: one in work, one waiting
 PULLBACK_BYTES = 32 * 2**20
 PULLBACK_SIDE = 128  # tables cost little then; and there are tiles for all workers
 PULLBACK_BLOCKS = 256  # whatever the number of workers: sums then have one order
-
-
-@dataclass(frozen=True)
-class TileCosts:
-    """Bytes that a kernel needs.
-
-    Parameters
-    ----------
-    image_bytes : int
-        Tables of one image.
-    map_bytes : int
-        Largest covariance map of one pair.
-    value_bytes : int
-        Result of one pair.
-    value_shape : tuple of int
-        Shape of the result of one pair: () or, with tangents, (1 + p,).
-    """
-
-    image_bytes: int
-    map_bytes: int
-    value_bytes: int
-    value_shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,12 +52,15 @@ class PullbackCosts:
         One image of a block, with the derivative by it.
     weight_bytes : int
         Weight of one pair of a block.
+    worker_bytes : int
+        Workspace of each worker, however small its tile is.
     """
 
     pair_bytes: int
     image_bytes: int
     result_bytes: int
     weight_bytes: int
+    worker_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -179,7 +160,8 @@ def plan_tiles(
     costs : TileCosts
         What the kernel needs.
     memory_budget : int
-        Bytes for tables, maps and blocks, beside the images and the matrix.
+        Bytes for tables, maps, workspaces and blocks, beside the images and the
+        matrix.
     n_workers : int
         Blocks in work at the same time; they share the budget.
 
@@ -195,8 +177,7 @@ def plan_tiles(
     """
     n_images = n_rows if is_symmetric else n_rows + n_cols
     all_tables = n_images * costs.image_bytes
-    pair_bytes = LIVE_MAPS * costs.map_bytes
-    needed = pair_bytes + QUEUED * costs.value_bytes
+    needed = costs.pair_bytes + QUEUED * costs.value_bytes + costs.worker_bytes
     room = memory_budget - n_workers * needed
     keeps_tables = all_tables <= min(memory_budget // 2, room)
     share = (memory_budget - keeps_tables * all_tables) // n_workers
@@ -204,16 +185,18 @@ def plan_tiles(
     needed += image_bytes
     if share < needed:
         raise _too_little(needed, share, n_workers)
-    tile_bytes = min(share // 2, LIVE_MAPS * TILE_BYTES)
-    tile = max(1, math.isqrt(tile_bytes // pair_bytes))
-    rest = share - tile**2 * pair_bytes
+    share -= costs.worker_bytes
+    tile_bytes = min(share // 2, TILE_BYTES)
+    tile = max(1, _in_vectors(math.isqrt(tile_bytes // costs.pair_bytes)))
+    rest = share - tile**2 * costs.pair_bytes
     block = _largest_side(rest, QUEUED * costs.value_bytes, image_bytes)
-    work = math.isqrt(BLOCK_BYTES // costs.map_bytes)
-    block = max(1, min(block, work, MAX_BLOCK, max(n_rows, n_cols)))
+    work = math.isqrt(BLOCK_BYTES // costs.pair_bytes)
+    block = min(_in_vectors(min(block, work, MAX_BLOCK)), max(n_rows, n_cols))
+    block = max(1, block)
     if n_workers > 1:  # a few blocks for each, however small the matrix
         n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
         fair = math.isqrt(n_pairs // (BLOCKS_A_WORKER * n_workers))
-        block = min(block, max(fair, SMALLEST_SHARE))
+        block = min(block, max(1, -(-fair // LANES)) * LANES)
     return TilePlan(n_rows, n_cols, is_symmetric, block, min(tile, block), keeps_tables)
 
 
@@ -259,8 +242,10 @@ def plan_pullback(
     block_image, block_pair = 2 * QUEUED * costs.result_bytes, 2 * costs.weight_bytes
     block_pair *= QUEUED
     needed = costs.pair_bytes + 2 * costs.image_bytes + block_image + block_pair
+    needed += costs.worker_bytes
     if share < needed:
         raise _too_little(needed, share, n_workers)
+    share -= costs.worker_bytes
     n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
     fair = math.isqrt(n_pairs // PULLBACK_BLOCKS)
     room = min(share - block_image - block_pair, max(share // 2, needed))
@@ -284,6 +269,11 @@ def _too_little(needed: int, share: int, n_workers: int) -> TileMemoryError:
         "`memory_budget`, use fewer threads or a smaller `n_jobs`, or use smaller "
         "images."
     )
+
+
+def _in_vectors(side: int) -> int:
+    """Round a side down, so that it leaves no lanes idle."""
+    return side // LANES * LANES if side > MANY_LANES else side
 
 
 def _largest_side(available: int, per_pair: int, per_image: int) -> int:

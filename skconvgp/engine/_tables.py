@@ -1,18 +1,19 @@
-"""Per-image tables: sliced, counted, computed once for each image."""
+"""Per-image tables: sliced, and computed once for each image."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._protocols import TileBackend
+from skconvgp._protocols import TileBackend, TileRunner
 from skconvgp._typing import Prepared
-from skconvgp.engine._plan import TileCosts
+from skconvgp.engine._devices import full_precision
 
-__all__ = ["ImagesPart", "Tables", "measure_costs", "take"]
+__all__ = ["ImagesPart", "Tables", "take"]
 
 
 @dataclass(frozen=True)
@@ -60,23 +61,26 @@ class Tables:
         self._config = config
         self._kept: dict[tuple[int, int], Prepared] = {}
 
-    def block(self, part: slice, *, keep: bool) -> Prepared:
-        """Return the tables of a slice of the images; `keep` them for the next call."""
-        key = (part.start, part.stop)
-        if key in self._kept:
-            return self._kept[key]
-        prepared = _prepare(self._backend, self._part(part))
-        if keep:
+    def keep(self, parts: list[slice], runner: TileRunner) -> None:
+        """Compute the tables of slices of the images, and of no others, for later."""
+        keys = [(part.start, part.stop) for part in parts]
+        self._kept = {key: self._kept[key] for key in keys if key in self._kept}
+        jobs = (
+            partial(_prepare_part, self._backend, key, self._part(part))
+            for key, part in zip(keys, parts, strict=True)
+            if key not in self._kept
+        )
+        for key, prepared in runner(jobs):
             self._kept[key] = prepared
-        return prepared
 
-    def source(self, part: slice, *, keep: bool) -> Callable[[], Prepared]:
+    def source(self, part: slice) -> Callable[[], Prepared]:
         """Return what gives a job its tables: those kept, or its own computation.
 
         Tables that are not kept are so held by blocks in work, not by those that wait.
         """
-        if keep:
-            return partial(_given, self.block(part, keep=True))
+        key = (part.start, part.stop)
+        if key in self._kept:
+            return partial(_given, self._kept[key])
         return partial(_prepare, self._backend, self._part(part))
 
     def _part(self, part: slice) -> ImagesPart:
@@ -84,7 +88,14 @@ class Tables:
 
 
 def _prepare(backend: TileBackend, part: ImagesPart) -> Prepared:
-    return backend.prepare(part.load())
+    with torch.no_grad(), full_precision(part.config.device):
+        return backend.prepare(part.load())
+
+
+def _prepare_part(
+    backend: TileBackend, key: tuple[int, int], part: ImagesPart
+) -> tuple[tuple[int, int], Prepared]:
+    return key, _prepare(backend, part)
 
 
 def _given(prepared: Prepared) -> Prepared:
@@ -98,25 +109,3 @@ def take(prepared: Prepared, part: slice) -> Prepared:
     if isinstance(prepared, tuple):
         return tuple(take(branch, part) for branch in prepared)
     return prepared[..., part]
-
-
-def measure_costs(
-    backend: TileBackend, image: Tensor, config: ComputeConfig
-) -> TileCosts:
-    """Return what a kernel needs, read off the tables of one image (1, c, h, w)."""
-    prepared = Tables(backend, image, config).block(slice(0, 1), keep=False)
-    value = backend.cross(prepared, prepared)
-    _, channels, height, width = image.shape
-    map_values = backend.map_values((channels, height, width))
-    return TileCosts(
-        image_bytes=_count_bytes(prepared),
-        map_bytes=map_values * config.dtype.itemsize,
-        value_bytes=value.nbytes,
-        value_shape=tuple(value.shape[2:]),
-    )
-
-
-def _count_bytes(prepared: Prepared) -> int:
-    if isinstance(prepared, tuple):
-        return sum(_count_bytes(branch) for branch in prepared)
-    return 0 if prepared is None else prepared.nbytes

@@ -162,10 +162,9 @@ def test_long_rows_of_vectors(n_samples, dtype):
 @pytest.mark.parametrize("runner", [run_shuffled, run_in_threads])
 def test_blocks_tiles_and_threads_of_the_engine(build, name, dtype, runner):
     backend, given, whole = bit_problem(build, name, dtype, 41)
-    shape = BIT_NETWORKS[name][1]
-    map_bytes = backend.map_values(shape) * dtype.itemsize
+    pair_bytes = backend.measure(given[:1]).pair_bytes
     for block, side, workers in [(41, 41, 1), (17, 5, 3), (7, 3, 2), (16, 16, 3)]:
-        with small_tiles(block, side, map_bytes):
+        with small_tiles(block, side, pair_bytes):
             settings = config(dtype=dtype, n_workers=workers)
             oracle = KernelOracle(backend, given.double(), settings, runner)
             assert torch.equal(oracle.gram(), whole)

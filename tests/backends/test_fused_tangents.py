@@ -213,10 +213,13 @@ def test_fixed_hyperparameters_have_no_column():
 
 def test_memory_that_is_asked_for_grows_with_the_derivatives():
     shape = (1, 5, 4)
-    few = fused_tangents(PARAMETERS[1], shape).map_values(shape)
-    many = fused_tangents(PARAMETERS[16], shape).map_values(shape)
-    assert few * (1 + 16) == many * (1 + 1)
-    value = fused(PARAMETERS[1], shape)
     given = images(2, shape)
-    needed = tile(value, given).nbytes // 4  # pairs
-    assert value.map_values(shape) * 4 >= needed  # float32 maps, float64 values
+    few, many = (
+        fused_tangents(PARAMETERS[p], shape).measure(given[:1]) for p in (1, 16)
+    )
+    assert few.pair_bytes * (1 + 16) == many.pair_bytes * (1 + 1)
+    assert many.worker_bytes > few.worker_bytes
+    backend = fused(PARAMETERS[1], shape)
+    value = backend.measure(given[:1])
+    assert value.value_bytes == tile(backend, given).nbytes // 4  # pairs
+    assert few.value_bytes == 2 * value.value_bytes

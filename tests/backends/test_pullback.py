@@ -130,16 +130,17 @@ def saved_bytes(backend, n_rows, n_cols):
 @pytest.mark.parametrize("has_inputs", [True, False])
 def test_measured_bytes_hold_the_graph_of_any_tile(kernel, has_inputs):
     backend = ReversePullback(kernel, has_inputs)
-    a_pair, an_image = backend.measure(random_images(1, *SHAPE))
+    costs = backend.measure(random_images(1, *SHAPE))
     for n_rows, n_cols in ((1, 1), (3, 5), (7, 4), (9, 9)):
         graph = saved_bytes(backend, n_rows, n_cols)
-        assert graph <= a_pair * n_rows * n_cols + an_image * (n_rows + n_cols)
+        held = costs.pair_bytes * n_rows * n_cols
+        assert graph <= held + costs.image_bytes * (n_rows + n_cols)
 
 
 def test_bytes_of_a_pair_grow_with_the_depth():
     one = random_images(1, 1, 8, 8)
     two_layers, six_layers = (
-        ReversePullback(convnet(depth=depth, kernel_size=3)).measure(one)[0]
+        ReversePullback(convnet(depth=depth, kernel_size=3)).measure(one).pair_bytes
         for depth in (2, 6)
     )
     a_map = 8 * 8 * 8

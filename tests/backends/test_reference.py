@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from skconvgp.backends import ReferenceBackend, TangentBackend
+from skconvgp.backends._reference import LIVE_MAPS
 from skconvgp.kernels import (
     GELU,
     Abs,
@@ -93,7 +94,11 @@ def test_reference_is_the_kernel(kernel):
     first, second = backend.prepare(one), backend.prepare(two)
     assert torch.equal(backend.cross(first, second), cross(kernel, one, two))
     assert torch.equal(backend.diag(first), diag(kernel, one))
-    assert backend.map_values(SHAPE) == kernel.n_positions(SHAPE)
+    costs = backend.measure(one[:1])
+    n_positions = kernel.n_positions(SHAPE)
+    assert costs.pair_bytes == LIVE_MAPS * n_positions * one.itemsize
+    assert (costs.value_bytes, costs.value_shape) == (one.itemsize, ())
+    assert costs.worker_bytes == 0
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, Unmoved()], ids=name)
@@ -162,5 +167,9 @@ def test_tables_have_the_images_last():
 
 def test_tangents_ask_for_more_memory():
     kernel = KERNELS[0]
-    plain, tangent = ReferenceBackend(kernel), TangentBackend(kernel)
-    assert tangent.map_values(SHAPE) == 2 * plain.map_values(SHAPE)
+    image = random_images(1, *SHAPE)
+    plain = ReferenceBackend(kernel).measure(image)
+    tangent = TangentBackend(kernel).measure(image)
+    assert tangent.pair_bytes == 2 * plain.pair_bytes
+    assert tangent.value_shape == (1 + len(kernel.theta),)
+    assert tangent.value_bytes == tangent.value_shape[0] * plain.value_bytes

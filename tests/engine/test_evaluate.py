@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skconvgp.backends import ReferenceBackend, TangentBackend
-from skconvgp.engine import KernelOracle, MatrixOracle
+from skconvgp.engine import KernelOracle, MatrixOracle, TileCosts
 from skconvgp.kernels import (
     Conv2d,
     Dense,
@@ -71,8 +71,9 @@ def one_big_tile(kernel, rows, cols, dtype):
     return kernel.cross(kernel.prepare(rows.to(dtype)), kernel.prepare(cols.to(dtype)))
 
 
-def map_bytes(kernel, dtype):
-    return kernel.n_positions(SHAPE) * dtype.itemsize
+def pair_bytes(kernel, dtype):
+    image = torch.zeros(1, *SHAPE, dtype=dtype)
+    return ReferenceBackend(kernel).measure(image).pair_bytes
 
 
 def watched(kernel, images=IMAGES, **settings):
@@ -92,7 +93,7 @@ def tight_budget(kernel, dtype=torch.float64):
 def test_gram_is_that_of_one_big_tile(name, dtype):
     kernel = KERNELS[name]
     oracle = watched(kernel, dtype=dtype)
-    with small_tiles(BLOCK, TILE, map_bytes(kernel, dtype)):
+    with small_tiles(BLOCK, TILE, pair_bytes(kernel, dtype)):
         gram = oracle.gram()
     sides = {rows for rows, _ in oracle.backend.tiles}
     assert sides == {3, 1, 2}  # tiles were cut, ragged ones too
@@ -105,7 +106,7 @@ def test_gram_is_that_of_one_big_tile(name, dtype):
 def test_gram_is_symmetric_to_the_bit_with_exact_diagonal(name, dtype):
     kernel = KERNELS[name]
     oracle = watched(kernel, dtype=dtype)
-    with small_tiles(BLOCK, TILE, map_bytes(kernel, dtype)):
+    with small_tiles(BLOCK, TILE, pair_bytes(kernel, dtype)):
         gram, diag = oracle.gram(), oracle.diag()
     assert torch.equal(gram, gram.mT)
     variance = kernel.diag(kernel.prepare(IMAGES.to(dtype)))
@@ -114,7 +115,7 @@ def test_gram_is_symmetric_to_the_bit_with_exact_diagonal(name, dtype):
 
 
 def test_diagonal_of_a_stationary_kernel_is_one_to_the_bit():
-    with small_tiles(BLOCK, TILE, 4):
+    with small_tiles(BLOCK, TILE, 32):
         gram = watched(rbf(0.01), dtype=torch.float32).gram()
     assert torch.equal(gram.diagonal(), torch.ones(N, dtype=torch.float64))
 
@@ -124,7 +125,7 @@ def test_diagonal_of_a_stationary_kernel_is_one_to_the_bit():
 def test_cross_is_that_of_one_big_tile(name, dtype):
     kernel = KERNELS[name]
     oracle = watched(kernel, dtype=dtype)
-    with small_tiles(BLOCK, TILE, map_bytes(kernel, dtype)):
+    with small_tiles(BLOCK, TILE, pair_bytes(kernel, dtype)):
         cross = oracle.cross(OTHERS)
     assert {rows for rows, _ in oracle.backend.tiles} == {3, 1}
     assert_close(cross, one_big_tile(kernel, OTHERS, IMAGES, dtype), dtype)
@@ -135,7 +136,7 @@ def test_cross_is_that_of_one_big_tile(name, dtype):
 def test_stream_gives_cross_and_prior_variances_piece_by_piece(n_rows, dtype):
     kernel = KERNELS["convnet"]
     oracle = watched(kernel, dtype=dtype)
-    with small_tiles(BLOCK, TILE, map_bytes(kernel, dtype)):
+    with small_tiles(BLOCK, TILE, pair_bytes(kernel, dtype)):
         pieces = list(oracle.stream(OTHERS, n_rows))
     assert all(len(cross) <= n_rows for cross, _ in pieces)
     cross, diag = (torch.cat(parts) for parts in zip(*pieces, strict=True))
@@ -158,7 +159,7 @@ def test_every_value_lands_in_its_place(
 ):
     settings = config(memory_budget=memory_budget, n_workers=n_workers)
     images, others = numbered_images(n), numbered_images(n_others)
-    with small_tiles(block, tile, 8):
+    with small_tiles(block, tile, 64):
         gram = KernelOracle(PlaceBackend(True), images, settings, runner).gram()
         oracle = KernelOracle(PlaceBackend(False), images, settings, runner)
         cross = oracle.cross(others)
@@ -181,19 +182,18 @@ def test_results_are_written_to_a_given_matrix():
 def test_tables_that_fit_are_computed_once_for_each_image():
     kernel = KERNELS["convnet"]
     oracle = watched(kernel)
-    with small_tiles(BLOCK, TILE, map_bytes(kernel, torch.float64)):
+    with small_tiles(BLOCK, TILE, pair_bytes(kernel, torch.float64)):
         oracle.diag()
         oracle.gram()
-    measured = 1  # the first image, to see what an image costs
-    assert oracle.backend.n_prepared == N + measured
+    assert oracle.backend.n_prepared == N
 
 
 def test_tables_of_training_images_are_computed_once_while_predicting():
     kernel = KERNELS["convnet"]
     oracle = watched(kernel)
-    with small_tiles(BLOCK, TILE, map_bytes(kernel, torch.float64)):
+    with small_tiles(BLOCK, TILE, pair_bytes(kernel, torch.float64)):
         list(oracle.stream(OTHERS, 5))
-    assert oracle.backend.n_prepared == N + N_OTHERS + 1
+    assert oracle.backend.n_prepared == N + N_OTHERS
 
 
 def test_streaming_leaves_half_of_the_budget_to_what_is_streamed():
@@ -201,9 +201,9 @@ def test_streaming_leaves_half_of_the_budget_to_what_is_streamed():
     all_tables = (N + N_OTHERS) * watched(kernel).costs.image_bytes
     for budget, fits in ((4 * all_tables, True), (4 * all_tables - 2, False)):
         oracle = watched(kernel, memory_budget=budget)
-        with small_tiles(BLOCK, TILE, map_bytes(kernel, torch.float64)):
+        with small_tiles(BLOCK, TILE, pair_bytes(kernel, torch.float64)):
             list(oracle.stream(OTHERS, N_OTHERS))
-        assert (oracle.backend.n_prepared == N + N_OTHERS + 1) is fits
+        assert (oracle.backend.n_prepared == N + N_OTHERS) is fits
 
 
 @everywhere
@@ -211,7 +211,7 @@ def test_streaming_leaves_half_of_the_budget_to_what_is_streamed():
 def test_tables_that_do_not_fit_give_the_same_matrix(name, dtype):
     kernel = KERNELS[name]
     oracle = watched(kernel, dtype=dtype, memory_budget=tight_budget(kernel, dtype))
-    with small_tiles(BLOCK, TILE, map_bytes(kernel, dtype)):
+    with small_tiles(BLOCK, TILE, pair_bytes(kernel, dtype)):
         gram, diag = oracle.gram(), oracle.diag()
         cross = oracle.cross(OTHERS)
     assert oracle.backend.n_prepared > 2 * N
@@ -224,7 +224,7 @@ def test_tables_that_do_not_fit_give_the_same_matrix(name, dtype):
 def test_runner_may_take_the_blocks_in_any_order(runner):
     kernel = KERNELS["convnet"]
     backend = ReferenceBackend(kernel)
-    with small_tiles(BLOCK, TILE, map_bytes(kernel, torch.float64)):
+    with small_tiles(BLOCK, TILE, pair_bytes(kernel, torch.float64)):
         serial = KernelOracle(backend, IMAGES, config())
         other = KernelOracle(backend, IMAGES, config(n_workers=3), runner)
         assert torch.equal(other.gram(), serial.gram())
@@ -241,7 +241,7 @@ def test_progress_only_grows_and_ends_at_the_number_of_pairs(runner):
         runner,
         lambda done, total: calls.append((done, total)),
     )
-    with small_tiles(BLOCK, TILE, 8):
+    with small_tiles(BLOCK, TILE, 64):
         oracle.gram()
         n_pairs = N * (N + 1) // 2
         assert len(calls) == 10  # four blocks a side, one triangle
@@ -276,14 +276,14 @@ class LinearBackend:
     def diag(self, one):
         return (one * one).sum(0)
 
-    def map_values(self, image_shape):
-        return 1
+    def measure(self, image):
+        return TileCosts(image.nbytes, pair_bytes=64, value_bytes=8)
 
 
 def test_third_party_backend_needs_five_methods_and_no_base_class():
     x, z = IMAGES.flatten(1).numpy(), OTHERS.flatten(1).numpy()
     oracle = KernelOracle(LinearBackend(), IMAGES, config())
-    with small_tiles(BLOCK, TILE, 8):
+    with small_tiles(BLOCK, TILE, 64):
         assert_close(oracle.gram(), x @ x.T)
         assert_close(oracle.diag(), (x * x).sum(1))
         assert_close(oracle.cross(OTHERS), z @ x.T)
@@ -296,7 +296,7 @@ def test_overflow_of_the_prior_variance_is_refused_with_a_remedy(method):
     kernel = convnet(depth=4)
     oracle = KernelOracle(ReferenceBackend(kernel), images, config(dtype=torch.float32))
     with (
-        small_tiles(BLOCK, TILE, map_bytes(kernel, torch.float32)),
+        small_tiles(BLOCK, TILE, pair_bytes(kernel, torch.float32)),
         pytest.raises(ValueError, match=r"3 of 23 .* not finite .*dtype='float64'"),
     ):
         oracle.diag() if method == "diag" else list(oracle.stream(images, N))
@@ -307,7 +307,7 @@ def test_overflow_of_the_prior_variance_is_refused_with_a_remedy(method):
 def test_tangents_of_a_tiled_gram_are_derivatives():
     kernel = convnet(depth=2, kernel_size=3, weight_variance=1.5, bias_variance=0.5)
     images, step = IMAGES[:11], 1e-5
-    with small_tiles(4, 3, 2 * map_bytes(kernel, torch.float64)):
+    with small_tiles(4, 3, 2 * pair_bytes(kernel, torch.float64)):
         both = KernelOracle(TangentBackend(kernel), images, config()).gram()
     assert both.shape == (11, 11, 3)
     assert torch.equal(both, both.transpose(0, 1))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.helpers.fused import needs_extension
 from tests.helpers.memory import needs_peak, peak_memory
 
 pytestmark = needs_peak
@@ -88,3 +89,54 @@ def test_contraction_holds_tiles_only(budget, inputs):
 
 def test_the_measure_sees_what_is_allocated():
     assert peak_memory("", "bytearray(b'x') * (50 * 2**20)") >= 49 * MIB
+
+
+WORKSPACE = """
+import numpy as np
+import torch
+from skconvgp import gram_gradient, gram_matrix
+from skconvgp.exceptions import TileMemoryError
+from skconvgp.kernels import convnet
+
+torch.set_num_threads({n_threads})
+rng = np.random.default_rng(0)
+X, coloured = rng.random((120, 28, 28)), rng.random((40, 3, 128, 128))
+kernel = convnet().unshared()
+gram_matrix(kernel, coloured[:2, :, :20, :20], backend="fused")
+gram_gradient(kernel, X[:2, :8, :8], backend="fused")
+"""
+REFUSED = """
+try:
+    {call}
+except TileMemoryError:
+    pass
+else:
+    raise AssertionError("it was not refused")
+"""
+CALLS = {
+    "gradient": "gram_gradient(kernel, X, backend='fused', memory_budget='{} MiB')",
+    "large images": "gram_matrix(kernel, coloured, backend='fused', "
+    "memory_budget='{} MiB')",
+}
+
+
+@needs_extension
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "budget", "result"),
+    [("gradient", 8, 4 * 120**2 * 17), ("large images", 29, 0)],
+)
+def test_workspaces_of_the_fused_backend_are_within_the_budget(
+    name, budget, result, n_threads
+):
+    setup = WORKSPACE.replace("{n_threads}", str(n_threads))
+    call = CALLS[name].format(n_threads * budget)
+    assert peak_memory(setup, call) <= result + (n_threads * budget + 2) * MIB
+
+
+@needs_extension
+@pytest.mark.parametrize(("name", "budget"), [("gradient", 4), ("large images", 16)])
+def test_workspaces_that_do_not_fit_are_refused_before_they_are_held(name, budget):
+    setup = WORKSPACE.replace("{n_threads}", "1")
+    call = REFUSED.replace("{call}", CALLS[name].format(budget))
+    assert peak_memory(setup, call) <= 2 * MIB

@@ -15,7 +15,7 @@ from skconvgp.engine import (
     slices,
     stream_rows,
 )
-from skconvgp.engine._plan import LIVE_MAPS, MAX_BLOCK, PASSING, QUEUED
+from skconvgp.engine._plan import MAX_BLOCK, PASSING, QUEUED
 from skconvgp.exceptions import TileMemoryError
 
 sizes = st.integers(1, 60)
@@ -64,7 +64,7 @@ def held(plan, costs, n_images, n_workers):
     """Return the bytes that the engine holds at once, counted from its loops."""
     kept = n_images * costs.image_bytes if plan.keeps_tables else 0
     passing = 0 if plan.keeps_tables else PASSING * plan.block * costs.image_bytes
-    maps = LIVE_MAPS * plan.tile**2 * costs.map_bytes
+    maps = plan.tile**2 * costs.pair_bytes + costs.worker_bytes
     values = QUEUED * plan.block**2 * costs.value_bytes
     return kept + n_workers * (passing + maps + values)
 
@@ -75,8 +75,9 @@ def held(plan, costs, n_images, n_workers):
     n_cols=st.integers(1, 5000),
     is_symmetric=st.booleans(),
     image_bytes=st.integers(0, 10**6),
-    map_bytes=st.integers(4, 10**6),
+    pair_bytes=st.integers(4, 10**7),
     value_bytes=st.integers(4, 100),
+    worker_bytes=st.integers(0, 10**7),
     memory_budget=st.integers(0, 10**9),
     n_workers=st.integers(1, 8),
 )
@@ -85,12 +86,13 @@ def test_a_plan_holds_no_more_than_the_budget(
     n_cols,
     is_symmetric,
     image_bytes,
-    map_bytes,
+    pair_bytes,
     value_bytes,
+    worker_bytes,
     memory_budget,
     n_workers,
 ):
-    costs = TileCosts(image_bytes, map_bytes, value_bytes)
+    costs = TileCosts(image_bytes, pair_bytes, value_bytes, worker_bytes=worker_bytes)
     n_cols = n_rows if is_symmetric else n_cols
     n_images = n_rows if is_symmetric else n_rows + n_cols
     cut = {"is_symmetric": is_symmetric, "costs": costs, "n_workers": n_workers}
@@ -106,7 +108,7 @@ def test_a_plan_holds_no_more_than_the_budget(
 
 
 def test_tables_are_kept_when_they_take_half_of_the_budget_at_most():
-    costs = TileCosts(image_bytes=1000, map_bytes=8, value_bytes=8)
+    costs = TileCosts(image_bytes=1000, pair_bytes=64, value_bytes=8)
     fits, does_not = (
         plan_tiles(10, 10, is_symmetric=True, costs=costs, memory_budget=budget)
         for budget in (20_000, 19_999)
@@ -116,8 +118,8 @@ def test_tables_are_kept_when_they_take_half_of_the_budget_at_most():
 
 
 def test_the_error_gives_bytes_needed_bytes_allowed_and_parameters():
-    costs = TileCosts(image_bytes=0, map_bytes=10**6, value_bytes=8)
-    needed = LIVE_MAPS * 10**6 + QUEUED * 8
+    costs = TileCosts(0, pair_bytes=8_000_000, value_bytes=8, worker_bytes=1000)
+    needed = 8_000_000 + QUEUED * 8 + 1000
     with pytest.raises(TileMemoryError) as caught:
         plan_tiles(
             9, 9, is_symmetric=True, costs=costs, memory_budget=10**6, n_workers=2
@@ -156,8 +158,11 @@ def test_tiles_cover_a_block_once(n_rows, n_cols, tile, is_diagonal):
     assert block.n_pairs == wanted.sum()
 
 
-# What a compiled backend needs for 7 layers of 28x28 maps: it holds no maps.
-FUSED = {"float32": TileCosts(47_040, 4, 4), "float64": TileCosts(94_080, 8, 8)}
+# What a compiled backend needs for 7 layers of 28x28 maps.
+FUSED = {
+    "float32": TileCosts(47_048, 32, 8, (), 2_000_000),
+    "float64": TileCosts(94_088, 32, 8, (), 2_000_000),
+}
 
 
 @pytest.mark.parametrize("dtype", FUSED)
@@ -202,7 +207,8 @@ def held_back(plan, costs, n_workers):
     tile = plan.tile**2 * costs.pair_bytes + 2 * plan.tile * costs.image_bytes
     images = 2 * plan.block * costs.result_bytes
     weights = 2 * plan.block**2 * costs.weight_bytes
-    return n_workers * (tile + QUEUED * (images + weights))
+    held = tile + QUEUED * (images + weights) + costs.worker_bytes
+    return n_workers * held
 
 
 @settings(deadline=None, max_examples=300)
@@ -213,6 +219,7 @@ def held_back(plan, costs, n_workers):
     pair_bytes=st.integers(4, 10**6),
     image_bytes=st.integers(0, 10**6),
     result_bytes=st.integers(4, 10**5),
+    worker_bytes=st.integers(0, 10**7),
     memory_budget=st.integers(0, 10**9),
     n_workers=st.integers(1, 8),
 )
@@ -223,10 +230,11 @@ def test_a_plan_back_holds_no_more_than_the_budget(
     pair_bytes,
     image_bytes,
     result_bytes,
+    worker_bytes,
     memory_budget,
     n_workers,
 ):
-    costs = PullbackCosts(pair_bytes, image_bytes, result_bytes, weight_bytes=8)
+    costs = PullbackCosts(pair_bytes, image_bytes, result_bytes, 8, worker_bytes)
     n_cols = n_rows if is_symmetric else n_cols
     cut = {"is_symmetric": is_symmetric, "costs": costs, "n_workers": n_workers}
     try:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from skconvgp._config import ComputeConfig
-from skconvgp._protocols import Pulled
+from skconvgp._protocols import Pulled, TileCosts
 from skconvgp.engine import _contract, _plan
 
 CPU = torch.device("cpu")
@@ -21,11 +21,11 @@ def config(**settings):
 
 
 @contextmanager
-def small_tiles(block, tile, map_bytes):
+def small_tiles(block, tile, pair_bytes):
     """Let the planner cut blocks and tiles of these sides at most."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_plan, "MAX_BLOCK", block)
-        patch.setattr(_plan, "TILE_BYTES", tile * tile * map_bytes)
+        patch.setattr(_plan, "TILE_BYTES", tile * tile * pair_bytes)
         yield
 
 
@@ -54,8 +54,8 @@ class WatchedBackend:
     def diag(self, one):
         return self.backend.diag(one)
 
-    def map_values(self, image_shape):
-        return self.backend.map_values(image_shape)
+    def measure(self, image):
+        return self.backend.measure(image)
 
 
 class PlaceBackend:
@@ -86,8 +86,8 @@ class PlaceBackend:
     def diag(self, one):
         return 1001 * one[0]
 
-    def map_values(self, image_shape):
-        return 1
+    def measure(self, image):
+        return TileCosts(image_bytes=16, pair_bytes=64, value_bytes=8)
 
 
 def numbered_images(n):
@@ -126,7 +126,7 @@ class PlacePullback:
     """Third-party backend for the product of two numbered images, times exp(theta)."""
 
     def measure(self, image):
-        return 100, 10
+        return TileCosts(image_bytes=10, pair_bytes=100)
 
     def pull(self, one, two, weights):
         rows = one[:, 0, 0, 0]
