@@ -253,7 +253,7 @@ def test_results_that_cannot_be_written_to_are_refused(out, tmp_path):
 def test_a_budget_that_is_enough_to_fit_is_enough_to_predict():
     X = np.random.default_rng(0).random((6, 1, 28, 28))
     kernel = convnet(depth=1, kernel_size=3)
-    for budget in range(150_000, 400_000, 50_000):
+    for budget in range(450_000, 700_000, 25_000):
         gp = ConvNetGPRegressor(kernel, memory_budget=budget)
         try:
             gp.fit(X, X[:, 0, 0, 0])

@@ -255,7 +255,7 @@ def test_solve_dtype_is_that_of_the_factor():
     np.testing.assert_allclose(gp.predict(X), exact.predict(X), atol=1e-2)
 
 
-@pytest.mark.parametrize("budget", ["40 KB", 40_000, "0.04 MB"])
+@pytest.mark.parametrize("budget", ["60 KB", 60_000, "0.06 MB"])
 def test_small_memory_budget_gives_the_same_matrix(budget):
     X = digits(25)[0]
     whole = gram_matrix(tiny_network(), X)
