@@ -367,7 +367,15 @@ class Axis:
     @property
     def reaches_all(self) -> bool:
         """Whether each position is in a window."""
-        return bool((self.matrix(torch.empty(0)) > 0).any(0).all())
+        is_reached = torch.zeros(self.size, dtype=torch.bool)
+        starts = [tap * self.dilation - self.before for tap in range(self.kernel)]
+        for start in sorted(starts, key=abs):  # that at 0 alone may reach all
+            seen = start + self.stride * torch.arange(self.n_outputs)
+            seen = seen % self.size if self.is_circular else seen
+            is_reached[seen[(seen >= 0) & (seen < self.size)]] = True
+            if is_reached.all():
+                return True
+        return False
 
     @property
     def hits(self) -> int:

@@ -1,5 +1,7 @@
 """Affine layers against literal loops over positions and offsets."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -140,3 +142,18 @@ def test_convolution_of_a_shifted_image_wraps():
     )
     expected = torch.roll(last_maps(network, images), (2, 3), (0, 1))
     assert_close(last_maps(network, shifted), expected, scale=expected.abs().max())
+
+
+@pytest.mark.parametrize("padding", ["same", "valid", "circular", 0, 1, 4])
+def test_positions_that_windows_reach(padding):
+    settings = itertools.product(range(1, 9), range(1, 6), range(1, 5), range(1, 4))
+    found = set()
+    for size, window, stride, dilation in settings:
+        layer = Conv2d((window, 1), stride, padding, dilation)
+        axis, _ = layer.axes((size, 1))
+        if axis.n_outputs < 1:
+            continue
+        sums = axis.matrix(torch.empty(0))
+        assert axis.reaches_all == bool((sums > 0).any(0).all())
+        found.add(axis.reaches_all)
+    assert found == {True, False}
