@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
-from skconvgp.kernels._checks import require_finite
+from skconvgp.kernels._checks import require_within
 from skconvgp.kernels._layer import Layer
 
 __all__ = [
@@ -29,6 +29,9 @@ __all__ = [
     "reciprocal_sqrt",
 ]
 
+# Squares of slopes are taken; float64 ends at 1e308.
+LARGEST_SLOPE = 1e100
+
 
 class _Activation(Layer):
     """A nonlinearity with an expectation in closed form."""
@@ -40,7 +43,7 @@ class _Activation(Layer):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map, which does not change."""
-        require_finite("slope", getattr(self, "slope", 0.0))
+        require_within("slope", getattr(self, "slope", 0.0), LARGEST_SLOPE)
         return shape
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:

@@ -9,10 +9,10 @@ from skconvgp._typing import Scalar, Value
 
 __all__ = [
     "plain_value",
-    "require_finite",
     "require_positive",
     "require_positive_int",
     "require_variance",
+    "require_within",
 ]
 
 
@@ -39,10 +39,13 @@ def require_positive(name: str, value: Scalar) -> None:
         raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
 
 
-def require_finite(name: str, value: object) -> None:
-    """Raise unless a setting is a finite number."""
-    if not math.isfinite(_as_number(value)):
-        raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
+def require_within(name: str, value: object, largest: float) -> None:
+    """Raise unless a setting is a number from -largest to largest."""
+    if not abs(_as_number(value)) <= largest:
+        raise ValueError(
+            f"`{name}` must be a finite number from {-largest:g} to {largest:g}, "
+            f"got {value!r}."
+        )
 
 
 def require_positive_int(name: str, value: object, largest: int | None = None) -> None:

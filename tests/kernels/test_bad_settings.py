@@ -12,6 +12,7 @@ from skconvgp.kernels import (
     Dense,
     Flatten,
     GlobalAvgPool2d,
+    LeakyReLU,
     Product,
     ReLU,
     Residual,
@@ -73,6 +74,12 @@ def test_factor(value):
     words = "`factor`", "must be a finite number", repr(value)
     refuses(Scale(rbf(), factor=value), *words)
     refuses(closed(Scale(Conv2d(3), factor=value)), "layer0", *words)
+
+
+@pytest.mark.parametrize("value", [1e101, -1e160, math.inf, math.nan, None])
+def test_slope(value):
+    words = "`slope` must be a finite number from -1e+100 to 1e+100", repr(value)
+    refuses(closed(LeakyReLU(value)), "layer0", *words)
 
 
 @pytest.mark.parametrize("value", [0.0, *NOT_VARIANCES])
