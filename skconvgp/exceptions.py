@@ -38,6 +38,14 @@ class TileMemoryError(MemoryError):
     """
 
 
+class NotFusableError(Exception):
+    """A kernel has a part that the fused backends cannot run.
+
+    Not public: with ``backend="auto"`` it is the reason for torch, with
+    ``backend="fused"`` it becomes a :class:`ValueError`.
+    """
+
+
 class ImageShapeWarning(UserWarning):
     """A flat row was read as a square image because `image_shape` is "auto".
 

@@ -12,13 +12,9 @@ from skconvgp.backends._fused_cpu import (
     missing_extension,
     require_accepted,
 )
-from skconvgp.backends._program import (
-    NotFusableError,
-    Program,
-    lower,
-    lower_with_tangents,
-)
+from skconvgp.backends._program import Program, lower, lower_with_tangents
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
+from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import Kernel
 
 __all__ = ["BACKENDS", "BackendChoice", "choose_backend"]

@@ -11,11 +11,16 @@ and keeps the variance of an image. The last beta multiplies the result.
 """
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from skconvgp._typing import ImageShape, MapShape, Scalar
+from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import (
     Abs,
     AvgPool2d,
@@ -41,18 +46,18 @@ from skconvgp.kernels import (
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._linear import Axis
 
-__all__ = ["Graph", "Node", "NotFusableError", "build_graph"]
+__all__ = ["Graph", "Node", "build_graph"]
 
 Network = convnet | dense | residual_convnet | resnet32 | three_layer_convnet
 Leaky = ReLU | LeakyReLU | Abs
 
-# A map that may have grown beyond this is scaled down: float32 ends at 3e38, and what
-# the images bring needs room too.
-LARGEST_GROWTH = 2.0**50
+# A map that may grow beyond this power of two is scaled down: float32 ends at 2^128,
+# and what the images bring needs room too.
+LARGEST_GROWTH = 50
 
-
-class NotFusableError(Exception):
-    """A kernel has a part that the fused backends cannot run."""
+# A power of two beyond this is multiplied with in steps: float32 has no number below
+# 2^-149, and few digits before that.
+LARGEST_STEP = 100
 
 
 @dataclass(eq=False)
@@ -186,7 +191,16 @@ def _lower(graph: Graph, layer: object, value: Map) -> Map:
     lowering = _LOWERINGS.get(type(layer))
     if lowering is None:
         raise NotFusableError(f"there are no fused kernels for {layer!r}")
-    return lowering(graph, layer, value)
+    return _require_units(layer, lowering(graph, layer, value))
+
+
+def _require_units(layer: object, value: Map) -> Map:
+    if not sys.float_info.min <= plain_value(value.beta) < math.inf:
+        raise NotFusableError(
+            f"the variances up to {layer!r} multiply to {plain_value(value.beta):g}, "
+            "which double precision does not hold"
+        )
+    return value
 
 
 def _chain(graph: Graph, chain: Sequential | Residual, value: Map) -> Map:
@@ -212,48 +226,60 @@ def _sum(graph: Graph, layer: Sum, value: Map) -> Map:
 
 
 def _scale(graph: Graph, layer: Scale, value: Map) -> Map:
-    return _affine(graph, _lower(graph, layer.kernel, value), layer.factor, 0.0)
+    return _weighted(layer, _lower(graph, layer.kernel, value), layer.factor)
 
 
 def _dense(graph: Graph, layer: Dense, value: Map) -> Map:
-    return _affine(graph, value, layer.weight_variance, layer.bias_variance)
+    value = _weighted(layer, value, layer.weight_variance)
+    return _biased(graph, value, layer.bias_variance)
 
 
 def _unchanged(graph: Graph, layer: object, value: Map) -> Map:
     return value  # pools are of single positions: others are refused before
 
 
-def _affine(graph: Graph, value: Map, weight: Scalar, bias: Scalar) -> Map:
-    """Return weight c + bias: the weight goes into beta."""
-    beta = value.beta * _require_present(weight)
-    if plain_value(bias) == 0.0:
-        return replace(value, beta=beta)
-    additive = bias / beta
-    node = Node("affine", (value.node,), value.node.shape, additive)
-    growth = value.growth + plain_value(additive)
-    return _rescale(graph, Map(graph.add(node), beta, growth, value.is_positive))
-
-
 def _convolve(graph: Graph, layer: Conv2d, value: Map) -> Map:
     rows, cols = axes = layer.axes(value.node.shape)
     shape = (rows.n_outputs, cols.n_outputs)
     n_taps = rows.kernel * cols.kernel
-    weight = layer.weight_variance / n_taps
+    weight, bias = layer.weight_variance / n_taps, layer.bias_variance
     is_point = value.node.shape == shape == (1, 1)
     hits = rows.hits * cols.hits if is_point else 0
     if hits or (rows.is_identity and cols.is_identity):
-        return _affine(graph, value, weight * max(hits, 1), layer.bias_variance)
-    beta = value.beta * _require_present(weight)
-    additive = layer.bias_variance / beta
+        return _biased(graph, _weighted(layer, value, weight * max(hits, 1)), bias)
+    value = _make_room(graph, _weighted(layer, value, weight), bias)
+    additive = _ratio(bias, value.beta)
     node = Node("conv", (value.node,), shape, additive, axes=axes)
     growth = value.growth * n_taps + plain_value(additive)
-    return _rescale(graph, Map(graph.add(node), beta, growth, value.is_positive))
+    return _rescale(graph, replace(value, node=graph.add(node), growth=growth))
 
 
-def _require_present(weight: Scalar) -> Scalar:
+def _weighted(layer: object, value: Map, weight: Scalar) -> Map:
+    """Return weight c: the weight goes into beta."""
     if plain_value(weight) == 0.0:
-        raise NotFusableError("a weight variance of 0 leaves nothing of the images")
-    return weight
+        raise NotFusableError(
+            f"a factor of 0 in {layer!r} leaves nothing of the images"
+        )
+    return _require_units(layer, replace(value, beta=value.beta * weight))
+
+
+def _biased(graph: Graph, value: Map, bias: Scalar) -> Map:
+    """Return c + bias."""
+    if plain_value(bias) == 0.0:
+        return value
+    value = _make_room(graph, value, bias)
+    additive = _ratio(bias, value.beta)
+    node = Node("affine", (value.node,), value.node.shape, additive)
+    growth = value.growth + plain_value(additive)
+    return _rescale(graph, replace(value, node=graph.add(node), growth=growth))
+
+
+def _make_room(graph: Graph, value: Map, bias: Scalar) -> Map:
+    """Scale a map down if a bias is so large that it leaves nothing else to see."""
+    if plain_value(bias) == 0.0:
+        return value
+    exponent = _exponent(bias, value.beta)
+    return _scale_down(graph, value, exponent) if exponent >= LARGEST_GROWTH else value
 
 
 def _flatten(graph: Graph, layer: Flatten, value: Map) -> Map:
@@ -280,6 +306,7 @@ def _leaky(graph: Graph, layer: Leaky, value: Map) -> Map:
 
 
 def _erf(graph: Graph, layer: Erf, value: Map) -> Map:
+    value = _make_comparable(graph, value, 1.0)
     factor = value.beta * 2.0  # maths.md 2.3: of the covariance itself
     node = Node("erf", (value.node,), value.node.shape, factor=factor)
     return Map(graph.add(node), 2.0 / math.pi, math.pi / 2.0, value.is_positive)
@@ -289,8 +316,9 @@ def _add(graph: Graph, branches: list[Map]) -> Map:
     """Add branches in the units of the largest, so that none grows."""
     first = max(range(len(branches)), key=lambda i: plain_value(branches[i].beta))
     total = branches.pop(first)
-    for branch in branches:
-        ratio = branch.beta / total.beta
+    for other in branches:
+        branch = _make_comparable(graph, other, total.beta)
+        ratio = _ratio(branch.beta, total.beta)
         inputs = (branch.node, total.node)
         node = Node("add", inputs, total.node.shape, factor=ratio)
         growth = total.growth + plain_value(ratio) * branch.growth
@@ -299,18 +327,37 @@ def _add(graph: Graph, branches: list[Map]) -> Map:
     return _rescale(graph, total)
 
 
+def _make_comparable(graph: Graph, value: Map, beta: Scalar) -> Map:
+    """Scale a map down if its units are much smaller than others."""
+    exponent = _exponent(beta, value.beta)
+    return _scale_down(graph, value, exponent) if exponent > LARGEST_STEP else value
+
+
 def _rescale(graph: Graph, value: Map) -> Map:
-    """Scale a map down by a power of two if it may have grown large."""
-    if value.growth < LARGEST_GROWTH:
-        return value
-    power = 2.0 ** math.floor(math.log2(value.growth))
-    node = Node("affine", (value.node,), value.node.shape, factor=1.0 / power)
-    return replace(
-        value,
-        node=graph.add(node),
-        beta=value.beta * power,
-        growth=value.growth / power,
-    )
+    """Scale a map down if it may have grown large."""
+    exponent = _exponent(value.growth, 1.0)
+    return _scale_down(graph, value, exponent) if exponent >= LARGEST_GROWTH else value
+
+
+def _exponent(a: Scalar, b: Scalar) -> int:
+    """Return about log2(a / b), also where a / b is not a number that floats hold."""
+    return math.frexp(plain_value(a))[1] - math.frexp(plain_value(b))[1]
+
+
+def _ratio(a: Scalar, b: Scalar) -> Scalar:
+    """Return a / b; torch would differentiate a number over a tensor by 1 / b^2."""
+    return torch.as_tensor(a, dtype=b.dtype) / b if isinstance(b, Tensor) else a / b
+
+
+def _scale_down(graph: Graph, value: Map, exponent: int) -> Map:
+    """Divide a map by a power of two, in steps that every precision holds."""
+    while exponent > 0:
+        power = 2.0 ** min(exponent, LARGEST_STEP)
+        node = Node("affine", (value.node,), value.node.shape, factor=1.0 / power)
+        beta, growth = value.beta * power, value.growth / power
+        value = replace(value, node=graph.add(node), beta=beta, growth=growth)
+        exponent -= LARGEST_STEP
+    return value
 
 
 _LOWERINGS: dict[type, Callable[[Graph, Any, Map], Map]] = {

@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape, Scalar
-from skconvgp.backends._graph import Graph, Node, NotFusableError, build_graph
+from skconvgp.backends._graph import Graph, Node, build_graph
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._linear import Axis
 
-__all__ = ["NotFusableError", "Program", "lower", "lower_with_tangents"]
+__all__ = ["Program", "lower", "lower_with_tangents"]
+
+# Rounding errors of running sums grow with the number of positions; over more than
+# these, windows are added up.
+LONGEST_RUN = 1024
 
 
 class Kind(IntEnum):
@@ -250,7 +254,9 @@ class _Schedule:
         """Take windows or the sum of a map."""
         source = node.inputs[0]
         self.take(source)
-        is_box = self.has_boxes and all(axis.is_box for axis in node.axes)
+        is_box = self.has_boxes and all(
+            axis.is_box and axis.size <= LONGEST_RUN for axis in node.axes
+        )
         kinds = {"sum": Kind.SUM, "conv": Kind.BOX if is_box else Kind.CONV}
         # Larger maps would overtake the rows that are still to be read.
         fits = all(axis.n_outputs <= axis.size for axis in node.axes)

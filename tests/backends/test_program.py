@@ -9,10 +9,10 @@ import torch
 
 from skconvgp.backends._program import (
     Kind,
-    NotFusableError,
     lower,
     lower_with_tangents,
 )
+from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import (
     GELU,
     Abs,
@@ -38,6 +38,8 @@ from skconvgp.kernels import (
     resnet32,
     three_layer_convnet,
 )
+from tests.helpers.fused import tiny_weights
+from tests.helpers.memory import needs_peak, peak_memory
 
 SHAPE = (1, 12, 10)
 
@@ -142,6 +144,41 @@ def test_maps_that_grow_are_scaled_down_before_they_overflow():
     assert "AFFINE" not in kinds(lowered(Sequential(*layers[:16], Flatten())))
     slim = lowered(Sequential(*[Conv2d(1), ReLU()] * 90, Flatten(), Dense()))
     assert "AFFINE" not in kinds(slim)
+
+
+@pytest.mark.parametrize("weight", [1e-4, 1e-40, 1e-100])
+@pytest.mark.parametrize("activation", [ReLU(), Erf()])
+def test_constants_of_maps_are_held_by_single_precision(activation, weight):
+    for kernel in tiny_weights(weight, activation).values():
+        constants = lowered(kernel).constants[:-1, :, 0]  # the end is in float64
+        assert (constants <= 2.0**51).all()
+        sizes = constants[constants > 0.0]
+        assert (sizes >= 2.0**-101).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        ((1, 4, 1024), "BOX"),
+        ((1, 1024, 4), "BOX"),
+        ((1, 4, 1025), "CONV"),
+        ((1, 1025, 4), "CONV"),
+    ],
+)
+def test_windows_over_long_axes_are_added_up(shape, kind):
+    program = lowered(Sequential(Conv2d(3), ReLU(), Flatten()), shape)
+    assert kinds(program) == f"INPUT {kind} LOAD LEAKY SUM RESULT"
+
+
+@needs_peak
+def test_lowering_takes_no_memory_for_pairs_of_positions():
+    setup = """
+from skconvgp.backends._program import lower
+from skconvgp.kernels import Conv2d, Flatten, ReLU, Sequential
+kernel = Sequential(Conv2d((1, 3)), ReLU(), Conv2d((1, 3), stride=2), Flatten())
+lower(kernel, (1, 1, 9))
+"""
+    assert peak_memory(setup, "lower(kernel, (1, 1, 20000))") < 2**23
 
 
 @pytest.mark.parametrize(
@@ -254,12 +291,37 @@ class own_net(convnet):
         (own_net(depth=1), "there are no fused kernels for own_net("),
         (
             Sequential(Conv2d(3, weight_variance=0.0, bias_variance=1.0), Flatten()),
-            "layer0 of a Sequential: a weight variance of 0 leaves nothing of the "
+            "layer0 of a Sequential: a factor of 0 in Conv2d(kernel_size=3, "
+            "weight_variance=0.0, bias_variance=1.0) leaves nothing of the "
             "images",
         ),
         (
             Sequential(Flatten(), Dense(0.0, 1.0)),
-            "layer1 of a Sequential: a weight variance of 0 leaves nothing",
+            "layer1 of a Sequential: a factor of 0 in Dense(weight_variance=0.0, ",
+        ),
+        (
+            0.0 * convnet(depth=1),
+            "a factor of 0 in Scale(kernel=convnet(depth=1), factor=0.0) leaves",
+        ),
+        (
+            Sequential(
+                Conv2d(3, weight_variance=1e-200), Conv2d(1, weight_variance=1e-200)
+            ),
+            "layer1 of a Sequential: the variances up to Conv2d(kernel_size=1, "
+            "weight_variance=1e-200) multiply to 0, which double precision does not",
+        ),
+        (
+            Sequential(Dense(1e-200), ReLU(), Dense(1e-200, 1.0)),
+            "layer2 of a Sequential: the variances up to Dense(weight_variance=1e-200",
+        ),
+        (
+            Sequential(*[Conv2d(3), ReLU()] * 3, Flatten(), Dense(1e200), Dense(1e200)),
+            "layer8 of a Sequential: the variances up to Dense(weight_variance=1e+200) "
+            "multiply to inf, which double precision does not hold",
+        ),
+        (
+            Sequential(LeakyReLU(1e90), LeakyReLU(1e90), Flatten()),
+            "layer1 of a Sequential: the variances up to LeakyReLU(slope=1e+90)",
         ),
     ],
 )
