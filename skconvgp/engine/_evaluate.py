@@ -81,7 +81,7 @@ class KernelOracle:
         Raises
         ------
         ValueError
-            If a variance is not finite: the network overflows.
+            If a variance is not finite: maps do not hold numbers of its size.
         """
         n = self.n_samples
         return self._diag_of(self._tables, self._plan(n, n, is_symmetric=True))
@@ -198,8 +198,10 @@ class KernelOracle:
         if n_bad:
             raise ValueError(
                 f"The prior variance of {n_bad} of {n} samples is not finite in "
-                f"{self.config.dtype}: lower the depth or the weight variances of the "
-                "kernel, scale X down, or compute with dtype='float64'."
+                f"{self.config.dtype}, which does not hold numbers of this size: "
+                "scale X to numbers near 1, lower the depth or the weight variances "
+                "of the kernel if they make variances large, or compute with "
+                "dtype='float64'."
             )
         return diag
 

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from skconvgp import gram_gradient, gram_matrix
 from skconvgp.backends import _fused_cpu
 from skconvgp.datasets import fetch_mnist
 from skconvgp.kernels import (
+    Abs,
     Conv2d,
     Dense,
     Erf,
@@ -21,6 +23,7 @@ from skconvgp.kernels import (
     ReLU,
     Residual,
     Sequential,
+    Sum,
     convnet,
     residual_convnet,
     resnet32,
@@ -42,6 +45,8 @@ from tests.helpers.fused import (
     needs_extension,
     reference,
     tile,
+    tiny_weights,
+    variances,
 )
 
 __all__ = ["every_instruction_set"]
@@ -129,12 +134,26 @@ def test_images_of_any_size_without_bias(kernel, size, dtype):
 
 
 @both_dtypes
-@pytest.mark.parametrize("shape", [(1, 1, 5000), (1, 5000, 1), (2, 70, 80)])
-def test_sums_over_many_positions(shape, dtype):
+@pytest.mark.parametrize("bias", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [
+        ((1, 1, 5000), 1),
+        ((1, 5000, 1), 1),
+        ((2, 70, 80), 1),
+        ((1, 1, 1000), (1, 7)),
+        ((1, 1000, 1), (7, 1)),
+        ((1, 1, 12000), (1, 7)),
+        ((1, 12000, 1), (7, 1)),
+        ((1, 12000, 2), 7),
+    ],
+)
+def test_sums_over_many_positions(shape, window, bias, dtype):
     # Equal terms are rounded in one direction only.
     sizes = torch.tensor([0.3, 0.7, 0.9], dtype=torch.float64)
     given = sizes.reshape(3, 1, 1, 1).expand(3, *shape).to(dtype)
-    kernel = Sequential(Conv2d(1, bias_variance=0.1), ReLU(), Flatten(), Dense())
+    layers = (Conv2d(window, bias_variance=bias), ReLU()) * 2
+    kernel = Sequential(*layers, Flatten(), Dense())
     backend, (covariances, diag) = fused(kernel, shape), reference(kernel, given)
     assert_within(tile(backend, given), covariances, diag, BOUNDS[dtype])
     assert_within(tile(backend, given[:1]), diag[:1, None], diag[:1], 1e-12)
@@ -182,6 +201,125 @@ def test_biases_that_are_much_larger_than_what_the_images_bring(dtype):
     kernel, shape = Sequential(*pair * 5, Flatten(), Dense()), (1, 6, 7)
     given = hard_images(shape).to(dtype)
     assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+@both_dtypes
+@pytest.mark.parametrize("weight", [1e-4, 1e-40, 1e-100])
+@pytest.mark.parametrize(
+    "activation", [ReLU(), Abs(), Erf(), LeakyReLU(0.3), LeakyReLU(2.0)], ids=repr
+)
+def test_biases_behind_tiny_weights(activation, weight, dtype):
+    shape = (1, 6, 7)
+    given = hard_images(shape).to(dtype)
+    for kernel in tiny_weights(weight, activation).values():
+        assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+@both_dtypes
+@pytest.mark.parametrize("ratio", [1e-30, 1e-60, 1e-200])
+def test_branches_of_very_different_sizes(ratio, dtype):
+    shape = (1, 6, 7)
+    large = Conv2d(3, weight_variance=1e60, bias_variance=1e60)
+    small = Conv2d(3, weight_variance=1e60 * ratio, bias_variance=1e60)
+    kernel = Sequential(Sum(small, large), ReLU(), Residual(small, ReLU()), Flatten())
+    given = hard_images(shape).to(dtype)
+    assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+def test_erf_of_variances_that_only_double_precision_holds():
+    layers = (Conv2d(3, weight_variance=1e-60), Erf(), Conv2d(3), Erf(), Flatten())
+    kernel, shape = Sequential(*layers), (1, 6, 7)
+    given = images(5, shape)
+    assert_values(fused(kernel, shape), given, *reference(kernel, given))
+    assert bool(torch.isnan(variances(fused(kernel, shape), given.float())).all())
+
+
+def test_erf_of_variances_beyond_single_precision():
+    kernel, shape = (
+        Sequential(Conv2d(3, weight_variance=1e60), Erf(), Flatten()),
+        (1, 4, 4),
+    )
+    given = torch.full((1, *shape), 1e-12)
+    assert not bool(torch.isfinite(variances(fused(kernel, shape), given)).any())
+
+
+TAKES_BIAS = {
+    "at once": convnet(2, 3, bias_variance=0.1),
+    "later": Sequential(
+        ReLU(), Conv2d(3), ReLU(), Conv2d(3, bias_variance=1.0), Flatten()
+    ),
+    "at the end": Sequential(Conv2d(3), Abs(), Flatten(), Dense(bias_variance=1.0)),
+    "beside": Sequential(Residual(ReLU(), Conv2d(3, bias_variance=1.0)), Flatten()),
+}
+TAKES_NONE = {
+    "rectifiers": convnet(3, 3, bias_variance=0.0),
+    "erf": Sequential(Conv2d(3), Erf(), Conv2d(3), Erf(), Flatten()),
+    "no activation": Sequential(Conv2d(3), Flatten()),
+    "points": Sequential(Flatten(), Dense(), ReLU(), Dense()),
+    "residual": resnet32(),
+}
+SMALL = {torch.float32: range(13, 31), torch.float64: range(138, 171)}
+LARGEST_SMALL = {torch.float32: 14, torch.float64: 139}  # exponents that maps hold
+
+
+@both_dtypes
+@pytest.mark.parametrize("name", TAKES_BIAS)
+def test_tiny_images_do_not_matter_beside_a_bias(name, dtype):
+    kernel, shape = TAKES_BIAS[name], (2, 6, 7)
+    for exponent in SMALL[dtype]:
+        given = (hard_images(shape) * 10.0**-exponent).to(dtype)
+        assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+@both_dtypes
+@pytest.mark.parametrize("name", TAKES_NONE)
+def test_tiny_images_are_right_or_have_no_variance(name, dtype):
+    kernel, shape = TAKES_NONE[name], (2, 6, 7)
+    backend, refused = fused(kernel, shape), []
+    for exponent in SMALL[dtype]:
+        given = (images(5, shape) * 10.0**-exponent).to(dtype)
+        given[3] = 0.0
+        diag = variances(backend, given)
+        assert diag[3] == 0.0
+        refused.append(bool(torch.isnan(diag).any()))
+        is_held = torch.isfinite(diag)
+        given = given[is_held]
+        assert_values(backend, given, *reference(kernel, given))
+    assert refused == sorted(refused)
+    n_held = LARGEST_SMALL[dtype] - SMALL[dtype][0]
+    assert not any(refused[:n_held])
+    assert all(refused[-8:])
+
+
+@both_dtypes
+@pytest.mark.parametrize("name", [*TAKES_NONE, *TAKES_BIAS])
+@pytest.mark.parametrize("faint", [1e-10, 1e-17, 1e-20, 1e-30])
+def test_faint_parts_beside_bright_ones(faint, name, dtype):
+    kernel, shape = (TAKES_NONE | TAKES_BIAS)[name], (2, 6, 7)
+    given = images(6, shape)
+    given[1:, :, 3:] *= faint
+    given[2:, :, :, 1:] *= faint
+    given = given.to(dtype)
+    assert_values(fused(kernel, shape), given, *reference(kernel, given))
+
+
+def test_faint_part_that_a_stride_keeps():
+    kernel = Sequential(ReLU(), Conv2d(1, stride=4), ReLU(), Conv2d(1), Flatten())
+    given = images(3, (1, 8, 8))
+    given[0, :, ::4, ::4] = 1e-20
+    diag = variances(fused(kernel, (1, 8, 8)), given.float())
+    assert torch.isnan(diag).tolist() == [True, False, False]
+    assert_values(fused(kernel, (1, 8, 8)), given, *reference(kernel, given))
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e20])
+def test_error_says_what_to_do_about_numbers_of_any_size(size):
+    kernel, X = convnet(2, 3, bias_variance=0.0), size * images(4, (1, 5, 5)).numpy()
+    words = r"4 of 4 samples is not finite.*scale X to numbers near 1.*dtype='float64'"
+    for compute in (gram_matrix, gram_gradient):
+        with pytest.raises(ValueError, match=words):
+            compute(kernel, X, dtype="float32", backend="fused")
+        compute(kernel, X, dtype="float64", backend="fused")
 
 
 @both_dtypes

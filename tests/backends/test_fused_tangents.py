@@ -17,7 +17,9 @@ from skconvgp.kernels import (
     resnet32,
 )
 from tests.helpers.fused import (
+    BOUNDS,
     NETWORKS,
+    TANGENT_BOUNDS,
     assert_within,
     both_dtypes,
     every_instruction_set,
@@ -31,16 +33,13 @@ from tests.helpers.fused import (
     needs_extension,
     reference,
     tile,
+    tiny_weights,
     variances,
 )
 
 __all__ = ["every_instruction_set"]
 
 pytestmark = needs_extension
-# Derivatives by the logarithm of a variance add up over the layers; in single precision
-# so do their errors. In double precision the fit of the angle is good to 5e-11
-# (coefficients.hpp).
-TANGENT_BOUNDS = {torch.float32: 1e-5, torch.float64: 2e-10}
 BLANK_FREE = {"bias_variance": 0.0}
 
 
@@ -69,6 +68,15 @@ def test_derivatives_are_those_of_torch(name, dtype):
     if "resnet32" in name:  # the reference takes 32 layers for each hyperparameter
         given = given[:5]
     assert_tangents(kernel, given)
+
+
+@both_dtypes
+@pytest.mark.parametrize("weight", [1e-4, 1e-40, 1e-100])
+@pytest.mark.parametrize("activation", [ReLU(), Erf(), LeakyReLU(-0.4)], ids=repr)
+def test_derivatives_behind_tiny_weights(activation, weight, dtype):
+    given = hard_images((1, 5, 4))[:7].to(dtype)
+    for kernel in tiny_weights(weight, activation).values():
+        assert_tangents(kernel, given)
 
 
 @both_dtypes
@@ -171,8 +179,7 @@ def test_value_beside_derivatives_is_the_value(name, dtype):
     kernel, shape = NETWORKS[name]
     given, covariances, diag = hard_problem(name, dtype)
     backend = fused_tangents(kernel, shape)
-    bound = TANGENT_BOUNDS[dtype]
-    assert_within(tile(backend, given)[..., 0], covariances, diag, bound)
+    assert_within(tile(backend, given)[..., 0], covariances, diag, BOUNDS[dtype])
     alone = variances(fused(kernel, shape), given)
     torch.testing.assert_close(
         variances(backend, given)[:, 0], alone, rtol=1e-13, atol=0.0

@@ -7,15 +7,19 @@
 namespace skconvgp {
 namespace SKCONVGP_ISA {
 
+// What maps of a precision hold: variances up to LARGEST; standard deviations from
+// SMALLEST_ROOT on, where products have all their digits and inverses are finite. What is
+// less is faint. It does no harm beside a variance of which it is the share FAINT: in
+// covariances the root of that shows.
 template <class T>
 struct Range;
 template <>
 struct Range<float> {
-    static constexpr double LARGEST = 1e34, SMALLEST_ROOT = 1e-18;
+    static constexpr double LARGEST = 1e34, SMALLEST_ROOT = 1e-17, FAINT = 1e-18;
 };
 template <>
 struct Range<double> {
-    static constexpr double LARGEST = 1e300, SMALLEST_ROOT = 1e-150;
+    static constexpr double LARGEST = 1e300, SMALLEST_ROOT = 1e-150, FAINT = 1e-30;
 };
 
 struct Variances {
@@ -30,6 +34,7 @@ struct Variances {
     V* rows_done;
     V* pixels;     // [n_pixels]
     V* largest;    // [1]
+    V* faint;      // [1 + n_registers]: largest faint part of the map, of registers
 
     Variances(const Program& program, Arena& arena)
         : program(program), n_maps(1 + program.n_tangents),
@@ -40,6 +45,7 @@ struct Variances {
         rows_done = arena.take<V>(positions);
         pixels = arena.take<V>(program.n_pixels);
         largest = arena.take<V>(1);
+        faint = arena.take<V>(1 + program.n_registers);
     }
 
     V* at(int reg, int m) const {
@@ -58,14 +64,16 @@ struct Variances {
             for (int k = 0; l < n && k < program.n_pixels; ++k)
                 tables[ptrdiff_t(l) * program.n_values + k] = from[k];
         }
-        largest[0] = V{};
+        largest[0] = faint[0] = V{};
         for (int k = 0; k < program.n_ops - 1; ++k) apply(program.ops[k], tables, n);
         const Op& result = program.ops[program.n_ops - 1];
-        watch(map, 1);
+        watch<T>(map, 1);
         for (int l = 0; l < n; ++l) {
             double* out = images.diag + (first + l) * ptrdiff_t(n_maps);
-            const bool is_held = largest[0][l] < Range<T>::LARGEST;
-            const double value = is_held ? map[0][l] : __builtin_inf();
+            double value = map[0][l];
+            const double all = value + result.additive[0] / result.factor[0];
+            if (all * Range<T>::FAINT < faint[0][l]) value = __builtin_nan("");
+            if (!(largest[0][l] < Range<T>::LARGEST)) value = __builtin_inf();
             out[0] = result.factor[0] * value + result.additive[0];
             for (int m = 1; m < n_maps; ++m)
                 out[m] = result.factor[0] * own(m)[0][l] + result.factor[m] * value +
@@ -74,8 +82,18 @@ struct Variances {
     }
 
     // In this order a value that is not a number leaves the infinite one before it.
+    void hold(V value) const { largest[0] = max(value, largest[0]); }
+    void hold_additive(const Op& op) const {
+        for (int m = 0; m < n_maps; ++m) hold(magnitude(set1(op.additive[m])));
+    }
+
+    template <class T>
     void watch(const V* values, int n) const {
-        for (int p = 0; p < n; ++p) largest[0] = max(values[p], largest[0]);
+        const V smallest = set1(Range<T>::SMALLEST_ROOT * Range<T>::SMALLEST_ROOT);
+        for (int p = 0; p < n; ++p) {
+            hold(values[p]);
+            faint[0] = max(values[p] < smallest ? values[p] : V{}, faint[0]);
+        }
     }
 
     template <class T>
@@ -84,7 +102,7 @@ struct Variances {
         switch (op.kind) {
             case INPUT:
             case DOT:
-                input(op, op.kind == DOT ? 1 : size);
+                input<T>(op, op.kind == DOT ? 1 : size);
                 break;
             case LEAKY:
                 leaky(op, size, tables, n);
@@ -94,6 +112,8 @@ struct Variances {
                 break;
             case BOX:
             case CONV:
+                hold_additive(op);
+                faint[1 + op.reg] = faint[0] * set1(overlap(op.rows) * overlap(op.cols));
                 for (int m = 0; m < n_maps; ++m) {
                     for (int p = 0; p < size; ++p) whole[p] = own(m)[p];
                     window_sums(op, whole, set1(op.additive[m]), rows_done,
@@ -101,6 +121,8 @@ struct Variances {
                 }
                 break;
             case SUM:
+                faint[0] *= set1(double(size));
+                faint[1 + op.reg] = faint[0];
                 for (int m = 0; m < n_maps; ++m) {
                     V sum = {};
                     for (int p = 0; p < size; ++p) sum += own(m)[p];
@@ -112,19 +134,35 @@ struct Variances {
         }
     }
 
+    // Positions of the map that a window can see.
+    static double overlap(const Axis& axis) {
+        return axis.window < axis.size ? axis.window : axis.size;
+    }
+
+    template <class T>
     void input(const Op& op, int size) const {
+        faint[0] = V{};
         for (int p = 0; p < size; ++p) {
-            V sum = {};
+            V sum = {}, brightest = {};
             for (int c = 0; c < op.flag; ++c) {
                 const V x = pixels[c * size + p];
                 sum = fma(x, x, sum);
+                brightest = max(magnitude(x), brightest);
             }
             map[p] = sum;
+            const V least = brightest > V{} ? set1(1e-307) : V{};  // squares may vanish
+            sum = max(least, sum);
+            watch<T>(&sum, 1);
             for (int m = 1; m < n_maps; ++m) own(m)[p] = V{};
         }
     }
 
     void combine(const Op& op, int size) const {
+        if (op.kind == AFFINE) {
+            hold_additive(op);
+            for (int p = 0; p < size; ++p) hold(map[p]);
+        }
+        combine_faint(op);
         for (int m = n_maps - 1; m >= 0; --m) {
             V* here = own(m);
             const bool moves = op.kind == LOAD || op.kind == STORE || op.kind == ADD;
@@ -144,6 +182,16 @@ struct Variances {
         }
     }
 
+    void combine_faint(const Op& op) const {
+        const V factor = set1(op.factor[0]);
+        if (op.kind == LOAD) faint[0] = faint[1 + op.reg];
+        if (op.kind == STORE) faint[1 + op.reg] = faint[0];
+        if (op.kind == AFFINE) faint[0] *= factor;
+        if (op.kind != ADD) return;
+        const V other = faint[1 + op.reg];
+        faint[0] = op.flag ? fma(factor, faint[0], other) : fma(factor, other, faint[0]);
+    }
+
     // Lay a number down in the table of each of the first n images.
     template <class T>
     void put(T* tables, int n, int place, V value) const {
@@ -153,7 +201,7 @@ struct Variances {
 
     template <class T>
     void leaky(const Op& op, int size, T* tables, int n) const {
-        watch(map, size);
+        watch<T>(map, size);
         const V smallest = set1(Range<T>::SMALLEST_ROOT);
         for (int p = 0; p < size; ++p) {
             const V s = root(max(map[p], V{}));
@@ -167,11 +215,14 @@ struct Variances {
 
     template <class T>
     void erf(const Op& op, int size, T* tables, int n) const {
-        watch(map, size);
+        watch<T>(map, size);
         const auto fit = polynomial<double>(ArcsineFit<double>::fit, 1.0);
         const V one = set1(1.0), kappa = set1(op.factor[0]);
+        hold(kappa);
+        faint[0] *= kappa;
         for (int p = 0; p < size; ++p) {
             const V v = map[p], grown = kappa * v;
+            hold(grown);
             const V e = one / root(one + grown);
             put(tables, n, op.table + p, e);
             const V slope = one / ((one + grown) * root(one + grown + grown));
