@@ -8,6 +8,7 @@ from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
 from skconvgp.backends import TangentBackend
+from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import (
     Abs,
     Conv2d,
@@ -23,9 +24,10 @@ from skconvgp.kernels import (
     Sum,
 )
 from tests.helpers.fused import (
-    DIAG_BOUND,
+    TANGENT_BOUNDS,
     assert_values,
     assert_within,
+    both_dtypes,
     fused,
     fused_tangents,
     needs_extension,
@@ -36,6 +38,7 @@ from tests.helpers.fused import (
 
 pytestmark = needs_extension
 MANY = settings(deadline=None, max_examples=100)
+TANGENT_DIAG_BOUNDS = {torch.float32: 1e-5, torch.float64: 1e-12}
 FEWER = settings(deadline=None, max_examples=60)
 
 
@@ -51,20 +54,50 @@ class Problem:
         return tuple(self.images.shape[1:])
 
 
-weights = st.sampled_from([0.3, 1.0, 2.0])
-biases = st.sampled_from([0.0, 0.0, 0.1, 2.0])
 slopes = st.sampled_from([-1.0, -0.5, 0.2, 1.0, 3.0])
-activations = st.one_of(
-    st.just(ReLU()),
-    st.just(Abs()),
-    st.just(Erf()),
-    st.just(Identity()),
-    slopes.map(LeakyReLU),
+homogeneous = st.one_of(
+    st.just(ReLU()), st.just(Abs()), st.just(Identity()), slopes.map(LeakyReLU)
+)
+
+
+def powers(exponent):
+    """Return numbers from 10^-exponent to 10^exponent."""
+    return st.floats(-exponent, exponent).map(lambda x: 10.0**x)
+
+
+@dataclass(frozen=True)
+class Range:
+    """What networks and images are drawn from."""
+
+    weights: st.SearchStrategy
+    biases: st.SearchStrategy
+    activations: st.SearchStrategy
+    sizes: st.SearchStrategy  # of images
+
+
+MODERATE = Range(
+    st.sampled_from([0.3, 1.0, 2.0]),
+    st.sampled_from([0.0, 0.0, 0.1, 2.0]),
+    st.one_of(homogeneous, st.just(Erf())),
+    st.just(1.0),
+)
+# Without Erf, which loses digits where variances are large, in torch too.
+WIDE = Range(
+    powers(4),
+    st.one_of(st.just(0.0), powers(4)),
+    homogeneous,
+    powers(4),
+)
+FAR = Range(
+    st.one_of(powers(4), powers(18)),
+    st.one_of(st.just(0.0), powers(4), powers(18)),
+    homogeneous,
+    st.one_of(powers(4), powers(18)),
 )
 
 
 @st.composite
-def convolutions(draw, shape):
+def convolutions(draw, drawn, shape):
     """Draw a convolution for maps of a shape, and the shape of what it makes."""
     largest = max(shape) + 3
     sizes = st.integers(1, largest)
@@ -73,8 +106,8 @@ def convolutions(draw, shape):
         stride=draw(st.sampled_from([1, 1, 1, 2, 3])),
         padding=draw(st.sampled_from(["same", "valid", "circular", 0, 1, 2, 4])),
         dilation=draw(st.sampled_from([1, 1, 1, 2, 3])),
-        weight_variance=draw(weights),
-        bias_variance=draw(biases),
+        weight_variance=draw(drawn.weights),
+        bias_variance=draw(drawn.biases),
     )
     try:
         return layer, layer.out_shape(shape)
@@ -84,7 +117,7 @@ def convolutions(draw, shape):
 
 
 @st.composite
-def same_size(draw, depth):
+def same_size(draw, drawn, depth):
     """Draw a layer that keeps the size of maps."""
     kind = draw(st.sampled_from(["window", "activation", "residual", "sum", "scale"]))
     if kind == "window" or depth == 0:
@@ -92,57 +125,58 @@ def same_size(draw, depth):
             draw(st.one_of(st.integers(1, 8), st.sampled_from([(1, 3), (4, 2)]))),
             padding=draw(st.sampled_from(["same", "circular"])),
             dilation=draw(st.sampled_from([1, 1, 2])),
-            weight_variance=draw(weights),
-            bias_variance=draw(biases),
+            weight_variance=draw(drawn.weights),
+            bias_variance=draw(drawn.biases),
         )
     if kind == "activation":
-        return draw(activations)
+        return draw(drawn.activations)
     if kind == "scale":
-        return Scale(draw(same_size(depth - 1)), draw(weights))
-    branches = draw(st.lists(same_size(depth - 1), min_size=1, max_size=3))
+        return Scale(draw(same_size(drawn, depth - 1)), draw(drawn.weights))
+    branches = draw(st.lists(same_size(drawn, depth - 1), min_size=1, max_size=3))
     return Residual(*branches) if kind == "residual" else Sum(*branches)
 
 
 @st.composite
-def strided_branches(draw, shape):
+def strided_branches(draw, drawn, shape):
     """Draw a sum with a shortcut by a strided window of one position."""
     stride = draw(st.sampled_from([1, 2, 3]))
     size = draw(st.integers(1, 5))
-    shortcut = Conv2d(1, stride=stride, weight_variance=draw(weights))
+    shortcut = Conv2d(1, stride=stride, weight_variance=draw(drawn.weights))
     branch = Sequential(
-        Conv2d(size, stride=stride, bias_variance=draw(biases)),
-        draw(activations),
+        Conv2d(size, stride=stride, bias_variance=draw(drawn.biases)),
+        draw(drawn.activations),
         Conv2d(draw(st.integers(1, 5))),
     )
     return Sum(shortcut, branch), shortcut.out_shape(shape)
 
 
 @st.composite
-def problems(draw):
+def problems(draw, drawn=MODERATE):
     channels = draw(st.integers(1, 3))
     height, width = draw(st.integers(1, 10)), draw(st.integers(1, 10))
     shape, layers = (height, width), []
     for _ in range(draw(st.integers(0, 5))):
         kind = draw(st.sampled_from(["window", "same size", "branches", "activation"]))
         if kind == "window":
-            layer, shape = draw(convolutions(shape))
+            layer, shape = draw(convolutions(drawn, shape))
         elif kind == "branches":
-            layer, shape = draw(strided_branches(shape))
+            layer, shape = draw(strided_branches(drawn, shape))
         else:
-            layer = draw(same_size(2) if kind == "same size" else activations)
+            same = same_size(drawn, 2)
+            layer = draw(same if kind == "same size" else drawn.activations)
         layers.append(layer)
         if max(shape) > 24:
             break
     if shape != (1, 1) or draw(st.booleans()):
         layers.append(Flatten())
     for _ in range(draw(st.integers(0, 2))):
-        layers.append(draw(activations))
-        layers.append(Dense(draw(weights), draw(biases)))
+        layers.append(draw(drawn.activations))
+        layers.append(Dense(draw(drawn.weights), draw(drawn.biases)))
     kernel = Sequential(*layers)
     kernel.check((channels, height, width))
     n = draw(st.integers(1, 19))
     given_images = pixels((n, channels, height, width), draw(st.integers(0, 999)))
-    return Problem(kernel, given_images)
+    return Problem(kernel, draw(drawn.sizes) * given_images)
 
 
 def pixels(shape, seed):
@@ -163,37 +197,67 @@ def pixels(shape, seed):
     return given_images
 
 
-@MANY
-@given(problems())
-def test_values_in_double_precision(problem):
+def assert_fused(problem, dtype):
+    """Compare with torch; return whether maps of the precision hold the variances."""
     note(problem.kernel)
     event(f"{len(problem.kernel.layers)} layers")
-    kernel, shape = problem.kernel, problem.shape
-    assert_values(
-        fused(kernel, shape), problem.images, *reference(kernel, problem.images)
-    )
+    given_images = problem.images.to(dtype)
+    try:
+        backend = fused(problem.kernel, problem.shape)
+    except NotFusableError:
+        return False
+    if not bool(torch.isfinite(variances(backend, given_images)).all()):
+        return False
+    assert_values(backend, given_images, *reference(problem.kernel, given_images))
+    return True
 
 
-@MANY
-@given(problems())
-def test_values_in_single_precision(problem):
+def assert_tangents(problem, dtype, n_tangents):
+    """Compare derivatives with torch, where maps hold the variances."""
     note(problem.kernel)
-    kernel, single = problem.kernel, problem.images.float()
-    assert_values(fused(kernel, problem.shape), single, *reference(kernel, single))
-
-
-@settings(deadline=None, max_examples=40)
-@given(problems(), st.sampled_from([1, 2, 5, 64]))
-def test_derivatives(problem, n_tangents):
-    note(problem.kernel)
-    kernel, given_images = problem.kernel, problem.images[:5]
-    backend = fused_tangents(kernel, problem.shape, n_tangents)
-    exact = TangentBackend(kernel)
+    kernel, given_images = problem.kernel, problem.images[:5].to(dtype)
+    try:
+        backend = fused_tangents(kernel, problem.shape, n_tangents)
+    except NotFusableError:
+        return False
+    actual, actual_diag = tile(backend, given_images), variances(backend, given_images)
+    if not bool(torch.isfinite(actual_diag).all()):
+        return False
+    exact, doubled = TangentBackend(kernel), given_images.double()
     _, diag = reference(kernel, given_images)
-    expected = tile(exact, given_images)
-    assert_within(tile(backend, given_images), expected, diag, 2e-10)
-    excess = (variances(backend, given_images) - variances(exact, given_images)).abs()
-    assert bool((excess <= 10 * DIAG_BOUND * diag[:, None]).all())
+    assert_within(actual, tile(exact, doubled), diag, TANGENT_BOUNDS[dtype])
+    bound = TANGENT_DIAG_BOUNDS[dtype]
+    excess = (actual_diag - variances(exact, doubled)).abs() - bound * diag[:, None]
+    assert bool((excess <= 0.0).all())
+    return True
+
+
+@both_dtypes
+@MANY
+@given(problem=st.one_of(problems(), problems(WIDE)))
+def test_values(problem, dtype):
+    assert assert_fused(problem, dtype)
+
+
+@both_dtypes
+@MANY
+@given(problem=problems(FAR))
+def test_values_of_far_scales_are_right_or_refused(problem, dtype):
+    event(f"held: {assert_fused(problem, dtype)}")
+
+
+@both_dtypes
+@settings(deadline=None, max_examples=40)
+@given(problem=problems(), n_tangents=st.sampled_from([1, 2, 5, 64]))
+def test_derivatives(problem, n_tangents, dtype):
+    assert assert_tangents(problem, dtype, n_tangents)
+
+
+@both_dtypes
+@settings(deadline=None, max_examples=40)
+@given(problem=st.one_of(problems(WIDE), problems(FAR)))
+def test_derivatives_of_far_scales_are_right_or_refused(problem, dtype):
+    event(f"held: {assert_tangents(problem, dtype, 8)}")
 
 
 @FEWER
@@ -214,10 +278,8 @@ def test_value_of_a_pair_depends_on_nothing_else(problem, data):
 
 
 @pytest.mark.slow
+@both_dtypes
 @settings(deadline=None, max_examples=600)
-@given(problems(), st.sampled_from([torch.float32, torch.float64]))
+@given(problem=st.one_of(problems(), problems(WIDE), problems(FAR)))
 def test_values_of_many_networks(problem, dtype):
-    note(problem.kernel)
-    given_images = problem.images.to(dtype)
-    expected = reference(problem.kernel, given_images)
-    assert_values(fused(problem.kernel, problem.shape), given_images, *expected)
+    event(f"held: {assert_fused(problem, dtype)}")
