@@ -18,6 +18,7 @@ from skconvgp.estimators._resolve import (
     resolve_backend,
     resolve_device,
     resolve_dtype,
+    resolve_jobs,
     resolve_memory_budget,
 )
 from skconvgp.estimators._validation import (
@@ -94,7 +95,7 @@ def make_config(
     device: object,
     dtype: object,
     memory_budget: object = None,
-    n_jobs: int | None = None,
+    n_jobs: object = None,
     n_values: int = 0,
     remedy: str = "",
 ) -> tuple[ComputeConfig, TileRunner]:
@@ -121,7 +122,7 @@ def make_config(
         Runs the blocks.
     """
     place = _place(owner, device)
-    runner, n_workers = make_runner(n_jobs, place)
+    runner, n_workers = make_runner(resolve_jobs(owner, n_jobs), place)
     precision = resolve_dtype(owner, dtype, place, backend)
     reserved = n_values * precision.itemsize
     if reserved:

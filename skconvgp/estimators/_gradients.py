@@ -23,6 +23,7 @@ from skconvgp.estimators._arguments import (
     sample_rows,
 )
 from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
 from skconvgp.estimators._validation import (
     kernel_shape,
     rows_to_images,
@@ -132,12 +133,12 @@ def gram_gradient(
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
     sides = [images] if others is None else [images, columns]
+    progress = ProgressLine("gram", resolve_verbose("gram_gradient", verbose))
     _require_finite(choice.tiles(), config, sides)
     # The values lie together, and so do the derivatives by one hyperparameter.
     both = torch.empty(
         (n_columns, len(rows), n_cols), dtype=config.dtype, device=config.device
     ).permute(1, 2, 0)
-    progress = ProgressLine("gram", verbose)
     oracle = KernelOracle(choice.tangents(), columns, config, runner, progress)
     if others is None:
         oracle.gram(both)
@@ -233,6 +234,7 @@ def gram_vjp(
     rows, given = sample_rows(X)
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
     others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
+    has_inputs = resolve_flag("gram_vjp", "inputs", inputs)
     weights = _weights(G, (len(rows), len(rows) if others is None else len(others)))
     choice = choose("gram_vjp", kernel, shape, backend, device)
     config, runner = make_config(
@@ -248,15 +250,16 @@ def gram_vjp(
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
     sides = [images] if columns is None else [images, columns]
+    progress = ProgressLine("gradient", resolve_verbose("gram_vjp", verbose))
     _require_finite(choice.tiles(), config, sides)
     by_theta, by_images = pull_back(
-        choose_pullback(choice, has_inputs=inputs),
+        choose_pullback(choice, has_inputs=has_inputs),
         images,
         columns,
         weights,
         config,
         runner,
-        ProgressLine("gradient", verbose),
+        progress,
     )
     if by_images is None:
         return to_numpy(by_theta), None

@@ -17,6 +17,7 @@ from skconvgp.estimators._arguments import (
     sample_rows,
 )
 from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._resolve import resolve_verbose
 from skconvgp.estimators._validation import kernel_shape, rows_to_images, to_numpy
 from skconvgp.kernels import Kernel
 
@@ -118,7 +119,7 @@ def gram_matrix(
         n_values=n_values,
         remedy="pass a memory map as `out`, use fewer samples, or dtype='float32'.",
     )
-    progress = ProgressLine("gram", verbose)
+    progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     tiles = choice.tiles()
     if others is None:
@@ -197,9 +198,19 @@ def _buffer(out: Any, shape: tuple[int, int]) -> Tensor:
         raise ValueError(
             f"`out` must be a float32 or float64 array of shape {shape!r}, got {what}."
         )
-    if not out.flags.writeable or min(out.strides) < 0:
+    if not out.flags.writeable or min(out.strides) < 0 or _overlaps(out):
         raise ValueError(
-            "`out` must be writeable and not reversed: open a memory map with "
-            "mode='r+' or 'w+', or pass a fresh array."
+            "`out` must be writeable, not reversed, and have a place for each value: "
+            "open a memory map with mode='r+' or 'w+', or pass a fresh array."
         )
     return torch.from_numpy(out)
+
+
+def _overlaps(array: NDArray[Any]) -> bool:
+    """Say whether values may share memory, as in a view with a stride of 0."""
+    extent = array.itemsize
+    for stride, size in sorted(zip(array.strides, array.shape, strict=True)):
+        if size > 1 and stride < extent:
+            return True
+        extent += stride * (size - 1)
+    return False

@@ -28,9 +28,11 @@ from skconvgp.estimators._resolve import (
     resolve_backend,
     resolve_device,
     resolve_dtype,
+    resolve_jobs,
     resolve_kernel,
     resolve_memory_budget,
     resolve_solve_dtype,
+    resolve_verbose,
 )
 from skconvgp.estimators._validation import (
     check_same_shape,
@@ -61,11 +63,14 @@ class Work:
         Runs blocks of tiles.
     choice : BackendChoice or None
         Computes tiles; None for a precomputed matrix.
+    verbose : int
+        How much progress is shown.
     """
 
     config: ComputeConfig
     runner: TileRunner
     choice: BackendChoice | None
+    verbose: int
 
 
 class BaseInputs(BaseEstimator):
@@ -81,9 +86,9 @@ class BaseInputs(BaseEstimator):
     dtype: object
     solve_dtype: object
     memory_budget: object
-    n_jobs: int | None
+    n_jobs: object
     random_state: Any
-    verbose: int
+    verbose: object
 
     kernel_: Kernel | str
     image_shape_: ImageShape | None
@@ -216,7 +221,7 @@ class BaseInputs(BaseEstimator):
                 f"The Gram matrix of {n_samples} samples with its factor",
                 "fit on fewer samples, or with solve_dtype='float32'.",
             )
-        runner, n_workers = make_runner(self.n_jobs, device)
+        runner, n_workers = make_runner(resolve_jobs(self, self.n_jobs), device)
         config = ComputeConfig(
             device,
             dtype,
@@ -224,12 +229,12 @@ class BaseInputs(BaseEstimator):
             resolve_memory_budget(self, self.memory_budget, device, reserved),
             n_workers,
         )
-        return Work(config, runner, choice)
+        return Work(config, runner, choice, resolve_verbose(self, self.verbose))
 
     def _oracle(self, images: Tensor, work: Work, label: str) -> KernelOracle:
         assert work.choice is not None
         tiles = work.choice.tiles()
-        progress = ProgressLine(label, self.verbose)
+        progress = ProgressLine(label, work.verbose)
         return KernelOracle(tiles, images, work.config, work.runner, progress)
 
     def _training_oracle(

@@ -2,9 +2,10 @@
 
 import math
 import re
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from skconvgp._protocols import Likelihood, Solver
@@ -23,12 +24,15 @@ __all__ = [
     "resolve_backend",
     "resolve_device",
     "resolve_dtype",
+    "resolve_flag",
+    "resolve_jobs",
     "resolve_kernel",
     "resolve_likelihood",
     "resolve_memory_budget",
     "resolve_noise",
     "resolve_solve_dtype",
     "resolve_solver",
+    "resolve_verbose",
 ]
 
 PRECOMPUTED = "precomputed"
@@ -124,6 +128,29 @@ def resolve_memory_budget(
             if n_bytes > 0:
                 return n_bytes
     reject(owner, "memory_budget", expected, budget)
+
+
+def resolve_jobs(owner: object, n_jobs: object) -> int | None:
+    """Return the number of jobs, counted as joblib does."""
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs != 0:
+        return int(n_jobs)
+    reject(owner, "n_jobs", "None or an int other than 0", n_jobs)
+
+
+def resolve_verbose(owner: object, verbose: object) -> int:
+    """Return how much progress is shown."""
+    if isinstance(verbose, Integral | np.bool_) and int(verbose) >= 0:
+        return int(verbose)
+    reject(owner, "verbose", "an int >= 0", verbose)
+
+
+def resolve_flag(owner: object, name: str, flag: object) -> bool:
+    """Return a setting that is on or off."""
+    if isinstance(flag, bool | np.bool_):
+        return bool(flag)
+    reject(owner, name, "True or False", flag)
 
 
 def resolve_solver(owner: object, solver: object) -> Solver[Any]:

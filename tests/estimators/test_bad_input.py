@@ -193,6 +193,8 @@ BAD_SETTINGS = {
         [0, -5, 1.5, "", "lots", "2 GiBs", "-1 GiB", "1.2.3 MB", True],
         "2 GiB",
     ),
+    "n_jobs": ([0, 1.5, 2.0, "a", "all", True, [2]], "None or an int other than 0"),
+    "verbose": ([-1, 1.5, "a", None, [1]], "an int >= 0"),
 }
 
 
@@ -216,7 +218,17 @@ def test_wrong_likelihood_is_refused(value):
         ConvNetGPClassifier(rbf(), likelihood=value).fit(*blobs(9))
 
 
-@pytest.mark.parametrize("name", ["device", "backend", "dtype", "memory_budget"])
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("name", ["n_jobs", "verbose"])
+def test_settings_are_checked_for_a_precomputed_matrix_too(name, cls):
+    with pytest.raises(ValueError, match=f"{name!r} parameter of {cls.__name__}"):
+        cls("precomputed", **{name: "a"}).fit(np.eye(4), [0, 1, 0, 1])
+
+
+OF_FUNCTIONS = ["device", "backend", "dtype", "memory_budget", "n_jobs", "verbose"]
+
+
+@pytest.mark.parametrize("name", OF_FUNCTIONS)
 def test_gram_matrix_refuses_the_same_settings(name):
     for value in BAD_SETTINGS[name][0]:
         with pytest.raises(ValueError, match=f"'{name}' parameter of gram_matrix"):

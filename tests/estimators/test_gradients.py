@@ -344,6 +344,12 @@ def test_wrong_weights_are_refused(G, message):
         gram_vjp(rbf(), np.ones((3, 2)), None, G)
 
 
+@pytest.mark.parametrize("inputs", ["no", None, 2, [True]])
+def test_what_is_wanted_must_be_said_by_a_bool(inputs):
+    with pytest.raises(ValueError, match=r"'inputs' .* gram_vjp must be True or False"):
+        gram_vjp(rbf(), np.ones((3, 2)), None, np.ones((3, 3)), inputs=inputs)
+
+
 def test_wrong_weights_of_a_rectangle_are_refused():
     with pytest.raises(ValueError, match=r"shape \(3, 2\), got shape \(2, 3\)"):
         gram_vjp(rbf(), np.ones((3, 2)), np.ones((2, 2)), np.ones((2, 3)))
@@ -369,6 +375,8 @@ class TestBadInput:
             ({"dtype": "float16"}, "'dtype' parameter of gram_"),
             ({"device": "tpu"}, "'device' parameter of gram_"),
             ({"memory_budget": "much"}, "'memory_budget' parameter of gram_"),
+            ({"n_jobs": "a"}, r"'n_jobs' parameter of gram_.* None or an int"),
+            ({"verbose": "a"}, r"'verbose' parameter of gram_.* an int >= 0"),
         ):
             with pytest.raises(ValueError, match=message):
                 call(rbf(), X, **settings)

@@ -85,6 +85,28 @@ def test_wrong_out_is_refused_with_the_shape_needed(out):
         gram_matrix(tiny_network(), digits(9)[0], out=out)
 
 
+@pytest.mark.parametrize("strides", [(0, 8), (8, 0), (8, 8), (64, 8), (4, 72)])
+def test_out_whose_values_share_memory_is_refused(strides):
+    out = np.lib.stride_tricks.as_strided(np.zeros(81), (9, 9), strides)
+    with pytest.raises(ValueError, match=r"`out` must .* a place for each value"):
+        gram_matrix(tiny_network(), digits(9)[0], out=out)
+
+
+def test_out_may_have_any_order_of_memory():
+    X, Y = digits(9)[0], digits(4, start=50)[0]
+    expected = gram_matrix(tiny_network(), X, Y, dtype="float64")
+    for out in (
+        np.zeros((9, 4), order="F"),
+        np.zeros((4, 18)).T[::2],
+        np.zeros((9, 2, 4))[:, 1],
+    ):
+        gram_matrix(tiny_network(), X, Y, out=out, dtype="float64")
+        np.testing.assert_array_equal(out, expected)
+    out = np.lib.stride_tricks.as_strided(np.zeros(4), (1, 4), (0, 8))
+    gram_matrix(tiny_network(), X[:1], Y, out=out, dtype="float64")
+    np.testing.assert_array_equal(out, expected[:1])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_dtype_is_that_of_the_result(dtype):
     X = digits(9)[0]
