@@ -9,6 +9,7 @@ import numpy as np
 
 from peers.images import write_images
 from peers.pipe import Worker
+from peers.report import MAIN
 
 SEARCH = {"neural-tangents": (10, 20, 50, 100, 200), "cnn-gp": (5, 10, 20, 40)}
 SEARCH_SECONDS = 1.5
@@ -27,6 +28,7 @@ class Case:
 
     def __init__(self, network: str, data: str, folder: Path, options: Any) -> None:
         self._network, self._data, self._folder = network, data, folder
+        self._is_main = (network, data) == MAIN
         self._options = options
         self._images, self._source = write_images(data, N_IMAGES, folder)
         blocks = np.load(self._images)[:N_BLOCK_IMAGES]
@@ -74,20 +76,29 @@ class Case:
         return row
 
     def _start_ours(self) -> None:
-        backends = dict.fromkeys([self._options.backend, "torch"])
-        for backend in backends:
-            code = "ours" if backend == self._options.backend else "torch"
-            for dtype in ("float32", "float64"):
-                n = None
-                for n_threads in self._options.threads if code == "ours" else (1,):
-                    worker = self._ours(backend, dtype, n_threads)
-                    n = n or fitting_n(worker, self._options.seconds)
-                    told = {"code": code, "dtype": dtype, "n_threads": n_threads}
-                    self._add(worker, {"n": n}, **told)
+        backend, widest = self._options.backend, self._options.instruction_set
+        narrower = self._options.narrower if self._is_main else None
+        self._add_ours("ours", backend, widest, self._options.threads)
+        if narrower:
+            self._add_ours(f"ours, {narrower}", backend, narrower, (1,))
+        if backend != "torch":
+            self._add_ours("torch", "torch", widest, (1,))
 
-    def _ours(self, backend: str, dtype: str, n_threads: int) -> Worker:
+    def _add_ours(self, code: str, backend: str, name: str, threads: Any) -> None:
+        for dtype in ("float32", "float64"):
+            n = None
+            for n_threads in threads:
+                worker = self._ours(backend, name, dtype, n_threads)
+                n = n or fitting_n(worker, self._options.seconds)
+                told = {"code": code, "dtype": dtype, "n_threads": n_threads}
+                self._add(worker, {"n": n}, **told)
+
+    def _ours(
+        self, backend: str, instruction_set: str, dtype: str, n_threads: int
+    ) -> Worker:
         settings = {"network": self._network, "images": str(self._images)}
         settings |= {"backend": backend, "dtype": dtype}
+        settings["instruction_set"] = instruction_set
         return Worker("ours", settings, n_threads=n_threads)
 
     def _start_peers(self) -> None:
@@ -96,7 +107,7 @@ class Case:
             settings["checkout"] = str(self._options.cnn_gp.resolve())
             worker = Worker("cnn_gp", settings)
             self._add_peer(worker, "cnn-gp", "float32")
-            if (self._network, self._data) == ("convnet", "mnist"):
+            if self._is_main:
                 size = {"batch": CNN_GP_DEFAULT}
                 told = {"code": "cnn-gp, default", "dtype": "float32"} | size
                 self._add(Worker("cnn_gp", settings), size | {"seconds": 0}, **told)
@@ -118,14 +129,15 @@ class Case:
 
     def _errors(self) -> dict[str, float]:
         """Return our largest errors; peers that compute something else are refused."""
-        reference = self._ours("torch", "float64", 1)
+        reference = self._ours("torch", self._options.instruction_set, "float64", 1)
         exact = self._values(reference, N_COMPARED)
         reference.close()
         errors = {}
         for row, worker in zip(self._rows, self._workers, strict=True):
-            if row["code"] == "ours" and row["n_threads"] == 1:
+            if row["code"].startswith("ours") and row["n_threads"] == 1:
                 values = self._values(worker, N_COMPARED)
-                errors[row["dtype"]] = difference(values, exact)
+                told = row["dtype"] + row["code"].removeprefix("ours")
+                errors[told] = difference(values, exact)
             elif "batch" in row:
                 few = N_COMPARED_WITH_PEERS
                 values = self._values(worker, few)

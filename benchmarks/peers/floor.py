@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from peers.networks import MULTIPLY_ADDS
-from peers.pipe import serve
+from peers.pipe import serve, settings
 
 N_ADDITIONS = 4_000_000
 N_VECTORS = 400_000
 N_TRIES = 300  # of a millisecond: some of them have the core to themselves
+
+NATIVE = ["-march=native"]
+OPTIONS = {"avx2": ["-march=haswell"], "baseline": []}  # of narrower vectors
 
 SOURCE = r"""
 #include <stdint.h>
@@ -86,13 +89,13 @@ float arithmetic(uint64_t n)
 """
 
 
-def build() -> ctypes.CDLL:
+def build(instruction_set: str) -> ctypes.CDLL:
     """Compile the loops and load them."""
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "floor.c", Path(folder) / "floor.so"
         source.write_text(SOURCE)
         compiler = os.environ.get("CC", "cc").split()
-        options = ["-O3", "-march=native", "-shared", "-fPIC"]
+        options = ["-O3", "-shared", "-fPIC", *OPTIONS.get(instruction_set, NATIVE)]
         command = [*compiler, *options, str(source), "-o", str(library)]
         subprocess.run(command, check=True)
         return ctypes.CDLL(str(library))
@@ -104,7 +107,7 @@ def main() -> None:
 
     def measure() -> dict[str, Any]:
         if not library:
-            library.append(build())
+            library.append(build(settings()["instruction_set"]))
             prepare(library[0])
         loops = library[0]
         clock = N_ADDITIONS / seconds_of(lambda: loops.chain(N_ADDITIONS, 1))

@@ -11,6 +11,7 @@ import torch
 
 import skconvgp
 from peers.pipe import Stopwatch, serve, settings
+from skconvgp.backends import _fused_cpu
 from skconvgp.kernels import convnet, resnet32
 
 STATUS = Path("/proc/self/status")
@@ -28,6 +29,7 @@ class Runner:
 
     def __init__(self, given: dict[str, Any]) -> None:
         torch.set_num_threads(given["n_threads"])
+        _fused_cpu.INSTRUCTION_SET = given["instruction_set"]
         self._images = np.load(given["images"])
         self._kernel = KERNELS[given["network"]]()
         self._options = {name: given[name] for name in ("backend", "dtype")}

@@ -22,7 +22,11 @@ MISSING = (
     "The figures have not been measured for this build of the documentation. "
     "``python benchmarks/fused_cpu.py`` measures them.\n"
 )
-NAMES = {"ours": "**fused**", "torch": "torch backend"}
+NAMES = {
+    "ours": "**fused**",
+    "ours, avx2": "**fused**, AVX2",
+    "torch": "torch backend",
+}
 HEADER = ["Code", "Precision", "Threads", "Pairs/s", "Fused is faster by"]
 
 
@@ -67,7 +71,8 @@ def of_case(case: Any, clock: str) -> str:
     for row in rows:
         lines += [f"   {'*' if i == 0 else ' '} - {text}" for i, text in enumerate(row)]
     errors = ", ".join(
-        f"{error:.1e} in {name}" for name, error in case["errors"].items()
+        f"{error:.1e} in {name.replace(', ', ' with ')}"
+        for name, error in case["errors"].items()
     )
     lines += ["", f"Largest error of the fused backend: {errors}."]
     found = case.get("floor")
@@ -77,13 +82,27 @@ def of_case(case: Any, clock: str) -> str:
             f"{found['least']:.2f} is the floor of its arithmetic at "
             f"{found['clock_ghz']:.1f} GHz."
         )
+    lines[-1] += of_avx2(case["ratios"])
     return "\n".join([*lines, ""])
+
+
+def of_avx2(ratios: Any) -> str:
+    """Return a sentence on the narrower vectors, where they were measured."""
+    times = [
+        f"{ratio:.0f} times as fast as {name.partition(' / ')[2]} in "
+        f"{name.partition(',')[0]}"
+        for name, ratio in ratios.items()
+        if ", avx2 / " in name
+    ]
+    if not times:
+        return ""
+    return f" With AVX2 the fused backend is {', '.join(times)}."
 
 
 def of_row(row: Any, rows: list[Any], clock: str) -> list[str]:
     """Return the cells of one code; ratios are those of one thread and precision."""
     pairs, ratio = rate(row, clock), ""
-    if row["code"] != "ours" and row["n_threads"] == 1:
+    if not row["code"].startswith("ours") and row["n_threads"] == 1:
         ours = [
             rate(one, clock)
             for one in rows
