@@ -1,4 +1,7 @@
-"""Which backend computes, in which precision, and what a loaded model does."""
+"""Which backend computes, in which precision, and what a loaded model does.
+
+Most tests compute with torch under the name "fused", the last ones with the extension.
+"""
 
 import pickle
 import threading
@@ -19,8 +22,10 @@ from skconvgp import (
 )
 from skconvgp.backends import ReferenceBackend
 from skconvgp.backends import choose_backend as choose
+from skconvgp.backends._fused_cpu import instruction_sets
 from skconvgp.kernels import Dense, Elementwise, Flatten, Kernel, Sequential, rbf
 from tests.helpers.estimators import digits, tiny_network
+from tests.helpers.fused import BOUNDS, needs_extension
 
 CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
 CPU = torch.device("cpu")
@@ -324,3 +329,65 @@ def test_jobs_share_the_cores(n_jobs, n_workers, n_threads, data, asked, monkeyp
     _, together, settings = zip(*work, strict=True)
     assert max(together) <= n_workers
     assert set(settings) == {n_threads}
+
+
+def fused(cls, data, **settings):
+    """Return a model of three quarters of the data, by the compiled extension."""
+    X, y = data
+    n = 3 * len(X) // 4
+    settings = {"backend": "fused", "device": "cpu", "noise_variance": 0.1} | settings
+    gp = cls(tiny_network(), **settings).fit(X[:n], y[:n])
+    assert gp.backend_ == "fused"
+    assert gp.fit_report_.instruction_set == instruction_sets()[0]
+    return gp
+
+
+def assert_same(got, expected):
+    for part, wanted in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(part, wanted)
+
+
+@needs_extension
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("cls", CLASSES)
+def test_jobs_do_not_change_a_bit_of_the_extension(cls, dtype, data):
+    expected = fused(cls, data, dtype=dtype).predict_latent(data[0], return_std=True)
+    for backend in ("threading", "loky"):
+        with joblib.parallel_config(backend):
+            gp = fused(cls, data, dtype=dtype, n_jobs=2)
+            assert_same(gp.predict_latent(data[0], return_std=True), expected)
+
+
+@needs_extension
+@pytest.mark.parametrize("cls", CLASSES)
+def test_pickled_model_computes_with_the_extension(cls, data, monkeypatch):
+    gp = fused(cls, data)
+    expected = gp.predict_latent(data[0], return_std=True)
+    loaded = pickle.loads(pickle.dumps(gp))
+    task = joblib.delayed(loaded.predict_latent)(data[0], return_std=True)
+    for found in joblib.Parallel(n_jobs=2, backend="loky")([task, task]):
+        assert_same(found, expected)
+    seen = precisions(monkeypatch)
+    assert_same(loaded.predict_latent(data[0], return_std=True), expected)
+    assert seen == []  # no tile was torch's
+
+
+@needs_extension
+@pytest.mark.parametrize("cls", CLASSES)
+def test_torch_takes_over_where_the_extension_is_missing(cls, data, monkeypatch):
+    gp = fused(cls, data, backend="auto")
+    expected = gp.predict_latent(data[0])
+    gram = gram_matrix(tiny_network(), data[0], device="cpu")
+    monkeypatch.setattr("skconvgp.backends._fused_cpu._MISSING", MISSING)
+    loaded = pickle.loads(pickle.dumps(gp))
+    scale = np.abs(expected).max()
+    found = loaded.predict_latent(data[0])
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-4 * scale)
+    fresh = cls(tiny_network(), device="cpu").fit(*data)
+    report = fresh.fit_report_
+    assert (report.backend, report.dtype) == ("torch", "float64")
+    assert (report.backend_reason, report.instruction_set) == (MISSING, "")
+    exact = gram_matrix(tiny_network(), data[0], device="cpu")
+    deviation = np.sqrt(np.diag(exact))
+    error = np.abs(gram - exact) / np.outer(deviation, deviation)
+    assert 0.0 < error.max() < BOUNDS[torch.float32]
