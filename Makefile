@@ -28,8 +28,10 @@ PYTHON_OLDEST ?= $(call find_python,python3.11 $(PYTHON) python3.12,\
     0x030b0000 <= v < 0x030d0000)
 
 BIN = $(VENV)/bin/python
+NATIVE = $(wildcard skconvgp/backends/native/*.[ch]pp)
+WRITTEN_BY_A_SCRIPT = skconvgp/backends/native/coefficients.hpp
 # What is installed, and compiled, anew when it changes.
-BUILD = pyproject.toml CMakeLists.txt $(wildcard skconvgp/backends/native/*.[ch]pp)
+BUILD = pyproject.toml CMakeLists.txt $(NATIVE)
 # One thread a worker, as the workers share the cores already; no plugins but ours, as
 # the environment may see packages of another one for the sake of its torch.
 TEST_ENV = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
@@ -95,6 +97,8 @@ test-sanitize: $(VENV_SANITIZE)/.ready-test
 lint: $(VENV)/.ready-dev
 	$(BIN) -m ruff check .
 	$(BIN) -m ruff format --check .
+	$(VENV)/bin/clang-format --dry-run --Werror \
+	    $(filter-out $(WRITTEN_BY_A_SCRIPT),$(NATIVE))
 	$(BIN) -m mypy
 	$(BIN) -c "import importlinter.cli as c; c.lint_imports_command()"
 	$(BIN) -m codespell_lib
