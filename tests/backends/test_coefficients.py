@@ -59,7 +59,7 @@ def exact_expectation(rho):
 
 def angle(name, u):
     """Return arccos(1 - u) / pi from the polynomial."""
-    return mpmath.sqrt(u) * polynomial(name, u)
+    return mpmath.sqrt(u * (2 - u)) * polynomial(name, u)
 
 
 def arcsine(name, x):
@@ -131,10 +131,21 @@ def test_relu_reaches_its_bound_for_positive_correlations(precision):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_angle_reaches_its_bound(precision):
     name = f"angle_{precision}"
-    error = largest_relative_error(
-        lambda u: angle(name, u), lambda u: mpmath.acos(1 - u) / mp.pi, SPACINGS
-    )
-    assert_reached(error, name)
+    with mpmath.workdps(DIGITS):
+        points = [mpf(float(u)) for u in SPACINGS]
+        errors = [abs(angle(name, u) - mpmath.acos(1 - u) / mp.pi) for u in points]
+    assert_reached(float(max(errors)), name)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_value_from_the_angle_is_as_good_as_the_angle(precision):
+    name = f"angle_{precision}"
+    with mpmath.workdps(DIGITS):
+        for spacing in SPACINGS:
+            u = mpf(float(spacing))
+            slope = 1 - angle(name, u)
+            value = (mpmath.sqrt(u * (2 - u)) / mp.pi + (1 - u) * slope) / 2
+            assert abs(value - exact_expectation(1 - u)) <= ARRAYS[name][1] / 2
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -158,14 +169,10 @@ def test_the_reduction_of_arcsine_at_most_doubles_its_error(precision):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_values_at_correlation_one(precision):
-    limits = {
-        "relu": 2 * np.sqrt(2) / (3 * np.pi),
-        "angle": np.sqrt(2) / np.pi,
-    }
-    for family, limit in limits.items():
-        _, bound, coefficients = ARRAYS[f"{family}_{precision}"]
-        rounding = 4 * np.finfo(float).eps if precision == "double" else 0
-        assert abs(coefficients[0] / limit - 1) <= bound + rounding
+    _, bound, coefficients = ARRAYS[f"relu_{precision}"]
+    rounding = 4 * np.finfo(float).eps if precision == "double" else 0
+    limit = 2 * np.sqrt(2) / (3 * np.pi)
+    assert abs(coefficients[0] / limit - 1) <= bound + rounding
     for family in ["relu", "relu_positive"]:
         assert expectation(f"{family}_{precision}", mpf(1)) == 0.5
         assert expectation(f"{family}_{precision}", mpf(-1)) == 0

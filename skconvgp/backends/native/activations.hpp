@@ -4,7 +4,8 @@
 // c = c(x, x'), s = sqrt(c(x, x)), r = 1 / s, q = s s', rho = c / q and u = 1 - |rho|,
 //     out = max(c, mu c) + lambda q u^(3/2) P2(u),
 //     lambda = (1 - slope)^2 / (1 + slope^2), mu = 2 slope / (1 + slope^2),
-//     d out / d c = 1 - lambda sqrt(u) W(u), or, for c < 0, mu + lambda sqrt(u) W(u).
+//     d out / d c = 1 - lambda w W(u), or, for c < 0, mu + lambda w W(u),
+//     w = sqrt(u (2 - u)).
 // coefficients.hpp has the fits and says where they come from.
 #pragma once
 
@@ -117,15 +118,12 @@ struct LeakyValue {
           mu(set1(T(op.mu))) {}
     // What stays for u = 0, q - |c|, and u.
     SKCONVGP_INLINE_MEMBER void distances(int p, V& kept, V& d, V& u) const {
+        // Running sums may leave a rounding error where c should be 0. What is not a
+        // number stays: of two operands, one of which is none, max takes the second.
         const V c = row[p];
-        V size = max(c, V{});  // running sums may leave a negative rounding error
-        kept = size;
-        if (!POSITIVE) {
-            size = magnitude(c);
-            kept = max(c, c * mu);
-        }
-        d = fma(table.s1(p), table.s2(p), -size);
-        u = max(d * (table.r1(p) * table.r2(p)), V{});
+        kept = POSITIVE ? max(V{}, c) : max(c, c * mu);
+        d = fma(table.s1(p), table.s2(p), POSITIVE ? -kept : -magnitude(c));
+        u = max(V{}, d * (table.r1(p) * table.r2(p)));
     }
     SKCONVGP_INLINE_MEMBER V operator()(int p) const {
         V kept, d, u;
@@ -163,18 +161,65 @@ SKCONVGP_INLINE void evaluate(const LeakyValue<T, POSITIVE, Table>& f, int p,
     for (int j = 0; j < N; ++j) out[j] = fma(d[j], sum[j], out[j]);
 }
 
-// The value, and its slopes by c and by log q. As the value is homogeneous in c and q,
-// the second is what the first leaves of it: out = c d out/d c + q d out/d q.
-template <class T, bool POSITIVE, class Table>
+constexpr double ONE_OVER_PI = 0.31830988618379067154;
+
+// Where the slopes of a row, or its derivatives, land. With theta the angle between the
+// two vectors the slope by c is 1 - lambda theta / pi, or mu + lambda theta / pi for
+// c < 0, and that by log q is lambda q sin(theta) / pi.
+template <class T, class Table>
+struct OneTangent {
+    typedef typename Simd<T>::V V;
+    Table table;
+    const V* before;
+    V* after;
+    template <int N>
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* by_c, const V* by_q) const {
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j) {
+            const V log_q = table.e1(p + j) + table.e2(p + j);
+            after[p + j] = fma(by_q[j], log_q, by_c[j] * before[p + j]);
+        }
+    }
+};
+
+template <class T, class Table>
+struct TwoTangents {
+    typedef typename Simd<T>::V V;
+    OneTangent<T, Table> first, second;
+    template <int N>
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* by_c, const V* by_q) const {
+        first.template put<N>(p, by_c, by_q);
+        second.template put<N>(p, by_c, by_q);
+    }
+};
+
+template <class T>
 struct LeakySlopes {
+    typedef typename Simd<T>::V V;
+    V *by_c, *by_q;
+    template <int N>
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* found_by_c, const V* found_by_q) const {
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j) {
+            by_c[p + j] = found_by_c[j];
+            by_q[p + j] = found_by_q[j];
+        }
+    }
+};
+
+// The value with its slopes: as it is homogeneous in c and q, it is c times the first
+// slope plus the second.
+template <class T, bool POSITIVE, class Table, class Slopes>
+struct LeakyJoint {
     typedef typename Simd<T>::V V;
     LeakyValue<T, POSITIVE, Table> value;
     decltype(polynomial<T>(Fits<T, POSITIVE>::angle, 1.0)) angle;
-    V *by_c, *by_q;
-    SKCONVGP_INLINE_MEMBER LeakySlopes(
-        const Op& op, const V* row, Table table, V* by_c, V* by_q)
-        : value(op, row, table), angle(Fits<T, POSITIVE>::angle, op.lambda), by_c(by_c),
-          by_q(by_q) {}
+    V sine_scale;
+    Slopes slopes;
+    SKCONVGP_INLINE_MEMBER LeakyJoint(const Op& op, const V* row, Table table,
+                                      const Slopes& slopes)
+        : value(op, row, table), angle(Fits<T, POSITIVE>::angle, op.lambda),
+          sine_scale(set1(T(op.lambda * ONE_OVER_PI))), slopes(slopes) {}
     SKCONVGP_INLINE_MEMBER V operator()(int p) const {
         V out;
         together<1>(p, &out);
@@ -182,45 +227,38 @@ struct LeakySlopes {
     }
     template <int N>
     SKCONVGP_INLINE_MEMBER void together(int p, V* out) const {
-        constexpr int TERMS = sizeof(value.fit.terms) / sizeof(V);
-        constexpr int ANGLE_TERMS = sizeof(angle.terms) / sizeof(V);
-        V kept[N], d[N], u[N], sum[N], turn[N];
+        constexpr int TERMS = sizeof(angle.terms) / sizeof(V);
+        V c[N], by_q[N], u[N], by_c[N];
 #pragma GCC unroll 8
         for (int j = 0; j < N; ++j) {
-            value.distances(p + j, kept[j], d[j], u[j]);
-            sum[j] = value.fit.terms[TERMS - 1];
-            turn[j] = angle.terms[ANGLE_TERMS - 1];
+            V d;
+            value.distances(p + j, c[j], d, u[j]);
+            // The row may be written over: what is read of it comes first.
+            if (!POSITIVE) c[j] = value.row[p + j];
+            by_q[j] = d + (POSITIVE ? c[j] : magnitude(c[j]));  // q
+            by_c[j] = fma(angle.terms[TERMS - 1], u[j], angle.terms[TERMS - 2]);
         }
 #pragma GCC unroll 16
-        for (int i = 2; i <= (TERMS > ANGLE_TERMS ? TERMS : ANGLE_TERMS); ++i)
+        for (int i = TERMS - 3; i >= 0; --i)
 #pragma GCC unroll 8
-            for (int j = 0; j < N; ++j) {
-                if (i <= ANGLE_TERMS)
-                    turn[j] = fma(turn[j], u[j], angle.terms[ANGLE_TERMS - i]);
-                if (i <= TERMS) sum[j] = fma(sum[j], u[j], value.fit.terms[TERMS - i]);
-            }
+            for (int j = 0; j < N; ++j) by_c[j] = fma(by_c[j], u[j], angle.terms[i]);
 #pragma GCC unroll 8
         for (int j = 0; j < N; ++j) {
-            // The row may be written over: what is read of it comes first.
-            const V c = POSITIVE ? kept[j] : value.row[p + j];
-            const V half = root(u[j]);
-            turn[j] = half * turn[j];
-            V slope = set1(T(1)) - turn[j];
-            if (!POSITIVE) slope = c < V{} ? turn[j] + value.mu : slope;
-            out[j] = fma(d[j] * half, sum[j], kept[j]);
-            by_c[p + j] = slope;
-            by_q[p + j] = fma(-c, slope, out[j]);
+            const V sine = root(u[j] * (set1(T(2)) - u[j]));
+            const V turn = sine * by_c[j];
+            by_c[j] = set1(T(1)) - turn;
+            if (!POSITIVE) by_c[j] = c[j] < V{} ? turn + value.mu : by_c[j];
+            by_q[j] = by_q[j] * (sine * sine_scale);
+            out[j] = fma(c[j], by_c[j], by_q[j]);
         }
+        slopes.template put<N>(p, by_c, by_q);
     }
 };
 
-// Two at once: there are not enough registers for more.
-template <int N, class T, bool POSITIVE, class Table>
-SKCONVGP_INLINE void evaluate(const LeakySlopes<T, POSITIVE, Table>& f, int p,
+template <int N, class T, bool POSITIVE, class Table, class Slopes>
+SKCONVGP_INLINE void evaluate(const LeakyJoint<T, POSITIVE, Table, Slopes>& f, int p,
                               typename Simd<T>::V* out) {
-#pragma GCC unroll 8
-    for (int j = 0; j + 2 <= N; j += 2) f.template together<2>(p + j, out + j);
-    if (N % 2) f.template together<1>(p + N - 1, out + N - 1);
+    f.template together<N>(p, out);
 }
 
 template <class T, class Table>
@@ -232,6 +270,13 @@ struct LeakyTangent {
         const V log_q = tangent.e1(p) + tangent.e2(p);
         return fma(by_q[p], log_q, by_c[p] * row[p]);
     }
+};
+
+// A row that is there already.
+template <class V>
+struct RowValue {
+    const V* row;
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const { return row[p]; }
 };
 
 // asin(|t|) for |t| <= 1, with the sign of t.

@@ -80,55 +80,54 @@ void begin_end(const Pairs<T>& pairs, const Op& end, int maps) {
     }
 }
 
-// Stages of the shapes that convolutional networks are made of, a row in one loop.
+int n_rows(const Op& end) {
+    return end.rows.size + (end.kind == BOX ? end.rows.tail() : 0);
+}
+
+// An activation between windows, a row in one loop. Each kind is a function of its own:
+// compilers do better with them.
+template <class T, bool POSITIVE, int TANGENTS>
+__attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
+                                           const T* one) {
+    typedef typename Simd<T>::V V;
+    const Op &load = op[0], &leaky = op[1], &end = op[2];
+    const ImageTable<T> base = ImageSource<T>{pairs, one}.table(leaky);
+    const V* rows[1 + MAX_TANGENTS];
+    for (int i = 0; i < n_rows(end); ++i) {
+        const int first = i * end.cols.size;
+        for (int m = 0; m < leaky.maps; ++m) rows[m] = pairs.at(load.reg, m) + first;
+        end_row(pairs, end, 0, i,
+                pairs.template leaky_row<POSITIVE, TANGENTS>(leaky, first, base, rows));
+        for (int m = 1; m < leaky.maps; ++m) {
+            if (TANGENTS < MANY_TANGENTS)
+                end_row(pairs, end, m, i, RowValue<V>{pairs.row + m * pairs.width});
+            else
+                end_row(pairs, end, m, i, pairs.leaky_tangent(m, first, base, rows[m]));
+        }
+    }
+}
+
+// Stages of the shapes that convolutional networks are made of.
 template <class T>
 bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one) {
-    typedef typename Simd<T>::V V;
-    typedef ImageTable<T> Table;
     const bool is_input = op[0].kind == INPUT && op[0].flag == 1;
     if (!is_input && (op[0].kind != LOAD || op[1].kind != LEAKY)) return false;
-    const Op &leaky = op[1], &end = op[is_input ? 1 : 2];
+    const Op& end = op[is_input ? 1 : 2];
     if (end.kind != BOX && end.kind != SUM) return false;
-    const int width = end.cols.size, height = end.rows.size;
-    const int n_rows = height + (end.kind == BOX ? end.rows.tail() : 0);
-    begin_end(pairs, end, is_input ? 1 : leaky.maps);
-    for (int i = 0; i < n_rows; ++i) {
-        const int first = i * width;
-        if (is_input) {
+    begin_end(pairs, end, is_input ? 1 : op[1].maps);
+    if (is_input) {
+        for (int i = 0; i < n_rows(end); ++i) {
+            const int first = i * end.cols.size;
             end_row(pairs, end, 0, i, InputValue<T>{one + first, pairs.group + first});
-            continue;
         }
-        const Table base = ImageSource<T>{pairs, one}.table(leaky);
-        const V* row = pairs.at(op[0].reg, 0) + first;
-        const Table table = base.at(first, 2);
-        if (leaky.maps == 1 && leaky.flag)
-            end_row(pairs, end, 0, i, LeakyValue<T, true, Table>(leaky, row, table));
-        else if (leaky.maps == 1)
-            end_row(pairs, end, 0, i, LeakyValue<T, false, Table>(leaky, row, table));
-        else if (leaky.flag)
-            end_row(pairs, end, 0, i,
-                    LeakySlopes<T, true, Table>(leaky, row, table, pairs.by_c,
-                                                pairs.by_q));
-        else
-            end_row(pairs, end, 0, i,
-                    LeakySlopes<T, false, Table>(leaky, row, table, pairs.by_c,
-                                                 pairs.by_q));
-        for (int m = 1; m < leaky.maps; ++m)
-            end_row(pairs, end, m, i,
-                    pairs.leaky_tangent(m - 1, first, base,
-                                        pairs.at(op[0].reg, m) + first));
+    } else {
+        with_kind(op[1], [&](auto positive, auto tangents) {
+            leaky_stage<T, positive.VALUE, tangents.VALUE>(pairs, op, one);
+        });
     }
     if (end.kind == SUM) pairs.store_sums(end);
     return true;
 }
-
-template <class T>
-struct RowValue {
-    const typename Simd<T>::V* row;
-    SKCONVGP_INLINE_MEMBER typename Simd<T>::V operator()(int p) const {
-        return row[p];
-    }
-};
 
 // Any stage: its rows one after the other, each handed to what ends the stage.
 template <class T>
@@ -144,7 +143,7 @@ void run_stage(const Pairs<T>& pairs, const Op* op, const T* one) {
         pairs.make_row(op, width, i * width, ImageSource<T>{pairs, one}, rows);
         for (int m = 0; m < maps; ++m) {
             if (end->kind == BOX || end->kind == SUM) {
-                end_row(pairs, *end, m, i, RowValue<T>{rows[m]});
+                end_row(pairs, *end, m, i, RowValue<V>{rows[m]});
             } else if (end->kind == CONV) {
                 V* whole = pairs.whole + size_t(m) * pairs.positions + i * width;
                 for (int p = 0; p < width; ++p) whole[p] = rows[m][p];
@@ -156,7 +155,7 @@ void run_stage(const Pairs<T>& pairs, const Op* op, const T* one) {
     for (int m = 0; m < maps; ++m) {
         if (end->kind == BOX) {
             for (int i = height; i < height + end->rows.tail(); ++i)
-                end_row(pairs, *end, m, i, RowValue<T>{nullptr});
+                end_row(pairs, *end, m, i, RowValue<V>{nullptr});
         } else if (end->kind == CONV) {
             window_sums(*end, pairs.whole + size_t(m) * pairs.positions,
                         set1(T(end->additive[m])), pairs.rows_done,

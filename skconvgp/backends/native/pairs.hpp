@@ -51,6 +51,27 @@ SKCONVGP_INLINE V sum_part(int n, int m, const F& value) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+constexpr int MANY_TANGENTS = 3;  // from here on they are computed one after the other
+
+template <int N>
+struct Constant {
+    static constexpr int VALUE = N;
+};
+
+// Call `use` with whether the map is positive and how many derivatives it has.
+template <class Use>
+SKCONVGP_INLINE void with_kind(const Op& leaky, const Use& use) {
+    const auto with_tangents = [&](auto positive) {
+        switch (leaky.maps) {
+            case 1: return use(positive, Constant<0>{});
+            case 2: return use(positive, Constant<1>{});
+            case 3: return use(positive, Constant<2>{});
+            default: return use(positive, Constant<MANY_TANGENTS>{});
+        }
+    };
+    leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
+}
+
 // Memory for one sample against a group; samples at work together share all but the
 // registers and the sums.
 template <class T>
@@ -70,13 +91,14 @@ struct Pairs {
     V* zeros;
     V* registers;         // [n_registers][n_maps][positions]
     double* sums;         // [n_maps][LANES]
-    int width, box_size;
+    int width;
+    size_t box_size;
 
     Pairs(const Program& program, Arena& arena)
         : program(program), n_maps(1 + program.n_tangents),
           positions(program.is_vector ? ROW_OF_SAMPLES : program.max_positions),
           width(program.is_vector ? ROW_OF_SAMPLES : program.max_width) {
-        const int window = program.max_window;
+        const size_t window = program.max_window;
         box_size = (window + width) + window * width + width;
         group = arena.take<V>(program.n_values);
         whole = arena.take<V>(size_t(n_maps) * positions);
@@ -91,7 +113,7 @@ struct Pairs {
         if (!arena.start) return;
         for (int i = 0; i < width; ++i) zeros[i] = V{};
         for (int m = 0; m < n_maps; ++m)
-            for (int i = 0; i < window; ++i) boxes[m * box_size + i] = V{};
+            for (size_t i = 0; i < window; ++i) boxes[m * box_size + i] = V{};
     }
 
     // Another sample at work at the same time.
@@ -103,7 +125,7 @@ struct Pairs {
     }
 
     BoxMemory<V> box(int map) const {
-        const int window = program.max_window;
+        const size_t window = program.max_window;
         V* incoming = boxes + map * box_size + window;
         V* ring = incoming + width;
         return {incoming, ring, ring + window * width, zeros};
@@ -172,22 +194,38 @@ struct Pairs {
         for (; p < n; ++p) out[p] = value(p);
     }
 
+    // What computes a row: few derivatives are written into their rows beside the value,
+    // for many the slopes are left.
+    template <bool POSITIVE, int TANGENTS, class Table>
+    SKCONVGP_INLINE_MEMBER auto leaky_row(const Op& op, int first, Table base,
+                                          const V* const* rows) const {
+        const Table table = base.at(first, 2);
+        if constexpr (TANGENTS == 0) {
+            return LeakyValue<T, POSITIVE, Table>(op, rows[0], table);
+        } else if constexpr (TANGENTS == 1) {
+            typedef OneTangent<T, Table> Slopes;
+            return LeakyJoint<T, POSITIVE, Table, Slopes>(
+                op, rows[0], table, tangent(1, first, base, rows));
+        } else if constexpr (TANGENTS == 2) {
+            typedef TwoTangents<T, Table> Slopes;
+            return LeakyJoint<T, POSITIVE, Table, Slopes>(
+                op, rows[0], table,
+                {tangent(1, first, base, rows), tangent(2, first, base, rows)});
+        } else {
+            return LeakyJoint<T, POSITIVE, Table, LeakySlopes<T>>(op, rows[0], table,
+                                                                  {by_c, by_q});
+        }
+    }
     template <class Table>
-    void leaky_row(const Op& op, int n, Table table, const V* in, V* out) const {
-        if (op.maps == 1 && op.flag)
-            write_row(n, LeakyValue<T, true, Table>(op, in, table), out);
-        else if (op.maps == 1)
-            write_row(n, LeakyValue<T, false, Table>(op, in, table), out);
-        else if (op.flag)
-            write_row(n, LeakySlopes<T, true, Table>(op, in, table, by_c, by_q), out);
-        else
-            write_row(n, LeakySlopes<T, false, Table>(op, in, table, by_c, by_q), out);
+    SKCONVGP_INLINE_MEMBER OneTangent<T, Table> tangent(
+        int m, int first, Table base, const V* const* rows) const {
+        return {base.skip(2, m - 1).at(first, 1), rows[m], row + m * width};
     }
 
     template <class Table>
-    LeakyTangent<T, Table> leaky_tangent(int t, int first, Table base,
+    LeakyTangent<T, Table> leaky_tangent(int m, int first, Table base,
                                          const V* in) const {
-        return {in, by_c, by_q, base.skip(2, t).at(first, 1)};
+        return {in, by_c, by_q, base.skip(2, m - 1).at(first, 1)};
     }
 
     template <class Table>
@@ -203,20 +241,25 @@ struct Pairs {
     template <class Table>
     void activate_row(const Op& op, int n, int first, Table base, const V** rows) const {
         if (op.kind == LEAKY)
-            leaky_row(op, n, base.at(first, 2), rows[0], row);
+            with_kind(op, [&](auto positive, auto tangents) {
+                write_row(n,
+                          leaky_row<positive.VALUE, tangents.VALUE>(op, first, base,
+                                                                    rows),
+                          row);
+            });
         else
             erf_row(op, n, base.at(first, 1), rows[0], row);
         rows[0] = row;
         for (int m = 1; m < op.maps; ++m) {
             V* out = row + m * width;
-            if (op.kind == LEAKY) {
-                write_row(n, leaky_tangent(m - 1, first, base, rows[m]), out);
-            } else {
+            if (op.kind == ERF) {
                 const V turn = set1(T(op.factor[m] / op.factor[0]));
                 write_row(n, ErfTangent<T, Table>{rows[m], by_c, by_q, by_kappa,
                                                   base.at(first, 1),
                                                   base.skip(1, m - 1).at(first, 1), turn},
                           out);
+            } else if (op.maps - 1 >= MANY_TANGENTS) {
+                write_row(n, leaky_tangent(m, first, base, rows[m]), out);
             }
             rows[m] = out;
         }

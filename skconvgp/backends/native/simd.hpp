@@ -13,6 +13,7 @@
 
 #define SKCONVGP_INLINE static inline __attribute__((always_inline))
 #define SKCONVGP_INLINE_MEMBER inline __attribute__((always_inline))
+#define SKCONVGP_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace skconvgp {
 namespace SKCONVGP_ISA {

@@ -36,10 +36,43 @@ struct BoxRows {
 // Running sums along a row with the values under the window in registers.
 template <int WINDOW, class V, class F>
 SKCONVGP_INLINE void sum_along(const Axis& axis, const F& f, const BoxRows<V>& rows) {
+    constexpr int HALF = WINDOW / 2;
+    constexpr int FIRST = WINDOW < 5 ? WINDOW : (WINDOW + 1) / 2;
+    constexpr int SECOND = WINDOW - FIRST;
     const int width = axis.size, lead = axis.lead(), steps = width + axis.tail();
     V seen[WINDOW] = {}, sum = {};
     int p = 0;
-    const auto edge = [&] {
+    const auto whole = [&](int start) SKCONVGP_INLINE_LAMBDA {
+        V values[WINDOW];
+        evaluate<FIRST>(f, p, values);
+#pragma GCC unroll 8
+        for (int j = 0; j < FIRST; ++j) {
+            sum += values[j] - seen[j];
+            seen[j] = values[j];
+            if (j >= start) rows.put(p + j, sum);
+        }
+        if (SECOND == 0) return;
+        evaluate<(SECOND ? SECOND : 1)>(f, p + FIRST, values + FIRST);
+#pragma GCC unroll 8
+        for (int j = FIRST; j < WINDOW; ++j) {
+            sum += values[j] - seen[j];
+            seen[j] = values[j];
+            if (j >= start) rows.put(p + j, sum);
+        }
+    };
+    if (width >= WINDOW && lead == HALF) {
+        whole(HALF);
+        for (p = WINDOW; p + WINDOW <= width; p += WINDOW) whole(0);
+        if (p == width && steps == width + HALF) {
+#pragma GCC unroll 8
+            for (int j = 0; j < HALF; ++j) {
+                sum -= seen[j];
+                rows.put(p + j, sum);
+            }
+            return;
+        }
+    }
+    for (; p < steps; p += WINDOW) {
 #pragma GCC unroll 8
         for (int j = 0; j < WINDOW; ++j) {
             if (p + j >= steps) break;
@@ -48,29 +81,7 @@ SKCONVGP_INLINE void sum_along(const Axis& axis, const F& f, const BoxRows<V>& r
             seen[j] = value;
             if (p + j >= lead) rows.put(p + j, sum);
         }
-    };
-    edge();
-    for (p = WINDOW; p + WINDOW <= width; p += WINDOW) {
-        constexpr int FIRST = WINDOW < 5 ? WINDOW : (WINDOW + 1) / 2;
-        constexpr int SECOND = WINDOW - FIRST;
-        V values[WINDOW];
-        evaluate<FIRST>(f, p, values);
-#pragma GCC unroll 8
-        for (int j = 0; j < FIRST; ++j) {
-            sum += values[j] - seen[j];
-            seen[j] = values[j];
-            rows.put(p + j, sum);
-        }
-        if (SECOND == 0) continue;
-        evaluate<(SECOND ? SECOND : 1)>(f, p + FIRST, values + FIRST);
-#pragma GCC unroll 8
-        for (int j = FIRST; j < WINDOW; ++j) {
-            sum += values[j] - seen[j];
-            seen[j] = values[j];
-            rows.put(p + j, sum);
-        }
     }
-    for (; p < steps; p += WINDOW) edge();
 }
 
 // The same for windows of any width, with the values in memory after as many zeros.
