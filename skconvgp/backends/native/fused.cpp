@@ -84,17 +84,27 @@ int n_rows(const Op& end) {
     return end.rows.size + (end.kind == BOX ? end.rows.tail() : 0);
 }
 
+// Ask for a row of the tables that the next sample has for the same stage: they come in
+// many small streams, of which the processor makes little.
+template <class T>
+SKCONVGP_INLINE void prefetch_row(const T* tables, int row, int n) {
+    constexpr int LINE = 64 / sizeof(T);
+    for (int p = 0; p < n; p += LINE) __builtin_prefetch(tables + row * n + p, 0, 2);
+}
+
 // An activation between windows, a row in one loop. Each kind is a function of its own:
 // compilers do better with them.
 template <class T, bool POSITIVE, int TANGENTS>
 __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
-                                           const T* one) {
+                                           const T* one, const T* next) {
     typedef typename Simd<T>::V V;
     const Op &load = op[0], &leaky = op[1], &end = op[2];
     const ImageTable<T> base = ImageSource<T>{pairs, one}.table(leaky);
     const V* rows[1 + MAX_TANGENTS];
     for (int i = 0; i < n_rows(end); ++i) {
         const int first = i * end.cols.size;
+        if (TANGENTS > 0)
+            prefetch_row(next + leaky.table, i, (1 + leaky.maps) * end.cols.size);
         for (int m = 0; m < leaky.maps; ++m) rows[m] = pairs.at(load.reg, m) + first;
         end_row(pairs, end, 0, i,
                 pairs.template leaky_row<POSITIVE, TANGENTS>(leaky, first, base, rows));
@@ -109,7 +119,7 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
 
 // Stages of the shapes that convolutional networks are made of.
 template <class T>
-bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one) {
+bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next) {
     const bool is_input = op[0].kind == INPUT && op[0].flag == 1;
     if (!is_input && (op[0].kind != LOAD || op[1].kind != LEAKY)) return false;
     const Op& end = op[is_input ? 1 : 2];
@@ -122,7 +132,7 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one) {
         }
     } else {
         with_kind(op[1], [&](auto positive, auto tangents) {
-            leaky_stage<T, positive.VALUE, tangents.VALUE>(pairs, op, one);
+            leaky_stage<T, positive.VALUE, tangents.VALUE>(pairs, op, one, next);
         });
     }
     if (end.kind == SUM) pairs.store_sums(end);
@@ -209,7 +219,8 @@ void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one
         for (const Op* op = program.ops; op < program.ops + program.n_ops; ++op) {
             for (int k = 0; k < n; ++k) {
                 const T* one = tile.one + (i + k) * tile.stride_one;
-                if (!run_fused(pairs[k], op, one)) run_stage(pairs[k], op, one);
+                const T* next = i + k + 1 < n_one ? one + tile.stride_one : one;
+                if (!run_fused(pairs[k], op, one, next)) run_stage(pairs[k], op, one);
             }
             while (!ends_stage(op->kind)) ++op;
         }

@@ -157,29 +157,37 @@ SKCONVGP_INLINE void box_row(const Op& op, int row, const F& f, V bias,
         sum_along_any(op.cols, f, rows, memory.incoming);
 }
 
-// Sums over any windows, by adding up; taps are inputs, negative outside the map.
-// `rows_done` has space for the map after its rows are summed.
+// The inputs of an output: those outside the map, at one end or the other, left out.
+struct Taps {
+    const int* at;
+    int n;
+    Taps(const Axis& axis, int output)
+        : at(axis.taps + size_t(output) * axis.window), n(axis.window) {
+        for (; n > 0 && *at < 0; --n) ++at;
+        for (; n > 0 && at[n - 1] < 0; --n) continue;
+    }
+};
+
+// Sums over any windows, by adding up. `rows_done` has space for the map after its rows
+// are summed.
 template <class V>
 SKCONVGP_INLINE void window_sums(const Op& op, const V* in, V bias, V* rows_done,
                                  V* out) {
     const Axis &rows = op.rows, &cols = op.cols;
-    for (int i = 0; i < rows.size; ++i) {
-        for (int j = 0; j < cols.outputs; ++j) {
+    for (int j = 0; j < cols.outputs; ++j) {
+        const Taps taps(cols, j);
+        for (int i = 0; i < rows.size; ++i) {
             V sum = {};
-            for (int k = 0; k < cols.window; ++k) {
-                const int tap = op.cols.taps[j * cols.window + k];
-                if (tap >= 0) sum += in[i * cols.size + tap];
-            }
+            for (int k = 0; k < taps.n; ++k) sum += in[i * cols.size + taps.at[k]];
             rows_done[i * cols.outputs + j] = sum;
         }
     }
     for (int i = 0; i < rows.outputs; ++i) {
+        const Taps taps(rows, i);
         for (int j = 0; j < cols.outputs; ++j) {
             V sum = {};
-            for (int k = 0; k < rows.window; ++k) {
-                const int tap = op.rows.taps[i * rows.window + k];
-                if (tap >= 0) sum += rows_done[tap * cols.outputs + j];
-            }
+            for (int k = 0; k < taps.n; ++k)
+                sum += rows_done[taps.at[k] * cols.outputs + j];
             out[i * cols.outputs + j] = sum + bias;
         }
     }
