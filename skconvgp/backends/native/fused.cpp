@@ -103,8 +103,7 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
     const V* rows[1 + MAX_TANGENTS];
     for (int i = 0; i < n_rows(end); ++i) {
         const int first = i * end.cols.size;
-        if (TANGENTS > 0)
-            prefetch_row(next + leaky.table, i, (1 + leaky.maps) * end.cols.size);
+        prefetch_row(next + leaky.table, i, (1 + leaky.maps) * end.cols.size);
         for (int m = 0; m < leaky.maps; ++m) rows[m] = pairs.at(load.reg, m) + first;
         end_row(pairs, end, 0, i,
                 pairs.template leaky_row<POSITIVE, TANGENTS>(leaky, first, base, rows));
