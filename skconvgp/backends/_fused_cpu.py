@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from skconvgp._protocols import TileCosts
 from skconvgp._typing import Prepared
-from skconvgp.backends._program import NotFusableError, Program
+from skconvgp.backends._program import Program
+from skconvgp.exceptions import NotFusableError
 
 __all__ = [
     "FusedBackend",
@@ -198,10 +200,11 @@ def _workspace_bytes(program: Program, is_double: bool) -> int:
 
 def _prepare(program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
     n_images, n_values = images.shape[0], _table_size(program)
-    tables = images.new_empty((n_images, n_values))
+    pixels = images.flatten(1).contiguous()
+    # Arrays of numpy lie in large pages; torch's take as long to get as to fill.
+    tables = torch.from_numpy(np.empty((n_images, n_values), pixels.numpy().dtype))
     n_columns = program.constants.shape[2]
     diag = images.new_empty((n_images, n_columns), dtype=torch.float64)
-    pixels = images.flatten(1).contiguous()
     _NATIVE.prepare(*_arrays(program), pixels, tables, diag, INSTRUCTION_SET)
     return tables, diag
 

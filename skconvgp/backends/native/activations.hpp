@@ -198,7 +198,8 @@ struct LeakySlopes {
     typedef typename Simd<T>::V V;
     V *by_c, *by_q;
     template <int N>
-    SKCONVGP_INLINE_MEMBER void put(int p, const V* found_by_c, const V* found_by_q) const {
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* found_by_c,
+                                    const V* found_by_q) const {
 #pragma GCC unroll 8
         for (int j = 0; j < N; ++j) {
             by_c[p + j] = found_by_c[j];
@@ -318,8 +319,8 @@ struct ErfSlopes {
     decltype(polynomial<T>(ArcsineFit<T>::fit, 1.0)) fit;
     V kappa;
     V *by_c, *by_e, *by_kappa;
-    SKCONVGP_INLINE_MEMBER ErfSlopes(
-        const Op& op, const V* row, Table table, V* by_c, V* by_e, V* by_kappa)
+    SKCONVGP_INLINE_MEMBER ErfSlopes(const Op& op, const V* row, Table table, V* by_c,
+                                     V* by_e, V* by_kappa)
         : row(row), table(table), fit(ArcsineFit<T>::fit, 1.0),
           kappa(set1(T(op.factor[0]))), by_c(by_c), by_e(by_e), by_kappa(by_kappa) {}
     SKCONVGP_INLINE_MEMBER V operator()(int p) const {

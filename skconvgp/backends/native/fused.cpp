@@ -249,8 +249,8 @@ template <class T>
 void cross(const Program& program, const Tile<T>& tile, void* workspace) {
     Arena arena{(char*)workspace, 0};
     const Pairs<T> shared(program, arena);
-    const Pairs<T> pairs[TOGETHER] = {shared, {shared, arena}, {shared, arena},
-                                      {shared, arena}};
+    const Pairs<T> pairs[TOGETHER] = {
+        shared, {shared, arena}, {shared, arena}, {shared, arena}};
     for (int first = 0; first < tile.n_two; first += Pairs<T>::LANES) {
         const int last = first + Pairs<T>::LANES;
         const int n_one = tile.upper && last < tile.n_one ? last : tile.n_one;
@@ -290,9 +290,14 @@ size_t prepare_bytes(const Program& program) {
 #define SKCONVGP_NAME(word) SKCONVGP_TEXT(word)
 
 extern const Api api;
-const Api api = {SKCONVGP_NAME(SKCONVGP_ISA), cross_bytes<float>, cross_bytes<double>,
-                 prepare_bytes,               cross<float>,       cross<double>,
-                 prepare<float>,              prepare<double>};
+const Api api = {SKCONVGP_NAME(SKCONVGP_ISA),
+                 cross_bytes<float>,
+                 cross_bytes<double>,
+                 prepare_bytes,
+                 cross<float>,
+                 cross<double>,
+                 prepare<float>,
+                 prepare<double>};
 
 }  // namespace SKCONVGP_ISA
 }  // namespace skconvgp

@@ -8,9 +8,9 @@ namespace skconvgp {
 namespace SKCONVGP_ISA {
 
 // What maps of a precision hold: variances up to LARGEST; standard deviations from
-// SMALLEST_ROOT on, where products have all their digits and inverses are finite. What is
-// less is faint. It does no harm beside a variance of which it is the share FAINT: in
-// covariances the root of that shows.
+// SMALLEST_ROOT on, where products have all their digits and inverses are finite. What
+// is less is faint. It does no harm beside a variance of which it is the share FAINT:
+// in covariances the root of that shows.
 template <class T>
 struct Range;
 template <>
@@ -32,9 +32,9 @@ struct Variances {
     V* map;        // [n_maps][positions]
     V* whole;
     V* rows_done;
-    V* pixels;     // [n_pixels]
-    V* largest;    // [1]
-    V* faint;      // [1 + n_registers]: largest faint part of the map, of registers
+    V* pixels;   // [n_pixels]
+    V* largest;  // [1]
+    V* faint;    // [1 + n_registers]: largest faint part of the map, of registers
 
     Variances(const Program& program, Arena& arena)
         : program(program), n_maps(1 + program.n_tangents),
@@ -113,7 +113,8 @@ struct Variances {
             case BOX:
             case CONV:
                 hold_additive(op);
-                faint[1 + op.reg] = faint[0] * set1(overlap(op.rows) * overlap(op.cols));
+                faint[1 + op.reg] =
+                    faint[0] * set1(overlap(op.rows) * overlap(op.cols));
                 for (int m = 0; m < n_maps; ++m) {
                     for (int p = 0; p < size; ++p) whole[p] = own(m)[p];
                     window_sums(op, whole, set1(op.additive[m]), rows_done,
@@ -170,7 +171,8 @@ struct Variances {
             const V* scaled = op.kind == ADD && !op.flag ? at(op.reg, 0) : map;
             const V factor = set1(op.factor[0]), turn = set1(op.factor[m]);
             for (int p = 0; p < size; ++p) {
-                if (op.kind == AFFINE) here[p] = fma(factor, here[p], set1(op.additive[m]));
+                if (op.kind == AFFINE)
+                    here[p] = fma(factor, here[p], set1(op.additive[m]));
                 if (op.kind == LOAD) here[p] = there[p];
                 if (op.kind == STORE) there[p] = here[p];
                 if (op.kind != ADD) continue;
@@ -189,7 +191,8 @@ struct Variances {
         if (op.kind == AFFINE) faint[0] *= factor;
         if (op.kind != ADD) return;
         const V other = faint[1 + op.reg];
-        faint[0] = op.flag ? fma(factor, faint[0], other) : fma(factor, other, faint[0]);
+        faint[0] =
+            op.flag ? fma(factor, faint[0], other) : fma(factor, other, faint[0]);
     }
 
     // Lay a number down in the table of each of the first n images.

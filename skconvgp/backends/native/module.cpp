@@ -42,7 +42,7 @@ template <class T>
 using Output = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-constexpr int LARGEST_SIZE = 1 << 20;  // of an axis
+constexpr int LARGEST_SIZE = 1 << 20;       // of an axis
 constexpr long long LARGEST_MAP = 1 << 26;  // or all windows of all axes, taken apart
 // The largest window times the widest row: with MAX_TANGENTS still an int.
 constexpr long long LARGEST_RING = 1 << 24;
@@ -128,15 +128,14 @@ class Loaded {
     int n_pixels_;
 
     Axis axis(const int32_t* code, bool circular) {
-        Axis axis{code[0], code[1], code[2], code[3],
+        Axis axis{code[0], code[1],  code[2], code[3],
                   code[4], circular, code[5], nullptr};
         require(axis.size > 0 && axis.size < LARGEST_SIZE, "size");
         program.max_width = std::max(program.max_width, axis.size);
         if (axis.window == 0) return axis;
         require(axis.window > 0 && axis.window < LARGEST_SIZE && axis.outputs > 0 &&
                     axis.outputs < LARGEST_SIZE && axis.stride > 0 &&
-                    axis.dilation > 0 && axis.before >= 0 &&
-                    axis.before < LARGEST_SIZE,
+                    axis.dilation > 0 && axis.before >= 0 && axis.before < LARGEST_SIZE,
                 "window");
         const long long n_taps = (long long)axis.outputs * axis.window;
         n_taps_ += n_taps;
@@ -159,15 +158,15 @@ class Loaded {
     void add(const int32_t* code, const double* additive, const double* factor,
              const double* slope) {
         require(code[0] >= INPUT && code[0] <= DOT, "kind");
-        Op op{Kind(code[0]), code[1], code[2], code[3], {}, {}, slope[0], slope[1],
-              additive, factor, 1, 1};
+        Op op{Kind(code[0]), code[1],  code[2],  code[3], {}, {},
+              slope[0],      slope[1], additive, factor,  1,  1};
         op.rows = axis(code + 4, code[16]);
         op.cols = axis(code + 10, code[16]);
         const long long size = (long long)op.rows.size * op.cols.size;
         long long outputs = size;
         if (op.rows.window)  // while its rows are summed a map is rows.size high
-            outputs = (long long)std::max(op.rows.size, op.rows.outputs) *
-                      op.cols.outputs;
+            outputs =
+                (long long)std::max(op.rows.size, op.rows.outputs) * op.cols.outputs;
         require(std::max(size, outputs) < LARGEST_MAP, "map");
         program.max_positions =
             std::max(program.max_positions, int(std::max(size, outputs)));
@@ -222,11 +221,12 @@ class Loaded {
         require((op.kind == RESULT) == (i + 1 == ops_.size()), "end");
         if (op.kind == RESULT) require(size == 1, "result");
         if (program.is_vector)
-            require(size == 1 && op.kind != BOX && op.kind != CONV &&
-                        op.kind != SUM && op.kind != END && op.kind != INPUT,
+            require(size == 1 && op.kind != BOX && op.kind != CONV && op.kind != SUM &&
+                        op.kind != END && op.kind != INPUT,
                     "samples");
         // The operations of a stage run on rows of one map.
-        const bool begins = i == 0 || (ops_[i - 1].kind >= BOX && ops_[i - 1].kind != DOT);
+        const bool begins =
+            i == 0 || (ops_[i - 1].kind >= BOX && ops_[i - 1].kind != DOT);
         if (begins)
             require(op.kind == INPUT || op.kind == DOT || op.kind == LOAD ||
                         (op.kind == RESULT && op.flag),
@@ -309,18 +309,22 @@ void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
                 "tables");
     for (const auto& [side, diag] : {std::pair{&one, &diag_one}, {&two, &diag_two}})
         require(diag->shape(0) == side->shape(0) &&
-                    diag->shape(1) == size_t(1 + program.n_tangents) &&
-                    is_plain(*diag),
+                    diag->shape(1) == size_t(1 + program.n_tangents) && is_plain(*diag),
                 "diag");
     require(out.shape(0) == one.shape(0) && out.shape(1) == two.shape(0) &&
                 out.shape(2) == size_t(1 + program.n_tangents),
             "result");
     const Api& api = choose(instruction_set);
-    const Tile<T> tile{one.data(),         two.data(),      one.stride(0),
-                       two.stride(0),      diag_one.data(), diag_two.data(),
+    const Tile<T> tile{one.data(),
+                       two.data(),
+                       one.stride(0),
+                       two.stride(0),
+                       diag_one.data(),
+                       diag_two.data(),
                        count(one.shape(0), "tables"),
                        count(two.shape(0), "tables"),
-                       upper,              out.data()};
+                       upper,
+                       out.data()};
     nb::gil_scoped_release release;
     if constexpr (is_float<T>) {
         const Workspace workspace(api.cross_bytes_float(program));
@@ -344,9 +348,10 @@ size_t workspace_bytes(const Codes& codes, const Constants& constants,
     const Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
     const Program& program = loaded.program;
     const Api& api = choose(instruction_set);
-    const size_t cross = is_double ? api.cross_bytes_double(program)
-                                   : api.cross_bytes_float(program);
-    return loaded.n_bytes() + Workspace::whole(std::max(cross, api.prepare_bytes(program)));
+    const size_t cross =
+        is_double ? api.cross_bytes_double(program) : api.cross_bytes_float(program);
+    return loaded.n_bytes() +
+           Workspace::whole(std::max(cross, api.prepare_bytes(program)));
 }
 
 }  // namespace

@@ -63,10 +63,14 @@ template <class Use>
 SKCONVGP_INLINE void with_kind(const Op& leaky, const Use& use) {
     const auto with_tangents = [&](auto positive) {
         switch (leaky.maps) {
-            case 1: return use(positive, Constant<0>{});
-            case 2: return use(positive, Constant<1>{});
-            case 3: return use(positive, Constant<2>{});
-            default: return use(positive, Constant<MANY_TANGENTS>{});
+            case 1:
+                return use(positive, Constant<0>{});
+            case 2:
+                return use(positive, Constant<1>{});
+            case 3:
+                return use(positive, Constant<2>{});
+            default:
+                return use(positive, Constant<MANY_TANGENTS>{});
         }
     };
     leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
@@ -85,12 +89,12 @@ struct Pairs {
     V* group;             // tables of the group, [n_values]
     V* whole;             // a map before windows of any kind
     V* rows_done;
-    V* row;               // [n_maps][width]
+    V* row;  // [n_maps][width]
     V *by_c, *by_q, *by_kappa;
-    V* boxes;             // memory of n_maps box sums
+    V* boxes;  // memory of n_maps box sums
     V* zeros;
-    V* registers;         // [n_registers][n_maps][positions]
-    double* sums;         // [n_maps][LANES]
+    V* registers;  // [n_registers][n_maps][positions]
+    double* sums;  // [n_maps][LANES]
     int width;
     size_t box_size;
 
@@ -171,7 +175,8 @@ struct Pairs {
             const int n = left < AT_ONCE ? left : AT_ONCE;
             T* to = (T*)(group + start);
             for (int lane = 0; lane < LANES; ++lane)
-                for (int i = 0; i < n; ++i) to[i * LANES + lane] = from[lane][start + i];
+                for (int i = 0; i < n; ++i)
+                    to[i * LANES + lane] = from[lane][start + i];
         }
     }
 
@@ -194,8 +199,8 @@ struct Pairs {
         for (; p < n; ++p) out[p] = value(p);
     }
 
-    // What computes a row: few derivatives are written into their rows beside the value,
-    // for many the slopes are left.
+    // What computes a row: few derivatives are written into their rows beside the
+    // value, for many the slopes are left.
     template <bool POSITIVE, int TANGENTS, class Table>
     SKCONVGP_INLINE_MEMBER auto leaky_row(const Op& op, int first, Table base,
                                           const V* const* rows) const {
@@ -217,8 +222,8 @@ struct Pairs {
         }
     }
     template <class Table>
-    SKCONVGP_INLINE_MEMBER OneTangent<T, Table> tangent(
-        int m, int first, Table base, const V* const* rows) const {
+    SKCONVGP_INLINE_MEMBER OneTangent<T, Table> tangent(int m, int first, Table base,
+                                                        const V* const* rows) const {
         return {base.skip(2, m - 1).at(first, 1), rows[m], row + m * width};
     }
 
@@ -239,13 +244,13 @@ struct Pairs {
     // Apply an activation, the value first: it leaves the slopes. rows[m] is where map
     // m of the row lies now.
     template <class Table>
-    void activate_row(const Op& op, int n, int first, Table base, const V** rows) const {
+    void activate_row(const Op& op, int n, int first, Table base,
+                      const V** rows) const {
         if (op.kind == LEAKY)
             with_kind(op, [&](auto positive, auto tangents) {
-                write_row(n,
-                          leaky_row<positive.VALUE, tangents.VALUE>(op, first, base,
-                                                                    rows),
-                          row);
+                write_row(
+                    n, leaky_row<positive.VALUE, tangents.VALUE>(op, first, base, rows),
+                    row);
             });
         else
             erf_row(op, n, base.at(first, 1), rows[0], row);
@@ -254,9 +259,10 @@ struct Pairs {
             V* out = row + m * width;
             if (op.kind == ERF) {
                 const V turn = set1(T(op.factor[m] / op.factor[0]));
-                write_row(n, ErfTangent<T, Table>{rows[m], by_c, by_q, by_kappa,
-                                                  base.at(first, 1),
-                                                  base.skip(1, m - 1).at(first, 1), turn},
+                write_row(n,
+                          ErfTangent<T, Table>{rows[m], by_c, by_q, by_kappa,
+                                               base.at(first, 1),
+                                               base.skip(1, m - 1).at(first, 1), turn},
                           out);
             } else if (op.maps - 1 >= MANY_TANGENTS) {
                 write_row(n, leaky_tangent(m, first, base, rows[m]), out);
@@ -308,7 +314,8 @@ struct Pairs {
                     break;
                 case STORE:
                     for (int m = 0; m < op->maps; ++m)
-                        for (int p = 0; p < n; ++p) at(op->reg, m)[first + p] = rows[m][p];
+                        for (int p = 0; p < n; ++p)
+                            at(op->reg, m)[first + p] = rows[m][p];
                     break;
                 case LEAKY:
                 case ERF:

@@ -18,20 +18,20 @@ enum Kind : int32_t {
     ERF = 5,     // expectation of the error function
     AFFINE = 6,  // times a factor, plus a constant
     // What takes the rows of a map and ends a stage:
-    BOX = 7,     // windows of stride 1 and dilation 1, by running sums
-    CONV = 8,    // any windows, by direct sums
-    SUM = 9,     // sum over positions
-    END = 10,    // nothing
+    BOX = 7,      // windows of stride 1 and dilation 1, by running sums
+    CONV = 8,     // any windows, by direct sums
+    SUM = 9,      // sum over positions
+    END = 10,     // nothing
     RESULT = 11,  // scale times the value, plus an offset
-    DOT = 12,    // inner product of whole samples, in the place of INPUT
+    DOT = 12,     // inner product of whole samples, in the place of INPUT
 };
 
 constexpr int MAX_TANGENTS = 64;  // of one call
 
 struct Axis {
-    int size;      // of the input
+    int size;  // of the input
     int window;
-    int before;    // positions before the first
+    int before;  // positions before the first
     int stride;
     int dilation;
     int circular;
@@ -44,14 +44,14 @@ struct Axis {
 
 struct Op {
     Kind kind;
-    int reg;       // register that is read or written
-    int table;     // where its per-image numbers begin
-    int flag;      // INPUT, DOT: channels; LEAKY: whether the map is never negative;
-                   // RESULT: whether to take the last SUM in double precision
+    int reg;    // register that is read or written
+    int table;  // where its per-image numbers begin
+    int flag;   // INPUT, DOT: channels; LEAKY: whether the map is never negative;
+                // RESULT: whether to take the last SUM in double precision
     Axis rows, cols;
-    double lambda, mu;          // LEAKY
-    const double* additive;     // constant and its derivatives, [1 + n_tangents]
-    const double* factor;       // factor and its derivatives, [1 + n_tangents]
+    double lambda, mu;       // LEAKY
+    const double* additive;  // constant and its derivatives, [1 + n_tangents]
+    const double* factor;    // factor and its derivatives, [1 + n_tangents]
     int loaded;  // LOAD, ADD, RESULT: maps that were there before, others are zero
     int maps;    // value and tangents that are not zero after the operation
 };
@@ -61,32 +61,32 @@ struct Program {
     int n_ops;
     int n_tangents;
     int n_registers;
-    int n_values;      // numbers in the table of an image
-    int n_pixels;      // numbers of an image: channels, rows, columns
-    int max_positions; // of the largest map
-    int max_width;     // of the widest row, inputs and outputs
-    int max_window;    // largest window
-    bool is_vector;    // begins with DOT: all maps have one position
+    int n_values;       // numbers in the table of an image
+    int n_pixels;       // numbers of an image: channels, rows, columns
+    int max_positions;  // of the largest map
+    int max_width;      // of the widest row, inputs and outputs
+    int max_window;     // largest window
+    bool is_vector;     // begins with DOT: all maps have one position
 };
 
 template <class T>
 struct Tile {
-    const T* one;          // tables of the rows, [n1][stride]
-    const T* two;          // tables of the columns, [n2][stride]
+    const T* one;  // tables of the rows, [n1][stride]
+    const T* two;  // tables of the columns, [n2][stride]
     ptrdiff_t stride_one, stride_two;
     const double* diag_one;  // variances of the rows, [n1][1 + n_tangents]
     const double* diag_two;  // ... of the columns
     int n_one, n_two;
-    bool upper;            // only the pairs j >= i are needed
-    double* out;           // [n1][n2][1 + n_tangents]
+    bool upper;   // only the pairs j >= i are needed
+    double* out;  // [n1][n2][1 + n_tangents]
 };
 
 template <class T>
 struct Images {
-    const T* pixels;       // [n][n_pixels]
+    const T* pixels;  // [n][n_pixels]
     int n;
-    T* tables;             // [n][n_values]
-    double* diag;          // [n][1 + n_tangents]
+    T* tables;     // [n][n_values]
+    double* diag;  // [n][1 + n_tangents]
 };
 
 // What one instruction set offers. Workspaces are aligned to 64 bytes.

@@ -139,7 +139,8 @@ SKCONVGP_INLINE FloatV with_sign(FloatV a, FloatV b) {
     return (FloatV)((FloatBits)a | ((FloatBits)b & int(0x80000000u)));
 }
 SKCONVGP_INLINE DoubleV with_sign(DoubleV a, DoubleV b) {
-    return (DoubleV)((DoubleBits)a | ((DoubleBits)b & (long long)(0x8000000000000000ull)));
+    return (DoubleV)((DoubleBits)a |
+                     ((DoubleBits)b & (long long)(0x8000000000000000ull)));
 }
 
 }  // namespace SKCONVGP_ISA
