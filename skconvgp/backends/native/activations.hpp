@@ -163,48 +163,78 @@ SKCONVGP_INLINE void evaluate(const LeakyValue<T, POSITIVE, Table>& f, int p,
 
 constexpr double ONE_OVER_PI = 0.31830988618379067154;
 
-// Where the slopes of a row, or its derivatives, land. With theta the angle between the
-// two vectors the slope by c is 1 - lambda theta / pi, or mu + lambda theta / pi for
-// c < 0, and that by log q is lambda q sin(theta) / pi.
-template <class T, class Table>
-struct OneTangent {
-    typedef typename Simd<T>::V V;
-    Table table;
-    const V* before;
-    V* after;
-    template <int N>
-    SKCONVGP_INLINE_MEMBER void put(int p, const V* by_c, const V* by_q) const {
-#pragma GCC unroll 8
-        for (int j = 0; j < N; ++j) {
-            const V log_q = table.e1(p + j) + table.e2(p + j);
-            after[p + j] = fma(by_q[j], log_q, by_c[j] * before[p + j]);
-        }
+// Values of two maps.
+template <class V>
+struct Two {
+    V one, two;
+    SKCONVGP_INLINE_MEMBER Two operator-(const Two& other) const {
+        return {one - other.one, two - other.two};
+    }
+    SKCONVGP_INLINE_MEMBER void operator+=(const Two& other) {
+        one += other.one;
+        two += other.two;
+    }
+    SKCONVGP_INLINE_MEMBER void operator-=(const Two& other) {
+        one -= other.one;
+        two -= other.two;
     }
 };
 
-template <class T, class Table>
-struct TwoTangents {
-    typedef typename Simd<T>::V V;
-    OneTangent<T, Table> first, second;
-    template <int N>
-    SKCONVGP_INLINE_MEMBER void put(int p, const V* by_c, const V* by_q) const {
-        first.template put<N>(p, by_c, by_q);
-        second.template put<N>(p, by_c, by_q);
-    }
-};
+// What becomes of the slopes of a row. With theta the angle between the two vectors the
+// slope by c is 1 - lambda theta / pi, or mu + lambda theta / pi for c < 0, and that by
+// log q is lambda q sin(theta) / pi.
 
+// They are left for derivatives that come later.
 template <class T>
 struct LeakySlopes {
     typedef typename Simd<T>::V V;
+    typedef V Result;
     V *by_c, *by_q;
     template <int N>
-    SKCONVGP_INLINE_MEMBER void put(int p, const V* found_by_c,
-                                    const V* found_by_q) const {
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* values, const V* found_by_c,
+                                    const V* found_by_q, V* out) const {
 #pragma GCC unroll 8
         for (int j = 0; j < N; ++j) {
             by_c[p + j] = found_by_c[j];
             by_q[p + j] = found_by_q[j];
+            out[j] = values[j];
         }
+    }
+};
+
+// A derivative goes along with the value.
+template <class T, class Table>
+struct WithTangent {
+    typedef typename Simd<T>::V V;
+    typedef Two<V> Result;
+    Table table;
+    const V* row;
+    SKCONVGP_INLINE_MEMBER V tangent(int p, V by_c, V by_q) const {
+        return fma(by_q, table.e1(p) + table.e2(p), by_c * row[p]);
+    }
+    template <int N>
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* values, const V* by_c,
+                                    const V* by_q, Result* out) const {
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j)
+            out[j] = {values[j], tangent(p + j, by_c[j], by_q[j])};
+    }
+};
+
+// And a second one is written down.
+template <class T, class Table>
+struct WithTangents {
+    typedef typename Simd<T>::V V;
+    typedef Two<V> Result;
+    WithTangent<T, Table> first, second;
+    V* written;
+    template <int N>
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* values, const V* by_c,
+                                    const V* by_q, Result* out) const {
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j)
+            written[p + j] = second.tangent(p + j, by_c[j], by_q[j]);
+        first.template put<N>(p, values, by_c, by_q, out);
     }
 };
 
@@ -213,6 +243,7 @@ struct LeakySlopes {
 template <class T, bool POSITIVE, class Table, class Slopes>
 struct LeakyJoint {
     typedef typename Simd<T>::V V;
+    typedef typename Slopes::Result Result;
     LeakyValue<T, POSITIVE, Table> value;
     decltype(polynomial<T>(Fits<T, POSITIVE>::angle, 1.0)) angle;
     V sine_scale;
@@ -221,15 +252,15 @@ struct LeakyJoint {
                                       const Slopes& slopes)
         : value(op, row, table), angle(Fits<T, POSITIVE>::angle, op.lambda),
           sine_scale(set1(T(op.lambda * ONE_OVER_PI))), slopes(slopes) {}
-    SKCONVGP_INLINE_MEMBER V operator()(int p) const {
-        V out;
+    SKCONVGP_INLINE_MEMBER Result operator()(int p) const {
+        Result out;
         together<1>(p, &out);
         return out;
     }
     template <int N>
-    SKCONVGP_INLINE_MEMBER void together(int p, V* out) const {
+    SKCONVGP_INLINE_MEMBER void together(int p, Result* out) const {
         constexpr int TERMS = sizeof(angle.terms) / sizeof(V);
-        V c[N], by_q[N], u[N], by_c[N];
+        V c[N], by_q[N], u[N], by_c[N], values[N];
 #pragma GCC unroll 8
         for (int j = 0; j < N; ++j) {
             V d;
@@ -250,15 +281,15 @@ struct LeakyJoint {
             by_c[j] = set1(T(1)) - turn;
             if (!POSITIVE) by_c[j] = c[j] < V{} ? turn + value.mu : by_c[j];
             by_q[j] = by_q[j] * (sine * sine_scale);
-            out[j] = fma(c[j], by_c[j], by_q[j]);
+            values[j] = fma(c[j], by_c[j], by_q[j]);
         }
-        slopes.template put<N>(p, by_c, by_q);
+        slopes.template put<N>(p, values, by_c, by_q, out);
     }
 };
 
 template <int N, class T, bool POSITIVE, class Table, class Slopes>
 SKCONVGP_INLINE void evaluate(const LeakyJoint<T, POSITIVE, Table, Slopes>& f, int p,
-                              typename Simd<T>::V* out) {
+                              typename Slopes::Result* out) {
     f.template together<N>(p, out);
 }
 

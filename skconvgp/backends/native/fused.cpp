@@ -80,8 +80,14 @@ void begin_end(const Pairs<T>& pairs, const Op& end, int maps) {
     }
 }
 
-int n_rows(const Op& end) {
-    return end.rows.size + (end.kind == BOX ? end.rows.tail() : 0);
+// The windows that reach beyond the last row.
+template <class T>
+void last_rows(const Pairs<T>& pairs, const Op& end, int maps) {
+    typedef typename Simd<T>::V V;
+    if (end.kind != BOX) return;
+    for (int m = 0; m < maps; ++m)
+        for (int i = end.rows.size; i < end.rows.size + end.rows.tail(); ++i)
+            end_row(pairs, end, m, i, RowValue<V>{nullptr});
 }
 
 // Ask for a row of the tables that the next sample has for the same stage: they come in
@@ -90,6 +96,42 @@ template <class T>
 SKCONVGP_INLINE void prefetch_row(const T* tables, int row, int n) {
     constexpr int LINE = 64 / sizeof(T);
     for (int p = 0; p < n; p += LINE) __builtin_prefetch(tables + row * n + p, 0, 2);
+}
+
+constexpr int MANY_TANGENTS = 3;  // from here on one after the other
+template <int N>
+struct Constant {
+    static constexpr int VALUE = N;
+};
+
+// A row of value and derivatives, of which one or two go along with the value.
+template <bool POSITIVE, int TANGENTS, class T>
+SKCONVGP_INLINE void joint_row(const Pairs<T>& pairs, const Op& leaky, const Op& end,
+                               int i, const ImageTable<T>& base,
+                               const typename Simd<T>::V* const* rows) {
+    typedef typename Simd<T>::V V;
+    const int first = i * end.cols.size, lead = end.cols.lead();
+    const auto target = [&](int m) SKCONVGP_INLINE_LAMBDA {
+        const V bias = set1(T(end.additive[m]));
+        return begin_row(end, i, bias, pairs.box(m), pairs.at(end.reg, m))
+            .shifted(lead);
+    };
+    const BoxRows<Two<V>> targets{target(0), target(1)};
+    const auto tangent = pairs.with_tangent(1, first, base, rows);
+    if constexpr (TANGENTS == 1) {
+        sum_along_short(
+            end.cols,
+            pairs.template leaky_joint<POSITIVE>(leaky, first, base, rows[0], tangent),
+            targets);
+    } else {
+        const WithTangents<T, ImageTable<T>> both{
+            tangent, pairs.with_tangent(2, first, base, rows), pairs.row};
+        sum_along_short(
+            end.cols,
+            pairs.template leaky_joint<POSITIVE>(leaky, first, base, rows[0], both),
+            targets);
+        end_row(pairs, end, 2, i, RowValue<V>{pairs.row});
+    }
 }
 
 // An activation between windows, a row in one loop. Each kind is a function of its own:
@@ -101,19 +143,41 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
     const Op &load = op[0], &leaky = op[1], &end = op[2];
     const ImageTable<T> base = ImageSource<T>{pairs, one}.table(leaky);
     const V* rows[1 + MAX_TANGENTS];
-    for (int i = 0; i < n_rows(end); ++i) {
+    for (int i = 0; i < end.rows.size; ++i) {
         const int first = i * end.cols.size;
         prefetch_row(next + leaky.table, i, (1 + leaky.maps) * end.cols.size);
         for (int m = 0; m < leaky.maps; ++m) rows[m] = pairs.at(load.reg, m) + first;
-        end_row(pairs, end, 0, i,
-                pairs.template leaky_row<POSITIVE, TANGENTS>(leaky, first, base, rows));
-        for (int m = 1; m < leaky.maps; ++m) {
-            if (TANGENTS < MANY_TANGENTS)
-                end_row(pairs, end, m, i, RowValue<V>{pairs.row + m * pairs.width});
-            else
+        if constexpr (TANGENTS == 0) {
+            typedef LeakyValue<T, POSITIVE, ImageTable<T>> Value;
+            end_row(pairs, end, 0, i, Value(leaky, rows[0], base.at(first, 2)));
+        } else if constexpr (TANGENTS < MANY_TANGENTS) {
+            joint_row<POSITIVE, TANGENTS>(pairs, leaky, end, i, base, rows);
+        } else {
+            end_row(pairs, end, 0, i,
+                    pairs.template leaky_joint<POSITIVE>(leaky, first, base, rows[0],
+                                                         pairs.slopes()));
+            for (int m = 1; m < leaky.maps; ++m)
                 end_row(pairs, end, m, i, pairs.leaky_tangent(m, first, base, rows[m]));
         }
     }
+    last_rows(pairs, end, leaky.maps);
+}
+
+// Call `use` with whether the map is positive and how many derivatives go together.
+template <class Use>
+void with_kind(const Op& leaky, const Op& end, const Use& use) {
+    const bool joins = end.kind == BOX && is_short(end.cols);
+    const auto with_tangents = [&](auto positive) {
+        if (leaky.maps == 1)
+            use(positive, Constant<0>{});
+        else if (leaky.maps == 2 && joins)
+            use(positive, Constant<1>{});
+        else if (leaky.maps == 3 && joins)
+            use(positive, Constant<2>{});
+        else
+            use(positive, Constant<MANY_TANGENTS>{});
+    };
+    leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
 }
 
 // Stages of the shapes that convolutional networks are made of.
@@ -125,12 +189,13 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
     if (end.kind != BOX && end.kind != SUM) return false;
     begin_end(pairs, end, is_input ? 1 : op[1].maps);
     if (is_input) {
-        for (int i = 0; i < n_rows(end); ++i) {
+        for (int i = 0; i < end.rows.size; ++i) {
             const int first = i * end.cols.size;
             end_row(pairs, end, 0, i, InputValue<T>{one + first, pairs.group + first});
         }
+        last_rows(pairs, end, 1);
     } else {
-        with_kind(op[1], [&](auto positive, auto tangents) {
+        with_kind(op[1], end, [&](auto positive, auto tangents) {
             leaky_stage<T, positive.VALUE, tangents.VALUE>(pairs, op, one, next);
         });
     }
@@ -161,16 +226,10 @@ void run_stage(const Pairs<T>& pairs, const Op* op, const T* one) {
             }
         }
     }
-    for (int m = 0; m < maps; ++m) {
-        if (end->kind == BOX) {
-            for (int i = height; i < height + end->rows.tail(); ++i)
-                end_row(pairs, *end, m, i, RowValue<V>{nullptr});
-        } else if (end->kind == CONV) {
-            window_sums(*end, pairs.whole + size_t(m) * pairs.positions,
-                        set1(T(end->additive[m])), pairs.rows_done,
-                        pairs.at(end->reg, m));
-        }
-    }
+    last_rows(pairs, *end, maps);
+    for (int m = 0; m < maps && end->kind == CONV; ++m)
+        window_sums(*end, pairs.whole + size_t(m) * pairs.positions,
+                    set1(T(end->additive[m])), pairs.rows_done, pairs.at(end->reg, m));
     if (end->kind == SUM) pairs.store_sums(*end);
 }
 

@@ -51,31 +51,6 @@ SKCONVGP_INLINE V sum_part(int n, int m, const F& value) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-constexpr int MANY_TANGENTS = 3;  // from here on they are computed one after the other
-
-template <int N>
-struct Constant {
-    static constexpr int VALUE = N;
-};
-
-// Call `use` with whether the map is positive and how many derivatives it has.
-template <class Use>
-SKCONVGP_INLINE void with_kind(const Op& leaky, const Use& use) {
-    const auto with_tangents = [&](auto positive) {
-        switch (leaky.maps) {
-            case 1:
-                return use(positive, Constant<0>{});
-            case 2:
-                return use(positive, Constant<1>{});
-            case 3:
-                return use(positive, Constant<2>{});
-            default:
-                return use(positive, Constant<MANY_TANGENTS>{});
-        }
-    };
-    leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
-}
-
 // Memory for one sample against a group; samples at work together share all but the
 // registers and the sums.
 template <class T>
@@ -199,38 +174,33 @@ struct Pairs {
         for (; p < n; ++p) out[p] = value(p);
     }
 
-    // What computes a row: few derivatives are written into their rows beside the
-    // value, for many the slopes are left.
-    template <bool POSITIVE, int TANGENTS, class Table>
-    SKCONVGP_INLINE_MEMBER auto leaky_row(const Op& op, int first, Table base,
-                                          const V* const* rows) const {
-        const Table table = base.at(first, 2);
-        if constexpr (TANGENTS == 0) {
-            return LeakyValue<T, POSITIVE, Table>(op, rows[0], table);
-        } else if constexpr (TANGENTS == 1) {
-            typedef OneTangent<T, Table> Slopes;
-            return LeakyJoint<T, POSITIVE, Table, Slopes>(
-                op, rows[0], table, tangent(1, first, base, rows));
-        } else if constexpr (TANGENTS == 2) {
-            typedef TwoTangents<T, Table> Slopes;
-            return LeakyJoint<T, POSITIVE, Table, Slopes>(
-                op, rows[0], table,
-                {tangent(1, first, base, rows), tangent(2, first, base, rows)});
-        } else {
-            return LeakyJoint<T, POSITIVE, Table, LeakySlopes<T>>(op, rows[0], table,
-                                                                  {by_c, by_q});
-        }
+    template <bool POSITIVE, class Table, class Slopes>
+    SKCONVGP_INLINE_MEMBER LeakyJoint<T, POSITIVE, Table, Slopes> leaky_joint(
+        const Op& op, int first, Table base, const V* in, const Slopes& slopes) const {
+        return {op, in, base.at(first, 2), slopes};
     }
+
+    LeakySlopes<T> slopes() const { return {by_c, by_q}; }
+
     template <class Table>
-    SKCONVGP_INLINE_MEMBER OneTangent<T, Table> tangent(int m, int first, Table base,
-                                                        const V* const* rows) const {
-        return {base.skip(2, m - 1).at(first, 1), rows[m], row + m * width};
+    SKCONVGP_INLINE_MEMBER WithTangent<T, Table> with_tangent(
+        int m, int first, Table base, const V* const* rows) const {
+        return {base.skip(2, m - 1).at(first, 1), rows[m]};
     }
 
     template <class Table>
     LeakyTangent<T, Table> leaky_tangent(int m, int first, Table base,
                                          const V* in) const {
         return {in, by_c, by_q, base.skip(2, m - 1).at(first, 1)};
+    }
+
+    template <bool POSITIVE, class Table>
+    void leaky_row(const Op& op, int n, int first, Table base, const V* in) const {
+        typedef LeakyValue<T, POSITIVE, Table> Value;
+        if (op.maps == 1)
+            write_row(n, Value(op, in, base.at(first, 2)), row);
+        else
+            write_row(n, leaky_joint<POSITIVE>(op, first, base, in, slopes()), row);
     }
 
     template <class Table>
@@ -247,11 +217,8 @@ struct Pairs {
     void activate_row(const Op& op, int n, int first, Table base,
                       const V** rows) const {
         if (op.kind == LEAKY)
-            with_kind(op, [&](auto positive, auto tangents) {
-                write_row(
-                    n, leaky_row<positive.VALUE, tangents.VALUE>(op, first, base, rows),
-                    row);
-            });
+            op.flag ? leaky_row<true>(op, n, first, base, rows[0])
+                    : leaky_row<false>(op, n, first, base, rows[0]);
         else
             erf_row(op, n, base.at(first, 1), rows[0], row);
         rows[0] = row;
@@ -264,7 +231,7 @@ struct Pairs {
                                                base.at(first, 1),
                                                base.skip(1, m - 1).at(first, 1), turn},
                           out);
-            } else if (op.maps - 1 >= MANY_TANGENTS) {
+            } else {
                 write_row(n, leaky_tangent(m, first, base, rows[m]), out);
             }
             rows[m] = out;

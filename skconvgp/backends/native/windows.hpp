@@ -18,8 +18,8 @@ struct BoxMemory {
     const V* zeros;
 };
 
-// Where the sums of a row come from and go to, shifted so that the column of the last
-// value of a window is their index.
+// Where the sums of a row come from and go to; shifted, the column of the last value of
+// a window is their index.
 template <class V>
 struct BoxRows {
     V* slot;          // sums along this row
@@ -30,6 +30,18 @@ struct BoxRows {
         const V change = sum - old[p];
         slot[p] = sum;
         now[p] = before[p] + change;
+    }
+    SKCONVGP_INLINE_MEMBER BoxRows shifted(int lead) const {
+        return {slot - lead, old - lead, now - lead, before - lead};
+    }
+};
+
+template <class V>
+struct BoxRows<Two<V>> {
+    BoxRows<V> one, two;
+    SKCONVGP_INLINE_MEMBER void put(int p, const Two<V>& sum) const {
+        one.put(p, sum.one);
+        two.put(p, sum.two);
     }
 };
 
@@ -120,15 +132,27 @@ SKCONVGP_INLINE void sum_along_any(const Axis& axis, const F& f, const BoxRows<V
     }
 }
 
-// Take row number `row` of a map, whose value in column p is f(p), into the sums over
-// windows; write the row of sums that is then complete. A leaving value is subtracted
-// before the entering one is added: one addition on the chain of dependencies.
-//
-// The output may be the very map that f reads: a value is read before its place is
-// written to.
+// Windows that are short enough for registers.
+SKCONVGP_INLINE bool is_short(const Axis& axis) {
+    return axis.window == 7 || axis.window == 5 || axis.window == 3;
+}
+
 template <class V, class F>
-SKCONVGP_INLINE void box_row(const Op& op, int row, const F& f, V bias,
-                             const BoxMemory<V>& memory, V* out) {
+SKCONVGP_INLINE void sum_along_short(const Axis& axis, const F& f,
+                                     const BoxRows<V>& rows) {
+    if (axis.window == 7)
+        sum_along<7>(axis, f, rows);
+    else if (axis.window == 5)
+        sum_along<5>(axis, f, rows);
+    else
+        sum_along<3>(axis, f, rows);
+}
+
+// Where the sums of row number `row` go. A leaving value is subtracted before the
+// entering one is added: one addition on the chain of dependencies.
+template <class V>
+SKCONVGP_INLINE BoxRows<V> begin_row(const Op& op, int row, V bias,
+                                     const BoxMemory<V>& memory, V* out) {
     const int outputs = op.cols.outputs, window = op.rows.window;
     V* const slot = memory.ring + (row % window) * outputs;
     const V* const old = row < window ? memory.zeros : slot;
@@ -141,20 +165,26 @@ SKCONVGP_INLINE void box_row(const Op& op, int row, const F& f, V bias,
         now = out + target * outputs;
         if (target > 0) before = now - outputs;
     }
+    return {slot, old, now, before};
+}
+
+// Take row number `row` of a map, whose value in column p is f(p), into the sums over
+// windows; write the row of sums that is then complete.
+//
+// The output may be the very map that f reads: a value is read before its place is
+// written to.
+template <class V, class F>
+SKCONVGP_INLINE void box_row(const Op& op, int row, const F& f, V bias,
+                             const BoxMemory<V>& memory, V* out) {
+    const BoxRows<V> rows = begin_row(op, row, bias, memory, out);
     if (row >= op.rows.size) {
-        for (int p = 0; p < outputs; ++p) now[p] = before[p] - old[p];
-        return;
+        for (int p = 0; p < op.cols.outputs; ++p)
+            rows.now[p] = rows.before[p] - rows.old[p];
+    } else if (is_short(op.cols)) {
+        sum_along_short(op.cols, f, rows.shifted(op.cols.lead()));
+    } else {
+        sum_along_any(op.cols, f, rows.shifted(op.cols.lead()), memory.incoming);
     }
-    const int lead = op.cols.lead();
-    const BoxRows<V> rows{slot - lead, old - lead, now - lead, before - lead};
-    if (op.cols.window == 7)
-        sum_along<7>(op.cols, f, rows);
-    else if (op.cols.window == 5)
-        sum_along<5>(op.cols, f, rows);
-    else if (op.cols.window == 3)
-        sum_along<3>(op.cols, f, rows);
-    else
-        sum_along_any(op.cols, f, rows, memory.incoming);
 }
 
 // The inputs of an output: those outside the map, at one end or the other, left out.
