@@ -238,10 +238,11 @@ class Loaded {
     }
 };
 
-// Whether rows lie side by side; the stride of a dimension of size 1 says nothing.
+// Whether rows lie side by side; the strides of an empty array and that of a dimension
+// of size 1 say nothing.
 template <class T>
 bool has_plain_rows(const Input<T>& array) {
-    return array.shape(1) == 1 || array.stride(1) == 1;
+    return array.size() == 0 || array.shape(1) == 1 || array.stride(1) == 1;
 }
 
 template <class T>

@@ -198,29 +198,42 @@ struct Taps {
     }
 };
 
+// Write sums over n taps for BLOCK outputs at a time: they share the look at the taps.
+// Output i reads in[at[k] * tap_step + i * step] and is out[i * out_step].
+template <class V>
+SKCONVGP_INLINE void tap_sums(const Taps& taps, const V* in, ptrdiff_t tap_step,
+                              ptrdiff_t step, V bias, int n, V* out,
+                              ptrdiff_t out_step) {
+    int i = 0;
+    for (; i + BLOCK <= n; i += BLOCK) {
+        V sum[BLOCK] = {};
+        for (int k = 0; k < taps.n; ++k) {
+            const V* from = in + taps.at[k] * tap_step + i * step;
+#pragma GCC unroll 8
+            for (int j = 0; j < BLOCK; ++j) sum[j] += from[j * step];
+        }
+#pragma GCC unroll 8
+        for (int j = 0; j < BLOCK; ++j) out[(i + j) * out_step] = sum[j] + bias;
+    }
+    for (; i < n; ++i) {
+        V sum = {};
+        for (int k = 0; k < taps.n; ++k) sum += in[taps.at[k] * tap_step + i * step];
+        out[i * out_step] = sum + bias;
+    }
+}
+
 // Sums over any windows, by adding up. `rows_done` has space for the map after its rows
 // are summed.
 template <class V>
 SKCONVGP_INLINE void window_sums(const Op& op, const V* in, V bias, V* rows_done,
                                  V* out) {
-    const Axis &rows = op.rows, &cols = op.cols;
-    for (int j = 0; j < cols.outputs; ++j) {
-        const Taps taps(cols, j);
-        for (int i = 0; i < rows.size; ++i) {
-            V sum = {};
-            for (int k = 0; k < taps.n; ++k) sum += in[i * cols.size + taps.at[k]];
-            rows_done[i * cols.outputs + j] = sum;
-        }
-    }
-    for (int i = 0; i < rows.outputs; ++i) {
-        const Taps taps(rows, i);
-        for (int j = 0; j < cols.outputs; ++j) {
-            V sum = {};
-            for (int k = 0; k < taps.n; ++k)
-                sum += rows_done[taps.at[k] * cols.outputs + j];
-            out[i * cols.outputs + j] = sum + bias;
-        }
-    }
+    const int width = op.cols.size, outputs = op.cols.outputs;
+    for (int j = 0; j < outputs; ++j)
+        tap_sums(Taps(op.cols, j), in, 1, width, V{}, op.rows.size, rows_done + j,
+                 outputs);
+    for (int i = 0; i < op.rows.outputs; ++i)
+        tap_sums(Taps(op.rows, i), rows_done, outputs, 1, bias, outputs,
+                 out + i * outputs, 1);
 }
 
 }  // namespace SKCONVGP_ISA
