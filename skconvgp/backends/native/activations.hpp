@@ -189,6 +189,7 @@ template <class T>
 struct LeakySlopes {
     typedef typename Simd<T>::V V;
     typedef V Result;
+    static constexpr int AT_ONCE = 4;  // values that registers suffice for
     V *by_c, *by_q;
     template <int N>
     SKCONVGP_INLINE_MEMBER void put(int p, const V* values, const V* found_by_c,
@@ -207,6 +208,7 @@ template <class T, class Table>
 struct WithTangent {
     typedef typename Simd<T>::V V;
     typedef Two<V> Result;
+    static constexpr int AT_ONCE = 4;
     Table table;
     const V* row;
     SKCONVGP_INLINE_MEMBER V tangent(int p, V by_c, V by_q) const {
@@ -226,6 +228,7 @@ template <class T, class Table>
 struct WithTangents {
     typedef typename Simd<T>::V V;
     typedef Two<V> Result;
+    static constexpr int AT_ONCE = 3;
     WithTangent<T, Table> first, second;
     V* written;
     template <int N>
@@ -290,7 +293,11 @@ struct LeakyJoint {
 template <int N, class T, bool POSITIVE, class Table, class Slopes>
 SKCONVGP_INLINE void evaluate(const LeakyJoint<T, POSITIVE, Table, Slopes>& f, int p,
                               typename Slopes::Result* out) {
-    f.template together<N>(p, out);
+    constexpr int AT_ONCE = Slopes::AT_ONCE, REST = N % AT_ONCE;
+#pragma GCC unroll 8
+    for (int j = 0; j + AT_ONCE <= N; j += AT_ONCE)
+        f.template together<AT_ONCE>(p + j, out + j);
+    if (REST) f.template together<(REST ? REST : 1)>(p + N - REST, out + N - REST);
 }
 
 template <class T, class Table>
