@@ -202,7 +202,8 @@ def _prepare(program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
     n_images, n_values = images.shape[0], _table_size(program)
     pixels = images.flatten(1).contiguous()
     # Arrays of numpy lie in large pages; torch's take as long to get as to fill.
-    tables = torch.from_numpy(np.empty((n_images, n_values), pixels.numpy().dtype))
+    precision = np.float64 if images.dtype == torch.float64 else np.float32
+    tables = torch.from_numpy(np.empty((n_images, n_values), precision))
     n_columns = program.constants.shape[2]
     diag = images.new_empty((n_images, n_columns), dtype=torch.float64)
     _NATIVE.prepare(*_arrays(program), pixels, tables, diag, INSTRUCTION_SET)
