@@ -11,9 +11,15 @@
 #include <arm_neon.h>
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)  // what checks add makes one large function too slow
+#define SKCONVGP_INLINE static inline
+#define SKCONVGP_INLINE_MEMBER inline
+#define SKCONVGP_INLINE_LAMBDA
+#else
 #define SKCONVGP_INLINE static inline __attribute__((always_inline))
 #define SKCONVGP_INLINE_MEMBER inline __attribute__((always_inline))
 #define SKCONVGP_INLINE_LAMBDA __attribute__((always_inline))
+#endif
 
 namespace skconvgp {
 namespace SKCONVGP_ISA {
