@@ -28,8 +28,8 @@ PYTHON_OLDEST ?= $(call find_python,python3.11 $(PYTHON) python3.12,\
     0x030b0000 <= v < 0x030d0000)
 
 BIN = $(VENV)/bin/python
-NATIVE = $(wildcard skconvgp/backends/native/*.[ch]pp)
-WRITTEN_BY_A_SCRIPT = skconvgp/backends/native/coefficients.hpp
+NATIVE = $(wildcard skconvgp/backends/native/*.[ch]pp skconvgp/backends/warp/*.hpp)
+WRITTEN_BY_A_SCRIPT = skconvgp/backends/warp/coefficients.hpp
 # What is installed, and compiled, anew when it changes.
 BUILD = pyproject.toml CMakeLists.txt $(NATIVE)
 # One thread a worker, as the workers share the cores already; no plugins but ours, as

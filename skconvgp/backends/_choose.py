@@ -11,6 +11,7 @@ from skconvgp.backends._fused_cpu import (
     FusedTangentBackend,
     missing_extension,
     require_accepted,
+    roots,
 )
 from skconvgp.backends._program import Program, lower, lower_with_tangents
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
@@ -63,7 +64,9 @@ class BackendChoice:
         if self.program is None:
             return TangentBackend(self.kernel)
         return FusedTangentBackend(
-            *lower_with_tangents(self.kernel, self.image_shape, TANGENTS_AT_ONCE)
+            *lower_with_tangents(
+                self.kernel, self.image_shape, TANGENTS_AT_ONCE, roots()
+            )
         )
 
 
@@ -112,7 +115,7 @@ def choose_backend(
 def _lowered(kernel: Kernel, image_shape: ImageShape) -> tuple[Program | None, str]:
     """Return the program of a network, or why there is none."""
     try:
-        program = lower(kernel, image_shape)
+        program = lower(kernel, image_shape, roots())
         require_accepted(program)
     except NotFusableError as error:
         return None, str(error)

@@ -20,14 +20,15 @@ __all__ = [
     "instruction_set",
     "missing_extension",
     "require_accepted",
+    "roots",
 ]
 
 # Results of a pair that are held while its tile is put together: those of several
 # programs, joined, and mirrored at the diagonal.
 LIVE_VALUES = 4
 
-# Empty: the widest that the processor has. Another one of `instruction_sets()` is for
-# tests and comparisons.
+# Empty: the widest that the processor has. Another one of `instruction_sets()`, and
+# "lanes", the arithmetic of the GPU, are for tests and comparisons.
 INSTRUCTION_SET = ""
 
 
@@ -54,6 +55,11 @@ def instruction_set() -> str:
 def instruction_sets() -> list[str]:
     """Return the instruction sets that can be used here, the widest first."""
     return [] if _MISSING else list(_NATIVE.instruction_sets())
+
+
+def roots() -> int:
+    """Return how many numbers of a position the tables of activations have."""
+    return int(_NATIVE.roots(INSTRUCTION_SET))
 
 
 def require_accepted(program: Program) -> None:

@@ -8,6 +8,7 @@ takes in the finished row, so that a map goes through memory once a stage at mos
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -53,8 +54,9 @@ class Program:
 
     Parameters
     ----------
-    codes : ndarray of shape (n_ops, 17)
-        Kind, register, table, flag, windows along rows and columns, padding mode.
+    codes : ndarray of shape (n_ops, 20)
+        Kind, register, flag, windows along rows and columns, padding mode; where the
+        numbers of an image begin and how many a position has, maps before and after.
     constants : ndarray of shape (n_ops, 2, 1 + p)
         What is added and what is multiplied with, with p derivatives.
     slopes : ndarray of shape (n_ops, 2)
@@ -77,7 +79,7 @@ class Program:
         return int(self.constants.shape[2]) - 1
 
 
-def lower(kernel: Kernel, image_shape: ImageShape) -> Program:
+def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
     """Lower a network for images of a shape.
 
     Parameters
@@ -86,6 +88,9 @@ def lower(kernel: Kernel, image_shape: ImageShape) -> Program:
         A network, checked for images of this shape.
     image_shape : (c, h, w)
         Shape of the images.
+    roots : {1, 2}
+        Numbers of a position of an image that a piecewise linear activation finds in
+        its table: the standard deviation and, with 2, its inverse.
 
     Returns
     -------
@@ -98,11 +103,11 @@ def lower(kernel: Kernel, image_shape: ImageShape) -> Program:
         If a part of the kernel cannot be lowered; the message names it.
     """
     schedule = _schedule(build_graph(kernel, image_shape))
-    return _assemble(schedule, _constants(schedule.ops, None))
+    return _assemble(schedule, _constants(schedule.ops, None), roots)
 
 
 def lower_with_tangents(
-    kernel: Kernel, image_shape: ImageShape, n_tangents: int
+    kernel: Kernel, image_shape: ImageShape, n_tangents: int, roots: int = 2
 ) -> tuple[tuple[Program, ...], tuple[int, ...]]:
     """Lower a network with derivatives by its free hyperparameters.
 
@@ -114,6 +119,8 @@ def lower_with_tangents(
         Shape of the images.
     n_tangents : int
         Derivatives of one program at most.
+    roots : {1, 2}
+        As in :func:`lower`.
 
     Returns
     -------
@@ -132,7 +139,7 @@ def lower_with_tangents(
     programs = []
     for start in range(0, max(len(order), 1), n_tangents):
         columns = [0, *(1 + order[start : start + n_tangents])]
-        programs.append(_assemble(schedule, constants[:, :, columns]))
+        programs.append(_assemble(schedule, constants[:, :, columns], roots))
     return tuple(programs), tuple(int(place) for place in order)
 
 
@@ -305,9 +312,13 @@ def _uses_all_positions(nodes: list[Node]) -> bool:
     return partial <= complete
 
 
-def _assemble(schedule: _Schedule, constants: FloatArray) -> Program:
-    tables = _place_tables(schedule, constants)
-    codes = [_code(op, table) for op, table in zip(schedule.ops, tables, strict=True)]
+def _assemble(schedule: _Schedule, constants: FloatArray, roots: int) -> Program:
+    codes = [
+        [*_code(op), *place]
+        for op, place in zip(
+            schedule.ops, _places(schedule, constants, roots), strict=True
+        )
+    ]
     return Program(
         np.array(codes, dtype=np.int32),
         np.ascontiguousarray(constants),
@@ -317,33 +328,49 @@ def _assemble(schedule: _Schedule, constants: FloatArray) -> Program:
     )
 
 
-def _place_tables(schedule: _Schedule, constants: FloatArray) -> list[int]:
-    """Return where the per-image numbers of each operation begin.
+def _places(
+    schedule: _Schedule, constants: FloatArray, roots: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield what each operation finds: table, its numbers, maps before, maps after.
 
-    They follow the pixels. An activation has numbers for the derivatives that have
-    begun: native/module.cpp counts them in the same way.
+    Per-image numbers follow the pixels. Maps that are not zero are counted: the value
+    and the derivatives up to the last that has begun.
     """
-    stored = dict.fromkeys(range(schedule.n_registers), 0)
-    tables, end, n_begun = [], schedule.n_pixels, 0
-    for op, (additive, factor) in zip(schedule.ops, constants, strict=True):
-        own = np.flatnonzero((additive[1:] != 0.0) | (factor[1:] != 0.0))
-        if op.kind in (Kind.INPUT, Kind.DOT):
-            n_begun = 0
-        elif op.kind == Kind.LOAD:
-            n_begun = stored[op.reg]
-        elif op.kind == Kind.ADD:
-            n_begun = max(n_begun, stored[op.reg])
-        n_begun = max(n_begun, 1 + own[-1] if len(own) else 0)
+    stored = dict.fromkeys(range(schedule.n_registers), 1)
+    end, maps, summed = schedule.n_pixels, 1, 1
+    for op, own in zip(schedule.ops, constants, strict=True):
+        loaded = maps
+        if op.kind in (Kind.LOAD, Kind.ADD):
+            loaded = stored[op.reg]
+        elif op.kind == Kind.RESULT and op.flag:
+            loaded = summed
+        maps = max(_maps_of(op.kind, loaded, maps), _begun(op.kind, own))
         if op.kind in (Kind.STORE, Kind.BOX, Kind.CONV, Kind.SUM):
-            stored[op.reg] = n_begun
-        tables.append(end)
-        if op.kind in (Kind.LEAKY, Kind.ERF):
-            n_numbers = (2 if op.kind == Kind.LEAKY else 1) + n_begun
-            end += n_numbers * math.prod(op.node.shape)
-    return tables
+            stored[op.reg] = maps
+        if op.kind == Kind.SUM:
+            summed = maps
+        numbers = {Kind.LEAKY: roots, Kind.ERF: 1}.get(op.kind, 0)
+        yield end, numbers, loaded, maps
+        if numbers:
+            end += (numbers + maps - 1) * math.prod(op.node.shape)
 
 
-def _code(op: _Op, table: int) -> list[int]:
+def _maps_of(kind: Kind, loaded: int, maps: int) -> int:
+    """Return the maps that an operation takes in."""
+    if kind in (Kind.INPUT, Kind.DOT):
+        return 1
+    if kind == Kind.ADD:
+        return max(maps, loaded)
+    return loaded if kind == Kind.LOAD else maps
+
+
+def _begun(kind: Kind, constants: FloatArray) -> int:
+    """Return the value and the derivatives up to the last one of the constants."""
+    known = np.flatnonzero((constants[:, 1:] != 0.0).any(0))
+    return 2 + int(known[-1]) if len(known) and kind != Kind.RESULT else 1
+
+
+def _code(op: _Op) -> list[int]:
     kind, node = op.kind, op.node
     ends = kind in (Kind.BOX, Kind.CONV, Kind.SUM)
     height, width = node.inputs[0].shape if ends else node.shape
@@ -352,7 +379,7 @@ def _code(op: _Op, table: int) -> list[int]:
     if kind in (Kind.BOX, Kind.CONV):
         rows, cols = (_axis_code(axis) for axis in node.axes)
         is_circular = int(node.axes[0].is_circular)
-    return [int(kind), op.reg, table, op.flag, *rows, *cols, is_circular]
+    return [int(kind), op.reg, op.flag, *rows, *cols, is_circular]
 
 
 def _axis_code(axis: Axis) -> list[int]:

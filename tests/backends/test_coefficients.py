@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-NATIVE = Path(__file__).parents[2] / "skconvgp" / "backends" / "native"
-HEADER = NATIVE / "coefficients.hpp"
+BACKENDS = Path(__file__).parents[2] / "skconvgp" / "backends"
+NATIVE = BACKENDS / "native"
+HEADER = BACKENDS / "warp" / "coefficients.hpp"
 ARRAY = re.compile(
     r"// Degree (\d+), [^\n]* at most (\S+)\.\n"
     r"inline constexpr double (\w+)\[\] = \{([^}]*)\};"

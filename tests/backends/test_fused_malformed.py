@@ -1,5 +1,7 @@
 """Programs and arrays that are wrong: the extension refuses them and never crashes."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -41,18 +43,21 @@ KERNELS = {
     "erf": WITH_ERF,
     "dense": dense(),
 }
-REGISTER, TABLE, FLAG, ROWS, COLS = 1, 2, 3, 4, 10
+REGISTER, FLAG, ROWS, COLS = 1, 2, 3, 9
+CIRCULAR, TABLE, ROOTS, LOADED, MAPS = range(15, 20)
 SIZE, WINDOW, BEFORE, STRIDE, DILATION, OUTPUTS = range(6)
 
 
 class Call:
     """Arguments of the extension for a network, each of which can be changed."""
 
-    def __init__(self, kernel=MIXED, dtype=np.float64, n_one=5, n_two=3, tangents=0):
+    def __init__(
+        self, kernel=MIXED, dtype=np.float64, n_one=5, n_two=3, tangents=0, roots=2
+    ):
         kernel.check(SHAPE)
-        program = lower(kernel, SHAPE)
+        program = lower(kernel, SHAPE, roots)
         if tangents:
-            program = lower_with_tangents(kernel, SHAPE, tangents)[0][0]
+            program = lower_with_tangents(kernel, SHAPE, tangents, roots)[0][0]
         self.codes = program.codes.copy()
         self.constants = program.constants.copy()
         self.slopes = program.slopes.copy()
@@ -156,6 +161,13 @@ MALFORMED = {
     "table in the pixels": set_code(Kind.LEAKY, TABLE, N_PIXELS - 1),
     "negative table": set_code(Kind.ERF, TABLE, -1),
     "table far away": set_code(Kind.LEAKY, TABLE, 2**31 - 1),
+    "no root": set_code(Kind.LEAKY, ROOTS, 0),
+    "three roots": set_code(Kind.LEAKY, ROOTS, 3),
+    "two numbers for erf": set_code(Kind.ERF, ROOTS, 2),
+    "no map before": set_code(Kind.LOAD, LOADED, 0),
+    "more maps before": set_code(Kind.ADD, LOADED, 2),
+    "no map after": set_code(Kind.LEAKY, MAPS, 0),
+    "more maps after": set_code(Kind.BOX, MAPS, 2),
     "no channel": set_code(Kind.INPUT, FLAG, 0),
     "more channels": set_code(Kind.INPUT, FLAG, 3),
     "many channels": set_code(Kind.INPUT, FLAG, 2**31 - 1),
@@ -172,7 +184,7 @@ MALFORMED = {
     "negative dilation": set_code(Kind.CONV, COLS + DILATION, -1),
     "strided running sum": set_code(Kind.BOX, ROWS + STRIDE, 2),
     "dilated running sum": set_code(Kind.BOX, COLS + DILATION, 2),
-    "circular running sum": set_code(Kind.BOX, 16, 1),
+    "circular running sum": set_code(Kind.BOX, CIRCULAR, 1),
     "no outputs": set_code(Kind.CONV, ROWS + OUTPUTS, 0),
     "too few outputs of a running sum": set_code(Kind.BOX, ROWS + OUTPUTS, 3),
     "too many outputs of a running sum": set_code(Kind.BOX, COLS + OUTPUTS, 9),
@@ -271,6 +283,12 @@ def test_array_that_must_not_be_written_is_refused(step, name):
     np.testing.assert_array_equal(array, before)
 
 
+def test_tables_for_another_instruction_set_are_refused():
+    for roots, name in [(1, ""), (2, "lanes")]:
+        with pytest.raises(ValueError, match="malformed program: numbers"):
+            Call(roots=roots).cross(name)
+
+
 def test_instruction_set_that_is_not_there_is_refused():
     call = Call()
     for step in (call.prepare, call.cross):
@@ -304,9 +322,9 @@ def test_tables_may_be_rows_of_a_larger_array():
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_nothing_beyond_the_arrays_is_written(kernel):
-    call = Call(kernel)
-    n_values = call.tables.shape[1]
-    for name in door.instruction_sets():
+    for name in [*door.instruction_sets(), "lanes"]:
+        call = Call(kernel, roots=1 if name == "lanes" else 2)
+        n_values = call.tables.shape[1]
         guarded = {}
         for what, shape in [
             ("tables", (5, n_values)),
@@ -326,7 +344,7 @@ def test_nothing_beyond_the_arrays_is_written(kernel):
             assert not (array[64:-64] == 77.0).any()
 
 
-changes = st.tuples(st.integers(0, 40), st.integers(0, 16), st.integers(-3, 33))
+changes = st.tuples(st.integers(0, 40), st.integers(0, 19), st.integers(-3, 33))
 
 
 @settings(deadline=None, max_examples=300)
@@ -335,10 +353,11 @@ changes = st.tuples(st.integers(0, 40), st.integers(0, 16), st.integers(-3, 33))
     st.lists(changes, min_size=1, max_size=4),
     st.sampled_from([np.float32, np.float64]),
     st.sampled_from([0, 2]),
-    st.sampled_from(door.instruction_sets() or [""]),
+    st.sampled_from([*door.instruction_sets(), "lanes"]),
 )
 def test_changed_programs_never_crash(name, changed, dtype, tangents, instructions):
-    call = Call(KERNELS[name], dtype, tangents=tangents)
+    roots = 1 if instructions == "lanes" else 2
+    call = Call(KERNELS[name], dtype, tangents=tangents, roots=roots)
     for row, place, value in changed:
         call.codes[row % len(call.codes), place] = value
     try:
@@ -354,4 +373,6 @@ def test_changed_programs_never_crash(name, changed, dtype, tangents, instructio
     call.one, call.two = call.tables, call.tables[:3]
     call.diag_one, call.diag_two = call.diag, call.diag[:3]
     call.out = np.empty((5, 3, n_columns))
-    call.cross(instructions)
+    has_roots = all(call.codes[call.codes[:, 0] == Kind.LEAKY, ROOTS] == roots)
+    with nullcontext() if has_roots else pytest.raises(ValueError, match="numbers"):
+        call.cross(instructions)

@@ -96,7 +96,7 @@ def test_operations_of_small_networks(kernel, expected):
     assert kinds(program) == expected
     assert program.n_pixels == 120
     n_ops = len(expected.split())
-    assert program.codes.shape == (n_ops, 17)
+    assert program.codes.shape == (n_ops, 20)
     assert program.codes.dtype == np.int32
     assert program.constants.shape == (n_ops, 2, 1)
     assert program.slopes.shape == (n_ops, 2)
@@ -121,7 +121,7 @@ def test_activation_keeps_the_variance(layer):
     expected = [(1 - layer.slope) ** 2 / size, 2 * layer.slope / size]
     assert first == pytest.approx(expected)
     assert second == pytest.approx(expected)
-    flags = ops(program, Kind.LEAKY)[0][:, 3]
+    flags = ops(program, Kind.LEAKY)[0][:, 2]
     assert flags.tolist() == [0, int(layer.slope <= 0)]  # no negative covariance left
 
 
@@ -223,7 +223,7 @@ def test_inner_products_are_taken_where_all_maps_have_one_position(
     assert (program.codes[0, 0] == Kind.DOT) == is_dot
     assert ("DOT" in kinds(program)) == is_dot
     if is_dot:
-        assert program.codes[0, 3] == program.n_pixels == np.prod(shape)
+        assert program.codes[0, 2] == program.n_pixels == np.prod(shape)
 
 
 def test_window_that_sees_one_position_is_a_factor():
@@ -350,7 +350,7 @@ def test_derivatives_of_constants(n_tangents):
         np.testing.assert_allclose(columns[..., i], slope, rtol=1e-6, atol=1e-9)
     for part in programs:
         np.testing.assert_allclose(part.constants[..., 0], value, rtol=1e-14)
-        assert np.array_equal(part.codes[:, 4:], lower(kernel, SHAPE).codes[:, 4:])
+        assert np.array_equal(part.codes[:, :16], lower(kernel, SHAPE).codes[:, :16])
 
 
 @pytest.mark.parametrize(("bias", "n_begun"), [(0.0, 0), (0.1, 2)])
@@ -359,8 +359,8 @@ def test_tables_make_room_for_derivatives_that_have_begun(bias, n_begun):
     (program,), order = lower_with_tangents(Sequential(*layers, Dense()), SHAPE, 8)
     assert program.constants.shape[2] == 1 + len(order)
     n_positions = 120
-    assert ops(program, Kind.LEAKY)[0][0, 2] == n_positions  # behind the pixels
-    assert ops(program, Kind.ERF)[0][0, 2] == n_positions * (1 + 2 + n_begun)
+    assert ops(program, Kind.LEAKY)[0][0, 16] == n_positions  # behind the pixels
+    assert ops(program, Kind.ERF)[0][0, 16] == n_positions * (1 + 2 + n_begun)
 
 
 def test_derivatives_of_first_layers_come_first():

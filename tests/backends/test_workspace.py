@@ -12,7 +12,7 @@ from tests.helpers.fused import needs_extension
 
 pytestmark = needs_extension
 CPU = torch.device("cpu")
-ROWS, COLS = 4, 10
+ROWS, COLS, PLACES = 3, 9, 16
 SIZE, WINDOW, BEFORE, STRIDE, DILATION, OUTPUTS = range(6)
 
 
@@ -63,16 +63,17 @@ def test_measured_costs_are_those_of_real_tables(n_tangents, dtype):
 
 def program_of_windows(size, window):
     """Return arguments of a program: images of one row, running sums, their sum."""
-    codes = np.zeros((4, 17), np.int32)
+    codes = np.zeros((4, 20), np.int32)
     codes[:, 0] = Kind.INPUT, Kind.BOX, Kind.LOAD, Kind.SUM
-    codes[0, 3] = 1
+    codes[0, 2] = 1
     codes[:, ROWS + SIZE] = 1
     codes[:, COLS + SIZE] = size
     codes[1, ROWS : ROWS + 6] = 1, 1, 0, 1, 1, 1
     codes[1, COLS : COLS + 6] = size, window, window // 2, 1, 1, size
-    result = np.zeros((1, 17), np.int32)
-    result[0, [0, 3, ROWS, COLS]] = Kind.RESULT, 1, 1, 1
+    result = np.zeros((1, 20), np.int32)
+    result[0, [0, 2, ROWS, COLS]] = Kind.RESULT, 1, 1, 1
     codes = np.vstack([codes, result])
+    codes[:, PLACES:] = size, 0, 1, 1
     constants = np.zeros((5, 2, 1))
     constants[:, 1] = 1.0
     return codes, constants, np.zeros((5, 2)), 1

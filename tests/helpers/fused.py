@@ -11,6 +11,7 @@ from skconvgp.backends._fused_cpu import (
     FusedTangentBackend,
     instruction_sets,
     missing_extension,
+    roots,
 )
 from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.kernels import (
@@ -43,7 +44,8 @@ DIAG_BOUND = 1e-13
 # Derivatives by the logarithm of a variance add up over the layers; in single precision
 # so do their errors.
 TANGENT_BOUNDS = {torch.float32: 1e-5, torch.float64: 1e-11}
-VECTOR_BYTES = {"avx512": 64, "avx2": 32, "baseline": 16}
+LANES = "lanes"  # the arithmetic of the GPU on this processor
+VECTOR_BYTES = {"avx512": 64, "avx2": 32, "baseline": 16, "lanes": 16}
 
 SHAPE = (2, 9, 7)
 BLANK_FREE = {"bias_variance": 0.0}
@@ -196,7 +198,7 @@ every_network = pytest.mark.parametrize("name", NETWORKS)
 both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 
 
-@pytest.fixture(params=instruction_sets())
+@pytest.fixture(params=[*instruction_sets(), LANES] if instruction_sets() else [])
 def every_instruction_set(request, monkeypatch):
     """Compute with each instruction set that this machine has; return its name."""
     monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", request.param)
@@ -262,13 +264,14 @@ def tiny_weights(weight, activation):
 def fused(kernel, shape):
     """Return the fused backend of a kernel."""
     kernel.check(shape)
-    return FusedBackend(lower(kernel, shape))
+    return FusedBackend(lower(kernel, shape, roots()))
 
 
 def fused_tangents(kernel, shape, n_tangents=8):
     """Return the fused backend of a kernel, with derivatives."""
     kernel.check(shape)
-    return FusedTangentBackend(*lower_with_tangents(kernel, shape, n_tangents))
+    lowered = lower_with_tangents(kernel, shape, n_tangents, roots())
+    return FusedTangentBackend(*lowered)
 
 
 def tile(backend, one, two=None):

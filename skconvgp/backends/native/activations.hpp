@@ -6,10 +6,10 @@
 //     lambda = (1 - slope)^2 / (1 + slope^2), mu = 2 slope / (1 + slope^2),
 //     d out / d c = 1 - lambda w W(u), or, for c < 0, mu + lambda w W(u),
 //     w = sqrt(u (2 - u)).
-// coefficients.hpp has the fits and says where they come from.
+// ../warp/coefficients.hpp has the fits and says where they come from.
 #pragma once
 
-#include "coefficients.hpp"
+#include "../warp/coefficients.hpp"
 #include "program.hpp"
 #include "simd.hpp"
 

@@ -350,6 +350,9 @@ size_t prepare_bytes(const Program& program) {
 
 extern const Api api;
 const Api api = {SKCONVGP_NAME(SKCONVGP_ISA),
+                 2,
+                 0,
+                 0,
                  cross_bytes<float>,
                  cross_bytes<double>,
                  prepare_bytes,

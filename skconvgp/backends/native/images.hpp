@@ -209,10 +209,11 @@ struct Variances {
         for (int p = 0; p < size; ++p) {
             const V s = root(max(map[p], V{}));
             const V r = s > smallest ? set1(1.0) / s : V{};
-            put(tables, n, op.table + 2 * p, s);
-            put(tables, n, op.table + 2 * p + 1, r);
+            put(tables, n, op.table + op.roots * p, s);
+            if (op.roots == 2) put(tables, n, op.table + 2 * p + 1, r);
             for (int m = 1; m < op.maps; ++m)
-                put(tables, n, op.table + (1 + m) * size + p, own(m)[p] * r * r * 0.5);
+                put(tables, n, op.table + (op.roots + m - 1) * size + p,
+                    own(m)[p] * r * r * 0.5);
         }
     }
 

@@ -72,7 +72,7 @@ from typing import Any, TypeAlias
 
 import mpmath  # type: ignore[import-untyped]
 
-HEADER = Path(__file__).with_name("coefficients.hpp")
+HEADER = Path(__file__).parents[1] / "warp" / "coefficients.hpp"
 DIGITS = 50
 FLOAT_BITS = 24  # of the significand
 N_FIT, N_BOUND = 300, 1200  # intervals of the grids

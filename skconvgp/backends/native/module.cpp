@@ -30,6 +30,9 @@ extern const Api api;
 namespace baseline {
 extern const Api api;
 }
+namespace lanes {
+extern const Api api;
+}
 
 namespace {
 
@@ -47,6 +50,7 @@ constexpr long long LARGEST_MAP = 1 << 26;  // or all windows of all axes, taken
 // The largest window times the widest row: with MAX_TANGENTS still an int.
 constexpr long long LARGEST_RING = 1 << 24;
 constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of numbers of a sample
+constexpr size_t N_CODES = 20;             // of an operation
 
 std::vector<const Api*> available() {
     std::vector<const Api*> found;
@@ -70,7 +74,9 @@ std::vector<std::string> instruction_sets() {
     return names;
 }
 
+// The arithmetic of a GPU is there for who asks for it.
 const Api& choose(const std::string& name) {
+    if (name == lanes::api.name) return lanes::api;
     for (const Api* api : available())
         if (name.empty() || name == api->name) return *api;
     throw std::invalid_argument("instruction set '" + name + "' is not available here");
@@ -85,15 +91,16 @@ class Loaded {
    public:
     Program program{};
 
-    // One row of `codes` an operation: kind, register, table, flag, six numbers an axis
-    // (size, window, before, stride, dilation, outputs), whether windows wrap around.
-    // `constants` has its additive constant and its factor, each with derivatives;
-    // `slopes` has lambda and mu.
+    // One row of `codes` an operation: kind, register, flag, six numbers an axis (size,
+    // window, before, stride, dilation, outputs), whether windows wrap around, where
+    // its table begins and how many numbers a position has there, maps before and
+    // after. `constants` has its additive constant and its factor, each with
+    // derivatives; `slopes` has lambda and mu.
     Loaded(const Codes& codes, const Constants& constants, const Slopes& slopes,
            int n_registers, int n_pixels)
         : n_pixels_(n_pixels) {
         const size_t n = codes.shape(0);
-        require(n > 0 && codes.shape(1) == 17, "codes");
+        require(n > 0 && codes.shape(1) == N_CODES, "codes");
         require(constants.shape(0) == n && constants.shape(1) == 2 &&
                     constants.shape(2) >= 1 && constants.shape(2) <= 1 + MAX_TANGENTS,
                 "constants");
@@ -108,7 +115,7 @@ class Loaded {
         for (size_t i = 0; i < n; ++i) {
             const double* own = constants.data() + i * 2 * constants.shape(2);
             const double* slope = slopes.data() + 2 * i;
-            add(codes.data() + 17 * i, own, own + constants.shape(2), slope);
+            add(codes.data() + N_CODES * i, own, own + constants.shape(2), slope);
         }
         require((long long)program.max_window * program.max_width < LARGEST_RING,
                 "windows of this width");
@@ -116,7 +123,6 @@ class Loaded {
         program.is_vector = ops_[0].kind == DOT;
         require(ops_.back().kind == RESULT, "end");
         for (size_t i = 0; i < n; ++i) check(ops_[i], i);
-        count_maps();
     }
 
     size_t n_bytes() const { return size_t(n_taps_) * sizeof(int); }
@@ -158,10 +164,24 @@ class Loaded {
     void add(const int32_t* code, const double* additive, const double* factor,
              const double* slope) {
         require(code[0] >= INPUT && code[0] <= DOT, "kind");
-        Op op{Kind(code[0]), code[1],  code[2],  code[3], {}, {},
-              slope[0],      slope[1], additive, factor,  1,  1};
-        op.rows = axis(code + 4, code[16]);
-        op.cols = axis(code + 10, code[16]);
+        const int circular = code[15];
+        Op op{Kind(code[0]),
+              code[1],
+              code[2],
+              axis(code + 3, circular),
+              axis(code + 9, circular),
+              code[16],
+              code[17],
+              code[18],
+              code[19],
+              slope[0],
+              slope[1],
+              additive,
+              factor};
+        const int n_maps = 1 + program.n_tangents;
+        require(
+            op.loaded > 0 && op.loaded <= n_maps && op.maps > 0 && op.maps <= n_maps,
+            "maps");
         const long long size = (long long)op.rows.size * op.cols.size;
         long long outputs = size;
         if (op.rows.window)  // while its rows are summed a map is rows.size high
@@ -170,33 +190,13 @@ class Loaded {
         require(std::max(size, outputs) < LARGEST_MAP, "map");
         program.max_positions =
             std::max(program.max_positions, int(std::max(size, outputs)));
-        ops_.push_back(op);
-    }
-
-    // Follow which derivatives are not zero: those up to the last that began.
-    void count_maps() {
-        std::vector<int> stored(program.n_registers, 1);
-        int maps = 1, summed = 1;
-        for (Op& op : ops_) {
-            op.loaded = op.kind == LOAD || op.kind == ADD ? stored[op.reg] : maps;
-            if (op.kind == INPUT || op.kind == DOT) maps = 1;
-            if (op.kind == LOAD) maps = op.loaded;
-            if (op.kind == ADD) maps = std::max(maps, op.loaded);
-            if (op.kind == RESULT && op.flag) op.loaded = summed;
-            for (int m = 1; m <= program.n_tangents; ++m)
-                if (op.kind != RESULT && (op.additive[m] != 0.0 || op.factor[m] != 0.0))
-                    maps = std::max(maps, 1 + m);
-            op.maps = maps;
-            if (op.kind == STORE || op.kind == BOX || op.kind == CONV || op.kind == SUM)
-                stored[op.reg] = maps;
-            if (op.kind == SUM) summed = maps;
-            if (op.kind != LEAKY && op.kind != ERF) continue;
-            const long long size = (long long)op.rows.size * op.cols.size;
-            const long long last =
-                op.table + ((op.kind == LEAKY ? 1 : 0) + maps) * size;
-            require(op.table >= n_pixels_ && last < (long long)LARGEST_COUNT, "table");
-            program.n_values = std::max(program.n_values, int(last));
+        if (op.kind == LEAKY || op.kind == ERF) {
+            require(op.roots == 1 || (op.kind == LEAKY && op.roots == 2), "numbers");
+            const long long end = op.table + (op.roots + op.maps - 1) * size;
+            require(op.table >= n_pixels_ && end < (long long)LARGEST_COUNT, "table");
+            program.n_values = std::max(program.n_values, int(end));
         }
+        ops_.push_back(op);
     }
 
     void check(const Op& op, size_t i) const {
@@ -237,6 +237,14 @@ class Loaded {
                     "stage");
     }
 };
+
+void require_accepted(const Program& program, const Api& api) {
+    for (int i = 0; i < program.n_ops; ++i)
+        require(program.ops[i].kind != LEAKY || program.ops[i].roots == api.roots,
+                "numbers");
+    require(!api.largest_width || program.max_width <= api.largest_width, "width");
+    require(!api.largest_window || program.max_window <= api.largest_window, "window");
+}
 
 // Whether rows lie side by side; the strides of an empty array and that of a dimension
 // of size 1 say nothing.
@@ -316,6 +324,7 @@ void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
                 out.shape(2) == size_t(1 + program.n_tangents),
             "result");
     const Api& api = choose(instruction_set);
+    require_accepted(program, api);
     const Tile<T> tile{one.data(),
                        two.data(),
                        one.stride(0),
@@ -363,6 +372,9 @@ NB_MODULE(_native, module) {
     using namespace nb::literals;
     module.doc() = "Covariances of networks, all layers of a pair in cache.";
     module.def("instruction_sets", &instruction_sets);
+    module.def(
+        "roots", [](const std::string& name) { return choose(name).roots; },
+        "instruction_set"_a);
     // Arrays of another type or layout are refused: a result would land in a copy.
     const auto as_is = [](const char* name) { return nb::arg(name).noconvert(); };
     module.def("table_size", &table_size, as_is("codes"), as_is("constants"),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "activations.hpp"
+#include "arena.hpp"
 #include "windows.hpp"
 
 namespace skconvgp {
@@ -15,18 +16,6 @@ constexpr int SUM_CHUNK = 64;        // positions added up before they join the 
 constexpr int DOT_CHUNK = 128;       // terms added up before they join the total
 
 SKCONVGP_INLINE int larger(int a, int b) { return a > b ? a : b; }
-
-// Hands out pieces of a workspace; with a null start it only counts.
-struct Arena {
-    char* start;
-    size_t used;
-    template <class V>
-    V* take(size_t n) {
-        V* piece = (V*)(start + used);
-        used += (n * sizeof(V) + 63) / 64 * 64;
-        return start ? piece : nullptr;
-    }
-};
 
 // The product of pixels of images with one channel.
 template <class T>

@@ -44,16 +44,17 @@ struct Axis {
 
 struct Op {
     Kind kind;
-    int reg;    // register that is read or written
-    int table;  // where its per-image numbers begin
-    int flag;   // INPUT, DOT: channels; LEAKY: whether the map is never negative;
-                // RESULT: whether to take the last SUM in double precision
+    int reg;   // register that is read or written
+    int flag;  // INPUT, DOT: channels; LEAKY: whether the map is never negative;
+               // RESULT: whether to take the last SUM in double precision
     Axis rows, cols;
+    int table;   // where its per-image numbers begin
+    int roots;   // LEAKY: numbers of a position: s or (s, 1 / s); ERF: 1; others: 0
+    int loaded;  // LOAD, ADD, RESULT: maps that were there before, others are zero
+    int maps;    // value and tangents that are not zero after the operation
     double lambda, mu;       // LEAKY
     const double* additive;  // constant and its derivatives, [1 + n_tangents]
     const double* factor;    // factor and its derivatives, [1 + n_tangents]
-    int loaded;  // LOAD, ADD, RESULT: maps that were there before, others are zero
-    int maps;    // value and tangents that are not zero after the operation
 };
 
 struct Program {
@@ -92,6 +93,8 @@ struct Images {
 // What one instruction set offers. Workspaces are aligned to 64 bytes.
 struct Api {
     const char* name;
+    int roots;                          // that tables must have
+    int largest_width, largest_window;  // of maps; 0 is any
     size_t (*cross_bytes_float)(const Program&);
     size_t (*cross_bytes_double)(const Program&);
     size_t (*prepare_bytes)(const Program&);

@@ -1,0 +1,253 @@
+// What the 32 lanes of a warp do together, as a handful of operations: on a GPU each
+// lane is a thread with a number of its own, elsewhere an array has the lanes.
+#pragma once
+
+#if defined(__CUDACC__)
+#define SKCONVGP_WARP static __device__ __forceinline__
+#define SKCONVGP_WARP_MEMBER __device__ __forceinline__
+#define SKCONVGP_UNROLL _Pragma("unroll")
+#else
+#define SKCONVGP_WARP static inline
+#define SKCONVGP_WARP_MEMBER inline
+#define SKCONVGP_UNROLL
+#endif
+
+namespace skconvgp {
+namespace warp {
+
+constexpr int LANES = 32;
+
+#if defined(__CUDACC__)
+
+template <class T>
+using Lanes = T;
+constexpr unsigned ALL = 0xffffffffu;
+
+SKCONVGP_WARP int lane() { return threadIdx.x % LANES; }
+
+template <class T>
+SKCONVGP_WARP Lanes<T> splat(T x) {
+    return x;
+}
+
+// Numbers side by side, zero from number n on.
+template <class T>
+SKCONVGP_WARP Lanes<T> load(const T* from, int n) {
+    return lane() < n ? __ldg(from + lane()) : T(0);
+}
+
+SKCONVGP_WARP float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+SKCONVGP_WARP double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+
+// The fast ones of the hardware: wrong in the last digit or two.
+SKCONVGP_WARP float root(float x) {
+    float y;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+SKCONVGP_WARP float inverse(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+SKCONVGP_WARP double root(double x) { return __dsqrt_rn(x); }
+SKCONVGP_WARP double inverse(double x) { return __drcp_rn(x); }
+
+// Of a number and one that is none, the latter.
+SKCONVGP_WARP float larger(float a, float b) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+SKCONVGP_WARP float smaller(float a, float b) {
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+SKCONVGP_WARP double larger(double a, double b) { return b > a || b != b ? b : a; }
+SKCONVGP_WARP double smaller(double a, double b) { return b < a || b != b ? b : a; }
+SKCONVGP_WARP float magnitude(float x) { return fabsf(x); }
+SKCONVGP_WARP double magnitude(double x) { return fabs(x); }
+SKCONVGP_WARP float with_sign(float x, float y) { return copysignf(x, y); }
+SKCONVGP_WARP double with_sign(double x, double y) { return copysign(x, y); }
+
+// Where a < b, x, else y.
+template <class T>
+SKCONVGP_WARP T where_less(T a, T b, T x, T y) {
+    return a < b ? x : y;
+}
+
+// Lane l gets what lane l + k has, counted round.
+template <class T>
+SKCONVGP_WARP T rotated(T x, int k) {
+    return k % LANES ? __shfl_sync(ALL, x, lane() + k) : x;
+}
+
+// Zero from lane n on.
+template <class T>
+SKCONVGP_WARP T first_lanes(T x, int n) {
+    return n >= LANES || lane() < n ? x : T(0);
+}
+
+// Of a row in `n_parts` parts, part `part` of the row whose column p is column
+// p stride + offset of the given one, zero outside, or counted round.
+template <class T>
+SKCONVGP_WARP T taken(const T* row, int n_parts, int part, int stride, int offset,
+                      int size, bool circular) {
+    int column = (LANES * part + lane()) * stride + offset;
+    if (circular) column = (column % size + size) % size;
+    T found = T(0);
+    SKCONVGP_UNROLL
+    for (int j = 0; j < n_parts; ++j) {
+        const T here = __shfl_sync(ALL, row[j], column);
+        if (column >> 5 == j && column >= 0 && column < size) found = here;
+    }
+    return found;
+}
+
+template <class T>
+SKCONVGP_WARP double wide(T x) {
+    return double(x);
+}
+
+// The sum over all lanes, in all lanes.
+SKCONVGP_WARP double total(double x) {
+    SKCONVGP_UNROLL
+    for (int k = LANES / 2; k; k /= 2) x += __shfl_xor_sync(ALL, x, k);
+    return x;
+}
+SKCONVGP_WARP double first(double x) { return __shfl_sync(ALL, x, 0); }
+
+template <class T>
+SKCONVGP_WARP T narrow(double x) {
+    return T(x);
+}
+
+template <class T>
+SKCONVGP_WARP bool are_equal(const T* one, const T* two, int n) {
+    for (int i = 0; i < n; i += LANES) {
+        const bool same = i + lane() >= n || one[i + lane()] == two[i + lane()];
+        if (!__all_sync(ALL, same)) return false;
+    }
+    return true;
+}
+
+// One lane writes.
+SKCONVGP_WARP void write(double* to, double x) {
+    if (lane() == 0) *to = x;
+}
+
+#else
+
+template <class T>
+struct Lanes {
+    T at[LANES];
+};
+
+template <class T, class F>
+SKCONVGP_WARP Lanes<T> each_lane(const F& f) {
+    Lanes<T> result;
+    for (int l = 0; l < LANES; ++l) result.at[l] = f(l);
+    return result;
+}
+
+#define SKCONVGP_OPERATOR(SIGN)                                                        \
+    template <class T>                                                                 \
+    SKCONVGP_WARP Lanes<T> operator SIGN(const Lanes<T>& a, const Lanes<T>& b) {       \
+        return each_lane<T>([&](int l) { return a.at[l] SIGN b.at[l]; });              \
+    }
+SKCONVGP_OPERATOR(+)
+SKCONVGP_OPERATOR(-)
+SKCONVGP_OPERATOR(*)
+#undef SKCONVGP_OPERATOR
+
+template <class T>
+SKCONVGP_WARP Lanes<T> splat(T x) {
+    return each_lane<T>([&](int) { return x; });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> load(const T* from, int n) {
+    return each_lane<T>([&](int l) { return l < n ? from[l] : T(0); });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> fma(const Lanes<T>& a, const Lanes<T>& b, const Lanes<T>& c) {
+    return each_lane<T>([&](int l) { return a.at[l] * b.at[l] + c.at[l]; });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> root(const Lanes<T>& x) {
+    return each_lane<T>([&](int l) { return T(__builtin_sqrt(double(x.at[l]))); });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> inverse(const Lanes<T>& x) {
+    return each_lane<T>([&](int l) { return T(1) / x.at[l]; });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> larger(const Lanes<T>& a, const Lanes<T>& b) {
+    return each_lane<T>([&](int l) {
+        return b.at[l] > a.at[l] || b.at[l] != b.at[l] ? b.at[l] : a.at[l];
+    });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> smaller(const Lanes<T>& a, const Lanes<T>& b) {
+    return each_lane<T>([&](int l) {
+        return b.at[l] < a.at[l] || b.at[l] != b.at[l] ? b.at[l] : a.at[l];
+    });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> magnitude(const Lanes<T>& x) {
+    return each_lane<T>([&](int l) { return T(__builtin_fabs(double(x.at[l]))); });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> with_sign(const Lanes<T>& x, const Lanes<T>& y) {
+    return each_lane<T>(
+        [&](int l) { return T(__builtin_copysign(double(x.at[l]), double(y.at[l]))); });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> where_less(const Lanes<T>& a, const Lanes<T>& b,
+                                  const Lanes<T>& x, const Lanes<T>& y) {
+    return each_lane<T>([&](int l) { return a.at[l] < b.at[l] ? x.at[l] : y.at[l]; });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> rotated(const Lanes<T>& x, int k) {
+    return each_lane<T>([&](int l) { return x.at[(l + k + LANES) % LANES]; });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> first_lanes(const Lanes<T>& x, int n) {
+    return each_lane<T>([&](int l) { return l < n ? x.at[l] : T(0); });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> taken(const Lanes<T>* row, int n_parts, int part, int stride,
+                             int offset, int size, bool circular) {
+    return each_lane<T>([&](int l) {
+        int column = (LANES * part + l) * stride + offset;
+        if (circular) column = (column % size + size) % size;
+        const bool is_there = column >= 0 && column < size && column < LANES * n_parts;
+        return is_there ? row[column / LANES].at[column % LANES] : T(0);
+    });
+}
+template <class T>
+SKCONVGP_WARP Lanes<double> wide(const Lanes<T>& x) {
+    return each_lane<double>([&](int l) { return double(x.at[l]); });
+}
+SKCONVGP_WARP Lanes<double> total(Lanes<double> x) {
+    for (int k = LANES / 2; k; k /= 2)
+        x = each_lane<double>([&](int l) { return x.at[l] + x.at[l ^ k]; });
+    return x;
+}
+SKCONVGP_WARP double first(const Lanes<double>& x) { return x.at[0]; }
+template <class T>
+SKCONVGP_WARP Lanes<T> narrow(const Lanes<double>& x) {
+    return each_lane<T>([&](int l) { return T(x.at[l]); });
+}
+template <class T>
+SKCONVGP_WARP bool are_equal(const T* one, const T* two, int n) {
+    for (int i = 0; i < n; ++i)
+        if (one[i] != two[i]) return false;
+    return true;
+}
+SKCONVGP_WARP void write(double* to, double x) { *to = x; }
+
+#endif
+
+}  // namespace warp
+}  // namespace skconvgp

@@ -1,0 +1,564 @@
+// The covariances of a few pairs of images, held by the 32 lanes of a warp through all
+// layers of the network: a lane has a column of the maps, or two, of each pair.
+//
+// skconvgp/backends/_program.py explains the operations. On a GPU these are constants
+// of the compiler and all loops below are taken apart, so that maps lie in registers;
+// elsewhere, for tests, they are data and maps lie in memory.
+#pragma once
+
+#include "coefficients.hpp"
+#include "lanes.hpp"
+
+namespace skconvgp {
+namespace warp {
+
+enum Kind {
+    INPUT,
+    LOAD,
+    STORE,
+    ADD,
+    LEAKY,
+    ERF,
+    AFFINE,
+    BOX,
+    CONV,
+    SUM,
+    END,
+    RESULT,
+    DOT
+};
+
+struct Axis {
+    int size, window, before, stride, dilation, outputs;
+    constexpr int lead() const { return window - 1 - before; }
+    constexpr int tail() const { return outputs - size + lead(); }
+};
+
+struct Op {
+    int kind, reg, flag;
+    Axis rows, cols;
+    int circular, table, roots, loaded, maps;
+    double lambda, mu;
+    int place;  // among all operations
+};
+
+constexpr bool ends_stage(int kind) { return kind >= BOX && kind != DOT; }
+constexpr int count_parts(int width) { return (width + LANES - 1) / LANES; }
+
+#if !defined(SKCONVGP_UNROLL_ROWS)  // a compiler for GPUs is told which it is
+#define SKCONVGP_UNROLL_ROWS SKCONVGP_UNROLL
+#endif
+
+constexpr int ROWS_OF_A_SUM = 8;  // are added up before they join the total
+constexpr double ONE_OVER_PI = 0.31830988618379067154;
+
+// Of q, where it is zero: so small that it has an inverse, so large that it has one.
+template <class T>
+constexpr T SMALLEST = T(1e-37);
+template <>
+constexpr double SMALLEST<double> = 1e-300;
+
+// Polynomials, lowest power first, times a factor.
+#define SKCONVGP_POLYNOMIAL(NAME, FLOAT, DOUBLE)                                       \
+    template <int I, class V>                                                          \
+    SKCONVGP_WARP V NAME(V u, double factor, float) {                                  \
+        constexpr int TERMS = sizeof(coefficients::FLOAT) / sizeof(double);            \
+        constexpr double TERM = coefficients::FLOAT[I < TERMS ? I : 0];                \
+        if constexpr (I + 1 < TERMS)                                                   \
+            return fma(NAME<I + 1>(u, factor, 0.0f), u, splat(float(TERM * factor)));  \
+        else                                                                           \
+            return splat(float(TERM * factor));                                        \
+    }                                                                                  \
+    template <int I, class V>                                                          \
+    SKCONVGP_WARP V NAME(V u, double factor, double) {                                 \
+        constexpr int TERMS = sizeof(coefficients::DOUBLE) / sizeof(double);           \
+        constexpr double TERM = coefficients::DOUBLE[I < TERMS ? I : 0];               \
+        if constexpr (I + 1 < TERMS)                                                   \
+            return fma(NAME<I + 1>(u, factor, 0.0), u, splat(TERM * factor));          \
+        else                                                                           \
+            return splat(TERM * factor);                                               \
+    }
+SKCONVGP_POLYNOMIAL(relu_positive, relu_positive_float, relu_positive_double)
+SKCONVGP_POLYNOMIAL(relu, relu_float, relu_double)
+SKCONVGP_POLYNOMIAL(angle, angle_float, angle_double)
+SKCONVGP_POLYNOMIAL(arcsine_part, arcsine_float, arcsine_double)
+#undef SKCONVGP_POLYNOMIAL
+
+// asin(t) for |t| <= 1.
+template <class T, class V>
+SKCONVGP_WARP V arcsine(V t) {
+    const V x = magnitude(t), half = splat(T(0.5)), one = splat(T(1));
+    const V above = larger(splat(T(0)), (one - x) * half);
+    const V z = where_less(half, x, above, x * x);
+    const V y = where_less(half, x, root(above), x);
+    const V part = fma(y * z, arcsine_part<0>(z, 1.0, T(0)), y);
+    const V turned = splat(T(1.5707963267948966)) - (part + part);
+    return with_sign(where_less(half, x, turned, part), t);
+}
+
+// Tables, variances and results of pairs of samples.
+template <class T>
+struct Tile {
+    const T *one, *two;  // tables, [n][stride]
+    long long stride_one, stride_two;
+    const double *diag_one, *diag_two;  // variances, [n][n_maps]
+    const T* constants;                 // [n_ops][2][n_maps]: additive, factor
+    const double* result;               // those of the last operation
+    int n_one, n_two, n_pixels;
+    double* out;  // [n_one][n_two][n_maps]
+};
+
+// What is at work on PX times PY pairs. `Memory` has the arrays, of a size that is
+// known to the compiler or not: registers [n_registers][n_maps][n_rows][WIDTH], row,
+// sum [n_maps][WIDTH], ring [n_maps][largest window][WIDTH], whole
+// [n_maps][n_rows][WIDTH] where windows are of any kind, and totals [n_maps][PAIRS] in
+// double precision.
+template <class T, class Memory, int PX, int PY, int PARTS>
+struct Warp {
+    typedef Lanes<T> V;
+    static constexpr int PAIRS = PX * PY, WIDTH = PAIRS * PARTS;
+
+    Memory& memory;
+    const T* one[PX];  // tables of the images
+    const T* two[PY];
+    const T* constants;
+    int table_shift = 0;  // where a stage runs again, for the next layer
+    int constant_shift = 0;
+
+    SKCONVGP_WARP_MEMBER explicit Warp(Memory& memory) : memory(memory) {}
+
+    SKCONVGP_WARP_MEMBER V& reg(int number, int m, int i, int e) const {
+        return memory
+            .registers[((number * memory.n_maps + m) * memory.n_rows + i) * WIDTH + e];
+    }
+    SKCONVGP_WARP_MEMBER V& row(int m, int e) const {
+        return memory.row[m * WIDTH + e];
+    }
+    SKCONVGP_WARP_MEMBER V& sum(int m, int e) const {
+        return memory.sum[m * WIDTH + e];
+    }
+    SKCONVGP_WARP_MEMBER V& whole(int m, int i, int e) const {
+        return memory.whole[(m * memory.n_rows + i) * WIDTH + e];
+    }
+    SKCONVGP_WARP_MEMBER V additive(const Op& op, int m) const {
+        return splat(constants[(op.place * 2) * memory.n_maps + constant_shift + m]);
+    }
+    SKCONVGP_WARP_MEMBER V factor(const Op& op, int m) const {
+        return splat(
+            constants[(op.place * 2 + 1) * memory.n_maps + constant_shift + m]);
+    }
+
+    // A part of a row of numbers of each image, those of a table.
+    SKCONVGP_WARP_MEMBER void load_row(int from, int n, int part, V* a, V* b) const {
+        SKCONVGP_UNROLL
+        for (int x = 0; x < PX; ++x)
+            a[x] = load(one[x] + from + LANES * part, n - LANES * part);
+        SKCONVGP_UNROLL
+        for (int y = 0; y < PY; ++y)
+            b[y] = load(two[y] + from + LANES * part, n - LANES * part);
+    }
+    SKCONVGP_WARP_MEMBER void load_table(const Op& op, int map, int i, int part, V* a,
+                                         V* b) const {
+        const int before = map ? op.roots + map - 1 : 0;
+        const int start = before * op.rows.size * op.cols.size + i * op.cols.size;
+        load_row(op.table + table_shift + start, op.cols.size, part, a, b);
+    }
+
+    // ---- what makes row i of a map
+
+    SKCONVGP_WARP_MEMBER void change(const Op& op, int i) const {
+        if (op.kind == INPUT) input(op, i);
+        if (op.kind == DOT) dot(op);
+        if (op.kind == LOAD) load_register(op, i);
+        if (op.kind == STORE) store_register(op, i);
+        if (op.kind == ADD || op.kind == AFFINE) combine(op, i);
+        if (op.kind == LEAKY) leaky(op, i);
+        if (op.kind == ERF) erf(op, i);
+    }
+
+    SKCONVGP_WARP_MEMBER void clear_row(int first) const {
+        SKCONVGP_UNROLL
+        for (int m = first; m < memory.n_maps; ++m) SKCONVGP_UNROLL
+        for (int e = 0; e < WIDTH; ++e) row(m, e) = splat(T(0));
+    }
+
+    SKCONVGP_WARP_MEMBER void input(const Op& op, int i) const {
+        const int width = op.cols.size, plane = op.rows.size * width;
+        clear_row(0);
+        SKCONVGP_UNROLL
+        for (int part = 0; part < count_parts(width); ++part) SKCONVGP_UNROLL
+        for (int c = 0; c < op.flag; ++c) {
+            V a[PX], b[PY];
+            load_row(c * plane + i * width, width, part, a, b);
+            add_products(a, b, part);
+        }
+    }
+
+    SKCONVGP_WARP_MEMBER void add_products(const V* a, const V* b, int part) const {
+        SKCONVGP_UNROLL
+        for (int k = 0; k < PAIRS; ++k) {
+            V& to = row(0, k * PARTS + part);
+            to = fma(a[k / PY], b[k % PY], to);
+        }
+    }
+
+    SKCONVGP_WARP_MEMBER void dot(const Op& op) const {
+        clear_row(0);
+        for (int start = 0; start < op.flag; start += LANES) {
+            V a[PX], b[PY];
+            load_row(start, op.flag - start < LANES ? op.flag - start : LANES, 0, a, b);
+            add_products(a, b, 0);
+        }
+        SKCONVGP_UNROLL
+        for (int k = 0; k < PAIRS; ++k)
+            row(0, k * PARTS) = narrow<T>(total(wide(row(0, k * PARTS))));
+    }
+
+    SKCONVGP_WARP_MEMBER void load_register(const Op& op, int i) const {
+        SKCONVGP_UNROLL
+        for (int m = 0; m < op.loaded; ++m) SKCONVGP_UNROLL
+        for (int e = 0; e < WIDTH; ++e) row(m, e) = reg(op.reg, m, i, e);
+        clear_row(op.loaded);
+    }
+
+    SKCONVGP_WARP_MEMBER void store_register(const Op& op, int i) const {
+        SKCONVGP_UNROLL
+        for (int m = 0; m < op.maps; ++m) SKCONVGP_UNROLL
+        for (int e = 0; e < WIDTH; ++e) reg(op.reg, m, i, e) = row(m, e);
+    }
+
+    // The value last: derivatives of the factor need what it was.
+    SKCONVGP_WARP_MEMBER void combine(const Op& op, int i) const {
+        const V scale = factor(op, 0);
+        SKCONVGP_UNROLL
+        for (int k = 0; k < op.maps; ++k) {
+            const int m = op.maps - 1 - k;
+            SKCONVGP_UNROLL
+            for (int e = 0; e < WIDTH; ++e) {
+                V& here = row(m, e);
+                if (op.kind == AFFINE) {
+                    here = fma(scale, here, additive(op, m));
+                    continue;
+                }
+                const V other = m < op.loaded ? reg(op.reg, m, i, e) : splat(T(0));
+                const V turned = op.flag ? row(0, e) : reg(op.reg, 0, i, e);
+                here = op.flag ? fma(scale, here, other) : fma(scale, other, here);
+                if (m > 0) here = fma(factor(op, m), turned, here);
+            }
+        }
+    }
+
+    // native/activations.hpp has the formulas. Beyond the map, where standard
+    // deviations are zero, the value is zero, whatever c is.
+    SKCONVGP_WARP_MEMBER void leaky(const Op& op, int i) const {
+        const V zero = splat(T(0));
+        SKCONVGP_UNROLL
+        for (int part = 0; part < count_parts(op.cols.size); ++part) {
+            V a[PX], b[PY], by_c[PAIRS], by_q[PAIRS];
+            load_table(op, 0, i, part, a, b);
+            SKCONVGP_UNROLL
+            for (int k = 0; k < PAIRS; ++k) {
+                V& here = row(0, k * PARTS + part);
+                const V q = a[k / PY] * b[k % PY];
+                const V c = op.flag ? smaller(q, larger(zero, here))
+                                    : larger(zero - q, smaller(q, here));
+                const V d = q - (op.flag ? c : magnitude(c));
+                const V u = d * inverse(larger(splat(SMALLEST<T>), q));
+                if (op.maps == 1) {
+                    const V kept = op.flag ? c : larger(splat(T(op.mu)) * c, c);
+                    const V fit = op.flag ? relu_positive<0>(u, op.lambda, T(0))
+                                          : relu<0>(u, op.lambda, T(0));
+                    here = fma(d * root(u), fit, kept);
+                    continue;
+                }
+                const V sine = root(u * (splat(T(2)) - u));
+                const V turn = sine * angle<0>(u, op.lambda, T(0));
+                const V same = splat(T(1)) - turn;
+                const V opposite = turn + splat(T(op.mu));
+                by_c[k] = op.flag ? same : where_less(c, zero, opposite, same);
+                by_q[k] = q * (sine * splat(T(op.lambda * ONE_OVER_PI)));
+                here = fma(c, by_c[k], by_q[k]);
+            }
+            SKCONVGP_UNROLL
+            for (int m = 1; m < op.maps; ++m) {
+                load_table(op, m, i, part, a, b);
+                SKCONVGP_UNROLL
+                for (int k = 0; k < PAIRS; ++k) {
+                    V& here = row(m, k * PARTS + part);
+                    here = fma(by_q[k], a[k / PY] + b[k % PY], by_c[k] * here);
+                }
+            }
+        }
+    }
+
+    SKCONVGP_WARP_MEMBER void erf(const Op& op, int i) const {
+        const V kappa = factor(op, 0);
+        SKCONVGP_UNROLL
+        for (int part = 0; part < count_parts(op.cols.size); ++part) {
+            V a[PX], b[PY], by_c[PAIRS], by_e[PAIRS], by_kappa[PAIRS];
+            load_table(op, 0, i, part, a, b);
+            SKCONVGP_UNROLL
+            for (int k = 0; k < PAIRS; ++k) {
+                V& here = row(0, k * PARTS + part);
+                const V scale = kappa * (a[k / PY] * b[k % PY]);
+                const V t = here * scale;
+                if (op.maps > 1) {
+                    const V u = larger(splat(T(1e-30)), splat(T(1)) - magnitude(t));
+                    const V slope = inverse(root(u * (splat(T(2)) - u)));
+                    by_c[k] = slope * scale;
+                    by_e[k] = slope * kappa * here;
+                    by_kappa[k] = slope * t;
+                }
+                here = arcsine<T>(t);
+            }
+            SKCONVGP_UNROLL
+            for (int m = 1; m < op.maps; ++m) {
+                V de[PX], df[PY];
+                load_table(op, m, i, part, de, df);
+                const V turn =
+                    factor(op, m) * inverse(kappa);  // the derivative of log kappa
+                SKCONVGP_UNROLL
+                for (int k = 0; k < PAIRS; ++k) {
+                    V& here = row(m, k * PARTS + part);
+                    const int x = k / PY, y = k % PY;
+                    const V change = b[y] * de[x] + a[x] * df[y];
+                    const V so_far = fma(by_e[k], change, by_c[k] * here);
+                    here = fma(by_kappa[k], turn, so_far);
+                }
+            }
+        }
+    }
+
+    // ---- what takes row i of a map in
+
+    SKCONVGP_WARP_MEMBER void end_row(const Op& op, const Op& before, int i) const {
+        SKCONVGP_UNROLL
+        for (int m = 0; m < before.maps; ++m) SKCONVGP_UNROLL
+        for (int k = 0; k < PAIRS; ++k) {
+            V x[PARTS];
+            SKCONVGP_UNROLL
+            for (int j = 0; j < PARTS; ++j) {
+                // Lanes beyond the map are zero in all that is made anew.
+                const bool is_clean =
+                    before.kind == INPUT ||
+                    (m == 0 && (before.kind == LEAKY || before.kind == ERF));
+                x[j] = row(m, k * PARTS + j);
+                if (!is_clean) x[j] = first_lanes(x[j], op.cols.size - LANES * j);
+            }
+            if (op.kind == BOX) box(op, m, k, i, x);
+            if (op.kind == CONV) keep_windows(op, m, k, i, x);
+            if (op.kind == SUM) add_up(op, m, k, i, x);
+        }
+    }
+
+    // Row i under the windows, null after the last one; writes the row of sums that is
+    // then complete.
+    SKCONVGP_WARP_MEMBER void box(const Op& op, int m, int k, int i, const V* x) const {
+        const int window = op.rows.window, target = i - op.rows.lead();
+        V along[PARTS];
+        if (i < op.rows.size) sum_along(op.cols, x, along);
+        SKCONVGP_UNROLL
+        for (int j = 0; j < count_parts(op.cols.outputs); ++j) {
+            const int e = k * PARTS + j;
+            V& slot = memory.ring[(m * memory.n_window + i % window) * WIDTH + e];
+            V& now = sum(m, e);
+            if (i == 0) now = additive(op, m);
+            if (i < op.rows.size) {
+                now = now + (i < window ? along[j] : along[j] - slot);
+                slot = along[j];
+            } else if (i >= window) {
+                now = now - slot;
+            }
+            if (target >= 0) reg(op.reg, m, target, e) = now;
+        }
+    }
+
+    // Sums over windows of stride 1 along a row.
+    SKCONVGP_WARP_MEMBER void sum_along(const Axis& axis, const V* x, V* out) const {
+        const int n = axis.window, before = axis.before;
+        // Zeros beyond the map keep windows apart that reach round the warp.
+        const bool is_circle = axis.size + before <= LANES &&
+                               axis.outputs + n - before <= LANES + 1 &&
+                               axis.outputs <= LANES;
+        const int some = (n + 1) / 2;
+        if (is_circle) {
+            const auto move = [](const V* from, int step, V* to) {
+                to[0] = rotated(from[0], step);
+            };
+            V ahead[1];
+            add_ahead<1>(x, some, 1, ahead, move);
+            out[0] = rotated(ahead[0], -before);
+            if (n % 2 == 0)
+                out[0] = out[0] + rotated(ahead[0], some - before);
+            else if (n > 1)
+                out[0] = out[0] + (rotated(ahead[0], some - 1 - before) -
+                                   rotated(x[0], some - 1 - before));
+        } else {
+            const auto move = [](const V* from, int step, V* to) {
+                SKCONVGP_UNROLL
+                for (int j = 0; j < PARTS; ++j)
+                    to[j] = taken(from, PARTS, j, 1, step, LANES * PARTS, false);
+            };
+            V back[PARTS], ahead[PARTS];
+            add_ahead<PARTS>(x, before + 1, -1, back, move);
+            add_ahead<PARTS>(x, n - before, 1, ahead, move);
+            SKCONVGP_UNROLL
+            for (int j = 0; j < PARTS; ++j) out[j] = back[j] + (ahead[j] - x[j]);
+        }
+    }
+
+    // x(p) + x(p + step) + ..., n < 128 terms: doubled from the highest bit of n on.
+    template <int N, class Move>
+    SKCONVGP_WARP_MEMBER void add_ahead(const V* x, int n, int step, V* out,
+                                        const Move& move) const {
+        V moved[N];
+        SKCONVGP_UNROLL
+        for (int j = 0; j < N; ++j) out[j] = x[j];
+        SKCONVGP_UNROLL
+        for (int bit = 6; bit >= 0; --bit) {
+            const int terms = n >> bit;
+            if (terms < 2) continue;
+            move(out, terms / 2 * step, moved);
+            SKCONVGP_UNROLL
+            for (int j = 0; j < N; ++j) out[j] = out[j] + moved[j];
+            if (terms % 2 == 0) continue;
+            move(x, (terms - 1) * step, moved);
+            SKCONVGP_UNROLL
+            for (int j = 0; j < N; ++j) out[j] = out[j] + moved[j];
+        }
+    }
+
+    // Any windows: those along the rows are kept until the last row is there.
+    SKCONVGP_WARP_MEMBER void keep_windows(const Op& op, int m, int k, int i,
+                                           const V* x) const {
+        const Axis& axis = op.cols;
+        SKCONVGP_UNROLL
+        for (int j = 0; j < count_parts(axis.outputs); ++j) {
+            V& along = whole(m, i, k * PARTS + j);
+            along = splat(T(0));
+            SKCONVGP_UNROLL
+            for (int tap = 0; tap < axis.window; ++tap)
+                along = along + taken(x, count_parts(axis.size), j, axis.stride,
+                                      tap * axis.dilation - axis.before, axis.size,
+                                      op.circular != 0);
+        }
+    }
+
+    SKCONVGP_WARP_MEMBER void add_windows(const Op& op, int maps) const {
+        const Axis& axis = op.rows;
+        SKCONVGP_UNROLL
+        for (int m = 0; m < maps; ++m) SKCONVGP_UNROLL_ROWS
+        for (int i = 0; i < axis.outputs; ++i) {
+            SKCONVGP_UNROLL
+            for (int e = 0; e < WIDTH; ++e) sum(0, e) = additive(op, m);
+            SKCONVGP_UNROLL
+            for (int tap = 0; tap < axis.window; ++tap) {
+                int from = i * axis.stride - axis.before + tap * axis.dilation;
+                if (op.circular) from = (from % axis.size + axis.size) % axis.size;
+                if (from < 0 || from >= axis.size) continue;
+                SKCONVGP_UNROLL
+                for (int e = 0; e < WIDTH; ++e)
+                    sum(0, e) = sum(0, e) + whole(m, from, e);
+            }
+            SKCONVGP_UNROLL
+            for (int e = 0; e < WIDTH; ++e) reg(op.reg, m, i, e) = sum(0, e);
+        }
+    }
+
+    SKCONVGP_WARP_MEMBER void add_up(const Op& op, int m, int k, int i,
+                                     const V* x) const {
+        V& some = sum(m, k * PARTS);
+        if (i % ROWS_OF_A_SUM == 0) some = splat(T(0));
+        SKCONVGP_UNROLL
+        for (int j = 0; j < count_parts(op.cols.size); ++j) some = some + x[j];
+        if (i % ROWS_OF_A_SUM == ROWS_OF_A_SUM - 1 || i == op.rows.size - 1) {
+            auto& all = memory.totals[m * PAIRS + k];
+            all = i < ROWS_OF_A_SUM ? wide(some) : all + wide(some);
+        }
+    }
+
+    // ---- a stage: what makes rows, what takes them in
+
+    // `change` makes a row. `before` is the last operation of those that do; nothing
+    // makes rows where `op` stands alone.
+    template <class Change>
+    SKCONVGP_WARP_MEMBER void stage(const Op& op, const Op& before, bool is_alone,
+                                    const Change& change) const {
+        const int maps = is_alone ? 0 : before.maps;
+        const int n_rows = is_alone ? 0 : op.rows.size;
+        if (op.kind == BOX || op.kind == CONV) begin_derivatives(op, maps);
+        SKCONVGP_UNROLL_ROWS
+        for (int i = 0; i < n_rows; ++i) {
+            change(i);
+            end_row(op, before, i);
+        }
+        if (op.kind == BOX) {
+            SKCONVGP_UNROLL_ROWS
+            for (int i = n_rows; i < n_rows + op.rows.tail(); ++i) SKCONVGP_UNROLL
+            for (int e = 0; e < maps * PAIRS; ++e)
+                box(op, e / PAIRS, e % PAIRS, i, nullptr);
+        }
+        if (op.kind == CONV) add_windows(op, maps);
+        if (op.kind == SUM) {
+            SKCONVGP_UNROLL
+            for (int e = 0; e < maps * PAIRS; ++e) {
+                memory.totals[e] = total(memory.totals[e]);
+                reg(op.reg, e / PAIRS, 0, e % PAIRS * PARTS) =
+                    narrow<T>(memory.totals[e]);
+            }
+        }
+    }
+
+    // A derivative that begins with a constant is the same everywhere.
+    SKCONVGP_WARP_MEMBER void begin_derivatives(const Op& op, int maps) const {
+        SKCONVGP_UNROLL
+        for (int m = maps; m < op.maps; ++m) SKCONVGP_UNROLL_ROWS
+        for (int i = 0; i < op.rows.outputs; ++i) SKCONVGP_UNROLL
+        for (int e = 0; e < WIDTH; ++e) reg(op.reg, m, i, e) = additive(op, m);
+    }
+
+    // ---- results
+
+    SKCONVGP_WARP_MEMBER void place(const Tile<T>& tile, int i, int j) {
+        constants = tile.constants;
+        SKCONVGP_UNROLL
+        for (int x = 0; x < PX; ++x)
+            one[x] = tile.one +
+                     (i + x < tile.n_one ? i + x : tile.n_one - 1) * tile.stride_one;
+        SKCONVGP_UNROLL
+        for (int y = 0; y < PY; ++y)
+            two[y] = tile.two +
+                     (j + y < tile.n_two ? j + y : tile.n_two - 1) * tile.stride_two;
+    }
+
+    // The covariance of equal samples is their variance, exactly.
+    SKCONVGP_WARP_MEMBER void write_results(const Op& op, const Tile<T>& tile, int i,
+                                            int j) const {
+        const int n_maps = memory.n_maps;
+        SKCONVGP_UNROLL
+        for (int k = 0; k < PAIRS; ++k) {
+            const int x = k / PY, y = k % PY;
+            const double value = result(op, 0, k);
+            if (i + x >= tile.n_one || j + y >= tile.n_two) continue;
+            double* out = tile.out + ((i + x) * (long long)tile.n_two + j + y) * n_maps;
+            const double* diag = tile.diag_one + (i + x) * (long long)n_maps;
+            const double* other = tile.diag_two + (j + y) * (long long)n_maps;
+            const bool is_same =
+                diag[0] == other[0] && are_equal(one[x], two[y], tile.n_pixels);
+            SKCONVGP_UNROLL
+            for (int m = 0; m < n_maps; ++m) {
+                const double *additive = tile.result, *factor = tile.result + n_maps;
+                double own = additive[m];
+                if (m < op.loaded) own += factor[0] * result(op, m, k);
+                if (m > 0) own += factor[m] * value;
+                write(out + m, is_same ? diag[m] : own);
+            }
+        }
+    }
+    SKCONVGP_WARP_MEMBER double result(const Op& op, int m, int k) const {
+        return first(op.flag ? memory.totals[m * PAIRS + k] : wide(row(m, k * PARTS)));
+    }
+};
+
+}  // namespace warp
+}  // namespace skconvgp
