@@ -6,13 +6,9 @@ import torch
 
 from skconvgp._protocols import TileBackend
 from skconvgp._typing import ImageShape
-from skconvgp.backends._fused_cpu import (
-    FusedBackend,
-    FusedTangentBackend,
-    missing_extension,
-    require_accepted,
-    roots,
-)
+from skconvgp.backends._fused import FusedBackend, FusedTangentBackend, Processor
+from skconvgp.backends._fused_cpu import Extension, missing_extension
+from skconvgp.backends._fused_cuda import Gpu, unusable_gpu
 from skconvgp.backends._program import Program, lower, lower_with_tangents
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
 from skconvgp.exceptions import NotFusableError
@@ -21,10 +17,6 @@ from skconvgp.kernels import Kernel
 __all__ = ["BACKENDS", "BackendChoice", "choose_backend"]
 
 BACKENDS = ("auto", "torch", "fused")
-
-# Derivatives in one pass over a pair: more of them share the work for the value, fewer
-# keep their maps in cache.
-TANGENTS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -41,12 +33,15 @@ class BackendChoice:
         The network lowered for the fused backend; None is torch.
     reason : str
         Why torch computes; empty where the fused backend does or torch was asked for.
+    processor : Processor or None
+        What carries the program out; None is torch.
     """
 
     kernel: Kernel
     image_shape: ImageShape
     program: Program | None
     reason: str = ""
+    processor: Processor | None = None
 
     @property
     def name(self) -> str:
@@ -55,19 +50,21 @@ class BackendChoice:
 
     def tiles(self) -> TileBackend:
         """Return the backend that computes values."""
-        if self.program is None:
+        if self.program is None or self.processor is None:
             return ReferenceBackend(self.kernel)
-        return FusedBackend(self.program)
+        return FusedBackend(self.program, self.processor)
 
     def tangents(self) -> TileBackend:
         """Return the backend that computes values with derivatives by `theta`."""
-        if self.program is None:
+        if self.program is None or self.processor is None:
             return TangentBackend(self.kernel)
-        return FusedTangentBackend(
-            *lower_with_tangents(
-                self.kernel, self.image_shape, TANGENTS_AT_ONCE, roots()
-            )
+        lowered = lower_with_tangents(
+            self.kernel,
+            self.image_shape,
+            self.processor.tangents_at_once,
+            self.processor.roots,
         )
+        return FusedTangentBackend(*lowered, self.processor)
 
 
 def choose_backend(
@@ -98,25 +95,26 @@ def choose_backend(
     """
     if backend == "torch":
         return BackendChoice(kernel, image_shape, None)
-    reason = missing_extension()
-    if device.type != "cpu":
-        reason = f"there are no fused kernels for device {device}"
-    program = None
+    reason = missing_extension() or unusable_gpu(device)
+    program, processor = None, None
     if not reason:
-        program, reason = _lowered(kernel, image_shape)
+        processor = Extension() if device.type == "cpu" else Gpu(device)
+        program, reason = _lowered(kernel, image_shape, processor)
     if backend == "fused" and reason:
         raise ValueError(
             f"backend='fused' cannot run this kernel: {reason}. Use backend='auto' or "
             "'torch'."
         )
-    return BackendChoice(kernel, image_shape, program, reason)
+    return BackendChoice(kernel, image_shape, program, reason, processor)
 
 
-def _lowered(kernel: Kernel, image_shape: ImageShape) -> tuple[Program | None, str]:
+def _lowered(
+    kernel: Kernel, image_shape: ImageShape, processor: Processor
+) -> tuple[Program | None, str]:
     """Return the program of a network, or why there is none."""
     try:
-        program = lower(kernel, image_shape, roots())
-        require_accepted(program)
+        program = lower(kernel, image_shape, processor.roots)
+        processor.require_accepted(program)
     except NotFusableError as error:
         return None, str(error)
     except OverflowError:

@@ -1,6 +1,5 @@
 """Door to the compiled extension."""
 
-import math
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -9,27 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import TileCosts
-from skconvgp._typing import Prepared
 from skconvgp.backends._program import Program
 from skconvgp.exceptions import NotFusableError
 
 __all__ = [
-    "FusedBackend",
-    "FusedTangentBackend",
+    "Extension",
     "instruction_set",
     "missing_extension",
-    "require_accepted",
-    "roots",
+    "table_size",
 ]
-
-# Results of a pair that are held while its tile is put together: those of several
-# programs, joined, and mirrored at the diagonal.
-LIVE_VALUES = 4
 
 # Empty: the widest that the processor has. Another one of `instruction_sets()`, and
 # "lanes", the arithmetic of the GPU, are for tests and comparisons.
 INSTRUCTION_SET = ""
+
+TANGENTS_AT_ONCE = 8  # with more of them maps leave the cache
 
 
 def _load() -> tuple[Any, str]:
@@ -57,184 +50,74 @@ def instruction_sets() -> list[str]:
     return [] if _MISSING else list(_NATIVE.instruction_sets())
 
 
-def roots() -> int:
-    """Return how many numbers of a position the tables of activations have."""
-    return int(_NATIVE.roots(INSTRUCTION_SET))
-
-
-def require_accepted(program: Program) -> None:
-    """Raise NotFusableError if the extension refuses a program: it is too large."""
-    try:
-        _table_size(program)
-    except ValueError as error:
-        raise NotFusableError(f"its maps or windows are too large ({error})") from error
-
-
 @dataclass(frozen=True)
-class FusedBackend:
-    """Tiles of a network; all layers of a pair are computed in cache.
+class Extension:
+    """Carries programs out with the compiled extension, each pair in cache.
 
     The tables of an image and its variance are computed in double precision, whatever
     the precision of the maps is. Values are float64.
-
-    Parameters
-    ----------
-    program : Program
-        The lowered network.
     """
 
-    program: Program
+    @property
+    def roots(self) -> int:
+        """Numbers of a position in the tables of piecewise linear activations."""
+        return int(_NATIVE.roots(INSTRUCTION_SET))
 
-    def measure(self, image: Tensor) -> TileCosts:
-        """Return the bytes that images like this one (1, c, h, w) need."""
-        return _measure((self.program,), (), image)
+    @property
+    def tangents_at_once(self) -> int:
+        """Derivatives in one pass over a pair."""
+        return TANGENTS_AT_ONCE
 
-    def prepare(self, images: Tensor) -> Prepared:
-        """Return the tables (t, n) and the variances (1, n) of images (n, c, h, w)."""
-        tables, diag = _prepare(self.program, images)
-        return tables.mT, diag.mT
+    def require_accepted(self, program: Program) -> None:
+        """Raise NotFusableError if a program is refused: it is too large."""
+        try:
+            table_size(program)
+        except ValueError as error:
+            reason = f"its maps or windows are too large ({error})"
+            raise NotFusableError(reason) from error
 
-    def cross(self, one: Prepared, two: Prepared) -> Tensor:
-        """Return the covariances (n1, n2) of a tile."""
-        return _cross(self.program, one, two, is_upper=False).squeeze(-1)
+    def image_bytes(self, program: Program, image: Tensor) -> int:
+        """Return the bytes of the tables of an image like this one (1, c, h, w)."""
+        return table_size(program) * image.itemsize
 
-    def gram(self, one: Prepared) -> Tensor:
-        """Return the covariances (n, n) of a set; right on and above the diagonal."""
-        return _cross(self.program, one, one, is_upper=True).squeeze(-1)
+    def worker_bytes(self, program: Program, image: Tensor) -> int:
+        """Return the bytes that a call holds beside its arguments and its result."""
+        is_double = image.dtype == torch.float64
+        sizes = *_arrays(program), program.n_pixels
+        return int(_NATIVE.workspace_bytes(*sizes, is_double, INSTRUCTION_SET))
 
-    def diag(self, one: Prepared) -> Tensor:
-        """Return the prior variances (n,)."""
-        return _pair(one)[1][0]
+    def prepare(self, program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the tables (n, t) and the variances (n, 1 + p) of images."""
+        n_images, n_values = images.shape[0], table_size(program)
+        pixels = images.flatten(1).contiguous()
+        # Arrays of numpy lie in large pages; torch's take as long to get as to fill.
+        precision = np.float64 if images.dtype == torch.float64 else np.float32
+        tables = torch.from_numpy(np.empty((n_images, n_values), precision))
+        n_columns = program.constants.shape[2]
+        diag = images.new_empty((n_images, n_columns), dtype=torch.float64)
+        _NATIVE.prepare(*_arrays(program), pixels, tables, diag, INSTRUCTION_SET)
+        return tables, diag
 
-
-@dataclass(frozen=True)
-class FusedTangentBackend:
-    """Tiles with their derivatives by each free hyperparameter, in the same pass.
-
-    A value is followed by its derivatives by ``kernel.theta`` in one more dimension of
-    size 1 + p.
-
-    Parameters
-    ----------
-    programs : tuple of Program
-        The lowered network, each with some of the derivatives.
-    order : tuple of int
-        The place in theta of each derivative.
-    """
-
-    programs: tuple[Program, ...]
-    order: tuple[int, ...]
-
-    def measure(self, image: Tensor) -> TileCosts:
-        """Return the bytes that images like this one (1, c, h, w) need."""
-        return _measure(self.programs, (1 + len(self.order),), image)
-
-    def prepare(self, images: Tensor) -> Prepared:
-        """Return tables (t, n) and variances (1 + p, n) of images (n, c, h, w)."""
-        pairs = [_prepare(program, images) for program in self.programs]
-        return tuple((tables.mT, diag.mT) for tables, diag in pairs)
-
-    def cross(self, one: Prepared, two: Prepared) -> Tensor:
-        """Return covariances and derivatives (n1, n2, 1 + p) of a tile."""
-        return self._parts(one, two, is_upper=False)
-
-    def gram(self, one: Prepared) -> Tensor:
-        """Return them for one set (n, n, 1 + p); right on and above the diagonal."""
-        return self._parts(one, one, is_upper=True)
-
-    def diag(self, one: Prepared) -> Tensor:
-        """Return prior variances and derivatives (n, 1 + p)."""
-        assert isinstance(one, tuple)
-        return self._joined([_pair(part)[1].mT for part in one])
-
-    def _parts(self, one: Prepared, two: Prepared, *, is_upper: bool) -> Tensor:
-        assert isinstance(one, tuple)
-        assert isinstance(two, tuple)
-        parts = zip(self.programs, one, two, strict=True)
-        return self._joined([_cross(*part, is_upper=is_upper) for part in parts])
-
-    def _joined(self, parts: list[Tensor]) -> Tensor:
-        """Put the derivatives in their places behind the first value."""
-        if len(parts) == 1 and self.order == tuple(range(len(self.order))):
-            return parts[0]
-        joined = parts[0].new_empty((*parts[0].shape[:-1], 1 + len(self.order)))
-        joined[..., 0] = parts[0][..., 0]
-        places = torch.tensor(self.order, dtype=torch.long) + 1
-        joined[..., places] = torch.cat([part[..., 1:] for part in parts], dim=-1)
-        return joined
+    def cross(
+        self,
+        program: Program,
+        one: tuple[Tensor, Tensor],
+        two: tuple[Tensor, Tensor],
+        *,
+        is_upper: bool,
+    ) -> Tensor:
+        """Return covariances (n1, n2, 1 + p) from tables and variances of two sides."""
+        shape = (len(one[0]), len(two[0]), program.constants.shape[2])
+        out = one[0].new_empty(shape, dtype=torch.float64)
+        head = *_arrays(program), program.n_pixels
+        _NATIVE.cross(*head, *one, *two, is_upper, out, INSTRUCTION_SET)
+        return out
 
 
-def _pair(prepared: Prepared) -> tuple[Tensor, Tensor]:
-    assert isinstance(prepared, tuple)
-    tables, diag = prepared
-    assert isinstance(tables, Tensor)
-    assert isinstance(diag, Tensor)
-    return tables, diag
+def table_size(program: Program) -> int:
+    """Return the numbers of the tables of an image."""
+    return int(_NATIVE.table_size(*_arrays(program), program.n_pixels))
 
 
 def _arrays(program: Program) -> tuple[object, ...]:
     return program.codes, program.constants, program.slopes, program.n_registers
-
-
-def _table_size(program: Program) -> int:
-    return int(_NATIVE.table_size(*_arrays(program), program.n_pixels))
-
-
-def _measure(
-    programs: tuple[Program, ...], value_shape: tuple[int, ...], image: Tensor
-) -> TileCosts:
-    """Count the bytes that programs need, which are carried out one by one."""
-    in_double = torch.float64.itemsize
-    value_bytes = in_double * math.prod(value_shape)
-    is_double = image.dtype == torch.float64
-    return TileCosts(
-        image_bytes=sum(
-            _table_size(program) * image.itemsize + (1 + program.n_tangents) * in_double
-            for program in programs
-        ),
-        pair_bytes=LIVE_VALUES * value_bytes,
-        value_bytes=value_bytes,
-        value_shape=value_shape,
-        worker_bytes=max(_workspace_bytes(program, is_double) for program in programs),
-    )
-
-
-def _workspace_bytes(program: Program, is_double: bool) -> int:
-    sizes = *_arrays(program), program.n_pixels
-    return int(_NATIVE.workspace_bytes(*sizes, is_double, INSTRUCTION_SET))
-
-
-def _prepare(program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
-    n_images, n_values = images.shape[0], _table_size(program)
-    pixels = images.flatten(1).contiguous()
-    # Arrays of numpy lie in large pages; torch's take as long to get as to fill.
-    precision = np.float64 if images.dtype == torch.float64 else np.float32
-    tables = torch.from_numpy(np.empty((n_images, n_values), precision))
-    n_columns = program.constants.shape[2]
-    diag = images.new_empty((n_images, n_columns), dtype=torch.float64)
-    _NATIVE.prepare(*_arrays(program), pixels, tables, diag, INSTRUCTION_SET)
-    return tables, diag
-
-
-def _cross(program: Program, one: Prepared, two: Prepared, *, is_upper: bool) -> Tensor:
-    (first, first_diag), (second, second_diag) = _sides(one), _sides(two)
-    shape = (first.shape[0], second.shape[0], program.constants.shape[2])
-    out = first.new_empty(shape, dtype=torch.float64)
-    _NATIVE.cross(
-        *_arrays(program),
-        program.n_pixels,
-        first,
-        first_diag,
-        second,
-        second_diag,
-        is_upper,
-        out,
-        INSTRUCTION_SET,
-    )
-    return out
-
-
-def _sides(prepared: Prepared) -> tuple[Tensor, Tensor]:
-    """Return tables and variances with the images in the first dimension."""
-    tables, diag = _pair(prepared)
-    return tables.mT, diag.mT

@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from skconvgp.backends import ReferenceBackend
+from skconvgp.backends._fused import FusedBackend, FusedTangentBackend
 from skconvgp.backends._fused_cpu import (
-    FusedBackend,
-    FusedTangentBackend,
+    Extension,
     instruction_sets,
     missing_extension,
-    roots,
 )
 from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.kernels import (
@@ -264,14 +263,14 @@ def tiny_weights(weight, activation):
 def fused(kernel, shape):
     """Return the fused backend of a kernel."""
     kernel.check(shape)
-    return FusedBackend(lower(kernel, shape, roots()))
+    return FusedBackend(lower(kernel, shape, Extension().roots), Extension())
 
 
 def fused_tangents(kernel, shape, n_tangents=8):
     """Return the fused backend of a kernel, with derivatives."""
     kernel.check(shape)
-    lowered = lower_with_tangents(kernel, shape, n_tangents, roots())
-    return FusedTangentBackend(*lowered)
+    lowered = lower_with_tangents(kernel, shape, n_tangents, Extension().roots)
+    return FusedTangentBackend(*lowered, Extension())
 
 
 def tile(backend, one, two=None):

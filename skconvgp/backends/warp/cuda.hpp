@@ -35,7 +35,7 @@ SKCONVGP_WARP void change_row(const W& warp, int i) {
     }
 }
 
-constexpr int end_of_stage(int first) {
+SKCONVGP_WARP constexpr int end_of_stage(int first) {
     while (!ends_stage(Code::ops[first].kind)) ++first;
     return first;
 }

@@ -30,8 +30,8 @@ enum Kind {
 
 struct Axis {
     int size, window, before, stride, dilation, outputs;
-    constexpr int lead() const { return window - 1 - before; }
-    constexpr int tail() const { return outputs - size + lead(); }
+    SKCONVGP_WARP_MEMBER constexpr int lead() const { return window - 1 - before; }
+    SKCONVGP_WARP_MEMBER constexpr int tail() const { return outputs - size + lead(); }
 };
 
 struct Op {
@@ -42,8 +42,8 @@ struct Op {
     int place;  // among all operations
 };
 
-constexpr bool ends_stage(int kind) { return kind >= BOX && kind != DOT; }
-constexpr int count_parts(int width) { return (width + LANES - 1) / LANES; }
+SKCONVGP_WARP constexpr bool ends_stage(int kind) { return kind >= BOX && kind != DOT; }
+SKCONVGP_WARP constexpr int count_parts(int width) { return (width + LANES - 1) / LANES; }
 
 #if !defined(SKCONVGP_UNROLL_ROWS)  // a compiler for GPUs is told which it is
 #define SKCONVGP_UNROLL_ROWS SKCONVGP_UNROLL

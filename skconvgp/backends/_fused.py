@@ -1,0 +1,211 @@
+"""Tiles of a lowered network, whatever processor carries it out."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import TileCosts
+from skconvgp._typing import Prepared
+from skconvgp.backends._program import Program
+
+__all__ = ["FusedBackend", "FusedTangentBackend", "Processor"]
+
+# Results of a pair that are held while its tile is put together: those of several
+# programs, joined, and mirrored at the diagonal.
+LIVE_VALUES = 4
+
+
+class Processor(Protocol):
+    """What carries programs out: the compiled extension, or a GPU."""
+
+    @property
+    def roots(self) -> int:
+        """Numbers of a position in the tables of piecewise linear activations."""
+        ...
+
+    @property
+    def tangents_at_once(self) -> int:
+        """Derivatives in one pass over a pair.
+
+        More of them share the work for the value, fewer keep their maps at hand.
+        """
+        ...
+
+    def require_accepted(self, program: Program) -> None:
+        """Raise NotFusableError if a program is refused: it is too large."""
+        ...
+
+    def image_bytes(self, program: Program, image: Tensor) -> int:
+        """Return the bytes of the tables of an image like this one (1, c, h, w)."""
+        ...
+
+    def worker_bytes(self, program: Program, image: Tensor) -> int:
+        """Return the bytes that a call holds beside its arguments and its result."""
+        ...
+
+    def prepare(self, program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the tables (n, t) and the variances (n, 1 + p) of images."""
+        ...
+
+    def cross(
+        self,
+        program: Program,
+        one: tuple[Tensor, Tensor],
+        two: tuple[Tensor, Tensor],
+        *,
+        is_upper: bool,
+    ) -> Tensor:
+        """Return covariances (n1, n2, 1 + p) from tables and variances of two sides."""
+        ...
+
+
+@dataclass(frozen=True)
+class FusedBackend:
+    """Tiles of a network; all layers of a pair are computed in cache.
+
+    The tables of an image and its variance are computed in double precision, whatever
+    the precision of the maps is. Values are float64.
+
+    Parameters
+    ----------
+    program : Program
+        The lowered network.
+    processor : Processor
+        What carries it out.
+    """
+
+    program: Program
+    processor: Processor
+
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need."""
+        return _measure(self.processor, (self.program,), (), image)
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Return the tables (t, n) and the variances (1, n) of images (n, c, h, w)."""
+        tables, diag = self.processor.prepare(self.program, images)
+        return tables.mT, diag.mT
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return the covariances (n1, n2) of a tile."""
+        return self._values(one, two, is_upper=False)
+
+    def gram(self, one: Prepared) -> Tensor:
+        """Return the covariances (n, n) of a set; right on and above the diagonal."""
+        return self._values(one, one, is_upper=True)
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Return the prior variances (n,)."""
+        return _pair(one)[1][0]
+
+    def _values(self, one: Prepared, two: Prepared, *, is_upper: bool) -> Tensor:
+        sides = _sides(one), _sides(two)
+        values = self.processor.cross(self.program, *sides, is_upper=is_upper)
+        return values.squeeze(-1)
+
+
+@dataclass(frozen=True)
+class FusedTangentBackend:
+    """Tiles with their derivatives by each free hyperparameter, in the same pass.
+
+    A value is followed by its derivatives by ``kernel.theta`` in one more dimension of
+    size 1 + p.
+
+    Parameters
+    ----------
+    programs : tuple of Program
+        The lowered network, each with some of the derivatives.
+    order : tuple of int
+        The place in theta of each derivative.
+    processor : Processor
+        What carries them out.
+    """
+
+    programs: tuple[Program, ...]
+    order: tuple[int, ...]
+    processor: Processor
+
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need."""
+        value_shape = (1 + len(self.order),)
+        return _measure(self.processor, self.programs, value_shape, image)
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Return tables (t, n) and variances (1 + p, n) of images (n, c, h, w)."""
+        pairs = [self.processor.prepare(program, images) for program in self.programs]
+        return tuple((tables.mT, diag.mT) for tables, diag in pairs)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return covariances and derivatives (n1, n2, 1 + p) of a tile."""
+        return self._parts(one, two, is_upper=False)
+
+    def gram(self, one: Prepared) -> Tensor:
+        """Return them for one set (n, n, 1 + p); right on and above the diagonal."""
+        return self._parts(one, one, is_upper=True)
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Return prior variances and derivatives (n, 1 + p)."""
+        assert isinstance(one, tuple)
+        return self._joined([_pair(part)[1].mT for part in one])
+
+    def _parts(self, one: Prepared, two: Prepared, *, is_upper: bool) -> Tensor:
+        assert isinstance(one, tuple)
+        assert isinstance(two, tuple)
+        parts = zip(self.programs, one, two, strict=True)
+        values = [
+            self.processor.cross(
+                program, _sides(first), _sides(second), is_upper=is_upper
+            )
+            for program, first, second in parts
+        ]
+        return self._joined(values)
+
+    def _joined(self, parts: list[Tensor]) -> Tensor:
+        """Put the derivatives in their places behind the first value."""
+        if len(parts) == 1 and self.order == tuple(range(len(self.order))):
+            return parts[0]
+        joined = parts[0].new_empty((*parts[0].shape[:-1], 1 + len(self.order)))
+        joined[..., 0] = parts[0][..., 0]
+        places = torch.tensor(self.order, dtype=torch.long, device=joined.device) + 1
+        joined[..., places] = torch.cat([part[..., 1:] for part in parts], dim=-1)
+        return joined
+
+
+def _pair(prepared: Prepared) -> tuple[Tensor, Tensor]:
+    assert isinstance(prepared, tuple)
+    tables, diag = prepared
+    assert isinstance(tables, Tensor)
+    assert isinstance(diag, Tensor)
+    return tables, diag
+
+
+def _measure(
+    processor: Processor,
+    programs: tuple[Program, ...],
+    value_shape: tuple[int, ...],
+    image: Tensor,
+) -> TileCosts:
+    """Count the bytes that programs need, which are carried out one by one."""
+    in_double = torch.float64.itemsize
+    value_bytes = in_double * math.prod(value_shape)
+    return TileCosts(
+        image_bytes=sum(
+            processor.image_bytes(program, image) + (1 + program.n_tangents) * in_double
+            for program in programs
+        ),
+        pair_bytes=LIVE_VALUES * value_bytes,
+        value_bytes=value_bytes,
+        value_shape=value_shape,
+        worker_bytes=max(
+            processor.worker_bytes(program, image) for program in programs
+        ),
+    )
+
+
+def _sides(prepared: Prepared) -> tuple[Tensor, Tensor]:
+    """Return tables and variances with the images in the first dimension."""
+    tables, diag = _pair(prepared)
+    return tables.mT, diag.mT

@@ -1,0 +1,140 @@
+"""Door to the GPU: programs carried out by kernels that are compiled for them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skconvgp.backends._cuda_source import KERNEL_NAME, cuda_source, layout_of
+from skconvgp.backends._fused_cpu import Extension, table_size
+from skconvgp.backends._nvrtc import CudaKernel, load_kernel, missing_compiler
+from skconvgp.backends._program import Kind, Program
+from skconvgp.exceptions import NotFusableError
+
+__all__ = ["Gpu", "unusable_gpu"]
+
+HOST = torch.device("cpu")
+OLDEST = (8, 0)  # compute capability: before, minima lose what is not a number
+LARGEST_WIDTH, LARGEST_WINDOW = 128, 127
+WARPS = (2, 2)  # of a block, as in warp/cuda.hpp
+LANES = 32
+# Derivatives in one pass over a pair: with these, maps of 28 rows stay in registers.
+TANGENTS_AT_ONCE = 3
+IMAGES_AT_ONCE = 64  # whose tables a thread computes
+
+
+def unusable_gpu(device: torch.device) -> str:
+    """Say why a GPU cannot be used; empty if it can, or for the CPU."""
+    if device.type == "cpu":
+        return ""
+    reason = missing_compiler()
+    if not reason:
+        capability = torch.cuda.get_device_capability(device)
+        if capability < OLDEST:
+            has, needs = (".".join(map(str, pair)) for pair in (capability, OLDEST))
+            reason = f"its compute capability is {has}, below {needs}"
+    return f"there are no fused kernels for device {device}: {reason}" if reason else ""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Carries programs out on a GPU, each pair in the registers of a warp.
+
+    The tables of an image and its variance are computed in double precision by the
+    compiled extension, on the host. Values are float64.
+
+    Parameters
+    ----------
+    device : torch.device
+        The GPU.
+    """
+
+    device: torch.device
+
+    @property
+    def roots(self) -> int:
+        """Numbers of a position in the tables of piecewise linear activations."""
+        return 1
+
+    @property
+    def tangents_at_once(self) -> int:
+        """Derivatives in one pass over a pair."""
+        return TANGENTS_AT_ONCE
+
+    def require_accepted(self, program: Program) -> None:
+        """Raise NotFusableError if a program is refused: it is too large."""
+        Extension().require_accepted(program)
+        width = int(program.codes[:, [9, 14]].max())
+        windows = program.codes[program.codes[:, 0] == Kind.BOX][:, [4, 10]]
+        if width > LARGEST_WIDTH or windows.max(initial=0) > LARGEST_WINDOW:
+            raise NotFusableError(
+                f"on a GPU maps are at most {LARGEST_WIDTH} columns wide, and windows "
+                f"{LARGEST_WINDOW}"
+            )
+
+    def image_bytes(self, program: Program, image: Tensor) -> int:
+        """Return the bytes of the tables of an image like this one (1, c, h, w)."""
+        return table_size(program) * image.itemsize
+
+    def worker_bytes(self, program: Program, image: Tensor) -> int:
+        """Return the bytes that a call holds beside its arguments and its result."""
+        return 0
+
+    def prepare(self, program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the tables (n, t) and the variances (n, 1 + p) of images."""
+        parts = torch.split(images.to(HOST), IMAGES_AT_ONCE)
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            pairs = list(
+                pool.map(lambda part: Extension().prepare(program, part), parts)
+            )
+        tables, diag = (torch.cat(part) for part in zip(*pairs, strict=True))
+        return tables.to(self.device), diag.to(self.device)
+
+    def cross(
+        self,
+        program: Program,
+        one: tuple[Tensor, Tensor],
+        two: tuple[Tensor, Tensor],
+        *,
+        is_upper: bool,
+    ) -> Tensor:
+        """Return covariances (n1, n2, 1 + p) from tables and variances of two sides."""
+        (first, first_diag), (second, second_diag) = one, two
+        shape = (len(first), len(second), program.constants.shape[2])
+        out = first.new_empty(shape, dtype=torch.float64)
+        if not out.numel():
+            return out
+        is_double = first.dtype == torch.float64
+        pairs = layout_of(program, is_double=is_double).pairs
+        n_blocks = 1
+        for n, n_pairs, n_warps in zip(shape, pairs, WARPS, strict=False):
+            n_blocks *= -(-n // (n_pairs * n_warps))
+        _kernel(program, is_double, self.device).launch(
+            n_blocks,
+            WARPS[0] * WARPS[1] * LANES,
+            [
+                *(first.contiguous(), second.contiguous()),
+                *(first_diag.contiguous(), second_diag.contiguous()),
+                *_constants(program, first.dtype, self.device),
+                out,
+                *(len(first), len(second), first.shape[1], program.n_pixels),
+                int(is_upper),
+            ],
+        )
+        return out
+
+
+def _kernel(program: Program, is_double: bool, device: torch.device) -> CudaKernel:
+    return load_kernel(cuda_source(program, is_double=is_double), KERNEL_NAME, device)
+
+
+@lru_cache(maxsize=16)
+def _constants(
+    program: Program, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return the constants of all operations, and of the last in double precision."""
+    constants = torch.from_numpy(np.ascontiguousarray(program.constants))
+    return constants.to(device, dtype), constants[-1].to(device)

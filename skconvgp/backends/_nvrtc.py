@@ -1,0 +1,177 @@
+"""Door to NVRTC and the CUDA driver: kernels compiled at run time.
+
+torch brings the compiler along, and the driver comes with the card: users need no
+toolkit. torch's own wrapper of both asks for the headers of one.
+"""
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["CudaKernel", "compile_cuda", "load_kernel", "missing_compiler"]
+
+# Rounding must not depend on which products a compiler joins with which sums.
+OPTIONS = ("--std=c++17", "--fmad=false")
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel that was loaded on a device.
+
+    Parameters
+    ----------
+    function : int
+        The driver's handle.
+    device : torch.device
+        Where it was loaded.
+    """
+
+    function: int
+    device: torch.device
+
+    def launch(self, n_blocks: int, n_threads: int, arguments: list[object]) -> None:
+        """Queue the kernel on torch's stream; tensors are passed as pointers."""
+        values = [
+            ctypes.c_void_p(item.data_ptr())
+            if isinstance(item, torch.Tensor)
+            else ctypes.c_int(item)  # type: ignore[arg-type]
+            for item in arguments
+        ]
+        pointers = (ctypes.c_void_p * len(values))(
+            *(ctypes.addressof(value) for value in values)
+        )
+        stream = torch.cuda.current_stream(self.device).cuda_stream
+        with torch.cuda.device(self.device):
+            _check(
+                _driver().cuLaunchKernel(
+                    ctypes.c_void_p(self.function),
+                    *(n_blocks, 1, 1),
+                    *(n_threads, 1, 1),
+                    0,
+                    ctypes.c_void_p(stream),
+                    pointers,
+                    None,
+                )
+            )
+
+
+def missing_compiler() -> str:
+    """Say why kernels cannot be compiled; empty if they can."""
+    if torch.version.cuda is None:
+        return "this torch was built without CUDA"
+    try:
+        _compiler(torch.version.cuda)
+    except OSError as error:
+        return f"the run-time compiler of CUDA was not found ({error})"
+    return ""
+
+
+@lru_cache(maxsize=64)
+def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
+    """Compile a kernel for a device and load it, once.
+
+    Raises
+    ------
+    RuntimeError
+        If the compiler or the driver refuse it.
+    """
+    major, minor = torch.cuda.get_device_capability(device)
+    binary = compile_cuda(source, f"sm_{major}{minor}", torch.version.cuda or "")
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    with torch.cuda.device(device):
+        torch.cuda.current_stream(device)  # there is a context from here on
+        driver = _driver()
+        _check(driver.cuModuleLoadData(ctypes.byref(module), binary))
+        _check(
+            driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
+        )
+    return CudaKernel(function.value or 0, device)
+
+
+@lru_cache(maxsize=64)
+def compile_cuda(source: str, architecture: str, version: str) -> bytes:
+    """Return the machine code of a source for an architecture such as "sm_90".
+
+    Raises
+    ------
+    RuntimeError
+        With what the compiler said.
+    """
+    compiler = _compiler(version)
+    program = ctypes.c_void_p()
+    text = source.encode()
+    created = compiler.nvrtcCreateProgram(
+        ctypes.byref(program), text, b"skconvgp.cu", 0, None, None
+    )
+    if created != 0:
+        raise RuntimeError(f"The compiler of CUDA cannot be used: error {created}.")
+    try:
+        options = [f"--gpu-architecture={architecture}", *OPTIONS]
+        given = (ctypes.c_char_p * len(options))(*(item.encode() for item in options))
+        if compiler.nvrtcCompileProgram(program, len(options), given) != 0:
+            said = _read(
+                program, compiler.nvrtcGetProgramLogSize, compiler.nvrtcGetProgramLog
+            )
+            raise RuntimeError(
+                f"The kernel does not compile for {architecture}: {said.decode()}"
+            )
+        return _read(program, compiler.nvrtcGetCUBINSize, compiler.nvrtcGetCUBIN)
+    finally:
+        compiler.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _read(program: ctypes.c_void_p, get_size: Any, get: Any) -> bytes:
+    size = ctypes.c_size_t()
+    get_size(program, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(size.value)
+    get(program, buffer)
+    return buffer.raw
+
+
+@lru_cache
+def _compiler(version: str) -> ctypes.CDLL:
+    """Return the compiler of a version of CUDA, where torch or its packages have it."""
+    major = version.split(".")[0]
+    names = [f"libnvrtc.so.{major}", "libnvrtc.so"]
+    if sys.platform == "win32":
+        names = [f"nvrtc64_{major}0_0.dll"]
+    places = ["", *_folders()]
+    found = ""
+    for place in places:
+        for name in names:
+            path = str(Path(place) / name) if place else name
+            try:
+                return ctypes.CDLL(path)
+            except OSError as error:
+                found = found or str(error)
+    raise OSError(found)
+
+
+def _folders() -> list[str]:
+    """Return the folders of packages where the compiler may lie."""
+    folders = [str(Path(torch.__file__).parent / "lib")]
+    spec = find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        folders += [str(path) for path in sorted(Path(root).glob("*/lib"))]
+        folders += [str(path) for path in sorted(Path(root).glob("*/bin"))]
+    return folders
+
+
+@lru_cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def _check(result: int) -> None:
+    if result == 0:
+        return
+    said = ctypes.c_char_p()
+    _driver().cuGetErrorString(result, ctypes.byref(said))
+    message = said.value.decode() if said.value else f"error {result}"
+    raise RuntimeError(f"CUDA: {message}.")
