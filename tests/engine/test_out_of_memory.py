@@ -5,13 +5,18 @@ import weakref
 import pytest
 import torch
 
+from skconvgp._config import ComputeConfig
+from skconvgp.backends import ReferenceBackend
 from skconvgp.engine import KernelOracle, drop_cached_memory, pull_back
 from skconvgp.engine._devices import TileSide
 from skconvgp.exceptions import TileMemoryError
+from skconvgp.kernels import convnet
+from tests.helpers.kernels import random_images
 from tests.helpers.tiles import (
     PlaceBackend,
     PlacePullback,
     ScarceBackend,
+    WatchedBackend,
     config,
     numbered_images,
     run_in_threads,
@@ -19,6 +24,7 @@ from tests.helpers.tiles import (
     small_pullback,
     small_tiles,
 )
+from tests.helpers.tolerances import assert_close
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 IMAGES, OTHERS = numbered_images(41), numbered_images(29)
@@ -152,6 +158,29 @@ def test_cached_memory_of_a_gpu_is_dropped_before_each_attempt(
 def test_the_cpu_has_no_cached_memory(emptied):
     drop_cached_memory(CPU)
     assert emptied == []
+
+
+@pytest.fixture
+def small_gpu():
+    """Leave 256 MiB of the GPU to this process."""
+    torch.cuda.empty_cache()
+    total = torch.cuda.mem_get_info()[1]
+    torch.cuda.set_per_process_memory_fraction(2**28 / total)
+    yield
+    torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_tiles_that_a_gpu_has_no_room_for_give_the_same_matrix(small_gpu):
+    images = random_images(300, 1, 28, 28)
+    backend = WatchedBackend(ReferenceBackend(convnet(depth=2, kernel_size=3)))
+    place = ComputeConfig(GPU, memory_budget=2**36)
+    with small_tiles(128, 128, 8 * 8 * 28**2):  # 98 MiB a map
+        gram = KernelOracle(backend, images, place).gram()
+    assert max(map(max, backend.tiles)) < 128
+    expected = KernelOracle(backend, images, config()).gram()
+    assert_close(gram.to(CPU), expected)
 
 
 class ScarcePullback(PlacePullback):
