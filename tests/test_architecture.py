@@ -22,13 +22,13 @@ MAX_LINES = 400
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
-        __version__ as_sklearn_kernel gram_diag gram_gradient gram_matrix gram_vjp
-        show_versions""",
+        __version__ as_sklearn_kernel check_precision gram_diag gram_gradient
+        gram_matrix gram_vjp show_versions""",
     "skconvgp.datasets": "fetch_mnist load_digits_images",
     "skconvgp.display": "UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
-        ConvNetGPRegressor FitReport as_sklearn_kernel gram_diag gram_gradient
-        gram_matrix gram_vjp show_versions""",
+        ConvNetGPRegressor FitReport PrecisionReport as_sklearn_kernel
+        check_precision gram_diag gram_gradient gram_matrix gram_vjp show_versions""",
     "skconvgp.exceptions": """ImageShapeWarning NotPSDError TileMemoryError
         VersionMismatchWarning""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten

@@ -2,7 +2,14 @@
 
 from skconvgp._protocols import TileCosts
 from skconvgp.engine._contract import pull_back
-from skconvgp.engine._devices import free_memory, full_precision, require_memory
+from skconvgp.engine._devices import (
+    drop_cached_memory,
+    free_memory,
+    full_precision,
+    gpu_memory,
+    on_device,
+    require_memory,
+)
 from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
 from skconvgp.engine._plan import (
     Block,
@@ -21,8 +28,11 @@ __all__ = [
     "PullbackCosts",
     "TileCosts",
     "TilePlan",
+    "drop_cached_memory",
     "free_memory",
     "full_precision",
+    "gpu_memory",
+    "on_device",
     "plan_pullback",
     "plan_tiles",
     "pull_back",

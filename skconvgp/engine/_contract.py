@@ -2,6 +2,8 @@
 
 With weights G the sum is <G, K>. Of a symmetric matrix only one triangle is visited:
 <G, dK> is the sum over i < j of (G_ij + G_ji) dK_ij, and of G_ii dK_ii.
+Where a device has no room for the tiles planned, sums over smaller ones have another
+order, and so may have another last bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +15,7 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import PullbackBackend, Pulled, TileRunner, run_serially
 from skconvgp._typing import OnStep
-from skconvgp.engine._devices import full_precision
+from skconvgp.engine._devices import TileSide, on_device
 from skconvgp.engine._plan import Block, PullbackCosts, TilePlan, plan_pullback
 from skconvgp.engine._tables import ImagesPart
 
@@ -84,7 +86,7 @@ def _plan(
     config: ComputeConfig,
 ) -> TilePlan:
     image = rows[:1].to(config.device, config.dtype)
-    with full_precision(config.device):
+    with on_device(config.device):
         measured = backend.measure(image)
     double = torch.float64.itemsize
     return plan_pullback(
@@ -113,11 +115,12 @@ def _jobs(
     config: ComputeConfig,
 ) -> Iterator[Callable[[], tuple[int, Block, Pulled]]]:
     others = rows if cols is None else cols
+    in_tiles = partial(TileSide(config.device).shrink_to_fit, side=plan.tile)
     for number, block in enumerate(plan.blocks()):
         one = ImagesPart(rows[block.rows], config)
         two = None if block.is_diagonal else ImagesPart(others[block.cols], config)
         part = _weights_of(block, weights, plan.is_symmetric)
-        yield partial(_pull_block, backend, number, block, plan.tile, one, two, part)
+        yield partial(_pull_block, backend, number, block, in_tiles, one, two, part)
 
 
 def _weights_of(block: Block, weights: Tensor, is_symmetric: bool) -> Tensor:
@@ -136,24 +139,37 @@ def _pull_block(
     backend: PullbackBackend,
     number: int,
     block: Block,
-    tile: int,
+    in_tiles: Callable[[Callable[[int], Pulled]], Pulled],
     rows: ImagesPart,
     cols: ImagesPart | None,
     weights: Tensor,
 ) -> tuple[int, Block, Pulled]:
-    one, two = rows.load(), None if cols is None else cols.load()
-    weights = weights.to(one.device)
+    with on_device(rows.config.device):
+        one, two = rows.load(), None if cols is None else cols.load()
+        weights = weights.to(one.device)
+        total = in_tiles(partial(_pull_tiles, backend, block, one, two, weights))
+    return number, block, total
+
+
+def _pull_tiles(
+    backend: PullbackBackend,
+    block: Block,
+    one: Tensor,
+    two: Tensor | None,
+    weights: Tensor,
+    side: int,
+) -> Pulled:
+    """Return the sums of a block, computed in tiles of a side."""
     total: Pulled | None = None
-    for part in block.tiles(tile):
+    for part in block.tiles(side):
         first = one[part.rows]
         second = None if part.is_diagonal else (one if two is None else two)[part.cols]
-        with full_precision(one.device):
-            pulled = backend.pull(first, second, weights[part.rows, part.cols])
+        pulled = backend.pull(first, second, weights[part.rows, part.cols])
         if total is None:
             total = _zeros(pulled, one, two)
         _add_(total, part, pulled, is_diagonal=two is None)
     assert total is not None
-    return number, block, total
+    return total
 
 
 def _zeros(pulled: Pulled, one: Tensor, two: Tensor | None) -> Pulled:

@@ -1,30 +1,66 @@
 """Memory of the device, and arithmetic without shortcuts."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from skconvgp.exceptions import TileMemoryError
 
-__all__ = ["free_memory", "full_precision", "require_memory"]
+__all__ = [
+    "TileSide",
+    "drop_cached_memory",
+    "free_memory",
+    "full_precision",
+    "gpu_memory",
+    "on_device",
+    "require_memory",
+]
 
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
+
+# What torch raises where a device has no memory left. After its other errors a GPU
+# cannot be used any more, so no other is caught.
+OutOfMemoryError = torch.cuda.OutOfMemoryError
+Result = TypeVar("Result")
 
 
 def free_memory(device: torch.device) -> int:
     """Return the bytes that can be allocated on a device now."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        # What torch keeps for later counts too.
+        kept = torch.cuda.memory_reserved(device)
+        used = torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept - used
     limits = [_available_memory(), _cgroup_memory()]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else UNKNOWN_MEMORY
 
 
 UNKNOWN_MEMORY = 4 * 2**30  # assumed where the system does not tell
+
+
+def gpu_memory() -> int | None:
+    """Return the bytes that can be allocated on the GPU now; None if there is none.
+
+    A GPU that another program has to itself cannot be opened: nothing is free there.
+    """
+    if not torch.cuda.is_available():
+        return None
+    try:
+        return free_memory(torch.device("cuda"))
+    except RuntimeError:
+        return 0
+
+
+def drop_cached_memory(device: torch.device) -> None:
+    """Give back what torch keeps of a GPU's memory for later."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def require_memory(needed: int, device: torch.device, what: str, remedy: str) -> None:
@@ -56,6 +92,66 @@ def full_precision(device: torch.device) -> Iterator[None]:
         yield
     finally:
         setattr(matmul, name, before)
+
+
+@contextmanager
+def on_device(device: torch.device) -> Iterator[None]:
+    """Compute in full precision; where memory runs out, raise a TileMemoryError."""
+    try:
+        with full_precision(device):
+            yield
+    except OutOfMemoryError as error:
+        raise TileMemoryError(
+            f"Device {str(device)!r} has run out of memory, and smaller tiles do not "
+            "help: lower `memory_budget`, close what else uses the device, use fewer "
+            f"samples, or use device='cpu'. torch says: {error}"
+        ) from error
+
+
+class TileSide:
+    """The largest side of tiles for which a device has had room.
+
+    A budget bounds what is counted. Other programs may use a GPU too, and its memory
+    falls to pieces: there alone, tiles that were planned may not fit.
+
+    Parameters
+    ----------
+    device : torch.device
+        The device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._limit: int | None = None
+
+    def shrink_to_fit(self, compute: Callable[[int], Result], side: int) -> Result:
+        """Return ``compute(side)``, or where that does not fit, of half the side.
+
+        The side is halved until there is room, and later calls begin there.
+
+        Parameters
+        ----------
+        compute : callable
+            Computes with tiles of a side.
+        side : int
+            The side planned.
+
+        Returns
+        -------
+        result : object
+            What `compute` returns.
+        """
+        side = side if self._limit is None else min(side, self._limit)
+        while True:
+            try:
+                return compute(side)
+            except OutOfMemoryError:
+                if side == 1:
+                    raise
+            # The error held the frames that failed, and they their tensors: now both
+            # are gone.
+            drop_cached_memory(self._device)
+            side = self._limit = side // 2
 
 
 def _available_memory() -> int | None:

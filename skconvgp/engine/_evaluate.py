@@ -10,7 +10,7 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, TileCosts, TileRunner, run_serially
 from skconvgp._typing import OnStep, Prepared
-from skconvgp.engine._devices import full_precision
+from skconvgp.engine._devices import TileSide, on_device
 from skconvgp.engine._plan import (
     STREAM_SHARE,
     Block,
@@ -158,12 +158,16 @@ class KernelOracle:
     def costs(self) -> TileCosts:
         """What the kernel needs for an image and for a pair."""
         image = self.images[:1].to(self.config.device, self.config.dtype)
-        with torch.no_grad(), full_precision(self.config.device):
+        with torch.no_grad(), on_device(self.config.device):
             return self.backend.measure(image)
 
     @cached_property
     def _tables(self) -> Tables:
         return Tables(self.backend, self.images, self.config)
+
+    @cached_property
+    def _side(self) -> TileSide:
+        return TileSide(self.config.device)
 
     def _plan(
         self, n_rows: int, n_cols: int, *, is_symmetric: bool, share: int = 1
@@ -179,9 +183,9 @@ class KernelOracle:
 
     def _new(self, n_rows: int, n_cols: int) -> Tensor:
         shape = (n_rows, n_cols, *self.costs.value_shape)
-        return torch.empty(
-            shape, dtype=self.config.solve_dtype, device=self.config.device
-        )
+        device = self.config.device
+        with on_device(device):
+            return torch.empty(shape, dtype=self.config.solve_dtype, device=device)
 
     def _diag_of(self, tables: Tables, plan: TilePlan) -> Tensor:
         n = tables.images.shape[0]
@@ -235,7 +239,7 @@ class KernelOracle:
                 self.backend,
                 self.config.device,
                 block,
-                plan.tile,
+                partial(self._side.shrink_to_fit, side=plan.tile),
                 one,
                 two,
             )
@@ -272,32 +276,39 @@ def _evaluate_block(
     backend: TileBackend,
     device: torch.device,
     block: Block,
-    tile: int,
+    in_tiles: Callable[[Callable[[int], Tensor]], Tensor],
     one_source: Callable[[], Prepared],
     two_source: Callable[[], Prepared] | None,
 ) -> tuple[Block, Tensor]:
-    tiles = block.tiles(tile)
-    with torch.no_grad(), full_precision(device):
+    with torch.no_grad(), on_device(device):
         one = one_source()
         two = one if two_source is None else two_source()
-        out: Tensor | None = None
-        for part in tiles:
-            values = _evaluate_tile(backend, part, one, two)
-            if len(tiles) == 1:  # nothing to put together
-                out = values
-                break
-            if out is None:
-                shape = (tiles[-1].rows.stop, tiles[-1].cols.stop, *values.shape[2:])
-                out = values.new_empty(shape)
-            out[part.rows, part.cols] = values
-            if block.is_diagonal:
-                out[part.cols, part.rows] = values.transpose(0, 1)
-        assert out is not None
+        return block, in_tiles(partial(_evaluate_tiles, backend, block, one, two))
+
+
+def _evaluate_tiles(
+    backend: TileBackend, block: Block, one: Prepared, two: Prepared, side: int
+) -> Tensor:
+    """Return the values of a block, computed in tiles of a side."""
+    tiles = block.tiles(side)
+    out: Tensor | None = None
+    for part in tiles:
+        values = _evaluate_tile(backend, part, one, two)
+        if len(tiles) == 1:  # nothing to put together
+            out = values
+            break
+        if out is None:
+            shape = (tiles[-1].rows.stop, tiles[-1].cols.stop, *values.shape[2:])
+            out = values.new_empty(shape)
+        out[part.rows, part.cols] = values
         if block.is_diagonal:
-            # The variance of one image is exact; that of a pair i = i is rounded.
-            index = torch.arange(len(out), device=out.device)
-            out[index, index] = backend.diag(one).to(out.dtype)
-    return block, out
+            out[part.cols, part.rows] = values.transpose(0, 1)
+    assert out is not None
+    if block.is_diagonal:
+        # The variance of one image is exact; that of a pair i = i is rounded.
+        index = torch.arange(len(out), device=out.device)
+        out[index, index] = backend.diag(one).to(out.dtype)
+    return out
 
 
 def _evaluate_tile(
@@ -321,5 +332,5 @@ def _evaluate_diag(
     number: int,
     source: Callable[[], Prepared],
 ) -> tuple[int, Tensor]:
-    with torch.no_grad(), full_precision(config.device):
+    with torch.no_grad(), on_device(config.device):
         return number, backend.diag(source()).to(config.solve_dtype)

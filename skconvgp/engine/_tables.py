@@ -11,7 +11,7 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, TileRunner
 from skconvgp._typing import Prepared
-from skconvgp.engine._devices import full_precision
+from skconvgp.engine._devices import on_device
 
 __all__ = ["ImagesPart", "Tables", "take"]
 
@@ -88,7 +88,7 @@ class Tables:
 
 
 def _prepare(backend: TileBackend, part: ImagesPart) -> Prepared:
-    with torch.no_grad(), full_precision(part.config.device):
+    with torch.no_grad(), on_device(part.config.device):
         return backend.prepare(part.load())
 
 

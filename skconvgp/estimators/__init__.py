@@ -3,6 +3,7 @@
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._gradients import gram_gradient, gram_vjp
 from skconvgp.estimators._gram import gram_diag, gram_matrix
+from skconvgp.estimators._precision import PrecisionReport, check_precision
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport, show_versions
 from skconvgp.estimators._sklearn_kernel import as_sklearn_kernel
@@ -13,7 +14,9 @@ __all__ = [
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
     "FitReport",
+    "PrecisionReport",
     "as_sklearn_kernel",
+    "check_precision",
     "gram_diag",
     "gram_gradient",
     "gram_matrix",

@@ -13,6 +13,7 @@ from skconvgp._typing import ImageShape
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import require_memory
 from skconvgp.estimators._parallel import make_runner
+from skconvgp.estimators._place import Place
 from skconvgp.estimators._resolve import (
     device_exists,
     resolve_backend,
@@ -32,6 +33,7 @@ from skconvgp.kernels import Kernel
 __all__ = [
     "FLOATS",
     "choose",
+    "find_place",
     "find_shape",
     "make_config",
     "matching_rows",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 FLOATS = [np.float64, np.float32]  # others become the first
+GPU = torch.device("cuda")
 
 
 def sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
@@ -80,19 +83,33 @@ def matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
     return rows  # type: ignore[no-any-return]
 
 
+def find_place(
+    owner: str, device: object, dtype: object = "auto", n_values: int = 0
+) -> Place:
+    """Return where to compute a result of so many numbers; raise if it is not there."""
+    precision = resolve_dtype(owner, dtype, GPU, "torch")
+    place = resolve_device(owner, device, n_values * precision.itemsize)
+    if not device_exists(place.device):
+        raise ValueError(
+            f"device={device!r} was asked for and is not on this machine; use "
+            "device='auto' or 'cpu'."
+        )
+    return place
+
+
 def choose(
-    owner: str, kernel: Kernel, shape: ImageShape, backend: object, device: object
+    owner: str, kernel: Kernel, shape: ImageShape, backend: object, place: Place
 ) -> BackendChoice:
     """Return what computes a kernel on images of a shape."""
-    word, place = resolve_backend(owner, backend), _place(owner, device)
-    return choose_backend(kernel, kernel_shape(kernel, shape), word, place)
+    word = resolve_backend(owner, backend)
+    return choose_backend(kernel, kernel_shape(kernel, shape), word, place.device)
 
 
 def make_config(
     owner: str,
     backend: str,
+    place: Place,
     *,
-    device: object,
     dtype: object,
     memory_budget: object = None,
     n_jobs: object = None,
@@ -107,7 +124,9 @@ def make_config(
         The public function, for messages.
     backend : str
         Name of what computes tiles.
-    device, dtype, memory_budget, n_jobs : object
+    place : Place
+        Where to compute.
+    dtype, memory_budget, n_jobs : object
         The settings.
     n_values : int
         Numbers in the result.
@@ -121,21 +140,11 @@ def make_config(
     runner : TileRunner
         Runs the blocks.
     """
-    place = _place(owner, device)
-    runner, n_workers = make_runner(resolve_jobs(owner, n_jobs), place)
-    precision = resolve_dtype(owner, dtype, place, backend)
+    device = place.device
+    runner, n_workers = make_runner(resolve_jobs(owner, n_jobs), device)
+    precision = resolve_dtype(owner, dtype, device, backend)
     reserved = n_values * precision.itemsize
     if reserved:
-        require_memory(reserved, place, f"A result of {n_values} covariances", remedy)
-    budget = resolve_memory_budget(owner, memory_budget, place, reserved)
-    return ComputeConfig(place, precision, precision, budget, n_workers), runner
-
-
-def _place(owner: str, device: object) -> torch.device:
-    place = resolve_device(owner, device)
-    if not device_exists(place):
-        raise ValueError(
-            f"device={device!r} was asked for and is not on this machine; use "
-            "device='auto' or 'cpu'."
-        )
-    return place
+        require_memory(reserved, device, f"A result of {n_values} covariances", remedy)
+    budget = resolve_memory_budget(owner, memory_budget, device, reserved)
+    return ComputeConfig(device, precision, precision, budget, n_workers), runner

@@ -3,6 +3,7 @@
 import copy
 import time
 import warnings
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.backends import instruction_set
 from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._posterior import BasePosterior
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import (
@@ -27,6 +29,7 @@ from skconvgp.estimators._resolve import (
 )
 from skconvgp.estimators._validation import (
     freeze,
+    frozen_bytes,
     rows_to_tensor,
     thaw,
     to_numpy,
@@ -98,8 +101,27 @@ class BaseConvGP(BasePosterior):
         prior = resolve_amplitude(self, self.amplitude)
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         copies = GRAM_COPIES + (EIGEN_COPIES if isinstance(noise, str) else 0)
-        work = self._work(is_fitting=True, n_samples=len(rows), copies=copies)
-        device = work.config.device
+        needed = self._gram_bytes(len(rows), copies)
+        place = self._place(is_fitting=True, needed=needed)
+        fit_at = partial(
+            self._fit_at, rows, targets, weights, scale, noise, prior, needed
+        )
+        compute_at(place, fit_at)
+
+    def _fit_at(
+        self,
+        rows: NDArray[Any],
+        targets: FloatArray,
+        weights: FloatArray,
+        scale: FloatArray,
+        noise: float | str,
+        prior: float | str | None,
+        needed: int,
+        place: Place,
+    ) -> None:
+        """Fit latent functions at a place, where so many bytes are needed."""
+        work = self._work(place, is_fitting=True, n_samples=len(rows), reserved=needed)
+        device = place.device
 
         start = time.perf_counter()
         oracle = self._training_oracle(rows, work)
@@ -147,6 +169,7 @@ class BaseConvGP(BasePosterior):
             solve_seconds=solve_seconds,
             backend=self.backend_,
             backend_reason=work.choice.reason if work.choice else "",
+            device_reason=place.reason,
             instruction_set=instruction_set() if self.backend_ == "fused" else "",
             device=self.device_,
             dtype=self.dtype_,
@@ -168,7 +191,7 @@ class BaseConvGP(BasePosterior):
                 f"{self.solver_!r} did not converge, {solution.stats!r}: the result is "
                 "its last iterate. Allow more iterations or raise `noise_variance`.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
         return state, solution.value
 
@@ -192,7 +215,12 @@ class BaseConvGP(BasePosterior):
     def _leave_one_out(self) -> LeaveOneOut:
         """Return the closed-form leave-one-out predictions of the scaled targets."""
         check_is_fitted(self)
-        device = self._place(is_fitting=False)
+        needed = frozen_bytes(self.solver_state_)
+        place = self._place(is_fitting=False, needed=needed)
+        return compute_at(place, self._leave_one_out_at)
+
+    def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
+        device = place.device
         state = thaw(self.solver_state_, device)
         dual = self.dual_coef_ * self._mean_diag / self._scale
         inverse_diag = self.solver_.inverse_diag(state)
@@ -233,10 +261,18 @@ class BaseConvGP(BasePosterior):
         prior = copy.deepcopy(self)
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
         amplitude = resolve_amplitude(self, self.amplitude)
-        work = prior._work(is_fitting=True, n_samples=len(rows), copies=GRAM_COPIES)
-        oracle = prior._training_oracle(rows, work)
-        mean_diag = mean_variance(oracle.diag(), torch.ones(len(rows)))
-        gram = to_numpy(oracle.gram())
+        needed = self._gram_bytes(len(rows), GRAM_COPIES)
+        place = prior._place(is_fitting=True, needed=needed)
+
+        def evaluate(place: Place) -> tuple[float, FloatArray]:
+            work = prior._work(
+                place, is_fitting=True, n_samples=len(rows), reserved=needed
+            )
+            oracle = prior._training_oracle(rows, work)
+            mean_diag = mean_variance(oracle.diag(), torch.ones(len(rows)))
+            return mean_diag, to_numpy(oracle.gram())
+
+        mean_diag, gram = compute_at(place, evaluate)
         scale = mean_diag if amplitude is None else amplitude
         scale = 1.0 if isinstance(scale, str) else scale
         return gram / mean_diag, np.array([np.sqrt(scale)])

@@ -17,11 +17,13 @@ from skconvgp.engine import KernelOracle, pull_back
 from skconvgp.estimators._arguments import (
     FLOATS,
     choose,
+    find_place,
     find_shape,
     make_config,
     matching_rows,
     sample_rows,
 )
+from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
 from skconvgp.estimators._validation import (
@@ -69,7 +71,7 @@ def gram_gradient(
     backend : "auto", "torch" or "fused", default="auto"
         What computes the covariance maps, as in :func:`gram_matrix`.
     device : str, default="auto"
-        "auto" takes a GPU if there is one.
+        "auto" takes a GPU if there is one with enough free memory.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the maps and of the result; "auto" is float64, for optimisers.
     memory_budget : None, int or str, default=None
@@ -114,37 +116,43 @@ def gram_gradient(
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
     others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
     n_cols = len(rows) if others is None else len(others)
-    choice = choose("gram_gradient", kernel, shape, backend, device)
     n_columns = 1 + len(kernel.theta)
-    config, runner = make_config(
-        "gram_gradient",
-        choice.name,
-        device=device,
-        dtype=_precise(dtype),
-        memory_budget=memory_budget,
-        n_jobs=n_jobs,
-        n_values=len(rows) * n_cols * n_columns,
-        remedy=REMEDY,
-    )
-    if choice.name == "torch":  # it has one level of forward mode for all threads
-        config, runner = replace(config, n_workers=1), run_serially
+    n_values = len(rows) * n_cols * n_columns
+    place = find_place("gram_gradient", device, _precise(dtype), n_values)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     columns = images
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
     sides = [images] if others is None else [images, columns]
     progress = ProgressLine("gram", resolve_verbose("gram_gradient", verbose))
-    _require_finite(choice.tiles(), config, sides)
-    # The values lie together, and so do the derivatives by one hyperparameter.
-    both = torch.empty(
-        (n_columns, len(rows), n_cols), dtype=config.dtype, device=config.device
-    ).permute(1, 2, 0)
-    oracle = KernelOracle(choice.tangents(), columns, config, runner, progress)
-    if others is None:
-        oracle.gram(both)
-    else:
-        oracle.cross(images, both)
-    values = to_numpy(both)
+
+    def evaluate(place: Place) -> NDArray[Any]:
+        choice = choose("gram_gradient", kernel, shape, backend, place)
+        config, runner = make_config(
+            "gram_gradient",
+            choice.name,
+            place,
+            dtype=_precise(dtype),
+            memory_budget=memory_budget,
+            n_jobs=n_jobs,
+            n_values=n_values,
+            remedy=REMEDY,
+        )
+        if choice.name == "torch":  # it has one level of forward mode for all threads
+            config, runner = replace(config, n_workers=1), run_serially
+        _require_finite(choice.tiles(), config, sides)
+        # The values lie together, and so do the derivatives by one hyperparameter.
+        both = torch.empty(
+            (n_columns, len(rows), n_cols), dtype=config.dtype, device=config.device
+        ).permute(1, 2, 0)
+        oracle = KernelOracle(choice.tangents(), columns, config, runner, progress)
+        if others is None:
+            oracle.gram(both)
+        else:
+            oracle.cross(images, both)
+        return to_numpy(both)
+
+    values = compute_at(place, evaluate)
     return values[..., 0], values[..., 1:]
 
 
@@ -190,7 +198,7 @@ def gram_vjp(
         What computes the covariance maps, as in :func:`gram_matrix`. Derivatives by
         inputs are torch's in any case.
     device : str, default="auto"
-        "auto" takes a GPU if there is one.
+        "auto" takes a GPU if there is one with enough free memory.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the maps; "auto" is float64, for optimisers. Sums are float64.
     memory_budget : None, int or str, default=None
@@ -236,31 +244,28 @@ def gram_vjp(
     others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
     has_inputs = resolve_flag("gram_vjp", "inputs", inputs)
     weights = _weights(G, (len(rows), len(rows) if others is None else len(others)))
-    choice = choose("gram_vjp", kernel, shape, backend, device)
-    config, runner = make_config(
-        "gram_vjp",
-        choice.name,
-        device=device,
-        dtype=_precise(dtype),
-        memory_budget=memory_budget,
-        n_jobs=n_jobs,
-    )
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     columns = None
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
     sides = [images] if columns is None else [images, columns]
     progress = ProgressLine("gradient", resolve_verbose("gram_vjp", verbose))
-    _require_finite(choice.tiles(), config, sides)
-    by_theta, by_images = pull_back(
-        choose_pullback(choice, has_inputs=has_inputs),
-        images,
-        columns,
-        weights,
-        config,
-        runner,
-        progress,
-    )
+
+    def evaluate(place: Place) -> tuple[Tensor, Tensor | None]:
+        choice = choose("gram_vjp", kernel, shape, backend, place)
+        config, runner = make_config(
+            "gram_vjp",
+            choice.name,
+            place,
+            dtype=_precise(dtype),
+            memory_budget=memory_budget,
+            n_jobs=n_jobs,
+        )
+        _require_finite(choice.tiles(), config, sides)
+        pullback = choose_pullback(choice, has_inputs=has_inputs)
+        return pull_back(pullback, images, columns, weights, config, runner, progress)
+
+    by_theta, by_images = compute_at(find_place("gram_vjp", device), evaluate)
     if by_images is None:
         return to_numpy(by_theta), None
     by_rows = to_numpy(by_images).reshape(rows.shape)

@@ -11,11 +11,13 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import KernelOracle
 from skconvgp.estimators._arguments import (
     choose,
+    find_place,
     find_shape,
     make_config,
     matching_rows,
     sample_rows,
 )
+from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_verbose
 from skconvgp.estimators._validation import kernel_shape, rows_to_images, to_numpy
@@ -60,7 +62,8 @@ def gram_matrix(
         What computes the covariance maps: "fused" is compiled code for most networks,
         "torch" takes any kernel, "auto" is "fused" where it can run the kernel.
     device : str, default="auto"
-        "auto" takes a GPU if there is one; or "cpu", "cuda", "cuda:1".
+        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
+        "cuda:1".
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the covariance maps and of the result; "auto" is float64 where
         torch computes on the CPU, else float32.
@@ -108,31 +111,37 @@ def gram_matrix(
     n_cols = len(rows) if others is None else len(others)
     buffer = None if out is None else _buffer(out, (len(rows), n_cols))
     n_values = len(rows) * n_cols if out is None else 0
-    choice = choose(OWNER, kernel, shape, backend, device)
-    config, runner = make_config(
-        OWNER,
-        choice.name,
-        device=device,
-        dtype=dtype,
-        memory_budget=memory_budget,
-        n_jobs=n_jobs,
-        n_values=n_values,
-        remedy="pass a memory map as `out`, use fewer samples, or dtype='float32'.",
-    )
+    place = find_place(OWNER, device, dtype, n_values)
     progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
     images = rows_to_images(rows, kernel_shape(kernel, shape))
-    tiles = choice.tiles()
-    if others is None:
-        oracle = KernelOracle(tiles, images, config, runner, progress)
-        oracle.diag()  # overflow is found here, before any tile
-        gram = oracle.gram(buffer)
-    else:
+    columns = images
+    if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
-        for side in (images, columns):
-            KernelOracle(tiles, side, config).diag()
+
+    def evaluate(place: Place) -> NDArray[Any]:
+        choice = choose(OWNER, kernel, shape, backend, place)
+        config, runner = make_config(
+            OWNER,
+            choice.name,
+            place,
+            dtype=dtype,
+            memory_budget=memory_budget,
+            n_jobs=n_jobs,
+            n_values=n_values,
+            remedy="pass a memory map as `out`, use fewer samples, or dtype='float32'.",
+        )
+        tiles = choice.tiles()
         oracle = KernelOracle(tiles, columns, config, runner, progress)
-        gram = oracle.cross(images, buffer)
-    return out if out is not None else to_numpy(gram)
+        if others is None:
+            oracle.diag()  # overflow is found here, before any tile
+            gram = oracle.gram(buffer)
+        else:
+            for side in (images, columns):
+                KernelOracle(tiles, side, config).diag()
+            gram = oracle.cross(images, buffer)
+        return out if out is not None else to_numpy(gram)
+
+    return compute_at(place, evaluate)
 
 
 def gram_diag(
@@ -157,7 +166,7 @@ def gram_diag(
     backend : "auto", "torch" or "fused", default="auto"
         What computes the variance maps, as in :func:`gram_matrix`.
     device : str, default="auto"
-        "auto" takes a GPU if there is one.
+        "auto" takes a GPU if there is one with enough free memory.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the variance maps, as in :func:`gram_matrix`.
 
@@ -181,9 +190,13 @@ def gram_diag(
     rows, given = sample_rows(X)
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
-    choice = choose(OWNER, kernel, shape, backend, device)
-    config, runner = make_config(OWNER, choice.name, device=device, dtype=dtype)
-    return to_numpy(KernelOracle(choice.tiles(), images, config, runner).diag())
+
+    def evaluate(place: Place) -> FloatArray:
+        choice = choose(OWNER, kernel, shape, backend, place)
+        config, runner = make_config(OWNER, choice.name, place, dtype=dtype)
+        return to_numpy(KernelOracle(choice.tiles(), images, config, runner).diag())
+
+    return compute_at(find_place(OWNER, device), evaluate)
 
 
 def _buffer(out: Any, shape: tuple[int, int]) -> Tensor:

@@ -20,6 +20,7 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import KernelOracle, MatrixOracle, require_memory
 from skconvgp.estimators._parallel import make_runner
+from skconvgp.estimators._place import Place
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     DTYPES,
@@ -167,15 +168,16 @@ class BaseInputs(BaseEstimator):
         assert self.image_shape_ is not None
         return rows_to_images(rows, kernel_shape(kernel, self.image_shape_))
 
-    def _place(self, *, is_fitting: bool) -> torch.device:
-        device = resolve_device(self, self.device)
-        if device_exists(device):
-            return device
+    def _place(self, *, is_fitting: bool, needed: int) -> Place:
+        """Return where to compute with so many bytes; a loaded model has the CPU."""
+        place = resolve_device(self, self.device, needed)
+        if device_exists(place.device):
+            return place
         message = f"device={self.device!r} was asked for and is not on this machine"
         if is_fitting:
             raise ValueError(f"{message}; use device='auto' or 'cpu'.")
         warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=4)
-        return torch.device("cpu")
+        return Place(torch.device("cpu"))
 
     def _choose(
         self, device: torch.device, *, is_fitting: bool
@@ -195,41 +197,56 @@ class BaseInputs(BaseEstimator):
                 f"{choice.reason}. torch computes, in the precision of `fit`, "
                 f"{self.dtype_}.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
         return choice
 
-    def _work(self, *, is_fitting: bool, n_samples: int = 0, copies: int = 0) -> Work:
+    def _work(
+        self, place: Place, *, is_fitting: bool, n_samples: int = 0, reserved: int = 0
+    ) -> Work:
         """Resolve the settings; after `fit` the precision of tiles is that of `fit`.
 
         Training and test covariances then carry the same rounding, also where a
         model is loaded on a machine that has another device or backend.
+
+        Parameters
+        ----------
+        place : Place
+            Where to compute.
+        is_fitting : bool
+            Whether a Gram matrix is about to be made.
+        n_samples : int
+            Its size.
+        reserved : int
+            Bytes of what must lie on the device as a whole.
         """
-        device = self._place(is_fitting=is_fitting)
+        device = place.device
         choice = self._choose(device, is_fitting=is_fitting)
         if is_fitting:
             name = "torch" if choice is None else choice.name
             dtype = resolve_dtype(self, self.dtype, device, name)
-        else:
-            dtype = DTYPES[self.dtype_]
-        solve_dtype = resolve_solve_dtype(self, self.solve_dtype)
-        reserved = copies * n_samples**2 * solve_dtype.itemsize
-        if reserved:
             require_memory(
                 reserved,
                 device,
                 f"The Gram matrix of {n_samples} samples with its factor",
                 "fit on fewer samples, or with solve_dtype='float32'.",
             )
+        else:
+            dtype = DTYPES[self.dtype_]
         runner, n_workers = make_runner(resolve_jobs(self, self.n_jobs), device)
         config = ComputeConfig(
             device,
             dtype,
-            solve_dtype,
+            resolve_solve_dtype(self, self.solve_dtype),
             resolve_memory_budget(self, self.memory_budget, device, reserved),
             n_workers,
         )
         return Work(config, runner, choice, resolve_verbose(self, self.verbose))
+
+    def _gram_bytes(self, n_samples: int, copies: int) -> int:
+        """Return the bytes of a Gram matrix and of what is as large."""
+        dtype = resolve_solve_dtype(self, self.solve_dtype)
+        return copies * n_samples**2 * dtype.itemsize
 
     def _oracle(self, images: Tensor, work: Work, label: str) -> KernelOracle:
         assert work.choice is not None

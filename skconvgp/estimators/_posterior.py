@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from skconvgp._protocols import Solver
 from skconvgp._typing import FloatArray
 from skconvgp.engine import slices, stream_rows
 from skconvgp.estimators._inputs import BaseInputs, Work
-from skconvgp.estimators._validation import thaw, to_numpy, to_tensor
+from skconvgp.estimators._place import Place, compute_at
+from skconvgp.estimators._validation import frozen_bytes, thaw, to_numpy, to_tensor
 from skconvgp.inference import (
     posterior_covariance,
     posterior_mean,
@@ -67,8 +69,33 @@ class BasePosterior(BaseInputs):
         """Return the posterior at X, a block of rows at a time."""
         check_is_fitted(self)
         rows = self._validate_predict(X)
-        work = self._work(is_fitting=False)
-        device = work.config.device
+        has_state = needs_var or needs_cov
+        needed = frozen_bytes(self.solver_state_) if has_state else 0
+        place = self._place(is_fitting=False, needed=needed)
+        latent_at = partial(
+            self._latent_at,
+            rows,
+            diag,
+            needed,
+            needs_var=needs_var,
+            needs_cov=needs_cov,
+        )
+        return compute_at(place, latent_at)
+
+    def _latent_at(
+        self,
+        rows: NDArray[Any],
+        diag: Any,
+        needed: int,
+        place: Place,
+        *,
+        needs_var: bool,
+        needs_cov: bool,
+    ) -> Latent:
+        device = place.device
+        # On the CPU the factor is used where it is kept.
+        reserved = 0 if device.type == "cpu" else needed
+        work = self._work(place, is_fitting=False, reserved=reserved)
         dual = to_tensor(self.dual_coef_, device, work.config.solve_dtype)
         state = thaw(self.solver_state_, device) if needs_var or needs_cov else None
         means, variances, halves = [], [], []
@@ -89,7 +116,7 @@ class BasePosterior(BaseInputs):
                 f"Posterior variances down to -{clipped:.1e} of the prior variance "
                 "were set to 0: raise `noise_variance` or use dtype='float64'.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         empty = torch.empty(0)
         cov, cov_scale = empty, 0.0

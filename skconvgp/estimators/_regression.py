@@ -42,7 +42,8 @@ class ConvNetGPRegressor(RegressorMixin, MultiOutputMixin, BaseConvGP):
     solver : "auto", "cholesky" or solver object, default="auto"
         Solves the linear system; see :mod:`skconvgp.solvers`.
     device : str, default="auto"
-        "auto" takes a GPU if there is one; or "cpu", "cuda", "cuda:1".
+        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
+        "cuda:1".
     backend : "auto", "torch" or "fused", default="auto"
         What computes the covariance maps: "fused" is compiled code that keeps all
         layers of a pair of images in cache, for most networks; "torch" takes any

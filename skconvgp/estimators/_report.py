@@ -41,6 +41,8 @@ class FitReport:
         What computed the tiles, where and in which precision.
     backend_reason : str
         Why torch computed; empty for the fused backend, or if torch was asked for.
+    device_reason : str
+        Why ``device="auto"`` did not use the GPU that is there; empty otherwise.
     instruction_set : str
         Instructions of the processor that the fused backend used; empty for others.
     jitter : float
@@ -65,6 +67,7 @@ class FitReport:
     device: str
     dtype: str
     backend_reason: str
+    device_reason: str
     instruction_set: str
     jitter: float
     peak_memory: int
@@ -85,6 +88,8 @@ class FitReport:
         ]
         if self.backend_reason:
             lines.insert(4, f"not fused    {self.backend_reason}")
+        if self.device_reason:
+            lines.insert(4, f"not on GPU   {self.device_reason}")
         return "\n".join(lines)
 
 

@@ -10,7 +10,8 @@ import torch
 
 from skconvgp._protocols import Likelihood, Solver
 from skconvgp.backends import BACKENDS
-from skconvgp.engine import free_memory
+from skconvgp.engine import free_memory, gpu_memory
+from skconvgp.estimators._place import Place, choose_place
 from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Gaussian
 from skconvgp.solvers import Cholesky
@@ -63,15 +64,15 @@ def resolve_kernel(owner: object, kernel: object, default: Kernel) -> Kernel:
     return kernel
 
 
-def resolve_device(owner: object, device: object) -> torch.device:
-    """Return the device, which need not exist."""
+def resolve_device(owner: object, device: object, needed: int = 0) -> Place:
+    """Return the device, which need not exist; "auto" asks for `needed` bytes."""
     if not isinstance(device, str):
         reject(owner, "device", "a str such as 'auto', 'cpu' or 'cuda:1'", device)
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return choose_place(needed, gpu_memory())
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         reject(owner, "device", "'auto', 'cpu', 'cuda' or 'cuda:<number>'", device)
-    return torch.device(device)
+    return Place(torch.device(device))
 
 
 def device_exists(device: torch.device) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "check_same_shape",
     "check_weights",
     "freeze",
+    "frozen_bytes",
     "images_to_rows",
     "kernel_shape",
     "normalize_shape",
@@ -213,6 +214,13 @@ def thaw(state: State, device: torch.device) -> State:
     return _replace(
         state, lambda v: to_tensor(v, device) if isinstance(v, np.ndarray) else v
     )
+
+
+def frozen_bytes(state: object) -> int:
+    """Return the bytes of the arrays of a dataclass."""
+    fields = dataclasses.fields(state)  # type: ignore[arg-type]
+    values = (getattr(state, field.name) for field in fields)
+    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
 def _replace(state: State, convert: Any) -> State:

@@ -5,10 +5,26 @@ import os
 import pytest
 import torch
 
-from skconvgp.engine import _devices, free_memory, full_precision, require_memory
+from skconvgp.engine import (
+    _devices,
+    free_memory,
+    full_precision,
+    gpu_memory,
+    require_memory,
+)
 from skconvgp.exceptions import TileMemoryError
 
 CPU = torch.device("cpu")
+GPU = torch.device("cuda")
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Let torch know a GPU of which 5000 bytes are free, and 300 kept by torch."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5000, 9000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 1300)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1000)
 
 
 @pytest.fixture
@@ -87,6 +103,23 @@ def test_what_is_needed_and_free_is_in_the_error(system):
     assert message.startswith("A matrix needs 1001 bytes")
     assert "1000 bytes" in message
     assert message.endswith("take fewer samples.")
+
+
+def test_what_torch_keeps_of_a_gpu_for_later_is_free(gpu):
+    assert free_memory(GPU) == gpu_memory() == 5300
+
+
+def test_without_a_gpu_there_is_no_memory_of_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert gpu_memory() is None
+
+
+def test_a_gpu_that_cannot_be_opened_has_nothing_free(gpu, monkeypatch):
+    def refuse(device):
+        raise RuntimeError("CUDA-capable device(s) is/are busy or unavailable")
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", refuse)
+    assert gpu_memory() == 0
 
 
 class Switch:

@@ -1,5 +1,6 @@
 """Saved and loaded models: pickle, joblib, skops; other versions, other machines."""
 
+import io
 import pickle
 
 import joblib
@@ -131,6 +132,23 @@ def test_every_type_in_a_file_of_skops_is_trusted():
         data = sio.dumps(model)
         unknown = set(sio.get_untrusted_types(data=data)) - set(SKOPS_TRUSTED_TYPES)
         assert not unknown, name
+
+
+class WithoutTensors(pickle.Pickler):
+    """Refuses what may lie on a device."""
+
+    def reducer_override(self, item):
+        is_on_device = isinstance(item, torch.Tensor | torch.device | torch.Generator)
+        assert not is_on_device, item
+        return NotImplemented
+
+
+def test_nothing_that_is_saved_is_tied_to_a_device():
+    for model, X in models().values():
+        outputs(model, X)  # what a model keeps from predictions counts too
+        WithoutTensors(io.BytesIO()).dump(model)
+    with pytest.raises(AssertionError):
+        WithoutTensors(io.BytesIO()).dump([torch.zeros(1)])
 
 
 def test_trusted_types_are_of_this_package():

@@ -58,6 +58,25 @@ class WatchedBackend:
         return self.backend.measure(image)
 
 
+class ScarceBackend(WatchedBackend):
+    """Runs out of memory in tiles with a side above `room`."""
+
+    def __init__(self, backend, room):
+        super().__init__(backend)
+        self.room = room
+
+    def cross(self, one, two):
+        return self._where_there_is_room(super().cross(one, two))
+
+    def gram(self, one):
+        return self._where_there_is_room(super().gram(one))
+
+    def _where_there_is_room(self, values):
+        if max(values.shape[:2]) > self.room:
+            raise torch.cuda.OutOfMemoryError("tried to allocate 20 MiB")
+        return values
+
+
 class PlaceBackend:
     """Third-party backend: the value of a pair tells which images it belongs to.
 

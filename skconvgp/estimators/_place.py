@@ -1,0 +1,82 @@
+"""Where to compute: when `device="auto"` takes a GPU, and when it leaves it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from skconvgp.engine import drop_cached_memory, on_device
+from skconvgp.exceptions import TileMemoryError
+
+__all__ = ["Place", "choose_place", "compute_at"]
+
+Result = TypeVar("Result")
+
+CPU = torch.device("cpu")
+# For tiles and tables, and for what CUDA and its libraries take for themselves.
+GPU_ROOM = 2**29
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to compute.
+
+    Parameters
+    ----------
+    device : torch.device
+        The device.
+    reason : str
+        Why "auto" does not compute on the GPU that is there; empty otherwise.
+    is_optional : bool
+        Whether "auto" took a GPU, so that the CPU will do.
+    """
+
+    device: torch.device
+    reason: str = ""
+    is_optional: bool = False
+
+
+def choose_place(needed: int, free: int | None) -> Place:
+    """Return where "auto" computes: on a GPU with enough free memory, or on the CPU.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes of what must lie on the device as a whole.
+    free : int or None
+        Bytes free on the GPU; None where there is none.
+
+    Returns
+    -------
+    place : Place
+        The choice, and the reason for the CPU.
+    """
+    if free is None:
+        return Place(CPU)
+    if free < needed + GPU_ROOM:
+        return Place(
+            CPU,
+            f"{_gib(needed)} and {_gib(GPU_ROOM)} for tiles are needed there and "
+            f"{_gib(free)} are free",
+        )
+    return Place(torch.device("cuda"), is_optional=True)
+
+
+def compute_at(place: Place, compute: Callable[[Place], Result]) -> Result:
+    """Return what is computed at a place; on the CPU where "auto" took a GPU too small.
+
+    Free memory is no promise: other programs use the GPU too.
+    """
+    try:
+        with on_device(place.device):
+            return compute(place)
+    except TileMemoryError:
+        if not place.is_optional:
+            raise
+    drop_cached_memory(place.device)
+    return compute(Place(CPU, "it ran out of memory"))
+
+
+def _gib(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:.1f} GiB"

@@ -1,0 +1,207 @@
+"""Whether the arithmetic of a device is as precise as the package relies on."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileBackend
+from skconvgp.backends import BackendChoice, ReferenceBackend, choose_backend
+from skconvgp.engine import KernelOracle
+from skconvgp.estimators._arguments import find_place
+from skconvgp.estimators._place import Place, compute_at
+from skconvgp.exceptions import NotPSDError
+from skconvgp.kernels import convnet
+from skconvgp.linalg import shifted_cholesky_
+
+__all__ = ["PrecisionReport", "check_precision"]
+
+CPU = torch.device("cpu")
+KERNEL = convnet(depth=3, kernel_size=5)
+N_IMAGES, IMAGE_SHAPE = 32, (1, 12, 12)
+SIDE = 256  # of the matrices multiplied
+NOISE = 1e-4  # on the diagonal of the matrix factored
+
+# Of covariances relative to sqrt(K_ii K_jj), decision 0013; a GPU is given more, as
+# torch's roots and inverse cosines there are the maker's.
+FLOAT32_BOUNDS = {"cpu": 2e-6, "cuda": 1e-5}
+FLOAT64_BOUND = 1e-11
+# Float32 has errors near 1e-7 here, TF32, with 10 bits of the mantissa, near 1e-4.
+PRODUCT_BOUND = 2e-6
+
+
+@dataclass(frozen=True, repr=False)
+class PrecisionReport:
+    """How large the errors of a device are; `repr` shows them as a table.
+
+    Parameters
+    ----------
+    device : str
+        The device.
+    backend : str
+        What computed the covariances there.
+    errors : dict
+        The largest relative error of each kind of computation.
+    bounds : dict
+        The largest error allowed of each.
+
+    Examples
+    --------
+    >>> from skconvgp import check_precision
+    >>> report = check_precision("cpu")
+    >>> report.device
+    'cpu'
+    """
+
+    device: str
+    backend: str
+    errors: Mapping[str, float]
+    bounds: Mapping[str, float]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every error is a number within its bound."""
+        return all(self.errors[name] <= bound for name, bound in self.bounds.items())
+
+    def __repr__(self) -> str:
+        """Return the errors as a table."""
+        lines = [f"{self.device}, {self.backend} backend: error, bound"]
+        for name, bound in self.bounds.items():
+            error = self.errors[name]
+            verdict = "ok" if error <= bound else "TOO LARGE"
+            lines.append(f"{name:<23} {error:7.1e}  {bound:7.1e}  {verdict}")
+        return "\n".join(lines)
+
+
+def check_precision(device: object = "auto") -> PrecisionReport:
+    """Compare the arithmetic of a device with float64 on the CPU.
+
+    On a small problem made here: a product of matrices in float32, which must not be
+    shortened to TF32; the covariances of a network of three hidden layers, in float32
+    and in float64, by the backend that "auto" takes; and a Cholesky factor in float64.
+
+    Parameters
+    ----------
+    device : str, default="auto"
+        "auto" takes a GPU if there is one; or "cpu", "cuda", "cuda:1".
+
+    Returns
+    -------
+    report : PrecisionReport
+        The errors, their bounds, and `ok`: whether all keep to them. Errors that are
+        too large raise nothing.
+
+    Raises
+    ------
+    ValueError
+        If the device is not on this machine.
+    TileMemoryError
+        If a GPU that was named has no room.
+
+    See Also
+    --------
+    show_versions : What is installed.
+
+    Examples
+    --------
+    >>> from skconvgp import check_precision
+    >>> check_precision("cpu")
+    cpu, ... backend: error, bound
+    float32 matrix product  ...  2.0e-06  ok
+    float32 covariances     ...  ok
+    float64 covariances     ...  1.0e-11  ok
+    float64 Cholesky factor ...  1.0e-11  ok
+    >>> check_precision("cpu").ok
+    True
+    """
+    return compute_at(find_place("check_precision", device), _check)
+
+
+def _check(place: Place) -> PrecisionReport:
+    choice = choose_backend(KERNEL, IMAGE_SHAPE, "auto", place.device)
+    expected = _covariances(ReferenceBackend(KERNEL), CPU, torch.float64)
+    return PrecisionReport(
+        device=str(place.device),
+        backend=choice.name,
+        errors={
+            "float32 matrix product": _product_error(place.device),
+            "float32 covariances": _error(
+                choice, place.device, torch.float32, expected
+            ),
+            "float64 covariances": _error(
+                choice, place.device, torch.float64, expected
+            ),
+            "float64 Cholesky factor": _cholesky_error(place.device, expected),
+        },
+        bounds={
+            "float32 matrix product": PRODUCT_BOUND,
+            "float32 covariances": FLOAT32_BOUNDS[place.device.type],
+            "float64 covariances": FLOAT64_BOUND,
+            "float64 Cholesky factor": FLOAT64_BOUND,
+        },
+    )
+
+
+def _error(
+    choice: BackendChoice, device: torch.device, dtype: torch.dtype, expected: Tensor
+) -> float:
+    """Return the largest error of a covariance, relative to the deviations."""
+    got = _covariances(choice.tiles(), device, dtype)
+    deviations = expected.diagonal().sqrt()
+    return _largest((got - expected) / torch.outer(deviations, deviations))
+
+
+def _covariances(
+    backend: TileBackend, device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    gram = KernelOracle(backend, _images(), ComputeConfig(device, dtype)).gram()
+    return gram.to(CPU)
+
+
+def _images() -> Tensor:
+    """Return images, two of them nearly the same and two of opposite sign."""
+    images = _waves(N_IMAGES, *IMAGE_SHAPE)
+    images[1] = images[0] + 1e-3 * images[2]
+    images[3] = -images[2]
+    return images.to(torch.float32).to(torch.float64)  # numbers that both hold
+
+
+def _waves(*shape: int) -> Tensor:
+    """Return numbers in [-1, 1] without a pattern."""
+    index = torch.arange(math.prod(shape), dtype=torch.float64)
+    return torch.sin(index**2).reshape(shape)
+
+
+def _product_error(device: torch.device) -> float:
+    """Return the largest error of a product, relative to the lengths of its vectors."""
+    one, two = _waves(2, SIDE, SIDE).to(torch.float32)
+    got = _product(one.to(device), two.to(device)).to(CPU, torch.float64)
+    rows, cols = one.to(torch.float64), two.to(torch.float64)
+    return _largest(
+        (got - rows @ cols) / torch.outer(rows.norm(dim=1), cols.norm(dim=0))
+    )
+
+
+def _product(one: Tensor, two: Tensor) -> Tensor:
+    return one @ two
+
+
+def _cholesky_error(device: torch.device, gram: Tensor) -> float:
+    """Return the residual of a factor, relative to the diagonal."""
+    matrix = gram / gram.diagonal().mean()
+    shift = torch.full_like(matrix.diagonal(), NOISE)
+    try:
+        factor, _ = shifted_cholesky_(matrix.to(device, copy=True), shift.to(device))
+    except NotPSDError:
+        return math.inf
+    factor = factor.to(CPU)
+    wanted = matrix + torch.diag(shift)
+    return _largest((factor @ factor.mT - wanted) / wanted.diagonal().max())
+
+
+def _largest(errors: Tensor) -> float:
+    """Return the largest size; NaN if one is."""
+    return float(errors.abs().max())

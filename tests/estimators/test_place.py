@@ -1,0 +1,219 @@
+"""What `device="auto"` takes, and what happens where a GPU has no room."""
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    gram_diag,
+    gram_gradient,
+    gram_matrix,
+    gram_vjp,
+)
+from skconvgp.backends import ReferenceBackend
+from skconvgp.estimators._place import GPU_ROOM, Place, choose_place, compute_at
+from skconvgp.exceptions import TileMemoryError
+from tests.helpers.estimators import digits, tiny_network
+
+CPU = torch.device("cpu")
+RESOLVE = "skconvgp.estimators._resolve"
+CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
+N = 20
+X, y = digits(N)
+OTHERS = digits(7, start=50)[0]
+TORCH = {"backend": "torch"}
+
+
+def test_without_a_gpu_the_cpu_computes():
+    assert choose_place(10**12, None) == Place(CPU)
+
+
+@pytest.mark.parametrize("needed", [0, 3 * 2**30])
+def test_a_gpu_with_room_computes(needed):
+    place = choose_place(needed, needed + GPU_ROOM)
+    assert place == Place(torch.device("cuda"), is_optional=True)
+
+
+@pytest.mark.parametrize("needed", [0, 3 * 2**30])
+def test_a_gpu_without_room_is_left_for_a_reason(needed):
+    place = choose_place(needed, needed + GPU_ROOM - 2**28)
+    assert place.device == CPU
+    for number in (needed, GPU_ROOM, needed + GPU_ROOM - 2**28):
+        assert f"{number / 2**30:.1f} GiB" in place.reason
+
+
+def test_one_byte_decides():
+    assert choose_place(1, GPU_ROOM).device == CPU
+
+
+@pytest.fixture
+def full_gpu(monkeypatch):
+    """Let there be a GPU with less than what a tile takes."""
+    monkeypatch.setattr(f"{RESOLVE}.gpu_memory", lambda: 2**20)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_fit_says_why_it_left_the_gpu(cls, full_gpu):
+    report = cls(tiny_network()).fit(X, y).fit_report_
+    assert report.device == "cpu"
+    assert "0.0 GiB are free" in report.device_reason
+    assert f"not on GPU   {report.device_reason}" in str(report).splitlines()
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_without_a_gpu_there_is_no_reason(device, monkeypatch):
+    monkeypatch.setattr(f"{RESOLVE}.gpu_memory", lambda: None)
+    report = ConvNetGPRegressor(tiny_network(), device=device).fit(X, y).fit_report_
+    assert report.device_reason == ""
+    assert "GPU" not in str(report)
+
+
+def computed(**settings):
+    """Return all that this package computes from images, as a list of arrays."""
+    gp = ConvNetGPRegressor(tiny_network(), **settings)
+    prior = gp.sample_y(OTHERS, random_state=0)
+    gp.fit(X, y)
+    G = np.ones((N, len(OTHERS)))
+    return [
+        prior,
+        *gp.predict(OTHERS, return_std=True),
+        gp.loo_predict(),
+        gp.sample_y(OTHERS, random_state=0),
+        gram_diag(tiny_network(), X, **settings),
+        gram_matrix(tiny_network(), X, **settings),
+        gram_matrix(tiny_network(), X, OTHERS, **settings),
+        *gram_gradient(tiny_network(), X, **settings),
+        *gram_vjp(tiny_network(), X, OTHERS, G, **settings),
+    ]
+
+
+def assert_all_equal(arrays, others):
+    for one, two in zip(arrays, others, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_beside_a_full_gpu_everything_is_computed_on_the_cpu(full_gpu):
+    assert_all_equal(computed(), computed(device="cpu"))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Return a list that fills with the bytes that "auto" asks a GPU for."""
+    calls = []
+
+    def chosen(needed, free):
+        calls.append(needed)
+        return Place(CPU)
+
+    monkeypatch.setattr(f"{RESOLVE}.choose_place", chosen)
+    return calls
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_estimators_ask_for_the_matrix_and_its_factor(cls, asked):
+    settings = {"noise_variance": "loo", "solve_dtype": "float32"}
+    cls(tiny_network(), **settings).fit(X, y)
+    assert asked[0] == 6 * 4 * N**2
+    asked.clear()
+    gp = cls(tiny_network()).fit(X, y)
+    assert asked[0] == 2 * 8 * N**2
+    asked.clear()
+    gp.predict(OTHERS)
+    gp.predict_latent(OTHERS, return_std=True)
+    gp.loo_predict()
+    assert asked == [0, 8 * N**2, 8 * N**2]
+
+
+def test_on_the_cpu_a_kept_factor_takes_nothing_of_the_budget(monkeypatch):
+    gp = ConvNetGPRegressor(tiny_network(), device="cpu").fit(X, y)
+    reserved = []
+
+    def resolve(owner, budget, device, n_bytes):
+        reserved.append(n_bytes)
+        return 2**20
+
+    monkeypatch.setattr("skconvgp.estimators._inputs.resolve_memory_budget", resolve)
+    gp.predict(OTHERS, return_std=True)
+    assert reserved == [0]
+
+
+def test_functions_ask_for_their_result(asked):
+    network, n_others = tiny_network(), len(OTHERS)
+    gram_matrix(network, X)
+    gram_matrix(network, X, OTHERS, dtype="float64")
+    gram_matrix(network, X, out=np.empty((N, N)))
+    gram_gradient(network, X, OTHERS)
+    gram_diag(network, X)
+    gram_vjp(network, X, None, np.ones((N, N)))
+    gradient = 3 * 8 * N * n_others  # with the values, by two hyperparameters
+    assert asked == [4 * N**2, 8 * N * n_others, 0, gradient, 0, 0]
+
+
+def test_a_named_device_asks_nobody(asked):
+    computed(device="cpu")
+    assert asked == []
+
+
+@pytest.fixture
+def filling_gpu(monkeypatch):
+    """Let "auto" take a device whose memory runs out when it has begun."""
+    prepare = ReferenceBackend.prepare
+    places = []
+
+    def chosen(needed, free):
+        places.append(Place(CPU, is_optional=True))
+        return places[-1]
+
+    def run_out(self, images):
+        if places:
+            places.clear()
+            raise torch.cuda.OutOfMemoryError("tried to allocate 20 MiB")
+        return prepare(self, images)
+
+    monkeypatch.setattr(f"{RESOLVE}.choose_place", chosen)
+    monkeypatch.setattr(ReferenceBackend, "prepare", run_out)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_fit_begins_anew_on_the_cpu_where_memory_runs_out(cls, filling_gpu):
+    expected = cls(tiny_network(), device="cpu", **TORCH).fit(X, y)
+    gp = cls(tiny_network(), **TORCH).fit(X, y)
+    assert gp.fit_report_.device_reason == "it ran out of memory"
+    np.testing.assert_array_equal(gp.dual_coef_, expected.dual_coef_)
+
+
+def test_everything_begins_anew_on_the_cpu_where_memory_runs_out(filling_gpu):
+    expected = computed(device="cpu", **TORCH)
+    assert_all_equal(computed(**TORCH), expected)
+
+
+def test_a_named_device_is_not_left():
+    def fail(place):
+        raise torch.cuda.OutOfMemoryError("tried to allocate 20 MiB")
+
+    with pytest.raises(TileMemoryError, match=r"run out of memory.* 20 MiB"):
+        compute_at(Place(CPU), fail)
+
+
+def test_what_ran_out_of_memory_is_tried_once_more_only():
+    places = []
+
+    def fail(place):
+        places.append(place)
+        raise torch.cuda.OutOfMemoryError("tried to allocate 20 MiB")
+
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        compute_at(Place(CPU, is_optional=True), fail)
+    assert [place.is_optional for place in places] == [True, False]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_gpu_asked_for_by_name_that_is_too_small_is_an_error(cls, monkeypatch):
+    monkeypatch.setattr(
+        "skconvgp.estimators._inputs.device_exists", lambda device: True
+    )
+    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda device: 1000)
+    with pytest.raises(TileMemoryError, match=r"6400 bytes.*1000 bytes.*'cuda'"):
+        cls(tiny_network(), device="cuda").fit(X, y)
