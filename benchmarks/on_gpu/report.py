@@ -44,8 +44,11 @@ def save(path: Path | None, card: str, figures: Figures) -> None:
 
 def put(rows: list[Figures], row: Figures, *names: str) -> None:
     """Add a row in the place of one that it repeats."""
-    key = {name: row[name] for name in names}
-    rows[:] = [*(one for one in rows if find([one], **key) is None), row]
+    old = find(rows, **{name: row[name] for name in names})
+    if old is None:
+        rows.append(row)
+    else:
+        rows[rows.index(old)] = row
 
 
 def targets(figures: Figures) -> list[Target]:
