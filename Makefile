@@ -4,8 +4,8 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-oldest test-pure test-sanitize lint docs bench clean \
-    distclean
+.PHONY: help demo test test-oldest test-pure test-sanitize test-gpu lint docs bench \
+    clean distclean
 
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
@@ -51,6 +51,7 @@ help:
 	@echo "make test-oldest   run the tests on the oldest supported versions"
 	@echo "make test-pure     run a part of the tests without the compiled extension"
 	@echo "make test-sanitize run the extension's tests with g++'s sanitizers in it"
+	@echo "make test-gpu      run the tests that need a GPU"
 	@echo "make lint          run the other gates: style, types, imports, docstrings, spelling"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make bench         run the benchmarks"
@@ -93,6 +94,10 @@ test-pure: $(VENV_PURE)/.ready-test
 test-sanitize: $(VENV_SANITIZE)/.ready-test
 	$(TEST_ENV) $(SANITIZE_ENV) \
 	    $(VENV_SANITIZE)/bin/python $(PYTEST) --capture=sys $(SANITIZE_TESTS) $(ARGS)
+
+# In one process: all tests share the device.
+test-gpu: $(VENV)/.ready-test
+	$(TEST_ENV) $(BIN) $(PYTEST) -n 0 -m gpu tests/gpu $(ARGS)
 
 lint: $(VENV)/.ready-dev
 	$(BIN) -m ruff check .

@@ -8,16 +8,12 @@ ours and writes them to benchmarks/results/exact_mnist.json.
 
 import argparse
 import json
-import os
-import platform
 from pathlib import Path
 
 import numpy as np
-import sklearn
-import torch
+from peers.machine import machine, versions
 from sklearn.metrics import accuracy_score, log_loss
 
-import skconvgp
 from skconvgp import ConvNetGPClassifier
 from skconvgp.datasets import fetch_mnist
 from skconvgp.kernels import convnet
@@ -63,14 +59,8 @@ def main() -> None:
         "kernel": repr(gp.kernel_),
         "measured": measured,
         "expected": EXPECTED,
-        "versions": {
-            "skconvgp": skconvgp.__version__,
-            "torch": torch.__version__,
-            "scikit-learn": sklearn.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "versions": versions(),
+        "machine": machine(),
     }
     RESULTS.write_text(json.dumps(record, indent=2) + "\n")
     print(f"written to {RESULTS}")

@@ -13,8 +13,6 @@ too. Prints tables and writes benchmarks/results/fused_cpu.json.
 
 import argparse
 import json
-import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import Any
 from peers.case import N_IMAGES, Case
 from peers.environment import default_folder, python_with_neural_tangents
 from peers.images import write_images
+from peers.machine import machine, n_cores
 from peers.pipe import Worker
 from peers.report import (
     MAIN,
@@ -34,6 +33,7 @@ from peers.report import (
     print_targets,
     rate,
     ratios,
+    targets,
 )
 
 import skconvgp
@@ -62,7 +62,7 @@ def main() -> None:
             "seconds",
         )
     }
-    record["versions"] = {"python": platform.python_version()}
+    record["versions"] = {}
     record["machine"] = machine()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -73,7 +73,7 @@ def main() -> None:
             record["whole"] = measure_whole(folder, options, record["cases"][0])
         if options.gradient:
             record["gradient"] = measure_gradients(folder, options)
-    are_met = print_targets(record)
+    are_met = print_targets(targets(record))
     warn_if_busy(record)
     options.output.write_text(json.dumps(record, indent=1) + "\n")
     print(f"\nwritten to {options.output}")
@@ -234,25 +234,6 @@ def warn_if_busy(record: dict[str, Any]) -> None:
             f"\nThe machine was busy: one thread got as little as {min(parts):.0%} of "
             "its core. Repeat when it is idle, or take --clock cpu_seconds."
         )
-
-
-def machine() -> dict[str, Any]:
-    """Return the processor's name and how many cores may be used."""
-    found = {"processor": platform.processor(), "cores": n_cores()}
-    table = Path("/proc/cpuinfo")
-    lines = table.read_text().splitlines() if table.exists() else []
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            found["processor"] = value.strip()
-    return found | {"system": f"{platform.system()} {platform.machine()}"}
-
-
-def n_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 if __name__ == "__main__":

@@ -112,16 +112,18 @@ def include_markdown(_app, path, _docname, content):
 def write_figures(_app):
     """Draw the figures; what needs a benchmark says so where it was not run."""
     import cache
+    import gpu_table
     import roofline
     import speed_table
+    import warp
 
     target = FOLDER / "_generated"
     target.mkdir(exist_ok=True)
-    with mpl.rc_context():
-        cache.main(target / "cache.svg")
-    with mpl.rc_context():
-        roofline.main(target / "roofline.svg")
-    speed_table.main(target / "speed_table.rst.inc")
+    for figure in (cache, roofline, warp):
+        with mpl.rc_context():
+            figure.main(target / f"{figure.__name__}.svg")
+    for table in (speed_table, gpu_table):
+        table.main(target / f"{table.__name__}.rst.inc")
 
 
 def setup(app):

@@ -1,4 +1,4 @@
-"""What must be set before scikit-learn and matplotlib are imported."""
+"""What must be set before scikit-learn and matplotlib are imported; tests for a GPU."""
 
 import os
 
@@ -19,3 +19,12 @@ def pytest_addoption(parser):
 def instruction_set(request):
     """Compute with what was asked for."""
     _fused_cpu.INSTRUCTION_SET = request.config.getoption("--instruction-set")
+
+def pytest_collection_modifyitems(config, items):
+    """Leave tests for a GPU out, unless the markers that are asked for name it."""
+    if "gpu" in config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("gpu")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("gpu")]

@@ -11,17 +11,20 @@ SHAPES = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 
 def write_images(name: str, n_images: int, folder: Path) -> tuple[Path, str]:
     """Write float32 images (n, c, h, w) in [0, 1]; return the file and their source."""
+    images, told = load_images(name, n_images)
+    path = folder / f"{name}.npy"
+    np.save(path, images)
+    return path, told
+
+
+def load_images(name: str, n_images: int) -> tuple[NDArray[np.float32], str]:
+    """Return float32 images (n, c, h, w) in [0, 1] and where they are from."""
     source = Path(os.environ.get("SKCONVGP_DATA", "")) / f"{name}.npz"
     if source.is_file():
         with np.load(source) as file:
             images = file["x_train"][:n_images].reshape(-1, *SHAPES[name])
-        images = (images / np.float32(255)).astype(np.float32)
-        told = source.name
-    else:
-        images, told = generated(n_images, SHAPES[name]), "generated"
-    path = folder / f"{name}.npy"
-    np.save(path, images)
-    return path, told
+        return (images / np.float32(255)).astype(np.float32), source.name
+    return generated(n_images, SHAPES[name]), "generated"
 
 
 def generated(n_images: int, shape: tuple[int, ...]) -> NDArray[np.float32]:

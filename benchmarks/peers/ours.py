@@ -10,12 +10,17 @@ import numpy as np
 import torch
 
 import skconvgp
+from peers.machine import versions
 from peers.pipe import Stopwatch, serve, settings
 from skconvgp.backends import _fused_cpu
-from skconvgp.kernels import convnet, resnet32
+from skconvgp.kernels import convnet, residual_convnet, resnet32
 
 STATUS = Path("/proc/self/status")
-KERNELS = {"convnet": convnet, "resnet32": resnet32}
+KERNELS = {
+    "convnet": convnet,
+    "residual_convnet": residual_convnet,
+    "resnet32": resnet32,
+}
 # Both variances shared by all layers, one of them, or one of each for every layer.
 WITH_PARAMETERS = {
     1: lambda: convnet(bias_variance_bounds="fixed"),
@@ -74,11 +79,7 @@ class Runner:
     @staticmethod
     def versions() -> dict[str, Any]:
         """Return the versions that matter here."""
-        return {
-            "skconvgp": skconvgp.__version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        }
+        return versions()
 
 
 def n_pairs(images: Any) -> int:

@@ -10,6 +10,8 @@ MEBIBYTE = 2**20
 LARGEST_ERRORS = {"float32": 2e-6, "float64": 1e-11}
 
 Figures = dict[str, Any]
+# What, measured, "at least" or "at most", required.
+Target = tuple[str, float, str, float]
 
 
 def rate(row: Figures, clock: str) -> float:
@@ -68,13 +70,13 @@ def floor(case: Figures, machine: list[Figures], clock: str) -> Figures | None:
     }
 
 
-def targets(record: Figures) -> list[tuple[str, float, str, float]]:
-    """Return (what, measured, "at least" or "at most", required) for all there is."""
+def targets(record: Figures) -> list[Target]:
+    """Return what is required of all there is."""
     case = next(
         (c for c in record["cases"] if (c["network"], c["data"]) == MAIN),
         None,
     )
-    found: list[tuple[str, float, str, float]] = []
+    found: list[Target] = []
     if case:
         found += _of_case(case, record["settings"]["instruction_set"])
     whole = record["whole"]
@@ -89,9 +91,7 @@ def targets(record: Figures) -> list[tuple[str, float, str, float]]:
     return found
 
 
-def _of_case(
-    case: Figures, instruction_set: str
-) -> list[tuple[str, float, str, float]]:
+def _of_case(case: Figures, instruction_set: str) -> list[Target]:
     part = 1.0 if instruction_set == WIDE else 0.5
     required = {
         "float32 / neural-tangents": 100 * part,
@@ -148,9 +148,9 @@ def print_floor(found: Figures) -> None:
     )
 
 
-def print_targets(record: Figures) -> bool:
+def print_targets(found: list[Target]) -> bool:
     """Print what was required and whether it is met; return whether all is."""
-    found, are_met = targets(record), True
+    are_met = True
     if found:
         print(f"\n{'':<38}{'measured':>12}{'required':>20}")
     for name, value, word, limit in found:

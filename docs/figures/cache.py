@@ -6,55 +6,49 @@ Run as ``python docs/figures/cache.py <target>``.
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
+from drawing import (
+    BLUE,
+    DARK,
+    GREEN,
+    GREY,
+    NEW,
+    OLD,
+    ORANGE,
+    PURPLE,
+    SUMS,
+    TABLE,
+    VECTOR,
+    canvas,
+    cell,
+    draw_zones,
+    grid,
+    mark,
+    panel,
+    way,
+    write,
+)
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+from matplotlib.patches import Rectangle
 
-OLD, NEW, TABLE, SUMS, VECTOR = "#9ecae1", "#fdae6b", "#a1d99b", "#bcbddc", "#6baed6"
-BLUE, ORANGE, GREEN, PURPLE = "#2171b5", "#d94801", "#238b45", "#6a51a3"
-DARK, GREY = "#333333", "#666666"
 LANES, ROWS, COLUMNS = 16, 8, 12  # of the picture; real maps are larger
 ROW, COLUMN, CELL = 4, 7, 0.3  # in work; size of a cell
 LEFT, RING, PANELS, BUS = 5.9, 2.0, 11.0, 3.9  # where things lie
+ZONES = [  # the slowest on the left
+    (0.2, 4.7, "L2 cache", "what is known of the images"),
+    (5.2, 5.0, "L1 cache", "the maps of 16 pairs"),
+    (10.5, 5.8, "Registers", "one position of 16 pairs"),
+]
 
 
 def main(target: Path) -> None:
     """Draw and save."""
-    mpl.rcParams.update({"svg.hashsalt": "skconvgp", "font.family": "DejaVu Sans"})
-    figure = plt.figure(figsize=(11.0, 6.5))
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, 16.5), ylim=(0, 9.75), aspect="equal")
-    axes.set_axis_off()
-    draw_zones(axes)
-    draw_tables(axes)
-    draw_map(axes)
-    draw_ring(axes)
-    draw_registers(axes)
-    draw_arrows(axes)
-    figure.savefig(target, metadata={"Date": None})
-    plt.close(figure)
-
-
-def draw_zones(axes: Axes) -> None:
-    """Draw the three places, the slowest on the left."""
-    zones = [
-        (0.2, 4.7, "L2 cache", "what is known of the images"),
-        (5.2, 5.0, "L1 cache", "the maps of 16 pairs"),
-        (10.5, 5.8, "Registers", "one position of 16 pairs"),
-    ]
-    for x, width, name, what in zones:
-        box = FancyBboxPatch(
-            (x, 0.25),
-            width,
-            9.2,
-            boxstyle="round,pad=0,rounding_size=0.2",
-            facecolor="#f7f7f7",
-            edgecolor="#cccccc",
-        )
-        axes.add_patch(box)
-        write(axes, x + 0.25, 9.05, name, size=13, weight="bold")
-        write(axes, x + 0.25, 8.62, what, size=9.5, color=GREY)
+    with canvas(target) as axes:
+        draw_zones(axes, ZONES)
+        draw_tables(axes)
+        draw_map(axes)
+        draw_ring(axes)
+        draw_registers(axes)
+        draw_arrows(axes)
 
 
 def draw_tables(axes: Axes) -> None:
@@ -122,15 +116,15 @@ def draw_registers(axes: Axes) -> None:
         weight="bold",
     )
     grid(axes, x, 7.5, size, size, LANES, 1, VECTOR)
-    panel(axes, 5.15, 1.75, "activation")
+    panel(axes, x, 5.15, 4.8, 1.75, "activation")
     write(axes, x + 0.2, 6.1, r"$d = s\,s' - |c|, \quad u = d\,r\,r'$", size=11.5)
     write(axes, x + 0.2, 5.57, r"$\max(c, 0) + d\,\sqrt{u}\;P(u)$", size=11.5)
-    panel(axes, 2.75, 1.75, "sum along the row")
+    panel(axes, x, 2.75, 4.8, 1.75, "sum along the row")
     write(axes, x + 0.2, 3.72, "add the value that enters the window,")
     write(axes, x + 0.2, 3.4, "subtract the value that leaves it")
     grid(axes, x + 0.2, 2.92, size, 0.25, 3, 1, VECTOR)
     write(axes, x + 1.3, 3.04, "values under the window", color=GREY)
-    panel(axes, 0.65, 1.45, "sum over the rows")
+    panel(axes, x, 0.65, 4.8, 1.45, "sum over the rows")
     write(axes, x + 0.2, 1.33, "take the result one row up, add the new")
     write(axes, x + 0.2, 1.01, "sum, subtract the one that it replaces")
 
@@ -158,29 +152,6 @@ def draw_arrows(axes: Axes) -> None:
     mark(axes, 10.35, 1.17, "5", ORANGE)
 
 
-def way(axes, points, color, *, head=True, rim=False):
-    """Draw a line through points, with an arrow head; a rim where it crosses."""
-    path = mpl.path.Path(points)
-    for width, line in ((5.0, "#f7f7f7"), (1.8, color))[not rim :]:
-        patch = FancyArrowPatch(
-            path=path,
-            arrowstyle="-|>" if head and line == color else "-",
-            mutation_scale=15,
-            color=line,
-            linewidth=width,
-            joinstyle="round",
-            zorder=5,
-        )
-        axes.add_patch(patch)
-
-
-def mark(axes, x, y, number, color):
-    """Draw the number of a step."""
-    rim = {"boxstyle": "circle,pad=0.28", "facecolor": color, "edgecolor": "white"}
-    settings = {"color": "white", "weight": "bold", "zorder": 6, "bbox": rim}
-    axes.text(x, y, number, ha="center", va="center", fontsize=10, **settings)
-
-
 def row_at(i: int) -> float:
     """Return where row i of the map begins."""
     return 5.8 + (ROWS - 1 - i) * CELL
@@ -190,34 +161,6 @@ def frame(axes, y):
     """Mark a row in work."""
     size = {"width": COLUMNS * CELL, "height": CELL}
     axes.add_patch(Rectangle((LEFT, y), **size, fill=False, edgecolor=DARK, lw=1.6))
-
-
-def grid(axes, x, y, width, height, n_columns, n_rows, color):
-    """Draw cells of one colour."""
-    for i in range(n_rows):
-        for j in range(n_columns):
-            cell(axes, x + j * width, y + i * height, width, height, color)
-
-
-def cell(axes, x, y, width, height, color):
-    """Draw one cell."""
-    axes.add_patch(
-        Rectangle((x, y), width, height, facecolor=color, edgecolor="white", lw=0.7)
-    )
-
-
-def panel(axes, y, height, title):
-    """Draw a box with a title."""
-    shape = "round,pad=0,rounding_size=0.12"
-    colors = {"facecolor": "white", "edgecolor": "#bbbbbb"}
-    axes.add_patch(FancyBboxPatch((PANELS, y), 4.8, height, boxstyle=shape, **colors))
-    write(axes, PANELS + 0.2, y + height - 0.33, title, weight="bold")
-
-
-def write(axes, x, y, text, *, size=9.5, color=DARK, **settings):
-    """Write a text."""
-    settings = {"va": "center"} | settings
-    axes.text(x, y, text, fontsize=size, color=color, **settings)
 
 
 if __name__ == "__main__":

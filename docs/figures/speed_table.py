@@ -16,7 +16,17 @@ sys.path.insert(0, str(BENCHMARKS))
 from peers.networks import CYCLES, n_activations  # noqa: E402
 from peers.report import MAIN, rate  # noqa: E402
 
-__all__ = ["CYCLES", "MAIN", "find", "n_activations", "rate", "read_record", "tables"]
+__all__ = [
+    "BENCHMARKS",
+    "CYCLES",
+    "MAIN",
+    "find",
+    "list_table",
+    "n_activations",
+    "rate",
+    "read_record",
+    "tables",
+]
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
@@ -35,9 +45,9 @@ def main(target: Path) -> None:
     target.write_text(tables(read_record()))
 
 
-def read_record() -> Any:
-    """Return what the benchmark wrote, None without it."""
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else None
+def read_record(path: Path = RESULTS) -> Any:
+    """Return what a benchmark wrote, None without it."""
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def find(record: Any, network: str, data: str) -> Any:
@@ -67,9 +77,7 @@ def of_case(case: Any, clock: str) -> str:
     shape = " x ".join(str(size) for size in case["image_shape"])
     title = f"{case['network']}, {case['data']} images ({shape})"
     rows = [HEADER] + [of_row(row, case["rows"], clock) for row in case["rows"]]
-    lines = [f".. list-table:: {title}", "   :header-rows: 1", ""]
-    for row in rows:
-        lines += [f"   {'*' if i == 0 else ' '} - {text}" for i, text in enumerate(row)]
+    lines = list_table(title, rows)
     errors = ", ".join(
         f"{error:.1e} in {name.replace(', ', ' with ')}"
         for name, error in case["errors"].items()
@@ -84,6 +92,14 @@ def of_case(case: Any, clock: str) -> str:
         )
     lines[-1] += of_avx2(case["ratios"])
     return "\n".join([*lines, ""])
+
+
+def list_table(title: str, rows: list[list[str]]) -> list[str]:
+    """Return the lines of a table; the first row is its head."""
+    lines = [f".. list-table:: {title}", "   :header-rows: 1", ""]
+    for row in rows:
+        lines += [f"   {'*' if i == 0 else ' '} - {text}" for i, text in enumerate(row)]
+    return lines
 
 
 def of_avx2(ratios: Any) -> str:
@@ -135,13 +151,12 @@ def of_gradients(record: Any) -> list[str]:
     """Return the table of what derivatives cost."""
     if not record["gradient"]:
         return []
-    lines = [".. list-table:: Time with derivatives, as a multiple of the value's"]
-    lines += ["   :header-rows: 1", "", "   * - Precision", "     - Hyperparameters"]
-    lines += ["     - Time"]
-    for row in record["gradient"]:
-        lines += [f"   * - {row['dtype']}", f"     - {row['n_parameters']}"]
-        lines += [f"     - {row['ratio']:.1f}"]
-    return ["\n".join([*lines, ""])]
+    rows = [["Precision", "Hyperparameters", "Time"]] + [
+        [row["dtype"], str(row["n_parameters"]), f"{row['ratio']:.1f}"]
+        for row in record["gradient"]
+    ]
+    title = "Time with derivatives, as a multiple of the value's"
+    return ["\n".join([*list_table(title, rows), ""])]
 
 
 if __name__ == "__main__":

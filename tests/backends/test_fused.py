@@ -26,12 +26,12 @@ from skconvgp.kernels import (
     Sequential,
     Sum,
     convnet,
-    residual_convnet,
     resnet32,
 )
-from tests.helpers.estimators import digits
 from tests.helpers.fused import (
     BOUNDS,
+    MNIST_NETWORKS,
+    MNIST_SOURCES,
     NETWORKS,
     assert_values,
     assert_within,
@@ -55,33 +55,6 @@ __all__ = ["every_instruction_set"]
 pytestmark = needs_extension
 FOLDER = os.environ.get("SKCONVGP_DATA")
 HAS_MNIST = FOLDER is not None and (Path(FOLDER) / "mnist.npz").is_file()
-MNIST_NETWORKS = {
-    "convnet": convnet(),
-    "residual_convnet": residual_convnet(),
-    "resnet32": resnet32(),
-}
-
-
-def large_digits(n):
-    """Return digits as images (n, 1, 28, 28): each pixel three times, and a frame."""
-    small = torch.as_tensor(digits(n)[0])
-    large = small.repeat_interleave(3, 2).repeat_interleave(3, 3)
-    return torch.nn.functional.pad(large, (2, 2, 2, 2))
-
-
-def strokes(n):
-    """Return bright boxes of random brightness on a blank background."""
-    drawn = images(n, (1, 28, 28), seed=5).abs()
-    is_blank = torch.ones(n, 1, 28, 28, dtype=torch.bool)
-    for i in range(n):
-        is_blank[i, :, 4 + i : 12, 6 : 10 + i] = False
-        is_blank[i, :, 9 : 15 + i, 15 - i : 19] = False
-    return drawn.masked_fill(is_blank, 0.0)
-
-
-def noise(n):
-    """Return random images, of either sign and positive."""
-    return images(n, (1, 28, 28))
 
 
 @both_dtypes
@@ -93,7 +66,7 @@ def test_values_are_those_of_the_reference(name, dtype, every_instruction_set):
 
 @both_dtypes
 @pytest.mark.parametrize("name", MNIST_NETWORKS)
-@pytest.mark.parametrize("source", [large_digits, strokes, noise])
+@pytest.mark.parametrize("source", MNIST_SOURCES)
 def test_networks_for_mnist_on_images_of_its_size(name, source, dtype):
     kernel, shape = MNIST_NETWORKS[name], (1, 28, 28)
     given = source(8)

@@ -32,6 +32,7 @@ from skconvgp.kernels import (
     resnet32,
     three_layer_convnet,
 )
+from tests.helpers.estimators import digits
 
 needs_extension = pytest.mark.skipif(
     bool(missing_extension()), reason=missing_extension() or "the extension is there"
@@ -193,6 +194,11 @@ NETWORKS = {
         SHAPE,
     ),
 }
+MNIST_NETWORKS = {
+    "convnet": convnet(),
+    "residual_convnet": residual_convnet(),
+    "resnet32": resnet32(),
+}
 every_network = pytest.mark.parametrize("name", NETWORKS)
 both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 
@@ -215,6 +221,31 @@ def images(n, shape, seed=0):
     pixels = torch.randn(n, *shape, generator=generator, dtype=torch.float64)
     pixels[1::2] = pixels[1::2].abs()
     return pixels
+
+
+def large_digits(n):
+    """Return digits as images (n, 1, 28, 28): each pixel three times, and a frame."""
+    small = torch.as_tensor(digits(n)[0])
+    large = small.repeat_interleave(3, 2).repeat_interleave(3, 3)
+    return torch.nn.functional.pad(large, (2, 2, 2, 2))
+
+
+def strokes(n):
+    """Return bright boxes of random brightness on a blank background."""
+    drawn = images(n, (1, 28, 28), seed=5).abs()
+    is_blank = torch.ones(n, 1, 28, 28, dtype=torch.bool)
+    for i in range(n):
+        is_blank[i, :, 4 + i : 12, 6 : 10 + i] = False
+        is_blank[i, :, 9 : 15 + i, 15 - i : 19] = False
+    return drawn.masked_fill(is_blank, 0.0)
+
+
+def noise(n):
+    """Return random images, of either sign and positive."""
+    return images(n, (1, 28, 28))
+
+
+MNIST_SOURCES = [large_digits, strokes, noise]
 
 
 def hard_images(shape, seed=0):
@@ -312,9 +343,9 @@ def assert_within(actual, expected, variances, bound):
     assert bool((excess <= 0.0).all()), f"off by {float(worst):.2e}"
 
 
-def assert_values(backend, given, covariances, expected_variances):
+def assert_values(backend, given, covariances, expected_variances, bounds=BOUNDS):
     """Compare covariances and variances of the fused backend with the reference."""
-    bound = BOUNDS[given.dtype]
+    bound = bounds[given.dtype]
     prepared = backend.prepare(given)
     diag = backend.diag(prepared)
     assert_within(

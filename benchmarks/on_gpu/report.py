@@ -1,0 +1,144 @@
+"""What the figures of a card say: tables, targets, and the file that holds them."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from peers.report import MAIN, Target, find
+
+from on_gpu.mnist import SUM, is_complete
+
+Figures = dict[str, Any]
+
+# Nanoseconds a pair: Meinel 2020 on the main network; neural-tangents on a comparable.
+PUBLISHED_PAIR = {"thesis, T4": 12_800, "neural-tangents, V100": 4_650}
+PUBLISHED_ERROR = {
+    "convnet": 1.03,
+    "residual_convnet": 0.96,
+    "resnet32": 0.84,
+    SUM: 0.84,  # the best one published
+}
+LARGEST_NANOSECONDS = 30.0
+LEAST_N = 8192  # images of a matrix that counts
+LARGEST_SECONDS = 120.0
+LARGEST_PERCENT = {"convnet": 1.05, "residual_convnet": 0.98, "resnet32": 0.86}
+LARGEST_ERRORS = {"float32": 1e-5, "float64": 1e-11}
+GIBIBYTE = 2**30
+
+
+def read(path: Path | None) -> Figures:
+    """Return the figures of all cards so far."""
+    return json.loads(path.read_text()) if path and path.exists() else {}
+
+
+def save(path: Path | None, card: str, figures: Figures) -> None:
+    """Put the figures of one card beside those of others; the file is never half."""
+    if not path:
+        return
+    record = read(path) | {card: figures}
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(record, indent=1) + "\n")
+    os.replace(unfinished, path)
+
+
+def put(rows: list[Figures], row: Figures, *names: str) -> None:
+    """Add a row in the place of one that it repeats."""
+    old = find(rows, **{name: row[name] for name in names})
+    if old is None:
+        rows.append(row)
+    else:
+        rows[rows.index(old)] = row
+
+
+def targets(figures: Figures) -> list[Target]:
+    """Return what is required of all there is; nothing on a processor."""
+    if figures["card"]["name"] == "cpu":
+        return []
+    found: list[Target] = []
+    for row in figures["pairs"]:
+        if is_main(row) and row["n"] >= LEAST_N:
+            told = f"nanoseconds a pair, n = {row['n']}"
+            found.append((told, row["nanoseconds"], "at most", LARGEST_NANOSECONDS))
+    for row in figures["errors"]:
+        for dtype, limit in LARGEST_ERRORS.items():
+            told = f"{row['network']}, {dtype} error"
+            found.append((told, row[dtype], "at most", limit))
+    for row in figures["mnist"]:
+        if row["kernel"] == SUM or not is_complete(row):
+            continue
+        told = f"MNIST, {row['kernel']}"
+        limit = LARGEST_PERCENT[row["kernel"]]
+        found.append((f"{told}, seconds", row["seconds"], "at most", LARGEST_SECONDS))
+        found.append((f"{told}, error %", percent(row), "at most", limit))
+    return found
+
+
+def is_main(row: Figures) -> bool:
+    """Say whether a row is of the network that others have published."""
+    return (row["network"], row["data"], row["dtype"]) == (*MAIN, "float32")
+
+
+def percent(row: Figures) -> float:
+    """Return the test error in percent."""
+    return 100.0 * float(row["test_error"])
+
+
+def print_card(card: Figures, peak: Figures) -> None:
+    """Print what was measured on."""
+    print(f"\n{card['name']}, {card['memory'] / GIBIBYTE:.0f} GiB")
+    for name in ("multiprocessors", "largest_clock_mhz", "cuda", "driver"):
+        if card.get(name):
+            print(f"  {name:<20}{card[name]:>12}")
+    for dtype, one in peak.items():
+        told = f"{one['operations'] / 1e12:.3g} Tflop/s, {one['side']}^3 product"
+        print(f"  peak, {dtype:<14}{told:>12}")
+
+
+def print_pairs(row: Figures) -> None:
+    """Print one network in one precision."""
+    print(
+        f"\n{row['network']}, {row['data']} ({row['source']}), {row['dtype']}, "
+        f"n = {row['n']}"
+    )
+    print(f"  nanoseconds a pair          {row['nanoseconds']:>12.1f}")
+    print(f"  pairs a second              {row['pairs_per_second']:>12.3g}")
+    if row["share_of_peak"] is not None:
+        print(f"  of the peak, as designed    {row['share_of_peak']:>12.1%}")
+    print(f"  seconds to compile          {row['compile_seconds']:>12.2f}")
+    print(f"  seconds for tables          {row['table_seconds']:>12.2f}")
+    print(f"  seconds, arrays to array    {row['whole_seconds']:>12.2f}")
+    print(
+        f"  torch, n = {row['torch']['n']:<17}{row['torch']['nanoseconds']:>12.1f}"
+        f"   {row['ratio']:.1f} times ours"
+    )
+    if is_main(row):
+        for name, published in PUBLISHED_PAIR.items():
+            times = published / row["nanoseconds"]
+            told = f"{published:>12.1f}   {times:.1f} times ours (published)"
+            print(f"  {name:<28}{told}")
+
+
+def print_errors(row: Figures) -> None:
+    """Print the largest errors of one network."""
+    told = ", ".join(f"{row[dtype]:.1e} in {dtype}" for dtype in LARGEST_ERRORS)
+    print(f"\n{row['network']}: largest error on {row['n']} images {told}")
+
+
+def print_mnist(row: Figures) -> None:
+    """Print one kernel on MNIST."""
+    print(
+        f"\nMNIST, {row['kernel']}, {row['n_train']} training images "
+        f"({row['split']}), {row['n_test']} test images, {row['backend']} backend"
+    )
+    if row["backend_reason"]:
+        print(f"  not fused: {row['backend_reason']}")
+    print(
+        f"  fit {row['fit_seconds']:.1f} s (Gram {row['gram_seconds']:.1f}, solve "
+        f"{row['solve_seconds']:.1f}), predict {row['test_seconds']:.1f} s, "
+        f"peak {row['peak_bytes'] / GIBIBYTE:.1f} GiB"
+    )
+    published = PUBLISHED_ERROR[row["kernel"]]
+    print(f"  test error {percent(row):.2f} % (published: {published:.2f} %)")
+    if "validation_error" in row:
+        print(f"  validation error {100.0 * row['validation_error']:.2f} %")

@@ -1,0 +1,229 @@
+"""Estimators and functions on a GPU: memory, precision, other machines, compiling."""
+
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileBackend
+from skconvgp.engine import KernelOracle
+from skconvgp.exceptions import TileMemoryError
+from skconvgp.kernels import GELU, Conv2d, Dense, Flatten, Sequential, convnet
+from tests.helpers.estimators import digits, tiny_network
+from tests.helpers.fused import images
+from tests.helpers.gpu import GPU, GPU_BOUNDS, chosen
+
+pytestmark = pytest.mark.gpu
+ROOT = Path(__file__).parents[2]
+CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
+WITH_GELU = Sequential(Conv2d(3), GELU(), Flatten(), Dense())
+LATER = """
+import pickle, sys
+from pathlib import Path
+import numpy as np, torch
+assert not torch.cuda.is_available()
+model, X, target = map(Path, sys.argv[1:])
+gp = pickle.loads(model.read_bytes())
+mean, std = gp.predict_latent(np.load(X), return_std=True)
+np.savez(target, mean=mean, std=std)
+"""
+
+
+def relative_error(gram, exact):
+    deviation = np.sqrt(np.diag(exact))
+    return (np.abs(gram - exact) / np.outer(deviation, deviation)).max()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return digits(120)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matrix_of_the_gpu_is_that_of_the_processor(data, dtype):
+    kernel, X = convnet(3, 3), data[0]
+    exact = gram_matrix(kernel, X, device="cpu", backend="torch", dtype="float64")
+    settings = {"device": str(GPU), "backend": "fused", "dtype": dtype}
+    gram = gram_matrix(kernel, X, **settings)
+    bound = GPU_BOUNDS[getattr(torch, dtype)]
+    assert gram.dtype == dtype
+    assert np.array_equal(gram, gram.T)
+    assert relative_error(gram, exact) <= bound
+    cross = gram_matrix(kernel, X[:50], X[50:], **settings)
+    assert np.array_equal(cross, gram[:50, 50:])
+    # Rounded to the precision of the result.
+    assert np.array_equal(
+        gram_diag(kernel, X, **settings).astype(dtype), gram.diagonal()
+    )
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_auto_takes_the_gpu(cls, data):
+    gp = cls(tiny_network()).fit(*data)
+    report = gp.fit_report_
+    assert torch.device(gp.device_).type == GPU.type
+    assert (gp.backend_, gp.dtype_, report.backend_reason) == ("fused", "float32", "")
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_kernel_that_the_gpu_cannot_fuse_goes_to_torch_with_the_reason(cls, data):
+    gp = cls(WITH_GELU).fit(*data)
+    assert torch.device(gp.device_).type == GPU.type
+    assert gp.backend_ == "torch"
+    assert "GELU" in gp.fit_report_.backend_reason
+    exact = cls(WITH_GELU, device="cpu", dtype="float64").fit(*data)
+    expected = exact.predict_latent(data[0])
+    error = np.abs(gp.predict_latent(data[0]) - expected).max()
+    assert error <= 1e-3 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("device", ["auto", str(GPU)])
+def test_model_fitted_on_a_gpu_predicts_without_one(cls, device, data, tmp_path):
+    X, y = data
+    gp = cls(tiny_network(), device=device, backend="fused", noise_variance=0.1)
+    mean, std = gp.fit(X[:90], y[:90]).predict_latent(X, return_std=True)
+    assert torch.device(gp.device_).type == GPU.type
+    (tmp_path / "model").write_bytes(pickle.dumps(gp))
+    np.save(tmp_path / "X.npy", X)
+    names = [str(tmp_path / name) for name in ("model", "X.npy", "latent.npz")]
+    done = subprocess.run(
+        [sys.executable, "-c", LATER, *names],
+        cwd=ROOT,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # It warns where the GPU was asked for by name.
+    assert ("UserWarning" in done.stderr) == (device != "auto")
+    with np.load(tmp_path / "latent.npz") as later:
+        for found, expected in ((later["mean"], mean), (later["std"], std)):
+            assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """Runs out of memory on tiles of more pairs than it has room for."""
+
+    backend: TileBackend
+    room: int
+
+    def measure(self, image):
+        return self.backend.measure(image)
+
+    def prepare(self, images):
+        return self.backend.prepare(images)
+
+    def cross(self, one, two):
+        return self._checked(self.backend.cross(one, two))
+
+    def gram(self, one):
+        return self._checked(self.backend.gram(one))
+
+    def diag(self, one):
+        return self.backend.diag(one)
+
+    def _checked(self, values):
+        if values.shape[0] * values.shape[1] > self.room:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return values
+
+
+@pytest.mark.parametrize("room", [1, 50, 1000])
+def test_tiles_get_smaller_where_memory_runs_out(room):
+    kernel, shape = convnet(2, 3), (1, 8, 8)
+    backend, given = chosen(kernel, shape).tiles(), images(41, shape)
+    settings = ComputeConfig(GPU, dtype=torch.float32)
+    whole = KernelOracle(backend, given, settings)
+    crowded = KernelOracle(Crowded(backend, room), given, settings)
+    assert torch.equal(crowded.gram(), whole.gram())
+    assert torch.equal(crowded.cross(given[:9]), whole.cross(given[:9]))
+
+
+def test_pair_that_does_not_fit_is_an_error_of_memory():
+    kernel, shape = convnet(2, 3), (1, 8, 8)
+    backend = Crowded(chosen(kernel, shape).tiles(), room=0)
+    settings = ComputeConfig(GPU, dtype=torch.float32)
+    with pytest.raises(TileMemoryError):
+        KernelOracle(backend, images(5, shape), settings).gram()
+
+
+@pytest.fixture
+def full_gpu():
+    """Leave next to nothing of the memory to others."""
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info(GPU)
+    taken = torch.empty(free - 64 * 2**20, dtype=torch.uint8, device=GPU)
+    yield
+    del taken
+    torch.cuda.empty_cache()
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_auto_works_where_others_use_the_gpu(cls, data, full_gpu):
+    X, y = data
+    expected = cls(tiny_network(), device="cpu").fit(X, y).predict_latent(X)
+    found = cls(tiny_network()).fit(X, y).predict_latent(X)
+    assert np.abs(found - expected).max() <= 1e-3 * np.abs(expected).max()
+
+
+@pytest.fixture
+def tf32():
+    """Let products of matrices be coarse, as users may; return what reads that."""
+    matmul = torch.backends.cuda.matmul
+    is_new = hasattr(matmul, "fp32_precision")  # torch 2.9 and later
+    name, coarse = ("fp32_precision", "tf32") if is_new else ("allow_tf32", True)
+    before = getattr(matmul, name)
+    setattr(matmul, name, coarse)
+    yield lambda: getattr(matmul, name) == coarse
+    setattr(matmul, name, before)
+
+
+@pytest.mark.parametrize("backend", ["torch", "fused"])
+def test_no_tf32(backend, tf32):
+    X = images(40, (3, 8, 8)).numpy()  # products over channels
+    kernel = convnet(2, 3, bias_variance=0.0)
+    exact = gram_matrix(kernel, X, device="cpu", backend="torch", dtype="float64")
+    gram = gram_matrix(kernel, X, device=str(GPU), backend=backend, dtype="float32")
+    assert relative_error(gram, exact) <= GPU_BOUNDS[torch.float32]
+    assert tf32()
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Return the list of what is compiled from now on."""
+    calls, compile_kernel = [], torch.cuda._compile_kernel
+
+    def counted(*arguments, **settings):
+        calls.append(arguments)
+        return compile_kernel(*arguments, **settings)
+
+    monkeypatch.setattr(torch.cuda, "_compile_kernel", counted)
+    return calls
+
+
+def test_other_hyperparameters_are_not_compiled_again(compiled):
+    X = images(9, (1, 11, 13)).numpy()  # no other test has this size
+
+    def compute(*settings, rows=X):
+        kernel = convnet(2, 5, *settings)
+        exact = gram_matrix(kernel, rows, device="cpu", dtype="float64")
+        gram = gram_matrix(kernel, rows, device=str(GPU), backend="fused")
+        assert relative_error(gram, exact) <= GPU_BOUNDS[torch.float32]
+        return len(compiled)
+
+    first = compute(1.3, 0.7)
+    assert first > 0
+    assert compute(0.4, 2.5) == first
+    assert compute(1.3, 0.7, rows=X[:3]) == first
+    assert compute(1.3, 0.7, rows=X[..., 1:]) > first
