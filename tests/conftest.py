@@ -20,6 +20,7 @@ def instruction_set(request):
     """Compute with what was asked for."""
     _fused_cpu.INSTRUCTION_SET = request.config.getoption("--instruction-set")
 
+
 def pytest_collection_modifyitems(config, items):
     """Leave tests for a GPU out, unless the markers that are asked for name it."""
     if "gpu" in config.option.markexpr:
