@@ -3,9 +3,11 @@
 Hyperparameters are not: a network with other ones runs the same code.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,9 @@ __all__ = ["KERNEL_NAME", "Layout", "cuda_source", "layout_of"]
 
 KERNEL_NAME = "skconvgp_cross"
 LANES = 32
-REGISTERS = 176  # of the 255 of a thread, for maps; what is more lies in memory
+REGISTERS = 150  # of the 255 of a thread, for maps; what is more lies in memory
 PAIRS = ((2, 2), (2, 1), (1, 1))  # of a warp: the first that fit
 SOURCES = ("coefficients.hpp", "lanes.hpp", "warp.hpp", "cuda.hpp")
-
-Stages = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,14 @@ def layout_of(program: Program, *, is_double: bool) -> Layout:
     n_window = int(max(codes[codes[:, 0] == Kind.BOX, 4], default=1))
     has_windows = bool((codes[:, 0] == Kind.CONV).any())
     n_parts = -(-n_columns // LANES)
-    n_rows_held = (program.n_registers + has_windows) * n_rows + n_window + 2
+    n_rows_held = program.n_registers * n_rows + n_window + 2
     held = (1 + program.n_tangents) * n_parts * n_rows_held * (2 if is_double else 1)
     fitting = [pairs for pairs in PAIRS if held * pairs[0] * pairs[1] <= REGISTERS]
     pairs = fitting[0] if fitting else PAIRS[-1]
     return Layout(pairs, n_parts, n_rows, n_window, has_windows, bool(fitting))
 
 
+@lru_cache(maxsize=16)
 def cuda_source(program: Program, *, is_double: bool) -> str:
     """Return the source of the kernel of a program."""
     layout = layout_of(program, is_double=is_double)
@@ -121,45 +122,62 @@ def _ops(program: Program) -> list[str]:
 
 
 def _segments(codes: NDArray[np.int32]) -> list[str]:
-    """Find stages that are repeated with other tables only: they need one code.
+    """Cut the stages into runs of repetitions, so that little is to be compiled.
 
-    Each is given by its first operation, the number of operations, how often they run,
-    and the distance of tables from one time to the next.
+    What is repeated differs in its tables only. A run is given by its first operation,
+    the number of operations, how often they are carried out, and the distance of tables
+    from one time to the next.
     """
     stages = _stages(codes)
+    n = len(stages)
+    costs, runs = [0] * (n + 1), [(0, 0, 0)] * n
+    for i in reversed(range(n)):
+        choices = [
+            (length + costs[i + length * times], length, times, step)
+            for length in range(1, 1 + n - i)
+            for times, step in _repetitions(stages[i:], length)
+        ]
+        costs[i], *run = min(choices)
+        runs[i] = (run[0], run[1], run[2])
     found, i = [], 0
-    while i < len(stages):
-        lengths = range(1, 1 + (len(stages) - i) // 2)
-        runs = [(1, 1, 0)]
-        runs += [(n, *_repeats(codes, stages[i:], n)) for n in lengths]
-        length, times, step = max(
-            runs, key=lambda run: run[0] * run[1] if run[1] > 1 else 1
-        )
-        first, stop = stages[i][0], stages[i + length - 1][1]
-        found.append(f"{{{first}, {stop - first}, {times}, {step}}}")
+    while i < n:
+        length, times, step = runs[i]
+        n_ops = sum(stage.n_ops for stage in stages[i : i + length])
+        found.append(f"{{{stages[i].first}, {n_ops}, {times}, {step}}}")
         i += length * times
     return found
 
 
-def _stages(codes: NDArray[np.int32]) -> Stages:
-    """Return the first operation of each stage, and the one after its last."""
-    kinds = codes[:, 0]
+class _Stage(NamedTuple):
+    first: int  # operation
+    n_ops: int
+    code: bytes  # without the place of tables
+    table: int  # place of the first; negative: there is none
+
+
+def _stages(codes: NDArray[np.int32]) -> list[_Stage]:
+    kinds, tables = codes[:, 0], np.where(codes[:, 17] > 0, codes[:, 16], -1)
     ends = np.flatnonzero((kinds >= Kind.BOX) & (kinds != Kind.DOT)) + 1
-    return list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
+    stages = []
+    for first, stop in zip([0, *ends[:-1]], ends, strict=True):
+        own = codes[first:stop].copy()
+        places = tables[first:stop]
+        table = int(min(places[places >= 0], default=-1))
+        own[:, 16] = np.where(places >= 0, places - table, -1)
+        stages.append(_Stage(int(first), int(stop - first), own.tobytes(), table))
+    return stages
 
 
-def _repeats(codes: NDArray[np.int32], stages: Stages, length: int) -> tuple[int, int]:
-    """Return how often the first stages follow each other, and the step of tables."""
-    tables, others = codes[:, 16], np.delete(codes, 16, axis=1)
-    start, stop = stages[0][0], stages[length - 1][1]
-    n_ops, times, step = stop - start, 1, 0
-    while length * (times + 1) <= len(stages):
-        here = slice(start + times * n_ops, stop + times * n_ops)
-        if not np.array_equal(others[here], others[start:stop]):
-            break
-        distances = (tables[here] - tables[start:stop]) // times
-        step = step or int(distances[0])
-        if (distances != step).any():
-            break
-        times += 1
-    return times, step
+def _repetitions(stages: list[_Stage], length: int) -> Iterator[tuple[int, int]]:
+    """Yield how often the first stages can be repeated, with the distance of tables."""
+    yield 1, 0
+    step = None
+    for times in range(1, len(stages) // length):
+        for one, two in zip(stages[:length], stages[times * length :], strict=False):
+            if one.code != two.code:
+                return
+            if one.table >= 0:
+                step = two.table - one.table if step is None else step
+                if two.table - one.table != times * step:
+                    return
+        yield times + 1, step or 0

@@ -83,6 +83,13 @@ SKCONVGP_WARP T rotated(T x, int k) {
     return k % LANES ? __shfl_sync(ALL, x, lane() + k) : x;
 }
 
+// The same with zeros from beyond the first and the last lane.
+template <class T>
+SKCONVGP_WARP T shifted(T x, int k) {
+    const T moved = __shfl_sync(ALL, x, lane() + k);
+    return unsigned(lane() + k) < LANES ? moved : T(0);
+}
+
 // Zero from lane n on.
 template <class T>
 SKCONVGP_WARP T first_lanes(T x, int n) {
@@ -210,6 +217,11 @@ SKCONVGP_WARP Lanes<T> where_less(const Lanes<T>& a, const Lanes<T>& b,
 template <class T>
 SKCONVGP_WARP Lanes<T> rotated(const Lanes<T>& x, int k) {
     return each_lane<T>([&](int l) { return x.at[(l + k + LANES) % LANES]; });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> shifted(const Lanes<T>& x, int k) {
+    return each_lane<T>(
+        [&](int l) { return l + k >= 0 && l + k < LANES ? x.at[l + k] : T(0); });
 }
 template <class T>
 SKCONVGP_WARP Lanes<T> first_lanes(const Lanes<T>& x, int n) {

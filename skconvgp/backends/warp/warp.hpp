@@ -397,7 +397,9 @@ struct Warp {
             const auto move = [](const V* from, int step, V* to) {
                 SKCONVGP_UNROLL
                 for (int j = 0; j < PARTS; ++j)
-                    to[j] = taken(from, PARTS, j, 1, step, LANES * PARTS, false);
+                    to[j] = PARTS == 1
+                                ? shifted(from[j], step)
+                                : taken(from, PARTS, j, 1, step, LANES * PARTS, false);
             };
             V back[PARTS], ahead[PARTS];
             add_ahead<PARTS>(x, before + 1, -1, back, move);

@@ -1,0 +1,160 @@
+"""Source of the kernels for a GPU: what is constant in it, and that it compiles."""
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from skconvgp.backends._cuda_source import cuda_source, layout_of
+from skconvgp.backends._program import lower, lower_with_tangents
+from skconvgp.kernels import (
+    Conv2d,
+    Erf,
+    Flatten,
+    ReLU,
+    Sequential,
+    convnet,
+    dense,
+    residual_convnet,
+    resnet32,
+)
+from tests.helpers.fused import NETWORKS, every_network
+
+MNIST, CIFAR = (1, 28, 28), (3, 32, 32)
+NUMBERS = re.compile(r"-?\d+")
+
+
+def lowered(kernel, shape, n_tangents=0):
+    """Return the program of a network as a GPU runs it."""
+    kernel.check(shape)
+    if n_tangents:
+        return lower_with_tangents(kernel, shape, n_tangents, roots=1)[0][0]
+    return lower(kernel, shape, roots=1)
+
+
+def tuples_of(source, name):
+    """Return the numbers of each item of an array of the source."""
+    text = re.search(rf"{name}\[\] = \{{(.*)\}};", source)[1]
+    items = re.findall(r"\{((?:[^{}]|\{[^{}]*\})*)\}", text)
+    return [[int(n) for n in NUMBERS.findall(item)] for item in items]
+
+
+@every_network
+@pytest.mark.parametrize("n_tangents", [0, 3])
+def test_segments_are_the_program(name, n_tangents):
+    program = lowered(*NETWORKS[name], n_tangents)
+    source = cuda_source(program, is_double=False)
+    played = []
+    for first, n_ops, times, step in tuples_of(source, "segments"):
+        for time in range(times):
+            part = program.codes[first : first + n_ops].copy()
+            part[:, 16] += time * step
+            played.append(part)
+    expected, played = program.codes, np.vstack(played)
+    has_table = expected[:, 17] > 0  # of others tables are not read
+    assert np.array_equal(
+        np.delete(played, 16, axis=1), np.delete(expected, 16, axis=1)
+    )
+    assert np.array_equal(played[has_table, 16], expected[has_table, 16])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "n_stages"),
+    [
+        (convnet(), MNIST, 5),  # the first layer may meet negative covariances
+        (convnet(depth=60), MNIST, 6),
+        (residual_convnet(), MNIST, 5),
+        (resnet32(), MNIST, 14),
+    ],
+)
+def test_layers_that_are_alike_are_compiled_once(kernel, shape, n_stages):
+    source = cuda_source(lowered(kernel, shape), is_double=False)
+    assert len(tuples_of(source, "segments")) <= n_stages
+
+
+@pytest.mark.parametrize("n_tangents", [0, 2])
+def test_hyperparameters_are_no_constants(n_tangents):
+    kernel = convnet(depth=3)
+    other = kernel.with_theta(kernel.theta + 0.3)
+    sources = {
+        cuda_source(lowered(k, MNIST, n_tangents), is_double=False)
+        for k in (kernel, other)
+    }
+    assert len(sources) == 1
+
+
+def test_precision_and_sizes_are_constants():
+    program = lowered(convnet(depth=2), MNIST)
+    other = lowered(convnet(depth=2), (1, 28, 27))
+    sources = [
+        cuda_source(program, is_double=False),
+        cuda_source(program, is_double=True),
+        cuda_source(other, is_double=False),
+    ]
+    assert len(set(sources)) == 3
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "n_tangents", "is_double", "pairs", "n_parts", "fits"),
+    [
+        (convnet(), MNIST, 0, False, (2, 2), 1, True),
+        (convnet(), MNIST, 0, True, (2, 1), 1, True),
+        (convnet(), MNIST, 3, False, (1, 1), 1, True),
+        (convnet(), MNIST, 2, True, (1, 1), 1, False),
+        (convnet(), CIFAR, 0, False, (2, 1), 1, True),
+        (convnet(), (1, 64, 64), 0, False, (1, 1), 2, True),
+        (convnet(), (1, 33, 33), 0, True, (1, 1), 2, False),
+        (dense(), (1, 1, 500), 0, False, (2, 2), 1, True),
+    ],
+)
+def test_layout(kernel, shape, n_tangents, is_double, pairs, n_parts, fits):
+    layout = layout_of(lowered(kernel, shape, n_tangents), is_double=is_double)
+    assert (layout.pairs, layout.n_parts, layout.in_registers) == (pairs, n_parts, fits)
+
+
+MIXED = Sequential(
+    Conv2d((3, 2), stride=2, dilation=2, bias_variance=0.1),
+    ReLU(),
+    Conv2d(3, padding="circular"),
+    Erf(),
+    Conv2d(2, padding=1),
+    ReLU(),
+    Flatten(),
+)
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc here")
+@pytest.mark.parametrize(
+    ("kernel", "shape", "n_tangents", "is_double", "architecture"),
+    [
+        (convnet(), MNIST, 0, False, "sm_80"),
+        (convnet(), MNIST, 0, False, "sm_90"),
+        (convnet(), MNIST, 0, False, "sm_100"),
+        (convnet(), MNIST, 0, True, "sm_90"),
+        (convnet(), MNIST, 3, False, "sm_90"),
+        (convnet(), CIFAR, 0, False, "sm_100"),
+        (convnet(), (3, 64, 64), 0, False, "sm_90"),
+        (residual_convnet(), MNIST, 0, False, "sm_90"),
+        (resnet32(), MNIST, 0, False, "sm_90"),
+        (MIXED, (2, 12, 35), 3, True, "sm_80"),
+        (dense(), (1, 1, 50), 2, False, "sm_100"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_source_compiles(kernel, shape, n_tangents, is_double, architecture, tmp_path):
+    program = lowered(kernel, shape, n_tangents)
+    source = tmp_path / "kernel.cu"
+    source.write_text(cuda_source(program, is_double=is_double), encoding="utf-8")
+    command = ["nvcc", "-std=c++17", "-fmad=false", f"-arch={architecture}", "-cubin"]
+    files = [str(source), "-o", str(tmp_path / "kernel.cubin")]
+    done = subprocess.run(
+        [*command, "-Xptxas", "-v", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if layout_of(program, is_double=is_double).in_registers:
+        assert "0 bytes stack frame, 0 bytes spill stores" in done.stderr
