@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-oldest test-pure test-sanitize test-gpu lint docs bench \
+.PHONY: help demo test test-oldest test-pure test-lanes test-sanitize test-gpu lint docs bench \
     clean distclean
 
 VENV ?= .venv
@@ -39,6 +39,10 @@ PYTEST = -m pytest -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS)
 # The tests that tell whether the package works without its compiled extension.
 PURE_TESTS ?= tests/backends tests/estimators/test_gram.py tests/test_common.py
 SANITIZE_TESTS ?= tests/backends/test_fused*.py
+# What holds for the arithmetic of a GPU too: maps of up to 64 columns, one thread.
+LANES_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_bits.py \
+    tests/backends/test_fused_fuzz.py tests/backends/test_fused_tangents.py \
+    -k "not many_positions and not instruction_set_that and not interpreter_is_free"
 # The interpreter is not built with the sanitizers, so they come first; leaks at its
 # exit are its own.
 SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -50,6 +54,7 @@ help:
 	@echo "make test          run the tests and the coverage gate"
 	@echo "make test-oldest   run the tests on the oldest supported versions"
 	@echo "make test-pure     run a part of the tests without the compiled extension"
+	@echo "make test-lanes    run the extension's tests with the arithmetic of a GPU"
 	@echo "make test-sanitize run the extension's tests with g++'s sanitizers in it"
 	@echo "make test-gpu      run the tests that need a GPU"
 	@echo "make lint          run the other gates: style, types, imports, docstrings, spelling"
@@ -90,6 +95,9 @@ test-pure: $(VENV_PURE)/.ready-test
 	@$(VENV_PURE)/bin/python -c "from skconvgp.backends import missing_extension as m; \
 	    m() or exit('An extension was found, though none was built: is one in the tree?')"
 	$(TEST_ENV) $(VENV_PURE)/bin/python $(PYTEST) $(PURE_TESTS) $(ARGS)
+
+test-lanes: $(VENV)/.ready-test
+	$(TEST_ENV) $(BIN) $(PYTEST) --instruction-set lanes $(LANES_TESTS) $(ARGS)
 
 test-sanitize: $(VENV_SANITIZE)/.ready-test
 	$(TEST_ENV) $(SANITIZE_ENV) \
