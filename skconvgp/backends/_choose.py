@@ -48,6 +48,11 @@ class BackendChoice:
         """Return "fused" or "torch"."""
         return "torch" if self.program is None else "fused"
 
+    @property
+    def instruction_set(self) -> str:
+        """Return the instructions of the fused backend; empty for torch."""
+        return self.processor.instruction_set if self.processor else ""
+
     def tiles(self) -> TileBackend:
         """Return the backend that computes values."""
         if self.program is None or self.processor is None:
@@ -105,7 +110,9 @@ def choose_backend(
             f"backend='fused' cannot run this kernel: {reason}. Use backend='auto' or "
             "'torch'."
         )
-    return BackendChoice(kernel, image_shape, program, reason, processor)
+    if program is None:
+        return BackendChoice(kernel, image_shape, None, reason)
+    return BackendChoice(kernel, image_shape, program, "", processor)
 
 
 def _lowered(

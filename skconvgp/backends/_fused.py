@@ -22,6 +22,11 @@ class Processor(Protocol):
     """What carries programs out: the compiled extension, or a GPU."""
 
     @property
+    def instruction_set(self) -> str:
+        """Name of the instructions that it has."""
+        ...
+
+    @property
     def roots(self) -> int:
         """Numbers of a position in the tables of piecewise linear activations."""
         ...

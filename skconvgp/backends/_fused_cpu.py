@@ -59,6 +59,11 @@ class Extension:
     """
 
     @property
+    def instruction_set(self) -> str:
+        """Name of the instructions that it has."""
+        return instruction_set()
+
+    @property
     def roots(self) -> int:
         """Numbers of a position in the tables of piecewise linear activations."""
         return int(_NATIVE.roots(INSTRUCTION_SET))

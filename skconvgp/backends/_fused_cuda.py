@@ -10,7 +10,12 @@ from torch import Tensor
 
 from skconvgp.backends._cuda_source import KERNEL_NAME, cuda_source, layout_of
 from skconvgp.backends._fused_cpu import Extension, table_size
-from skconvgp.backends._nvrtc import CudaKernel, load_kernel, missing_compiler
+from skconvgp.backends._nvrtc import (
+    CudaKernel,
+    architecture,
+    load_kernel,
+    missing_compiler,
+)
 from skconvgp.backends._program import Kind, Program
 from skconvgp.exceptions import NotFusableError
 
@@ -53,6 +58,11 @@ class Gpu:
     """
 
     device: torch.device
+
+    @property
+    def instruction_set(self) -> str:
+        """Name of the instructions that it has: sm_90 is compute capability 9.0."""
+        return architecture(self.device)
 
     @property
     def roots(self) -> int:

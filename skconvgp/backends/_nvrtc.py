@@ -14,7 +14,13 @@ from typing import Any
 
 import torch
 
-__all__ = ["CudaKernel", "compile_cuda", "load_kernel", "missing_compiler"]
+__all__ = [
+    "CudaKernel",
+    "architecture",
+    "compile_cuda",
+    "load_kernel",
+    "missing_compiler",
+]
 
 # Rounding must not depend on which products a compiler joins with which sums.
 OPTIONS = ("--std=c++17", "--fmad=false")
@@ -72,6 +78,12 @@ def missing_compiler() -> str:
     return ""
 
 
+def architecture(device: torch.device) -> str:
+    """Return what the compiler calls a device, such as "sm_90"."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}"
+
+
 @lru_cache(maxsize=64)
 def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
     """Compile a kernel for a device and load it, once.
@@ -81,8 +93,8 @@ def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
     RuntimeError
         If the compiler or the driver refuse it.
     """
-    major, minor = torch.cuda.get_device_capability(device)
-    binary = compile_cuda(source, f"sm_{major}{minor}", torch.version.cuda or "")
+    version = torch.version.cuda or ""
+    binary = compile_cuda(source, architecture(device), version)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     with torch.cuda.device(device):
         torch.cuda.current_stream(device)  # there is a context from here on

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.backends import instruction_set
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._posterior import BasePosterior
@@ -170,7 +169,7 @@ class BaseConvGP(BasePosterior):
             backend=self.backend_,
             backend_reason=work.choice.reason if work.choice else "",
             device_reason=place.reason,
-            instruction_set=instruction_set() if self.backend_ == "fused" else "",
+            instruction_set=work.choice.instruction_set if work.choice else "",
             device=self.device_,
             dtype=self.dtype_,
             jitter=state.jitter,
