@@ -122,13 +122,13 @@ class Gpu:
         n_blocks = 1
         for n, n_pairs, n_warps in zip(shape, pairs, WARPS, strict=False):
             n_blocks *= -(-n // (n_pairs * n_warps))
-        _kernel(program, is_double, self.device).launch(
+        _kernel(program, is_double, first.device).launch(
             n_blocks,
             WARPS[0] * WARPS[1] * LANES,
             [
                 *(first.contiguous(), second.contiguous()),
                 *(first_diag.contiguous(), second_diag.contiguous()),
-                *_constants(program, first.dtype, self.device),
+                *_constants(program, first.dtype, first.device),
                 out,
                 *(len(first), len(second), first.shape[1], program.n_pixels),
                 int(is_upper),

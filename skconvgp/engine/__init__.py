@@ -3,12 +3,14 @@
 from skconvgp._protocols import TileCosts
 from skconvgp.engine._contract import pull_back
 from skconvgp.engine._devices import (
+    count_gpus,
     drop_cached_memory,
     free_memory,
     full_precision,
     gpu_memory,
     on_device,
     require_memory,
+    use_gpu,
 )
 from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
 from skconvgp.engine._plan import (
@@ -28,6 +30,7 @@ __all__ = [
     "PullbackCosts",
     "TileCosts",
     "TilePlan",
+    "count_gpus",
     "drop_cached_memory",
     "free_memory",
     "full_precision",
@@ -39,4 +42,5 @@ __all__ = [
     "require_memory",
     "slices",
     "stream_rows",
+    "use_gpu",
 ]

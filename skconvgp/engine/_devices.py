@@ -12,12 +12,14 @@ from skconvgp.exceptions import TileMemoryError
 
 __all__ = [
     "TileSide",
+    "count_gpus",
     "drop_cached_memory",
     "free_memory",
     "full_precision",
     "gpu_memory",
     "on_device",
     "require_memory",
+    "use_gpu",
 ]
 
 MEMINFO = Path("/proc/meminfo")
@@ -55,6 +57,16 @@ def gpu_memory() -> int | None:
         return free_memory(torch.device("cuda"))
     except RuntimeError:
         return 0
+
+
+def count_gpus() -> int:
+    """Return the number of GPUs."""
+    return torch.cuda.device_count()
+
+
+def use_gpu(index: int) -> None:
+    """Let "cuda" be this GPU for all that the thread does from here on."""
+    torch.cuda.set_device(index)
 
 
 def drop_cached_memory(device: torch.device) -> None:

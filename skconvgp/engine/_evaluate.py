@@ -197,7 +197,7 @@ class KernelOracle:
             for i, part in enumerate(cuts)
         )
         parts = dict(self.runner(jobs))
-        diag = torch.cat([parts[i] for i in range(len(cuts))])
+        diag = torch.cat([parts[i].to(self.config.device) for i in range(len(cuts))])
         n_bad = int((~torch.isfinite(diag.reshape(n, -1))).any(1).sum())
         if n_bad:
             raise ValueError(

@@ -80,7 +80,7 @@ class Tables:
         """
         key = (part.start, part.stop)
         if key in self._kept:
-            return partial(_given, self._kept[key])
+            return partial(_moved, self._kept[key], self._config.device)
         return partial(_prepare, self._backend, self._part(part))
 
     def _part(self, part: slice) -> ImagesPart:
@@ -98,8 +98,13 @@ def _prepare_part(
     return key, _prepare(backend, part)
 
 
-def _given(prepared: Prepared) -> Prepared:
-    return prepared
+def _moved(prepared: Prepared, device: torch.device) -> Prepared:
+    """Return tables on a device: those of another GPU are copied."""
+    if prepared is None:
+        return None
+    if isinstance(prepared, tuple):
+        return tuple(_moved(branch, device) for branch in prepared)
+    return prepared.to(device)
 
 
 def take(prepared: Prepared, part: slice) -> Prepared:

@@ -11,6 +11,7 @@ from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
 from skconvgp._protocols import TileRunner, run_serially
+from skconvgp.engine import count_gpus, use_gpu
 
 __all__ = ["make_runner"]
 
@@ -32,11 +33,17 @@ def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, i
     n_jobs : int or None
         As in scikit-learn.
     device : torch.device
-        A GPU gets one block after the other.
+        A GPU gets one block after the other. "cuda" without a number is as many GPUs
+        as there are jobs, each with a thread of this process.
     """
     n_workers = _count_workers(n_jobs)
     n_threads = torch.get_num_threads()
-    if device.type != "cpu" or (n_workers == 1 and n_threads == 1):
+    if device.type != "cpu":
+        n_gpus = 1 if device.index is not None else min(n_workers, count_gpus())
+        if n_gpus <= 1:
+            return run_serially, 1
+        return _ThreadRunner(n_gpus, max(1, n_threads // n_gpus), use_gpu), n_gpus
+    if n_workers == n_threads == 1:
         return run_serially, 1
     if n_workers == 1:
         return _ThreadRunner(n_threads), n_threads
@@ -53,27 +60,52 @@ def _count_workers(n_jobs: int | None) -> int:
 
 
 class _ThreadRunner:
-    """Runs jobs on threads of this process."""
+    """Runs jobs on threads of this process.
 
-    def __init__(self, n_threads: int) -> None:
+    Parameters
+    ----------
+    n_threads : int
+        Jobs in work at the same time.
+    n_inner : int
+        Threads of torch in each.
+    begin : callable, optional
+        Called by each thread at its start, with its number.
+    """
+
+    def __init__(
+        self,
+        n_threads: int,
+        n_inner: int = 1,
+        begin: Callable[[int], None] | None = None,
+    ) -> None:
         self._n_threads = n_threads
+        self._n_inner = n_inner
+        self._begin = begin
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the jobs as they come."""
         before = torch.get_num_threads()
         queue = iter(jobs)
-        pool = ThreadPoolExecutor(self._n_threads)
+        numbers = iter(range(self._n_threads))
+        begin = self._begin or _begin_anywhere
+        pool = ThreadPoolExecutor(
+            self._n_threads, initializer=lambda: begin(next(numbers))
+        )
         try:
             first = islice(queue, 2 * self._n_threads)
-            pending = {pool.submit(_limited, job, 1) for job in first}
+            pending = {pool.submit(_limited, job, self._n_inner) for job in first}
             while pending:
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for job in islice(queue, len(done)):
-                    pending.add(pool.submit(_limited, job, 1))
+                    pending.add(pool.submit(_limited, job, self._n_inner))
                 yield from map(Future.result, done)
         finally:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(before)
+
+
+def _begin_anywhere(number: int) -> None:
+    """Threads of the CPU are all alike."""
 
 
 class _JoblibRunner:

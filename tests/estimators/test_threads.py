@@ -15,6 +15,7 @@ from skconvgp import (
     as_sklearn_kernel,
     gram_matrix,
 )
+from skconvgp._protocols import run_serially
 from skconvgp.estimators._parallel import make_runner
 from skconvgp.kernels import arcsine, convnet, rbf
 from tests.helpers.estimators import digits
@@ -97,6 +98,46 @@ def test_jobs_in_threads_are_no_more_than_the_cores(place, n_workers, monkeypatc
     monkeypatch.setattr("joblib.cpu_count", lambda: 3)
     with joblib.parallel_config(place):
         assert make_runner(64, torch.device("cpu"))[1] == n_workers
+
+
+@pytest.fixture
+def four_gpus(monkeypatch):
+    """Return which GPU each thread was given, on a machine that seems to have four."""
+    given = {}
+
+    def use_gpu(index):
+        given[threading.get_ident()] = index
+
+    monkeypatch.setattr("skconvgp.estimators._parallel.count_gpus", lambda: 4)
+    monkeypatch.setattr("skconvgp.estimators._parallel.use_gpu", use_gpu)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 16)
+    return given
+
+
+@pytest.mark.parametrize(("n_jobs", "n_gpus"), [(2, 2), (3, 3), (-1, 4), (9, 4)])
+def test_each_gpu_has_a_thread_and_takes_blocks_as_it_gets_free(
+    n_jobs, n_gpus, four_gpus
+):
+    runner, n_workers = make_runner(n_jobs, torch.device("cuda"))
+    assert n_workers == n_gpus
+    together = threading.Barrier(n_gpus, timeout=60)
+
+    def job():
+        together.wait()
+        return four_gpus[threading.get_ident()], torch.get_num_threads()
+
+    done = list(runner([job] * 3 * n_gpus))
+    assert sorted(four_gpus.values()) == list(range(n_gpus))
+    assert sorted(index for index, _ in done) == sorted(list(range(n_gpus)) * 3)
+    assert {n_threads for _, n_threads in done} == {max(1, 2 // n_gpus)}
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "device"), [(None, "cuda"), (1, "cuda"), (4, "cuda:1")]
+)
+def test_gpu_that_is_named_and_one_job_take_one(n_jobs, device, four_gpus):
+    assert make_runner(n_jobs, torch.device(device)) == (run_serially, 1)
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1])
