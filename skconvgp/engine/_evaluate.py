@@ -21,6 +21,7 @@ from skconvgp.engine._plan import (
 from skconvgp.engine._store import TensorStore
 from skconvgp.engine._tables import Tables, take
 from skconvgp.exceptions import TileMemoryError
+from skconvgp.linalg import symmetrize_
 
 __all__ = ["KernelOracle", "MatrixOracle"]
 
@@ -252,10 +253,13 @@ class MatrixOracle:
     Parameters
     ----------
     matrix : Tensor of shape (n, n)
-        The Gram matrix.
+        The Gram matrix, on the host.
+    config : ComputeConfig
+        Device and precision of the results.
     """
 
     matrix: Tensor
+    config: ComputeConfig
 
     @property
     def n_samples(self) -> int:
@@ -264,12 +268,14 @@ class MatrixOracle:
 
     def diag(self) -> Tensor:
         """Return the prior variances (n,)."""
-        return self.matrix.diagonal().clone()
+        return self._copy(self.matrix.diagonal())
 
     def gram(self) -> Tensor:
         """Return the Gram matrix (n, n), a copy, exactly symmetric."""
-        gram = self.matrix + self.matrix.mT
-        return gram.mul_(0.5)
+        return symmetrize_(self._copy(self.matrix))
+
+    def _copy(self, values: Tensor) -> Tensor:
+        return values.to(self.config.device, self.config.solve_dtype, copy=True)
 
 
 def _evaluate_block(

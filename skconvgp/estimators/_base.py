@@ -48,8 +48,11 @@ from skconvgp.linalg import DenseGram
 
 __all__ = ["BaseConvGP"]
 
-GRAM_COPIES = 2  # the Gram matrix and its factor
-EIGEN_COPIES = 4  # more while the noise is chosen: scaled copy, vectors, squares, work
+# Matrices of the size of the Gram matrix that `fit` holds at once.
+GRAM_COPIES = 2  # it and its factor
+# While the noise is chosen: it, a scaled copy, vectors, and two of work space, which
+# is what LAPACK's `syevd` asks for.
+SELECTION_COPIES = 5
 
 
 class BaseConvGP(BasePosterior):
@@ -99,7 +102,7 @@ class BaseConvGP(BasePosterior):
         noise = resolve_noise(self, self.noise_variance)
         prior = resolve_amplitude(self, self.amplitude)
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
-        copies = GRAM_COPIES + (EIGEN_COPIES if isinstance(noise, str) else 0)
+        copies = SELECTION_COPIES if isinstance(noise, str) else GRAM_COPIES
         needed = self._gram_bytes(len(rows), copies)
         place = self._place(is_fitting=True, needed=needed)
         fit_at = partial(
@@ -123,12 +126,9 @@ class BaseConvGP(BasePosterior):
         device = place.device
 
         start = time.perf_counter()
-        oracle = self._training_oracle(rows, work)
         w = to_tensor(weights, device, work.config.solve_dtype)
         y = to_tensor(targets, device, work.config.solve_dtype)
-        self._mean_diag = mean_variance(oracle.diag(), w)
-        gram = oracle.gram().to(work.config.solve_dtype)
-        gram /= self._mean_diag
+        gram, self._mean_diag = self._scaled_gram(rows, work, w)
         gram_seconds = time.perf_counter() - start
 
         start = time.perf_counter()
@@ -175,6 +175,16 @@ class BaseConvGP(BasePosterior):
             jitter=state.jitter,
             peak_memory=peak_memory(),
         )
+
+    def _scaled_gram(
+        self, rows: NDArray[Any], work: Work, weights: Tensor
+    ) -> tuple[Tensor, float]:
+        """Return the Gram matrix with mean diagonal 1, and what it was divided by."""
+        oracle = self._training_oracle(rows, work)
+        mean_diag = mean_variance(oracle.diag(), weights)
+        gram = oracle.gram()
+        gram /= mean_diag
+        return gram, mean_diag
 
     def _solve(self, gram: Tensor, y: Tensor, noise: Tensor) -> tuple[Any, Tensor]:
         """Return the factored training matrix and its solution for the targets."""
@@ -263,18 +273,17 @@ class BaseConvGP(BasePosterior):
         needed = self._gram_bytes(len(rows), GRAM_COPIES)
         place = prior._place(is_fitting=True, needed=needed)
 
-        def evaluate(place: Place) -> tuple[float, FloatArray]:
+        def evaluate(place: Place) -> tuple[FloatArray, float]:
             work = prior._work(
                 place, is_fitting=True, n_samples=len(rows), reserved=needed
             )
-            oracle = prior._training_oracle(rows, work)
-            mean_diag = mean_variance(oracle.diag(), torch.ones(len(rows)))
-            return mean_diag, to_numpy(oracle.gram())
+            gram, mean_diag = prior._scaled_gram(rows, work, torch.ones(len(rows)))
+            return to_numpy(gram), mean_diag
 
-        mean_diag, gram = compute_at(place, evaluate)
+        gram, mean_diag = compute_at(place, evaluate)
         scale = mean_diag if amplitude is None else amplitude
         scale = 1.0 if isinstance(scale, str) else scale
-        return gram / mean_diag, np.array([np.sqrt(scale)])
+        return gram, np.array([np.sqrt(scale)])
 
 
 def _plain(values: FloatArray) -> float | FloatArray:

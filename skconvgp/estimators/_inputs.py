@@ -41,7 +41,7 @@ from skconvgp.estimators._validation import (
     kernel_shape,
     resolve_image_shape,
     rows_to_images,
-    to_tensor,
+    rows_to_tensor,
     warn_of_guess,
 )
 from skconvgp.exceptions import VersionMismatchWarning
@@ -125,8 +125,6 @@ class BaseInputs(BaseEstimator):
         rows, y = validate_data(
             self, rows, y, dtype=[np.float64, np.float32], **options
         )
-        if np.may_share_memory(rows, np.asarray(X)):
-            rows = rows.copy()  # what the model keeps is its own
         if _is_precomputed(self.kernel):
             if rows.shape[0] != rows.shape[1]:
                 raise ValueError(
@@ -136,6 +134,8 @@ class BaseInputs(BaseEstimator):
             self.kernel_ = PRECOMPUTED
             self.image_shape_ = None
             return rows, y
+        if np.may_share_memory(rows, np.asarray(X)):
+            rows = rows.copy()  # what the model keeps is its own
         kernel = copy.deepcopy(resolve_kernel(self, self.kernel, convnet()))
         self.kernel_ = kernel
         self.image_shape_, is_guess = resolve_image_shape(
@@ -260,8 +260,7 @@ class BaseInputs(BaseEstimator):
         if isinstance(self.kernel_, Kernel):
             images = self._images(rows, self.kernel_)
             return self._oracle(images, work, "fit")
-        config = work.config
-        return MatrixOracle(to_tensor(rows, config.device, config.solve_dtype))
+        return MatrixOracle(rows_to_tensor(rows), work.config)
 
 
 def _is_precomputed(kernel: object) -> bool:

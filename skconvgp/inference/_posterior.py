@@ -6,7 +6,7 @@ The prior covariance is K / mean diag; multiply variances by the amplitude.
 import torch
 from torch import Generator, Tensor
 
-from skconvgp.linalg import factor_with_jitter
+from skconvgp.linalg import factor_with_jitter_
 
 __all__ = [
     "posterior_covariance",
@@ -75,7 +75,7 @@ def sample_gaussian(
     NotPSDError
         If the covariance is not positive semi-definite.
     """
-    factor = factor_with_jitter(covariance, scale)
+    factor = factor_with_jitter_(covariance, scale)
     n, n_outputs = mean.shape
     noise = torch.randn(n, n_outputs * n_samples, generator=generator, dtype=mean.dtype)
     draws = factor @ noise.to(factor.device)

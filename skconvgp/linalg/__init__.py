@@ -4,20 +4,22 @@ from skconvgp.linalg._cholesky import (
     cholesky_inverse_diag,
     cholesky_logdet,
     cholesky_solve,
-    factor_with_jitter,
+    factor_with_jitter_,
     half_solve,
     shifted_cholesky_,
 )
 from skconvgp.linalg._operators import DenseGram
 from skconvgp.linalg._spectral import symmetric_eigen
+from skconvgp.linalg._symmetric import symmetrize_
 
 __all__ = [
     "DenseGram",
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",
-    "factor_with_jitter",
+    "factor_with_jitter_",
     "half_solve",
     "shifted_cholesky_",
     "symmetric_eigen",
+    "symmetrize_",
 ]

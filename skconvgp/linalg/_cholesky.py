@@ -9,7 +9,7 @@ __all__ = [
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",
-    "factor_with_jitter",
+    "factor_with_jitter_",
     "half_solve",
     "shifted_cholesky_",
 ]
@@ -19,7 +19,7 @@ JITTER = {
     torch.float64: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4),
     torch.float32: (0.0, 1e-6, 1e-5, 1e-4, 1e-3),
 }
-INVERSE_BLOCK = 256  # columns of the inverse factor held at once
+INVERSE_BLOCK = 256  # columns of the inverse factor held at once, and rows of a step
 
 
 def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
@@ -46,28 +46,25 @@ def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
     NotPSDError
         If the largest jitter does not help.
     """
-    diagonal = matrix.diagonal()
-    original = diagonal.clone()
-    try:
-        return _climb(matrix, diagonal, original + shift, float(original.mean()))
-    finally:
-        diagonal.copy_(original)
+    return _climb_(matrix, shift, float(matrix.diagonal().mean()))
 
 
-def factor_with_jitter(matrix: Tensor, scale: float) -> Tensor:
+def factor_with_jitter_(matrix: Tensor, scale: float) -> Tensor:
     """Return the lower Cholesky factor of a positive semi-definite matrix (n, n).
 
     Jitter is a share of `scale`: the rounding errors of a difference of two matrices
-    are relative to those, and may be all there is of it.
+    are relative to those, and may be all there is of it. The diagonal of `matrix` is
+    overwritten meanwhile and restored at the end.
     """
-    work = matrix.clone()
-    diagonal = work.diagonal()
-    return _climb(work, diagonal, diagonal.clone(), scale)[0]
+    return _climb_(matrix, torch.zeros_like(matrix.diagonal()), scale)[0]
 
 
 def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
     """Solve L L^T x = rhs for right-hand sides (n, k)."""
-    return torch.cholesky_solve(rhs, factor)
+    # torch.cholesky_solve copies the factor, these two do not.
+    half = half_solve(factor, rhs)
+    solution: Tensor = torch.linalg.solve_triangular(factor.mT, half, upper=True)
+    return solution
 
 
 def half_solve(factor: Tensor, rhs: Tensor) -> Tensor:
@@ -84,31 +81,48 @@ def cholesky_logdet(factor: Tensor) -> Tensor:
 def cholesky_inverse_diag(factor: Tensor) -> Tensor:
     """Return the diagonal (n,) of (L L^T)^-1, a block of columns at a time."""
     n = factor.shape[0]
-    diag = torch.empty(n, dtype=factor.dtype, device=factor.device)
+    diag = factor.new_empty(n)
     for start in range(0, n, INVERSE_BLOCK):
         stop = min(start + INVERSE_BLOCK, n)
-        # Columns start..stop of L^-1 are zero above row start.
-        unit = torch.zeros(
-            n - start, stop - start, dtype=factor.dtype, device=factor.device
-        )
-        unit.fill_diagonal_(1.0)
-        columns = half_solve(factor[start:, start:], unit)
+        columns = _inverse_columns(factor[start:, start:], stop - start)
         diag[start:stop] = (columns * columns).sum(0)
     return diag
 
 
-def _climb(
-    matrix: Tensor, diagonal: Tensor, wanted: Tensor, scale: float
-) -> tuple[Tensor, float]:
-    for share in JITTER[matrix.dtype]:
-        jitter = share * scale
-        diagonal.copy_(wanted + jitter)
-        factor, info = torch.linalg.cholesky_ex(matrix)
-        if int(info) == 0:
-            return factor, jitter
-        del factor  # before the next one is made
-    diagonal.copy_(wanted)
-    smallest = float(torch.linalg.eigvalsh(matrix)[0])
+def _inverse_columns(factor: Tensor, n_columns: int) -> Tensor:
+    """Return the first columns (n, n_columns) of the inverse of a factor (n, n).
+
+    A triangular solve copies a factor that is part of another, products do not: so
+    only blocks of the diagonal are solved with.
+    """
+    n = factor.shape[0]
+    columns = factor.new_empty(n, n_columns)
+    for start in range(0, n, INVERSE_BLOCK):
+        rows = slice(start, min(start + INVERSE_BLOCK, n))
+        rest = -(factor[rows, :start] @ columns[:start])
+        if start == 0:
+            rest.fill_diagonal_(1.0)
+        columns[rows] = half_solve(factor[rows, rows], rest)
+    return columns
+
+
+def _climb_(matrix: Tensor, shift: Tensor, scale: float) -> tuple[Tensor, float]:
+    """Factor ``matrix + diag(shift)`` with the first jitter that helps."""
+    diagonal = matrix.diagonal()
+    original = diagonal.clone()
+    wanted = original + shift
+    try:
+        for share in JITTER[matrix.dtype]:
+            jitter = share * scale
+            diagonal.copy_(wanted + jitter)
+            factor, info = torch.linalg.cholesky_ex(matrix)
+            if int(info) == 0:
+                return factor, jitter
+            del factor  # before the next one is made
+        diagonal.copy_(wanted)
+        smallest = float(torch.linalg.eigvalsh(matrix)[0])
+    finally:
+        diagonal.copy_(original)
     raise NotPSDError(
         f"The Gram matrix with its noise is not positive definite: its smallest "
         f"eigenvalue is {smallest:.3g} where its scale is {scale:.3g}, "

@@ -333,7 +333,7 @@ def test_tangents_by_no_hyperparameter_leave_the_value():
 def test_matrix_oracle_copies_and_symmetrises():
     matrix = torch.tensor([[2.0, 1.0], [1.5, 3.0]], dtype=torch.float64)
     before = matrix.clone()
-    oracle = MatrixOracle(matrix)
+    oracle = MatrixOracle(matrix, config())
     gram, diag = oracle.gram(), oracle.diag()
     assert oracle.n_samples == 2
     assert gram.tolist() == [[2.0, 1.25], [1.25, 3.0]]

@@ -68,6 +68,50 @@ def test_prediction_stays_within_a_small_budget(budget):
     assert peak_memory(setup, call) <= (budget + 4) * MIB
 
 
+SOLVE = """
+import numpy as np
+from skconvgp import ConvNetGPRegressor
+from skconvgp.kernels import rbf
+
+random = np.random.default_rng(0)
+X, y, weights = random.random((1500, 5)), *random.uniform(0.5, 1.5, (2, 1500))
+distances = ((X[:, None] - X) ** 2).sum(-1)
+gram = np.exp(-distances)
+half = gram.astype(np.float32)
+half.flags.writeable = False
+del distances
+
+def make(noise=1e-2, kernel=rbf()):
+    settings = {"noise_variance": noise, "device": "cpu", "memory_budget": "4 MiB"}
+    return ConvNetGPRegressor(kernel, **settings)
+
+make().fit(X[:50], y[:50]).loo_predict()
+make("loo").fit(X[:50], y[:50])
+make(kernel="precomputed").fit(half[:50, :50], y[:50])
+gp = make().fit(X, y)
+gp.predict(X[:10], return_std=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("n_matrices", "call"),
+    [
+        (2, "make().fit(X, y)"),
+        (2, "make(kernel='precomputed').fit(gram, y)"),
+        (2, "make(kernel='precomputed').fit(half, y)"),
+        (5, "make('loo').fit(X, y, sample_weight=weights)"),
+        (5, "make('evidence').fit(X, y)"),
+        (0, "gp.predict(X, return_std=True)"),
+        (0, "gp.loo_predict()"),
+        (2, "make().sample_y(X, 2)"),
+    ],
+)
+def test_no_matrix_is_held_beside_those_that_are_counted(n_matrices, call):
+    matrix = 8 * 1500**2
+    # Of a budget of 4 MiB, and blocks of 256 columns that stand outside it.
+    assert peak_memory(SOLVE, call) <= n_matrices * matrix + (4 + 6) * MIB
+
+
 CONTRACTION = """
 import numpy as np
 from skconvgp import gram_vjp

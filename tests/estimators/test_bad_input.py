@@ -317,7 +317,7 @@ def no_evaluation(monkeypatch):
 
 @pytest.mark.parametrize(
     ("settings", "copies"),
-    [({}, 2 * 8), ({"noise_variance": "loo"}, 6 * 8), ({"solve_dtype": "float32"}, 8)],
+    [({}, 2 * 8), ({"noise_variance": "loo"}, 5 * 8), ({"solve_dtype": "float32"}, 8)],
 )
 @pytest.mark.parametrize("cls", CLASSES)
 def test_gram_matrix_that_does_not_fit_is_refused_before_any_work(

@@ -50,6 +50,19 @@ def test_regression_is_that_of_the_kernel():
     assert gp.log_marginal_likelihood() == pytest.approx(evidence)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_given_matrix_is_not_changed_and_not_kept(dtype):
+    _, y, _, gram, cross = images_and_grams()
+    gram = gram.astype(dtype)
+    before = gram.copy()
+    solve_dtype = np.dtype(dtype).name
+    gp = ConvNetGPRegressor("precomputed", solve_dtype=solve_dtype, device="cpu")
+    mean = gp.fit(gram, y).predict(cross)
+    np.testing.assert_array_equal(gram, before)
+    gram[:] = 0.0
+    np.testing.assert_array_equal(gp.predict(cross), mean)
+
+
 def test_shape_and_kernel_of_the_images_are_unknown():
     gram, y = np.eye(5), np.arange(5.0)
     gp = ConvNetGPRegressor("precomputed", image_shape=(7, 7)).fit(gram, y)

@@ -16,7 +16,7 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp.engine import KernelOracle
 from skconvgp.exceptions import TileMemoryError
-from skconvgp.kernels import GELU, Conv2d, Dense, Flatten, Sequential, convnet
+from skconvgp.kernels import GELU, Conv2d, Dense, Flatten, Sequential, convnet, rbf
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.fused import images
 from tests.helpers.gpu import GPU, GPU_BOUNDS, chosen
@@ -197,6 +197,24 @@ def test_no_tf32(backend, tf32):
     gram = gram_matrix(kernel, X, device=str(GPU), backend=backend, dtype="float32")
     assert relative_error(gram, exact) <= GPU_BOUNDS[torch.float32]
     assert tf32()
+
+
+def test_no_matrix_is_held_beside_those_that_are_counted():
+    random, matrix = np.random.default_rng(0), 8 * 4000**2
+    X, y = random.random((4000, 5)), random.random(4000)
+    gp = ConvNetGPRegressor(rbf(), device=str(GPU), memory_budget="16 MiB")
+    gp.fit(X[:100], y[:100]).predict(X[:10], return_std=True)  # loads libraries
+    for n_matrices, call in (
+        (2, lambda: gp.fit(X, y)),
+        (1, lambda: gp.predict(X, return_std=True)),
+        (1, gp.loo_predict),
+    ):
+        torch.cuda.reset_peak_memory_stats(GPU)
+        before = torch.cuda.memory_allocated(GPU)
+        call()
+        peak = torch.cuda.max_memory_allocated(GPU) - before
+        # Of a budget of 16 MiB, and the work space of libraries.
+        assert peak <= n_matrices * matrix + 64 * 2**20
 
 
 @pytest.fixture

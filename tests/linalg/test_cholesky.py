@@ -9,10 +9,11 @@ from skconvgp.linalg import (
     cholesky_inverse_diag,
     cholesky_logdet,
     cholesky_solve,
-    factor_with_jitter,
+    factor_with_jitter_,
     half_solve,
     shifted_cholesky_,
     symmetric_eigen,
+    symmetrize_,
 )
 from skconvgp.linalg._cholesky import INVERSE_BLOCK
 from tests.helpers.tolerances import assert_close
@@ -67,13 +68,13 @@ def test_solves_and_determinant_agree_with_dense_routines(dtype):
 def test_inverse_diagonal_over_several_ragged_blocks(n, dtype):
     matrix = well_conditioned(n, dtype)
     inverse = torch.linalg.inv(matrix.double())
-    diag = cholesky_inverse_diag(factor_with_jitter(matrix, 1.0))
+    diag = cholesky_inverse_diag(factor_with_jitter_(matrix, 1.0))
     assert_close(diag, inverse.diagonal(), dtype, "solve")
 
 
 @pytest.mark.parametrize("block", [1, 4, 7, 100])
 def test_inverse_diagonal_does_not_depend_on_the_block(block, monkeypatch):
-    factor = factor_with_jitter(well_conditioned(25), 1.0)
+    factor = factor_with_jitter_(well_conditioned(25), 1.0)
     whole = cholesky_inverse_diag(factor)
     monkeypatch.setattr("skconvgp.linalg._cholesky.INVERSE_BLOCK", block)
     assert_close(cholesky_inverse_diag(factor), whole)
@@ -133,7 +134,7 @@ def test_error_names_the_smallest_eigenvalue_and_remedies():
 
 def test_factor_with_jitter_takes_a_singular_matrix_and_leaves_it():
     ones = torch.ones(20, 20, dtype=torch.float64)
-    factor = factor_with_jitter(ones, 1.0)
+    factor = factor_with_jitter_(ones, 1.0)
     torch.testing.assert_close(factor @ factor.mT, ones, rtol=0.0, atol=1e-9)
     assert torch.equal(ones, torch.ones_like(ones))
 
@@ -148,6 +149,17 @@ def test_eigenvalues_below_zero_are_set_to_zero():
     )
     identity = torch.eye(30, dtype=torch.float64)
     assert_close(vectors.mT @ vectors, identity)
+
+
+@everywhere
+@pytest.mark.parametrize("block", [1, 4, 7, 100])
+def test_symmetrize_is_the_mean_with_the_transpose(block, dtype, monkeypatch):
+    monkeypatch.setattr("skconvgp.linalg._symmetric.SYMMETRIZE_BLOCK", block)
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(25, 25, generator=generator, dtype=dtype)
+    expected = (matrix + matrix.mT) * 0.5
+    assert symmetrize_(matrix) is matrix
+    assert torch.equal(matrix, expected)
 
 
 def test_dense_gram_gives_its_matrix():
