@@ -145,6 +145,12 @@ def test_tables_are_those_of_the_extension(n, dtype):
 
 
 @needs_extension
+def test_tables_have_one_number_for_a_position_of_a_layer(usable):
+    backend = choose_backend(NETWORK, SHAPE, "fused", GPU).tiles()
+    assert table_size(backend.program) == (2 + 3) * 9 * 7
+
+
+@needs_extension
 def test_tables_are_brought_to_the_device():
     elsewhere = torch.device("meta")
     prepared = Gpu(elsewhere).prepare(lowered(), images(3, SHAPE))
@@ -291,14 +297,18 @@ def test_kernel_is_that_of_the_program_and_takes_these_arguments(dtype, recorder
 
 @needs_extension
 def test_rows_that_lie_apart_are_put_side_by_side(recorder):
-    backend, given = FusedBackend(lowered(), Gpu(CPU)), images(6, SHAPE, seed=5)
+    (program,), _ = lower_with_tangents(NETWORK, SHAPE, 3, Gpu(CPU).roots)
+    backend, given = FusedBackend(program, Gpu(CPU)), images(6, SHAPE, seed=5)
     tables, diag = backend.prepare(given)
     order = torch.tensor([4, 0, 2])
-    backend.cross((tables[:, order], diag[:, order]), (tables, diag))
-    first, _, first_diag, *_ = recorder.arguments
-    assert first.is_contiguous()
-    assert torch.equal(first, tables.mT[order])
-    assert torch.equal(first_diag, diag.mT[order])
+    part = tables[:, order], diag[:, order]
+    for sides in [(part, (tables, diag)), ((tables, diag), part)]:
+        backend.cross(*sides)
+        found = recorder.arguments[:4]
+        expected = [side[k].mT for k in (0, 1) for side in sides]
+        for one, two in zip(found, expected, strict=True):
+            assert one.is_contiguous()
+            assert torch.equal(one, two)
 
 
 @needs_extension
