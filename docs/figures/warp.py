@@ -107,25 +107,27 @@ def draw_map(axes: Axes) -> None:
     write(axes, LEFT + 0.1, top + 0.42, told, weight="bold", size=9)
     write(axes, LEFT, MAP - 0.3, "the map of a layer", weight="bold")
     told = (
-        "blue: this layer, to be read; pale: read, in the\n"
-        "ring; orange: next layer, written over it;\n"
-        "grey: lanes without a column, zero; behind:\n"
-        "the maps of the other three pairs"
+        "blue: this layer, to be read; pale: read, its\n"
+        "sums in the ring; orange: next layer, written\n"
+        "over it; grey: lanes without a column, zero;\n"
+        "behind: the maps of the other three pairs"
     )
     write(axes, LEFT, MAP - 0.57, told, va="top")
 
 
 def draw_ring(axes: Axes) -> None:
-    """Draw the rows under the window, and their running sum."""
+    """Draw the sums along the rows that are under the window."""
     for i in range(WINDOW):
         color = "#e4e4f0" if i == 2 else SUMS
         for j in range(LANES):
             told = color if j < USED else EMPTY
             cell(axes, LEFT + j * CELL, RING + i * 0.2, CELL, 0.2, told)
-    write(axes, LEFT, RING - 0.27, "ring of the last 7 rows", weight="bold")
+    write(
+        axes, LEFT, RING - 0.27, "ring of the sums along the last 7 rows", weight="bold"
+    )
     told = (
-        "registers too; the newest row takes the oldest\n"
-        "one's place, and their sum goes along"
+        "registers too; a new row takes the place of the\n"
+        "oldest one, and the sum of all goes along"
     )
     write(axes, LEFT, RING - 0.54, told, va="top")
 
@@ -137,16 +139,16 @@ def draw_panels(axes: Axes) -> None:
     told = r"$d = s\,s' - |c|, \quad u = d\,/\,(s\,s')$"
     write(axes, x + 0.2, 7.47, told, size=11.5)
     write(axes, x + 0.2, 6.94, r"$\max(c, 0) + d\,\sqrt{u}\;P(u)$", size=11.5)
-    panel(axes, x, 4.75, WIDE, 1.3, "sum over the rows")
-    write(axes, x + 0.2, 5.37, "add the row that enters the window,")
-    write(axes, x + 0.2, 5.05, "subtract the row that leaves it")
-    panel(axes, x, 0.55, WIDE, 3.7, "sum along the row")
-    write(axes, x + 2.45, 3.92, "3 shuffles, 4 additions", color=GREY)
+    panel(axes, x, 2.35, WIDE, 3.7, "sum along the row")
+    write(axes, x + 2.45, 5.72, "3 shuffles, 4 additions", color=GREY)
+    panel(axes, x, 0.55, WIDE, 1.3, "sum over the rows")
+    write(axes, x + 0.2, 1.17, "subtract the row that leaves the window,")
+    write(axes, x + 0.2, 0.85, "add the one that enters it")
 
 
 def draw_window(axes: Axes) -> None:
     """Draw how a lane gets the sum of seven lanes."""
-    left, size, top = PANELS + 2.2, 0.3, 3.12
+    left, size, top = PANELS + 2.2, 0.3, 4.92
     lines = [
         ("$x$", 0, 1),
         (r"$s_2 = x + x_{+1}$", 0, 2),
@@ -159,16 +161,16 @@ def draw_window(axes: Axes) -> None:
         for j in range(-RADIUS, RADIUS + 1):
             is_in = start <= j < start + width
             place = left + (j + RADIUS) * size
-            cell(axes, place, y, size, 0.26, SUMS if is_in else "#f2f2f2")
+            cell(axes, place, y, size, 0.26, OLD if is_in else "#f2f2f2")
         if i == 0:
             middle = left + WINDOW / 2 * size
             write(axes, middle, y + 0.4, "this lane", size=8, ha="center")
     y = top - 0.42 * len(lines) - 0.1
     write(axes, PANELS + 0.2, y + 0.13, r"$s_{4,-3} + s_4 - x$", size=10.5)
-    grid(axes, left, y, size, 0.26, WINDOW, 1, NEW)
+    grid(axes, left, y, size, 0.26, WINDOW, 1, SUMS)
     told = "shuffles go around the warp: lanes without\n"
     told += "a column bring the zeros of the padding"
-    write(axes, PANELS + 0.2, 0.94, told, size=9, color=GREY)
+    write(axes, PANELS + 0.2, 2.74, told, size=9, color=GREY)
 
 
 def draw_arrows(axes: Axes) -> None:
@@ -176,23 +178,23 @@ def draw_arrows(axes: Axes) -> None:
     right = LEFT + LANES * CELL + 0.03
     row = row_at(ROW) + HEIGHT / 2
     enter = PANELS - 0.02
-    way(axes, [(right, row), (10.45, row), (10.45, 7.3), (enter, 7.3)], BLUE)
     tables = [(3.35, 4.6), (4.28, 4.6), (4.28, 8.05), (enter, 8.05)]
     way(axes, tables, GREEN, rim=True)
     down = PANELS + 3.9
     way(axes, [(down, 6.52), (down, 6.08)], DARK)
-    way(axes, [(down, 4.72), (down, 4.28)], DARK)
+    way(axes, [(down, 2.32), (down, 1.88)], DARK)
     ring = RING + WINDOW * 0.1
-    there = [(enter, 5.4), (10.8, 5.4), (10.8, ring), (right, ring)]
+    there = [(enter, 0.95), (10.45, 0.95), (10.45, ring), (right, ring)]
     way(axes, there, PURPLE)
     way(axes, there[::-1], PURPLE)
     new = row_at(ROW - RADIUS) + HEIGHT / 2
-    way(axes, [(enter, 3.6), (10.15, 3.6), (10.15, new), (right, new)], ORANGE)
+    way(axes, [(enter, 1.45), (10.8, 1.45), (10.8, new), (right, new)], ORANGE)
+    way(axes, [(right, row), (10.45, row), (10.45, 7.3), (enter, 7.3)], BLUE, rim=True)
     mark(axes, 10.45, 6.95, "1", BLUE)
     mark(axes, 4.28, 7.2, "2", GREEN)
-    mark(axes, 10.8, 4.3, "3", PURPLE)
-    mark(axes, down + 0.35, 4.5, "4", DARK)
-    mark(axes, 10.45, 3.6, "5", ORANGE)
+    mark(axes, down + 0.35, 6.3, "3", DARK)
+    mark(axes, 10.45, 1.75, "4", PURPLE)
+    mark(axes, 10.8, 3.6, "5", ORANGE)
 
 
 def row_at(i: int) -> float:

@@ -117,9 +117,8 @@ def compile_cuda(source: str, architecture: str, version: str) -> bytes:
     """
     compiler = _compiler(version)
     program = ctypes.c_void_p()
-    text = source.encode()
     created = compiler.nvrtcCreateProgram(
-        ctypes.byref(program), text, b"skconvgp.cu", 0, None, None
+        ctypes.byref(program), source.encode(), b"skconvgp.cu", 0, None, None
     )
     if created != 0:
         raise RuntimeError(f"The compiler of CUDA cannot be used: error {created}.")
@@ -130,8 +129,9 @@ def compile_cuda(source: str, architecture: str, version: str) -> bytes:
             said = _read(
                 program, compiler.nvrtcGetProgramLogSize, compiler.nvrtcGetProgramLog
             )
+            text = said.rstrip(b"\0").decode()
             raise RuntimeError(
-                f"The kernel does not compile for {architecture}: {said.decode()}"
+                f"The kernel does not compile for {architecture}: {text}"
             )
         return _read(program, compiler.nvrtcGetCUBINSize, compiler.nvrtcGetCUBIN)
     finally:

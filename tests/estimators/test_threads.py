@@ -114,7 +114,7 @@ def four_gpus(monkeypatch):
     return given
 
 
-@pytest.mark.parametrize(("n_jobs", "n_gpus"), [(2, 2), (3, 3), (-1, 4), (9, 4)])
+@pytest.mark.parametrize(("n_jobs", "n_gpus"), [(2, 2), (3, 3), (9, 4)])
 def test_each_gpu_has_a_thread_and_takes_blocks_as_it_gets_free(
     n_jobs, n_gpus, four_gpus
 ):

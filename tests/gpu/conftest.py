@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from skconvgp.backends import missing_extension
+from skconvgp.backends._fused_cuda import unusable_gpu
 from tests.helpers.gpu import GPU
 
 
@@ -15,6 +16,7 @@ def gpu():
         missing = f"torch {torch.__version__} finds no GPU"
         if torch.version.cuda is None:
             missing += ": it is a build without CUDA"
+    missing = missing or unusable_gpu(GPU)
     if missing:
         pytest.exit(f"The tests for a GPU cannot run: {missing}.", returncode=1)
     torch.zeros(1, device=GPU)

@@ -14,6 +14,7 @@ import torch
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
+from skconvgp.backends._nvrtc import compile_cuda
 from skconvgp.engine import KernelOracle
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import GELU, Conv2d, Dense, Flatten, Sequential, convnet, rbf
@@ -45,6 +46,23 @@ def relative_error(gram, exact):
 @pytest.fixture(scope="module")
 def data():
     return digits(120)
+
+
+@pytest.mark.parametrize("backend", ["fused", "torch"])
+def test_several_gpus_give_the_matrix_of_one(data, backend, monkeypatch):
+    # Where there is one GPU it has two threads.
+    n_gpus = torch.cuda.device_count()
+    monkeypatch.setattr(
+        "skconvgp.estimators._parallel.count_gpus", lambda: max(n_gpus, 2)
+    )
+    monkeypatch.setattr(
+        "skconvgp.estimators._parallel.use_gpu",
+        lambda index: torch.cuda.set_device(index % n_gpus),
+    )
+    settings = {"device": "cuda", "backend": backend, "memory_budget": "64 MiB"}
+    one = gram_matrix(convnet(depth=2), data[0], **settings)
+    two = gram_matrix(convnet(depth=2), data[0], n_jobs=2, **settings)
+    assert relative_error(two, one) <= (0.0 if backend == "fused" else 1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -217,28 +235,16 @@ def test_no_matrix_is_held_beside_those_that_are_counted():
         assert peak <= n_matrices * matrix + 64 * 2**20
 
 
-@pytest.fixture
-def compiled(monkeypatch):
-    """Return the list of what is compiled from now on."""
-    calls, compile_kernel = [], torch.cuda._compile_kernel
-
-    def counted(*arguments, **settings):
-        calls.append(arguments)
-        return compile_kernel(*arguments, **settings)
-
-    monkeypatch.setattr(torch.cuda, "_compile_kernel", counted)
-    return calls
-
-
-def test_other_hyperparameters_are_not_compiled_again(compiled):
+def test_other_hyperparameters_are_not_compiled_again():
     X = images(9, (1, 11, 13)).numpy()  # no other test has this size
+    before = compile_cuda.cache_info().misses
 
     def compute(*settings, rows=X):
         kernel = convnet(2, 5, *settings)
         exact = gram_matrix(kernel, rows, device="cpu", dtype="float64")
         gram = gram_matrix(kernel, rows, device=str(GPU), backend="fused")
         assert relative_error(gram, exact) <= GPU_BOUNDS[torch.float32]
-        return len(compiled)
+        return compile_cuda.cache_info().misses - before
 
     first = compute(1.3, 0.7)
     assert first > 0
