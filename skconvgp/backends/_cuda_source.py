@@ -51,6 +51,7 @@ class Layout:
     in_registers: bool
 
 
+@lru_cache(maxsize=16)
 def layout_of(program: Program, *, is_double: bool) -> Layout:
     """Return the layout of a program for numbers of single or double precision."""
     codes = program.codes

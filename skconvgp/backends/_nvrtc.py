@@ -24,6 +24,8 @@ __all__ = [
 
 # Rounding must not depend on which products a compiler joins with which sums.
 OPTIONS = ("--std=c++17", "--fmad=false")
+OUT_OF_MEMORY = 2  # the driver's number
+BUILTINS = ("libnvrtc-builtins.so*", "nvrtc-builtins*.dll")  # beside the compiler
 
 
 @dataclass(frozen=True)
@@ -153,25 +155,33 @@ def _compiler(version: str) -> ctypes.CDLL:
     names = [f"libnvrtc.so.{major}", "libnvrtc.so"]
     if sys.platform == "win32":
         names = [f"nvrtc64_{major}0_0.dll"]
-    places = ["", *_folders()]
     found = ""
-    for place in places:
+    for place in (None, *_folders()):
         for name in names:
-            path = str(Path(place) / name) if place else name
             try:
-                return ctypes.CDLL(path)
+                return _load(place, name)
             except OSError as error:
                 found = found or str(error)
     raise OSError(found)
 
 
-def _folders() -> list[str]:
+def _load(folder: Path | None, name: str) -> ctypes.CDLL:
+    if folder is None:
+        return ctypes.CDLL(name)
+    library = ctypes.CDLL(str(folder / name))
+    for pattern in BUILTINS:  # which it does not find by itself
+        for part in sorted(folder.glob(pattern)):
+            ctypes.CDLL(str(part))
+    return library
+
+
+def _folders() -> list[Path]:
     """Return the folders of packages where the compiler may lie."""
-    folders = [str(Path(torch.__file__).parent / "lib")]
+    folders = [Path(torch.__file__).parent / "lib"]
     spec = find_spec("nvidia")
     for root in (spec.submodule_search_locations or []) if spec else []:
-        folders += [str(path) for path in sorted(Path(root).glob("*/lib"))]
-        folders += [str(path) for path in sorted(Path(root).glob("*/bin"))]
+        for pattern in ("*/lib", "*/bin", "*/bin/x86_64"):
+            folders += sorted(Path(root).glob(pattern))
     return folders
 
 
@@ -186,4 +196,6 @@ def _check(result: int) -> None:
     said = ctypes.c_char_p()
     _driver().cuGetErrorString(result, ctypes.byref(said))
     message = said.value.decode() if said.value else f"error {result}"
+    if result == OUT_OF_MEMORY:  # as torch has it, so that tiles get smaller
+        raise torch.cuda.OutOfMemoryError(f"CUDA: {message}.")
     raise RuntimeError(f"CUDA: {message}.")

@@ -235,6 +235,12 @@ def test_binary_that_the_driver_refuses_is_an_error(use):
         load_kernel(SOURCE, "skconvgp_cross", GPU)
 
 
+def test_memory_that_runs_out_is_the_error_of_torch(use):
+    use(Driver(code=2, reason=b"out of memory"), Compiler())
+    with pytest.raises(torch.cuda.OutOfMemoryError, match=r"^CUDA: out of memory\.$"):
+        load_kernel(SOURCE, "skconvgp_cross", GPU)
+
+
 # ---- finding libraries
 
 
@@ -270,6 +276,7 @@ LINUX, WINDOWS = "linux", "win32"
         (LINUX, "12.8", "cuda_nvrtc/lib", "libnvrtc.so"),
         (LINUX, "13.0", "cu13/lib", "libnvrtc.so.13"),
         (WINDOWS, "12.8", "cuda_nvrtc/bin", "nvrtc64_120_0.dll"),
+        (WINDOWS, "13.0", "cu13/bin/x86_64", "nvrtc64_130_0.dll"),
     ],
 )
 def test_compiler_is_found_in_a_package(
@@ -290,6 +297,20 @@ def test_compiler_that_the_system_finds_comes_first(libraries, packages):
     libraries.add(str(packages / "cuda_nvrtc/lib/libnvrtc.so.12"))
     libraries.add("libnvrtc.so.12")
     assert door._compiler("12.8") == "libnvrtc.so.12"
+
+
+def test_parts_of_the_compiler_beside_it_are_loaded(libraries, packages, monkeypatch):
+    folder = packages / "cu13/lib"
+    folder.mkdir(parents=True)
+    part = folder / "libnvrtc-builtins.so.13.0"
+    part.touch()
+    libraries |= {str(folder / "libnvrtc.so.13"), str(part)}
+    load, loaded = door.ctypes.CDLL, []
+    monkeypatch.setattr(
+        door.ctypes, "CDLL", lambda name: loaded.append(name) or load(name)
+    )
+    door._compiler("13.0")
+    assert loaded[-2:] == [str(folder / "libnvrtc.so.13"), str(part)]
 
 
 def test_compiler_of_another_version_is_not_taken(libraries, packages):

@@ -49,7 +49,9 @@ struct BoxRows<Two<V>> {
 template <int WINDOW, class V, class F>
 SKCONVGP_INLINE void sum_along(const Axis& axis, const F& f, const BoxRows<V>& rows) {
     constexpr int HALF = WINDOW / 2;
-    constexpr int FIRST = WINDOW < 5 ? WINDOW : (WINDOW + 1) / 2;
+    // Values of two maps need twice the registers: the smaller half comes first.
+    constexpr int HALVED = sizeof(V) > VECTOR_BYTES ? HALF : WINDOW - HALF;
+    constexpr int FIRST = WINDOW < 5 ? WINDOW : HALVED;
     constexpr int SECOND = WINDOW - FIRST;
     const int width = axis.size, lead = axis.lead(), steps = width + axis.tail();
     V seen[WINDOW] = {}, sum = {};
