@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skconvgp.backends._program import Kind, Program
 
@@ -41,6 +40,8 @@ class Layout:
         Whether there are windows of other kinds.
     in_registers : bool
         Whether all maps fit into registers.
+    n_bytes : int
+        What a lane holds.
     """
 
     pairs: tuple[int, int]
@@ -49,9 +50,10 @@ class Layout:
     n_window: int
     has_windows: bool
     in_registers: bool
+    n_bytes: int
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def layout_of(program: Program, *, is_double: bool) -> Layout:
     """Return the layout of a program for numbers of single or double precision."""
     codes = program.codes
@@ -64,14 +66,17 @@ def layout_of(program: Program, *, is_double: bool) -> Layout:
     held = (1 + program.n_tangents) * n_parts * n_rows_held * (2 if is_double else 1)
     fitting = [pairs for pairs in PAIRS if held * pairs[0] * pairs[1] <= REGISTERS]
     pairs = fitting[0] if fitting else PAIRS[-1]
-    return Layout(pairs, n_parts, n_rows, n_window, has_windows, bool(fitting))
+    if has_windows:  # a map before its windows
+        held += held // n_rows_held * n_rows
+    n_bytes = 4 * held * pairs[0] * pairs[1]
+    return Layout(pairs, n_parts, n_rows, n_window, has_windows, bool(fitting), n_bytes)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def cuda_source(program: Program, *, is_double: bool) -> str:
     """Return the source of the kernel of a program."""
     layout = layout_of(program, is_double=is_double)
-    segments = _segments(program.codes)
+    segments = _segments(program)
     constants = {
         "n_maps": 1 + program.n_tangents,
         "n_registers": max(program.n_registers, 1),
@@ -122,14 +127,14 @@ def _ops(program: Program) -> list[str]:
     return ops
 
 
-def _segments(codes: NDArray[np.int32]) -> list[str]:
+def _segments(program: Program) -> list[str]:
     """Cut the stages into runs of repetitions, so that little is to be compiled.
 
     What is repeated differs in its tables only. A run is given by its first operation,
     the number of operations, how often they are carried out, and the distance of tables
     from one time to the next.
     """
-    stages = _stages(codes)
+    stages = _stages(program)
     n = len(stages)
     costs, runs = [0] * (n + 1), [(0, 0, 0)] * n
     for i in reversed(range(n)):
@@ -152,11 +157,12 @@ def _segments(codes: NDArray[np.int32]) -> list[str]:
 class _Stage(NamedTuple):
     first: int  # operation
     n_ops: int
-    code: bytes  # without the place of tables
+    code: bytes  # with the slopes, without the place of tables
     table: int  # place of the first; negative: there is none
 
 
-def _stages(codes: NDArray[np.int32]) -> list[_Stage]:
+def _stages(program: Program) -> list[_Stage]:
+    codes = program.codes
     kinds, tables = codes[:, 0], np.where(codes[:, 17] > 0, codes[:, 16], -1)
     ends = np.flatnonzero((kinds >= Kind.BOX) & (kinds != Kind.DOT)) + 1
     stages = []
@@ -165,7 +171,8 @@ def _stages(codes: NDArray[np.int32]) -> list[_Stage]:
         places = tables[first:stop]
         table = int(min(places[places >= 0], default=-1))
         own[:, 16] = np.where(places >= 0, places - table, -1)
-        stages.append(_Stage(int(first), int(stop - first), own.tobytes(), table))
+        code = own.tobytes() + program.slopes[first:stop].tobytes()
+        stages.append(_Stage(int(first), int(stop - first), code, table))
     return stages
 
 

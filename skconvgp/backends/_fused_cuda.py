@@ -13,6 +13,7 @@ from skconvgp.backends._fused_cpu import Extension, table_size
 from skconvgp.backends._nvrtc import (
     CudaKernel,
     architecture,
+    knows_architecture,
     load_kernel,
     missing_compiler,
 )
@@ -24,6 +25,7 @@ __all__ = ["Gpu", "unusable_gpu"]
 HOST = torch.device("cpu")
 OLDEST = (8, 0)  # compute capability: before, minima lose what is not a number
 LARGEST_WIDTH, LARGEST_WINDOW = 128, 127
+LARGEST_THREAD = 2**18  # bytes of a lane: a thread may have twice as much
 WARPS = (2, 2)  # of a block, as in warp/cuda.hpp
 LANES = 32
 # Derivatives in one pass over a pair: with these, maps of 28 rows stay in registers.
@@ -41,6 +43,8 @@ def unusable_gpu(device: torch.device) -> str:
         if capability < OLDEST:
             has, needs = (".".join(map(str, pair)) for pair in (capability, OLDEST))
             reason = f"its compute capability is {has}, below {needs}"
+        elif not knows_architecture(device):
+            reason = f"the compiler of torch does not know {architecture(device)}"
     return f"there are no fused kernels for device {device}: {reason}" if reason else ""
 
 
@@ -84,14 +88,24 @@ class Gpu:
                 f"on a GPU maps are at most {LARGEST_WIDTH} columns wide, and windows "
                 f"{LARGEST_WINDOW}"
             )
+        # With derivatives a lane holds so many times more.
+        n_bytes = layout_of(program, is_double=True).n_bytes
+        if n_bytes * (1 + TANGENTS_AT_ONCE) > LARGEST_THREAD:
+            raise NotFusableError("on a GPU its maps are too high")
 
     def image_bytes(self, program: Program, image: Tensor) -> int:
         """Return the bytes of the tables of an image like this one (1, c, h, w)."""
         return table_size(program) * image.itemsize
 
     def worker_bytes(self, program: Program, image: Tensor) -> int:
-        """Return the bytes that a call holds beside its arguments and its result."""
-        return 0
+        """Return the bytes that a call holds beside its arguments and its result.
+
+        What is not in registers has a place for every thread that the card runs.
+        """
+        layout = layout_of(program, is_double=image.dtype == torch.float64)
+        if layout.in_registers:
+            return 0
+        return layout.n_bytes * _running_threads(self.device)
 
     def prepare(self, program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
         """Return the tables (n, t) and the variances (n, 1 + p) of images."""
@@ -137,11 +151,16 @@ class Gpu:
         return out
 
 
+def _running_threads(device: torch.device) -> int:
+    card = torch.cuda.get_device_properties(device)
+    return int(card.multi_processor_count * card.max_threads_per_multi_processor)
+
+
 def _kernel(program: Program, is_double: bool, device: torch.device) -> CudaKernel:
     return load_kernel(cuda_source(program, is_double=is_double), KERNEL_NAME, device)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def _constants(
     program: Program, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:

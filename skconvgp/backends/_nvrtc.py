@@ -6,6 +6,7 @@ toolkit. torch's own wrapper of both asks for the headers of one.
 
 import ctypes
 import sys
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ __all__ = [
     "CudaKernel",
     "architecture",
     "compile_cuda",
+    "knows_architecture",
     "load_kernel",
     "missing_compiler",
 ]
@@ -56,6 +58,7 @@ class CudaKernel:
         )
         stream = torch.cuda.current_stream(self.device).cuda_stream
         with torch.cuda.device(self.device):
+            _enter(self.device)
             _check(
                 _driver().cuLaunchKernel(
                     ctypes.c_void_p(self.function),
@@ -67,6 +70,18 @@ class CudaKernel:
                     None,
                 )
             )
+
+
+# The driver needs a context in each thread. torch binds one at its first call of the
+# runtime there, which need not come before a kernel's.
+_THREAD = threading.local()
+
+
+def _enter(device: torch.device) -> None:
+    entered: set[torch.device] = _THREAD.__dict__.setdefault("entered", set())
+    if device not in entered:
+        torch.cuda.synchronize(device)
+        entered.add(device)
 
 
 def missing_compiler() -> str:
@@ -86,7 +101,18 @@ def architecture(device: torch.device) -> str:
     return f"sm_{major}{minor}"
 
 
-@lru_cache(maxsize=64)
+def knows_architecture(device: torch.device) -> bool:
+    """Say whether the compiler is not older than the device."""
+    compiler = _compiler(torch.version.cuda or "")
+    n = ctypes.c_int()
+    compiler.nvrtcGetNumSupportedArchs(ctypes.byref(n))
+    known = (ctypes.c_int * n.value)()
+    compiler.nvrtcGetSupportedArchs(known)
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor in list(known)
+
+
+@lru_cache(maxsize=256)
 def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
     """Compile a kernel for a device and load it, once.
 
@@ -99,7 +125,7 @@ def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
     binary = compile_cuda(source, architecture(device), version)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     with torch.cuda.device(device):
-        torch.cuda.current_stream(device)  # there is a context from here on
+        _enter(device)
         driver = _driver()
         _check(driver.cuModuleLoadData(ctypes.byref(module), binary))
         _check(
@@ -108,7 +134,7 @@ def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
     return CudaKernel(function.value or 0, device)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def compile_cuda(source: str, architecture: str, version: str) -> bytes:
     """Return the machine code of a source for an architecture such as "sm_90".
 

@@ -46,18 +46,16 @@ def tuples_of(source, name):
 def test_segments_are_the_program(name, n_tangents):
     program = lowered(*NETWORKS[name], n_tangents)
     source = cuda_source(program, is_double=False)
-    played = []
+    played, tables = [], []  # operations as the source has them, in the order they run
     for first, n_ops, times, step in tuples_of(source, "segments"):
         for time in range(times):
-            part = program.codes[first : first + n_ops].copy()
-            part[:, 16] += time * step
-            played.append(part)
-    expected, played = program.codes, np.vstack(played)
-    has_table = expected[:, 17] > 0  # of others tables are not read
-    assert np.array_equal(
-        np.delete(played, 16, axis=1), np.delete(expected, 16, axis=1)
-    )
-    assert np.array_equal(played[has_table, 16], expected[has_table, 16])
+            played += range(first, first + n_ops)
+            tables += [program.codes[i, 16] + time * step for i in played[-n_ops:]]
+    others = np.delete(program.codes, 16, axis=1)
+    assert np.array_equal(others[played], others)
+    assert np.array_equal(program.slopes[played], program.slopes)
+    has_table = program.codes[:, 17] > 0
+    assert np.array_equal(np.array(tables)[has_table], program.codes[has_table, 16])
 
 
 @pytest.mark.parametrize(

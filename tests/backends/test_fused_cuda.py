@@ -42,6 +42,8 @@ def lowered(kernel=NETWORK, shape=SHAPE):
 
 # ---- cards
 
+NEW = (99, 0)  # unknown to the compiler
+
 
 @pytest.fixture
 def card(monkeypatch):
@@ -49,6 +51,7 @@ def card(monkeypatch):
 
     def put(*capability):
         monkeypatch.setattr(door, "missing_compiler", lambda: "")
+        monkeypatch.setattr(door, "knows_architecture", lambda device: capability < NEW)
         get = {GPU: capability}.__getitem__
         monkeypatch.setattr(torch.cuda, "get_device_capability", get)
 
@@ -66,6 +69,14 @@ def test_old_card_cannot_be_used(card):
     assert unusable_gpu(GPU) == (
         "there are no fused kernels for device cuda:1: its compute capability is 7.5, "
         "below 8.0"
+    )
+
+
+def test_card_that_the_compiler_does_not_know_cannot_be_used(card):
+    card(*NEW)
+    assert unusable_gpu(GPU) == (
+        "there are no fused kernels for device cuda:1: the compiler of torch does not "
+        "know sm_990"
     )
 
 
@@ -119,6 +130,25 @@ def test_network_that_is_too_large_is_refused(name, usable):
     choice = choose_backend(kernel, shape, "auto", GPU)
     assert choice.name == "torch"
     assert TOO_LARGE in choice.reason
+
+
+@needs_extension
+def test_maps_that_a_thread_cannot_hold_are_refused(usable):
+    kernel, shape = convnet(depth=2, kernel_size=3), (1, 5000, 128)
+    choice = choose_backend(kernel, shape, "auto", GPU)
+    assert (choice.name, choice.reason) == ("torch", "on a GPU its maps are too high")
+
+
+@needs_extension
+@pytest.mark.parametrize(("n_rows", "n_held"), [(28, 0), (100, 100 + 9 + 2)])
+def test_maps_outside_registers_have_a_place_in_each_thread(
+    n_rows, n_held, monkeypatch
+):
+    monkeypatch.setattr(door, "_running_threads", lambda device: 1000)
+    image = torch.rand(1, 1, n_rows, 10, dtype=torch.float64)
+    program = lowered(convnet(depth=2, kernel_size=9), tuple(image.shape[1:]))
+    # Of a lane: a map, the rows under a window, a row and its sum.
+    assert Gpu(CPU).worker_bytes(program, image) == 8 * n_held * 1000
 
 
 @needs_extension

@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from skconvgp.backends import _nvrtc as door
 from skconvgp.backends._nvrtc import (
     CudaKernel,
     compile_cuda,
+    knows_architecture,
     load_kernel,
     missing_compiler,
 )
@@ -19,6 +21,7 @@ from skconvgp.backends._nvrtc import (
 GPU = torch.device("cuda", 1)
 STREAM, MODULE, FUNCTION = 0x5EED, 0xA0, 0xB0
 SOURCE, LOG = "extern ...", b'skconvgp.cu(1): error: expected a ";"'
+KNOWN = 80, 90, 100  # compute capabilities, times ten
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +111,12 @@ class Compiler:
     def nvrtcGetCUBIN(self, program, buffer):
         buffer[: len(self.binary)] = self.binary
 
+    def nvrtcGetNumSupportedArchs(self, n):
+        n._obj.value = len(KNOWN)
+
+    def nvrtcGetSupportedArchs(self, known):
+        known[:] = KNOWN
+
     def nvrtcDestroyProgram(self, program):
         assert program._obj.value == 7
         self.n_programs -= 1
@@ -118,7 +127,14 @@ class Compiler:
 
 
 @pytest.fixture
-def use(monkeypatch):
+def entered_threads(monkeypatch):
+    """Return the list of devices that threads were bound to."""
+    monkeypatch.setattr(door, "_THREAD", threading.local())
+    return []
+
+
+@pytest.fixture
+def use(monkeypatch, entered_threads):
     """Return what puts a driver and a compiler in place, on a machine with a GPU."""
 
     def use(driver=None, compiler=None):
@@ -133,6 +149,7 @@ def use(monkeypatch):
 
         monkeypatch.setattr(torch.cuda, "device", entered)
         monkeypatch.setattr(torch.cuda, "current_stream", stream)
+        monkeypatch.setattr(torch.cuda, "synchronize", entered_threads.append)
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
         monkeypatch.setattr(torch.version, "cuda", "12.8")
         monkeypatch.setattr(door, "_driver", lambda: driver)
@@ -239,6 +256,29 @@ def test_memory_that_runs_out_is_the_error_of_torch(use):
     use(Driver(code=2, reason=b"out of memory"), Compiler())
     with pytest.raises(torch.cuda.OutOfMemoryError, match=r"^CUDA: out of memory\.$"):
         load_kernel(SOURCE, "skconvgp_cross", GPU)
+
+
+def test_each_thread_is_bound_to_each_device_once(use, entered_threads):
+    use(Driver())
+    other = torch.device("cuda", 0)
+
+    def work():
+        for device in (GPU, other, GPU, other):
+            CudaKernel(FUNCTION, device).launch(1, 32, [])
+
+    work()
+    assert entered_threads == [GPU, other]
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert entered_threads == [GPU, other] * 2
+
+
+@pytest.mark.parametrize(("capability", "is_known"), [((9, 0), True), ((99, 9), False)])
+def test_compiler_may_be_older_than_the_card(capability, is_known, use, monkeypatch):
+    use(compiler=Compiler())
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert knows_architecture(GPU) == is_known
 
 
 # ---- finding libraries

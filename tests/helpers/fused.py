@@ -96,6 +96,38 @@ NETWORKS = {
         ),
         (1, 16, 23),
     ),
+    "other slopes in turn": (
+        Sequential(
+            *(Conv2d(3, bias_variance=0.1), LeakyReLU(0.3)),
+            *(Conv2d(3, bias_variance=0.1), LeakyReLU(0.1)),
+            *(Conv2d(3, bias_variance=0.1), LeakyReLU(0.3)),
+            *(Conv2d(3, bias_variance=0.1), Abs()),
+            Flatten(),
+        ),
+        SHAPE,
+    ),
+    "maps that get narrow": (
+        Sequential(
+            *(Conv2d(3), ReLU(), Conv2d(5, padding="valid"), ReLU()),
+            *(Conv2d(3, bias_variance=0.1), LeakyReLU(0.1), Conv2d(3), Flatten()),
+        ),
+        (1, 8, 36),
+    ),
+    "strides from 70 columns": (
+        Sequential(
+            *(Conv2d(3), ReLU(), Conv2d(3, stride=2), ReLU()),
+            *(Conv2d(3, bias_variance=0.2), ReLU(), Conv2d(3, stride=2), Erf()),
+            *(Conv2d(3), Flatten()),
+        ),
+        (2, 5, 70),
+    ),
+    "128 columns": (
+        Sequential(
+            *(Conv2d((2, 7)), ReLU(), Conv2d((1, 40), padding="valid"), ReLU()),
+            *(Conv2d((1, 2), stride=2, dilation=3), Abs(), Flatten()),
+        ),
+        (1, 3, 128),
+    ),
     "window of 1x5": (
         Sequential(Conv2d((1, 5)), ReLU(), Conv2d((4, 1)), ReLU(), Flatten(), Dense()),
         SHAPE,

@@ -11,8 +11,6 @@ extern const Api api;
 namespace SKCONVGP_ISA {
 namespace {
 
-constexpr int PX = 2, PY = 2;
-
 int larger(int a, int b) { return a > b ? a : b; }
 
 template <class T>
@@ -22,13 +20,13 @@ struct Memory {
     V *registers, *row, *sum, *ring, *whole;
     warp::Lanes<double>* totals;
 
-    Memory(const Program& program, int n_parts, Arena& arena)
+    Memory(const Program& program, int n_pairs, int n_parts, Arena& arena)
         : n_maps(1 + program.n_tangents), n_rows(1), n_window(program.max_window) {
         for (int i = 0; i < program.n_ops; ++i) {
             const Axis& axis = program.ops[i].rows;
             n_rows = larger(n_rows, larger(axis.size, axis.outputs));
         }
-        const size_t width = size_t(n_maps) * PX * PY * n_parts;
+        const size_t width = size_t(n_maps) * n_pairs * n_parts;
         registers = arena.take<V>(program.n_registers * width * n_rows);
         row = arena.take<V>(width);
         sum = arena.take<V>(width);
@@ -50,9 +48,9 @@ warp::Op op_of(const Program& program, int i) {
             op.lambda,        op.mu,    i};
 }
 
-template <class T, int PARTS>
+template <class T, int PX, int PY, int PARTS>
 void run(const Program& program, const warp::Tile<T>& tile, bool upper, Arena& arena) {
-    Memory<T> memory(program, PARTS, arena);
+    Memory<T> memory(program, PX * PY, PARTS, arena);
     warp::Op* ops = arena.take<warp::Op>(program.n_ops);
     if (!arena.start) return;
     for (int i = 0; i < program.n_ops; ++i) ops[i] = op_of(program, i);
@@ -101,10 +99,21 @@ void cross_in(const Program& program, const skconvgp::Tile<T>& given, Arena& are
                              given.stride_two, given.diag_one,   given.diag_two,
                              constants,        result,           given.n_one,
                              given.n_two,      program.n_pixels, given.out};
-    if (program.max_width > warp::LANES)
-        run<T, 2>(program, tile, given.upper, arena);
+    // As a GPU does, it holds fewer pairs where these have more maps.
+    const int n_parts = warp::count_parts(program.max_width);
+    if (n_parts > 3)
+        run<T, 1, 1, 4>(program, tile, given.upper, arena);
+    else if (n_parts > 2)
+        run<T, 1, 1, 3>(program, tile, given.upper, arena);
+    else if (n_maps > 1)
+        n_parts > 1 ? run<T, 1, 1, 2>(program, tile, given.upper, arena)
+                    : run<T, 1, 1, 1>(program, tile, given.upper, arena);
+    else if (sizeof(T) == sizeof(double))
+        n_parts > 1 ? run<T, 2, 1, 2>(program, tile, given.upper, arena)
+                    : run<T, 2, 1, 1>(program, tile, given.upper, arena);
     else
-        run<T, 1>(program, tile, given.upper, arena);
+        n_parts > 1 ? run<T, 2, 2, 2>(program, tile, given.upper, arena)
+                    : run<T, 2, 2, 1>(program, tile, given.upper, arena);
 }
 
 template <class T>
@@ -136,7 +145,7 @@ void prepare_double(const Program& program, const Images<double>& images,
 extern const Api api;
 const Api api = {"lanes",
                  1,
-                 2 * warp::LANES,
+                 4 * warp::LANES,
                  127,
                  cross_bytes<float>,
                  cross_bytes<double>,

@@ -43,7 +43,9 @@ struct Op {
 };
 
 SKCONVGP_WARP constexpr bool ends_stage(int kind) { return kind >= BOX && kind != DOT; }
-SKCONVGP_WARP constexpr int count_parts(int width) { return (width + LANES - 1) / LANES; }
+SKCONVGP_WARP constexpr int count_parts(int width) {
+    return (width + LANES - 1) / LANES;
+}
 
 #if !defined(SKCONVGP_UNROLL_ROWS)  // a compiler for GPUs is told which it is
 #define SKCONVGP_UNROLL_ROWS SKCONVGP_UNROLL
@@ -338,12 +340,13 @@ struct Warp {
             V x[PARTS];
             SKCONVGP_UNROLL
             for (int j = 0; j < PARTS; ++j) {
-                // Lanes beyond the map are zero in all that is made anew.
-                const bool is_clean =
-                    before.kind == INPUT ||
-                    (m == 0 && (before.kind == LEAKY || before.kind == ERF));
+                // Lanes beyond the map are zero in all that is made anew, but of lanes
+                // that a smaller map does not have at all nothing is made.
+                const bool is_made = before.kind == INPUT ||
+                                     (m == 0 && j < count_parts(op.cols.size) &&
+                                      (before.kind == LEAKY || before.kind == ERF));
                 x[j] = row(m, k * PARTS + j);
-                if (!is_clean) x[j] = first_lanes(x[j], op.cols.size - LANES * j);
+                if (!is_made) x[j] = first_lanes(x[j], op.cols.size - LANES * j);
             }
             if (op.kind == BOX) box(op, m, k, i, x);
             if (op.kind == CONV) keep_windows(op, m, k, i, x);
