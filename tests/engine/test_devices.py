@@ -1,6 +1,7 @@
 """Free memory and full precision."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -155,3 +156,15 @@ def test_full_precision_leaves_the_switch_alone_on_the_cpu(switch):
     before = getattr(switch, switch.name)
     with full_precision(torch.device("cpu")):
         assert getattr(switch, switch.name) == before
+
+
+def test_threads_that_leave_full_precision_do_not_end_that_of_others(switch):
+    before = getattr(switch, switch.name)
+    first, second = (full_precision(torch.device("cuda")) for _ in range(2))
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
+        one.submit(first.__enter__).result()
+        two.submit(second.__enter__).result()
+        one.submit(first.__exit__, None, None, None).result()
+        assert getattr(switch, switch.name) in (False, "ieee")
+        two.submit(second.__exit__, None, None, None).result()
+    assert getattr(switch, switch.name) == before
