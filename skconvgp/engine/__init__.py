@@ -5,6 +5,7 @@ from skconvgp.engine._contract import pull_back
 from skconvgp.engine._devices import (
     count_gpus,
     drop_cached_memory,
+    finish_on_gpu,
     free_memory,
     full_precision,
     gpu_memory,
@@ -32,6 +33,7 @@ __all__ = [
     "TilePlan",
     "count_gpus",
     "drop_cached_memory",
+    "finish_on_gpu",
     "free_memory",
     "full_precision",
     "gpu_memory",

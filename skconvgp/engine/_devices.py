@@ -15,6 +15,7 @@ __all__ = [
     "TileSide",
     "count_gpus",
     "drop_cached_memory",
+    "finish_on_gpu",
     "free_memory",
     "full_precision",
     "gpu_memory",
@@ -68,6 +69,14 @@ def count_gpus() -> int:
 def use_gpu(index: int) -> None:
     """Let "cuda" be this GPU for all that the thread does from here on."""
     torch.cuda.set_device(index)
+    # The driver needs a context in each thread, and torch makes none for the GPU that
+    # is the current one anyway.
+    torch.cuda.synchronize(index)
+
+
+def finish_on_gpu() -> None:
+    """Wait until the GPU has done what this thread has given it."""
+    torch.cuda.current_stream().synchronize()
 
 
 def drop_cached_memory(device: torch.device) -> None:

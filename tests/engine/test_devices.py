@@ -2,16 +2,19 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from skconvgp.engine import (
     _devices,
+    finish_on_gpu,
     free_memory,
     full_precision,
     gpu_memory,
     require_memory,
+    use_gpu,
 )
 from skconvgp.exceptions import TileMemoryError
 
@@ -121,6 +124,25 @@ def test_a_gpu_that_cannot_be_opened_has_nothing_free(gpu, monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", refuse)
     assert gpu_memory() == 0
+
+
+def test_a_thread_that_takes_a_gpu_waits_for_it_once(monkeypatch):
+    # That makes the context: to be the current GPU alone makes none.
+    calls = []
+    for name in ("set_device", "synchronize"):
+        monkeypatch.setattr(
+            torch.cuda, name, lambda i, name=name: calls.append((name, i))
+        )
+    use_gpu(0)
+    assert calls == [("set_device", 0), ("synchronize", 0)]
+
+
+def test_what_is_waited_for_is_the_stream_of_the_thread(monkeypatch):
+    waits = []
+    stream = SimpleNamespace(synchronize=lambda: waits.append("stream"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    finish_on_gpu()
+    assert waits == ["stream"]
 
 
 class Switch:
