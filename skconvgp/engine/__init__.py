@@ -12,6 +12,7 @@ from skconvgp.engine._devices import (
     on_device,
     require_memory,
     use_gpu,
+    wait_for,
 )
 from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
 from skconvgp.engine._plan import (
@@ -45,4 +46,5 @@ __all__ = [
     "slices",
     "stream_rows",
     "use_gpu",
+    "wait_for",
 ]

@@ -22,6 +22,7 @@ __all__ = [
     "on_device",
     "require_memory",
     "use_gpu",
+    "wait_for",
 ]
 
 MEMINFO = Path("/proc/meminfo")
@@ -77,6 +78,12 @@ def use_gpu(index: int) -> None:
 def finish_on_gpu() -> None:
     """Wait until the GPU has done what this thread has given it."""
     torch.cuda.current_stream().synchronize()
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until a device has done what it was given: a GPU only puts it in a queue."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def drop_cached_memory(device: torch.device) -> None:

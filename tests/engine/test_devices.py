@@ -15,6 +15,7 @@ from skconvgp.engine import (
     gpu_memory,
     require_memory,
     use_gpu,
+    wait_for,
 )
 from skconvgp.exceptions import TileMemoryError
 
@@ -143,6 +144,14 @@ def test_what_is_waited_for_is_the_stream_of_the_thread(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
     finish_on_gpu()
     assert waits == ["stream"]
+
+
+@pytest.mark.parametrize(("device", "waited"), [(CPU, []), (GPU, [GPU])])
+def test_only_a_gpu_is_waited_for(device, waited, monkeypatch):
+    waits = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
+    wait_for(device)
+    assert waits == waited
 
 
 class Switch:
