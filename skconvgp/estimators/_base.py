@@ -104,8 +104,7 @@ class BaseConvGP(BasePosterior):
         prior = resolve_amplitude(self, self.amplitude)
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         copies = SELECTION_COPIES if isinstance(noise, str) else GRAM_COPIES
-        needed = self._gram_bytes(len(rows), copies)
-        place = self._place(is_fitting=True, needed=needed)
+        place, needed = self._place_of_fit(len(rows), copies)
         fit_at = partial(
             self._fit_at, rows, targets, weights, scale, noise, prior, needed
         )
@@ -271,8 +270,7 @@ class BaseConvGP(BasePosterior):
         prior = copy.deepcopy(self)
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
         amplitude = resolve_amplitude(self, self.amplitude)
-        needed = self._gram_bytes(len(rows), GRAM_COPIES)
-        place = prior._place(is_fitting=True, needed=needed)
+        place, needed = prior._place_of_fit(len(rows), GRAM_COPIES)
 
         def evaluate(place: Place) -> tuple[FloatArray, float]:
             work = prior._work(

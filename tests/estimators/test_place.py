@@ -209,11 +209,35 @@ def test_what_ran_out_of_memory_is_tried_once_more_only():
     assert [place.is_optional for place in places] == [True, False]
 
 
+def set_free_memory(monkeypatch, sizes):
+    monkeypatch.setattr(
+        "skconvgp.engine._devices.free_memory", lambda device: sizes[device.type]
+    )
+
+
+@pytest.mark.parametrize("device", ["cuda", "auto"])
+@pytest.mark.parametrize("cls", CLASSES)
+def test_host_without_room_for_what_a_gpu_gives_back_is_an_error_before_any_work(
+    cls, device, monkeypatch
+):
+    monkeypatch.setattr(
+        "skconvgp.estimators._inputs.device_exists", lambda device: True
+    )
+    monkeypatch.setattr(f"{RESOLVE}.gpu_memory", lambda: 10**12)
+    set_free_memory(monkeypatch, {"cpu": 3199, "cuda": 10**12})
+    gp = cls(tiny_network(), device=device, noise_variance="loo")
+    for attempt in (lambda: gp.fit(X, y), lambda: gp.sample_y(X)):
+        with pytest.raises(TileMemoryError) as caught:
+            attempt()
+        for part in ("20 samples", "3200 bytes", "3199 bytes", "'cpu'", "'float32'"):
+            assert part in str(caught.value)
+
+
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_gpu_asked_for_by_name_that_is_too_small_is_an_error(cls, monkeypatch):
     monkeypatch.setattr(
         "skconvgp.estimators._inputs.device_exists", lambda device: True
     )
-    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda device: 1000)
+    set_free_memory(monkeypatch, {"cpu": 10**9, "cuda": 1000})
     with pytest.raises(TileMemoryError, match=r"6400 bytes.*1000 bytes.*'cuda'"):
         cls(tiny_network(), device="cuda").fit(X, y)
