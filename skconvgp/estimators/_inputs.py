@@ -251,7 +251,9 @@ class BaseInputs(BaseEstimator):
             device,
             dtype,
             resolve_solve_dtype(self, self.solve_dtype),
-            resolve_memory_budget(self, self.memory_budget, device, reserved),
+            resolve_memory_budget(
+                self, self.memory_budget, device, reserved, n_workers
+            ),
             n_workers,
         )
         return Work(config, runner, choice, resolve_verbose(self, self.verbose))

@@ -14,6 +14,7 @@ from skconvgp import (
 )
 from skconvgp.backends import ReferenceBackend
 from skconvgp.estimators._place import GPU_ROOM, Place, choose_place, compute_at
+from skconvgp.estimators._resolve import resolve_memory_budget
 from skconvgp.exceptions import TileMemoryError
 from tests.helpers.estimators import digits, tiny_network
 
@@ -130,13 +131,26 @@ def test_on_the_cpu_a_kept_factor_takes_nothing_of_the_budget(monkeypatch):
     gp = ConvNetGPRegressor(tiny_network(), device="cpu").fit(X, y)
     reserved = []
 
-    def resolve(owner, budget, device, n_bytes):
+    def resolve(owner, budget, device, n_bytes, n_workers):
         reserved.append(n_bytes)
         return 2**20
 
     monkeypatch.setattr("skconvgp.estimators._inputs.resolve_memory_budget", resolve)
     gp.predict(OTHERS, return_std=True)
     assert reserved == [0]
+
+
+@pytest.mark.parametrize(
+    ("device", "n_workers", "budget"),
+    [("cuda", 1, 3000), ("cuda", 2, 2000), ("cuda", 3, 50), ("cuda:2", 1, 0)],
+)
+def test_budget_of_several_gpus_is_that_of_the_fullest(
+    device, n_workers, budget, monkeypatch
+):
+    free = {None: 7000, 0: 7000, 1: 4000, 2: 100}
+    monkeypatch.setattr(f"{RESOLVE}.free_memory", lambda device: free[device.index])
+    found = resolve_memory_budget("fit", None, torch.device(device), 1000, n_workers)
+    assert found == budget
 
 
 def test_functions_ask_for_their_result(asked):
