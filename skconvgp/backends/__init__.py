@@ -2,6 +2,7 @@
 
 from skconvgp.backends._choose import BACKENDS, BackendChoice, choose_backend
 from skconvgp.backends._fused_cpu import instruction_set, missing_extension
+from skconvgp.backends._nvrtc import missing_compiler
 from skconvgp.backends._pullback import (
     ReversePullback,
     TangentPullback,
@@ -19,5 +20,6 @@ __all__ = [
     "choose_backend",
     "choose_pullback",
     "instruction_set",
+    "missing_compiler",
     "missing_extension",
 ]

@@ -5,12 +5,14 @@ from skconvgp.engine._contract import pull_back
 from skconvgp.engine._devices import (
     count_gpus,
     drop_cached_memory,
+    finish_on_gpu,
     free_memory,
     full_precision,
     gpu_memory,
     on_device,
     require_memory,
     use_gpu,
+    wait_for,
 )
 from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
 from skconvgp.engine._plan import (
@@ -32,6 +34,7 @@ __all__ = [
     "TilePlan",
     "count_gpus",
     "drop_cached_memory",
+    "finish_on_gpu",
     "free_memory",
     "full_precision",
     "gpu_memory",
@@ -43,4 +46,5 @@ __all__ = [
     "slices",
     "stream_rows",
     "use_gpu",
+    "wait_for",
 ]

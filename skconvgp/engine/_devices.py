@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import torch
@@ -14,12 +15,14 @@ __all__ = [
     "TileSide",
     "count_gpus",
     "drop_cached_memory",
+    "finish_on_gpu",
     "free_memory",
     "full_precision",
     "gpu_memory",
     "on_device",
     "require_memory",
     "use_gpu",
+    "wait_for",
 ]
 
 MEMINFO = Path("/proc/meminfo")
@@ -67,6 +70,20 @@ def count_gpus() -> int:
 def use_gpu(index: int) -> None:
     """Let "cuda" be this GPU for all that the thread does from here on."""
     torch.cuda.set_device(index)
+    # The driver needs a context in each thread, and torch makes none for the GPU that
+    # is the current one anyway.
+    torch.cuda.synchronize(index)
+
+
+def finish_on_gpu() -> None:
+    """Wait until the GPU has done what this thread has given it."""
+    torch.cuda.current_stream().synchronize()
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until a device has done what it was given: a GPU only puts it in a queue."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def drop_cached_memory(device: torch.device) -> None:
@@ -86,24 +103,53 @@ def require_memory(needed: int, device: torch.device, what: str, remedy: str) ->
         )
 
 
+class _Tf32Switch:
+    """TF32 in products of matrices: off while any thread needs that, then as it was.
+
+    The switch is one for the whole process.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_users = 0
+        self._before: object = None
+
+    def turn_off(self) -> None:
+        with self._lock:
+            if self._n_users == 0:
+                name, off = self._setting()
+                self._before = getattr(torch.backends.cuda.matmul, name)
+                setattr(torch.backends.cuda.matmul, name, off)
+            self._n_users += 1
+
+    def restore(self) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if self._n_users == 0:
+                name, _ = self._setting()
+                setattr(torch.backends.cuda.matmul, name, self._before)
+
+    def _setting(self) -> tuple[str, object]:
+        """Return the name of torch's setting, and what switches TF32 off."""
+        if hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # since torch 2.9
+            return "fp32_precision", "ieee"
+        return "allow_tf32", False
+
+
+_TF32 = _Tf32Switch()
+
+
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
-    """Switch off TF32 on a GPU: it keeps 10 bits of the mantissa (maths.md 3).
-
-    The switch is one for the whole process; on a GPU one thread computes tiles.
-    """
+    """Switch off TF32 on a GPU: it keeps 10 bits of the mantissa (maths.md 3)."""
     if device.type == "cpu":
         yield
         return
-    matmul = torch.backends.cuda.matmul
-    is_new = hasattr(matmul, "fp32_precision")  # torch 2.9 and later
-    name = "fp32_precision" if is_new else "allow_tf32"
-    before = getattr(matmul, name)
-    setattr(matmul, name, "ieee" if is_new else False)
+    _TF32.turn_off()
     try:
         yield
     finally:
-        setattr(matmul, name, before)
+        _TF32.restore()
 
 
 @contextmanager

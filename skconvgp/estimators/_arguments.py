@@ -146,5 +146,5 @@ def make_config(
     reserved = n_values * precision.itemsize
     if reserved:
         require_memory(reserved, device, f"A result of {n_values} covariances", remedy)
-    budget = resolve_memory_budget(owner, memory_budget, device, reserved)
+    budget = resolve_memory_budget(owner, memory_budget, device, reserved, n_workers)
     return ComputeConfig(device, precision, precision, budget, n_workers), runner

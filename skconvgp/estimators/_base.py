@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
+from skconvgp.engine import wait_for
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._posterior import BasePosterior
@@ -103,8 +104,7 @@ class BaseConvGP(BasePosterior):
         prior = resolve_amplitude(self, self.amplitude)
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         copies = SELECTION_COPIES if isinstance(noise, str) else GRAM_COPIES
-        needed = self._gram_bytes(len(rows), copies)
-        place = self._place(is_fitting=True, needed=needed)
+        place, needed = self._place_of_fit(len(rows), copies)
         fit_at = partial(
             self._fit_at, rows, targets, weights, scale, noise, prior, needed
         )
@@ -125,13 +125,13 @@ class BaseConvGP(BasePosterior):
         work = self._work(place, is_fitting=True, n_samples=len(rows), reserved=needed)
         device = place.device
 
-        start = time.perf_counter()
+        start = _clock(device)
         w = to_tensor(weights, device, work.config.solve_dtype)
         y = to_tensor(targets, device, work.config.solve_dtype)
         gram, self._mean_diag = self._scaled_gram(rows, work, w)
-        gram_seconds = time.perf_counter() - start
+        gram_seconds = _clock(device) - start
 
-        start = time.perf_counter()
+        start = _clock(device)
         amplitude = self._fixed_amplitude(prior, y, scale)
         if isinstance(noise, str):
             noise = select_noise(
@@ -148,7 +148,7 @@ class BaseConvGP(BasePosterior):
         evidence = log_marginal_likelihood(
             (y * dual).sum(0), self.solver_.logdet(state), amplitude, noise, w
         )
-        solve_seconds = time.perf_counter() - start
+        solve_seconds = _clock(device) - start
 
         self.noise_variance_ = float(noise)
         self.amplitude_ = _plain(to_numpy(amplitude) * scale**2)
@@ -270,8 +270,7 @@ class BaseConvGP(BasePosterior):
         prior = copy.deepcopy(self)
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
         amplitude = resolve_amplitude(self, self.amplitude)
-        needed = self._gram_bytes(len(rows), GRAM_COPIES)
-        place = prior._place(is_fitting=True, needed=needed)
+        place, needed = prior._place_of_fit(len(rows), GRAM_COPIES)
 
         def evaluate(place: Place) -> tuple[FloatArray, float]:
             work = prior._work(
@@ -284,6 +283,12 @@ class BaseConvGP(BasePosterior):
         scale = mean_diag if amplitude is None else amplitude
         scale = 1.0 if isinstance(scale, str) else scale
         return gram, np.array([np.sqrt(scale)])
+
+
+def _clock(device: torch.device) -> float:
+    """Return the time in seconds at which a device is done with what it was given."""
+    wait_for(device)
+    return time.perf_counter()
 
 
 def _plain(values: FloatArray) -> float | FloatArray:

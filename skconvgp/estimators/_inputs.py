@@ -50,6 +50,7 @@ from skconvgp.kernels import Kernel, convnet
 __all__ = ["BaseInputs", "Work"]
 
 VERSION_KEY = "_skconvgp_version"
+SMALLER_MATRIX = "fit on fewer samples, or with solve_dtype='float32'."
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,18 @@ class BaseInputs(BaseEstimator):
         warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=4)
         return Place(torch.device("cpu"))
 
+    def _place_of_fit(self, n_samples: int, copies: int) -> tuple[Place, int]:
+        """Return where to make a Gram matrix, and the bytes of so many copies.
+
+        From a GPU a matrix comes back, so the host must have room for one.
+        """
+        size = n_samples**2 * resolve_solve_dtype(self, self.solve_dtype).itemsize
+        place = self._place(is_fitting=True, needed=copies * size)
+        if place.device.type != "cpu":
+            what = f"The matrix of {n_samples} samples that comes back from the GPU"
+            require_memory(size, torch.device("cpu"), what, SMALLER_MATRIX)
+        return place, copies * size
+
     def _choose(
         self, device: torch.device, *, is_fitting: bool
     ) -> BackendChoice | None:
@@ -229,7 +242,7 @@ class BaseInputs(BaseEstimator):
                 reserved,
                 device,
                 f"The Gram matrix of {n_samples} samples with its factor",
-                "fit on fewer samples, or with solve_dtype='float32'.",
+                SMALLER_MATRIX,
             )
         else:
             dtype = DTYPES[self.dtype_]
@@ -238,15 +251,12 @@ class BaseInputs(BaseEstimator):
             device,
             dtype,
             resolve_solve_dtype(self, self.solve_dtype),
-            resolve_memory_budget(self, self.memory_budget, device, reserved),
+            resolve_memory_budget(
+                self, self.memory_budget, device, reserved, n_workers
+            ),
             n_workers,
         )
         return Work(config, runner, choice, resolve_verbose(self, self.verbose))
-
-    def _gram_bytes(self, n_samples: int, copies: int) -> int:
-        """Return the bytes of a Gram matrix and of what is as large."""
-        dtype = resolve_solve_dtype(self, self.solve_dtype)
-        return copies * n_samples**2 * dtype.itemsize
 
     def _oracle(self, images: Tensor, work: Work, label: str) -> KernelOracle:
         assert work.choice is not None

@@ -11,7 +11,7 @@ from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
 from skconvgp._protocols import TileRunner, run_serially
-from skconvgp.engine import count_gpus, use_gpu
+from skconvgp.engine import count_gpus, finish_on_gpu, use_gpu
 
 __all__ = ["make_runner"]
 
@@ -42,7 +42,8 @@ def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, i
         n_gpus = 1 if device.index is not None else min(n_workers, count_gpus())
         if n_gpus <= 1:
             return run_serially, 1
-        return _ThreadRunner(n_gpus, max(1, n_threads // n_gpus), use_gpu), n_gpus
+        n_inner = max(1, n_threads // n_gpus)
+        return _ThreadRunner(n_gpus, n_inner, use_gpu, finish_on_gpu), n_gpus
     if n_workers == n_threads == 1:
         return run_serially, 1
     if n_workers == 1:
@@ -70,6 +71,8 @@ class _ThreadRunner:
         Threads of torch in each.
     begin : callable, optional
         Called by each thread at its start, with its number.
+    finish : callable, optional
+        Called by the thread after each job, whose result is complete only then.
     """
 
     def __init__(
@@ -77,35 +80,45 @@ class _ThreadRunner:
         n_threads: int,
         n_inner: int = 1,
         begin: Callable[[int], None] | None = None,
+        finish: Callable[[], None] | None = None,
     ) -> None:
         self._n_threads = n_threads
         self._n_inner = n_inner
-        self._begin = begin
+        self._begin = begin or _begin_anywhere
+        self._finish = finish or _finish_at_once
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the jobs as they come."""
         before = torch.get_num_threads()
         queue = iter(jobs)
         numbers = iter(range(self._n_threads))
-        begin = self._begin or _begin_anywhere
         pool = ThreadPoolExecutor(
-            self._n_threads, initializer=lambda: begin(next(numbers))
+            self._n_threads, initializer=lambda: self._begin(next(numbers))
         )
         try:
             first = islice(queue, 2 * self._n_threads)
-            pending = {pool.submit(_limited, job, self._n_inner) for job in first}
+            pending = {pool.submit(self._run, job) for job in first}
             while pending:
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for job in islice(queue, len(done)):
-                    pending.add(pool.submit(_limited, job, self._n_inner))
+                    pending.add(pool.submit(self._run, job))
                 yield from map(Future.result, done)
         finally:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(before)
 
+    def _run(self, job: Callable[[], Result]) -> Result:
+        result: Result = _limited(job, self._n_inner)
+        self._finish()
+        return result
+
 
 def _begin_anywhere(number: int) -> None:
     """Threads of the CPU are all alike."""
+
+
+def _finish_at_once() -> None:
+    """Do nothing: the CPU is done when a call returns."""
 
 
 class _JoblibRunner:

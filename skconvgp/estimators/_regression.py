@@ -60,8 +60,8 @@ class ConvNetGPRegressor(RegressorMixin, MultiOutputMixin, BaseConvGP):
     n_jobs : int, default=None
         None and 1 compute on as many threads of this process as torch uses, with the
         fused backend too. More jobs go through joblib, as threads one a core at most,
-        and share the cores; a job of the fused backend is one thread. With "cuda"
-        without a number, as many GPUs.
+        and share the cores; a job of the fused backend is one thread. On a GPU,
+        with "auto" or "cuda" without a number, as many GPUs.
     random_state : int, RandomState instance or None, default=None
         Seed of `sample_y` where it is given none.
     verbose : int, default=0

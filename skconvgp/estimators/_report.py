@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-from skconvgp.backends import instruction_set, missing_extension
+from skconvgp.backends import instruction_set, missing_compiler, missing_extension
+from skconvgp.engine import count_gpus
 
 __all__ = ["FitReport", "peak_memory", "show_versions"]
 
@@ -122,6 +123,7 @@ def show_versions() -> None:
     <BLANKLINE>
     Backends:
                 fused: ...
+         fused on GPU: ...
     """
     tables = {
         "System": _system(),
@@ -161,4 +163,14 @@ def _torch_build() -> Mapping[str, str]:
 def _backends() -> Mapping[str, str]:
     missing = missing_extension()
     fused = f"missing: {missing}" if missing else instruction_set()
-    return {"fused": fused}
+    return {"fused": fused, "fused on GPU": _gpus()}
+
+
+def _gpus() -> str:
+    """Return the compute capability of each GPU, or what there is not."""
+    missing = missing_compiler()
+    if missing:
+        return f"missing: {missing}"
+    capabilities = map(torch.cuda.get_device_capability, range(count_gpus()))
+    found = [f"sm_{major}{minor}" for major, minor in capabilities]
+    return ", ".join(found) or "missing: no GPU was found"

@@ -112,12 +112,22 @@ def resolve_solve_dtype(owner: object, dtype: object) -> torch.dtype:
 
 
 def resolve_memory_budget(
-    owner: object, budget: object, device: torch.device, reserved: int
+    owner: object,
+    budget: object,
+    device: torch.device,
+    reserved: int,
+    n_workers: int,
 ) -> int:
-    """Return a budget in bytes; for None half of what is free beside `reserved`."""
+    """Return a budget in bytes; for None half of what is free beside `reserved`.
+
+    Several workers on "cuda" have a GPU each: what is free on the fullest one counts.
+    """
     expected = "None, a positive number of bytes or a str such as '2 GiB'"
     if budget is None:
-        return max(0, free_memory(device) - reserved) // BUDGET_SHARE
+        free = [free_memory(device) - reserved]
+        if device.type == "cuda" and n_workers > 1:
+            free += [free_memory(torch.device("cuda", i)) for i in range(n_workers)]
+        return max(0, min(free)) // BUDGET_SHARE
     if isinstance(budget, Real) and not isinstance(budget, bool):
         number = float(budget)
         if number >= 1.0 and number.is_integer():

@@ -19,7 +19,9 @@ JITTER = {
     torch.float64: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4),
     torch.float32: (0.0, 1e-6, 1e-5, 1e-4, 1e-3),
 }
-INVERSE_BLOCK = 256  # columns of the inverse factor held at once, and rows of a step
+# Columns of the inverse factor held at once, and rows of a step. A GPU is slow where
+# steps are many and small.
+INVERSE_BLOCK, GPU_INVERSE_BLOCK = 256, 2048
 
 
 def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
@@ -81,15 +83,16 @@ def cholesky_logdet(factor: Tensor) -> Tensor:
 def cholesky_inverse_diag(factor: Tensor) -> Tensor:
     """Return the diagonal (n,) of (L L^T)^-1, a block of columns at a time."""
     n = factor.shape[0]
+    block = INVERSE_BLOCK if factor.device.type == "cpu" else GPU_INVERSE_BLOCK
     diag = factor.new_empty(n)
-    for start in range(0, n, INVERSE_BLOCK):
-        stop = min(start + INVERSE_BLOCK, n)
-        columns = _inverse_columns(factor[start:, start:], stop - start)
+    for start in range(0, n, block):
+        stop = min(start + block, n)
+        columns = _inverse_columns(factor[start:, start:], stop - start, block)
         diag[start:stop] = (columns * columns).sum(0)
     return diag
 
 
-def _inverse_columns(factor: Tensor, n_columns: int) -> Tensor:
+def _inverse_columns(factor: Tensor, n_columns: int, block: int) -> Tensor:
     """Return the first columns (n, n_columns) of the inverse of a factor (n, n).
 
     A triangular solve copies a factor that is part of another, products do not: so
@@ -97,8 +100,8 @@ def _inverse_columns(factor: Tensor, n_columns: int) -> Tensor:
     """
     n = factor.shape[0]
     columns = factor.new_empty(n, n_columns)
-    for start in range(0, n, INVERSE_BLOCK):
-        rows = slice(start, min(start + INVERSE_BLOCK, n))
+    for start in range(0, n, block):
+        rows = slice(start, min(start + block, n))
         rest = -(factor[rows, :start] @ columns[:start])
         if start == 0:
             rest.fill_diagonal_(1.0)
@@ -120,13 +123,21 @@ def _climb_(matrix: Tensor, shift: Tensor, scale: float) -> tuple[Tensor, float]
                 return factor, jitter
             del factor  # before the next one is made
         diagonal.copy_(wanted)
-        smallest = float(torch.linalg.eigvalsh(matrix)[0])
+        smallest = _smallest_eigenvalue(matrix)
     finally:
         diagonal.copy_(original)
     raise NotPSDError(
         f"The Gram matrix with its noise is not positive definite: its smallest "
-        f"eigenvalue is {smallest:.3g} where its scale is {scale:.3g}, "
+        f"eigenvalue is {smallest} where its scale is {scale:.3g}, "
         f"and jitter up to {jitter:.3g} did not help. Raise `noise_variance`, remove "
         "duplicate samples, compute tiles with dtype='float64', or, with a "
         "precomputed kernel, check that it is symmetric and positive semi-definite."
     )
+
+
+def _smallest_eigenvalue(matrix: Tensor) -> str:
+    """Return the number as text, or that there is no memory for it: it takes copies."""
+    try:
+        return f"{float(torch.linalg.eigvalsh(matrix)[0]):.3g}"
+    except torch.cuda.OutOfMemoryError:
+        return "unknown (there is no memory to compute it)"

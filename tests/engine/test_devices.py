@@ -1,16 +1,21 @@
 """Free memory and full precision."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from skconvgp.engine import (
     _devices,
+    finish_on_gpu,
     free_memory,
     full_precision,
     gpu_memory,
     require_memory,
+    use_gpu,
+    wait_for,
 )
 from skconvgp.exceptions import TileMemoryError
 
@@ -122,6 +127,33 @@ def test_a_gpu_that_cannot_be_opened_has_nothing_free(gpu, monkeypatch):
     assert gpu_memory() == 0
 
 
+def test_a_thread_that_takes_a_gpu_waits_for_it_once(monkeypatch):
+    # That makes the context: to be the current GPU alone makes none.
+    calls = []
+    for name in ("set_device", "synchronize"):
+        monkeypatch.setattr(
+            torch.cuda, name, lambda i, name=name: calls.append((name, i))
+        )
+    use_gpu(0)
+    assert calls == [("set_device", 0), ("synchronize", 0)]
+
+
+def test_what_is_waited_for_is_the_stream_of_the_thread(monkeypatch):
+    waits = []
+    stream = SimpleNamespace(synchronize=lambda: waits.append("stream"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    finish_on_gpu()
+    assert waits == ["stream"]
+
+
+@pytest.mark.parametrize(("device", "waited"), [(CPU, []), (GPU, [GPU])])
+def test_only_a_gpu_is_waited_for(device, waited, monkeypatch):
+    waits = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
+    wait_for(device)
+    assert waits == waited
+
+
 class Switch:
     """What torch.backends.cuda.matmul is, before and since torch 2.9."""
 
@@ -155,3 +187,15 @@ def test_full_precision_leaves_the_switch_alone_on_the_cpu(switch):
     before = getattr(switch, switch.name)
     with full_precision(torch.device("cpu")):
         assert getattr(switch, switch.name) == before
+
+
+def test_threads_that_leave_full_precision_do_not_end_that_of_others(switch):
+    before = getattr(switch, switch.name)
+    first, second = (full_precision(torch.device("cuda")) for _ in range(2))
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
+        one.submit(first.__enter__).result()
+        two.submit(second.__enter__).result()
+        one.submit(first.__exit__, None, None, None).result()
+        assert getattr(switch, switch.name) in (False, "ieee")
+        two.submit(second.__exit__, None, None, None).result()
+    assert getattr(switch, switch.name) == before

@@ -14,6 +14,7 @@ from skconvgp import (
 )
 from skconvgp.backends import ReferenceBackend
 from skconvgp.estimators._place import GPU_ROOM, Place, choose_place, compute_at
+from skconvgp.estimators._resolve import resolve_memory_budget
 from skconvgp.exceptions import TileMemoryError
 from tests.helpers.estimators import digits, tiny_network
 
@@ -130,13 +131,26 @@ def test_on_the_cpu_a_kept_factor_takes_nothing_of_the_budget(monkeypatch):
     gp = ConvNetGPRegressor(tiny_network(), device="cpu").fit(X, y)
     reserved = []
 
-    def resolve(owner, budget, device, n_bytes):
+    def resolve(owner, budget, device, n_bytes, n_workers):
         reserved.append(n_bytes)
         return 2**20
 
     monkeypatch.setattr("skconvgp.estimators._inputs.resolve_memory_budget", resolve)
     gp.predict(OTHERS, return_std=True)
     assert reserved == [0]
+
+
+@pytest.mark.parametrize(
+    ("device", "n_workers", "budget"),
+    [("cuda", 1, 3000), ("cuda", 2, 2000), ("cuda", 3, 50), ("cuda:2", 1, 0)],
+)
+def test_budget_of_several_gpus_is_that_of_the_fullest(
+    device, n_workers, budget, monkeypatch
+):
+    free = {None: 7000, 0: 7000, 1: 4000, 2: 100}
+    monkeypatch.setattr(f"{RESOLVE}.free_memory", lambda device: free[device.index])
+    found = resolve_memory_budget("fit", None, torch.device(device), 1000, n_workers)
+    assert found == budget
 
 
 def test_functions_ask_for_their_result(asked):
@@ -209,11 +223,35 @@ def test_what_ran_out_of_memory_is_tried_once_more_only():
     assert [place.is_optional for place in places] == [True, False]
 
 
+def set_free_memory(monkeypatch, sizes):
+    monkeypatch.setattr(
+        "skconvgp.engine._devices.free_memory", lambda device: sizes[device.type]
+    )
+
+
+@pytest.mark.parametrize("device", ["cuda", "auto"])
+@pytest.mark.parametrize("cls", CLASSES)
+def test_host_without_room_for_what_a_gpu_gives_back_is_an_error_before_any_work(
+    cls, device, monkeypatch
+):
+    monkeypatch.setattr(
+        "skconvgp.estimators._inputs.device_exists", lambda device: True
+    )
+    monkeypatch.setattr(f"{RESOLVE}.gpu_memory", lambda: 10**12)
+    set_free_memory(monkeypatch, {"cpu": 3199, "cuda": 10**12})
+    gp = cls(tiny_network(), device=device, noise_variance="loo")
+    for attempt in (lambda: gp.fit(X, y), lambda: gp.sample_y(X)):
+        with pytest.raises(TileMemoryError) as caught:
+            attempt()
+        for part in ("20 samples", "3200 bytes", "3199 bytes", "'cpu'", "'float32'"):
+            assert part in str(caught.value)
+
+
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_gpu_asked_for_by_name_that_is_too_small_is_an_error(cls, monkeypatch):
     monkeypatch.setattr(
         "skconvgp.estimators._inputs.device_exists", lambda device: True
     )
-    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda device: 1000)
+    set_free_memory(monkeypatch, {"cpu": 10**9, "cuda": 1000})
     with pytest.raises(TileMemoryError, match=r"6400 bytes.*1000 bytes.*'cuda'"):
         cls(tiny_network(), device="cuda").fit(X, y)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp.engine import KernelOracle
 from skconvgp.kernels import rbf
+from skconvgp.solvers import Cholesky
 from tests.helpers.estimators import digits, tiny_network, wave
 
 LINE = r"{label}: +\d+%, \S+ pairs/s, \d+:\d\d elapsed, \d+:\d\d left"
@@ -26,6 +28,37 @@ def test_report_holds_what_was_done():
     assert (report.backend, report.device, report.dtype) == ("torch", "cpu", "float32")
     assert report.jitter == 0.0
     assert report.peak_memory > 2**20
+
+
+class LazyDevice:
+    """Puts seconds of work in a queue; a clock sees those that were waited for."""
+
+    def __init__(self):
+        self.queued = self.done = 0.0
+
+    def give(self, seconds, compute):
+        def later(*args):
+            self.queued += seconds
+            return compute(*args)
+
+        return later
+
+    def wait_for(self, device):
+        self.done, self.queued = self.done + self.queued, 0.0
+
+    def perf_counter(self):
+        return self.done
+
+
+def test_times_are_those_of_the_device_and_not_of_its_queue(monkeypatch):
+    lazy = LazyDevice()
+    base = "skconvgp.estimators._base"
+    monkeypatch.setattr(f"{base}.time", lazy)
+    monkeypatch.setattr(f"{base}.wait_for", lazy.wait_for)
+    monkeypatch.setattr(KernelOracle, "gram", lazy.give(5.0, KernelOracle.gram))
+    monkeypatch.setattr(Cholesky, "init", lazy.give(3.0, Cholesky.init))
+    report = ConvNetGPRegressor(rbf(), device="cpu").fit(*wave(5)).fit_report_
+    assert (report.gram_seconds, report.solve_seconds) == (5.0, 3.0)
 
 
 def test_report_is_printed_as_text():

@@ -101,7 +101,18 @@ def test_jobs_in_threads_are_no_more_than_the_cores(place, n_workers, monkeypatc
 
 
 @pytest.fixture
-def four_gpus(monkeypatch):
+def waits(monkeypatch):
+    """Return a list that fills with the threads that have waited for their GPU."""
+    threads = []
+    monkeypatch.setattr(
+        "skconvgp.estimators._parallel.finish_on_gpu",
+        lambda: threads.append(threading.get_ident()),
+    )
+    return threads
+
+
+@pytest.fixture
+def four_gpus(monkeypatch, waits):
     """Return which GPU each thread was given, on a machine that seems to have four."""
     given = {}
 
@@ -131,6 +142,16 @@ def test_each_gpu_has_a_thread_and_takes_blocks_as_it_gets_free(
     assert sorted(index for index, _ in done) == sorted(list(range(n_gpus)) * 3)
     assert {n_threads for _, n_threads in done} == {max(1, 2 // n_gpus)}
     assert torch.get_num_threads() == 2
+
+
+def test_a_result_comes_when_its_gpu_is_done(four_gpus, waits):
+    runner, _ = make_runner(3, torch.device("cuda"))
+    waited = []
+    for thread in runner([threading.get_ident] * 5):
+        waited.append(thread)
+        assert all(waits.count(one) >= waited.count(one) for one in waited)
+    assert sorted(waits) == sorted(waited)
+    assert set(waits) <= set(four_gpus)
 
 
 @pytest.mark.parametrize(

@@ -66,3 +66,19 @@ def test_fused_backend_names_its_instructions_or_what_is_missing(capfd, monkeypa
     assert shown(capfd)["Backends"]["fused"] == "avx512"
     monkeypatch.setattr(f"{report}.missing_extension", lambda: "it was not built")
     assert shown(capfd)["Backends"]["fused"] == "missing: it was not built"
+
+
+@pytest.mark.parametrize(
+    ("missing", "n_gpus", "expected"),
+    [
+        ("", 1, "sm_90"),
+        ("", 2, "sm_90, sm_91"),
+        ("", 0, "missing: no GPU was found"),
+        ("it went home", 1, "missing: it went home"),
+    ],
+)
+def test_gpus_or_what_their_kernels_miss(missing, n_gpus, expected, capfd, monkeypatch):
+    monkeypatch.setattr("skconvgp.estimators._report.missing_compiler", lambda: missing)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda i: (9, i))
+    assert shown(capfd)["Backends"]["fused on GPU"] == expected

@@ -15,7 +15,7 @@ from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_ma
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp.backends._nvrtc import compile_cuda
-from skconvgp.engine import KernelOracle
+from skconvgp.engine import KernelOracle, use_gpu
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import GELU, Conv2d, Dense, Flatten, Sequential, convnet, rbf
 from tests.helpers.estimators import digits, tiny_network
@@ -57,7 +57,7 @@ def test_several_gpus_give_the_matrix_of_one(data, backend, monkeypatch):
     )
     monkeypatch.setattr(
         "skconvgp.estimators._parallel.use_gpu",
-        lambda index: torch.cuda.set_device(index % n_gpus),
+        lambda index: use_gpu(index % n_gpus),
     )
     settings = {"device": "cuda", "backend": backend, "memory_budget": "64 MiB"}
     one = gram_matrix(convnet(depth=2), data[0], **settings)

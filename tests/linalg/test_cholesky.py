@@ -80,6 +80,18 @@ def test_inverse_diagonal_does_not_depend_on_the_block(block, monkeypatch):
     assert_close(cholesky_inverse_diag(factor), whole)
 
 
+def test_beside_the_cpu_steps_of_the_inverse_diagonal_are_few_and_large(monkeypatch):
+    steps = []
+
+    def solve(factor, rhs):
+        steps.append(len(factor))
+        return torch.empty_like(rhs)
+
+    monkeypatch.setattr("skconvgp.linalg._cholesky.half_solve", solve)
+    cholesky_inverse_diag(torch.empty(5000, 5000, device="meta"))
+    assert steps == [2048, 2048, 904, 2048, 904, 904]
+
+
 @pytest.mark.parametrize(
     ("smallest", "rung"),
     [(-3e-11, 1e-10), (-3e-9, 1e-8), (-3e-7, 1e-6), (-3e-5, 1e-4)],
@@ -130,6 +142,18 @@ def test_error_names_the_smallest_eigenvalue_and_remedies():
     assert "jitter up to 0.0001" in message
     for remedy in ("`noise_variance`", "duplicate samples", "float64", "precomputed"):
         assert remedy in message
+
+
+def test_error_without_memory_for_the_eigenvalue_names_the_remedies(monkeypatch):
+    def fail(matrix):
+        raise torch.cuda.OutOfMemoryError("tried to allocate 27 GiB")
+
+    monkeypatch.setattr(torch.linalg, "eigvalsh", fail)
+    matrix = indefinite(-1.0)
+    before = matrix.clone()
+    with pytest.raises(NotPSDError, match=r"is unknown .*`noise_variance`"):
+        shifted_cholesky_(matrix, torch.zeros(30, dtype=torch.float64))
+    assert torch.equal(matrix, before)
 
 
 def test_factor_with_jitter_takes_a_singular_matrix_and_leaves_it():
