@@ -103,9 +103,9 @@ test-sanitize: $(VENV_SANITIZE)/.ready-test
 	$(TEST_ENV) $(SANITIZE_ENV) \
 	    $(VENV_SANITIZE)/bin/python $(PYTEST) --capture=sys $(SANITIZE_TESTS) $(ARGS)
 
-# In one process: all tests share the device.
+# In one process: all tests share the device. The first folder says so where there is none.
 test-gpu: $(VENV)/.ready-test
-	$(TEST_ENV) $(BIN) $(PYTEST) -n 0 -m gpu tests/gpu $(ARGS)
+	$(TEST_ENV) $(BIN) $(PYTEST) -n 0 -m gpu tests/gpu tests/engine tests/estimators $(ARGS)
 
 lint: $(VENV)/.ready-dev
 	$(BIN) -m ruff check .

@@ -171,7 +171,6 @@ def small_gpu():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_tiles_that_a_gpu_has_no_room_for_give_the_same_matrix(small_gpu):
     images = random_images(300, 1, 28, 28)
     backend = WatchedBackend(ReferenceBackend(convnet(depth=2, kernel_size=3)))

@@ -214,7 +214,6 @@ def test_auto_device_never_fails(no_gpu):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_gpu_and_cpu_agree():
     X, y = digits(60)
     settings = {"dtype": "float64"}

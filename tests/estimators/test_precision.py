@@ -173,7 +173,6 @@ def test_absent_gpu_is_an_error(monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_gpu_is_precise_even_where_torch_was_told_to_hurry():
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
