@@ -1,15 +1,19 @@
 """The seams between floors, and the values that cross them."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 from skconvgp._typing import Prepared
 
 __all__ = [
+    "CompletedGram",
+    "Completion",
     "GramOperator",
+    "GramOracle",
     "Likelihood",
     "PullbackBackend",
     "Pulled",
@@ -140,6 +144,77 @@ class GramOperator(Protocol):
 
     def dense(self) -> Tensor:
         """Return the matrix (n, n)."""
+        ...
+
+
+class GramOracle(Protocol):
+    """Entries of a Gram matrix on demand: implemented by engine, used by completion.
+
+    Capability ``points() -> Tensor``: the samples (n, d), for strategies that look at
+    distances between them.
+    """
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples n."""
+        ...
+
+    def diag(self) -> Tensor:
+        """Return the prior variances (n,)."""
+        ...
+
+    def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
+        """Return the covariances (n1, n2) of samples given by number; None is all."""
+        ...
+
+
+@dataclass(frozen=True)
+class CompletedGram:
+    """A Gram matrix made from some of its entries, as a product F F^T.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (n, r)
+        F: the completed matrix is F F^T, symmetric and positive semi-definite.
+    anchors : Tensor of shape (m,)
+        Samples with which new ones are compared, by number.
+    lift_map : Tensor of shape (m, r)
+        Takes covariances of new samples with the anchors to their rows of F.
+    n_evaluated : int
+        Distinct entries of the matrix that were evaluated, its diagonal included.
+    error : float
+        Root mean square error on held-out entries, in units of the kernel; NaN where
+        none were held out.
+    relative_rmse : float
+        The same as a share of the range of these entries.
+    converged : bool
+        Whether the method met its tolerance.
+    stats : dict
+        What happened: iterations, rank.
+    """
+
+    factor: Tensor
+    anchors: Tensor
+    lift_map: Tensor
+    n_evaluated: int
+    error: float = math.nan
+    relative_rmse: float = math.nan
+    converged: bool = True
+    stats: dict[str, float] = field(default_factory=dict)
+
+    def lift(self, cross: Tensor) -> Tensor:
+        """Return the rows of F (n1, r) of new samples from K(X_*, anchors) (n1, m)."""
+        return cross @ self.lift_map
+
+
+@runtime_checkable
+class Completion(Protocol):
+    """Fills a Gram matrix from some of its entries."""
+
+    def complete(
+        self, oracle: GramOracle, observed_fraction: float, generator: Generator
+    ) -> CompletedGram:
+        """Evaluate a share of the n (n + 1) / 2 distinct entries, fill in the rest."""
         ...
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 __all__ = [
+    "CompletionError",
     "ImageShapeWarning",
     "NotPSDError",
     "TileMemoryError",
@@ -44,6 +45,19 @@ class NotFusableError(Exception):
 
     Not public: with ``backend="auto"`` it is the reason for torch, with
     ``backend="fused"`` it becomes a :class:`ValueError`.
+    """
+
+
+class CompletionError(ValueError):
+    """A Gram matrix cannot be completed from the entries that may be evaluated.
+
+    The message gives what came, what is needed and what to change.
+
+    Examples
+    --------
+    >>> from skconvgp.exceptions import CompletionError
+    >>> issubclass(CompletionError, ValueError)
+    True
     """
 
 

@@ -8,12 +8,13 @@ from skconvgp.linalg._cholesky import (
     half_solve,
     shifted_cholesky_,
 )
-from skconvgp.linalg._operators import DenseGram
+from skconvgp.linalg._operators import DenseGram, LowRankGram
 from skconvgp.linalg._spectral import symmetric_eigen
 from skconvgp.linalg._symmetric import symmetrize_
 
 __all__ = [
     "DenseGram",
+    "LowRankGram",
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-__all__ = ["DenseGram"]
+__all__ = ["DenseGram", "LowRankGram"]
 
 
 @dataclass(frozen=True)
@@ -27,3 +27,25 @@ class DenseGram:
     def dense(self) -> Tensor:
         """Return the matrix (n, n)."""
         return self.matrix
+
+
+@dataclass(frozen=True)
+class LowRankGram:
+    """A Gram matrix F F^T, held by its factor.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (n, r)
+        F.
+    """
+
+    factor: Tensor
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return self.factor.shape[0]
+
+    def dense(self) -> Tensor:
+        """Return the matrix (n, n), a new one."""
+        return self.factor @ self.factor.mT

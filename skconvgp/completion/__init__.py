@@ -1,0 +1,6 @@
+"""From some entries of a Gram matrix to all of it, pluggable as `completion=`."""
+
+from skconvgp._parts import Part
+from skconvgp._protocols import CompletedGram
+
+__all__ = ["CompletedGram", "Part"]
