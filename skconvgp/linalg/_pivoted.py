@@ -1,0 +1,125 @@
+"""Pivoted partial Cholesky factorisation, greedy or random, from columns on demand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["PivotedCholesky", "pivoted_cholesky"]
+
+# Share of a diagonal entry below which what is left of it is rounding.
+ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5}
+
+
+@dataclass(frozen=True)
+class PivotedCholesky:
+    """A positive semi-definite matrix as F F^T and a rest that was not looked at.
+
+    Parameters
+    ----------
+    pivots : Tensor of shape (k,)
+        Rows and columns that F F^T has in common with the matrix, in order of choice.
+    factor : Tensor of shape (n, k)
+        F; its rows at the pivots are lower triangular.
+    residual : Tensor of shape (n,)
+        Diagonal of the matrix less F F^T.
+    """
+
+    pivots: Tensor
+    factor: Tensor
+    residual: Tensor
+
+
+def pivoted_cholesky(
+    diag: Tensor,
+    columns: Callable[[Tensor], Tensor],
+    max_columns: int,
+    generator: torch.Generator | None = None,
+    block: int = 1,
+    rtol: float = 0.0,
+) -> PivotedCholesky:
+    """Factor a positive semi-definite matrix (n, n) from a few of its columns.
+
+    Without a generator the pivots are the largest entries of the residual diagonal,
+    with one they are drawn in proportion to it. Columns of a block are chosen from the
+    same residual; one that depends on others of its block is no pivot. No column is
+    asked for twice.
+
+    Parameters
+    ----------
+    diag : Tensor of shape (n,)
+        Diagonal of the matrix.
+    columns : callable
+        Takes indices (b,) to these columns of the matrix (n, b).
+    max_columns : int
+        Number of columns that may be asked for.
+    generator : torch.Generator, default=None
+        Makes the choice random.
+    block : int, default=1
+        Number of columns asked for at once.
+    rtol : float, default=0.0
+        Stop when the residual trace is at most this share of the trace. Rounding
+        bounds it from below, for each diagonal entry as well.
+
+    Returns
+    -------
+    result : PivotedCholesky
+        Of a rank k that is at most `max_columns`.
+
+    References
+    ----------
+    Harbrecht, Peters and Schneider, "On the low-rank approximation by the pivoted
+    Cholesky decomposition", 2012; Chen, Epperly, Tropp and Webber, "Randomly pivoted
+    Cholesky", 2022, algorithms 2.1 and 4.1.
+    """
+    share = max(rtol, ROUNDING[diag.dtype])
+    floor, enough = share * diag, share * float(diag.sum())
+    room = min(max_columns, diag.shape[0])
+    factor = diag.new_empty(diag.shape[0], room)
+    pivots = torch.empty(room, dtype=torch.int64, device=diag.device)
+    residual = diag.clone()
+    rank = asked = 0
+    while asked < room and float(residual.sum()) > enough:
+        weights = torch.where(residual > floor, residual, 0.0)
+        if not weights.any():
+            break
+        chosen = _choose(weights, min(block, room - asked), generator)
+        rest = columns(chosen) - factor[:, :rank] @ factor[chosen, :rank].mT
+        kept, root = _independent(rest[chosen], floor[chosen])
+        new = torch.linalg.solve_triangular(root, rest[:, kept].mT, upper=False).mT
+        stop = rank + new.shape[1]
+        factor[:, rank:stop], pivots[rank:stop] = new, chosen[kept]
+        residual = (residual - new.square().sum(1)).clamp_(min=0.0)
+        residual[chosen] = 0.0
+        rank, asked = stop, asked + chosen.shape[0]
+    return PivotedCholesky(pivots[:rank], factor[:, :rank], residual)
+
+
+def _choose(weights: Tensor, count: int, generator: torch.Generator | None) -> Tensor:
+    """Return at most `count` places of positive weights: the largest, or drawn."""
+    count = min(count, int(torch.count_nonzero(weights)))
+    if generator is None:
+        return weights.topk(count).indices
+    return torch.multinomial(weights, count, generator=generator)
+
+
+def _independent(square: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows of (b, b) that do not depend on each other, and their factor.
+
+    The factor (k, k) is lower triangular; what is above its diagonal is not zero.
+    """
+    size = square.shape[0]
+    factor, residual = torch.zeros_like(square), square.diagonal().clone()
+    kept: list[int] = []
+    for rank in range(size):
+        pivot = int((residual - floor).argmax())
+        if not float(residual[pivot]) > float(floor[pivot]):
+            break
+        column = square[:, pivot] - factor[:, :rank] @ factor[pivot, :rank]
+        factor[:, rank] = column / residual[pivot].sqrt()
+        residual -= factor[:, rank].square()
+        kept.append(pivot)
+        residual[kept] = -torch.inf
+    places = torch.tensor(kept, dtype=torch.int64, device=square.device)
+    return places, factor[places, : len(kept)]
