@@ -2,5 +2,6 @@
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram
+from skconvgp.completion._nystrom import EnsembleNystrom, Nystrom
 
-__all__ = ["CompletedGram", "Part"]
+__all__ = ["CompletedGram", "EnsembleNystrom", "Nystrom", "Part"]

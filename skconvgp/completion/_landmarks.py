@@ -1,0 +1,375 @@
+"""Landmarks: which columns of a Gram matrix are evaluated."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._protocols import GramOracle
+from skconvgp.exceptions import CompletionError
+from skconvgp.linalg import pivoted_cholesky, symmetric_eigen
+
+__all__ = [
+    "LANDMARKS",
+    "Landmarks",
+    "check_capability",
+    "check_finite",
+    "choose_landmarks",
+    "column_entries",
+    "columns_within",
+    "count_landmarks",
+    "entry_budget",
+    "relative_cut",
+    "row_blocks",
+]
+
+# Ways to choose landmarks, and what they need of an oracle beside its entries.
+LANDMARKS: dict[str, str | None] = {
+    "uniform": None,
+    "stratified": "labels",
+    "kmeans": "points",
+    "greedy_pivoted": None,
+    "random_pivoted": None,
+    "leverage": None,
+}
+CAPABILITIES = {"labels": "the class codes of the samples", "points": "the samples"}
+
+ASKED_AT_ONCE = 256  # columns: what an oracle returns is small beside all of them
+ROWS_AT_ONCE = 1024
+PIVOT_ROUNDS = 10  # of random pivots, as an oracle has a cost for each call
+LLOYD_ROUNDS = 10
+# Relative cut of eigenvalues that were computed in single precision (maths.md 14).
+SINGLE_CUT = 1e-6
+BUDGET_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Samples whose columns were evaluated.
+
+    Parameters
+    ----------
+    indices : Tensor of shape (m,)
+        The landmarks, all different, in order of choice.
+    columns : Tensor of shape (n, m)
+        Covariances of all samples with the landmarks; no one else holds them.
+    """
+
+    indices: Tensor
+    columns: Tensor
+
+
+def entry_budget(observed_fraction: float, n: int) -> int:
+    """Return how many of the n (n + 1) / 2 distinct entries may be evaluated."""
+    if not 0.0 < observed_fraction <= 1.0:
+        raise ValueError(
+            "`observed_fraction` must be a number > 0 and <= 1, got "
+            f"{observed_fraction!r}."
+        )
+    total = n * (n + 1) // 2
+    return min(total, int(observed_fraction * total * (1.0 + BUDGET_ROUNDING)))
+
+
+def column_entries(n_landmarks: int, n: int) -> int:
+    """Return the number of distinct entries in columns of a symmetric matrix (n, n)."""
+    return n_landmarks * n - n_landmarks * (n_landmarks - 1) // 2
+
+
+def columns_within(budget: int, n: int) -> int:
+    """Return the largest m <= n with ``column_entries(m, n) <= budget``."""
+    side = 2 * n + 1  # m (side - m) <= 2 budget
+    return (side - math.isqrt(side * side - 8 * budget - 1) - 1) // 2
+
+
+def count_landmarks(
+    n_landmarks: int | None, observed_fraction: float, n: int, least: int = 1
+) -> int:
+    """Return the number of landmarks: as asked for, or as many as the share allows.
+
+    The diagonal beside the columns is free (maths.md 6.1).
+
+    Parameters
+    ----------
+    n_landmarks : int or None
+        Wins over the share; cut to `n`.
+    observed_fraction : float
+        Share of the n (n + 1) / 2 distinct entries that may be evaluated.
+    n : int
+        Number of samples.
+    least : int, default=1
+        The smallest number that is of use, at most `n`.
+
+    Returns
+    -------
+    m : int
+        From `least` to `n`, or `n_landmarks`.
+
+    Raises
+    ------
+    CompletionError
+        If the share is too small for `least` landmarks.
+    """
+    budget = entry_budget(observed_fraction, n)
+    if n_landmarks is not None:
+        return min(n_landmarks, n)
+    m = columns_within(budget, n)
+    if m < least:
+        smallest = 2 * column_entries(least, n) / (n * (n + 1))
+        raise CompletionError(
+            f"observed_fraction={observed_fraction!r} of {n} samples is less than "
+            f"{least} landmark column{'s' if least > 1 else ''}; the smallest usable "
+            f"value is {_rounded_up(smallest):.3g}. Raise `observed_fraction` or set "
+            "`n_landmarks`."
+        )
+    return m
+
+
+def check_capability(owner: str, word: str, oracle: GramOracle) -> None:
+    """Refuse landmarks that need what this oracle does not give."""
+    capability = LANDMARKS[word]
+    if capability is not None and not hasattr(oracle, capability):
+        raise CompletionError(
+            f"landmarks={word!r} of {owner} needs {CAPABILITIES[capability]}, "
+            f"`{capability}()`, which {type(oracle).__name__} does not give. Choose "
+            "other landmarks, such as 'uniform'."
+        )
+
+
+def relative_cut(oracle: GramOracle, m: int) -> float:
+    """Return the share of the largest eigenvalue (m, m) that rounding may make up.
+
+    An oracle may tell the `precision` of its entries; float64 otherwise.
+    """
+    eps = torch.finfo(getattr(oracle, "precision", torch.float64)).eps
+    return SINGLE_CUT if eps >= torch.finfo(torch.float32).eps else m * eps
+
+
+def check_finite(values: Tensor) -> Tensor:
+    """Return entries of a Gram matrix, if all are finite."""
+    wrong = int(torch.count_nonzero(~values.isfinite()))
+    if wrong:
+        raise CompletionError(
+            f"The kernel gave {wrong} values that are not finite, of "
+            f"{values.numel()}. Scale the samples, or compute with dtype='float64'."
+        )
+    return values
+
+
+def row_blocks(n: int) -> Iterator[slice]:
+    """Yield slices of n rows that are small beside all of them."""
+    for start in range(0, n, ROWS_AT_ONCE):
+        yield slice(start, min(start + ROWS_AT_ONCE, n))
+
+
+def choose_landmarks(
+    word: str, oracle: GramOracle, n_landmarks: int, generator: Generator
+) -> Landmarks:
+    """Choose landmarks and evaluate their columns, each once.
+
+    Parameters
+    ----------
+    word : str
+        One of `LANDMARKS`.
+    oracle : GramOracle
+        With the capability that the word needs.
+    n_landmarks : int
+        From 1 to n.
+    generator : torch.Generator
+        Decides.
+
+    Returns
+    -------
+    landmarks : Landmarks
+        Fewer than `n_landmarks` where pivots leave nothing to explain.
+
+    References
+    ----------
+    "kmeans": Zhang, Tsang and Kwok, "Improved Nyström low-rank approximation and
+    error analysis", 2008. "random_pivoted": Chen, Epperly, Tropp and Webber,
+    "Randomly pivoted Cholesky", 2022. "leverage": Musco and Musco, "Recursive
+    sampling for the Nyström method", 2017, with one level.
+    """
+    columns = _Columns(oracle, n_landmarks)
+    match word:
+        case "uniform":
+            columns.ask(_uniform(oracle.n_samples, n_landmarks, generator))
+        case "stratified":
+            codes = _capability(oracle, "labels")()
+            columns.ask(_stratified(codes, n_landmarks, generator))
+        case "kmeans":
+            points = _capability(oracle, "points")()
+            columns.ask(_kmeans(points, n_landmarks, generator))
+        case "greedy_pivoted":
+            _pivot(columns, block=1, generator=None)
+        case "random_pivoted":
+            block = -(-n_landmarks // PIVOT_ROUNDS)
+            _pivot(columns, block=block, generator=generator)
+        case "leverage":
+            _leverage(columns, generator)
+    return columns.landmarks()
+
+
+class _Columns:
+    """Columns of a Gram matrix, in one piece of memory as they come."""
+
+    def __init__(self, oracle: GramOracle, n_landmarks: int) -> None:
+        self.oracle = oracle
+        self.diag = check_finite(oracle.diag())
+        self.n_landmarks = n_landmarks
+        self._values = self.diag.new_empty(oracle.n_samples, n_landmarks)
+        self._indices: list[Tensor] = []
+        self._filled = 0
+
+    def ask(self, indices: Tensor) -> Tensor:
+        """Evaluate these columns (n, b) and keep them."""
+        start = self._filled
+        for first in range(0, indices.shape[0], ASKED_AT_ONCE):
+            some = indices[first : first + ASKED_AT_ONCE]
+            stop = self._filled + some.shape[0]
+            values = check_finite(self.oracle.block(None, some))
+            self._values[:, self._filled : stop] = values
+            self._filled = stop
+        self._indices.append(indices)
+        return self._values[:, start : self._filled]
+
+    def correlation_scale(self) -> Tensor:
+        """Return (n,) that normalises the matrix; 0 where a variance is."""
+        return torch.where(self.diag > 0.0, self.diag.clamp(min=0.0).rsqrt(), 0.0)
+
+    def landmarks(self) -> Landmarks:
+        """Return what was evaluated."""
+        none = torch.empty(0, dtype=torch.int64, device=self.diag.device)
+        indices = torch.cat([none, *self._indices])
+        return Landmarks(indices, self._values[:, : self._filled])
+
+
+def _uniform(n: int, m: int, generator: Generator) -> Tensor:
+    return torch.randperm(n, generator=generator)[:m]
+
+
+def _stratified(codes: Tensor, m: int, generator: Generator) -> Tensor:
+    """Deal samples out of each class in turn; a class that is used up is passed by."""
+    order = torch.randperm(codes.shape[0], generator=generator)
+    classes, counts = codes[order], codes.bincount()
+    by_class = classes.argsort(stable=True)
+    first = (counts.cumsum(0) - counts)[classes[by_class]]
+    turn = torch.empty_like(by_class)
+    turn[by_class] = torch.arange(codes.shape[0]) - first
+    return order[turn.argsort(stable=True)[:m]]
+
+
+def _pivot(columns: _Columns, block: int, generator: Generator | None) -> None:
+    """Take the pivots of the matrix, normalised to correlations.
+
+    A column that turns out to depend on others of its block is a landmark too: it has
+    been evaluated.
+    """
+    scale = columns.correlation_scale()
+
+    def correlations(indices: Tensor) -> Tensor:
+        return scale[:, None] * columns.ask(indices) * scale[indices]
+
+    pivoted_cholesky(
+        (scale > 0.0).to(scale.dtype),
+        correlations,
+        columns.n_landmarks,
+        generator=generator,
+        block=block,
+        rtol=relative_cut(columns.oracle, columns.n_landmarks),
+    )
+
+
+def _leverage(columns: _Columns, generator: Generator) -> None:
+    """Take a half at random, the others by ridge leverage scores that these give.
+
+    The scores are those of correlations. The ridge is the one that Musco and Musco
+    take for a rank, here a half of the pilot: the sum of the eigenvalues beyond it
+    divided by it, with the eigenvalues of the pilot's own matrix.
+    """
+    n, m = columns.diag.shape[0], columns.n_landmarks
+    pilot = _uniform(n, (m + 1) // 2, generator)
+    size, rank = pilot.shape[0], (pilot.shape[0] + 1) // 2
+    values, scale = columns.ask(pilot), columns.correlation_scale()
+    square = scale[pilot, None] * values[pilot] * scale[pilot]
+    eigenvalues, vectors = symmetric_eigen(square)
+    beyond = float(eigenvalues[: size - rank].sum()) / rank
+    ridge = max(beyond, SINGLE_CUT)
+    lift = (scale[pilot, None] * vectors) / (eigenvalues + ridge).sqrt()
+    scores = (scale > 0.0).to(scale.dtype)
+    for rows in row_blocks(n):
+        scores[rows] -= (scale[rows, None] * (values[rows] @ lift)).square().sum(1)
+    scores[pilot] = 0.0
+    columns.ask(_draw(scores.clamp_(min=0.0), pilot, m - size, generator))
+
+
+def _draw(weights: Tensor, taken: Tensor, count: int, generator: Generator) -> Tensor:
+    """Draw different samples in proportion to weights, then any that are left."""
+    likely = min(count, int(torch.count_nonzero(weights)))
+    drawn = taken[:0]
+    if likely:
+        drawn = torch.multinomial(weights, likely, generator=generator)
+    others = torch.randperm(weights.shape[0], generator=generator)
+    others = others[~torch.isin(others, torch.cat([taken, drawn]))]
+    return torch.cat([drawn, others[: count - likely]])
+
+
+def _kmeans(points: Tensor, m: int, generator: Generator) -> Tensor:
+    """Return the samples nearest to centres of points (n, d) of unit length."""
+    smallest = torch.finfo(points.dtype).tiny
+    length = points.square().sum(1).sqrt().clamp(min=smallest)
+    seeds = _seeds(points, length, m, generator)
+    centres = points[seeds] / length[seeds, None]
+    for _ in range(LLOYD_ROUNDS):
+        centres = _means(points, length, centres)
+    return _nearest(points, length, centres)
+
+
+def _seeds(points: Tensor, length: Tensor, m: int, generator: Generator) -> Tensor:
+    """Draw samples (m,) in proportion to squared distances from those before."""
+    seeds = torch.randint(points.shape[0], (1,), generator=generator)
+    squares = torch.full_like(length, torch.inf)
+    while seeds.shape[0] < m:
+        newest = points[seeds[-1]] / length[seeds[-1]]
+        away = (2.0 - 2.0 * (points @ newest) / length).clamp_(min=0.0)
+        squares = torch.minimum(squares, away)
+        squares[seeds] = 0.0
+        seeds = torch.cat([seeds, _draw(squares, seeds, 1, generator)])
+    return seeds
+
+
+def _means(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
+    """Return the means (m, d) of the points nearest to each centre, where any are."""
+    sums, counts = torch.zeros_like(centres), torch.zeros_like(centres[:, :1])
+    half = 0.5 * centres.square().sum(1)
+    for rows in row_blocks(points.shape[0]):
+        unit = points[rows] / length[rows, None]
+        nearest = (unit @ centres.mT - half).argmax(1)
+        sums.index_add_(0, nearest, unit)
+        counts.index_add_(0, nearest, torch.ones_like(unit[:, :1]))
+    return torch.where(counts > 0.0, sums / counts.clamp(min=1.0), centres)
+
+
+def _nearest(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
+    """Return for each centre the nearest sample (m,) that no earlier one has."""
+    taken = torch.zeros(points.shape[0], dtype=torch.bool)
+    found = []
+    for first in range(0, centres.shape[0], ASKED_AT_ONCE):
+        some = centres[first : first + ASKED_AT_ONCE]
+        for likeness in (some @ points.mT) / length:
+            likeness[taken] = -torch.inf
+            found.append(int(likeness.argmax()))
+            taken[found[-1]] = True
+    return torch.tensor(found)
+
+
+def _capability(oracle: GramOracle, name: str) -> Callable[[], Tensor]:
+    method: Callable[[], Tensor] = getattr(oracle, name)
+    return method
+
+
+def _rounded_up(value: float) -> float:
+    """Return a positive number, rounded up to three digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return math.ceil(value / unit) * unit

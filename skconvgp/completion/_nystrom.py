@@ -1,0 +1,378 @@
+"""Completion from the columns of landmarks."""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Literal, NoReturn
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._parts import Part
+from skconvgp._protocols import CompletedGram, GramOracle
+from skconvgp.completion._landmarks import (
+    LANDMARKS,
+    Landmarks,
+    check_capability,
+    check_finite,
+    choose_landmarks,
+    column_entries,
+    columns_within,
+    count_landmarks,
+    entry_budget,
+    relative_cut,
+    row_blocks,
+)
+from skconvgp.linalg import symmetric_eigen, symmetrize_
+
+__all__ = ["EnsembleNystrom", "Nystrom"]
+
+CHECK_SIDE = 32  # rows and columns of the held-out block, at most
+
+
+@dataclass(repr=False)
+class Nystrom(Part):
+    r"""Low-rank completion from the columns of landmarks.
+
+    With the columns :math:`C = K_{:,S}` of landmarks :math:`S` and the
+    eigendecomposition :math:`K_{SS} = U \Lambda U^\top`, the completed matrix is
+    :math:`F F^\top`, :math:`F = C U_k \Lambda_k^{-1/2}`. Eigenvalues that are
+    rounding errors beside the largest one are cut off. It is the only completion of
+    the rank of :math:`K_{SS}` that agrees with the columns, and exact where
+    :math:`K` has this rank.
+
+    Parameters
+    ----------
+    n_landmarks : int, default=None
+        Number of landmarks; None for as many as `observed_fraction` allows.
+    landmarks : str, default="uniform"
+        How landmarks are chosen: "uniform"; "stratified", of each class as many;
+        "kmeans", samples near the centres of clusters by correlation;
+        "greedy_pivoted" and "random_pivoted", pivots of a Cholesky factorisation;
+        "leverage", a half at random, the others by the leverage scores that these
+        give. The last three look at the correlations of the kernel.
+    rank : int or "auto", default=None
+        Number of eigenvalues used; None for all but those cut off. "auto" takes the
+        number with the smallest error on held-out entries.
+    check_fraction : float, default=0.05
+        Entries evaluated to measure the error, as a share of those that are
+        evaluated; at most 1024. None are where it is 0.
+
+    Raises
+    ------
+    CompletionError
+        In `complete`, when `observed_fraction` is too small for one landmark, the
+        landmarks need what the oracle does not give, or entries are not finite.
+
+    See Also
+    --------
+    EnsembleNystrom : The mean of several such completions.
+
+    Notes
+    -----
+    Meinel's equation 3.16 inverts all eigenvalues; here those below a relative cut
+    are left out.
+
+    References
+    ----------
+    Williams and Seeger, "Using the Nyström method to speed up kernel machines",
+    2001; Meinel, 2020, equation 3.16. Landmarks: Zhang, Tsang and Kwok, "Improved
+    Nyström low-rank approximation and error analysis", 2008 ("kmeans"); Chen,
+    Epperly, Tropp and Webber, "Randomly pivoted Cholesky", 2022; Musco and Musco,
+    "Recursive sampling for the Nyström method", 2017 ("leverage").
+
+    Examples
+    --------
+    >>> from skconvgp.completion import Nystrom
+    >>> Nystrom(n_landmarks=500, landmarks="random_pivoted")
+    Nystrom(n_landmarks=500, landmarks='random_pivoted')
+    """
+
+    n_landmarks: int | None = None
+    landmarks: str = "uniform"
+    rank: int | Literal["auto"] | None = None
+    check_fraction: float = 0.05
+
+    def complete(
+        self, oracle: GramOracle, observed_fraction: float, generator: Generator
+    ) -> CompletedGram:
+        """Evaluate the columns of landmarks, fill in the rest.
+
+        Parameters
+        ----------
+        oracle : GramOracle
+            Gives entries.
+        observed_fraction : float
+            Share of the n (n + 1) / 2 distinct entries that may be evaluated; used
+            where `n_landmarks` is None.
+        generator : torch.Generator
+            Chooses landmarks and held-out entries.
+
+        Returns
+        -------
+        completed : CompletedGram
+            The matrix; `stats` has "rank" and "n_landmarks".
+        """
+        plan = _plan(self, oracle, observed_fraction)
+        _check_rank(self, plan)
+        landmarks = choose_landmarks(self.landmarks, oracle, plan.m, generator)
+        check = _hold_out(oracle, landmarks, plan, generator)
+        everywhere = torch.arange(len(landmarks.indices))
+        limit = None if self.rank == "auto" else self.rank
+        member = _Member(
+            everywhere, _lift_map(oracle, landmarks, everywhere)[:, :limit]
+        )
+        factor, lift_map = _lift_(landmarks.columns, [member])
+        if self.rank == "auto":
+            best = _best_rank(check, factor)
+            factor, lift_map = factor[:, :best], lift_map[:, :best]
+        return _completed(factor, landmarks.indices, lift_map, check)
+
+
+@dataclass(repr=False)
+class EnsembleNystrom(Part):
+    r"""Mean of several Nyström completions, each from a part of the landmarks.
+
+    Landmarks are dealt out to the members at random; the completed matrix is the mean
+    :math:`\frac1e \sum_i F_i F_i^\top`. Its eigendecompositions are smaller than
+    that of :class:`Nystrom` with the same landmarks, and its error is not smaller: each
+    member explains no more than all landmarks together.
+
+    Parameters
+    ----------
+    n_members : int, default=4
+        Number of completions.
+    n_landmarks : int, default=None
+        Number of landmarks of all members together; None for as many as
+        `observed_fraction` allows.
+    landmarks : str, default="uniform"
+        How landmarks are chosen, as in :class:`Nystrom`.
+    check_fraction : float, default=0.05
+        Entries evaluated to measure the error, as a share of those that are
+        evaluated; at most 1024. None are where it is 0.
+
+    Raises
+    ------
+    CompletionError
+        In `complete`, when `observed_fraction` is too small for a landmark of each
+        member, the landmarks need what the oracle does not give, or entries are not
+        finite.
+
+    See Also
+    --------
+    Nystrom : One completion from all landmarks.
+
+    References
+    ----------
+    Kumar, Mohri and Talwalkar, "Sampling methods for the Nyström method", 2012,
+    section 5, with uniform weights.
+
+    Examples
+    --------
+    >>> from skconvgp.completion import EnsembleNystrom
+    >>> EnsembleNystrom(n_members=8)
+    EnsembleNystrom(n_members=8)
+    """
+
+    n_members: int = 4
+    n_landmarks: int | None = None
+    landmarks: str = "uniform"
+    check_fraction: float = 0.05
+
+    def complete(
+        self, oracle: GramOracle, observed_fraction: float, generator: Generator
+    ) -> CompletedGram:
+        """Evaluate the columns of landmarks, fill in the rest.
+
+        Parameters
+        ----------
+        oracle : GramOracle
+            Gives entries.
+        observed_fraction : float
+            Share of the n (n + 1) / 2 distinct entries that may be evaluated; used
+            where `n_landmarks` is None.
+        generator : torch.Generator
+            Chooses landmarks, members and held-out entries.
+
+        Returns
+        -------
+        completed : CompletedGram
+            The matrix; `stats` has "rank", "n_landmarks" and "n_members".
+        """
+        if not _is_int(self.n_members, 1):
+            _reject(self, "n_members", "an int >= 1", self.n_members)
+        plan = _plan(self, oracle, observed_fraction, self.n_members)
+        landmarks = choose_landmarks(self.landmarks, oracle, plan.m, generator)
+        check = _hold_out(oracle, landmarks, plan, generator)
+        m = len(landmarks.indices)
+        n_members = max(1, min(self.n_members, m))
+        dealt = torch.randperm(m, generator=generator)
+        hands = [dealt[first::n_members] for first in range(n_members)]
+        members = [
+            _Member(hand, _lift_map(oracle, landmarks, hand) / math.sqrt(n_members))
+            for hand in hands
+        ]
+        factor, lift_map = _lift_(landmarks.columns, members)
+        return _completed(
+            factor, landmarks.indices, lift_map, check, n_members=n_members
+        )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is evaluated of n samples: m columns, a block of side^2 entries."""
+
+    n: int
+    m: int
+    side: int
+
+
+@dataclass(frozen=True)
+class _Member:
+    """Some landmarks (s,), by place among all, and their map (s, r)."""
+
+    places: Tensor
+    lift_map: Tensor
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Entries (a, a) between samples that are no landmarks; rows are no columns."""
+
+    n_evaluated: int  # with the landmark columns and the diagonal
+    rows: Tensor
+    cols: Tensor
+    values: Tensor
+
+
+def _plan(
+    part: Nystrom | EnsembleNystrom,
+    oracle: GramOracle,
+    observed_fraction: float,
+    least: int = 1,
+) -> _Plan:
+    """Check the settings; divide what may be evaluated into columns and a check."""
+    _check_settings(part, least)
+    check_capability(type(part).__name__, part.landmarks, oracle)
+    n = oracle.n_samples
+    least = min(least, n)
+    m = count_landmarks(part.n_landmarks, observed_fraction, n, least)
+    if part.n_landmarks is None:
+        budget = entry_budget(observed_fraction, n)
+        held_out = min(int(part.check_fraction * budget), CHECK_SIDE**2)
+        fewer = columns_within(budget - held_out, n)
+        m = fewer if fewer >= least else m
+        held_out = budget - column_entries(m, n)
+    else:
+        held_out = max(1, int(part.check_fraction * column_entries(m, n)))
+    side = min(CHECK_SIDE, math.isqrt(held_out), (n - m) // 2)
+    return _Plan(n, m, side if part.check_fraction > 0.0 else 0)
+
+
+def _check_settings(part: Nystrom | EnsembleNystrom, least: int) -> None:
+    if part.landmarks not in list(LANDMARKS):
+        _reject(part, "landmarks", f"one of {list(LANDMARKS)!r}", part.landmarks)
+    if part.n_landmarks is not None and not _is_int(part.n_landmarks, least):
+        _reject(part, "n_landmarks", f"None or an int >= {least}", part.n_landmarks)
+    share = part.check_fraction
+    if isinstance(share, bool) or not (isinstance(share, Real) and 0.0 <= share < 1.0):
+        _reject(part, "check_fraction", "a number >= 0 and < 1", share)
+
+
+def _check_rank(part: Nystrom, plan: _Plan) -> None:
+    if part.rank == "auto" and part.check_fraction == 0.0:
+        _reject(part, "check_fraction", "> 0 with rank='auto'", part.check_fraction)
+    if part.rank is None or part.rank == "auto":
+        return
+    if not _is_int(part.rank, 1) or part.rank > plan.m:
+        expected = f"None, 'auto' or an int from 1 to the {plan.m} landmarks"
+        _reject(part, "rank", expected, part.rank)
+
+
+def _is_int(value: object, least: int) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return False
+    return int(value) >= least
+
+
+def _reject(part: Part, name: str, expected: str, got: object) -> NoReturn:
+    raise ValueError(
+        f"The {name!r} parameter of {type(part).__name__} must be {expected}. Got "
+        f"{got!r} instead."
+    )
+
+
+def _hold_out(
+    oracle: GramOracle, landmarks: Landmarks, plan: _Plan, generator: Generator
+) -> _Check:
+    """Evaluate a block of entries beside the columns of the landmarks."""
+    others = torch.randperm(plan.n, generator=generator)
+    others = others[~torch.isin(others, landmarks.indices)]
+    rows, cols = others[: plan.side], others[plan.side : 2 * plan.side]
+    values = landmarks.columns.new_empty(0, 0)
+    if plan.side:
+        values = check_finite(oracle.block(rows, cols))
+    m = len(landmarks.indices)
+    n_evaluated = column_entries(m, plan.n) + plan.n - m + values.numel()
+    return _Check(n_evaluated, rows, cols, values)
+
+
+def _lift_map(oracle: GramOracle, landmarks: Landmarks, places: Tensor) -> Tensor:
+    """Return the map (s, r) of the landmarks at some places (s,).
+
+    Columns are in order of falling eigenvalues.
+    """
+    square = landmarks.columns[landmarks.indices[places]][:, places]
+    values, vectors = symmetric_eigen(symmetrize_(square))
+    kept = values > relative_cut(oracle, len(places)) * values[-1:]
+    return (vectors[:, kept] / values[kept].sqrt()).flip(1)
+
+
+def _lift_(columns: Tensor, members: list[_Member]) -> tuple[Tensor, Tensor]:
+    """Return the factor (n, r), in the place of the columns (n, m), and the whole map.
+
+    Columns of the factor are those of one member after the other.
+    """
+    rank = sum(member.lift_map.shape[1] for member in members)
+    lift_map = columns.new_zeros(columns.shape[1], rank)
+    start = 0
+    for member in members:
+        stop = start + member.lift_map.shape[1]
+        lift_map[member.places, start:stop] = member.lift_map
+        start = stop
+    for rows in row_blocks(columns.shape[0]):
+        parts = [columns[rows, member.places] @ member.lift_map for member in members]
+        columns[rows, :rank] = torch.cat(parts, 1)
+    return columns[:, :rank], lift_map
+
+
+def _best_rank(check: _Check, factor: Tensor) -> int:
+    """Return the rank with the smallest error on the held-out entries."""
+    rest, best = check.values.clone(), (math.inf, factor.shape[1])
+    pairs = zip(factor[check.rows].mT, factor[check.cols].mT, strict=True)
+    for rank, (row, col) in enumerate(pairs, 1):
+        rest -= torch.outer(row, col)
+        if rest.numel():
+            best = min(best, (float(rest.square().mean()), rank))
+    return best[1]
+
+
+def _completed(
+    factor: Tensor, indices: Tensor, lift_map: Tensor, check: _Check, **stats: int
+) -> CompletedGram:
+    """Measure the error on the held-out entries."""
+    error = relative = math.nan
+    if check.values.numel():
+        rest = check.values - factor[check.rows] @ factor[check.cols].mT
+        error = float(rest.square().mean().sqrt())
+        spread = float(check.values.max() - check.values.min())
+        relative = error / spread if spread > 0.0 else math.nan
+    return CompletedGram(
+        factor=factor.contiguous(),
+        anchors=indices,
+        lift_map=lift_map.contiguous(),
+        n_evaluated=check.n_evaluated,
+        error=error,
+        relative_rmse=relative,
+        stats={"rank": factor.shape[1], "n_landmarks": len(indices), **stats},
+    )
