@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Generator, Tensor
 
 from skconvgp._typing import Prepared
 
 __all__ = [
+    "Coarsening",
     "CompletedGram",
     "Completion",
     "GramOperator",
@@ -17,6 +18,7 @@ __all__ = [
     "Likelihood",
     "PullbackBackend",
     "Pulled",
+    "Selection",
     "Solution",
     "Solver",
     "Targets",
@@ -215,6 +217,39 @@ class Completion(Protocol):
         self, oracle: GramOracle, observed_fraction: float, generator: Generator
     ) -> CompletedGram:
         """Evaluate a share of the n (n + 1) / 2 distinct entries, fill in the rest."""
+        ...
+
+    def n_values(self, n: int, observed_fraction: float) -> int:
+        """Return how many numbers `complete` holds at once for n samples."""
+        ...
+
+
+@runtime_checkable
+class Selection(Protocol):
+    """Leaves the Gram matrix of some of the samples in the place of all."""
+
+    def count(self, n: int, observed_fraction: float) -> int:
+        """Return how many of n samples are selected."""
+        ...
+
+    def select(
+        self, oracle: GramOracle, observed_fraction: float, generator: Generator
+    ) -> Tensor:
+        """Return the numbers (m,) of different samples."""
+        ...
+
+
+@runtime_checkable
+class Coarsening(Protocol):
+    """Leaves the Gram matrix of a cheaper kernel in the place of the kernel's own."""
+
+    @property
+    def pool(self) -> int:
+        """Side of the squares of pixels that are averaged."""
+        ...
+
+    def coarsen(self, kernel: Any) -> Any:
+        """Return the kernel of smaller images."""
         ...
 
 

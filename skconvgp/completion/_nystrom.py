@@ -128,6 +128,10 @@ class Nystrom(Part):
             factor, lift_map = factor[:, :best], lift_map[:, :best]
         return _completed(factor, landmarks.indices, lift_map, check)
 
+    def n_values(self, n: int, observed_fraction: float) -> int:
+        """Return how many numbers `complete` holds at once for n samples."""
+        return _n_values(self.n_landmarks, observed_fraction, n)
+
 
 @dataclass(repr=False)
 class EnsembleNystrom(Part):

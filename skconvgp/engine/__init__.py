@@ -24,12 +24,14 @@ from skconvgp.engine._plan import (
     slices,
     stream_rows,
 )
+from skconvgp.engine._samples import SampleOracle
 
 __all__ = [
     "Block",
     "KernelOracle",
     "MatrixOracle",
     "PullbackCosts",
+    "SampleOracle",
     "TileCosts",
     "TilePlan",
     "count_gpus",

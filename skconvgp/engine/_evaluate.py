@@ -127,6 +127,28 @@ class KernelOracle:
         self._fill(plan, rows, self._tables, out)
         return out
 
+    def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
+        """Return the covariances (n1, n2) of samples given by number; None is all.
+
+        An entry on the diagonal of the Gram matrix is the prior variance, exactly.
+        """
+        everyone = torch.arange(self.n_samples)
+        one, two = self._tables_of(rows), self._tables_of(cols)
+        rows, cols = (everyone if some is None else some for some in (rows, cols))
+        is_symmetric = torch.equal(rows, cols)
+        plan = self._plan(len(rows), len(cols), is_symmetric=is_symmetric)
+        out = self._new(len(rows), len(cols))
+        two = one if is_symmetric else two
+        self._fill(plan, one, two, out, Progress(_silent, 0, plan.n_pairs))
+        if not is_symmetric:
+            i, j = (rows[:, None] == cols).nonzero(as_tuple=True)
+            out[i, j] = self._variances[rows[i]]
+        return out
+
+    def points(self) -> Tensor:
+        """Return the samples (n, d)."""
+        return self.images.flatten(1)
+
     def stream(self, images: Tensor, n_rows: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield covariances (b, n) and prior variances (b,), `n_rows` images at a time.
 
@@ -165,6 +187,16 @@ class KernelOracle:
     @cached_property
     def _tables(self) -> Tables:
         return Tables(self.backend, self.images, self.config)
+
+    @cached_property
+    def _variances(self) -> Tensor:
+        return self.diag()
+
+    def _tables_of(self, numbers: Tensor | None) -> Tables:
+        """Return the tables of some images; those of all are kept between calls."""
+        if numbers is None:
+            return self._tables
+        return Tables(self.backend, self.images[numbers], self.config)
 
     @cached_property
     def _side(self) -> TileSide:
@@ -273,6 +305,17 @@ class MatrixOracle:
     def gram(self) -> Tensor:
         """Return the Gram matrix (n, n), a copy, exactly symmetric."""
         return symmetrize_(self._copy(self.matrix))
+
+    def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
+        """Return the covariances (n1, n2) of samples given by number; None is all.
+
+        They are the means of entries and of those across the diagonal.
+        """
+        everyone = torch.arange(self.n_samples)
+        rows, cols = (everyone if some is None else some for some in (rows, cols))
+        upper = self.matrix[rows[:, None], cols]
+        lower = self.matrix[cols[:, None], rows]
+        return self._copy(upper.add_(lower.mT).mul_(0.5))
 
     def _copy(self, values: Tensor) -> Tensor:
         return values.to(self.config.device, self.config.solve_dtype, copy=True)

@@ -1,63 +1,129 @@
-"""BaseConvGP: the straight path from arrays to a posterior, written once."""
+"""BaseGP: what a fitted process says beside its predictions."""
 
 import copy
 import time
-import warnings
-from functools import partial
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import wait_for
+from skconvgp.engine import KernelOracle, MatrixOracle, wait_for
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._posterior import BasePosterior
 from skconvgp.estimators._report import FitReport, peak_memory
-from skconvgp.estimators._resolve import (
-    PRECOMPUTED,
-    resolve_amplitude,
-    resolve_noise,
-    resolve_solver,
-)
+from skconvgp.estimators._resolve import PRECOMPUTED, resolve_amplitude, resolve_noise
 from skconvgp.estimators._validation import (
-    freeze,
     frozen_bytes,
     rows_to_tensor,
     thaw,
     to_numpy,
     to_tensor,
 )
-from skconvgp.inference import (
-    LeaveOneOut,
-    leave_one_out,
-    log_marginal_likelihood,
-    mean_variance,
-    profiled_amplitude,
-    sample_gaussian,
-    select_noise,
-)
+from skconvgp.inference import LeaveOneOut, leave_one_out, mean_variance, sample_gaussian
 from skconvgp.kernels import Kernel
-from skconvgp.linalg import DenseGram
 
-__all__ = ["BaseConvGP"]
+__all__ = [
+    "GRAM_COPIES",
+    "BaseGP",
+    "Problem",
+    "Settings",
+    "Timing",
+    "clock",
+    "make_generator",
+    "scaled_gram",
+]
 
 # Matrices of the size of the Gram matrix that `fit` holds at once.
 GRAM_COPIES = 2  # it and its factor
-# While the noise is chosen: it, a scaled copy, vectors, and two of work space, which
-# is what LAPACK's `syevd` asks for.
-SELECTION_COPIES = 5
 
 
-class BaseConvGP(BasePosterior):
-    """Exact Gaussian process: what classifier and regressor have in common."""
+@dataclass(frozen=True)
+class Problem:
+    """What latent functions are fitted to; targets have mean 0.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Training inputs; the Gram matrix (n, n) if precomputed.
+    targets : ndarray of shape (n, k)
+        Targets divided by `scale`.
+    weights : ndarray of shape (n,)
+        Sample weights, > 0.
+    scale : ndarray of shape (k,)
+        Units of the targets.
+    codes : ndarray of shape (n,), optional
+        Class codes, where there are classes.
+    """
+
+    rows: NDArray[Any]
+    targets: FloatArray
+    weights: FloatArray
+    scale: FloatArray
+    codes: NDArray[Any] | None = None
+
+    def take(self, numbers: NDArray[Any], *, is_precomputed: bool) -> Self:
+        """Return the problem of some of the samples."""
+        both = np.ix_(numbers, numbers) if is_precomputed else numbers
+        return type(self)(
+            self.rows[both],
+            self.targets[numbers],
+            self.weights[numbers],
+            self.scale,
+            None if self.codes is None else self.codes[numbers],
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the model, checked.
+
+    Parameters
+    ----------
+    noise : float or str
+        Relative noise variance, or the word for how to choose it.
+    prior : float, str or None
+        Amplitude, "profile", or None for that of the kernel.
+    """
+
+    noise: float | str
+    prior: float | str | None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Entries of the Gram matrix that were evaluated, and seconds.
+
+    Parameters
+    ----------
+    n_pairs : int
+        Distinct entries.
+    gram_seconds, solve_seconds : float
+        Time for the entries, and for all the rest.
+    """
+
+    n_pairs: int
+    gram_seconds: float
+    solve_seconds: float
+
+
+class BaseGP(BasePosterior, ABC):
+    """A fitted process: evidence, leave-one-out, samples."""
+
+    _log_evidence: float
+    _targets: FloatArray
+    _weights: FloatArray
+    _scale: FloatArray
+    # Leave-one-out means (n, k) and variances (n,) where they are kept.
+    _loo: tuple[FloatArray, FloatArray] | None
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.
@@ -80,129 +146,49 @@ class BaseConvGP(BasePosterior):
         check_is_fitted(self)
         return float(self._log_evidence)
 
-    def _fit_latent(
-        self,
-        rows: NDArray[Any],
-        targets: FloatArray,
-        weights: FloatArray,
-        scale: FloatArray,
-    ) -> None:
-        """Fit latent functions; rows of weight 0 are gone, targets have mean 0.
+    @abstractmethod
+    def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
+        """Fit latent functions; return the numbers of the samples that are used."""
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n, d)
-            Training inputs.
-        targets : ndarray of shape (n, k)
-            Targets divided by `scale`.
-        weights : ndarray of shape (n,)
-            Sample weights, > 0.
-        scale : ndarray of shape (k,)
-            Units of the targets.
-        """
-        noise = resolve_noise(self, self.noise_variance)
-        prior = resolve_amplitude(self, self.amplitude)
-        self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
-        copies = SELECTION_COPIES if isinstance(noise, str) else GRAM_COPIES
-        place, needed = self._place_of_fit(len(rows), copies)
-        fit_at = partial(
-            self._fit_at, rows, targets, weights, scale, noise, prior, needed
+    def _settings(self) -> Settings:
+        return Settings(
+            resolve_noise(self, self.noise_variance),
+            resolve_amplitude(self, self.amplitude),
         )
-        compute_at(place, fit_at)
 
-    def _fit_at(
+    def _set_fit(
         self,
-        rows: NDArray[Any],
-        targets: FloatArray,
-        weights: FloatArray,
-        scale: FloatArray,
-        noise: float | str,
-        prior: float | str | None,
-        needed: int,
+        problem: Problem,
+        work: Work,
         place: Place,
+        timing: Timing,
+        amplitude: Tensor,
+        evidence: Tensor,
+        **facts: Any,
     ) -> None:
-        """Fit latent functions at a place, where so many bytes are needed."""
-        work = self._work(place, is_fitting=True, n_samples=len(rows), reserved=needed)
-        device = place.device
-
-        start = _clock(device)
-        w = to_tensor(weights, device, work.config.solve_dtype)
-        y = to_tensor(targets, device, work.config.solve_dtype)
-        gram, self._mean_diag = self._scaled_gram(rows, work, w)
-        gram_seconds = _clock(device) - start
-
-        start = _clock(device)
-        amplitude = self._fixed_amplitude(prior, y, scale)
-        if isinstance(noise, str):
-            noise = select_noise(
-                gram,
-                y,
-                w,
-                criterion=noise,
-                amplitude=amplitude,
-                precision=self._gram_precision(rows, work),
-            )
-        state, dual = self._solve(gram, y, noise / w)
-        if amplitude is None:
-            amplitude = torch.full_like(y[0], profiled_amplitude(y, dual, w))
-        evidence = log_marginal_likelihood(
-            (y * dual).sum(0), self.solver_.logdet(state), amplitude, noise, w
-        )
-        solve_seconds = _clock(device) - start
-
-        self.noise_variance_ = float(noise)
+        """Set what every fit sets; `facts` go to its report."""
+        scale, weights = problem.scale, problem.weights
         self.amplitude_ = _plain(to_numpy(amplitude) * scale**2)
         # The density of the targets themselves, not of the scaled ones.
         self._log_evidence = float(evidence.sum()) - weights.sum() * np.log(scale).sum()
-        self.dual_coef_ = to_numpy(dual) * scale / self._mean_diag
-        self.solver_state_ = freeze(state)
-        self.X_train_ = rows if isinstance(self.kernel_, Kernel) else None
-        self._targets, self._weights, self._scale = targets, weights, scale
+        self._targets, self._weights, self._scale = problem.targets, weights, scale
         self.backend_ = work.choice.name if work.choice else PRECOMPUTED
         self.dtype_ = str(work.config.dtype).removeprefix("torch.")
-        self.device_ = str(device)
+        self.device_ = str(place.device)
         self.fit_report_ = FitReport(
-            n_samples=len(rows),
-            n_pairs=len(rows) * (len(rows) + 1) // 2,
-            gram_seconds=gram_seconds,
-            solve_seconds=solve_seconds,
+            n_samples=len(problem.rows),
+            n_pairs=timing.n_pairs,
+            gram_seconds=timing.gram_seconds,
+            solve_seconds=timing.solve_seconds,
             backend=self.backend_,
             backend_reason=work.choice.reason if work.choice else "",
             device_reason=place.reason,
             instruction_set=work.choice.instruction_set if work.choice else "",
             device=self.device_,
             dtype=self.dtype_,
-            jitter=state.jitter,
             peak_memory=peak_memory(),
+            **facts,
         )
-
-    def _scaled_gram(
-        self, rows: NDArray[Any], work: Work, weights: Tensor
-    ) -> tuple[Tensor, float]:
-        """Return the Gram matrix with mean diagonal 1, and what it was divided by."""
-        oracle = self._training_oracle(rows, work)
-        mean_diag = mean_variance(oracle.diag(), weights)
-        gram = oracle.gram()
-        gram /= mean_diag
-        return gram, mean_diag
-
-    def _solve(self, gram: Tensor, y: Tensor, noise: Tensor) -> tuple[Any, Tensor]:
-        """Return the factored training matrix and its solution for the targets."""
-        if not bool(torch.isfinite(noise).all()):
-            raise ValueError(
-                "The noise of a sample is `noise_variance` / its weight, and it is not "
-                "finite for some: set tiny weights to 0."
-            )
-        state = self.solver_.init(DenseGram(gram), noise)
-        solution = self.solver_.solve(state, y)
-        if not solution.converged:
-            warnings.warn(
-                f"{self.solver_!r} did not converge, {solution.stats!r}: the result is "
-                "its last iterate. Allow more iterations or raise `noise_variance`.",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-        return state, solution.value
 
     def _gram_precision(self, rows: NDArray[Any], work: Work) -> torch.dtype:
         """Return the coarsest precision that the Gram matrix has gone through."""
@@ -224,6 +210,9 @@ class BaseConvGP(BasePosterior):
     def _leave_one_out(self) -> LeaveOneOut:
         """Return the closed-form leave-one-out predictions of the scaled targets."""
         check_is_fitted(self)
+        if self._loo is not None:
+            mean, var = (rows_to_tensor(values) for values in self._loo)
+            return LeaveOneOut(mean, var)
         needed = frozen_bytes(self.solver_state_)
         place = self._place(is_fitting=False, needed=needed)
         return compute_at(place, self._leave_one_out_at)
@@ -247,8 +236,7 @@ class BaseConvGP(BasePosterior):
             random_state = self.random_state
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"`n_samples` must be an int >= 1, got {n_samples!r}.")
-        seed = check_random_state(random_state).randint(2**31 - 1)
-        generator = torch.Generator().manual_seed(int(seed))
+        generator = make_generator(random_state)
         if hasattr(self, "dual_coef_"):
             latent = self._latent(X, None, needs_cov=True)
             mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
@@ -270,13 +258,14 @@ class BaseConvGP(BasePosterior):
         prior = copy.deepcopy(self)
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
         amplitude = resolve_amplitude(self, self.amplitude)
-        place, needed = prior._place_of_fit(len(rows), GRAM_COPIES)
+        place, needed = prior._place_of_fit(len(rows), GRAM_COPIES * len(rows) ** 2)
 
         def evaluate(place: Place) -> tuple[FloatArray, float]:
             work = prior._work(
                 place, is_fitting=True, n_samples=len(rows), reserved=needed
             )
-            gram, mean_diag = prior._scaled_gram(rows, work, torch.ones(len(rows)))
+            oracle = prior._training_oracle(rows, work)
+            gram, mean_diag = scaled_gram(oracle, torch.ones(len(rows)))
             return to_numpy(gram), mean_diag
 
         gram, mean_diag = compute_at(place, evaluate)
@@ -285,10 +274,26 @@ class BaseConvGP(BasePosterior):
         return gram, np.array([np.sqrt(scale)])
 
 
-def _clock(device: torch.device) -> float:
+def clock(device: torch.device) -> float:
     """Return the time in seconds at which a device is done with what it was given."""
     wait_for(device)
     return time.perf_counter()
+
+
+def make_generator(random_state: Any) -> torch.Generator:
+    """Return a source of randomness from scikit-learn's `random_state`."""
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    return torch.Generator().manual_seed(int(seed))
+
+
+def scaled_gram(
+    oracle: KernelOracle | MatrixOracle, weights: Tensor
+) -> tuple[Tensor, float]:
+    """Return the Gram matrix with mean diagonal 1, and what it was divided by."""
+    mean_diag = mean_variance(oracle.diag(), weights)
+    gram = oracle.gram()
+    gram /= mean_diag
+    return gram, mean_diag
 
 
 def _plain(values: FloatArray) -> float | FloatArray:

@@ -1,24 +1,14 @@
 """ConvNetGPClassifier."""
 
-import copy
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
-
-from skconvgp._typing import FloatArray
-from skconvgp.estimators._base import BaseConvGP
-from skconvgp.estimators._resolve import resolve_likelihood
-from skconvgp.estimators._validation import check_weights, rows_to_tensor, to_numpy
+from skconvgp.estimators._classifier import BaseGPClassifier
+from skconvgp.estimators._convnet import BaseConvGP
 
 __all__ = ["ConvNetGPClassifier"]
 
 
-class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
+class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
     """Gaussian process classifier with the covariance of an infinite network.
 
     Label regression: a latent function for each class is regressed on the labels,
@@ -49,6 +39,12 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
     likelihood : "gaussian" or likelihood object, default="gaussian"
         How labels become targets and latents become probabilities; see
         :mod:`skconvgp.likelihoods`.
+    completion : None or strategy of :mod:`skconvgp.completion`, default=None
+        How the Gram matrix of the training samples is filled in, or what stands in
+        its place, when not all of it is evaluated. None evaluates all of it.
+    observed_fraction : float, default=0.2
+        Share of the n (n + 1) / 2 distinct entries of the Gram matrix that a
+        completion may evaluate.
     solver : "auto", "cholesky" or solver object, default="auto"
         Solves the linear system; see :mod:`skconvgp.solvers`.
     device : str, default="auto"
@@ -99,6 +95,12 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         Training inputs; samples of weight 0 are left out. None if precomputed.
     latent_offset_ : ndarray of shape (n_classes,)
         Prior means of the latent functions.
+    landmark_indices_ : ndarray of shape (m,)
+        Training samples that new ones are compared with, by number; with a completion
+        that takes some of them.
+    pool_ : int
+        Side of the squares of pixels that are averaged before the kernel sees an
+        image; 1 but for a coarse kernel.
     solver_, solver_state_ : object
         The solver and the factored training matrix, n_samples squared numbers.
     fit_report_ : FitReport
@@ -114,6 +116,8 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
     ------
     ValueError
         In `fit`, for data or settings that cannot be used; the message says what to do.
+    CompletionError
+        In `fit`, if the matrix cannot be completed from the entries allowed.
     NotPSDError
         In `fit`, if the Gram matrix is not positive definite even with jitter.
     TileMemoryError
@@ -156,6 +160,8 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         noise_variance: object = 1e-4,
         amplitude: object = "profile",
         likelihood: object = "gaussian",
+        completion: object = None,
+        observed_fraction: object = 0.2,
         solver: object = "auto",
         device: object = "auto",
         backend: object = "auto",
@@ -171,6 +177,8 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.likelihood = likelihood
+        self.completion = completion
+        self.observed_fraction = observed_fraction
         self.solver = solver
         self.device = device
         self.backend = backend
@@ -180,204 +188,3 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the latent functions and the temperature.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-            Training images or vectors; the Gram matrix (n, n) if precomputed.
-        y : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none.
-
-        Returns
-        -------
-        self : ConvNetGPClassifier
-            The fitted estimator.
-        """
-        rows, y = self._validate_fit(X, y)
-        check_classification_targets(y)
-        labels = column_or_1d(y, warn=True)
-        weights = check_weights(sample_weight, rows)
-        rows, weights = self._drop_unweighted(rows, weights)
-        self.classes_, codes = np.unique(labels[self._kept], return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes == 1:
-            raise ValueError(
-                "y must have at least two classes, got one class: "
-                f"{self.classes_[0]!r}."
-            )
-        self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
-        targets = self.likelihood_.targets(torch.as_tensor(codes), n_classes)
-        self.latent_offset_ = to_numpy(targets.offset)
-        centred = to_numpy(targets.values - targets.offset)
-        self._fit_latent(rows, centred, weights, np.ones(n_classes))
-        self.temperature_ = self._fit_temperature(codes)
-        return self
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable label of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-            Images or vectors; K(X, X_train) if precomputed.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,)
-            Labels.
-        """
-        mean = self._latent_mean(X)
-        return self.classes_[mean.argmax(axis=1)]  # type: ignore[no-any-return]
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-            Images or vectors; K(X, X_train) if precomputed.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n, n_classes)
-            Rows sum to 1; columns in the order of `classes_`.
-        """
-        check_is_fitted(self)
-        latent = self._latent(X, None, needs_var=self.likelihood_.needs_variance)
-        var = latent.var[:, None] * self._amplitudes()
-        return self._probabilities(latent.mean + self.latent_offset_, var)
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return latent means; for two classes their difference.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-            Images or vectors; K(X, X_train) if precomputed.
-
-        Returns
-        -------
-        decision : ndarray of shape (n, n_classes), or (n,) for two classes
-            Larger is more probable; for two classes > 0 means ``classes_[1]``.
-        """
-        mean = self._latent_mean(X)
-        is_binary = len(self.classes_) == 2
-        return mean[:, 1] - mean[:, 0] if is_binary else mean
-
-    def predict_latent(
-        self,
-        X: Any,
-        return_std: bool = False,
-        return_cov: bool = False,
-        noise: bool = False,
-        diag: ArrayLike | None = None,
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return mean and uncertainty of the latent functions.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-            Images or vectors; K(X, X_train) if precomputed.
-        return_std : bool, default=False
-            Whether to return standard deviations.
-        return_cov : bool, default=False
-            Whether to return covariances instead.
-        noise : bool, default=False
-            Whether they include the observation noise.
-        diag : array-like of shape (n,), default=None
-            Prior variances k(x, x), needed with `return_std` if precomputed.
-
-        Returns
-        -------
-        mean : ndarray of shape (n, n_classes)
-            Latent means, in units of the label code.
-        std : ndarray of shape (n, n_classes)
-            Standard deviations, with `return_std`.
-        cov : ndarray of shape (n, n, n_classes)
-            Covariances, with `return_cov`.
-        """
-        latent = self._uncertain_latent(X, diag, return_std, return_cov)
-        mean = latent.mean + self.latent_offset_
-        return self._with_uncertainty(latent, mean, return_std, return_cov, noise)
-
-    def loo_predict(self) -> NDArray[Any]:
-        """Return the label that each training sample gets from all the others.
-
-        In closed form, without fitting again. Samples of weight 0 are left out.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Labels.
-        """
-        mean = self._loo_mean()
-        return self.classes_[mean.argmax(axis=1)]  # type: ignore[no-any-return]
-
-    def loo_predict_proba(self) -> FloatArray:
-        """Return the probabilities that each training sample gets from all the others.
-
-        In closed form, with the amplitude and the temperature of the whole fit.
-        Samples of weight 0 are left out.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; columns in the order of `classes_`.
-        """
-        loo = self._leave_one_out()
-        noise = self.noise_variance_ / np.minimum(self._weights, 1.0)
-        var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
-        mean = to_numpy(loo.mean) + self.latent_offset_
-        return self._probabilities(mean, var * self._amplitudes())
-
-    def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = None
-    ) -> FloatArray:
-        """Draw latent functions at X; from the prior before `fit`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-            Images or vectors.
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState instance or None, default=None
-            Seed; None is that of the estimator.
-
-        Returns
-        -------
-        samples : ndarray of shape (n, n_classes, n_samples)
-            Joint draws over the samples. Before `fit`, n_classes is 1.
-        """
-        draws = self._sample_latent(X, n_samples, random_state)
-        if hasattr(self, "latent_offset_"):
-            draws = draws + self.latent_offset_[:, None]
-        return draws
-
-    def _latent_mean(self, X: Any) -> FloatArray:
-        check_is_fitted(self)
-        mean: FloatArray = self._latent(X, None).mean + self.latent_offset_
-        return mean
-
-    def _loo_mean(self) -> FloatArray:
-        mean: FloatArray = to_numpy(self._leave_one_out().mean) + self.latent_offset_
-        return mean
-
-    def _fit_temperature(self, codes: NDArray[Any]) -> float:
-        temper = getattr(self.likelihood_, "temperature", None)
-        if temper is None:
-            return 1.0
-        loo = rows_to_tensor(self._loo_mean())
-        return float(
-            temper(loo, torch.as_tensor(codes), rows_to_tensor(self._weights).to(loo))
-        )
-
-    def _probabilities(self, mean: FloatArray, var: FloatArray) -> FloatArray:
-        scaled = rows_to_tensor(mean).to(torch.float64) / self.temperature_
-        scaled_var = rows_to_tensor(var).to(torch.float64) / self.temperature_**2
-        return to_numpy(self.likelihood_.probabilities(scaled, scaled_var))

@@ -39,6 +39,7 @@ from skconvgp.estimators._validation import (
     check_same_shape,
     images_to_rows,
     kernel_shape,
+    pool_images,
     resolve_image_shape,
     rows_to_images,
     rows_to_tensor,
@@ -94,7 +95,9 @@ class BaseInputs(BaseEstimator):
 
     kernel_: Kernel | str
     image_shape_: ImageShape | None
+    pool_: int
     dtype_: str
+    _kept: NDArray[np.intp]
 
     def __sklearn_tags__(self) -> Tags:
         """Say that images are taken too, and whether X is a Gram matrix."""
@@ -122,6 +125,7 @@ class BaseInputs(BaseEstimator):
         super().__setstate__(state)
 
     def _validate_fit(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        self.pool_ = 1
         rows, given = images_to_rows(X)
         rows, y = validate_data(
             self, rows, y, dtype=[np.float64, np.float32], **options
@@ -167,7 +171,14 @@ class BaseInputs(BaseEstimator):
 
     def _images(self, rows: NDArray[Any], kernel: Kernel) -> Tensor:
         assert self.image_shape_ is not None
-        return rows_to_images(rows, kernel_shape(kernel, self.image_shape_))
+        images = rows_to_images(rows, kernel_shape(kernel, self.image_shape_))
+        return pool_images(images, self.pool_)
+
+    def _map_shape(self, kernel: Kernel) -> ImageShape:
+        """Return the shape of the images that a kernel is given."""
+        assert self.image_shape_ is not None
+        channels, height, width = kernel_shape(kernel, self.image_shape_)
+        return channels, -(-height // self.pool_), -(-width // self.pool_)
 
     def _place(self, *, is_fitting: bool, needed: int) -> Place:
         """Return where to compute with so many bytes; a loaded model has the CPU."""
@@ -180,17 +191,17 @@ class BaseInputs(BaseEstimator):
         warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=4)
         return Place(torch.device("cpu"))
 
-    def _place_of_fit(self, n_samples: int, copies: int) -> tuple[Place, int]:
-        """Return where to make a Gram matrix, and the bytes of so many copies.
+    def _place_of_fit(self, n_samples: int, n_values: int) -> tuple[Place, int]:
+        """Return where to fit, where so many numbers are held, and their bytes.
 
-        From a GPU a matrix comes back, so the host must have room for one.
+        From a GPU a matrix comes back, so the host must have room for half of them.
         """
-        size = n_samples**2 * resolve_solve_dtype(self, self.solve_dtype).itemsize
-        place = self._place(is_fitting=True, needed=copies * size)
+        needed = n_values * resolve_solve_dtype(self, self.solve_dtype).itemsize
+        place = self._place(is_fitting=True, needed=needed)
         if place.device.type != "cpu":
             what = f"The matrix of {n_samples} samples that comes back from the GPU"
-            require_memory(size, torch.device("cpu"), what, SMALLER_MATRIX)
-        return place, copies * size
+            require_memory(needed // 2, torch.device("cpu"), what, SMALLER_MATRIX)
+        return place, needed
 
     def _choose(
         self, device: torch.device, *, is_fitting: bool
@@ -199,8 +210,7 @@ class BaseInputs(BaseEstimator):
         backend = resolve_backend(self, self.backend)
         if not isinstance(self.kernel_, Kernel):
             return None
-        assert self.image_shape_ is not None
-        shape = kernel_shape(self.kernel_, self.image_shape_)
+        shape = self._map_shape(self.kernel_)
         if is_fitting or backend != "fused":
             return choose_backend(self.kernel_, shape, backend, device)
         choice = choose_backend(self.kernel_, shape, "auto", device)
@@ -258,7 +268,9 @@ class BaseInputs(BaseEstimator):
         )
         return Work(config, runner, choice, resolve_verbose(self, self.verbose))
 
-    def _oracle(self, images: Tensor, work: Work, label: str) -> KernelOracle:
+    def _oracle(
+        self, images: Tensor, work: Work, label: str
+    ) -> KernelOracle:
         assert work.choice is not None
         tiles = work.choice.tiles()
         progress = ProgressLine(label, work.verbose)

@@ -18,12 +18,9 @@ from skconvgp.engine import slices, stream_rows
 from skconvgp.estimators._inputs import BaseInputs, Work
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._validation import frozen_bytes, thaw, to_numpy, to_tensor
-from skconvgp.inference import (
-    posterior_covariance,
-    posterior_mean,
-    posterior_variance,
-)
+from skconvgp.inference import Halves, join_halves, posterior_mean
 from skconvgp.kernels import Kernel
+from skconvgp.linalg import half_solve
 
 __all__ = ["BasePosterior", "Latent"]
 
@@ -62,6 +59,8 @@ class BasePosterior(BaseInputs):
     solver_: Solver[Any]
     solver_state_: Any
     _mean_diag: float
+    # How the posterior of features gives variances; None without features.
+    _features: str | None
 
     def _latent(
         self, X: Any, diag: Any, *, needs_var: bool = False, needs_cov: bool = False
@@ -98,15 +97,16 @@ class BasePosterior(BaseInputs):
         work = self._work(place, is_fitting=False, reserved=reserved)
         dual = to_tensor(self.dual_coef_, device, work.config.solve_dtype)
         state = thaw(self.solver_state_, device) if needs_var or needs_cov else None
-        means, variances, halves = [], [], []
+        means, variances = [], []
+        halves: list[Halves] = []
         clipped = 0.0
         for cross, prior in self._stream(rows, diag, work, needs_var=needs_var):
             means.append(posterior_mean(cross, dual))
             if state is None:
                 continue
-            half = self.solver_.half_solve(state, cross.mT / self._mean_diag)
+            half = self._halves(state, cross)
             if needs_var:
-                var, worst = posterior_variance(half, prior / self._mean_diag)
+                var, worst = half.variance(prior / self._mean_diag)
                 variances.append(var)
                 clipped = max(clipped, worst)
             if needs_cov:
@@ -123,10 +123,20 @@ class BasePosterior(BaseInputs):
         if needs_cov:
             prior = self._prior_covariance(rows, work)
             cov_scale = float(prior.diagonal().mean())
-            cov = posterior_covariance(torch.cat(halves, dim=1), prior)
+            cov = join_halves(halves).covariance(prior)
         var = torch.cat(variances) if variances else empty
         mean = torch.cat(means)
         return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)
+
+    def _halves(self, state: Any, cross: Tensor) -> Halves:
+        """Return what data change of the prior, from covariances (b, n) with them."""
+        if self._features is None:
+            return Halves(self.solver_.half_solve(state, cross.mT / self._mean_diag))
+        lifted = cross @ state.lift_map
+        coefficients = half_solve(state.factor, lifted.mT)
+        if self._features == "sor":
+            return Halves(None, coefficients)
+        return Halves(lifted.mT, coefficients)
 
     def _uncertain_latent(
         self, X: Any, diag: Any, return_std: bool, return_cov: bool
@@ -176,7 +186,7 @@ class BasePosterior(BaseInputs):
         prior = self._given_diag(diag, len(rows), is_needed=needs_var)
         for part in slices(len(rows), n_rows):
             yield (
-                to_tensor(rows[part][:, self._kept], config.device, config.solve_dtype),
+                to_tensor(rows[part][:, self._columns], config.device, config.solve_dtype),
                 to_tensor(prior[part], config.device, config.solve_dtype),
             )
 

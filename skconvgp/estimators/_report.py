@@ -1,5 +1,6 @@
 """What a fit did, a small read-only record, and what is installed."""
 
+import math
 import platform
 import sys
 from collections.abc import Mapping
@@ -48,6 +49,11 @@ class FitReport:
         Instructions of the processor that the fused backend used; empty for others.
     jitter : float
         What had to be added to the diagonal, as a share of its mean; 0 if nothing.
+    observed_fraction : float
+        Evaluated entries, as a share of the distinct ones of all training samples.
+    relative_rmse : float
+        Error of a completed Gram matrix on entries that were held out, as a share of
+        their range; NaN where none were.
     peak_memory : int
         Largest resident size of the process so far, bytes; 0 where unknown.
 
@@ -72,6 +78,8 @@ class FitReport:
     instruction_set: str
     jitter: float
     peak_memory: int
+    observed_fraction: float = 1.0
+    relative_rmse: float = math.nan
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -87,10 +95,15 @@ class FitReport:
             f"computed on  {self.device}, {backend}, {self.dtype}",
             f"peak memory  {self.peak_memory / 2**20:.0f} MiB",
         ]
+        if self.observed_fraction < 1.0:
+            completed = f"observed     {self.observed_fraction:.1%} of the entries"
+            if not math.isnan(self.relative_rmse):
+                completed += f", relative RMSE of the rest {self.relative_rmse:.2g}"
+            lines.insert(2, completed)
         if self.backend_reason:
-            lines.insert(4, f"not fused    {self.backend_reason}")
+            lines.insert(-1, f"not fused    {self.backend_reason}")
         if self.device_reason:
-            lines.insert(4, f"not on GPU   {self.device_reason}")
+            lines.insert(-1, f"not on GPU   {self.device_reason}")
         return "\n".join(lines)
 
 

@@ -8,7 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from skconvgp._protocols import Likelihood, Solver
+from skconvgp._protocols import (
+    Coarsening,
+    Completion,
+    Likelihood,
+    Selection,
+    Solver,
+)
 from skconvgp.backends import BACKENDS
 from skconvgp.engine import free_memory, gpu_memory
 from skconvgp.estimators._place import Place, choose_place
@@ -23,9 +29,11 @@ __all__ = [
     "reject",
     "resolve_amplitude",
     "resolve_backend",
+    "resolve_completion",
     "resolve_device",
     "resolve_dtype",
     "resolve_flag",
+    "resolve_fraction",
     "resolve_jobs",
     "resolve_kernel",
     "resolve_likelihood",
@@ -173,6 +181,27 @@ def resolve_solver(owner: object, solver: object) -> Solver[Any]:
             return solver
         case _:
             reject(owner, "solver", "'auto', 'cholesky' or a solver object", solver)
+
+
+def resolve_completion(
+    owner: object, completion: object
+) -> Completion | Selection | Coarsening | None:
+    """Return what completes or replaces the Gram matrix, if anything."""
+    if completion is None:
+        return None
+    is_class = isinstance(completion, type)
+    if not is_class and isinstance(completion, Completion | Selection | Coarsening):
+        return completion
+    expected = "None or a strategy of skconvgp.completion"
+    reject(owner, "completion", expected, completion)
+
+
+def resolve_fraction(owner: object, fraction: object) -> float:
+    """Return the share of distinct entries that may be evaluated."""
+    number = _as_number(fraction)
+    if 0.0 < number <= 1.0:
+        return number
+    reject(owner, "observed_fraction", "a number > 0 and <= 1", fraction)
 
 
 def resolve_likelihood(owner: object, likelihood: object) -> Likelihood:

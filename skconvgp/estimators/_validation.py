@@ -23,6 +23,7 @@ __all__ = [
     "images_to_rows",
     "kernel_shape",
     "normalize_shape",
+    "pool_images",
     "resolve_image_shape",
     "rows_to_images",
     "rows_to_tensor",
@@ -163,6 +164,15 @@ def kernel_shape(kernel: Kernel, image_shape: ImageShape) -> ImageShape:
 def rows_to_images(rows: NDArray[Any], shape: ImageShape) -> Tensor:
     """Return rows as images (n, c, h, w)."""
     return rows_to_tensor(rows).reshape(-1, *shape)
+
+
+def pool_images(images: Tensor, side: int) -> Tensor:
+    """Return images with the means of squares of pixels; smaller ones at the edges."""
+    if side == 1:
+        return images
+    return torch.nn.functional.avg_pool2d(
+        images, side, ceil_mode=True, count_include_pad=False
+    )
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:

@@ -7,23 +7,43 @@ from skconvgp.inference._evidence import (
     mean_variance,
     profiled_amplitude,
 )
-from skconvgp.inference._noise import select_noise
+from skconvgp.inference._features import (
+    FeaturePosterior,
+    FeatureSums,
+    feature_evidence,
+    feature_leave_one_out,
+    feature_posterior,
+    sum_features,
+)
+from skconvgp.inference._noise import (
+    select_feature_noise,
+    select_fitc_noise,
+    select_noise,
+)
 from skconvgp.inference._posterior import (
-    posterior_covariance,
+    Halves,
+    join_halves,
     posterior_mean,
-    posterior_variance,
     sample_gaussian,
 )
 
 __all__ = [
+    "FeaturePosterior",
+    "FeatureSums",
+    "Halves",
     "LeaveOneOut",
+    "feature_evidence",
+    "feature_leave_one_out",
+    "feature_posterior",
+    "join_halves",
     "leave_one_out",
     "log_marginal_likelihood",
     "mean_variance",
-    "posterior_covariance",
     "posterior_mean",
-    "posterior_variance",
     "profiled_amplitude",
     "sample_gaussian",
+    "select_feature_noise",
+    "select_fitc_noise",
     "select_noise",
+    "sum_features",
 ]

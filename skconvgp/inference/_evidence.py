@@ -54,7 +54,7 @@ def log_marginal_likelihood(
     quadratic: Tensor,
     logdet: Tensor,
     amplitude: Tensor,
-    noise: float,
+    noise: float | Tensor,
     weights: Tensor,
 ) -> Tensor:
     r"""Return the log evidence (k,) of each output.
@@ -72,13 +72,13 @@ def log_marginal_likelihood(
         Logarithm of the determinant of M.
     amplitude : Tensor of shape (k,)
         The factor a of each output.
-    noise : float
-        Noise variance in M.
+    noise : float or Tensor of shape (n,)
+        Noise variance of a single observation.
     weights : Tensor of shape (n,)
         Sample weights.
     """
     total = weights.sum()
-    repeats = torch.xlogy(total - len(weights), total.new_tensor(noise))
+    repeats = torch.xlogy(weights - 1.0, torch.as_tensor(noise).to(weights)).sum()
     logdet_all = logdet + repeats + weights.log().sum() + total * amplitude.log()
     return -0.5 * (quadratic / amplitude + logdet_all + total * math.log(2.0 * math.pi))
 
@@ -98,7 +98,7 @@ def leave_one_out(
     targets: Tensor,
     dual: Tensor,
     inverse_diag: Tensor,
-    noise: float,
+    noise: float | Tensor,
     weights: Tensor,
 ) -> LeaveOneOut:
     r"""Return the prediction of each target when one unit of its weight is left out.
@@ -113,8 +113,8 @@ def leave_one_out(
         Y and M^-1 Y.
     inverse_diag : Tensor of shape (n,)
         Diagonal of M^-1.
-    noise : float
-        Noise variance in M.
+    noise : float or Tensor of shape (n,)
+        Noise variance of a single observation.
     weights : Tensor of shape (n,)
         Sample weights.
     """

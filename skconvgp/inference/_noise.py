@@ -1,18 +1,27 @@
 """Noise variance from one eigendecomposition."""
 
 import math
+from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from skconvgp.inference._evidence import (
+    LeaveOneOut,
     leave_one_out,
     log_marginal_likelihood,
     profiled_amplitude,
 )
+from skconvgp.inference._features import (
+    feature_evidence,
+    feature_leave_one_out,
+    feature_posterior,
+    sum_features,
+)
 from skconvgp.linalg import symmetric_eigen
 
-__all__ = ["select_noise"]
+__all__ = ["select_feature_noise", "select_fitc_noise", "select_noise"]
 
 # Relative noise variances: eight to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
@@ -51,30 +60,147 @@ def select_noise(
     """
     root = weights.sqrt()
     values, vectors = symmetric_eigen(gram * root[:, None] * root[None, :])
-    rotated = vectors.mT @ (targets * root[:, None])
-    squares = vectors * vectors
+    spectrum = _Spectrum(values, vectors)
+    return _best_of(spectrum, targets, weights, criterion, amplitude, precision)
+
+
+def select_feature_noise(
+    features: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    *,
+    criterion: str,
+    amplitude: Tensor | None,
+    precision: torch.dtype,
+) -> float:
+    """Choose as `select_noise` does, for the matrix F F^T, from its factor.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, r)
+        F; F F^T has a mean diagonal near 1.
+    targets, weights, criterion, amplitude, precision : object
+        As in `select_noise`.
+
+    Returns
+    -------
+    noise_variance : float
+        The best value of the grid.
+    """
+    weighted = features * weights.sqrt()[:, None]
+    values, rotation = symmetric_eigen(weighted.mT @ weighted)
+    is_kept = values > values[-1] * torch.finfo(values.dtype).eps * len(values)
+    values, rotation = values[is_kept], rotation[:, is_kept]
+    spectrum = _Spectrum(values, weighted @ (rotation / values.sqrt()))
+    return _best_of(spectrum, targets, weights, criterion, amplitude, precision)
+
+
+def select_fitc_noise(
+    features: Tensor,
+    residual: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    *,
+    criterion: str,
+    amplitude: Tensor | None,
+    precision: torch.dtype,
+) -> float:
+    """Choose as `select_noise` does, for F F^T + diag(residual).
+
+    Each value takes a factorisation, so that those of the grid near the best of every
+    decade are tried only.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, r)
+        F.
+    residual : Tensor of shape (n,)
+        What F leaves out of the prior variances, >= 0.
+    targets, weights, criterion, amplitude, precision : object
+        As in `select_noise`.
+
+    Returns
+    -------
+    noise_variance : float
+        The best value that was tried.
+    """
+
+    @cache
+    def score(noise: float) -> float:
+        unit = residual + noise
+        sums = sum_features(features, targets, unit, weights)
+        posterior = feature_posterior(sums)
+        evidence, scale = feature_evidence(sums, posterior, amplitude)
+        if criterion == "evidence":
+            return float(evidence.sum())
+        loo = feature_leave_one_out(features, targets, unit, weights, posterior)
+        return float(_log_density(targets, loo, scale, weights).sum())
+
+    grid = _grid(precision)
+    coarse = grid.index(max(grid[::PER_DECADE], key=score))
+    return max(grid[max(0, coarse - PER_DECADE + 1) : coarse + PER_DECADE], key=score)
+
+
+@dataclass(frozen=True)
+class _Spectrum:
+    """Eigenvalues (r,), > 0 or all of them, and eigenvectors (n, r) of W^1/2 K W^1/2."""
+
+    values: Tensor
+    vectors: Tensor
+
+    @property
+    def n_zeros(self) -> int:
+        """Number of eigenvalues that are zero and left out."""
+        return len(self.vectors) - len(self.values)
+
+
+def _best_of(
+    spectrum: _Spectrum,
+    targets: Tensor,
+    weights: Tensor,
+    criterion: str,
+    amplitude: Tensor | None,
+    precision: torch.dtype,
+) -> float:
+    root = weights.sqrt()
+    values, vectors = spectrum.values, spectrum.vectors
+    whole = targets * root[:, None]
+    rotated = vectors.mT @ whole
+    squares = vectors * vectors if criterion == "loo" else vectors
+    # What the eigenvectors left out hold of the targets, and of each sample.
+    outside = whole - vectors @ rotated if spectrum.n_zeros else torch.zeros_like(whole)
+    share = (1.0 - squares.sum(1)).clamp(min=0.0) if spectrum.n_zeros else 0.0
     best, best_score = LARGEST, -math.inf
     for noise in _grid(precision):
         inverse = 1.0 / (values + noise)
-        dual = (vectors @ (rotated * inverse[:, None])) * root[:, None]
+        dual = vectors @ (rotated * inverse[:, None]) + outside / noise
+        dual *= root[:, None]
         scale = amplitude
         if scale is None:
             profiled = profiled_amplitude(targets, dual, weights)
             scale = torch.full_like(targets[0], profiled)
         if criterion == "evidence":
             logdet = (values + noise).log().sum() - weights.log().sum()
-            quadratic = (rotated * rotated * inverse[:, None]).sum(0)
+            logdet += spectrum.n_zeros * math.log(noise)
+            quadratic = (targets * dual).sum(0)
             score = log_marginal_likelihood(quadratic, logdet, scale, noise, weights)
         else:
-            inverse_diag = (squares @ inverse) * weights
+            inverse_diag = (squares @ inverse + share / noise) * weights
             loo = leave_one_out(targets, dual, inverse_diag, noise, weights)
-            var = loo.var[:, None] * scale
-            residual = targets - loo.mean
-            density = -0.5 * (residual**2 / var + torch.log(2.0 * math.pi * var))
-            score = (density * weights[:, None]).sum(0)
+            score = _log_density(targets, loo, scale, weights)
         if float(score.sum()) > best_score:
             best, best_score = noise, float(score.sum())
     return best
+
+
+def _log_density(
+    targets: Tensor, loo: LeaveOneOut, amplitude: Tensor, weights: Tensor
+) -> Tensor:
+    """Return the log density (k,) of targets that were left out."""
+    var = loo.var[:, None] * amplitude
+    residual = targets - loo.mean
+    density = -0.5 * (residual**2 / var + torch.log(2.0 * math.pi * var))
+    return (density * weights[:, None]).sum(0)
 
 
 def _grid(dtype: torch.dtype) -> list[float]:

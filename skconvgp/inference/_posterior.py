@@ -3,17 +3,14 @@
 The prior covariance is K / mean diag; multiply variances by the amplitude.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Generator, Tensor
 
 from skconvgp.linalg import factor_with_jitter_
 
-__all__ = [
-    "posterior_covariance",
-    "posterior_mean",
-    "posterior_variance",
-    "sample_gaussian",
-]
+__all__ = ["Halves", "join_halves", "posterior_mean", "sample_gaussian"]
 
 
 def posterior_mean(cross: Tensor, dual_coef: Tensor) -> Tensor:
@@ -21,24 +18,59 @@ def posterior_mean(cross: Tensor, dual_coef: Tensor) -> Tensor:
     return cross @ dual_coef
 
 
-def posterior_variance(half: Tensor, diag: Tensor) -> tuple[Tensor, float]:
-    """Return the variances (n1,), and how far below zero rounding had taken one.
+@dataclass(frozen=True)
+class Halves:
+    """What data change of a prior covariance K: it becomes K - A^T A + B^T B.
 
     Parameters
     ----------
-    half : Tensor of shape (n, n1)
-        W with W^T W = K_* M^-1 K_*^T, from the solver.
-    diag : Tensor of shape (n1,)
-        Prior variances.
+    minus : Tensor of shape (r, n1) or None
+        A: W with W^T W = K_* M^-1 K_*^T, or features of the samples. None takes all of
+        K away.
+    plus : Tensor of shape (r, n1) or None
+        B: what is left of the covariance of the features, if there are any.
     """
-    var = diag - (half * half).sum(0)
-    clipped = float((-var).clamp(min=0.0).max()) if len(var) else 0.0
-    return var.clamp(min=0.0), clipped
+
+    minus: Tensor | None
+    plus: Tensor | None = None
+
+    def variance(self, diag: Tensor) -> tuple[Tensor, float]:
+        """Return the variances (n1,), and how far below zero rounding had taken one.
+
+        Parameters
+        ----------
+        diag : Tensor of shape (n1,)
+            Prior variances.
+        """
+        var, clipped = torch.zeros_like(diag), 0.0
+        if self.minus is not None and len(diag):
+            var = diag - (self.minus * self.minus).sum(0)
+            clipped = float((-var).clamp(min=0.0).max())
+            var = var.clamp(min=0.0)
+        if self.plus is not None:
+            var = var + (self.plus * self.plus).sum(0)
+        return var, clipped
+
+    def covariance(self, prior: Tensor) -> Tensor:
+        """Return the covariance (n1, n1), from that of the prior."""
+        cov = torch.zeros_like(prior)
+        if self.minus is not None:
+            cov = prior - self.minus.mT @ self.minus
+        if self.plus is not None:
+            cov = cov + self.plus.mT @ self.plus
+        return cov
 
 
-def posterior_covariance(half: Tensor, prior: Tensor) -> Tensor:
-    """Return the covariance (n1, n1): K_** - W^T W."""
-    return prior - half.mT @ half
+def join_halves(parts: list[Halves]) -> Halves:
+    """Return those of all samples from those of some after the other."""
+
+    def joined(halves: list[Tensor | None]) -> Tensor | None:
+        present = [half for half in halves if half is not None]
+        return torch.cat(present, dim=1) if present else None
+
+    return Halves(
+        joined([part.minus for part in parts]), joined([part.plus for part in parts])
+    )
 
 
 def sample_gaussian(

@@ -1,0 +1,69 @@
+"""An oracle for completions: what it evaluates is counted and reported."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from skconvgp._typing import OnStep
+from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
+
+__all__ = ["SampleOracle"]
+
+
+class SampleOracle:
+    """Entries of a Gram matrix, and what is known of the samples beside it.
+
+    Capabilities that are not there are no attributes: ``points`` of a precomputed
+    matrix, ``labels`` of a regression.
+
+    Parameters
+    ----------
+    oracle : KernelOracle or MatrixOracle
+        Evaluates the entries.
+    precision : torch.dtype
+        Coarsest precision that they have gone through.
+    on_step : callable
+        Told (entries evaluated, entries allowed) after each block.
+    n_allowed : int
+        Entries that may be evaluated.
+    labels : Tensor of shape (n,), optional
+        Class codes.
+    """
+
+    points: Callable[[], Tensor]
+    labels: Callable[[], Tensor]
+
+    def __init__(
+        self,
+        oracle: KernelOracle | MatrixOracle,
+        precision: torch.dtype,
+        on_step: OnStep,
+        n_allowed: int,
+        labels: Tensor | None = None,
+    ) -> None:
+        self.precision = precision
+        self._oracle = oracle
+        self._on_step = on_step
+        self._n_allowed = n_allowed
+        self._n_evaluated = 0
+        if isinstance(oracle, KernelOracle):
+            self.points = oracle.points
+        if labels is not None:
+            self.labels = lambda: labels
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self._oracle.n_samples
+
+    def diag(self) -> Tensor:
+        """Return the prior variances (n,)."""
+        return self._oracle.diag()
+
+    def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
+        """Return the covariances (n1, n2) of samples given by number; None is all."""
+        values = self._oracle.block(rows, cols)
+        self._n_evaluated += values.numel()
+        self._on_step(min(self._n_evaluated, self._n_allowed), self._n_allowed)
+        return values

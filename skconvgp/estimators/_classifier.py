@@ -1,0 +1,246 @@
+"""BaseGPClassifier: labels to latent functions and back."""
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from skconvgp._protocols import Likelihood
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._base import BaseGP, Problem
+from skconvgp.estimators._resolve import resolve_likelihood
+from skconvgp.estimators._validation import check_weights, rows_to_tensor, to_numpy
+
+__all__ = ["BaseGPClassifier"]
+
+
+class BaseGPClassifier(ClassifierMixin, BaseGP):
+    """Methods of a classifier with a latent function for each class."""
+
+    likelihood: object
+
+    classes_: NDArray[Any]
+    likelihood_: Likelihood
+    latent_offset_: FloatArray
+    temperature_: float
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the latent functions and the temperature.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images or vectors; the Gram matrix (n, n) if precomputed.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        rows, y = self._validate_fit(X, y)
+        labels, weights, rows = self._check_labels(rows, y, sample_weight)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        n_classes = len(self.classes_)
+        if n_classes == 1:
+            raise ValueError(
+                "y must have at least two classes, got one class: "
+                f"{self.classes_[0]!r}."
+            )
+        self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
+        problem = self._problem(rows, codes, weights)
+        used = self._fit_latent(problem)
+        self.temperature_ = self._fit_temperature(codes[used], self._weights)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable label of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors; K(X, X_train) if precomputed.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Labels.
+        """
+        mean = self._latent_mean(X)
+        return self.classes_[mean.argmax(axis=1)]  # type: ignore[no-any-return]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors; K(X, X_train) if precomputed.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        latent = self._latent(X, None, needs_var=self.likelihood_.needs_variance)
+        var = latent.var[:, None] * self._amplitudes()
+        return self._probabilities(latent.mean + self.latent_offset_, var)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return latent means; for two classes their difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors; K(X, X_train) if precomputed.
+
+        Returns
+        -------
+        decision : ndarray of shape (n, n_classes), or (n,) for two classes
+            Larger is more probable; for two classes > 0 means ``classes_[1]``.
+        """
+        mean = self._latent_mean(X)
+        is_binary = len(self.classes_) == 2
+        return mean[:, 1] - mean[:, 0] if is_binary else mean
+
+    def predict_latent(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        noise: bool = False,
+        diag: ArrayLike | None = None,
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return mean and uncertainty of the latent functions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors; K(X, X_train) if precomputed.
+        return_std : bool, default=False
+            Whether to return standard deviations.
+        return_cov : bool, default=False
+            Whether to return covariances instead.
+        noise : bool, default=False
+            Whether they include the observation noise.
+        diag : array-like of shape (n,), default=None
+            Prior variances k(x, x), needed with `return_std` if precomputed.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, n_classes)
+            Latent means, in units of the label code.
+        std : ndarray of shape (n, n_classes)
+            Standard deviations, with `return_std`.
+        cov : ndarray of shape (n, n, n_classes)
+            Covariances, with `return_cov`.
+        """
+        latent = self._uncertain_latent(X, diag, return_std, return_cov)
+        mean = latent.mean + self.latent_offset_
+        return self._with_uncertainty(latent, mean, return_std, return_cov, noise)
+
+    def loo_predict(self) -> NDArray[Any]:
+        """Return the label that each training sample gets from all the others.
+
+        In closed form, without fitting again. Samples of weight 0 are left out.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Labels.
+        """
+        mean = self._loo_mean()
+        return self.classes_[mean.argmax(axis=1)]  # type: ignore[no-any-return]
+
+    def loo_predict_proba(self) -> FloatArray:
+        """Return the probabilities that each training sample gets from all the others.
+
+        In closed form, with the amplitude and the temperature of the whole fit.
+        Samples of weight 0 are left out.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        loo = self._leave_one_out()
+        noise = self.noise_variance_ / np.minimum(self._weights, 1.0)
+        var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
+        mean = to_numpy(loo.mean) + self.latent_offset_
+        return self._probabilities(mean, var * self._amplitudes())
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = None
+    ) -> FloatArray:
+        """Draw latent functions at X; from the prior before `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=None
+            Seed; None is that of the estimator.
+
+        Returns
+        -------
+        samples : ndarray of shape (n, n_classes, n_samples)
+            Joint draws over the samples. Before `fit`, n_classes is 1.
+        """
+        draws = self._sample_latent(X, n_samples, random_state)
+        if hasattr(self, "latent_offset_"):
+            draws = draws + self.latent_offset_[:, None]
+        return draws
+
+    def _latent_mean(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        mean: FloatArray = self._latent(X, None).mean + self.latent_offset_
+        return mean
+
+    def _loo_mean(self) -> FloatArray:
+        mean: FloatArray = to_numpy(self._leave_one_out().mean) + self.latent_offset_
+        return mean
+
+    def _check_labels(
+        self, rows: NDArray[Any], y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[NDArray[Any], FloatArray, NDArray[Any]]:
+        """Return labels, weights and rows without the samples of weight 0."""
+        check_classification_targets(y)
+        labels = column_or_1d(y, warn=True)
+        weights = check_weights(sample_weight, rows)
+        rows, weights = self._drop_unweighted(rows, weights)
+        return labels[self._kept], weights, rows
+
+    def _problem(
+        self, rows: NDArray[Any], codes: NDArray[Any], weights: FloatArray
+    ) -> Problem:
+        """Return what the likelihood makes of class codes."""
+        n_classes = len(self.classes_)
+        targets = self.likelihood_.targets(torch.as_tensor(codes), n_classes)
+        self.latent_offset_ = to_numpy(targets.offset)
+        centred = to_numpy(targets.values - targets.offset)
+        return Problem(rows, centred, weights, np.ones(n_classes), codes)
+
+    def _fit_temperature(self, codes: NDArray[Any], weights: FloatArray) -> float:
+        temper = getattr(self.likelihood_, "temperature", None)
+        if temper is None:
+            return 1.0
+        loo = rows_to_tensor(self._loo_mean())
+        return float(
+            temper(loo, torch.as_tensor(codes), rows_to_tensor(weights).to(loo))
+        )
+
+    def _probabilities(self, mean: FloatArray, var: FloatArray) -> FloatArray:
+        scaled = rows_to_tensor(mean).to(torch.float64) / self.temperature_
+        scaled_var = rows_to_tensor(var).to(torch.float64) / self.temperature_**2
+        return to_numpy(self.likelihood_.probabilities(scaled, scaled_var))

@@ -1,0 +1,144 @@
+"""BaseConvGP: exact, or with whatever completes or replaces the Gram matrix."""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skconvgp._protocols import Coarsening, Completion, Selection
+from skconvgp.estimators._base import Problem, Settings, clock, make_generator
+from skconvgp.estimators._exact import BaseExactGP
+from skconvgp.estimators._features import BaseFeatureGP
+from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._place import Place, compute_at
+from skconvgp.estimators._resolve import (
+    PRECOMPUTED,
+    resolve_completion,
+    resolve_fraction,
+    resolve_solver,
+)
+from skconvgp.estimators._validation import to_numpy
+from skconvgp.kernels import Kernel
+
+__all__ = ["BaseConvGP"]
+
+Fit: TypeAlias = Callable[[Problem, Settings, Work, Place], NDArray[np.intp]]
+# What a completed matrix, which is a product of features, can be solved by.
+FEATURE_SOLVERS = ("auto", "cholesky")
+
+
+class BaseConvGP(BaseExactGP, BaseFeatureGP):
+    """What classifier and regressor have in common."""
+
+    completion: object
+    observed_fraction: object
+
+    def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
+        """Fit latent functions; return the numbers of the samples that are used."""
+        settings = self._settings()
+        self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
+        n, kept = len(problem.rows), self._kept
+        n_values, fit = self._way(n, settings)
+        place, needed = self._place_of_fit(n, n_values)
+
+        def fit_at(place: Place) -> NDArray[np.intp]:
+            self._kept = kept
+            work = self._work(place, is_fitting=True, n_samples=n, reserved=needed)
+            return fit(problem, settings, work, place)
+
+        return compute_at(place, fit_at)
+
+    def _way(self, n: int, settings: Settings) -> tuple[int, Fit]:
+        """Return how many numbers a fit to n samples holds, and what fits."""
+        completion = copy.deepcopy(resolve_completion(self, self.completion))
+        fraction = resolve_fraction(self, self.observed_fraction)
+        match completion:
+            case Selection():
+                n_values = self._exact_values(completion.count(n, fraction), settings)
+                return n_values, partial(self._fit_selected, completion, fraction)
+            case Completion():
+                self._require_feature_solver(completion)
+                n_values = completion.n_values(n, fraction)
+                return n_values, partial(self._fit_completed, completion, fraction)
+            case Coarsening():
+                self._coarsen(completion)
+        return self._exact_values(n, settings), self._fit_all
+
+    def _fit_all(
+        self, problem: Problem, settings: Settings, work: Work, place: Place
+    ) -> NDArray[np.intp]:
+        self._fit_exact(problem, settings, work, place)
+        return np.arange(len(problem.rows))
+
+    def _fit_selected(
+        self,
+        selection: Selection,
+        fraction: float,
+        problem: Problem,
+        settings: Settings,
+        work: Work,
+        place: Place,
+    ) -> NDArray[np.intp]:
+        """Fit to some of the samples."""
+        n = len(problem.rows)
+        oracle = self._sample_oracle(problem, work, selection.count(n, fraction) * n)
+        generator = make_generator(self.random_state)
+        chosen = to_numpy(selection.select(oracle, fraction, generator))
+        is_precomputed = not isinstance(self.kernel_, Kernel)
+        self._kept = self._kept[chosen]
+        some = problem.take(chosen, is_precomputed=is_precomputed)
+        self._fit_exact(some, settings, work, place)
+        self.landmark_indices_ = self._kept
+        return chosen
+
+    def _fit_completed(
+        self,
+        completion: Completion,
+        fraction: float,
+        problem: Problem,
+        settings: Settings,
+        work: Work,
+        place: Place,
+    ) -> NDArray[np.intp]:
+        """Fit through the factor of a completed matrix."""
+        n = len(problem.rows)
+        start = clock(place.device)
+        oracle = self._sample_oracle(problem, work, int(fraction * n * (n + 1) / 2))
+        generator = make_generator(self.random_state)
+        completed = completion.complete(oracle, fraction, generator)
+        diag = oracle.diag()
+        least = completed.error / float(diag.mean())
+        self._warn_unless_converged(completion, completed)
+        self._fit_features(
+            completed,
+            diag,
+            problem,
+            settings,
+            work,
+            place,
+            variance="dtc",
+            least_noise=0.0 if np.isnan(least) else least,
+            gram_seconds=clock(place.device) - start,
+        )
+        return np.arange(n)
+
+    def _coarsen(self, coarsening: Coarsening) -> None:
+        """Replace the kernel by a cheaper one that looks at smaller images."""
+        if not isinstance(self.kernel_, Kernel) or not self.kernel_.is_spatial:
+            given = PRECOMPUTED if self.kernel_ == PRECOMPUTED else self.kernel_
+            raise ValueError(
+                f"{coarsening!r} needs a kernel that looks at images, got {given!r}."
+            )
+        self.kernel_ = coarsening.coarsen(self.kernel_)
+        self.pool_ = coarsening.pool
+        self.kernel_.check(self._map_shape(self.kernel_))
+
+    def _require_feature_solver(self, completion: Completion) -> None:
+        if not (isinstance(self.solver, str) and self.solver in FEATURE_SOLVERS):
+            raise ValueError(
+                f"{completion!r} gives a product of features, which is solved through "
+                f"them: use solver='auto', got {self.solver!r}."
+            )

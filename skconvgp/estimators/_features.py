@@ -1,0 +1,244 @@
+"""BaseFeatureGP: the posterior of a completed Gram matrix, through its factor."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from skconvgp._protocols import CompletedGram, Completion
+from skconvgp._typing import FloatArray
+from skconvgp.engine import SampleOracle
+from skconvgp.estimators._base import BaseGP, Problem, Settings, Timing, clock
+from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._place import Place
+from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._validation import freeze, to_numpy, to_tensor
+from skconvgp.inference import (
+    FeaturePosterior,
+    FeatureSums,
+    feature_evidence,
+    feature_leave_one_out,
+    feature_posterior,
+    mean_variance,
+    select_feature_noise,
+    select_fitc_noise,
+    sum_features,
+)
+from skconvgp.kernels import Kernel
+
+__all__ = ["BaseFeatureGP", "FeatureState", "Featured"]
+
+# Below this noise the precision of the coefficients is not resolved (maths.md 14).
+SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
+
+
+@dataclass(frozen=True)
+class FeatureState:
+    """What a model of features keeps for the uncertainty of predictions.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (r, r)
+        Lower Cholesky factor of the precision of the coefficients.
+    lift_map : ndarray of shape (m, r)
+        Takes covariances with the anchors to features.
+    jitter : float
+        What had to be added to the diagonal of the precision; 0 if nothing.
+    """
+
+    factor: Any
+    lift_map: Any
+    jitter: float
+
+
+@dataclass(frozen=True)
+class Featured:
+    """Samples as a model of features sees them.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, r)
+        F, for a mean prior variance of 1.
+    targets : Tensor of shape (n, k)
+        Scaled targets.
+    weights : Tensor of shape (n,)
+        Sample weights.
+    rest : Tensor of shape (n,)
+        What F leaves out of the prior variances.
+    """
+
+    features: Tensor
+    targets: Tensor
+    weights: Tensor
+    rest: Tensor
+
+
+class BaseFeatureGP(BaseGP):
+    """A process whose covariance is a product of features."""
+
+    def _sample_oracle(
+        self, problem: Problem, work: Work, n_allowed: int
+    ) -> SampleOracle:
+        """Return what completions ask for entries."""
+        codes = None if problem.codes is None else torch.as_tensor(problem.codes)
+        return SampleOracle(
+            self._training_oracle(problem.rows, work),
+            self._gram_precision(problem.rows, work),
+            ProgressLine("fit", work.verbose),
+            n_allowed,
+            codes,
+        )
+
+    def _featured(
+        self, completed: CompletedGram, diag: Tensor, problem: Problem, work: Work
+    ) -> Featured:
+        """Return samples by their features; those of the completion are scaled."""
+        config = work.config
+        w = to_tensor(problem.weights, config.device, config.solve_dtype)
+        y = to_tensor(problem.targets, config.device, config.solve_dtype)
+        features = completed.factor.div_(math.sqrt(self._mean_diag))
+        explained = torch.einsum("ij,ij->i", features, features)
+        rest = (diag / self._mean_diag - explained).clamp(min=0.0)
+        return Featured(features, y, w, rest)
+
+    def _fit_features(
+        self,
+        completed: CompletedGram,
+        diag: Tensor,
+        problem: Problem,
+        settings: Settings,
+        work: Work,
+        place: Place,
+        *,
+        variance: str,
+        least_noise: float,
+        gram_seconds: float,
+    ) -> FeatureSums:
+        """Fit latent functions; return the sums that more samples may be added to.
+
+        Parameters
+        ----------
+        completed : CompletedGram
+            The matrix; its factor is overwritten.
+        diag : Tensor of shape (n,)
+            Prior variances.
+        problem, settings, work, place : object
+            What to fit, how and where.
+        variance : {"dtc", "sor", "fitc"}
+            What becomes of the variance that the features leave out.
+        least_noise : float
+            Noise is not below.
+        gram_seconds : float
+            Time that the completion took.
+        """
+        start = clock(place.device)
+        weights = to_tensor(problem.weights, place.device, diag.dtype)
+        self._mean_diag = mean_variance(diag, weights)
+        data = self._featured(completed, diag, problem, work)
+        amplitude = self._fixed_amplitude(settings.prior, data.targets, problem.scale)
+        noise = self._feature_noise(data, settings, amplitude, variance, problem, work)
+        noise = max(noise, least_noise, SMALLEST_NOISE[data.targets.dtype])
+        self.noise_variance_ = noise
+        self._features = variance
+        sums = self._add_up(data)
+        posterior = feature_posterior(sums)
+        evidence, amplitude = feature_evidence(sums, posterior, amplitude)
+        self._loo = self._feature_loo(data, posterior)
+        self._anchor(completed, problem, posterior)
+        solve_seconds = clock(place.device) - start
+        timing = Timing(completed.n_evaluated, gram_seconds, solve_seconds)
+        self._set_fit(
+            problem,
+            work,
+            place,
+            timing,
+            amplitude,
+            evidence,
+            jitter=posterior.jitter,
+            relative_rmse=completed.relative_rmse,
+            observed_fraction=completed.n_evaluated / _entries(len(problem.rows)),
+        )
+        return sums
+
+    def _warn_unless_converged(
+        self, completion: Completion, completed: CompletedGram
+    ) -> None:
+        if not completed.converged:
+            warnings.warn(
+                f"{completion!r} did not converge, {completed.stats!r}: the matrix is "
+                "its last iterate. Allow more iterations or a larger tolerance.",
+                ConvergenceWarning,
+                stacklevel=8,
+            )
+
+    def _feature_noise(
+        self,
+        data: Featured,
+        settings: Settings,
+        amplitude: Tensor | None,
+        variance: str,
+        problem: Problem,
+        work: Work,
+    ) -> float:
+        if not isinstance(settings.noise, str):
+            return settings.noise
+        precision = self._gram_precision(problem.rows, work)
+        options = {
+            "criterion": settings.noise,
+            "amplitude": amplitude,
+            "precision": precision,
+        }
+        if variance == "fitc":
+            return select_fitc_noise(
+                data.features, data.rest, data.targets, data.weights, **options
+            )
+        return select_feature_noise(
+            data.features, data.targets, data.weights, **options
+        )
+
+    def _unit_noise(self, data: Featured) -> Tensor:
+        """Return the noise variance (n,) of a single observation of each sample."""
+        counted = data.rest if self._features == "fitc" else torch.zeros_like(data.rest)
+        return counted + self.noise_variance_
+
+    def _add_up(self, data: Featured) -> FeatureSums:
+        return sum_features(
+            data.features, data.targets, self._unit_noise(data), data.weights
+        )
+
+    def _feature_loo(
+        self, data: Featured, posterior: FeaturePosterior
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return leave-one-out means (n, k) and variances (n,) of some samples."""
+        loo = feature_leave_one_out(
+            data.features,
+            data.targets,
+            self._unit_noise(data),
+            data.weights,
+            posterior,
+        )
+        left_out = data.rest if self._features == "dtc" else 0.0
+        return to_numpy(loo.mean), to_numpy(loo.var + left_out)
+
+    def _anchor(
+        self, completed: CompletedGram, problem: Problem, posterior: FeaturePosterior
+    ) -> None:
+        """Set what predictions need: the anchors, and how they are used."""
+        lift_map = completed.lift_map / math.sqrt(self._mean_diag)
+        anchors = to_numpy(completed.anchors)
+        self.dual_coef_ = to_numpy(lift_map @ posterior.mean) * problem.scale
+        state = FeatureState(posterior.factor, lift_map, posterior.jitter)
+        self.solver_state_ = freeze(state)
+        self.landmark_indices_ = self._kept[anchors]
+        self._columns = self._kept[anchors]
+        is_kernel = isinstance(self.kernel_, Kernel)
+        self.X_train_ = problem.rows[anchors] if is_kernel else None
+
+
+def _entries(n_samples: int) -> int:
+    """Return the number of distinct entries of a symmetric matrix."""
+    return n_samples * (n_samples + 1) // 2

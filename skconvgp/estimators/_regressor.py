@@ -1,0 +1,176 @@
+"""BaseGPRegressor: targets to latent functions and back."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._base import BaseGP, Problem
+from skconvgp.estimators._validation import check_weights, to_numpy
+
+__all__ = ["BaseGPRegressor"]
+
+
+class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
+    """Methods of a regressor with a latent function for each output."""
+
+    normalize_y: bool
+
+    y_mean_: FloatArray
+    y_scale_: FloatArray
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the latent function of each output.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images or vectors; the Gram matrix (n, n) if precomputed.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        rows, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
+        weights = check_weights(sample_weight, rows)
+        rows, weights = self._drop_unweighted(rows, weights)
+        targets = np.asarray(y, dtype=np.float64)[self._kept]
+        self._is_single = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
+        n_outputs = targets.shape[1]
+        self.y_mean_, self.y_scale_ = np.zeros(n_outputs), np.ones(n_outputs)
+        if self.normalize_y:
+            self.y_mean_ = np.average(targets, axis=0, weights=weights)
+            spread = np.average((targets - self.y_mean_) ** 2, axis=0, weights=weights)
+            self.y_scale_ = np.where(spread > 0.0, np.sqrt(spread), 1.0)
+        scaled = (targets - self.y_mean_) / self.y_scale_
+        self._fit_latent(Problem(rows, scaled, weights, self.y_scale_))
+        return self
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean of f and, if asked for, its uncertainty.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors; K(X, X_train) if precomputed.
+        return_std : bool, default=False
+            Whether to return standard deviations of f, without noise.
+        return_cov : bool, default=False
+            Whether to return covariances instead.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,) or (n, n_outputs)
+            Means, in units of y.
+        std : ndarray of the same shape
+            Standard deviations, with `return_std`.
+        cov : ndarray of shape (n, n) or (n, n, n_outputs)
+            Covariances, with `return_cov`.
+        """
+        return self.predict_latent(X, return_std, return_cov)
+
+    def predict_latent(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        noise: bool = False,
+        diag: ArrayLike | None = None,
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return mean and uncertainty of f, or of y with `noise`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors; K(X, X_train) if precomputed.
+        return_std : bool, default=False
+            Whether to return standard deviations.
+        return_cov : bool, default=False
+            Whether to return covariances instead.
+        noise : bool, default=False
+            Whether they include the observation noise.
+        diag : array-like of shape (n,), default=None
+            Prior variances k(x, x), needed with `return_std` if precomputed.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,) or (n, n_outputs)
+            Means, in units of y.
+        std : ndarray of the same shape
+            Standard deviations, with `return_std`.
+        cov : ndarray of shape (n, n) or (n, n, n_outputs)
+            Covariances, with `return_cov`.
+        """
+        latent = self._uncertain_latent(X, diag, return_std, return_cov)
+        mean = latent.mean + self.y_mean_
+        result = self._with_uncertainty(latent, mean, return_std, return_cov, noise)
+        if isinstance(result, tuple):
+            return self._shaped(result[0]), self._shaped(result[1])
+        return self._shaped(result)
+
+    def loo_predict(
+        self, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return what each training target is predicted to be from all the others.
+
+        In closed form, without fitting again. Samples of weight 0 are left out.
+
+        Parameters
+        ----------
+        return_std : bool, default=False
+            Whether to return the standard deviation of the left-out target, its noise
+            included.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Means, in units of y.
+        std : ndarray of the same shape
+            Standard deviations, with `return_std`.
+        """
+        loo = self._leave_one_out()
+        mean = to_numpy(loo.mean) * self.y_scale_ + self.y_mean_
+        if not return_std:
+            return self._shaped(mean)
+        std = np.sqrt(to_numpy(loo.var)[:, None] * self._amplitudes())
+        return self._shaped(mean), self._shaped(std)
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = None
+    ) -> FloatArray:
+        """Draw functions f at X; from the prior before `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=None
+            Seed; None is that of the estimator.
+
+        Returns
+        -------
+        samples : ndarray of shape (n, n_samples) or (n, n_outputs, n_samples)
+            Joint draws over the samples, in units of y. Before `fit` they have
+            the amplitude asked for (1 for "profile") and mean 0.
+        """
+        draws = self._sample_latent(X, n_samples, random_state)
+        if not hasattr(self, "y_mean_"):
+            return draws[:, 0]
+        draws = draws + self.y_mean_[:, None]
+        return draws[:, 0] if self._is_single else draws
+
+    def _shaped(self, values: FloatArray) -> FloatArray:
+        """Drop the dimension of the outputs if y had none; it is the last."""
+        return values[..., 0] if self._is_single else values

@@ -1,0 +1,185 @@
+"""Posterior of a process whose covariance is a product of features (maths.md 6.2).
+
+The model of one output is y ~ N(0, a (F F^T + D)), where F has r columns and D is
+diagonal: the noise of a sample, and what the features leave out of its variance if
+that is counted (FITC), divided by its weight. All that data say is then a Gaussian
+over r coefficients, and sums over samples are all that has to be kept of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp.inference._evidence import LeaveOneOut, leave_one_out
+from skconvgp.linalg import (
+    cholesky_logdet,
+    cholesky_solve,
+    half_solve,
+    shifted_cholesky_,
+)
+
+__all__ = [
+    "FeaturePosterior",
+    "FeatureSums",
+    "feature_evidence",
+    "feature_leave_one_out",
+    "feature_posterior",
+    "sum_features",
+]
+
+ROWS = 4096  # summed at a time
+
+
+@dataclass(frozen=True)
+class FeatureSums:
+    """What is kept of samples: sums, to which those of more samples are added.
+
+    Parameters
+    ----------
+    moment : Tensor of shape (r, r)
+        F^T D^-1 F.
+    response : Tensor of shape (r, k)
+        F^T D^-1 Y.
+    energy : Tensor of shape (k,)
+        Diagonal of Y^T D^-1 Y.
+    log_noise : Tensor of shape ()
+        Logarithm of the noise variance of a single observation, by weight.
+    weight : Tensor of shape ()
+        Sum of the weights.
+    """
+
+    moment: Tensor
+    response: Tensor
+    energy: Tensor
+    log_noise: Tensor
+    weight: Tensor
+
+    def __add__(self, other: FeatureSums) -> FeatureSums:
+        """Return the sums over the samples of both."""
+        return FeatureSums(
+            self.moment + other.moment,
+            self.response + other.response,
+            self.energy + other.energy,
+            self.log_noise + other.log_noise,
+            self.weight + other.weight,
+        )
+
+
+@dataclass(frozen=True)
+class FeaturePosterior:
+    """Posterior of the coefficients, for amplitude 1.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (r, r)
+        Lower Cholesky factor of the precision, I + F^T D^-1 F.
+    mean : Tensor of shape (r, k)
+        Posterior means.
+    jitter : float
+        What had to be added to the diagonal of the precision; 0 if nothing.
+    """
+
+    factor: Tensor
+    mean: Tensor
+    jitter: float = 0.0
+
+    def half(self, features: Tensor) -> Tensor:
+        """Return R (r, n1) with R^T R the covariance of what features (n1, r) give."""
+        return half_solve(self.factor, features.mT)
+
+
+def sum_features(
+    features: Tensor, targets: Tensor, noise: Tensor, weights: Tensor
+) -> FeatureSums:
+    """Sum over samples what the posterior needs.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, r)
+        F.
+    targets : Tensor of shape (n, k)
+        Y.
+    noise : Tensor of shape (n,)
+        Noise variance of a single observation, > 0.
+    weights : Tensor of shape (n,)
+        Sample weights.
+    """
+    precision = weights / noise
+    moment = features.new_zeros(features.shape[1], features.shape[1])
+    for start in range(0, len(features), ROWS):
+        rows = slice(start, start + ROWS)
+        scaled = features[rows] * precision[rows, None].sqrt()
+        moment.addmm_(scaled.mT, scaled)
+    weighted = targets * precision[:, None]
+    return FeatureSums(
+        moment,
+        features.mT @ weighted,
+        (targets * weighted).sum(0),
+        (weights * noise.log()).sum(),
+        weights.sum(),
+    )
+
+
+def feature_posterior(sums: FeatureSums) -> FeaturePosterior:
+    """Return the posterior of the coefficients."""
+    ones = torch.ones_like(sums.moment.diagonal())
+    factor, jitter = shifted_cholesky_(sums.moment, ones)
+    return FeaturePosterior(factor, cholesky_solve(factor, sums.response), jitter)
+
+
+def feature_quadratic(sums: FeatureSums, posterior: FeaturePosterior) -> Tensor:
+    """Return <y, M^-1 y> (k,) of each output, M = F F^T + D."""
+    half = half_solve(posterior.factor, sums.response)
+    return sums.energy - (half * half).sum(0)
+
+
+def feature_evidence(
+    sums: FeatureSums, posterior: FeaturePosterior, amplitude: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the log evidence (k,) of each output, and the amplitudes (k,) used.
+
+    A sample of weight w counts as w observations. Without an amplitude it is the one
+    that maximises the evidence of all outputs.
+    """
+    quadratic = feature_quadratic(sums, posterior)
+    if amplitude is None:
+        tiny = torch.finfo(quadratic.dtype).tiny  # targets that are all zero
+        profiled = quadratic.sum() / (len(quadratic) * sums.weight)
+        amplitude = profiled.clamp(min=tiny).expand(len(quadratic))
+    logdet = sums.log_noise + cholesky_logdet(posterior.factor)
+    total = sums.weight * (amplitude.log() + math.log(2.0 * math.pi))
+    return -0.5 * (quadratic / amplitude + logdet + total), amplitude
+
+
+def feature_leave_one_out(
+    features: Tensor,
+    targets: Tensor,
+    noise: Tensor,
+    weights: Tensor,
+    posterior: FeaturePosterior,
+) -> LeaveOneOut:
+    """Return the prediction of each target when one unit of its weight is left out.
+
+    Parameters
+    ----------
+    features, targets, noise, weights : Tensor
+        As in `sum_features`; some of the samples will do.
+    posterior : FeaturePosterior
+        Posterior given all samples.
+    """
+    precision = weights / noise
+    dual = (targets - features @ posterior.mean) * precision[:, None]
+    leverage = torch.cat(
+        [
+            posterior.half(features[start : start + ROWS]).square().sum(0)
+            for start in range(0, len(features), ROWS)
+        ]
+    )
+    # M^-1 = D^-1 - D^-1 F (I + F^T D^-1 F)^-1 F^T D^-1
+    share = (precision * leverage).clamp(max=1.0 - torch.finfo(precision.dtype).eps)
+    inverse_diag = precision * (1.0 - share)
+    return leave_one_out(targets, dual, inverse_diag, noise, weights)
