@@ -49,8 +49,9 @@ class ConvNetGPClassifier(ClassifierMixin, BaseConvGP):
     likelihood : "gaussian" or likelihood object, default="gaussian"
         How labels become targets and latents become probabilities; see
         :mod:`skconvgp.likelihoods`.
-    solver : "auto", "cholesky" or solver object, default="auto"
-        Solves the linear system; see :mod:`skconvgp.solvers`.
+    solver : "auto", "cholesky", "lsqr" or solver object, default="auto"
+        Solves the linear system; see :mod:`skconvgp.solvers`. "lsqr" is for
+        reproduction only.
     device : str, default="auto"
         "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
         "cuda:1".

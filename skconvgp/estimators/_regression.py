@@ -39,8 +39,9 @@ class ConvNetGPRegressor(RegressorMixin, MultiOutputMixin, BaseConvGP):
     normalize_y : bool, default=True
         Whether each target is shifted and scaled to weighted mean 0 and deviation 1
         for the fit; results are in the units of y either way.
-    solver : "auto", "cholesky" or solver object, default="auto"
-        Solves the linear system; see :mod:`skconvgp.solvers`.
+    solver : "auto", "cholesky", "lsqr" or solver object, default="auto"
+        Solves the linear system; see :mod:`skconvgp.solvers`. "lsqr" is for
+        reproduction only.
     device : str, default="auto"
         "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
         "cuda:1".
