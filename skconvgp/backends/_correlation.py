@@ -7,7 +7,7 @@ from torch import Tensor
 
 from skconvgp._protocols import TileBackend, TileCosts
 from skconvgp._typing import Prepared
-from skconvgp.kernels._activations import reciprocal_sqrt
+from skconvgp.kernels._normalizations import inverse_deviations, unit_variances
 
 __all__ = ["CorrelationBackend"]
 
@@ -44,7 +44,7 @@ class CorrelationBackend:
         """Prepare images (n, c, h, w); also their 1 / sqrt(K) and dK / 2 K, (q, n)."""
         tree = self.backend.prepare(images)
         diag = self.backend.diag(tree).reshape(len(images), -1).mT
-        inverse = reciprocal_sqrt(diag[:1])
+        inverse = inverse_deviations(diag[:1])
         slopes = diag[1:] * (inverse * inverse / 2.0)
         return tree, torch.cat([inverse, slopes])
 
@@ -63,7 +63,7 @@ class CorrelationBackend:
         """Return 1 for each image (n,), or (n, q) with tangents of 0."""
         tree, scales = _sides(one)
         diag = torch.zeros_like(self.backend.diag(tree))
-        diag.reshape(len(diag), -1)[:, 0] = scales[0] > 0.0
+        diag.reshape(len(diag), -1)[:, 0] = unit_variances(scales[0])
         return diag
 
 

@@ -42,7 +42,14 @@ from skconvgp.kernels._linear import (
     GlobalAvgPool2d,
 )
 
-__all__ = ["MaxNormalization", "literal_max_normalization"]
+__all__ = [
+    "CORRELATION",
+    "FIXED",
+    "MaxNormalization",
+    "inverse_deviations",
+    "literal_max_normalization",
+    "unit_variances",
+]
 
 FIXED, EXACT, CORRELATION = MODES = ("fixed", "exact", "correlation")
 
@@ -109,9 +116,9 @@ class MaxNormalization(Kernel):
     >>> from skconvgp import gram_matrix
     >>> from skconvgp.kernels import MaxNormalization, dense
     >>> X = [[1.0, 2.0], [3.0, -1.0]]
-    >>> gram_matrix(MaxNormalization(dense()), X, image_shape=None).round(3)
-    array([[1.   , 0.901],
-           [0.901, 1.   ]])
+    >>> gram_matrix(MaxNormalization(dense()), X, dtype="float64").round(2)
+    array([[1.  , 0.65],
+           [0.65, 1.  ]])
     """
 
     kernel: Kernel
@@ -140,7 +147,7 @@ class MaxNormalization(Kernel):
         tree = kernel.prepare(images)
         inverse = None
         if self.mode == CORRELATION:
-            inverse = reciprocal_sqrt(kernel.diag(tree))
+            inverse = inverse_deviations(kernel.diag(tree))
         return tree, inverse
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
@@ -158,7 +165,7 @@ class MaxNormalization(Kernel):
         tree, inverse = split(one)
         if self.mode == CORRELATION:
             assert isinstance(inverse, Tensor)
-            return (inverse > 0.0).to(inverse.dtype)
+            return unit_variances(inverse)
         return self._scaled(self._computed().diag(tree))
 
     def out_shape(self, shape: MapShape) -> MapShape:
@@ -249,6 +256,16 @@ def literal_max_normalization(
         if isinstance(layer, Conv2d | Dense):
             cov, var1, var2 = (maps / maps.max() for maps in (cov, var1, var2))
     return cov[0, 0]
+
+
+def inverse_deviations(var: Tensor) -> Tensor:
+    """Return 1 / sqrt(var), 0 where there is none, NaN where it is infinite."""
+    return reciprocal_sqrt(var) + 0.0 * var
+
+
+def unit_variances(inverse: Tensor) -> Tensor:
+    """Return 1 where 1 / sqrt(var) is a number, 0 where there is no variance."""
+    return (inverse > 0.0) + 0.0 * inverse
 
 
 def _require_homogeneous(part: object) -> None:

@@ -139,6 +139,18 @@ def test_correlation_of_an_image_without_variance_is_zero():
     assert diag(kernel, images).tolist() == [1.0, 0.0, 1.0, 1.0, 1.0]
 
 
+def test_correlation_of_variances_that_overflow_is_no_number():
+    images = random_images(4, 1, 6, 5).float()
+    kernel = MaxNormalization(LARGE)
+    assert bool(diag(kernel, images).isnan().all())
+    with pytest.raises(ValueError, match="variance of 4 of 4 samples is not finite"):
+        gram_matrix(kernel, images.numpy(), backend="torch", dtype="float32")
+    stable = cross(MaxNormalization(exact(LARGE)), images)
+    assert_close(
+        stable, cross(kernel, images.double()), rtol=1e-5, scale=torch.ones(4, 4)
+    )
+
+
 @pytest.mark.parametrize("backend", ["torch", "auto"])
 def test_gram_matrix_of_correlations_has_a_unit_diagonal(backend):
     X, _ = digits(30)
