@@ -1,12 +1,15 @@
 """Normalization: what each mode is, and what the literal one of the source is not."""
 
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from skconvgp import gram_diag, gram_gradient, gram_matrix
+from skconvgp.datasets import fetch_mnist
 from skconvgp.kernels import (
     GELU,
     Conv2d,
@@ -35,6 +38,11 @@ from tests.helpers.kernels import (
     random_images,
 )
 
+FOLDER = os.environ.get("SKCONVGP_DATA")
+needs_mnist = pytest.mark.skipif(
+    FOLDER is None or not (Path(FOLDER) / "mnist.npz").is_file(),
+    reason="SKCONVGP_DATA names no folder with mnist.npz",
+)
 VARIANCES = {"weight_variance": 1.7, "bias_variance": 0.3}
 NETWORK = Sequential(
     Conv2d(3, **VARIANCES),
@@ -223,11 +231,11 @@ DIGITS = torch.as_tensor(digits(120)[0])
 LAYERS = convnet(depth=4, kernel_size=3).layers
 
 
-def literal_gram(tile):
-    """Return the matrix of the digits, each tile on its own, as the source does."""
-    tiles = DIGITS.split(tile)
+def literal_gram(tile, network=LAYERS, images=DIGITS):
+    """Return a matrix of images, each tile on its own, as the source does."""
+    tiles = images.split(tile)
     rows = [
-        torch.cat([literal_max_normalization(LAYERS, one, two) for two in tiles], 1)
+        torch.cat([literal_max_normalization(network, one, two) for two in tiles], 1)
         for one in tiles
     ]
     return torch.cat(rows)
@@ -271,3 +279,15 @@ def test_literal_version_has_correlations_above_one():
     assert float((cov / (var1[..., None] * var2[:, :, None]).sqrt()).max()) > 1.01
     block = literal_max_normalization(Sequential(conv, Flatten()), one, two)
     assert_close(block, cov.mean((0, 1)))
+
+
+@needs_mnist
+@pytest.mark.parametrize(("tile", "n_negative"), [(80, 17), (20, 36)])
+def test_literal_version_on_mnist_has_the_negative_eigenvalues_of_the_docs(
+    tile, n_negative
+):
+    X, _, _, _ = fetch_mnist(n_train=240, n_test=1)
+    images = torch.as_tensor(X, dtype=torch.float32).reshape(-1, 1, 28, 28)
+    values = torch.linalg.eigvalsh(literal_gram(tile, convnet().layers, images))
+    assert float(values[0]) < -0.1
+    assert int((values < 0.0).sum()) == pytest.approx(n_negative, abs=1)
