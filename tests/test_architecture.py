@@ -33,12 +33,13 @@ PUBLIC_NAMES = {
     "skconvgp.exceptions": """ImageShapeWarning NotPSDError TileMemoryError
         VersionMismatchWarning""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
-        GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Product ReLU
-        Residual Scale Sequential Sin Sum arcsine convnet dense dot_product matern
-        polynomial rbf residual_convnet resnet32 three_layer_convnet""",
+        GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU
+        MaxNormalization Product ReLU Residual Scale Sequential Sin Sum arcsine
+        convnet dense dot_product literal_max_normalization matern polynomial rbf
+        residual_convnet resnet32 three_layer_convnet""",
     "skconvgp.likelihoods": "Gaussian Part Targets",
     "skconvgp.metrics": "expected_calibration_error",
-    "skconvgp.solvers": "Cholesky CholeskyState Part Solution",
+    "skconvgp.solvers": "Cholesky CholeskyState Lsqr Part Solution",
 }
 # Made by the package and never by a user.
 WITHOUT_EXAMPLES = {"CompletedGram", "Hyperparameter", "CholeskyState"}

@@ -6,13 +6,15 @@ import torch
 
 from skconvgp._protocols import TileBackend
 from skconvgp._typing import ImageShape
+from skconvgp.backends._correlation import CorrelationBackend
 from skconvgp.backends._fused import FusedBackend, FusedTangentBackend, Processor
 from skconvgp.backends._fused_cpu import Extension, missing_extension
 from skconvgp.backends._fused_cuda import Gpu, unusable_gpu
 from skconvgp.backends._program import Program, lower, lower_with_tangents
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
 from skconvgp.exceptions import NotFusableError
-from skconvgp.kernels import Kernel
+from skconvgp.kernels import Kernel, MaxNormalization
+from skconvgp.kernels._normalizations import CORRELATION
 
 __all__ = ["BACKENDS", "BackendChoice", "choose_backend"]
 
@@ -57,19 +59,25 @@ class BackendChoice:
         """Return the backend that computes values."""
         if self.program is None or self.processor is None:
             return ReferenceBackend(self.kernel)
-        return FusedBackend(self.program, self.processor)
+        return self._finished(FusedBackend(self.program, self.processor))
 
     def tangents(self) -> TileBackend:
         """Return the backend that computes values with derivatives by `theta`."""
         if self.program is None or self.processor is None:
             return TangentBackend(self.kernel)
         lowered = lower_with_tangents(
-            self.kernel,
+            _network(self.kernel),
             self.image_shape,
             self.processor.tangents_at_once,
             self.processor.roots,
         )
-        return FusedTangentBackend(*lowered, self.processor)
+        return self._finished(FusedTangentBackend(*lowered, self.processor))
+
+    def _finished(self, backend: TileBackend) -> TileBackend:
+        """Return a backend of the kernel from that of what was lowered."""
+        if self.kernel is _network(self.kernel):
+            return backend
+        return CorrelationBackend(backend)
 
 
 def choose_backend(
@@ -120,10 +128,17 @@ def _lowered(
 ) -> tuple[Program | None, str]:
     """Return the program of a network, or why there is none."""
     try:
-        program = lower(kernel, image_shape, processor.roots)
+        program = lower(_network(kernel), image_shape, processor.roots)
         processor.require_accepted(program)
     except NotFusableError as error:
         return None, str(error)
     except OverflowError:
         return None, "its sizes and tables are too large"
     return program, ""
+
+
+def _network(kernel: Kernel) -> Kernel:
+    """Return what is lowered: correlations are taken from values of the network."""
+    if type(kernel) is MaxNormalization and kernel.mode == CORRELATION:
+        return kernel.kernel
+    return kernel

@@ -32,6 +32,7 @@ from skconvgp.kernels import (
     Identity,
     Kernel,
     LeakyReLU,
+    MaxNormalization,
     ReLU,
     Residual,
     Scale,
@@ -45,6 +46,7 @@ from skconvgp.kernels import (
 )
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._linear import Axis
+from skconvgp.kernels._normalizations import CORRELATION, FIXED
 
 __all__ = ["Graph", "Node", "build_graph"]
 
@@ -229,6 +231,14 @@ def _scale(graph: Graph, layer: Scale, value: Map) -> Map:
     return _weighted(layer, _lower(graph, layer.kernel, value), layer.factor)
 
 
+def _normalized(graph: Graph, layer: MaxNormalization, value: Map) -> Map:
+    if layer.mode == CORRELATION:
+        raise NotFusableError(f"{layer!r} is only fused where it is the whole kernel")
+    value = _lower(graph, layer.kernel, value)
+    # What "exact" scales is scaled out of every map as it is.
+    return _weighted(layer, value, 1.0 / layer.scale) if layer.mode == FIXED else value
+
+
 def _dense(graph: Graph, layer: Dense, value: Map) -> Map:
     value = _weighted(layer, value, layer.weight_variance)
     return _biased(graph, value, layer.bias_variance)
@@ -370,6 +380,7 @@ _LOWERINGS: dict[type, Callable[[Graph, Any, Map], Map]] = {
     GlobalAvgPool2d: _unchanged,
     Identity: _unchanged,
     LeakyReLU: _leaky,
+    MaxNormalization: _normalized,
     ReLU: _leaky,
     Residual: _residual,
     Scale: _scale,

@@ -20,7 +20,7 @@ from skconvgp.engine import free_memory, gpu_memory
 from skconvgp.estimators._place import Place, choose_place
 from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Gaussian
-from skconvgp.solvers import Cholesky
+from skconvgp.solvers import Cholesky, Lsqr
 
 __all__ = [
     "DTYPES",
@@ -173,14 +173,17 @@ def resolve_flag(owner: object, name: str, flag: object) -> bool:
 
 
 def resolve_solver(owner: object, solver: object) -> Solver[Any]:
-    """Return the solver: "auto" is the direct one, the only one that is built in."""
+    """Return the solver: "auto" is the direct one."""
     match solver:
         case "auto" | "cholesky":
             return Cholesky()
+        case "lsqr":
+            return Lsqr()
         case Solver() if not isinstance(solver, type):
             return solver
         case _:
-            reject(owner, "solver", "'auto', 'cholesky' or a solver object", solver)
+            expected = "'auto', 'cholesky', 'lsqr' or a solver object"
+            reject(owner, "solver", expected, solver)
 
 
 def resolve_completion(

@@ -9,6 +9,7 @@ __all__ = ["SKOPS_TRUSTED_TYPES"]
 
 _CLASSES = [getattr(kernels, name) for name in kernels.__all__]
 _CLASSES += [likelihoods.Gaussian, solvers.Cholesky, solvers.CholeskyState]
+_CLASSES += [solvers.Lsqr]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 
 # Pass it as `trusted=` to skops.io.load: the types of this package that a fitted

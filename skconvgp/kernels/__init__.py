@@ -28,6 +28,10 @@ from skconvgp.kernels._linear import (
     Flatten,
     GlobalAvgPool2d,
 )
+from skconvgp.kernels._normalizations import (
+    MaxNormalization,
+    literal_max_normalization,
+)
 from skconvgp.kernels._vectors import arcsine, dot_product, matern, polynomial, rbf
 
 __all__ = [
@@ -45,6 +49,7 @@ __all__ = [
     "Kernel",
     "Layer",
     "LeakyReLU",
+    "MaxNormalization",
     "Product",
     "ReLU",
     "Residual",
@@ -56,6 +61,7 @@ __all__ = [
     "convnet",
     "dense",
     "dot_product",
+    "literal_max_normalization",
     "matern",
     "polynomial",
     "rbf",

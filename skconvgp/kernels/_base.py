@@ -32,7 +32,16 @@ from skconvgp.kernels._hyperparameters import (
     collect_hyperparameters,
 )
 
-__all__ = ["Kernel", "MapLayer", "Product", "Scale", "Sum", "split"]
+__all__ = [
+    "Kernel",
+    "MapLayer",
+    "Product",
+    "Scale",
+    "Sum",
+    "map_layer",
+    "require_kernels",
+    "split",
+]
 
 
 class Kernel(Part, ABC):
@@ -183,7 +192,7 @@ class Sum(Kernel):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
-        _require_kernels(self, self.parts)
+        require_kernels(self, self.parts)
         for term in self.parts:
             term.check(image_shape)
 
@@ -212,8 +221,8 @@ class Sum(Kernel):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the common size of the maps after all branches."""
-        _require_kernels(self, self.parts)
-        shapes = [_map_layer(term).out_shape(shape) for term in self.parts]
+        require_kernels(self, self.parts)
+        shapes = [map_layer(term).out_shape(shape) for term in self.parts]
         if len(set(shapes)) != 1:
             raise ValueError(
                 f"branches of a Sum must give maps of one size, got {shapes!r}."
@@ -222,13 +231,13 @@ class Sum(Kernel):
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n) through all branches."""
-        passes = [_map_layer(term).image_pass(var) for term in self.parts]
+        passes = [map_layer(term).image_pass(var) for term in self.parts]
         return _total([out for out, _ in passes]), tuple(trace for _, trace in passes)
 
     def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
         """Pass covariance maps (h, w, n1, n2) through all branches."""
         parts = zip(self.parts, split(one), split(two), strict=True)
-        return _total([_map_layer(term).pair_pass(nngp, a, b) for term, a, b in parts])
+        return _total([map_layer(term).pair_pass(nngp, a, b) for term, a, b in parts])
 
 
 @dataclass(repr=False, init=False)
@@ -255,7 +264,7 @@ class Product(Kernel):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
-        _require_kernels(self, self.parts)
+        require_kernels(self, self.parts)
         for factor in self.parts:
             factor.check(image_shape)
 
@@ -312,7 +321,7 @@ class Scale(Kernel):
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
         require_variance("factor", self.factor)
-        _require_kernels(self, (self.kernel,))
+        require_kernels(self, (self.kernel,))
         self.kernel.check(image_shape)
 
     @property
@@ -339,16 +348,16 @@ class Scale(Kernel):
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the scaled layer."""
         require_variance("factor", self.factor)
-        return _map_layer(self.kernel).out_shape(shape)
+        return map_layer(self.kernel).out_shape(shape)
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n) through the layer and scale them."""
-        out, trace = _map_layer(self.kernel).image_pass(var)
+        out, trace = map_layer(self.kernel).image_pass(var)
         return out * self.factor, trace
 
     def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
         """Pass covariance maps (h, w, n1, n2) through the layer and scale them."""
-        return _map_layer(self.kernel).pair_pass(nngp, one, two) * self.factor
+        return map_layer(self.kernel).pair_pass(nngp, one, two) * self.factor
 
 
 def split(prepared: Prepared) -> tuple[Prepared, ...]:
@@ -357,7 +366,7 @@ def split(prepared: Prepared) -> tuple[Prepared, ...]:
     return prepared
 
 
-def _map_layer(kernel: object) -> MapLayer:
+def map_layer(kernel: object) -> MapLayer:
     if isinstance(kernel, type) or not isinstance(kernel, MapLayer):
         raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
             f"{kernel!r} is a kernel of its own and cannot be a layer of a network; "
@@ -366,7 +375,7 @@ def _map_layer(kernel: object) -> MapLayer:
     return kernel
 
 
-def _require_kernels(kernel: Kernel, parts: tuple[object, ...]) -> None:
+def require_kernels(kernel: Kernel, parts: tuple[object, ...]) -> None:
     """Raise unless there are parts, all of them kernels."""
     if not parts:
         raise ValueError(f"{kernel!r} needs at least one kernel.")

@@ -8,6 +8,7 @@ from skconvgp.linalg._cholesky import (
     half_solve,
     shifted_cholesky_,
 )
+from skconvgp.linalg._lsqr import lsqr
 from skconvgp.linalg._operators import DenseGram, LowRankGram
 from skconvgp.linalg._pivoted import PivotedCholesky, pivoted_cholesky
 from skconvgp.linalg._spectral import symmetric_eigen
@@ -22,6 +23,7 @@ __all__ = [
     "cholesky_solve",
     "factor_with_jitter_",
     "half_solve",
+    "lsqr",
     "pivoted_cholesky",
     "shifted_cholesky_",
     "symmetric_eigen",

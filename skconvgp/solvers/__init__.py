@@ -3,5 +3,6 @@
 from skconvgp._parts import Part
 from skconvgp._protocols import Solution
 from skconvgp.solvers._cholesky import Cholesky, CholeskyState
+from skconvgp.solvers._lsqr import Lsqr
 
-__all__ = ["Cholesky", "CholeskyState", "Part", "Solution"]
+__all__ = ["Cholesky", "CholeskyState", "Lsqr", "Part", "Solution"]

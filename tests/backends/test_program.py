@@ -25,6 +25,7 @@ from skconvgp.kernels import (
     GlobalAvgPool2d,
     Identity,
     LeakyReLU,
+    MaxNormalization,
     ReLU,
     Residual,
     Scale,
@@ -287,6 +288,11 @@ class own_net(convnet):
         (
             Sequential(Conv2d(3), OwnReLU(), Flatten()),
             "layer1 of a Sequential: there are no fused kernels for OwnReLU()",
+        ),
+        (
+            2.0 * MaxNormalization(convnet(depth=1)),
+            "MaxNormalization(kernel=convnet(depth=1)) is only fused where it is the "
+            "whole kernel",
         ),
         (own_net(depth=1), "there are no fused kernels for own_net("),
         (

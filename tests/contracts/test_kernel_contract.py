@@ -26,6 +26,7 @@ from skconvgp.kernels import (
     Kernel,
     Layer,
     LeakyReLU,
+    MaxNormalization,
     ReLU,
     Residual,
     Scale,
@@ -127,6 +128,7 @@ NETWORKS = [
     closed(Conv2d(4, stride=2, padding="circular", **CONV), ReLU()),
     closed(Conv2d((1, 3), dilation=2, padding=2, **CONV), ReLU()),
     closed(Conv2d(3), ReLU(), Sum(Conv2d(1, **CONV), Scale(Conv2d(2), factor=2.0))),
+    closed(MaxNormalization(Conv2d(3, **CONV), mode="fixed", scale=3.0), ReLU()),
     closed(Conv2d(3), Residual(ReLU(), Conv2d(3, **CONV)), ReLU()),
     Sequential(AvgPool2d(1), Flatten(), Dense(), GlobalAvgPool2d()),
     convnet(depth=2, kernel_size=3),
@@ -150,6 +152,9 @@ COMPOSED = [
     2.0 * convnet(depth=1) + rbf(lengthscale=4.0),
     dense(depth=1) * matern(lengthscale=4.0, nu=2.5),
     Cosine() * closed(Conv2d(2), Square()) + 0.5 * Cosine(power=3),
+    MaxNormalization(convnet(depth=1) + rbf(lengthscale=4.0)),
+    MaxNormalization(convnet(depth=2, kernel_size=3), mode="exact", scale=4.0**20),
+    MaxNormalization(Cosine(), mode="fixed", scale=3.0),
 ]
 KERNELS = NETWORKS + VECTORS + COMPOSED
 SHAPES = [(1, 5, 4), (3, 4, 4), (7, 1, 1)]

@@ -13,7 +13,7 @@ from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor
 from skconvgp._protocols import Solution, Solver
 from skconvgp.kernels import rbf
 from skconvgp.linalg import DenseGram
-from skconvgp.solvers import Cholesky
+from skconvgp.solvers import Cholesky, Lsqr
 from tests.helpers.tolerances import assert_close
 
 
@@ -44,7 +44,7 @@ class EigenSolver:
         return (state.vectors**2) @ (1.0 / state.values)
 
 
-BUILT_IN = [Cholesky()]
+BUILT_IN = [Cholesky(), Lsqr(atol=0.0, btol=1e-14, max_iter=1000)]
 SOLVERS = [*BUILT_IN, EigenSolver()]
 every_solver = pytest.mark.parametrize(
     "solver", SOLVERS, ids=lambda s: type(s).__name__

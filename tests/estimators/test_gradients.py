@@ -14,6 +14,7 @@ from skconvgp.kernels import (
     Erf,
     Flatten,
     LeakyReLU,
+    MaxNormalization,
     ReLU,
     Residual,
     Sequential,
@@ -52,6 +53,7 @@ KERNELS = [
     matern(lengthscale=6.0, nu=2.5),
     matern(lengthscale=6.0, nu=0.5),
     2.0 * convnet(depth=1, kernel_size=2, **SMALL) + rbf(5.0) * dot_product(),
+    MaxNormalization(convnet(depth=2, kernel_size=3, **SMALL)),
 ]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
 both_shapes = pytest.mark.parametrize("is_symmetric", [True, False])

@@ -21,6 +21,7 @@ from skconvgp.kernels import (
     Flatten,
     Identity,
     LeakyReLU,
+    MaxNormalization,
     ReLU,
     Residual,
     Scale,
@@ -219,6 +220,21 @@ NETWORKS = {
             Flatten(),
             Dense(),
         ),
+        SHAPE,
+    ),
+    "fixed scales": (
+        Sequential(
+            MaxNormalization(Conv2d(3, bias_variance=0.3), mode="fixed", scale=5.0),
+            ReLU(),
+            MaxNormalization(Conv2d(3), mode="fixed", scale=0.1),
+            Erf(),
+            Flatten(),
+            Dense(bias_variance=0.1),
+        ),
+        SHAPE,
+    ),
+    "exact scale": (
+        MaxNormalization(convnet(depth=2, kernel_size=3), mode="exact", scale=4.0**20),
         SHAPE,
     ),
     "scaled input": (

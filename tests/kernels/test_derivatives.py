@@ -16,6 +16,7 @@ from skconvgp.kernels import (
     Identity,
     Kernel,
     LeakyReLU,
+    MaxNormalization,
     ReLU,
     Residual,
     Sequential,
@@ -78,6 +79,9 @@ COMPOSED = [
     2.0 * convnet(depth=1, **SMALL) + rbf(lengthscale=3.0),
     rbf(lengthscale=2.0) * convnet(depth=1, **SMALL),
     convnet(depth=1, **SMALL).replace(bias_variance_bounds="fixed"),
+    MaxNormalization(rbf(lengthscale=2.0) + convnet(depth=1, **SMALL)),
+    MaxNormalization(convnet(depth=2, **SMALL).unshared(), mode="exact", scale=16.0),
+    MaxNormalization(convnet(depth=1, **SMALL), mode="fixed", scale=3.0),
 ]
 
 
