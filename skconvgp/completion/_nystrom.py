@@ -27,6 +27,7 @@ from skconvgp.linalg import symmetric_eigen, symmetrize_
 
 __all__ = ["EnsembleNystrom", "Nystrom"]
 
+COPIES = 2  # of the columns of the landmarks: they and what is made of them
 CHECK_SIDE = 32  # rows and columns of the held-out block, at most
 
 
@@ -130,7 +131,7 @@ class Nystrom(Part):
 
     def n_values(self, n: int, observed_fraction: float) -> int:
         """Return how many numbers `complete` holds at once for n samples."""
-        return _n_values(self.n_landmarks, observed_fraction, n)
+        return COPIES * n * count_landmarks(self.n_landmarks, observed_fraction, n)
 
 
 @dataclass(repr=False)
@@ -220,6 +221,10 @@ class EnsembleNystrom(Part):
         return _completed(
             factor, landmarks.indices, lift_map, check, n_members=n_members
         )
+
+    def n_values(self, n: int, observed_fraction: float) -> int:
+        """Return how many numbers `complete` holds at once for n samples."""
+        return COPIES * n * count_landmarks(self.n_landmarks, observed_fraction, n)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,12 @@ from skconvgp.estimators._validation import (
     to_numpy,
     to_tensor,
 )
-from skconvgp.inference import LeaveOneOut, leave_one_out, mean_variance, sample_gaussian
+from skconvgp.inference import (
+    LeaveOneOut,
+    leave_one_out,
+    mean_variance,
+    sample_gaussian,
+)
 from skconvgp.kernels import Kernel
 
 __all__ = [

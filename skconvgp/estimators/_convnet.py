@@ -132,9 +132,10 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
             raise ValueError(
                 f"{coarsening!r} needs a kernel that looks at images, got {given!r}."
             )
-        self.kernel_ = coarsening.coarsen(self.kernel_)
         self.pool_ = coarsening.pool
-        self.kernel_.check(self._map_shape(self.kernel_))
+        kernel: Kernel = coarsening.coarsen(self.kernel_)
+        kernel.check(self._map_shape(kernel))
+        self.kernel_ = kernel
 
     def _require_feature_solver(self, completion: Completion) -> None:
         if not (isinstance(self.solver, str) and self.solver in FEATURE_SOLVERS):

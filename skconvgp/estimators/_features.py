@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -186,18 +187,15 @@ class BaseFeatureGP(BaseGP):
     ) -> float:
         if not isinstance(settings.noise, str):
             return settings.noise
-        precision = self._gram_precision(problem.rows, work)
-        options = {
-            "criterion": settings.noise,
-            "amplitude": amplitude,
-            "precision": precision,
-        }
+        select = partial(select_feature_noise, data.features)
         if variance == "fitc":
-            return select_fitc_noise(
-                data.features, data.rest, data.targets, data.weights, **options
-            )
-        return select_feature_noise(
-            data.features, data.targets, data.weights, **options
+            select = partial(select_fitc_noise, data.features, data.rest)
+        return select(
+            data.targets,
+            data.weights,
+            criterion=settings.noise,
+            amplitude=amplitude,
+            precision=self._gram_precision(problem.rows, work),
         )
 
     def _unit_noise(self, data: Featured) -> Tensor:

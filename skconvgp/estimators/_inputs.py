@@ -268,9 +268,7 @@ class BaseInputs(BaseEstimator):
         )
         return Work(config, runner, choice, resolve_verbose(self, self.verbose))
 
-    def _oracle(
-        self, images: Tensor, work: Work, label: str
-    ) -> KernelOracle:
+    def _oracle(self, images: Tensor, work: Work, label: str) -> KernelOracle:
         assert work.choice is not None
         tiles = work.choice.tiles()
         progress = ProgressLine(label, work.verbose)

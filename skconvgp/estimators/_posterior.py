@@ -186,7 +186,9 @@ class BasePosterior(BaseInputs):
         prior = self._given_diag(diag, len(rows), is_needed=needs_var)
         for part in slices(len(rows), n_rows):
             yield (
-                to_tensor(rows[part][:, self._columns], config.device, config.solve_dtype),
+                to_tensor(
+                    rows[part][:, self._columns], config.device, config.solve_dtype
+                ),
                 to_tensor(prior[part], config.device, config.solve_dtype),
             )
 

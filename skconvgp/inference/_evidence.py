@@ -78,7 +78,7 @@ def log_marginal_likelihood(
         Sample weights.
     """
     total = weights.sum()
-    repeats = torch.xlogy(weights - 1.0, torch.as_tensor(noise).to(weights)).sum()
+    repeats = torch.xlogy(weights - 1.0, noise).sum()
     logdet_all = logdet + repeats + weights.log().sum() + total * amplitude.log()
     return -0.5 * (quadratic / amplitude + logdet_all + total * math.log(2.0 * math.pi))
 

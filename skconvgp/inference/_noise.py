@@ -143,7 +143,7 @@ def select_fitc_noise(
 
 @dataclass(frozen=True)
 class _Spectrum:
-    """Eigenvalues (r,), > 0 or all of them, and eigenvectors (n, r) of W^1/2 K W^1/2."""
+    """Eigenvalues (r,), all or those > 0, and vectors (n, r) of W^1/2 K W^1/2."""
 
     values: Tensor
     vectors: Tensor

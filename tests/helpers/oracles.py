@@ -45,7 +45,7 @@ def low_rank(n, rank, seed=0, noise=0.0):
 
 
 def smooth(n, lengthscale=0.3, seed=0):
-    """Return the RBF Gram matrix (n, n) of random points of a square, and the points."""
+    """Return the RBF Gram matrix (n, n) of random points in a square, and these."""
     points = torch.rand(n, 2, generator=seeded(seed), dtype=torch.float64)
     squares = torch.cdist(points, points).square()
     return torch.exp(-0.5 * squares / lengthscale**2), points

@@ -6,9 +6,8 @@ import torch
 
 from skconvgp.exceptions import NotPSDError
 from skconvgp.inference import (
-    posterior_covariance,
+    Halves,
     posterior_mean,
-    posterior_variance,
     sample_gaussian,
 )
 from skconvgp.linalg import DenseGram
@@ -47,8 +46,8 @@ def test_variance_and_covariance():
     _, half = factored()
     inverse = np.linalg.inv(noisy(gram, NOISE, WEIGHTS))
     expected = prior - cross @ inverse @ cross.T
-    cov = posterior_covariance(half, torch.as_tensor(prior))
-    var, clipped = posterior_variance(half, torch.as_tensor(np.diag(prior).copy()))
+    cov = Halves(half).covariance(torch.as_tensor(prior))
+    var, clipped = Halves(half).variance(torch.as_tensor(np.diag(prior).copy()))
     assert clipped == 0.0
     assert_close(cov, expected, kind="solve")
     assert_close(var, np.diag(expected), kind="solve")
@@ -56,13 +55,13 @@ def test_variance_and_covariance():
 
 def test_variances_below_zero_are_clipped_and_reported():
     half = torch.tensor([[1.0, 2.0, 1.0]]).double()
-    var, clipped = posterior_variance(half, torch.tensor([1.5, 3.75, 0.5]).double())
+    var, clipped = Halves(half).variance(torch.tensor([1.5, 3.75, 0.5]).double())
     assert var.tolist() == [0.5, 0.0, 0.0]
     assert clipped == 0.5
 
 
 def test_variance_of_no_samples():
-    var, clipped = posterior_variance(torch.empty(3, 0), torch.empty(0))
+    var, clipped = Halves(torch.empty(3, 0)).variance(torch.empty(0))
     assert var.shape == (0,)
     assert clipped == 0.0
 
