@@ -165,7 +165,7 @@ class EnsembleNystrom(Part):
     References
     ----------
     Kumar, Mohri and Talwalkar, "Sampling methods for the Nyström method", 2012,
-    section 5, with uniform weights.
+    with uniform weights.
 
     Examples
     --------

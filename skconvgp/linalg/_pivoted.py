@@ -70,8 +70,8 @@ def pivoted_cholesky(
     References
     ----------
     Harbrecht, Peters and Schneider, "On the low-rank approximation by the pivoted
-    Cholesky decomposition", 2012; Chen, Epperly, Tropp and Webber, "Randomly pivoted
-    Cholesky", 2022, algorithms 2.1 and 4.1.
+    Cholesky decomposition", 2012 (greedy); Chen, Epperly, Tropp and Webber, "Randomly
+    pivoted Cholesky", 2022 (random, in blocks).
     """
     share = max(rtol, ROUNDING[diag.dtype])
     floor, enough = share * diag, share * float(diag.sum())
@@ -85,7 +85,8 @@ def pivoted_cholesky(
         if not weights.any():
             break
         chosen = _choose(weights, min(block, room - asked), generator)
-        rest = columns(chosen) - factor[:, :rank] @ factor[chosen, :rank].mT
+        explained = factor[:, :rank], factor[chosen, :rank].mT
+        rest = torch.addmm(columns(chosen), *explained, alpha=-1.0)
         kept, root = _independent(rest[chosen], floor[chosen])
         new = torch.linalg.solve_triangular(root, rest[:, kept].mT, upper=False).mT
         stop = rank + new.shape[1]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from skconvgp.completion._landmarks import (
     LANDMARKS,
     check_capability,
+    check_finite,
     choose_landmarks,
     column_entries,
     columns_within,
@@ -277,6 +278,11 @@ def test_entries_that_are_not_finite_are_refused(word):
     oracle.diag = lambda: torch.ones(20, dtype=torch.float64)
     with pytest.raises(CompletionError, match="not finite"):
         choose_landmarks(word, oracle, 4, seeded())
+
+
+def test_large_entries_are_finite_though_their_sum_is_not():
+    values = torch.full((2, 2), 1e308, dtype=torch.float64)
+    assert check_finite(values) is values
 
 
 def test_variances_that_are_not_finite_are_refused():
