@@ -338,7 +338,6 @@ def _seeds(points: Tensor, length: Tensor, m: int, generator: Generator) -> Tens
         newest = points[seeds[-1]] / length[seeds[-1]]
         away = (2.0 - 2.0 * (points @ newest) / length).clamp_(min=0.0)
         squares = torch.minimum(squares, away)
-        squares[seeds] = 0.0
         seeds = torch.cat([seeds, _draw(squares, seeds, 1, generator)])
     return seeds
 
