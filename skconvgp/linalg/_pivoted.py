@@ -59,8 +59,9 @@ def pivoted_cholesky(
     block : int, default=1
         Number of columns asked for at once.
     rtol : float, default=0.0
-        Stop when the residual trace is at most this share of the trace. Rounding
-        bounds it from below, for each diagonal entry as well.
+        Entries of the residual diagonal below this share of the matrix's own count
+        as zero; stop when the others sum to at most this share of the trace. Rounding
+        bounds it from below.
 
     Returns
     -------
@@ -80,10 +81,8 @@ def pivoted_cholesky(
     pivots = torch.empty(room, dtype=torch.int64, device=diag.device)
     residual = diag.clone()
     rank = asked = 0
-    while asked < room and float(residual.sum()) > enough:
-        weights = torch.where(residual > floor, residual, 0.0)
-        if not weights.any():
-            break
+    weights = torch.where(residual > floor, residual, 0.0)
+    while asked < room and float(weights.sum()) > enough:
         chosen = _choose(weights, min(block, room - asked), generator)
         explained = factor[:, :rank], factor[chosen, :rank].mT
         rest = torch.addmm(columns(chosen), *explained, alpha=-1.0)
@@ -93,6 +92,7 @@ def pivoted_cholesky(
         factor[:, rank:stop], pivots[rank:stop] = new, chosen[kept]
         residual = (residual - new.square().sum(1)).clamp_(min=0.0)
         residual[chosen] = 0.0
+        weights = torch.where(residual > floor, residual, 0.0)
         rank, asked = stop, asked + chosen.shape[0]
     return PivotedCholesky(pivots[:rank], factor[:, :rank], residual)
 
