@@ -148,6 +148,8 @@ def relative_cut(oracle: GramOracle, m: int) -> float:
 
 def check_finite(values: Tensor) -> Tensor:
     """Return entries of a Gram matrix, if all are finite."""
+    if bool(values.sum().isfinite()):  # it takes no memory
+        return values
     wrong = int(torch.count_nonzero(~values.isfinite()))
     if wrong:
         raise CompletionError(
@@ -269,7 +271,7 @@ def _pivot(columns: _Columns, block: int, generator: Generator | None) -> None:
     scale = columns.correlation_scale()
 
     def correlations(indices: Tensor) -> Tensor:
-        return scale[:, None] * columns.ask(indices) * scale[indices]
+        return (scale[:, None] * columns.ask(indices)).mul_(scale[indices])
 
     pivoted_cholesky(
         (scale > 0.0).to(scale.dtype),
@@ -310,6 +312,8 @@ def _draw(weights: Tensor, taken: Tensor, count: int, generator: Generator) -> T
     drawn = taken[:0]
     if likely:
         drawn = torch.multinomial(weights, likely, generator=generator)
+    if likely == count:
+        return drawn
     others = torch.randperm(weights.shape[0], generator=generator)
     others = others[~torch.isin(others, torch.cat([taken, drawn]))]
     return torch.cat([drawn, others[: count - likely]])
@@ -334,7 +338,6 @@ def _seeds(points: Tensor, length: Tensor, m: int, generator: Generator) -> Tens
         newest = points[seeds[-1]] / length[seeds[-1]]
         away = (2.0 - 2.0 * (points @ newest) / length).clamp_(min=0.0)
         squares = torch.minimum(squares, away)
-        squares[seeds] = 0.0
         seeds = torch.cat([seeds, _draw(squares, seeds, 1, generator)])
     return seeds
 

@@ -23,7 +23,7 @@ from skconvgp.completion._landmarks import (
     relative_cut,
     row_blocks,
 )
-from skconvgp.linalg import symmetric_eigen, symmetrize_
+from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["EnsembleNystrom", "Nystrom"]
 
@@ -170,7 +170,7 @@ class EnsembleNystrom(Part):
     References
     ----------
     Kumar, Mohri and Talwalkar, "Sampling methods for the Nyström method", 2012,
-    section 5, with uniform weights.
+    with uniform weights.
 
     Examples
     --------
@@ -332,7 +332,7 @@ def _lift_map(oracle: GramOracle, landmarks: Landmarks, places: Tensor) -> Tenso
     Columns are in order of falling eigenvalues.
     """
     square = landmarks.columns[landmarks.indices[places]][:, places]
-    values, vectors = symmetric_eigen(symmetrize_(square))
+    values, vectors = symmetric_eigen(square)
     kept = values > relative_cut(oracle, len(places)) * values[-1:]
     return (vectors[:, kept] / values[kept].sqrt()).flip(1)
 

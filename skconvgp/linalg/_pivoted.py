@@ -59,8 +59,9 @@ def pivoted_cholesky(
     block : int, default=1
         Number of columns asked for at once.
     rtol : float, default=0.0
-        Stop when the residual trace is at most this share of the trace. Rounding
-        bounds it from below, for each diagonal entry as well.
+        Entries of the residual diagonal below this share of the matrix's own count
+        as zero; stop when the others sum to at most this share of the trace. Rounding
+        bounds it from below.
 
     Returns
     -------
@@ -70,8 +71,8 @@ def pivoted_cholesky(
     References
     ----------
     Harbrecht, Peters and Schneider, "On the low-rank approximation by the pivoted
-    Cholesky decomposition", 2012; Chen, Epperly, Tropp and Webber, "Randomly pivoted
-    Cholesky", 2022, algorithms 2.1 and 4.1.
+    Cholesky decomposition", 2012 (greedy); Chen, Epperly, Tropp and Webber, "Randomly
+    pivoted Cholesky", 2022 (random, in blocks).
     """
     share = max(rtol, ROUNDING[diag.dtype])
     floor, enough = share * diag, share * float(diag.sum())
@@ -80,18 +81,18 @@ def pivoted_cholesky(
     pivots = torch.empty(room, dtype=torch.int64, device=diag.device)
     residual = diag.clone()
     rank = asked = 0
-    while asked < room and float(residual.sum()) > enough:
-        weights = torch.where(residual > floor, residual, 0.0)
-        if not weights.any():
-            break
+    weights = torch.where(residual > floor, residual, 0.0)
+    while asked < room and float(weights.sum()) > enough:
         chosen = _choose(weights, min(block, room - asked), generator)
-        rest = columns(chosen) - factor[:, :rank] @ factor[chosen, :rank].mT
+        explained = factor[:, :rank], factor[chosen, :rank].mT
+        rest = torch.addmm(columns(chosen), *explained, alpha=-1.0)
         kept, root = _independent(rest[chosen], floor[chosen])
         new = torch.linalg.solve_triangular(root, rest[:, kept].mT, upper=False).mT
         stop = rank + new.shape[1]
         factor[:, rank:stop], pivots[rank:stop] = new, chosen[kept]
         residual = (residual - new.square().sum(1)).clamp_(min=0.0)
         residual[chosen] = 0.0
+        weights = torch.where(residual > floor, residual, 0.0)
         rank, asked = stop, asked + chosen.shape[0]
     return PivotedCholesky(pivots[:rank], factor[:, :rank], residual)
 

@@ -1,5 +1,6 @@
 """Which columns are evaluated: how many, and chosen how."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from skconvgp.completion._landmarks import (
     LANDMARKS,
     check_capability,
+    check_finite,
     choose_landmarks,
     column_entries,
     columns_within,
@@ -15,6 +17,7 @@ from skconvgp.completion._landmarks import (
 )
 from skconvgp.exceptions import CompletionError
 from tests.helpers.oracles import PlainOracle, low_rank, seeded, smooth
+from tests.helpers.tolerances import assert_close
 
 every_word = pytest.mark.parametrize("word", LANDMARKS)
 
@@ -58,6 +61,13 @@ def test_columns_within_counts_back(n, m):
     m = min(m, n)
     assert columns_within(column_entries(m, n), n) == m
     assert m == 0 or columns_within(column_entries(m, n) - 1, n) == m - 1
+
+
+@given(n=st.integers(1, 10**5), m=st.integers(1, 10**5))
+def test_rounding_of_the_share_costs_no_landmark(n, m):
+    m = min(m, n)
+    share = column_entries(m, n) / (n * (n + 1) / 2)
+    assert count_landmarks(None, share, n) == m
 
 
 def test_fraction_follows_maths():
@@ -213,6 +223,30 @@ def test_leverage_finds_the_odd_ones_out():
     assert found("leverage") > 3 * found("uniform")
 
 
+def test_leverage_scores_are_those_of_a_dense_formula(monkeypatch):
+    given = []
+
+    def draw(weights, taken, count, generator):
+        given.append((weights.numpy(), taken.numpy()))
+        others = torch.ones(len(weights), dtype=torch.bool)
+        others[taken] = False
+        return torch.nonzero(others)[:count, 0]
+
+    monkeypatch.setattr("skconvgp.completion._landmarks._draw", draw)
+    matrix, _ = smooth(40, 0.2)
+    scale = torch.linspace(0.5, 3.0, 40, dtype=torch.float64)
+    oracle = PlainOracle(scale[:, None] * matrix * scale)
+    choose_landmarks("leverage", oracle, 16, seeded())
+    ((scores, pilot),) = given
+    K, square = matrix.numpy(), matrix.numpy()[np.ix_(pilot, pilot)]
+    ridge = np.linalg.eigvalsh(square)[:4].sum() / 4
+    inverse = np.linalg.inv(square + ridge * np.eye(8))
+    expected = 1.0 - np.einsum("ij,jk,ik->i", K[:, pilot], inverse, K[:, pilot])
+    expected[pilot] = 0.0
+    assert len(pilot) == 8
+    assert_close(scores, expected, kind="solve")
+
+
 @pytest.mark.parametrize("m", [3, 9, 10, 17])
 def test_classes_have_equal_shares(m):
     codes = torch.tensor([0] * 80 + [1] * 15 + [4] * 5)
@@ -252,6 +286,55 @@ def test_kmeans_takes_one_of_each_cluster():
     assert sorted((indices // 25).tolist()) == [0, 1, 2, 3]
 
 
+def uneven_points(n, seed=0):
+    """Return points of many lengths, more of them in some directions."""
+    generator = seeded(seed)
+    points = torch.randn(n, 3, generator=generator, dtype=torch.float64)
+    points[:, 0] += 1.0
+    return points * torch.rand(n, 1, generator=generator, dtype=torch.float64) * 9.0
+
+
+def dense_kmeans(points, centres, n_rounds):
+    unit = points / np.linalg.norm(points, axis=1, keepdims=True)
+    for _ in range(n_rounds):
+        nearest = ((unit[:, None] - centres) ** 2).sum(2).argmin(1)
+        means = [unit[nearest == j].mean(0) for j in range(len(centres))]
+        centres = np.array(means)
+    found = []
+    for distances in ((centres[:, None] - unit) ** 2).sum(2):
+        distances[found] = np.inf
+        found.append(int(distances.argmin()))
+    return found
+
+
+@pytest.mark.parametrize("m", [1, 8])
+@pytest.mark.parametrize("rows_at_once", [7, 1000])
+def test_kmeans_is_that_of_a_dense_formula(m, rows_at_once, monkeypatch):
+    monkeypatch.setattr("skconvgp.completion._landmarks.ROWS_AT_ONCE", rows_at_once)
+    points = uneven_points(90)
+    oracle = PlainOracle(low_rank(90, 5), points)
+    landmarks = choose_landmarks("kmeans", oracle, m, seeded())
+    monkeypatch.setattr("skconvgp.completion._landmarks.LLOYD_ROUNDS", 0)
+    seeds = choose_landmarks("kmeans", oracle, m, seeded()).indices
+    unit = points / points.norm(dim=1, keepdim=True)
+    expected = dense_kmeans(points.numpy(), unit[seeds].numpy(), 10)
+    assert landmarks.indices.tolist() == expected
+
+
+def test_kmeans_seeds_are_drawn_by_squared_distance(monkeypatch):
+    monkeypatch.setattr("skconvgp.completion._landmarks.LLOYD_ROUNDS", 0)
+    cosines = torch.tensor([1.0, 0.9, 0.2], dtype=torch.float64)
+    points = torch.stack([cosines, (1.0 - cosines.square()).sqrt()], 1)
+    oracle = PlainOracle(low_rank(3, 3), points)
+    pairs = [
+        choose_landmarks("kmeans", oracle, 2, seeded(seed)).indices.tolist()
+        for seed in range(1500)
+    ]
+    second = [pair[1] for pair in pairs if pair[0] == 0]
+    # Squared distances from the first: 2 - 2 * 0.9 and 2 - 2 * 0.2.
+    assert second.count(1) / len(second) == pytest.approx(0.1 / 0.9, abs=0.06)
+
+
 @pytest.mark.parametrize("point", [1.0, 0.0])
 def test_kmeans_of_equal_points_takes_different_samples(point):
     points = torch.full((10, 3), point, dtype=torch.float64)
@@ -277,6 +360,11 @@ def test_entries_that_are_not_finite_are_refused(word):
     oracle.diag = lambda: torch.ones(20, dtype=torch.float64)
     with pytest.raises(CompletionError, match="not finite"):
         choose_landmarks(word, oracle, 4, seeded())
+
+
+def test_large_entries_are_finite_though_their_sum_is_not():
+    values = torch.full((2, 2), 1e308, dtype=torch.float64)
+    assert check_finite(values) is values
 
 
 def test_variances_that_are_not_finite_are_refused():

@@ -95,6 +95,8 @@ def test_rank_keeps_the_largest_eigenvalues(rank):
     expected = K[:, S] @ (vectors / values) @ vectors.T @ K[S]
     assert completed.factor.shape == (50, rank)
     assert completed.lift_map.shape == (12, rank)
+    assert completed.factor.is_contiguous()
+    assert completed.lift_map.is_contiguous()
     assert_close(filled(completed), expected, kind="solve")
 
 
@@ -185,6 +187,20 @@ def test_number_of_landmarks_wins_over_the_share(cls):
 
 
 @every_part
+def test_error_of_few_samples_is_measured_on_an_entry_at_least(cls):
+    completed, _ = completed_smooth(cls(n_landmarks=4), n=6)
+    assert completed.error > 0.0
+    assert completed.n_evaluated == column_entries(4, 6) + 2 + 1
+
+
+def test_ensemble_has_no_more_members_than_samples():
+    completed, oracle = completed_smooth(EnsembleNystrom(), n=3, share=1.0)
+    assert completed.stats == {"rank": 3, "n_landmarks": 3, "n_members": 3}
+    # Each member is one column, and all variances are 1.
+    assert_close(filled(completed), oracle.matrix @ oracle.matrix / 3.0)
+
+
+@every_part
 def test_error_is_that_of_the_entries_not_evaluated(cls):
     completed, oracle = completed_smooth(
         cls(n_landmarks=12, check_fraction=0.99), n=400
@@ -228,6 +244,8 @@ def test_rank_auto_finds_the_rank_below_the_noise():
     auto = Nystrom(40, check_fraction=0.2, rank="auto").complete(oracle, 0.2, seeded())
     assert auto.stats["rank"] == 6
     assert auto.lift_map.shape == (40, 6)
+    assert auto.factor.is_contiguous()
+    assert auto.lift_map.is_contiguous()
     assert auto.error < full.error
     wrong = [float((filled(one) - matrix).norm()) for one in (auto, full)]
     assert wrong[0] < 0.5 * wrong[1]
