@@ -263,12 +263,11 @@ class BaseGP(BasePosterior, ABC):
         prior = copy.deepcopy(self)
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
         amplitude = resolve_amplitude(self, self.amplitude)
-        place, needed = prior._place_of_fit(len(rows), GRAM_COPIES * len(rows) ** 2)
+        n, size = len(rows), len(rows) ** 2
+        place, needed = prior._place_of_fit(n, GRAM_COPIES * size, size)
 
         def evaluate(place: Place) -> tuple[FloatArray, float]:
-            work = prior._work(
-                place, is_fitting=True, n_samples=len(rows), reserved=needed
-            )
+            work = prior._work(place, is_fitting=True, n_samples=n, reserved=needed)
             oracle = prior._training_oracle(rows, work)
             gram, mean_diag = scaled_gram(oracle, torch.ones(len(rows)))
             return to_numpy(gram), mean_diag

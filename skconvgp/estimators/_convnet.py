@@ -41,8 +41,8 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
         settings = self._settings()
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         n, kept = len(problem.rows), self._kept
-        n_values, fit = self._way(n, settings)
-        place, needed = self._place_of_fit(n, n_values)
+        sizes, fit = self._way(n, settings)
+        place, needed = self._place_of_fit(n, *sizes)
 
         def fit_at(place: Place) -> NDArray[np.intp]:
             self._kept = kept
@@ -51,21 +51,21 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
 
         return compute_at(place, fit_at)
 
-    def _way(self, n: int, settings: Settings) -> tuple[int, Fit]:
-        """Return how many numbers a fit to n samples holds, and what fits."""
+    def _way(self, n: int, settings: Settings) -> tuple[tuple[int, int], Fit]:
+        """Return how many numbers a fit to n samples holds and keeps, and what fits."""
         completion = copy.deepcopy(resolve_completion(self, self.completion))
         fraction = resolve_fraction(self, self.observed_fraction)
         match completion:
             case Selection():
-                n_values = self._exact_values(completion.count(n, fraction), settings)
-                return n_values, partial(self._fit_selected, completion, fraction)
+                sizes = self._exact_size(completion.count(n, fraction), settings)
+                return sizes, partial(self._fit_selected, completion, fraction)
             case Completion():
                 self._require_feature_solver(completion)
-                n_values = completion.n_values(n, fraction)
-                return n_values, partial(self._fit_completed, completion, fraction)
+                n_held = completion.n_values(n, fraction)
+                return (n_held, 0), partial(self._fit_completed, completion, fraction)
             case Coarsening():
                 self._coarsen(completion)
-        return self._exact_values(n, settings), self._fit_all
+        return self._exact_size(n, settings), self._fit_all
 
     def _fit_all(
         self, problem: Problem, settings: Settings, work: Work, place: Place

@@ -37,10 +37,11 @@ SELECTION_COPIES = 5
 class BaseExactGP(BaseGP):
     """A process whose training matrix is held and factored as a whole."""
 
-    def _exact_values(self, n_samples: int, settings: Settings) -> int:
-        """Return how many numbers a fit holds at once."""
+    def _exact_size(self, n_samples: int, settings: Settings) -> tuple[int, int]:
+        """Return how many numbers a fit holds at once, and how many are kept."""
         is_selecting = isinstance(settings.noise, str)
-        return (SELECTION_COPIES if is_selecting else GRAM_COPIES) * n_samples**2
+        copies = SELECTION_COPIES if is_selecting else GRAM_COPIES
+        return copies * n_samples**2, n_samples**2
 
     def _fit_exact(
         self,

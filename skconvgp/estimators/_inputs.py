@@ -191,17 +191,20 @@ class BaseInputs(BaseEstimator):
         warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=4)
         return Place(torch.device("cpu"))
 
-    def _place_of_fit(self, n_samples: int, n_values: int) -> tuple[Place, int]:
+    def _place_of_fit(
+        self, n_samples: int, n_held: int, n_kept: int
+    ) -> tuple[Place, int]:
         """Return where to fit, where so many numbers are held, and their bytes.
 
-        From a GPU a matrix comes back, so the host must have room for half of them.
+        What is kept comes back from a GPU, so the host must have room for it.
         """
-        needed = n_values * resolve_solve_dtype(self, self.solve_dtype).itemsize
-        place = self._place(is_fitting=True, needed=needed)
+        itemsize = resolve_solve_dtype(self, self.solve_dtype).itemsize
+        place = self._place(is_fitting=True, needed=n_held * itemsize)
         if place.device.type != "cpu":
             what = f"The matrix of {n_samples} samples that comes back from the GPU"
-            require_memory(needed // 2, torch.device("cpu"), what, SMALLER_MATRIX)
-        return place, needed
+            host = torch.device("cpu")
+            require_memory(n_kept * itemsize, host, what, SMALLER_MATRIX)
+        return place, n_held * itemsize
 
     def _choose(
         self, device: torch.device, *, is_fitting: bool
