@@ -22,13 +22,15 @@ MAX_LINES = 400
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
-        __version__ as_sklearn_kernel check_precision gram_diag gram_gradient
-        gram_matrix gram_vjp show_versions""",
+        NystromCompletedGP NystromCompletedGPRegressor __version__ as_sklearn_kernel
+        check_precision gram_diag gram_gradient gram_matrix gram_vjp
+        show_versions""",
     "skconvgp.completion": "CompletedGram EnsembleNystrom Nystrom Part",
     "skconvgp.datasets": "fetch_mnist load_digits_images",
     "skconvgp.display": "UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
-        ConvNetGPRegressor FitReport PrecisionReport as_sklearn_kernel
+        ConvNetGPRegressor FitReport NystromCompletedGP NystromCompletedGPRegressor
+        PrecisionReport as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning NotPSDError
         TileMemoryError VersionMismatchWarning""",

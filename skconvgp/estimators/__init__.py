@@ -3,6 +3,8 @@
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._gradients import gram_gradient, gram_vjp
 from skconvgp.estimators._gram import gram_diag, gram_matrix
+from skconvgp.estimators._nystrom_classification import NystromCompletedGP
+from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._precision import PrecisionReport, check_precision
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport, show_versions
@@ -14,6 +16,8 @@ __all__ = [
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
     "FitReport",
+    "NystromCompletedGP",
+    "NystromCompletedGPRegressor",
     "PrecisionReport",
     "as_sklearn_kernel",
     "check_precision",

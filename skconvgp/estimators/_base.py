@@ -172,11 +172,7 @@ class BaseGP(BasePosterior, ABC):
         **facts: Any,
     ) -> None:
         """Set what every fit sets; `facts` go to its report."""
-        scale, weights = problem.scale, problem.weights
-        self.amplitude_ = _plain(to_numpy(amplitude) * scale**2)
-        # The density of the targets themselves, not of the scaled ones.
-        self._log_evidence = float(evidence.sum()) - weights.sum() * np.log(scale).sum()
-        self._targets, self._weights, self._scale = problem.targets, weights, scale
+        self._set_model(problem, amplitude, evidence)
         self.backend_ = work.choice.name if work.choice else PRECOMPUTED
         self.dtype_ = str(work.config.dtype).removeprefix("torch.")
         self.device_ = str(place.device)
@@ -194,6 +190,14 @@ class BaseGP(BasePosterior, ABC):
             peak_memory=peak_memory(),
             **facts,
         )
+
+    def _set_model(self, problem: Problem, amplitude: Tensor, evidence: Tensor) -> None:
+        """Set what is known of targets: theirs and the evidence, in their own units."""
+        scale, weights = problem.scale, problem.weights
+        self.amplitude_ = _plain(to_numpy(amplitude) * scale**2)
+        # The density of the targets themselves, not of the scaled ones.
+        self._log_evidence = float(evidence.sum()) - weights.sum() * np.log(scale).sum()
+        self._targets, self._weights, self._scale = problem.targets, weights, scale
 
     def _gram_precision(self, rows: NDArray[Any], work: Work) -> torch.dtype:
         """Return the coarsest precision that the Gram matrix has gone through."""

@@ -14,7 +14,7 @@ from skconvgp._protocols import Likelihood
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, Problem
 from skconvgp.estimators._resolve import resolve_likelihood
-from skconvgp.estimators._validation import check_weights, rows_to_tensor, to_numpy
+from skconvgp.estimators._validation import rows_to_tensor, to_numpy
 
 __all__ = ["BaseGPClassifier"]
 
@@ -28,6 +28,7 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
     likelihood_: Likelihood
     latent_offset_: FloatArray
     temperature_: float
+    _codes: NDArray[np.intp]
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the latent functions and the temperature.
@@ -46,20 +47,7 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         self : object
             The fitted estimator.
         """
-        rows, y = self._validate_fit(X, y)
-        labels, weights, rows = self._check_labels(rows, y, sample_weight)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes == 1:
-            raise ValueError(
-                "y must have at least two classes, got one class: "
-                f"{self.classes_[0]!r}."
-            )
-        self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
-        problem = self._problem(rows, codes, weights)
-        used = self._fit_latent(problem)
-        self.temperature_ = self._fit_temperature(codes[used], self._weights)
-        return self
+        return self._fit_labels(X, y, sample_weight, None)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each sample.
@@ -211,15 +199,40 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         mean: FloatArray = to_numpy(self._leave_one_out().mean) + self.latent_offset_
         return mean
 
-    def _check_labels(
-        self, rows: NDArray[Any], y: Any, sample_weight: ArrayLike | None
-    ) -> tuple[NDArray[Any], FloatArray, NDArray[Any]]:
-        """Return labels, weights and rows without the samples of weight 0."""
+    def _fit_labels(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        classes: NDArray[Any] | None,
+    ) -> Self:
+        """Fit to labels, which are all the classes there are if None are given."""
+        rows, y = self._validate_fit(X, y)
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
-        weights = check_weights(sample_weight, rows)
-        rows, weights = self._drop_unweighted(rows, weights)
-        return labels[self._kept], weights, rows
+        rows, labels, weights = self._weighted(rows, labels, sample_weight)
+        self.classes_ = np.unique(labels) if classes is None else classes
+        codes = self._codes_of(labels)
+        if len(self.classes_) == 1:
+            raise ValueError(
+                "y must have at least two classes, got one class: "
+                f"{self.classes_[0]!r}."
+            )
+        self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
+        used = self._fit_latent(self._problem(rows, codes, weights))
+        self._codes = codes[used]
+        self.temperature_ = self._fit_temperature()
+        return self
+
+    def _codes_of(self, labels: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the place of each label in `classes_`."""
+        known = np.isin(labels, self.classes_)
+        if not known.all():
+            raise ValueError(
+                f"y holds labels that are not in `classes`, {self.classes_!r}: "
+                f"{np.unique(labels[~known])!r}."
+            )
+        return np.searchsorted(self.classes_, labels)
 
     def _problem(
         self, rows: NDArray[Any], codes: NDArray[Any], weights: FloatArray
@@ -231,14 +244,13 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         centred = to_numpy(targets.values - targets.offset)
         return Problem(rows, centred, weights, np.ones(n_classes), codes)
 
-    def _fit_temperature(self, codes: NDArray[Any], weights: FloatArray) -> float:
+    def _fit_temperature(self) -> float:
         temper = getattr(self.likelihood_, "temperature", None)
         if temper is None:
             return 1.0
         loo = rows_to_tensor(self._loo_mean())
-        return float(
-            temper(loo, torch.as_tensor(codes), rows_to_tensor(weights).to(loo))
-        )
+        weights = rows_to_tensor(self._weights).to(loo)
+        return float(temper(loo, torch.as_tensor(self._codes), weights))
 
     def _probabilities(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         scaled = rows_to_tensor(mean).to(torch.float64) / self.temperature_

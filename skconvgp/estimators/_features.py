@@ -31,7 +31,7 @@ from skconvgp.inference import (
 )
 from skconvgp.kernels import Kernel
 
-__all__ = ["BaseFeatureGP", "FeatureState", "Featured"]
+__all__ = ["BaseFeatureGP", "FeatureState", "Featured", "entries"]
 
 # Below this noise the precision of the coefficients is not resolved (maths.md 14).
 SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
@@ -161,7 +161,7 @@ class BaseFeatureGP(BaseGP):
             evidence,
             jitter=posterior.jitter,
             relative_rmse=completed.relative_rmse,
-            observed_fraction=completed.n_evaluated / _entries(len(problem.rows)),
+            observed_fraction=completed.n_evaluated / entries(len(problem.rows)),
         )
         return sums
 
@@ -237,6 +237,6 @@ class BaseFeatureGP(BaseGP):
         self.X_train_ = problem.rows[anchors] if is_kernel else None
 
 
-def _entries(n_samples: int) -> int:
+def entries(n_samples: int) -> int:
     """Return the number of distinct entries of a symmetric matrix."""
     return n_samples * (n_samples + 1) // 2

@@ -4,11 +4,11 @@ import copy
 import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
@@ -37,6 +37,7 @@ from skconvgp.estimators._resolve import (
 )
 from skconvgp.estimators._validation import (
     check_same_shape,
+    check_weights,
     images_to_rows,
     kernel_shape,
     pool_images,
@@ -78,6 +79,9 @@ class Work:
 
 class BaseInputs(BaseEstimator):
     """Settings and data of an estimator, checked and turned into parts."""
+
+    # Whether a fitted model keeps all training inputs.
+    _keeps_rows: ClassVar[bool] = True
 
     kernel: object
     image_shape: object
@@ -139,7 +143,7 @@ class BaseInputs(BaseEstimator):
             self.kernel_ = PRECOMPUTED
             self.image_shape_ = None
             return rows, y
-        if np.may_share_memory(rows, np.asarray(X)):
+        if self._keeps_rows and np.may_share_memory(rows, np.asarray(X)):
             rows = rows.copy()  # what the model keeps is its own
         kernel = copy.deepcopy(resolve_kernel(self, self.kernel, convnet()))
         self.kernel_ = kernel
@@ -151,16 +155,17 @@ class BaseInputs(BaseEstimator):
         kernel.check(kernel_shape(kernel, self.image_shape_))
         return rows, y
 
-    def _drop_unweighted(
-        self, rows: NDArray[Any], weights: FloatArray
-    ) -> tuple[NDArray[Any], FloatArray]:
-        """Drop the samples of weight 0: they are no training data."""
+    def _weighted(
+        self, rows: NDArray[Any], y: NDArray[Any], sample_weight: ArrayLike | None
+    ) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
+        """Return samples and weights without those of weight 0, which are no data."""
+        weights = check_weights(sample_weight, rows)
         self._kept = np.flatnonzero(weights)
         if len(self._kept) == len(weights):
-            return rows, weights
-        if _is_precomputed(self.kernel):
-            return rows[np.ix_(self._kept, self._kept)], weights[self._kept]
-        return rows[self._kept], weights[self._kept]
+            return rows, y, weights
+        both = _is_precomputed(self.kernel)
+        kept = np.ix_(self._kept, self._kept) if both else self._kept
+        return rows[kept], y[self._kept], weights[self._kept]
 
     def _validate_predict(self, X: Any) -> NDArray[Any]:
         rows, given = images_to_rows(X)

@@ -3,12 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, Problem
-from skconvgp.estimators._validation import check_weights, to_numpy
+from skconvgp.estimators._validation import to_numpy
 
 __all__ = ["BaseGPRegressor"]
 
@@ -39,19 +39,16 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             The fitted estimator.
         """
         rows, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
-        weights = check_weights(sample_weight, rows)
-        rows, weights = self._drop_unweighted(rows, weights)
-        targets = np.asarray(y, dtype=np.float64)[self._kept]
+        rows, targets, weights = self._weighted(rows, y, sample_weight)
         self._is_single = targets.ndim == 1
-        targets = targets.reshape(len(targets), -1)
+        targets = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
         n_outputs = targets.shape[1]
         self.y_mean_, self.y_scale_ = np.zeros(n_outputs), np.ones(n_outputs)
         if self.normalize_y:
             self.y_mean_ = np.average(targets, axis=0, weights=weights)
             spread = np.average((targets - self.y_mean_) ** 2, axis=0, weights=weights)
             self.y_scale_ = np.where(spread > 0.0, np.sqrt(spread), 1.0)
-        scaled = (targets - self.y_mean_) / self.y_scale_
-        self._fit_latent(Problem(rows, scaled, weights, self.y_scale_))
+        self._fit_latent(self._scaled(rows, targets, weights))
         return self
 
     def predict(
@@ -170,6 +167,14 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             return draws[:, 0]
         draws = draws + self.y_mean_[:, None]
         return draws[:, 0] if self._is_single else draws
+
+    def _scaled(
+        self, rows: NDArray[Any], targets: NDArray[Any], weights: FloatArray
+    ) -> Problem:
+        """Return targets in the units of the fit."""
+        columns = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+        scaled = (columns - self.y_mean_) / self.y_scale_
+        return Problem(rows, scaled, weights, self.y_scale_)
 
     def _shaped(self, values: FloatArray) -> FloatArray:
         """Drop the dimension of the outputs if y had none; it is the last."""

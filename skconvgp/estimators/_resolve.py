@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -42,6 +43,7 @@ __all__ = [
     "resolve_solve_dtype",
     "resolve_solver",
     "resolve_verbose",
+    "resolve_word",
 ]
 
 PRECOMPUTED = "precomputed"
@@ -163,6 +165,14 @@ def resolve_verbose(owner: object, verbose: object) -> int:
     if isinstance(verbose, Integral | np.bool_) and int(verbose) >= 0:
         return int(verbose)
     reject(owner, "verbose", "an int >= 0", verbose)
+
+
+def resolve_word(owner: object, name: str, word: object, words: Iterable[str]) -> str:
+    """Return a setting that is one of some words."""
+    *others, last = words
+    if isinstance(word, str) and word in (*others, last):
+        return word
+    reject(owner, name, f"{', '.join(map(repr, others))} or {last!r}", word)
 
 
 def resolve_flag(owner: object, name: str, flag: object) -> bool:

@@ -1,0 +1,176 @@
+"""BaseNystromGP: a process that never looks at more than the columns of landmarks."""
+
+import dataclasses
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from skconvgp.completion import Nystrom
+from skconvgp.completion._landmarks import LANDMARKS
+from skconvgp.estimators._base import (
+    Problem,
+    Settings,
+    clock,
+    make_generator,
+)
+from skconvgp.estimators._features import BaseFeatureGP, Featured, entries
+from skconvgp.estimators._place import Place, compute_at
+from skconvgp.estimators._resolve import reject, resolve_word
+from skconvgp.estimators._validation import (
+    check_same_shape,
+    freeze,
+    images_to_rows,
+    thaw,
+    to_numpy,
+    to_tensor,
+)
+from skconvgp.inference import FeatureSums, feature_evidence, feature_posterior
+from skconvgp.kernels import Kernel
+
+__all__ = ["BaseNystromGP"]
+
+VARIANCES = ("dtc", "sor", "fitc")
+
+
+class BaseNystromGP(BaseFeatureGP):
+    """What classifier and regressor have in common."""
+
+    _keeps_rows: ClassVar[bool] = False
+
+    n_landmarks: object
+    landmarks: object
+    variance: object
+
+    _sums: FeatureSums
+
+    def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
+        """Fit latent functions; return the numbers of the samples that are used."""
+        settings, strategy = self._settings(), self._strategy()
+        variance = resolve_word(self, "variance", self.variance, VARIANCES)
+        n = len(problem.rows)
+        n_held = strategy.n_values(n, 1.0)
+        place, needed = self._place_of_fit(n, n_held, 0)
+        fit_at = partial(self._fit_at, problem, settings, strategy, variance, needed)
+        compute_at(place, fit_at)
+        return np.arange(n)
+
+    def _fit_at(
+        self,
+        problem: Problem,
+        settings: Settings,
+        strategy: Nystrom,
+        variance: str,
+        needed: int,
+        place: Place,
+    ) -> None:
+        n = len(problem.rows)
+        work = self._work(place, is_fitting=True, n_samples=n, reserved=needed)
+        start = clock(place.device)
+        n_allowed = n * min(n, strategy.n_landmarks or n)
+        oracle = self._sample_oracle(problem, work, n_allowed)
+        completed = strategy.complete(oracle, 1.0, make_generator(self.random_state))
+        sums = self._fit_features(
+            completed,
+            oracle.diag(),
+            problem,
+            settings,
+            work,
+            place,
+            variance=variance,
+            least_noise=0.0,
+            gram_seconds=clock(place.device) - start,
+        )
+        self._sums = freeze(sums)
+
+    def _append(self, problem: Problem) -> None:
+        """Take more samples in; landmarks, noise and units stay."""
+        moment = self._sums.moment
+        needed = moment.nbytes + len(problem.rows) * len(moment) * moment.itemsize
+        place = self._place(is_fitting=False, needed=needed)
+        compute_at(place, partial(self._append_at, problem))
+
+    def _append_at(self, problem: Problem, place: Place) -> None:
+        start = clock(place.device)
+        device = place.device
+        work = self._work(place, is_fitting=False)
+        dtype = work.config.solve_dtype
+        state = thaw(self.solver_state_, device)
+        has_prior = isinstance(self.kernel_, Kernel)
+        lifted, rests = [], []
+        for cross, prior in self._stream(problem.rows, None, work, needs_var=False):
+            features = cross @ state.lift_map
+            explained = torch.einsum("ij,ij->i", features, features)
+            rest = (prior / self._mean_diag - explained).clamp(min=0.0)
+            lifted.append(features)
+            rests.append(rest if has_prior else torch.full_like(rest, torch.nan))
+        data = Featured(
+            torch.cat(lifted),
+            to_tensor(problem.targets, device, dtype),
+            to_tensor(problem.weights, device, dtype),
+            torch.cat(rests),
+        )
+        gram_seconds = clock(device) - start
+
+        start = clock(device)
+        sums = thaw(self._sums, device) + self._add_up(data)
+        posterior = feature_posterior(sums)
+        amplitude = self._fixed_amplitude(
+            self._settings().prior, data.targets, problem.scale
+        )
+        evidence, amplitude = feature_evidence(sums, posterior, amplitude)
+        loo = self._feature_loo(data, posterior)
+
+        self._sums = freeze(sums)
+        self.solver_state_ = freeze(
+            dataclasses.replace(state, factor=posterior.factor, jitter=posterior.jitter)
+        )
+        self.dual_coef_ = to_numpy(state.lift_map @ posterior.mean) * problem.scale
+        assert self._loo is not None
+        old_mean, old_var = self._loo
+        self._loo = np.vstack([old_mean, loo[0]]), np.concatenate([old_var, loo[1]])
+        everything = self._with_earlier(problem)
+        self._set_model(everything, amplitude, evidence)
+        report, n = self.fit_report_, len(self._targets)
+        n_pairs = report.n_pairs + len(problem.rows) * (len(self.dual_coef_) + 1)
+        self.fit_report_ = dataclasses.replace(
+            report,
+            n_samples=n,
+            n_pairs=n_pairs,
+            observed_fraction=n_pairs / entries(n),
+            gram_seconds=report.gram_seconds + gram_seconds,
+            solve_seconds=report.solve_seconds + clock(device) - start,
+        )
+
+    def _with_earlier(self, problem: Problem) -> Problem:
+        """Return a problem with the targets and weights of earlier samples before."""
+        return dataclasses.replace(
+            problem,
+            targets=np.vstack([self._targets, problem.targets]),
+            weights=np.concatenate([self._weights, problem.weights]),
+        )
+
+    def _validate_append(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        """Return further samples as rows, if they look like those of `fit`."""
+        if self._features == "fitc" and not isinstance(self.kernel_, Kernel):
+            raise ValueError(
+                "variance='fitc' needs the prior variances of further samples, which "
+                "kernel='precomputed' does not give: use a kernel object."
+            )
+        rows, given = images_to_rows(X)
+        if self.image_shape_ is not None:
+            check_same_shape(given, self.image_shape_)
+        dtype = [np.float64, np.float32]
+        rows, y = validate_data(self, rows, y, reset=False, dtype=dtype, **options)
+        return rows, y
+
+    def _strategy(self) -> Nystrom:
+        m = self.n_landmarks
+        if not isinstance(m, Integral) or isinstance(m, bool) or m < 1:
+            reject(self, "n_landmarks", "an int >= 1", m)
+        landmarks = resolve_word(self, "landmarks", self.landmarks, tuple(LANDMARKS))
+        return Nystrom(int(m), landmarks, check_fraction=0.0)

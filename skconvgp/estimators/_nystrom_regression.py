@@ -1,0 +1,212 @@
+"""NystromCompletedGPRegressor."""
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from skconvgp.estimators._nystrom import BaseNystromGP
+from skconvgp.estimators._regressor import BaseGPRegressor
+
+__all__ = ["NystromCompletedGPRegressor"]
+
+
+class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
+    """Gaussian process regressor from the covariances with landmarks only.
+
+    The Gram matrix is the product of features that its columns of m landmarks give,
+    the Nyström approximation; the posterior is that of a linear model of these
+    features, so that training and test samples go through one factor.
+
+    Parameters
+    ----------
+    kernel : None, Kernel or "precomputed", default=None
+        Covariance function, from :mod:`skconvgp.kernels`. None is
+        :class:`~skconvgp.kernels.convnet`, which then has no settings to search: pass
+        an object for ``kernel__depth`` and the like. With "precomputed", X is the
+        Gram matrix in `fit` and the covariances with the training data in `predict`.
+    n_landmarks : int, default=1000
+        Training samples whose columns of the Gram matrix are evaluated; all, if there
+        are fewer.
+    landmarks : str, default="uniform"
+        How they are chosen: "uniform", "stratified", "kmeans", "greedy_pivoted",
+        "random_pivoted" or "leverage", as in :class:`~skconvgp.completion.Nystrom`.
+    variance : "dtc", "sor" or "fitc", default="dtc"
+        What becomes of the prior variance that the landmarks do not explain. "sor"
+        (subset of regressors) drops it: deviations are too small far from landmarks.
+        "dtc" (deterministic training conditional) adds it to predictions; means and
+        evidence are the same. "fitc" (fully independent training conditional) counts
+        it as noise of the training samples too.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image, in the order c, h, w. "auto" takes images as
+        they come, reads rows of s * s or 3 * s * s values with s >= 8 as square images
+        (with a warning), and all others as 1x1 images with a channel for each
+        feature. None always does the last. Kernels that know no images ignore it.
+    noise_variance : float, "loo" or "evidence", default=1e-2
+        Variance of the observation noise, as a share of the mean prior variance. The
+        words choose it on a grid, from one eigendecomposition: by leave-one-out log
+        predictive density or by evidence.
+    amplitude : "profile", float or None, default="profile"
+        Mean prior variance of the latent functions, in squared units of the targets.
+        "profile" maximises the evidence in closed form; None takes the kernel as it
+        is.
+    normalize_y : bool, default=True
+        Whether each target is shifted and scaled to weighted mean 0 and deviation 1
+        for the fit; results are in the units of y either way.
+    device : str, default="auto"
+        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
+        "cuda:1".
+    backend : "auto", "torch" or "fused", default="auto"
+        What computes the covariance maps: "fused" is compiled code that keeps all
+        layers of a pair of images in cache, for most networks; "torch" takes any
+        kernel. "auto" is "fused" where it can run the kernel. A fitted model predicts
+        without it too: with torch, and with a warning if "fused" was asked for.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of the covariance maps; "auto" is float64 where torch computes them
+        on the CPU, else float32. `predict` keeps to that of `fit`, on any machine.
+    solve_dtype : "float64" or "float32", default="float64"
+        Precision of the columns and of what is solved.
+    memory_budget : None, int or str, default=None
+        Bytes (or "2 GiB") that may be held beside X and the columns of the landmarks;
+        None is half of what is free.
+    n_jobs : int, default=None
+        None and 1 compute on as many threads of this process as torch uses, with the
+        fused backend too. More jobs go through joblib, as threads one a core at most,
+        and share the cores; a job of the fused backend is one thread. On a GPU,
+        with "auto" or "cuda" without a number, as many GPUs.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the landmarks; seed of `sample_y` where it is given none.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Attributes
+    ----------
+    y_mean_, y_scale_ : ndarray of shape (n_outputs,)
+        Mean and deviation removed from the targets.
+    kernel_ : Kernel or "precomputed"
+        The kernel used.
+    image_shape_ : tuple of int or None
+        How a row was read, (c, h, w).
+    noise_variance_ : float
+        The relative noise variance used; at least 1e-10, 1e-6 in single precision.
+    amplitude_ : float or ndarray of shape (n_outputs,)
+        Mean prior variance of the latent functions.
+    landmark_indices_ : ndarray of shape (m,)
+        The landmarks, by their number in the training data.
+    dual_coef_ : ndarray of shape (m, n_outputs)
+        Latent means are ``K(X_*, X_train_) @ dual_coef_ + y_mean_``.
+    X_train_ : ndarray of shape (m, n_features)
+        The landmarks. None if precomputed.
+    solver_state_ : object
+        Posterior of the coefficients of features, m squared numbers.
+    fit_report_ : FitReport
+        What the fit did and took.
+    backend_, device_, dtype_ : str
+        What computed the training covariances; "precomputed" is a backend too.
+    n_features_in_ : int
+        Values in a sample.
+    feature_names_in_ : ndarray of shape (d,)
+        Names, if X has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for data or settings that cannot be used; the message says what to do.
+    TileMemoryError
+        In `fit`, before any work, if the columns or a single tile do not fit.
+
+    See Also
+    --------
+    ConvNetGPRegressor : Exact, or with other completions.
+    NystromCompletedGP : The same for labels.
+
+    Notes
+    -----
+    Memory is O(n m), time O(n m^2) and n m evaluations of the kernel, for n samples and
+    m landmarks; no n x n array is made. A fitted model holds the landmarks and m^2
+    numbers, and the leave-one-out predictions of its samples.
+
+    `partial_fit` adds samples to the sums that the posterior is made of. Landmarks,
+    noise and units stay those of the first call; what is predicted is what one `fit`
+    with these gives.
+
+    References
+    ----------
+    Quiñonero-Candela and Rasmussen, "A unifying view of sparse approximate Gaussian
+    process regression", 2005. Snelson and Ghahramani, "Sparse Gaussian processes using
+    pseudo-inputs", 2006 (FITC). Meinel, 2020 (Nyström completion of network kernels).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp import NystromCompletedGPRegressor
+    >>> from skconvgp.kernels import rbf
+    >>> X = np.linspace(0, 10, 2000)[:, None]
+    >>> gp = NystromCompletedGPRegressor(rbf(), n_landmarks=50, random_state=0)
+    >>> mean, std = gp.fit(X, np.sin(X[:, 0])).predict([[3.1]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(3.1)) < 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: object = None,
+        *,
+        n_landmarks: object = 1000,
+        landmarks: object = "uniform",
+        variance: object = "dtc",
+        image_shape: object = "auto",
+        noise_variance: object = 1e-2,
+        amplitude: object = "profile",
+        normalize_y: bool = True,
+        device: object = "auto",
+        backend: object = "auto",
+        dtype: object = "auto",
+        solve_dtype: object = "float64",
+        memory_budget: object = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.variance = variance
+        self.image_shape = image_shape
+        self.noise_variance = noise_variance
+        self.amplitude = amplitude
+        self.normalize_y = normalize_y
+        self.device = device
+        self.backend = backend
+        self.dtype = dtype
+        self.solve_dtype = solve_dtype
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add samples to those of earlier calls; the first one is a `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors. If precomputed, the Gram matrix in the first call, then
+            K(X, X_first); leave-one-out deviations of later samples are then NaN.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if not hasattr(self, "dual_coef_"):
+            return self.fit(X, y, sample_weight)
+        rows, y = self._validate_append(X, y, multi_output=True, y_numeric=True)
+        rows, targets, weights = self._weighted(rows, y, sample_weight)
+        self._append(self._scaled(rows, targets, weights))
+        return self
