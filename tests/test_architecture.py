@@ -24,6 +24,8 @@ PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
         __version__ as_sklearn_kernel check_precision gram_diag gram_gradient
         gram_matrix gram_vjp show_versions""",
+    "skconvgp.completion": """CompletedGram IterativeSVD MatrixFactorization Part
+        SoftImpute""",
     "skconvgp.datasets": "fetch_mnist load_digits_images",
     "skconvgp.display": "UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
@@ -40,7 +42,7 @@ PUBLIC_NAMES = {
     "skconvgp.solvers": "Cholesky CholeskyState Part Solution",
 }
 # Made by the package and never by a user.
-WITHOUT_EXAMPLES = {"Hyperparameter", "CholeskyState"}
+WITHOUT_EXAMPLES = {"CholeskyState", "CompletedGram", "Hyperparameter"}
 ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor"]
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
 SECTIONS += ["Examples"]

@@ -2,5 +2,8 @@
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram
+from skconvgp.completion._factorization import MatrixFactorization
+from skconvgp.completion._iterative_svd import IterativeSVD
+from skconvgp.completion._soft_impute import SoftImpute
 
-__all__ = ["CompletedGram", "Part"]
+__all__ = ["CompletedGram", "IterativeSVD", "MatrixFactorization", "Part", "SoftImpute"]
