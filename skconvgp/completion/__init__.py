@@ -2,6 +2,17 @@
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram
+from skconvgp.completion._factorization import MatrixFactorization
+from skconvgp.completion._iterative_svd import IterativeSVD
 from skconvgp.completion._nystrom import EnsembleNystrom, Nystrom
+from skconvgp.completion._soft_impute import SoftImpute
 
-__all__ = ["CompletedGram", "EnsembleNystrom", "Nystrom", "Part"]
+__all__ = [
+    "CompletedGram",
+    "EnsembleNystrom",
+    "IterativeSVD",
+    "MatrixFactorization",
+    "Nystrom",
+    "Part",
+    "SoftImpute",
+]

@@ -11,8 +11,20 @@ from skconvgp.linalg._cholesky import (
 from skconvgp.linalg._lsqr import lsqr
 from skconvgp.linalg._operators import DenseGram, LowRankGram
 from skconvgp.linalg._pivoted import PivotedCholesky, pivoted_cholesky
+from skconvgp.linalg._products import (
+    product_change,
+    psd_factor,
+    pseudo_inverse_map,
+    ridge_solve,
+    spread_rows,
+)
 from skconvgp.linalg._spectral import symmetric_eigen
 from skconvgp.linalg._symmetric import symmetrize_
+from skconvgp.linalg._truncated import (
+    leading_eigenpairs,
+    leading_right_vectors,
+    widened,
+)
 
 __all__ = [
     "DenseGram",
@@ -23,9 +35,17 @@ __all__ = [
     "cholesky_solve",
     "factor_with_jitter_",
     "half_solve",
+    "leading_eigenpairs",
+    "leading_right_vectors",
     "lsqr",
     "pivoted_cholesky",
+    "product_change",
+    "psd_factor",
+    "pseudo_inverse_map",
+    "ridge_solve",
     "shifted_cholesky_",
+    "spread_rows",
     "symmetric_eigen",
     "symmetrize_",
+    "widened",
 ]

@@ -1,0 +1,330 @@
+"""What completions from a mask of entries share: settings, held-out error, the lift."""
+
+import abc
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import ClassVar, NoReturn
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._parts import Part
+from skconvgp._protocols import CompletedGram, GramOracle
+from skconvgp.completion._patterns import PATTERNS, Entries, draw_pattern, evaluate
+from skconvgp.linalg import pseudo_inverse_map, spread_rows
+
+__all__ = [
+    "Fit",
+    "Limits",
+    "MaskedCompletion",
+    "fill_",
+    "is_int",
+    "is_number",
+    "observed_change",
+    "one_of",
+    "ranks_up_to",
+    "require",
+    "row_slices",
+]
+
+EIGENVALUE_CUT = 1e-6  # maths.md 14
+LARGEST_AUTO_RANK = 50  # maths.md 14
+BLOCK_ROWS = 128  # rows of a matrix that are worked on while they are in the cache
+
+# Of a path of ranks or penalties.
+PATH_MAX_ITER = 20
+LEAST_GAIN = 0.01  # of the error, else a step does not count as better
+PATIENCE = 2  # steps that are not better before the path ends
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a fit ends.
+
+    Parameters
+    ----------
+    rtol : float
+        Relative change of a round that ends it.
+    max_iter : int
+        Rounds at most.
+    """
+
+    rtol: float
+    max_iter: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a method made of the entries.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (n, r)
+        F: the completed matrix is F F^T.
+    n_iter : int
+        Rounds.
+    converged : bool
+        Whether the last round changed less than the tolerance.
+    """
+
+    factor: Tensor
+    n_iter: int
+    converged: bool
+
+
+@dataclass(repr=False)
+class MaskedCompletion(Part, abc.ABC):
+    """Completion from a mask of entries, along a path of ranks or penalties.
+
+    The path is walked with loose tolerances, each step from the result of the last
+    one. With a choice to make, the step is kept whose error on the held-out entries
+    is smallest. There the method is run to its tolerance, its error is measured, the
+    held-out entries are put back and it goes on from there.
+    """
+
+    rank: int | str = "auto"
+    pattern: str = "blocks"
+    max_iter: int = 200
+    rtol: float = 1e-5
+    check_fraction: float = 0.05
+    n_anchors: int | None = None
+
+    path_rtol: ClassVar[float] = 1e-3
+
+    def complete(
+        self, oracle: GramOracle, observed_fraction: float, generator: Generator
+    ) -> CompletedGram:
+        """Evaluate a share of the entries of a Gram matrix and fill in the rest.
+
+        Parameters
+        ----------
+        oracle : GramOracle
+            Evaluates entries.
+        observed_fraction : float
+            Share of the entries beside the diagonal that may be evaluated, in (0, 1].
+        generator : Generator
+            Draws the pattern and the starts.
+
+        Returns
+        -------
+        completed : CompletedGram
+            The matrix as F F^T. Its errors are those of the fit without the held-out
+            entries; `stats` has the rank, the rounds of all fits and, as
+            `observed_change`, how far the matrix is from the observed entries, as a
+            share of their norm.
+
+        Raises
+        ------
+        ValueError
+            If a setting is not allowed; before any entry is evaluated.
+        CompletionError
+            If the entries are too few to compare each sample with another, or one of
+            them is not finite.
+        """
+        n = oracle.n_samples
+        self._check(n, observed_fraction)
+        pattern = draw_pattern(
+            self.pattern, n, observed_fraction, self.check_fraction, generator
+        )
+        entries = evaluate(oracle, pattern)
+        limits = Limits(self.rtol, self.max_iter)
+        step, start, n_iter = self._walk(entries, generator)
+        checked = self._fit(entries, step, start, limits, generator)
+        error, spread = _held_out_error(entries, checked.factor)
+        entries.put_back_()
+        final = self._fit(entries, step, checked.factor, limits, generator)
+        factor, anchors = final.factor, self._anchors(final.factor)
+        return CompletedGram(
+            factor=factor,
+            anchors=anchors,
+            lift_map=pseudo_inverse_map(factor[anchors], EIGENVALUE_CUT),
+            n_evaluated=entries.n_evaluated,
+            error=error,
+            relative_rmse=error / spread if spread > 0.0 else math.nan,
+            converged=final.converged,
+            stats=self._stats(step)
+            | {
+                "rank": factor.shape[1],
+                "n_iter": n_iter + checked.n_iter + final.n_iter,
+                "observed_change": observed_change(entries, factor),
+            },
+        )
+
+    @abc.abstractmethod
+    def _path(
+        self, entries: Entries, generator: Generator
+    ) -> tuple[Sequence[float], bool]:
+        """Return ranks or penalties, from easy to hard, and whether to choose one."""
+
+    @abc.abstractmethod
+    def _fit(
+        self,
+        entries: Entries,
+        step: float,
+        start: Tensor | None,
+        limits: Limits,
+        generator: Generator,
+    ) -> Fit:
+        """Fit the observed entries with a rank or penalty, from a factor (n, r)."""
+
+    @abc.abstractmethod
+    def _check_own(self) -> None:
+        """Raise unless the settings of this method alone are allowed."""
+
+    @abc.abstractmethod
+    def _stats(self, step: float) -> dict[str, float]:
+        """Return what is to be told of the step that was kept."""
+
+    @property
+    def _loose(self) -> Limits:
+        return Limits(max(self.path_rtol, self.rtol), PATH_MAX_ITER)
+
+    def _walk(
+        self, entries: Entries, generator: Generator
+    ) -> tuple[float, Tensor | None, int]:
+        """Return the step of the path that is kept, its factor and all rounds."""
+        steps, has_choice = self._path(entries, generator)
+        limits = self._loose
+        factor: Tensor | None = None
+        kept, best, n_iter, n_worse = (steps[-1], factor), math.inf, 0, 0
+        for step in steps:
+            fit = self._fit(entries, step, factor, limits, generator)
+            factor, n_iter = fit.factor, n_iter + fit.n_iter
+            error, _ = _held_out_error(entries, factor)
+            if not has_choice or math.isnan(error):
+                kept = step, factor
+            elif error < (1.0 - LEAST_GAIN) * best:
+                kept, best, n_worse = (step, factor), error, 0
+            elif (n_worse := n_worse + 1) == PATIENCE:
+                break
+        return *kept, n_iter
+
+    def _largest_rank(self, entries: Entries) -> int:
+        """Return the rank, or with "auto" the largest one that is tried."""
+        if not isinstance(self.rank, str):
+            return int(self.rank)
+        n_of_row = int(entries.mask.sum()) // len(entries.mask)
+        bounds = [LARGEST_AUTO_RANK, n_of_row // 2]
+        bounds += [] if self.n_anchors is None else [self.n_anchors]
+        return max(min(bounds), 1)
+
+    def _anchors(self, factor: Tensor) -> Tensor:
+        if self.n_anchors is None:
+            return torch.arange(len(factor), device=factor.device)
+        return spread_rows(factor, self.n_anchors)
+
+    def _check(self, n: int, observed_fraction: float) -> None:
+        """Raise unless every setting is allowed for n samples."""
+        is_rank = self.rank == "auto" or is_int(self.rank, n)
+        require(self, "rank", is_rank, f"'auto' or an int from 1 to {n}")
+        fewest = 1 if isinstance(self.rank, str) else self.rank
+        is_many = self.n_anchors is None or is_int(self.n_anchors, n, fewest)
+        require(self, "n_anchors", is_many, f"None or an int from {fewest} to {n}")
+        require(self, "max_iter", is_int(self.max_iter), "an int >= 1")
+        require(self, "rtol", is_number(self.rtol), "a number > 0")
+        is_share = is_number(self.check_fraction) and self.check_fraction < 1.0
+        require(self, "check_fraction", is_share, "a number in (0, 1)")
+        is_pattern = isinstance(self.pattern, str) and self.pattern in PATTERNS
+        require(self, "pattern", is_pattern, one_of(PATTERNS))
+        if not (is_number(observed_fraction) and observed_fraction <= 1.0):
+            reject(self, "observed_fraction", "a number in (0, 1]", observed_fraction)
+        self._check_own()
+
+
+def reject(part: Part, name: str, expected: str, got: object) -> NoReturn:
+    """Raise scikit-learn's sentence about a wrong parameter."""
+    raise ValueError(
+        f"The {name!r} parameter of {type(part).__name__} must be {expected}. "
+        f"Got {got!r} instead."
+    )
+
+
+def require(part: Part, name: str, is_allowed: bool, expected: str) -> None:
+    """Raise unless a setting is allowed."""
+    if not is_allowed:
+        reject(part, name, expected, getattr(part, name))
+
+
+def one_of(words: tuple[str, ...]) -> str:
+    """Return what a message says of words that are allowed."""
+    return f"one of {', '.join(map(repr, words))}"
+
+
+def is_int(value: object, most: int | None = None, fewest: int = 1) -> bool:
+    """Whether a value is a whole number within bounds."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        return False
+    return int(value) >= fewest and (most is None or int(value) <= most)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number > 0."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return 0.0 < float(value) < math.inf
+
+
+def ranks_up_to(largest: int) -> list[int]:
+    """Return 1, 2, 4, ... and at last the largest rank."""
+    ranks = [1]
+    while ranks[-1] < largest:
+        ranks.append(min(2 * ranks[-1], largest))
+    return ranks
+
+
+def row_slices(n: int) -> list[slice]:
+    """Return slices of the rows of a matrix, each small enough for the cache."""
+    return [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
+
+
+def fill_(
+    values: Tensor, mask: Tensor, left: Tensor, right: Tensor
+) -> tuple[float, float]:
+    """Write the products U V^T (n, n) where entries are missing.
+
+    Parameters
+    ----------
+    values : Tensor of shape (n, n)
+        The matrix; its observed entries stay.
+    mask : Tensor of shape (n, n)
+        Which entries are observed.
+    left, right : Tensor of shape (n, r)
+        U and V.
+
+    Returns
+    -------
+    change, size : float
+        Squared norms, of how the missing entries changed and of what they are.
+    """
+    change = size = 0.0
+    for rows in row_slices(len(values)):
+        new = left[rows] @ right.mT
+        step = (new - values[rows]).masked_fill_(mask[rows], 0.0)
+        new.masked_fill_(mask[rows], 0.0)
+        values[rows] += step
+        change += float(torch.dot(step.flatten(), step.flatten()))
+        size += float(torch.dot(new.flatten(), new.flatten()))
+    return change, size
+
+
+def _held_out_error(entries: Entries, factor: Tensor) -> tuple[float, float]:
+    """Return the root mean square error on held-out entries, and their range."""
+    truth = entries.check_values
+    if len(truth) == 0:
+        return math.nan, math.nan
+    one, two = factor[entries.check_rows], factor[entries.check_cols]
+    error = ((one * two).sum(1) - truth).square().mean().sqrt()
+    return float(error), float(truth.max() - truth.min())
+
+
+def observed_change(entries: Entries, factor: Tensor) -> float:
+    """Return |P(F F^T - K)| / |P(K)| over the observed entries."""
+    change = size = 0.0
+    for rows in row_slices(len(factor)):
+        known = entries.values[rows].masked_fill(~entries.mask[rows], 0.0)
+        made = (factor[rows] @ factor.mT).masked_fill_(~entries.mask[rows], 0.0)
+        change += float((made - known).square().sum())
+        size += float(known.square().sum())
+    return math.sqrt(change / size) if size > 0.0 else math.nan

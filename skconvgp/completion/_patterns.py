@@ -1,0 +1,257 @@
+"""Which entries of a Gram matrix are evaluated, and which of them are held out.
+
+A pattern divides the samples, in random order, into groups. The entries between two
+groups are a tile, evaluated as a whole or not at all; prior variances always are.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._protocols import GramOracle
+from skconvgp.exceptions import CompletionError
+
+__all__ = ["PATTERNS", "Entries", "Pattern", "draw_pattern", "evaluate"]
+
+PATTERNS = ("landmarks", "blocks", "random")
+
+# A tile of a CPU or GPU is busy with this many samples a side. Fewer where the check
+# sample would be less than so many tiles, or where the tiles that connect all samples
+# would be more than half of all.
+LARGEST_SIDE = 32
+LEAST_CHECK_TILES = 20
+LARGEST_SHARE_OF_CHAIN = 0.5
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Tiles of groups of samples.
+
+    Parameters
+    ----------
+    order : Tensor of shape (n,)
+        Samples, one group after the other.
+    sizes : Tensor of shape (g,)
+        Sizes of the groups.
+    observed : Tensor of shape (g, g)
+        Whether a tile is evaluated; symmetric.
+    held_out : Tensor of shape (g, g)
+        Whether it is for checks only; symmetric, part of `observed`.
+    """
+
+    order: Tensor
+    sizes: Tensor
+    observed: Tensor
+    held_out: Tensor
+
+    def requests(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield rows and columns of the entries to evaluate, one triangle of tiles."""
+        groups = torch.split(self.order, self.sizes.tolist())
+        for number, rows in enumerate(groups):
+            wanted = self.observed[number].clone()
+            wanted[:number] = False
+            if len(rows) == 1:  # its only entry is a prior variance
+                wanted[number] = False
+            cols = self.order[wanted.repeat_interleave(self.sizes)]
+            if len(rows) and len(cols):
+                yield rows, cols
+
+    def mask(self) -> Tensor:
+        """Return which entries (n, n) are observed: tiles and diagonal."""
+        return self._spread(self.observed).fill_diagonal_(True)
+
+    def check(self) -> tuple[Tensor, Tensor]:
+        """Return rows and columns (k,) of the held-out entries, row < column."""
+        held_out = self._spread(self.held_out).triu_(1)
+        rows, cols = held_out.nonzero(as_tuple=True)
+        return rows, cols
+
+    def _spread(self, tiles: Tensor) -> Tensor:
+        numbers = torch.arange(len(self.sizes)).repeat_interleave(self.sizes)
+        group = torch.empty_like(self.order)
+        group[self.order] = numbers
+        return tiles.index_select(0, group).index_select(1, group)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Evaluated entries of a Gram matrix.
+
+    Parameters
+    ----------
+    values : Tensor of shape (n, n)
+        The entries; zero where not observed. Methods may write there.
+    mask : Tensor of shape (n, n)
+        Which entries are observed; symmetric, with the diagonal.
+    check_rows, check_cols, check_values : Tensor of shape (k,)
+        Held-out entries: evaluated, but not in the mask until they are put back.
+    n_evaluated : int
+        Distinct entries, the diagonal and the held-out ones included.
+    """
+
+    values: Tensor
+    mask: Tensor
+    check_rows: Tensor
+    check_cols: Tensor
+    check_values: Tensor
+    n_evaluated: int
+
+    def hold_out_(self) -> None:
+        """Take the held-out entries away."""
+        self._set_(torch.zeros_like(self.check_values), is_observed=False)
+
+    def put_back_(self) -> None:
+        """Make the held-out entries observed."""
+        self._set_(self.check_values, is_observed=True)
+
+    def _set_(self, values: Tensor, *, is_observed: bool) -> None:
+        one, two = self.check_rows, self.check_cols
+        for rows, cols in ((one, two), (two, one)):
+            self.values[rows, cols] = values
+            self.mask[rows, cols] = is_observed
+
+
+def draw_pattern(
+    name: str, n: int, fraction: float, check_fraction: float, generator: Generator
+) -> Pattern:
+    """Draw a pattern for n samples.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`PATTERNS`.
+    n : int
+        Number of samples.
+    fraction : float
+        Share of the n (n - 1) / 2 entries beside the diagonal; never exceeded.
+    check_fraction : float
+        Share of these that is held out.
+    generator : Generator
+        Draws the pattern.
+
+    Returns
+    -------
+    pattern : Pattern
+        Every sample is connected with every other by observed entries.
+
+    Raises
+    ------
+    CompletionError
+        If the entries are too few to connect all samples.
+    """
+    budget = int(fraction * (n * (n - 1) // 2) * (1 + 1e-12))
+    n_check = int(check_fraction * budget)
+    if budget - n_check < n - 1:
+        _refuse(name, n, fraction, check_fraction)
+    order = torch.randperm(n, generator=generator)
+    if name == "landmarks":
+        return _landmarks(order, budget, n_check)
+    side = 1 if name == "random" else _side(n, budget, n_check)
+    return _tiles(order, side, budget, n_check, generator)
+
+
+def evaluate(oracle: GramOracle, pattern: Pattern) -> Entries:
+    """Ask an oracle for the entries of a pattern; the held-out ones stay apart."""
+    variances = oracle.diag()
+    _require_finite(variances)
+    n = oracle.n_samples
+    values = torch.zeros(n, n, dtype=variances.dtype, device=variances.device)
+    for rows, cols in pattern.requests():
+        block = oracle.block(rows, cols)
+        _require_finite(block)
+        one, two = rows.to(values.device), cols.to(values.device)
+        values[one[:, None], two] = block
+        values[two[:, None], one] = block.mT
+    values.diagonal().copy_(variances)
+    rows, cols = (index.to(values.device) for index in pattern.check())
+    mask = pattern.mask().to(values.device)
+    n_evaluated = (int(mask.sum()) + n) // 2
+    entries = Entries(values, mask, rows, cols, values[rows, cols], n_evaluated)
+    entries.hold_out_()
+    return entries
+
+
+def _refuse(name: str, n: int, fraction: float, check_fraction: float) -> None:
+    needed = next(
+        count
+        for count in itertools.count(n - 1)
+        if count - int(check_fraction * count) >= n - 1
+    )
+    smallest = needed / (n * (n - 1) // 2)
+    digits = 2 - math.floor(math.log10(smallest))
+    shown = math.ceil(smallest * 10**digits) / 10**digits
+    raise CompletionError(
+        f"`observed_fraction`={fraction!r} of the entries of {n} samples is too small "
+        f"for pattern={name!r} with check_fraction={check_fraction!r}: some samples "
+        f"would not be compared with any other. The smallest usable fraction is "
+        f"{shown:.{max(digits, 0)}f}."
+    )
+
+
+def _require_finite(values: Tensor) -> None:
+    n_bad = values.numel() - int(values.isfinite().sum())
+    if n_bad:
+        raise CompletionError(
+            f"{n_bad} of {values.numel()} covariances are not finite. Look for samples "
+            "or hyperparameters that make the kernel overflow, or use "
+            "dtype='float64'."
+        )
+
+
+def _landmarks(order: Tensor, budget: int, n_check: int) -> Pattern:
+    """Rows and columns of landmarks, and a block of others that is held out."""
+    n = len(order)
+    n_others_checked = _side_of_triangle(n_check)
+    missing = n * (n - 1) // 2 - budget + _triangle(n_others_checked)
+    n_others = _side_of_triangle(missing)
+    n_others += _triangle(n_others) < missing
+    sizes = [n - n_others, n_others_checked, n_others - n_others_checked]
+    held_out = torch.zeros(3, 3, dtype=torch.bool)
+    held_out[1, 1] = True
+    observed = held_out.clone()
+    observed[0, :] = observed[:, 0] = True
+    return Pattern(order, torch.tensor(sizes), observed, held_out)
+
+
+def _triangle(side: int) -> int:
+    return side * (side - 1) // 2
+
+
+def _side_of_triangle(n_entries: int) -> int:
+    """Return the largest side whose triangle has no more entries."""
+    return (1 + math.isqrt(1 + 8 * n_entries)) // 2
+
+
+def _side(n: int, budget: int, n_check: int) -> int:
+    """Return the side of blocks: diagonal tiles and chain are n (3 side - 1) / 2."""
+    room = int(LARGEST_SHARE_OF_CHAIN * (budget - n_check))
+    sides = LARGEST_SIDE, math.isqrt(n_check // LEAST_CHECK_TILES), 2 * room // (3 * n)
+    return max(min(sides), 1)
+
+
+def _tiles(
+    order: Tensor, side: int, budget: int, n_check: int, generator: Generator
+) -> Pattern:
+    """Tiles on the diagonal, a chain of tiles that connects all, and random others."""
+    n = len(order)
+    n_groups = -(-n // side)
+    sizes = torch.full((n_groups,), side)
+    sizes[-1] = n - side * (n_groups - 1)
+    observed = torch.eye(n_groups, dtype=torch.bool)
+    observed.diagonal(1).fill_(True)
+    observed.diagonal(-1).fill_(True)
+    rows, cols = torch.ones_like(observed).triu_(2).nonzero(as_tuple=True)
+    shuffled = torch.randperm(len(rows), generator=generator)
+    rows, cols = rows[shuffled], cols[shuffled]
+    n_entries = (sizes[rows] * sizes[cols]).cumsum(0)
+    n_chained = int((sizes * (sizes - 1) // 2).sum() + (sizes[1:] * sizes[:-1]).sum())
+    held_out = torch.zeros_like(observed)
+    for tiles, most in ((observed, budget - n_chained), (held_out, n_check)):
+        taken = n_entries <= most
+        tiles[rows[taken], cols[taken]] = True
+        tiles[cols[taken], rows[taken]] = True
+    return Pattern(order, sizes, observed, held_out)

@@ -1,0 +1,96 @@
+"""Products of thin matrices, and problems with as many unknowns as columns."""
+
+from typing import cast
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "product_change",
+    "psd_factor",
+    "pseudo_inverse_map",
+    "ridge_solve",
+    "spread_rows",
+]
+
+
+def product_change(
+    left: Tensor, right: Tensor, old_left: Tensor, old_right: Tensor
+) -> tuple[float, float]:
+    """Return squared norms of U V^T - U' V'^T and of U' V'^T, without forming them."""
+    rows = torch.linalg.qr(torch.cat([left, old_left], dim=1)).R
+    cols = torch.linalg.qr(torch.cat([right, old_right], dim=1)).R
+    r = left.shape[1]
+    old = rows[:, r:] @ cols[:, r:].mT
+    change = rows[:, :r] @ cols[:, :r].mT - old
+    return float(change.square().sum()), float(old.square().sum())
+
+
+def psd_factor(left: Tensor, right: Tensor, rank: int) -> Tensor:
+    """Return F (n, r) with F F^T nearest to the symmetric part of U V^T of a rank."""
+    basis, mixed = torch.linalg.qr(torch.cat([left, right], dim=1))
+    r = left.shape[1]
+    small = mixed[:, :r] @ mixed[:, r:].mT
+    values, turn = torch.linalg.eigh((small + small.mT) / 2)
+    roots = values[-rank:].flip(0).clamp(min=0.0).sqrt()
+    return cast(Tensor, (basis @ turn[:, -rank:].flip(1)) * roots)
+
+
+def pseudo_inverse_map(rows: Tensor, rtol: float) -> Tensor:
+    """Return A (A^T A)^+ (m, r) of rows A (m, r).
+
+    Eigenvalues of A^T A up to `rtol` of the largest count as zero.
+    """
+    values, vectors = torch.linalg.eigh(rows.mT @ rows)
+    kept = values > rtol * values.max()
+    inverse = torch.where(kept, values, 1.0).reciprocal() * kept
+    return cast(Tensor, rows @ ((vectors * inverse) @ vectors.mT))
+
+
+def ridge_solve(grams: Tensor, which: Tensor, rhs: Tensor, ridge: float) -> Tensor:
+    """Solve (G_w(i) + ridge I) x_i = b_i.
+
+    Parameters
+    ----------
+    grams : Tensor of shape (g, r, r)
+        The matrices G, positive semi-definite.
+    which : Tensor of shape (n,)
+        w(i): which of them each row has.
+    rhs : Tensor of shape (n, r)
+        Right-hand sides b.
+    ridge : float
+        What is added to the diagonals.
+
+    Returns
+    -------
+    rows : Tensor of shape (n, r)
+        Solutions x.
+    """
+    shifted = grams.clone()
+    shifted.diagonal(dim1=1, dim2=2).add_(ridge)
+    factors = torch.linalg.cholesky(shifted)
+    return torch.cholesky_solve(rhs[:, :, None], factors[which])[:, :, 0]
+
+
+def spread_rows(rows: Tensor, n_rows: int) -> Tensor:
+    """Return the numbers (k,) of rows (n, r) that are long and far from each other.
+
+    Each is the longest once what it shares with those before is taken away; when
+    nothing is left the choice begins again among the others.
+    """
+    chosen: list[int] = []
+    taken = torch.zeros(rows.shape[0], dtype=torch.bool, device=rows.device)
+    floor = torch.finfo(rows.dtype).eps * float(rows.square().sum(1).max())
+    left, is_fresh = rows.clone(), True
+    while len(chosen) < n_rows:
+        lengths = left.square().sum(1).masked_fill_(taken, -1.0)
+        best = int(lengths.argmax())
+        if float(lengths[best]) <= floor and not is_fresh:
+            left, is_fresh = rows.clone(), True
+            continue
+        chosen.append(best)
+        taken[best] = True
+        direction = left[best] / lengths[best].sqrt().clamp(min=1e-300)
+        left -= (left @ direction)[:, None] * direction
+        is_fresh = False
+    return torch.tensor(chosen, device=rows.device)

@@ -1,0 +1,102 @@
+"""Leading eigenpairs of symmetric matrices, from a start that is nearly right."""
+
+from typing import cast
+
+import torch
+from torch import Generator, Tensor
+
+__all__ = ["leading_eigenpairs", "leading_right_vectors", "widened"]
+
+SMALL = 500  # rows up to which the whole decomposition is quicker
+SHARE = 0.2  # of all eigenpairs, from which on as well
+
+
+def leading_eigenpairs(
+    matrix: Tensor, start: Tensor, max_rounds: int = 2, rtol: float = 1e-10
+) -> tuple[Tensor, Tensor]:
+    """Return the algebraically largest eigenvalues (r,) and their vectors (n, r).
+
+    Each round takes the best vectors of the span of the last ones and of their
+    residuals. The sum of the eigenvalues never falls below that of the start.
+
+    Parameters
+    ----------
+    matrix : Tensor of shape (n, n)
+        The matrix, symmetric.
+    start : Tensor of shape (n, r)
+        Orthonormal columns.
+    max_rounds : int, default=2
+        Rounds at most.
+    rtol : float, default=1e-10
+        Residuals, as a share of the largest eigenvalue, that end the rounds.
+
+    Returns
+    -------
+    values : Tensor of shape (r,)
+        Eigenvalues, descending.
+    vectors : Tensor of shape (n, r)
+        Eigenvectors.
+    """
+    n, rank = start.shape
+    if n <= SMALL or rank >= SHARE * n:
+        values, vectors = torch.linalg.eigh(matrix)
+        return values[-rank:].flip(0), vectors[:, -rank:].flip(1)
+    basis, image = start, matrix @ start
+    values, basis, image = _ritz(basis, image, rank)
+    for _ in range(max_rounds):
+        residual = image - basis * values
+        norms = residual.square().sum(0).sqrt()
+        if float(norms.max()) <= rtol * float(values.abs().max()):
+            break
+        residual = residual / norms.clamp(min=torch.finfo(norms.dtype).tiny)
+        added = torch.linalg.qr(torch.cat([basis, residual], dim=1)).Q[:, rank:]
+        both = torch.cat([basis, added], dim=1)
+        values, basis, image = _ritz(
+            both, torch.cat([image, matrix @ added], dim=1), rank
+        )
+    return values, basis
+
+
+def _ritz(basis: Tensor, image: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best values, vectors and their images that a basis (n, q) holds."""
+    small = basis.mT @ image
+    values, turn = torch.linalg.eigh((small + small.mT) / 2)
+    turn = turn[:, -rank:].flip(1)
+    return values[-rank:].flip(0), basis @ turn, image @ turn
+
+
+def leading_right_vectors(matrix: Tensor, start: Tensor, n_rounds: int = 2) -> Tensor:
+    """Return the top right singular vectors (n, r) of a matrix (n, n).
+
+    Parameters
+    ----------
+    matrix : Tensor of shape (n, n)
+        The matrix, not symmetric.
+    start : Tensor of shape (n, r)
+        Orthonormal columns.
+    n_rounds : int, default=2
+        Products with the matrix and its transpose.
+
+    Returns
+    -------
+    vectors : Tensor of shape (n, r)
+        Orthonormal columns, in the order of their singular values.
+    """
+    n, rank = start.shape
+    if n <= SMALL or rank >= SHARE * n:
+        _, _, right = torch.linalg.svd(matrix)
+        return cast(Tensor, right[:rank].mT)
+    vectors = start
+    for _ in range(n_rounds):
+        vectors = torch.linalg.qr(matrix.mT @ (matrix @ vectors)).Q
+    _, _, turn = torch.linalg.svd(matrix @ vectors, full_matrices=False)
+    return cast(Tensor, vectors @ turn.mT)
+
+
+def widened(columns: Tensor, rank: int, generator: Generator) -> Tensor:
+    """Return orthonormal columns (n, r) that span the given ones and random others."""
+    n, known = columns.shape
+    shape = (n, max(rank - known, 0))
+    random = torch.randn(shape, generator=generator, dtype=columns.dtype)
+    both = torch.cat([columns[:, :rank], random.to(columns.device)], dim=1)
+    return cast(Tensor, torch.linalg.qr(both).Q)
