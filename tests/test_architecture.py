@@ -31,8 +31,8 @@ PUBLIC_NAMES = {
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
         ConvNetGPRegressor FitReport PrecisionReport as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp show_versions""",
-    "skconvgp.exceptions": """ImageShapeWarning NotPSDError TileMemoryError
-        VersionMismatchWarning""",
+    "skconvgp.exceptions": """CompletionError ImageShapeWarning NotPSDError
+        TileMemoryError VersionMismatchWarning""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
         GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Product ReLU
         Residual Scale Sequential Sin Sum arcsine convnet dense dot_product matern
