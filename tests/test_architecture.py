@@ -24,7 +24,8 @@ PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
         __version__ as_sklearn_kernel check_precision gram_diag gram_gradient
         gram_matrix gram_vjp show_versions""",
-    "skconvgp.completion": "CompletedGram EnsembleNystrom Nystrom Part",
+    "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom Nystrom
+        Part SubsetOfData""",
     "skconvgp.datasets": "fetch_mnist load_digits_images",
     "skconvgp.display": "UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier

@@ -2,6 +2,14 @@
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram
+from skconvgp.completion._baselines import CoarseKernel, SubsetOfData
 from skconvgp.completion._nystrom import EnsembleNystrom, Nystrom
 
-__all__ = ["CompletedGram", "EnsembleNystrom", "Nystrom", "Part"]
+__all__ = [
+    "CoarseKernel",
+    "CompletedGram",
+    "EnsembleNystrom",
+    "Nystrom",
+    "Part",
+    "SubsetOfData",
+]
