@@ -66,8 +66,8 @@ def check_capability(
     if capability is not None and not hasattr(oracle, capability):
         raise CompletionError(
             f"{setting}={word!r} of {owner} needs {CAPABILITIES[capability]}, "
-            f"`{capability}()`, which {type(oracle).__name__} does not give. Choose "
-            f"other {setting}, such as 'uniform'."
+            f"`{capability}()`, which {type(oracle).__name__} does not give. "
+            f"Use {setting}='uniform'."
         )
 
 

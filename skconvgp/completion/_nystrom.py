@@ -134,6 +134,7 @@ class Nystrom(Part):
 
     def n_values(self, n: int, observed_fraction: float) -> int:
         """Return how many numbers `complete` holds at once for n samples."""
+        _check_settings(self)
         return COPIES * n * count_landmarks(self.n_landmarks, observed_fraction, n)
 
 
@@ -207,9 +208,7 @@ class EnsembleNystrom(Part):
         completed : CompletedGram
             The matrix; `stats` has "rank", "n_landmarks" and "n_members".
         """
-        if not is_int(self.n_members, 1):
-            reject(self, "n_members", "an int >= 1", self.n_members)
-        plan = _plan(self, oracle, observed_fraction, self.n_members)
+        plan = _plan(self, oracle, observed_fraction, self._least())
         landmarks = choose_landmarks(self.landmarks, oracle, plan.m, generator)
         check = _hold_out(oracle, landmarks, plan, generator)
         m = len(landmarks.indices)
@@ -227,7 +226,14 @@ class EnsembleNystrom(Part):
 
     def n_values(self, n: int, observed_fraction: float) -> int:
         """Return how many numbers `complete` holds at once for n samples."""
+        _check_settings(self, self._least())
         return COPIES * n * count_landmarks(self.n_landmarks, observed_fraction, n)
+
+    def _least(self) -> int:
+        """Return the number of landmarks that each member needs one of."""
+        if not is_int(self.n_members, 1):
+            reject(self, "n_members", "an int >= 1", self.n_members)
+        return self.n_members
 
 
 @dataclass(frozen=True)
@@ -281,7 +287,7 @@ def _plan(
     return _Plan(n, m, side if part.check_fraction > 0.0 else 0)
 
 
-def _check_settings(part: Nystrom | EnsembleNystrom, least: int) -> None:
+def _check_settings(part: Nystrom | EnsembleNystrom, least: int = 1) -> None:
     if part.landmarks not in list(LANDMARKS):
         reject(part, "landmarks", f"one of {list(LANDMARKS)!r}", part.landmarks)
     if part.n_landmarks is not None and not is_int(part.n_landmarks, least):

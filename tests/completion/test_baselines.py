@@ -131,7 +131,7 @@ def test_kmeans_finds_the_far_samples():
 @pytest.mark.parametrize("word", ["stratified", "kmeans"])
 def test_selection_that_needs_more_than_there_is_is_refused(word):
     oracle = PlainOracle(torch.eye(9))
-    message = rf"selection='{word}' of SubsetOfData needs .*other selection"
+    message = rf"selection='{word}' of SubsetOfData needs .*Use selection='uniform'"
     with pytest.raises(CompletionError, match=message):
         SubsetOfData(5, word).select(oracle, 0.2, seeded())
     assert not oracle.asked.any()
