@@ -38,6 +38,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
         settings = self._settings()
+        self.__dict__.pop("landmark_indices_", None)  # of another completion
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         n, kept = len(problem.rows), self._kept
         sizes, fit = self._way(n, settings)
@@ -132,16 +133,16 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
         """Replace the kernel by a cheaper one that looks at smaller images."""
         self._require_spatial(coarsening, self.kernel_)
         kernel = coarsening.coarsen(self.kernel_)
-        self._require_spatial(coarsening, kernel)
         self.pool_ = coarsening.pool
-        shape = self._map_shape(kernel)
         try:
-            kernel.check(shape)
+            if isinstance(kernel, Kernel):
+                kernel.check(self._map_shape(kernel))
         except ValueError as error:
             raise ValueError(
                 f"{coarsening!r} gives {kernel!r}, which cannot be used on images of "
-                f"shape {shape!r}: {error}"
+                f"shape {self.image_shape_!r} that are pooled: {error}"
             ) from error
+        self._require_spatial(coarsening, kernel)
         self.kernel_ = kernel
 
     def _require_spatial(self, coarsening: Coarsening, kernel: object) -> None:

@@ -1,6 +1,5 @@
 """BaseExactGP: the posterior by one factorisation of the training matrix."""
 
-import warnings
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from skconvgp.estimators._base import (
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._validation import freeze, to_numpy, to_tensor
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import (
     log_marginal_likelihood,
     profiled_amplitude,
@@ -107,10 +107,9 @@ class BaseExactGP(BaseGP):
         state = self.solver_.init(DenseGram(gram), noise)
         solution = self.solver_.solve(state, y)
         if not solution.converged:
-            warnings.warn(
+            warn_caller(
                 f"{self.solver_!r} did not converge, {solution.stats!r}: the result is "
                 "its last iterate. Allow more iterations or raise `noise_variance`.",
                 ConvergenceWarning,
-                stacklevel=7,
             )
         return state, solution.value

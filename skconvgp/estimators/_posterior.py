@@ -1,6 +1,5 @@
 """BasePosterior: from new arrays to the posterior, a block of rows at a time."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from skconvgp.engine import slices, stream_rows
 from skconvgp.estimators._inputs import BaseInputs, Work
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._validation import frozen_bytes, thaw, to_numpy, to_tensor
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import Halves, join_halves, posterior_mean
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import half_solve
@@ -112,7 +112,7 @@ class BasePosterior(BaseInputs):
             if needs_cov:
                 halves.append(half)
         if clipped > CLIP_TOLERANCE:
-            warnings.warn(self._clip_warning(clipped), UserWarning, stacklevel=5)
+            warn_caller(self._clip_warning(clipped), UserWarning)
         empty = torch.empty(0)
         cov, cov_scale = empty, 0.0
         if needs_cov:
