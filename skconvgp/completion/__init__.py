@@ -4,6 +4,7 @@ from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram
 from skconvgp.completion._factorization import MatrixFactorization
 from skconvgp.completion._iterative_svd import IterativeSVD
+from skconvgp.completion._neighbors import NearestNeighbors
 from skconvgp.completion._nystrom import EnsembleNystrom, Nystrom
 from skconvgp.completion._soft_impute import SoftImpute
 
@@ -12,6 +13,7 @@ __all__ = [
     "EnsembleNystrom",
     "IterativeSVD",
     "MatrixFactorization",
+    "NearestNeighbors",
     "Nystrom",
     "Part",
     "SoftImpute",

@@ -13,6 +13,7 @@ from skconvgp._protocols import (
     Coarsening,
     Completion,
     Likelihood,
+    Localization,
     Selection,
     Solver,
 )
@@ -198,12 +199,12 @@ def resolve_solver(owner: object, solver: object) -> Solver[Any]:
 
 def resolve_completion(
     owner: object, completion: object
-) -> Completion | Selection | Coarsening | None:
+) -> Completion | Selection | Coarsening | Localization | None:
     """Return what completes or replaces the Gram matrix, if anything."""
     if completion is None:
         return None
-    is_class = isinstance(completion, type)
-    if not is_class and isinstance(completion, Completion | Selection | Coarsening):
+    strategies = Completion | Selection | Coarsening | Localization
+    if not isinstance(completion, type) and isinstance(completion, strategies):
         return completion
     expected = "None or a strategy of skconvgp.completion"
     reject(owner, "completion", expected, completion)
