@@ -20,7 +20,7 @@ __all__ = ["kernel_neighborhoods", "matrix_neighborhoods", "nearest"]
 # Samples of a job. With fewer, solves of small matrices cost calls.
 SAMPLES_A_JOB = 16
 JOB_SHARE = 4  # images and results of jobs take at most this part of the budget
-QUEUED = 2  # jobs held for each worker: one in work, one waiting
+HELD = 3  # jobs for each worker: one in work, one waiting, one being put together
 
 
 def nearest(
@@ -102,7 +102,7 @@ def kernel_neighborhoods(
     m, side = neighbors.shape[0], neighbors.shape[1] + 1
     config, n_bytes = oracle.config, oracle.images[:1].nbytes
     share = config.memory_budget // config.n_workers
-    sample_bytes = QUEUED * side * (n_bytes + side * config.solve_dtype.itemsize)
+    sample_bytes = HELD * side * (n_bytes + side * config.solve_dtype.itemsize)
     size = min(SAMPLES_A_JOB, max(1, share // JOB_SHARE // sample_bytes))
     plan = plan_tiles(
         side,
@@ -157,7 +157,7 @@ def matrix_neighborhoods(
     """
     m, side = neighbors.shape[0], neighbors.shape[1] + 1
     config = oracle.config
-    sample_bytes = QUEUED * side**2 * torch.float64.itemsize
+    sample_bytes = HELD * side**2 * torch.float64.itemsize
     size = max(1, config.memory_budget // JOB_SHARE // sample_bytes)
     for part in slices(m, min(size, SAMPLES_A_JOB)):
         near = neighbors[part]

@@ -100,7 +100,10 @@ class BaseNeighborhoods(BaseInputs):
             images = self._images(rows, self._network())
             grams = kernel_neighborhoods(oracle, images.__getitem__, near)
             return Neighborhoods(near, grams)
-        cross = rows_to_tensor(rows[:, self._columns]).__getitem__
+
+        def cross(part: slice) -> Tensor:
+            return rows_to_tensor(rows[part][:, self._columns])
+
         near = nearest(_correlations(oracle, cross), shape, k, budget)
         grams = matrix_neighborhoods(oracle, cross, rows_to_tensor(prior), near)
         return Neighborhoods(near, grams)

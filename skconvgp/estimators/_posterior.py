@@ -69,7 +69,8 @@ class BasePosterior(BaseNeighborhoods):
         if self._localization is not None:
             prior = self._local_prior(rows, diag, needs_var, needs_cov)
             place = self._place(is_fitting=False, needed=0)
-            return compute_at(place, partial(self._local_latent_at, rows, prior))
+            local_at = partial(self._local_latent_at, rows, prior, needs_var=needs_var)
+            return compute_at(place, local_at)
         has_state = needs_var or needs_cov
         needed = frozen_bytes(self.solver_state_) if has_state else 0
         place = self._place(is_fitting=False, needed=needed)
@@ -138,12 +139,13 @@ class BasePosterior(BaseNeighborhoods):
         return self._given_diag(diag, len(rows), is_needed=is_needed)
 
     def _local_latent_at(
-        self, rows: NDArray[Any], prior: FloatArray, place: Place
+        self, rows: NDArray[Any], prior: FloatArray, place: Place, *, needs_var: bool
     ) -> Latent:
         work = self._work(place, is_fitting=False)
         around = self._new_neighborhoods(rows, prior, work)
         posterior = self._solve_locally(around, self.noise_variance_, work)
-        _warn_of_clipping(posterior.clipped)
+        if needs_var:  # without, a given matrix need not tell the prior variances
+            _warn_of_clipping(posterior.clipped)
         mean = to_numpy(posterior.mean) * self._scale
         return Latent(mean, to_numpy(posterior.var), np.empty(0), 0.0)
 

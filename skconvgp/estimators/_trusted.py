@@ -1,6 +1,6 @@
 """Names of our types, for loading files of skops."""
 
-from skconvgp import kernels, likelihoods, solvers
+from skconvgp import completion, kernels, likelihoods, solvers
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
@@ -9,7 +9,7 @@ __all__ = ["SKOPS_TRUSTED_TYPES"]
 
 _CLASSES = [getattr(kernels, name) for name in kernels.__all__]
 _CLASSES += [likelihoods.Gaussian, solvers.Cholesky, solvers.CholeskyState]
-_CLASSES += [solvers.Lsqr]
+_CLASSES += [solvers.Lsqr, completion.NearestNeighbors]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 
 # Pass it as `trusted=` to skops.io.load: the types of this package that a fitted
