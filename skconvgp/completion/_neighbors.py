@@ -56,7 +56,8 @@ class NearestNeighbors(Part):
     all others, a valid Gaussian process. ``log_marginal_likelihood()`` is its
     evidence: the sum of the log densities of training samples, each given its k
     nearest among those before it in the order of the data. It is computed when asked
-    for, like ``loo_predict()``, each in n solves of k samples.
+    for, like ``loo_predict()``, each in n solves of k samples. A fitted estimator
+    keeps the samples alone.
 
     ``amplitude="profile"`` and ``noise_variance="loo"`` look at samples that are
     predicted from their neighbours, at most 1000, drawn with the `random_state` of the

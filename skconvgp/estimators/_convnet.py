@@ -17,6 +17,7 @@ from skconvgp.estimators._local import BaseLocalGP
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import (
     PRECOMPUTED,
+    is_direct,
     resolve_completion,
     resolve_fraction,
     resolve_solver,
@@ -27,8 +28,6 @@ from skconvgp.kernels import Kernel
 __all__ = ["BaseConvGP"]
 
 Fit: TypeAlias = Callable[[Problem, Settings, Work, Place], NDArray[np.intp]]
-# What a completed matrix, which is a product of features, can be solved by.
-FEATURE_SOLVERS = ("auto", "cholesky")
 
 
 class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
@@ -156,7 +155,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         self.kernel_ = kernel
 
     def _require_feature_solver(self, completion: Completion) -> None:
-        if not (isinstance(self.solver, str) and self.solver in FEATURE_SOLVERS):
+        if not is_direct(self.solver):
             raise ValueError(
                 f"{completion!r} gives a product of features, which is solved through "
                 f"them: use solver='auto', got {self.solver!r}."

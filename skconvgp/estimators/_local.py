@@ -18,6 +18,7 @@ from skconvgp.estimators._base import (
 )
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place
+from skconvgp.estimators._resolve import is_direct
 from skconvgp.estimators._validation import to_numpy
 from skconvgp.inference import (
     LeftOut,
@@ -67,7 +68,7 @@ class BaseLocalGP(BaseGP):
 
     def _require_local(self, localization: Localization, settings: Settings) -> None:
         """Raise for settings that need a Gram matrix."""
-        if not (isinstance(self.solver, str) and self.solver in ("auto", "cholesky")):
+        if not is_direct(self.solver):
             raise ValueError(
                 f"{localization!r} solves a small system for each sample by its "
                 f"Cholesky factor: use solver='auto', got {self.solver!r}."

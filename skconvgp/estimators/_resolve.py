@@ -28,6 +28,7 @@ __all__ = [
     "DTYPES",
     "PRECOMPUTED",
     "device_exists",
+    "is_direct",
     "reject",
     "resolve_amplitude",
     "resolve_backend",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 PRECOMPUTED = "precomputed"
+DIRECT_SOLVERS = ("auto", "cholesky")
 NOISE_WORDS = ("loo", "evidence")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 LIKELIHOODS = {"gaussian": Gaussian}
@@ -195,6 +197,11 @@ def resolve_solver(owner: object, solver: object) -> Solver[Any]:
         case _:
             expected = "'auto', 'cholesky', 'lsqr' or a solver object"
             reject(owner, "solver", expected, solver)
+
+
+def is_direct(solver: object) -> bool:
+    """Say whether a solver is the word for factors of whatever the model has."""
+    return isinstance(solver, str) and solver in DIRECT_SOLVERS
 
 
 def resolve_completion(

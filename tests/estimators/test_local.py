@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -351,6 +352,43 @@ def test_a_fit_looks_at_some_samples_only(cls, noise, monkeypatch):
     assert gp.loo_predict().shape == (60,)
     if noise == NOISE:
         np.testing.assert_array_equal(gp.loo_predict(), whole.loo_predict())
+
+
+class Earliest:
+    """Third-party strategy: neighbours are the samples with the smallest numbers."""
+
+    def count(self, n):
+        return min(4, n)
+
+    def similarities(self, new, points):
+        return -torch.arange(len(points)).expand(len(new), -1).to(points)
+
+
+def test_any_object_with_the_methods_is_a_strategy():
+    X, y, new = problem()
+    settings = EXACT | PLAIN
+    gp = ConvNetGPRegressor(tiny_network(), completion=Earliest(), **settings)
+    gp.fit(X, y)
+    dense = Dense(X, y, None)
+    dense.order = lambda sample: np.arange(4)
+    np.testing.assert_allclose(gp.predict(new), next(dense.predict(new)), rtol=1e-8)
+
+
+@pytest.mark.gpu
+@every_estimator
+def test_gpu_and_cpu_agree(cls):
+    X, labels = digits(60)
+    settings = EXACT | {"completion": NearestNeighbors(K), "noise_variance": "loo"}
+    gpu = cls(tiny_network(), device="cuda", **settings).fit(X[:40], labels[:40])
+    cpu = cls(tiny_network(), device="cpu", **settings).fit(X[:40], labels[:40])
+    assert gpu.device_ == "cuda"
+    for method, arguments in [
+        ("predict_latent", (X[40:], True)),
+        ("loo_predict", ()),
+        ("log_marginal_likelihood", ()),
+    ]:
+        got, expected = (getattr(gp, method)(*arguments) for gp in (gpu, cpu))
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-8)
 
 
 def test_covariances_and_samples_need_a_joint_posterior():
