@@ -13,6 +13,7 @@ from skconvgp.estimators._base import (
     Settings,
     Timing,
     clock,
+    require_finite_noise,
     scaled_gram,
 )
 from skconvgp.estimators._inputs import Work
@@ -99,11 +100,7 @@ class BaseExactGP(BaseGP):
 
     def _solve(self, gram: Tensor, y: Tensor, noise: Tensor) -> tuple[Any, Tensor]:
         """Return the factored training matrix and its solution for the targets."""
-        if not bool(torch.isfinite(noise).all()):
-            raise ValueError(
-                "The noise of a sample is `noise_variance` / its weight, and it is not "
-                "finite for some: set tiny weights to 0."
-            )
+        require_finite_noise(noise)
         state = self.solver_.init(DenseGram(gram), noise)
         solution = self.solver_.solve(state, y)
         if not solution.converged:
