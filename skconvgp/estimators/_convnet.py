@@ -21,7 +21,8 @@ from skconvgp.estimators._resolve import (
     resolve_fraction,
     resolve_solver,
 )
-from skconvgp.estimators._validation import to_numpy
+from skconvgp.estimators._validation import to_numpy, to_tensor
+from skconvgp.inference import mean_variance
 from skconvgp.kernels import Kernel
 
 __all__ = ["BaseConvGP"]
@@ -131,7 +132,8 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         generator = make_generator(self.random_state)
         completed = completion.complete(oracle, fraction, generator)
         diag = oracle.diag()
-        least = completed.error / float(diag.mean())
+        weights = to_tensor(problem.weights, diag.device, diag.dtype)
+        least = completed.error / mean_variance(diag, weights)
         self._warn_unless_converged(completion, completed)
         self._fit_features(
             completed,

@@ -358,6 +358,23 @@ def test_classifier_takes_as_many_landmarks_of_each_class():
         assert np.bincount(labels[gp.landmark_indices_]).tolist() == [3, 3, 3]
 
 
+class Scaled(Nystrom):
+    """Tells an error of a quarter of the mean prior variance 3."""
+
+    def complete(self, oracle, observed_fraction, generator):
+        completed = super().complete(oracle, observed_fraction, generator)
+        return replace(completed, error=0.75)
+
+
+def test_error_is_a_share_of_the_mean_prior_variance():
+    X, y, _, _ = points()
+    weights = np.tile([1.0, 3.0], N // 2)
+    variances = np.tile([6.0, 2.0], N // 2)  # of a weighted mean of 3
+    gram = covariances(X) * np.sqrt(np.outer(variances, variances))
+    gp = ConvNetGPRegressor("precomputed", completion=Scaled(M)).fit(gram, y, weights)
+    assert gp.noise_variance_ == pytest.approx(0.25, rel=1e-9)
+
+
 class Stuck(Nystrom):
     """Does not converge."""
 
@@ -639,6 +656,10 @@ BAD_SETTINGS = [
     ({"completion": Nystrom("few")}, "'n_landmarks' parameter of Nystrom"),
     ({"completion": Nystrom(landmarks="best")}, "'landmarks' parameter of Nystrom"),
     ({"completion": EnsembleNystrom(0)}, "'n_members' parameter of EnsembleNys"),
+    (
+        {"completion": EnsembleNystrom(n_landmarks="few")},
+        "'n_landmarks' parameter of EnsembleNystrom",
+    ),
     ({"completion": EnsembleNystrom("x")}, "'n_members' parameter of EnsembleNys"),
     ({"completion": SubsetOfData("x")}, "'n_samples' parameter of SubsetOfData"),
     (
