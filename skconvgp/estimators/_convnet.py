@@ -40,7 +40,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         """Fit latent functions; return the numbers of the samples that are used."""
         settings = self._settings()
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
-        self._localization, self._sampled = None, None
+        self._localization, self._sampled, self._loo = None, None, None
         n, kept = len(problem.rows), self._kept
         sizes, fit = self._way(n, settings)
         place, needed = self._place_of_fit(n, *sizes)
