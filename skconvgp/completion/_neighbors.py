@@ -65,6 +65,9 @@ class NearestNeighbors(Part):
     variance for amplitude 1, and the noise has the largest log density.
     `observed_fraction` of the estimator is not used.
 
+    A sample of weight 2 takes the place of one neighbour, two equal samples that of
+    two: weights and repetitions are the same only where all samples are neighbours.
+
     References
     ----------
     Vecchia, "Estimation and model identification for continuous spatial processes",

@@ -19,6 +19,7 @@ __all__ = ["kernel_neighborhoods", "matrix_neighborhoods", "nearest"]
 
 # Samples of a job. With fewer, solves of small matrices cost calls.
 SAMPLES_A_JOB = 16
+JOBS_A_WORKER = 4  # the last job, alone in work, wastes little
 JOB_SHARE = 4  # images and results of jobs take at most this part of the budget
 HELD = 3  # jobs for each worker: one in work, one waiting, one being put together
 
@@ -103,7 +104,11 @@ def kernel_neighborhoods(
     config, n_bytes = oracle.config, oracle.images[:1].nbytes
     share = config.memory_budget // config.n_workers
     sample_bytes = HELD * side * (n_bytes + side * config.solve_dtype.itemsize)
-    size = min(SAMPLES_A_JOB, max(1, share // JOB_SHARE // sample_bytes))
+    size = min(
+        SAMPLES_A_JOB,
+        max(1, share // JOB_SHARE // sample_bytes),
+        max(1, m // (JOBS_A_WORKER * config.n_workers)),
+    )
     plan = plan_tiles(
         side,
         side,

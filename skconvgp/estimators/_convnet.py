@@ -41,7 +41,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         settings = self._settings()
         self.__dict__.pop("landmark_indices_", None)  # of another completion
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
-        self._localization, self._sampled = None, None
+        self._localization, self._sampled, self._loo = None, None, None
         n, kept = len(problem.rows), self._kept
         sizes, fit = self._way(n, settings)
         place, needed = self._place_of_fit(n, *sizes)

@@ -101,11 +101,11 @@ class BaseLocalGP(BaseGP):
         self._mean_diag = mean_variance(diag, w)
         amplitude = self._fixed_amplitude(settings.prior, y, problem.scale)
         noise = settings.noise
+        require_finite_noise((1.0 if isinstance(noise, str) else noise) / w)
         if isinstance(noise, str) or amplitude is None or problem.codes is not None:
             chosen = self._choose_by_neighbors(y, w, noise, amplitude, work)
         else:
             chosen = _Chosen(noise, amplitude)
-        require_finite_noise(chosen.noise / w)
         self.noise_variance_ = chosen.noise
         n = len(y)
         n_pairs = n + chosen.n_pairs

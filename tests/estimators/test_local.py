@@ -428,8 +428,11 @@ def test_bad_settings_are_refused_before_any_work(settings, message, monkeypatch
         gp.fit(*wave(9))
 
 
-def test_noise_of_a_sample_must_be_finite():
-    gp = ConvNetGPRegressor(rbf(), amplitude=1.0, completion=NearestNeighbors(3))
+@pytest.mark.parametrize("amplitude", [1.0, "profile"])
+@pytest.mark.parametrize("noise", [NOISE, "loo"])
+def test_noise_of_a_sample_must_be_finite(amplitude, noise):
+    settings = {"amplitude": amplitude, "noise_variance": noise}
+    gp = ConvNetGPRegressor(rbf(), completion=NearestNeighbors(3), **settings)
     with pytest.raises(ValueError, match="not finite"):
         gp.fit(*wave(3), [1.0, 1e-320, 1.0])
 
@@ -478,6 +481,14 @@ def test_another_fit_forgets_the_neighbors(cls):
     np.testing.assert_array_equal(gp.predict_latent(new), mean)
     assert gp.log_marginal_likelihood() == evidence
     assert gp.predict_latent(new, return_cov=True)[1].shape[:2] == (10, 10)
+
+
+def test_another_fit_forgets_what_was_left_out():
+    X, y, _ = problem()
+    gp = fitted(amplitude="profile").set_params(amplitude=AMPLITUDE)
+    gp.fit(X[:30], y[:30])
+    fresh = clone(gp).fit(X[:30], y[:30])
+    np.testing.assert_array_equal(gp.loo_predict(), fresh.loo_predict())
 
 
 def test_one_sample_leaves_the_prior():
