@@ -26,7 +26,7 @@ class NearestNeighbors(Part):
 
     with :math:`k (k + 1) / 2` evaluations of the kernel beside prior variances. There
     is no Gram matrix: a fit evaluates the kernel only for what it chooses and
-    calibrates on left-out samples, at most 1000 of them. With k of n samples and more
+    calibrates on left-out samples, at most 300 of them. With k of n samples and more
     it is the exact process.
 
     Parameters
@@ -60,7 +60,7 @@ class NearestNeighbors(Part):
     keeps the samples alone.
 
     ``amplitude="profile"`` and ``noise_variance="loo"`` look at samples that are
-    predicted from their neighbours, at most 1000, drawn with the `random_state` of the
+    predicted from their neighbours, at most 300, drawn with the `random_state` of the
     estimator: the amplitude is the mean of squared errors, each divided by its
     variance for amplitude 1, and the noise has the largest log density.
     `observed_fraction` of the estimator is not used.

@@ -33,7 +33,7 @@ __all__ = ["BaseLocalGP"]
 
 # Samples that are left out for what a fit chooses: the standard error of an accuracy
 # of 97 % is then half a percent.
-LEFT_OUT = 1000
+LEFT_OUT = 300
 LOCAL_COPIES = 3  # matrices of neighbours: it, shifted, and its factor
 
 
