@@ -32,7 +32,7 @@ from skconvgp.kernels import Kernel
 __all__ = ["BaseLocalGP"]
 
 # Samples that are left out for what a fit chooses: the standard error of an accuracy
-# of 97 % is then half a percent.
+# of 97 % is then a percent, and that of an amplitude some ten percent of it.
 LEFT_OUT = 300
 LOCAL_COPIES = 3  # matrices of neighbours: it, shifted, and its factor
 

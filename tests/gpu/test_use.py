@@ -11,10 +11,23 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    NystromCompletedGP,
+    gram_diag,
+    gram_matrix,
+)
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp.backends._nvrtc import compile_cuda
+from skconvgp.completion import (
+    CoarseKernel,
+    MatrixFactorization,
+    NearestNeighbors,
+    Nystrom,
+    SubsetOfData,
+)
 from skconvgp.engine import KernelOracle, use_gpu
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import GELU, Conv2d, Dense, Flatten, Sequential, convnet, rbf
@@ -251,3 +264,37 @@ def test_other_hyperparameters_are_not_compiled_again():
     assert compute(0.4, 2.5) == first
     assert compute(1.3, 0.7, rows=X[:3]) == first
     assert compute(1.3, 0.7, rows=X[..., 1:]) > first
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        Nystrom(n_landmarks=40, landmarks="random_pivoted"),
+        MatrixFactorization(rank=5, max_iter=5),
+        SubsetOfData(),
+        CoarseKernel(depth=1),
+        NearestNeighbors(20),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_completions_on_the_gpu_are_those_of_the_processor(completion, data):
+    settings = {"completion": completion, "random_state": 0, "dtype": "float64"}
+    mine, expected = (
+        ConvNetGPClassifier(convnet(2, 3), device=device, **settings).fit(*data)
+        for device in (str(GPU), "cpu")
+    )
+    assert mine.device_ == str(GPU)
+    for one, two in zip(
+        mine.predict_latent(data[0], return_std=True),
+        expected.predict_latent(data[0], return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+
+
+def test_more_samples_on_the_gpu():
+    X, labels = digits(300)
+    gp = NystromCompletedGP(tiny_network(), n_landmarks=30, device=str(GPU))
+    gp.partial_fit(X[:150], labels[:150], classes=np.unique(labels))
+    assert gp.partial_fit(X[150:], labels[150:]).score(X, labels) > 0.85
