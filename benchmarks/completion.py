@@ -59,6 +59,7 @@ from skconvgp.exceptions import CompletionError
 
 RESULTS = Path(__file__).parent / "results" / "completion.json"
 LITTLE = {"n_train": 500, "n_test": 200, "random_n": 100}  # of a quick run
+USUAL = {"random_n": 1000}
 LARGEST_MIXED = 5000  # images; it holds three matrices of all of them
 FRACTION = 0.2  # of the source's tables, and of all but the first setting
 MIXED = (NYSTROM, SVD)
@@ -70,12 +71,13 @@ def main() -> None:
     record = read(options.output)
     record |= {"source": reported(), "versions": versions(), "machine": machine()}
     found = []
-    try:
-        split = load(options.setting, options.n_train, options.n_test)
-    except OSError as error:
-        leave_out("MNIST", error, options)
-    else:
-        found = measure_setting(split, record, options)
+    if not (options.skip_strategies and options.skip_mixed):
+        try:
+            split = load(options.setting, options.n_train, options.n_test)
+        except OSError as error:
+            leave_out("MNIST", error, options)
+        else:
+            found = measure_setting(split, record, options)
     if not options.skip_random:
         measure_random(record, options)
     is_good = print_targets(found) and not options.left_out
@@ -97,8 +99,8 @@ def parse() -> Any:
     add("--fractions", nargs="+", type=float, help="of the entries, for all of them")
     add("--n-train", type=int, help="training images, at most those of the setting")
     add("--n-test", type=int, help="images for validation, and for tests, at most")
-    add("--random-n", type=int, default=1000, help="side of the random matrix")
-    add("--skip-strategies", action="store_true", help="leave out all but exact")
+    add("--random-n", type=int, help="side of the random matrix")
+    add("--skip-strategies", action="store_true", help="leave out the estimators")
     add("--skip-mixed", action="store_true", help="leave out the source's method")
     add("--skip-random", action="store_true", help="leave out random entries")
     add("--quick", action="store_true", help=f"takes minutes: {LITTLE}")
@@ -111,8 +113,9 @@ def parse() -> Any:
     options = parser.parse_args()
     options.left_out = []
     options.is_whole = not (options.quick or options.n_train or options.n_test)
-    if options.quick:
-        vars(options).update(LITTLE)
+    for name, value in (LITTLE if options.quick else USUAL).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
     if options.is_whole and not options.output:
         options.output = RESULTS
     return options
@@ -120,9 +123,25 @@ def parse() -> Any:
 
 def measure_setting(split: Split, record: Figures, options: Any) -> list[Any]:
     """Measure on the images of one setting; return what is required of them."""
-    number, n = options.setting, len(split.train.y)
-    figures = record["settings"].setdefault(str(number), {"rows": [], "mixed": []})
+    number = str(options.setting)
+    figures = record["settings"].setdefault(number, {"rows": [], "mixed": []})
     figures["sizes"] = [len(p.y) for p in (split.train, split.validation, split.test)]
+    found = []
+    if not options.skip_strategies:
+        rows = measure_strategies(split, figures["rows"], record, options)
+        print_beside_subset(rows)
+        found = targets(options.setting, rows) if options.is_whole else []
+    if not options.skip_mixed:
+        measure_mixed(split, figures["mixed"], options)
+        save(options.output, record)
+    return found
+
+
+def measure_strategies(
+    split: Split, kept: list[Figures], record: Figures, options: Any
+) -> list[Figures]:
+    """Measure the exact process and all others beside it; return the rows."""
+    number, n = options.setting, len(split.train.y)
     gp = strategies()[EXACT].make(n, None)
     start_up(gp, split)
     exact = measure(gp, split)
@@ -132,7 +151,7 @@ def measure_setting(split: Split, record: Figures, options: Any) -> list[Any]:
     def add(name: str, fraction: float | None, row: Figures) -> None:
         rows.append(beside_exact(row, exact, strategy=name, fraction=fraction))
         print_row(number, rows[-1])
-        put(figures["rows"], dated(rows[-1]), *KEYS)
+        put(kept, dated(rows[-1]), *KEYS)
         save(options.output, record)
 
     add(EXACT, None, exact)
@@ -142,17 +161,11 @@ def measure_setting(split: Split, record: Figures, options: Any) -> list[Any]:
             add(name, fraction, measure(make(n, fraction), split))
         except (CompletionError, MemoryError, ValueError) as error:
             leave_out(f"{name}, {fraction}", error, options)
-    print_beside_subset(rows)
-    if not options.skip_mixed:
-        measure_mixed(split, figures["mixed"], options)
-        save(options.output, record)
-    return targets(number, rows) if options.is_whole else []
+    return rows
 
 
 def cases(n: int, options: Any) -> Iterator[tuple[str, float | None, Maker]]:
     """Yield what is to be measured beside the exact process."""
-    if options.skip_strategies:
-        return
     for name, strategy in strategies().items():
         is_asked = options.strategies and name in options.strategies
         if name == EXACT or (options.strategies and not is_asked):
@@ -176,6 +189,7 @@ def beside_exact(row: Figures, exact: Figures, **told: Any) -> Figures:
     """Return a row with its name, and its seconds as shares of the exact matrix."""
     seconds = exact["gram_seconds"]
     ratios = {
+        "exact_gram_seconds": seconds,  # of the same run
         "gram_ratio": row["gram_seconds"] / seconds,
         "fit_ratio": row["fit_seconds"] / seconds,
     }
