@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp.completion._masked import (
+    LOOSE,
     Fit,
     Limits,
     MaskedCompletion,
@@ -116,12 +117,12 @@ class MatrixFactorization(MaskedCompletion):
         self, regression: RowRegression, rank: int, limits: Limits, generator: Generator
     ) -> Fit:
         """Fit ranks 1, 2, 4, ... from a random start."""
-        entries, loose = regression.entries, self._loose
+        entries = regression.entries
         start = _level(entries) + _noise(entries, 1, generator)
-        fit = self._alternate(regression, start, loose if rank > 1 else limits)
+        fit = self._alternate(regression, start, LOOSE if rank > 1 else limits)
         n_iter = fit.n_iter
         for wider in ranks_up_to(rank)[1:]:
-            bounds = limits if wider == rank else loose
+            bounds = limits if wider == rank else LOOSE
             fit = self._widen(regression, fit.factor, wider, bounds, generator)
             n_iter += fit.n_iter
         return replace(fit, n_iter=n_iter)

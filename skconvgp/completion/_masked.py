@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import ClassVar, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Generator, Tensor
@@ -16,6 +16,7 @@ from skconvgp.completion._patterns import PATTERNS, Entries, draw_pattern, evalu
 from skconvgp.linalg import pseudo_inverse_map, spread_rows
 
 __all__ = [
+    "LOOSE",
     "Fit",
     "Limits",
     "MaskedCompletion",
@@ -33,8 +34,7 @@ EIGENVALUE_CUT = 1e-6  # maths.md 14
 LARGEST_AUTO_RANK = 50  # maths.md 14
 BLOCK_ROWS = 128  # rows of a matrix that are worked on while they are in the cache
 
-# Of a path of ranks or penalties.
-PATH_MAX_ITER = 20
+# Of a choice along a path of ranks or penalties.
 LEAST_GAIN = 0.01  # of the error, else a step does not count as better
 PATIENCE = 2  # steps that are not better before the path ends
 
@@ -53,6 +53,9 @@ class Limits:
 
     rtol: float
     max_iter: int
+
+
+LOOSE = Limits(rtol=1e-3, max_iter=20)  # enough for what is a start only
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,10 @@ class Fit:
 class MaskedCompletion(Part, abc.ABC):
     """Completion from a mask of entries, along a path of ranks or penalties.
 
-    The path is walked with loose tolerances, each step from the result of the last
-    one. With a choice to make, the step is kept whose error on the held-out entries
-    is smallest. There the method is run to its tolerance, its error is measured, the
-    held-out entries are put back and it goes on from there.
+    Each step of the path begins at the result of the last one. With a choice to make,
+    each goes to its tolerance and the one is kept whose error on the held-out entries
+    is smallest; without, only the last one does. Its error is measured, the held-out
+    entries are put back and it goes on from there.
     """
 
     rank: int | str = "auto"
@@ -90,8 +93,6 @@ class MaskedCompletion(Part, abc.ABC):
     rtol: float = 1e-5
     check_fraction: float = 0.05
     n_anchors: int | None = None
-
-    path_rtol: ClassVar[float] = 1e-3
 
     def complete(
         self, oracle: GramOracle, observed_fraction: float, generator: Generator
@@ -129,7 +130,7 @@ class MaskedCompletion(Part, abc.ABC):
             self.pattern, n, observed_fraction, self.check_fraction, generator
         )
         entries = evaluate(oracle, pattern)
-        limits = Limits(self.rtol, self.max_iter)
+        limits = self._limits
         step, start, n_iter = self._walk(entries, generator)
         checked = self._fit(entries, step, start, limits, generator)
         error, spread = _held_out_error(entries, checked.factor)
@@ -178,15 +179,15 @@ class MaskedCompletion(Part, abc.ABC):
         """Return what is to be told of the step that was kept."""
 
     @property
-    def _loose(self) -> Limits:
-        return Limits(max(self.path_rtol, self.rtol), PATH_MAX_ITER)
+    def _limits(self) -> Limits:
+        return Limits(self.rtol, self.max_iter)
 
     def _walk(
         self, entries: Entries, generator: Generator
     ) -> tuple[float, Tensor | None, int]:
         """Return the step of the path that is kept, its factor and all rounds."""
         steps, has_choice = self._path(entries, generator)
-        limits = self._loose
+        limits = self._limits if has_choice else LOOSE
         factor: Tensor | None = None
         kept, best, n_iter, n_worse = (steps[-1], factor), math.inf, 0, 0
         for step in steps:

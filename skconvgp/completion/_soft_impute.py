@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Generator, Tensor
 
@@ -64,8 +63,6 @@ class SoftImpute(MaskedCompletion):
     SoftImpute(rank=100, pattern='random')
     """
 
-    path_rtol: ClassVar[float] = 0.0
-
     def _path(
         self, entries: Entries, generator: Generator
     ) -> tuple[Sequence[float], bool]:
@@ -85,11 +82,10 @@ class SoftImpute(MaskedCompletion):
     ) -> Fit:
         nothing = entries.values.new_zeros(len(entries.values), 1)
         factor = nothing if start is None else start
-        most = len(factor) if isinstance(self.rank, str) else int(self.rank)
         fill_(entries.values, entries.mask, factor, factor)
-        vectors = widened(factor, min(factor.shape[1] + SPARE, most), generator)
+        vectors = self._widened(factor, SPARE, generator)
         for n_iter in range(1, limits.max_iter + 1):
-            values, vectors = leading_eigenpairs(entries.values, vectors)
+            values, vectors = self._above(entries.values, vectors, step, generator)
             n_kept = max(int((values > step).sum()), 1)
             roots = (values[:n_kept] - step).clamp(min=0.0).sqrt()
             last, factor = factor, vectors[:, :n_kept] * roots
@@ -97,8 +93,25 @@ class SoftImpute(MaskedCompletion):
             change, size = product_change(factor, factor, last, last)
             if change <= limits.rtol * size:
                 return Fit(factor, n_iter, converged=True)
-            vectors = widened(vectors, min(n_kept + SPARE, most), generator)
+            vectors = self._widened(vectors[:, :n_kept], SPARE, generator)
         return Fit(factor, n_iter, converged=False)
+
+    def _above(
+        self, matrix: Tensor, vectors: Tensor, gamma: float, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return eigenpairs from the largest to at least one not above gamma."""
+        values, vectors = leading_eigenpairs(matrix, vectors)
+        while float(values[-1]) > gamma:
+            wider = self._widened(vectors, vectors.shape[1], generator)
+            if wider.shape == vectors.shape:
+                break
+            values, vectors = leading_eigenpairs(matrix, wider)
+        return values, vectors
+
+    def _widened(self, vectors: Tensor, n_more: int, generator: Generator) -> Tensor:
+        n, width = vectors.shape
+        most = n if isinstance(self.rank, str) else int(self.rank)
+        return widened(vectors, min(width + n_more, most), generator)
 
     def _check_own(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""An oracle for completions: what it evaluates is counted and reported."""
+"""An oracle for completions: they see the host only, whatever computes entries."""
 
 from collections.abc import Callable
 
@@ -10,10 +10,13 @@ from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
 
 __all__ = ["SampleOracle"]
 
+HOST = torch.device("cpu")
+
 
 class SampleOracle:
     """Entries of a Gram matrix, and what is known of the samples beside it.
 
+    Entries come to the host: what completions draw and index with lies there.
     Capabilities that are not there are no attributes: ``points`` of a precomputed
     matrix, ``labels`` of a regression.
 
@@ -59,11 +62,11 @@ class SampleOracle:
 
     def diag(self) -> Tensor:
         """Return the prior variances (n,)."""
-        return self._oracle.diag()
+        return self._oracle.diag().to(HOST)
 
     def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
         """Return the covariances (n1, n2) of samples given by number; None is all."""
         values = self._oracle.block(rows, cols)
         self._n_evaluated += values.numel()
         self._on_step(min(self._n_evaluated, self._n_allowed), self._n_allowed)
-        return values
+        return values.to(HOST)

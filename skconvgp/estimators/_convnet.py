@@ -62,7 +62,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
             case Completion():
                 self._require_feature_solver(completion)
                 n_held = completion.n_values(n, fraction)
-                return (n_held, 0), partial(self._fit_completed, completion, fraction)
+                return (n_held, n_held), partial(self._fit_completed, completion, fraction)
             case Coarsening():
                 self._coarsen(completion)
         return self._exact_size(n, settings), self._fit_all

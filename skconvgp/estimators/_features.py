@@ -79,7 +79,10 @@ class Featured:
 
 
 class BaseFeatureGP(BaseGP):
-    """A process whose covariance is a product of features."""
+    """A process whose covariance is a product of features.
+
+    Kernels are evaluated where `device` says, features are fitted on the host.
+    """
 
     def _sample_oracle(
         self, problem: Problem, work: Work, n_allowed: int
@@ -94,17 +97,18 @@ class BaseFeatureGP(BaseGP):
             codes,
         )
 
-    def _featured(
-        self, completed: CompletedGram, diag: Tensor, problem: Problem, work: Work
+    def _featured_(
+        self, completed: CompletedGram, diag: Tensor, problem: Problem
     ) -> Featured:
-        """Return samples by their features; those of the completion are scaled."""
-        config = work.config
-        w = to_tensor(problem.weights, config.device, config.solve_dtype)
-        y = to_tensor(problem.targets, config.device, config.solve_dtype)
+        """Return samples by their features, the factor of a completion, scaled."""
         features = completed.factor.div_(math.sqrt(self._mean_diag))
         explained = torch.einsum("ij,ij->i", features, features)
-        rest = (diag / self._mean_diag - explained).clamp(min=0.0)
-        return Featured(features, y, w, rest)
+        return Featured(
+            features,
+            to_tensor(problem.targets, diag.device, diag.dtype),
+            to_tensor(problem.weights, diag.device, diag.dtype),
+            (diag / self._mean_diag - explained).clamp(min=0.0),
+        )
 
     def _fit_features(
         self,
@@ -136,10 +140,10 @@ class BaseFeatureGP(BaseGP):
         gram_seconds : float
             Time that the completion took.
         """
-        start = clock(place.device)
-        weights = to_tensor(problem.weights, place.device, diag.dtype)
+        start = clock(diag.device)
+        weights = to_tensor(problem.weights, diag.device, diag.dtype)
         self._mean_diag = mean_variance(diag, weights)
-        data = self._featured(completed, diag, problem, work)
+        data = self._featured_(completed, diag, problem)
         amplitude = self._fixed_amplitude(settings.prior, data.targets, problem.scale)
         noise = self._feature_noise(data, settings, amplitude, variance, problem, work)
         noise = max(noise, least_noise, SMALLEST_NOISE[data.targets.dtype])
@@ -150,7 +154,7 @@ class BaseFeatureGP(BaseGP):
         evidence, amplitude = feature_evidence(sums, posterior, amplitude)
         self._loo = self._feature_loo(data, posterior)
         self._anchor(completed, problem, posterior)
-        solve_seconds = clock(place.device) - start
+        solve_seconds = clock(diag.device) - start
         timing = Timing(completed.n_evaluated, gram_seconds, solve_seconds)
         self._set_fit(
             problem,

@@ -54,7 +54,7 @@ class BaseNystromGP(BaseFeatureGP):
         variance = resolve_word(self, "variance", self.variance, VARIANCES)
         n = len(problem.rows)
         n_held = strategy.n_values(n, 1.0)
-        place, needed = self._place_of_fit(n, n_held, 0)
+        place, needed = self._place_of_fit(n, n_held, n_held)
         fit_at = partial(self._fit_at, problem, settings, strategy, variance, needed)
         compute_at(place, fit_at)
         return np.arange(n)

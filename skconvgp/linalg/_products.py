@@ -55,7 +55,7 @@ def ridge_solve(grams: Tensor, which: Tensor, rhs: Tensor, ridge: float) -> Tens
     grams : Tensor of shape (g, r, r)
         The matrices G, positive semi-definite.
     which : Tensor of shape (n,)
-        w(i): which of them each row has.
+        Which of them each row has: w.
     rhs : Tensor of shape (n, r)
         Right-hand sides b.
     ridge : float

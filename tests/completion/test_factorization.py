@@ -1,0 +1,122 @@
+"""Factorisation: the updates of rows, the objective, restarts."""
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp.completion import MatrixFactorization
+from skconvgp.completion._patterns import PATTERNS, draw_pattern, evaluate
+from skconvgp.completion._regression import RowRegression
+from tests.helpers.oracles import PlainOracle, low_rank, seeded, smooth
+from tests.helpers.tolerances import assert_close
+
+RIDGE = 0.3
+each_pattern = pytest.mark.parametrize("pattern", PATTERNS)
+each_algorithm = pytest.mark.parametrize("algorithm", ["als", "elementwise"])
+
+
+def problem(pattern="blocks", n=140, rank=4):
+    drawn = draw_pattern(pattern, n, 0.4, 0.05, seeded())
+    entries = evaluate(PlainOracle(smooth(n)[0]), drawn)
+    one, two = torch.randn(2, n, rank, generator=seeded(1), dtype=torch.float64)
+    return entries, one, two
+
+
+def objective(entries, left, right):
+    misfit = (entries.values - left @ right.mT) * entries.mask
+    return float(misfit.square().sum() + RIDGE * (left.square() + right.square()).sum())
+
+
+@each_pattern
+def test_row_update_is_a_ridge_solve(pattern):
+    entries, _, right = problem(pattern)
+    made = RowRegression.of(entries).solve(right, RIDGE)
+    for row, mask, values in zip(made, entries.mask, entries.values, strict=True):
+        known = right[mask]
+        system = known.mT @ known + RIDGE * torch.eye(4)
+        assert_close(
+            row, torch.linalg.solve(system, known.mT @ values[mask]), kind="solve"
+        )
+
+
+@each_pattern
+def test_elementwise_update_is_that_of_the_paper(pattern):
+    entries, left, right = problem(pattern)
+    made = RowRegression.of(entries).sweep(right, left, RIDGE)
+    expected = left.numpy().copy()
+    V, K = right.numpy(), entries.values.numpy()
+    for r, mask in enumerate(entries.mask.numpy()):
+        for s in range(4):
+            others = [k for k in range(4) if k != s]
+            rest = K[r, mask] - V[mask][:, others] @ expected[r, others]
+            v = V[mask, s]
+            expected[r, s] = (v @ rest) / (v @ v + RIDGE)
+    assert_close(made, expected, kind="solve")
+
+
+@each_pattern
+@each_algorithm
+def test_objective_never_increases(algorithm, pattern):
+    entries, left, right = problem(pattern)
+    method = MatrixFactorization(algorithm=algorithm)
+    regression = RowRegression.of(entries)
+    values = [objective(entries, left, right)]
+    for _ in range(15):
+        left = method._update(regression, right, left, RIDGE)
+        values.append(objective(entries, left, right))
+        right = method._update(regression, left, right, RIDGE)
+        values.append(objective(entries, left, right))
+    assert (np.diff(values) <= 1e-12 * values[0]).all()
+    assert values[-1] < 0.9 * values[2]
+
+
+def test_rows_of_a_block_share_their_equations():
+    entries, _, _ = problem("blocks")
+    regression = RowRegression.of(entries)
+    assert len(regression.masks) < len(regression.which)
+    assert torch.equal(regression.masks[regression.which], entries.mask)
+
+
+@each_algorithm
+def test_ridge_shrinks_what_is_all_observed(algorithm):
+    # |K - U V^T|^2 + ridge (|U|^2 + |V|^2) is least where eigenvalues lose the ridge.
+    gram = torch.diag(torch.tensor([4.0, 3.0, 2.0, 1.0]).double())
+    method = MatrixFactorization(
+        4, algorithm=algorithm, ridge=0.2, rtol=1e-13, max_iter=5000
+    )
+    result = method.complete(PlainOracle(gram), 1.0, seeded())
+    expected = (gram.diagonal() - 0.2 * 2.5).diag()
+    assert_close(result.factor @ result.factor.mT, expected, kind="root")
+
+
+def test_restarts_are_no_worse():
+    gram, _ = smooth(100)
+    changes = [
+        MatrixFactorization(8, pattern="random", max_iter=15, n_restarts=n)
+        .complete(PlainOracle(gram), 0.2, seeded(2))
+        .stats["observed_change"]
+        for n in (1, 6)
+    ]
+    assert changes[1] < changes[0]
+
+
+def test_mean_may_be_negative():
+    factor = torch.randn(80, 2, generator=seeded(4), dtype=torch.float64)
+    factor[::2] = -factor[1::2]
+    gram = factor @ factor.mT
+    assert float(gram.mean()) < 1e-12
+    result = MatrixFactorization(2, ridge=1e-9).complete(
+        PlainOracle(gram), 0.5, seeded()
+    )
+    assert result.relative_rmse < 1e-4
+
+
+def test_wrong_settings_are_refused():
+    for settings, allowed in [
+        ({"algorithm": "sgd"}, "one of 'als', 'elementwise'"),
+        ({"ridge": 0.0}, "a number > 0"),
+        ({"n_restarts": 0}, "an int >= 1"),
+    ]:
+        method = MatrixFactorization(**settings)
+        with pytest.raises(ValueError, match=f"{next(iter(settings))!r} .*{allowed}"):
+            method.complete(PlainOracle(low_rank(9, 2)), 0.5, seeded())

@@ -1,0 +1,91 @@
+"""Iterative SVD against plain implementations of both papers."""
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp.completion import IterativeSVD
+from skconvgp.completion._masked import Limits
+from skconvgp.completion._patterns import draw_pattern, evaluate
+from tests.helpers.oracles import PlainOracle, low_rank, seeded, smooth
+from tests.helpers.tolerances import assert_close
+
+N_ROUNDS = 7
+
+
+def observed(gram, fraction=0.4):
+    pattern = draw_pattern("random", len(gram), fraction, 0.05, seeded())
+    entries = evaluate(PlainOracle(gram), pattern)
+    return entries, entries.values.numpy().copy(), entries.mask.numpy().copy()
+
+
+def fitted(rule, rank, entries):
+    limits = Limits(rtol=1e-300, max_iter=N_ROUNDS)
+    fit = IterativeSVD(rank, rule=rule)._fit(entries, rank, None, limits, seeded())
+    return fit.factor @ fit.factor.mT
+
+
+def top(matrix, rank):
+    """Return the part of a symmetric matrix in its largest eigenvalues, if positive."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values, vectors = np.maximum(values[-rank:], 0), vectors[:, -rank:]
+    return (vectors * values) @ vectors.T
+
+
+def row_means(values, mask):
+    return np.array([row[seen].mean() for row, seen in zip(values, mask, strict=True)])
+
+
+@pytest.mark.parametrize("rank", [1, 4, 60])
+def test_truncation_is_hard_impute(rank):
+    entries, values, mask = observed(smooth(60)[0])
+    means = row_means(values, mask)
+    filled = np.where(mask, values, (means[:, None] + means) / 2)
+    for _ in range(N_ROUNDS):
+        made = top(filled, rank)
+        filled = np.where(mask, values, made)
+    assert_close(fitted("truncation", rank, entries), made, kind="solve")
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_row_regression_is_that_of_troyanskaya(rank):
+    entries, values, mask = observed(smooth(60)[0], 0.6)
+    filled = np.where(mask, values, row_means(values, mask)[:, None])
+    for _ in range(N_ROUNDS):
+        eigenrows = np.linalg.svd(filled)[2][:rank]
+        for row, seen in enumerate(mask):
+            known = eigenrows[:, seen].T
+            coefs = np.linalg.lstsq(known, values[row, seen], rcond=None)[0]
+            filled[row, ~seen] = coefs @ eigenrows[:, ~seen]
+    assert_close(
+        fitted("row_regression", rank, entries), top(filled, rank), kind="root"
+    )
+
+
+def test_best_approximation_of_a_matrix_that_is_all_observed():
+    gram, _ = smooth(50)
+    result = IterativeSVD(5).complete(PlainOracle(gram), 1.0, seeded())
+    assert_close(result.factor @ result.factor.mT, top(gram.numpy(), 5), kind="solve")
+
+
+def test_indefinite_parts_are_dropped():
+    gram = torch.diag(torch.tensor([3.0, 2.0, 1.0, -4.0, -5.0]).double())
+    result = IterativeSVD(5).complete(PlainOracle(gram), 1.0, seeded())
+    expected = gram.clamp(min=0.0)
+    assert_close(result.factor @ result.factor.mT, expected, kind="solve")
+    change = (16 + 25) / (9 + 4 + 1 + 16 + 25)
+    assert result.stats["observed_change"] == pytest.approx(change**0.5)
+
+
+def test_many_samples():
+    # Leading eigenpairs only: another path than that of small matrices.
+    gram = low_rank(700, 4)
+    for rule in ("truncation", "row_regression"):
+        result = IterativeSVD(4, rule=rule).complete(PlainOracle(gram), 0.2, seeded())
+        assert result.converged
+        assert result.relative_rmse < 1e-4
+
+
+def test_wrong_rule_is_refused():
+    with pytest.raises(ValueError, match=r"'rule' .* one of 'truncation', 'row_reg"):
+        IterativeSVD(rule="rows").complete(PlainOracle(torch.eye(9)), 0.5, seeded())

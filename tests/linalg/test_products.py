@@ -1,0 +1,77 @@
+"""Products of thin matrices against dense ones."""
+
+import pytest
+import torch
+
+from skconvgp.linalg import (
+    product_change,
+    psd_factor,
+    pseudo_inverse_map,
+    ridge_solve,
+    spread_rows,
+)
+from tests.helpers.oracles import seeded
+from tests.helpers.tolerances import assert_close
+
+
+def thin(n, *ranks, seed=0):
+    generator = seeded(seed)
+    return [torch.randn(n, r, generator=generator, dtype=torch.float64) for r in ranks]
+
+
+def test_change_of_a_product():
+    left, right, old_left, old_right = thin(30, 3, 3, 2, 2)
+    old = old_left @ old_right.mT
+    change, size = product_change(left, right, old_left, old_right)
+    assert change == pytest.approx(float((left @ right.mT - old).square().sum()))
+    assert size == pytest.approx(float(old.square().sum()))
+
+
+def test_change_that_is_tiny_beside_the_product():
+    left, right = thin(30, 3, 3)
+    change, size = product_change(left * (1 + 1e-12), right, left, right)
+    assert change / size == pytest.approx(1e-24, rel=0.05)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+def test_psd_factor_is_the_nearest(rank):
+    left, right = thin(30, 3, 3)
+    product = left @ right.mT
+    values, vectors = torch.linalg.eigh((product + product.mT) / 2)
+    values = values.clamp(min=0.0)
+    values[: 30 - rank] = 0.0
+    factor = psd_factor(left, right, rank)
+    assert factor.shape == (30, rank)
+    assert_close(factor @ factor.mT, (vectors * values) @ vectors.mT, kind="solve")
+
+
+@pytest.mark.parametrize("n", [2, 3, 30])
+def test_pseudo_inverse_map(n):
+    (rows,) = thin(n, 3)
+    assert_close(
+        pseudo_inverse_map(rows, 1e-12), torch.linalg.pinv(rows).mT, kind="solve"
+    )
+
+
+def test_small_eigenvalues_are_cut():
+    rows = torch.diag(torch.tensor([1.0, 1e-4]).double())
+    expected = torch.diag(torch.tensor([1.0, 0.0]))
+    assert_close(pseudo_inverse_map(rows, 1e-6), expected)
+    assert not bool(pseudo_inverse_map(torch.zeros(3, 2), 1e-6).any())
+
+
+def test_ridge_solve():
+    roots, (rhs,) = thin(2, 3, 3, 3, seed=1), thin(4, 3)
+    grams = torch.stack([root.mT @ root for root in roots])
+    which = torch.tensor([2, 0, 0, 1])
+    made = ridge_solve(grams, which, rhs, 0.5)
+    for row, number, b in zip(made, which, rhs, strict=True):
+        assert_close((grams[number] + 0.5 * torch.eye(3)) @ row, b, kind="solve")
+
+
+def test_rows_are_spread():
+    near = torch.tensor([[9.0, 0.0], [9.1, 0.0], [8.9, 0.1], [0.0, 1.0], [0.0, 0.9]])
+    assert spread_rows(near, 2).tolist() == [1, 3]
+    assert spread_rows(near, 4).tolist()[:2] == [1, 3]
+    assert sorted(spread_rows(near, 5).tolist()) == [0, 1, 2, 3, 4]
+    assert sorted(spread_rows(torch.zeros(3, 2), 3).tolist()) == [0, 1, 2]
