@@ -2,12 +2,14 @@
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram
+from skconvgp.completion._baselines import CoarseKernel, SubsetOfData
 from skconvgp.completion._factorization import MatrixFactorization
 from skconvgp.completion._iterative_svd import IterativeSVD
 from skconvgp.completion._nystrom import EnsembleNystrom, Nystrom
 from skconvgp.completion._soft_impute import SoftImpute
 
 __all__ = [
+    "CoarseKernel",
     "CompletedGram",
     "EnsembleNystrom",
     "IterativeSVD",
@@ -15,4 +17,5 @@ __all__ = [
     "Nystrom",
     "Part",
     "SoftImpute",
+    "SubsetOfData",
 ]

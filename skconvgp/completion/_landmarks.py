@@ -1,6 +1,5 @@
 """Landmarks: which columns of a Gram matrix are evaluated."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,14 +12,12 @@ from skconvgp.linalg import pivoted_cholesky, symmetric_eigen
 
 __all__ = [
     "LANDMARKS",
+    "WITHOUT_COLUMNS",
     "Landmarks",
     "check_capability",
     "check_finite",
     "choose_landmarks",
-    "column_entries",
-    "columns_within",
-    "count_landmarks",
-    "entry_budget",
+    "choose_samples",
     "relative_cut",
     "row_blocks",
 ]
@@ -34,6 +31,7 @@ LANDMARKS: dict[str, str | None] = {
     "random_pivoted": None,
     "leverage": None,
 }
+WITHOUT_COLUMNS = ("uniform", "stratified", "kmeans")
 CAPABILITIES = {"labels": "the class codes of the samples", "points": "the samples"}
 
 ASKED_AT_ONCE = 256  # columns: what an oracle returns is small beside all of them
@@ -42,7 +40,6 @@ PIVOT_ROUNDS = 10  # of random pivots, as an oracle has a cost for each call
 LLOYD_ROUNDS = 10
 # Relative cut of eigenvalues that were computed in single precision (maths.md 14).
 SINGLE_CUT = 1e-6
-BUDGET_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -61,79 +58,16 @@ class Landmarks:
     columns: Tensor
 
 
-def entry_budget(observed_fraction: float, n: int) -> int:
-    """Return how many of the n (n + 1) / 2 distinct entries may be evaluated."""
-    if not 0.0 < observed_fraction <= 1.0:
-        raise ValueError(
-            "`observed_fraction` must be a number > 0 and <= 1, got "
-            f"{observed_fraction!r}."
-        )
-    total = n * (n + 1) // 2
-    return min(total, int(observed_fraction * total * (1.0 + BUDGET_ROUNDING)))
-
-
-def column_entries(n_landmarks: int, n: int) -> int:
-    """Return the number of distinct entries in columns of a symmetric matrix (n, n)."""
-    return n_landmarks * n - n_landmarks * (n_landmarks - 1) // 2
-
-
-def columns_within(budget: int, n: int) -> int:
-    """Return the largest m <= n with ``column_entries(m, n) <= budget``."""
-    side = 2 * n + 1  # m (side - m) <= 2 budget
-    return (side - math.isqrt(side * side - 8 * budget - 1) - 1) // 2
-
-
-def count_landmarks(
-    n_landmarks: int | None, observed_fraction: float, n: int, least: int = 1
-) -> int:
-    """Return the number of landmarks: as asked for, or as many as the share allows.
-
-    The diagonal beside the columns is free (maths.md 6.1).
-
-    Parameters
-    ----------
-    n_landmarks : int or None
-        Wins over the share; cut to `n`.
-    observed_fraction : float
-        Share of the n (n + 1) / 2 distinct entries that may be evaluated.
-    n : int
-        Number of samples.
-    least : int, default=1
-        The smallest number that is of use, at most `n`.
-
-    Returns
-    -------
-    m : int
-        From `least` to `n`, or `n_landmarks`.
-
-    Raises
-    ------
-    CompletionError
-        If the share is too small for `least` landmarks.
-    """
-    budget = entry_budget(observed_fraction, n)
-    if n_landmarks is not None:
-        return min(n_landmarks, n)
-    m = columns_within(budget, n)
-    if m < least:
-        smallest = 2 * column_entries(least, n) / (n * (n + 1))
-        raise CompletionError(
-            f"observed_fraction={observed_fraction!r} of {n} samples is less than "
-            f"{least} landmark column{'s' if least > 1 else ''}; the smallest usable "
-            f"value is {_rounded_up(smallest):.3g}. Raise `observed_fraction` or set "
-            "`n_landmarks`."
-        )
-    return m
-
-
-def check_capability(owner: str, word: str, oracle: GramOracle) -> None:
-    """Refuse landmarks that need what this oracle does not give."""
+def check_capability(
+    owner: str, word: str, oracle: GramOracle, setting: str = "landmarks"
+) -> None:
+    """Refuse a choice of samples that needs what this oracle does not give."""
     capability = LANDMARKS[word]
     if capability is not None and not hasattr(oracle, capability):
         raise CompletionError(
-            f"landmarks={word!r} of {owner} needs {CAPABILITIES[capability]}, "
-            f"`{capability}()`, which {type(oracle).__name__} does not give. Choose "
-            "other landmarks, such as 'uniform'."
+            f"{setting}={word!r} of {owner} needs {CAPABILITIES[capability]}, "
+            f"`{capability}()`, which {type(oracle).__name__} does not give. "
+            f"Use {setting}='uniform'."
         )
 
 
@@ -195,14 +129,6 @@ def choose_landmarks(
     """
     columns = _Columns(oracle, n_landmarks)
     match word:
-        case "uniform":
-            columns.ask(_uniform(oracle.n_samples, n_landmarks, generator))
-        case "stratified":
-            codes = _capability(oracle, "labels")()
-            columns.ask(_stratified(codes, n_landmarks, generator))
-        case "kmeans":
-            points = _capability(oracle, "points")()
-            columns.ask(_kmeans(points, n_landmarks, generator))
         case "greedy_pivoted":
             _pivot(columns, block=1, generator=None)
         case "random_pivoted":
@@ -210,7 +136,34 @@ def choose_landmarks(
             _pivot(columns, block=block, generator=generator)
         case "leverage":
             _leverage(columns, generator)
+        case _:
+            columns.ask(choose_samples(word, oracle, n_landmarks, generator))
     return columns.landmarks()
+
+
+def choose_samples(
+    word: str, oracle: GramOracle, n_samples: int, generator: Generator
+) -> Tensor:
+    """Choose samples (m,) without a look at the matrix.
+
+    Parameters
+    ----------
+    word : str
+        One of `WITHOUT_COLUMNS`.
+    oracle : GramOracle
+        With the capability that the word needs.
+    n_samples : int
+        How many, from 1 to n.
+    generator : torch.Generator
+        Decides.
+    """
+    match word:
+        case "stratified":
+            return _stratified(_capability(oracle, "labels")(), n_samples, generator)
+        case "kmeans":
+            return _kmeans(_capability(oracle, "points")(), n_samples, generator)
+        case _:
+            return _uniform(oracle.n_samples, n_samples, generator)
 
 
 class _Columns:
@@ -370,9 +323,3 @@ def _nearest(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
 def _capability(oracle: GramOracle, name: str) -> Callable[[], Tensor]:
     method: Callable[[], Tensor] = getattr(oracle, name)
     return method
-
-
-def _rounded_up(value: float) -> float:
-    """Return a positive number, rounded up to three digits."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return math.ceil(value / unit) * unit

@@ -39,6 +39,9 @@ LEAST_GAIN = 0.01  # of the error, else a step does not count as better
 PATIENCE = 2  # steps that are not better before the path ends
 
 
+COPIES = 3  # the matrix as it is filled in, and two while it is made
+
+
 @dataclass(frozen=True)
 class Limits:
     """When a fit ends.
@@ -152,6 +155,10 @@ class MaskedCompletion(Part, abc.ABC):
                 "observed_change": observed_change(entries, factor),
             },
         )
+
+    def n_values(self, n: int, observed_fraction: float) -> int:
+        """Return how many numbers `complete` holds at once for n samples."""
+        return COPIES * n * n
 
     @abc.abstractmethod
     def _path(

@@ -2,27 +2,30 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Literal, NoReturn
+from numbers import Real
+from typing import Literal
 
 import torch
 from torch import Generator, Tensor
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram, GramOracle
+from skconvgp.completion._budget import (
+    column_entries,
+    columns_within,
+    count_landmarks,
+    entry_budget,
+)
 from skconvgp.completion._landmarks import (
     LANDMARKS,
     Landmarks,
     check_capability,
     check_finite,
     choose_landmarks,
-    column_entries,
-    columns_within,
-    count_landmarks,
-    entry_budget,
     relative_cut,
     row_blocks,
 )
+from skconvgp.completion._settings import is_int, reject
 from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["EnsembleNystrom", "Nystrom"]
@@ -131,6 +134,7 @@ class Nystrom(Part):
 
     def n_values(self, n: int, observed_fraction: float) -> int:
         """Return how many numbers `complete` holds at once for n samples."""
+        _check_settings(self)
         return COPIES * n * count_landmarks(self.n_landmarks, observed_fraction, n)
 
 
@@ -204,9 +208,7 @@ class EnsembleNystrom(Part):
         completed : CompletedGram
             The matrix; `stats` has "rank", "n_landmarks" and "n_members".
         """
-        if not _is_int(self.n_members, 1):
-            _reject(self, "n_members", "an int >= 1", self.n_members)
-        plan = _plan(self, oracle, observed_fraction, self.n_members)
+        plan = _plan(self, oracle, observed_fraction, self._least())
         landmarks = choose_landmarks(self.landmarks, oracle, plan.m, generator)
         check = _hold_out(oracle, landmarks, plan, generator)
         m = len(landmarks.indices)
@@ -224,7 +226,14 @@ class EnsembleNystrom(Part):
 
     def n_values(self, n: int, observed_fraction: float) -> int:
         """Return how many numbers `complete` holds at once for n samples."""
+        _check_settings(self, self._least())
         return COPIES * n * count_landmarks(self.n_landmarks, observed_fraction, n)
+
+    def _least(self) -> int:
+        """Return the number of landmarks that each member needs one of."""
+        if not is_int(self.n_members, 1):
+            reject(self, "n_members", "an int >= 1", self.n_members)
+        return self.n_members
 
 
 @dataclass(frozen=True)
@@ -278,37 +287,24 @@ def _plan(
     return _Plan(n, m, side if part.check_fraction > 0.0 else 0)
 
 
-def _check_settings(part: Nystrom | EnsembleNystrom, least: int) -> None:
+def _check_settings(part: Nystrom | EnsembleNystrom, least: int = 1) -> None:
     if part.landmarks not in list(LANDMARKS):
-        _reject(part, "landmarks", f"one of {list(LANDMARKS)!r}", part.landmarks)
-    if part.n_landmarks is not None and not _is_int(part.n_landmarks, least):
-        _reject(part, "n_landmarks", f"None or an int >= {least}", part.n_landmarks)
+        reject(part, "landmarks", f"one of {list(LANDMARKS)!r}", part.landmarks)
+    if part.n_landmarks is not None and not is_int(part.n_landmarks, least):
+        reject(part, "n_landmarks", f"None or an int >= {least}", part.n_landmarks)
     share = part.check_fraction
     if isinstance(share, bool) or not (isinstance(share, Real) and 0.0 <= share < 1.0):
-        _reject(part, "check_fraction", "a number >= 0 and < 1", share)
+        reject(part, "check_fraction", "a number >= 0 and < 1", share)
 
 
 def _check_rank(part: Nystrom, plan: _Plan) -> None:
     if part.rank == "auto" and part.check_fraction == 0.0:
-        _reject(part, "check_fraction", "> 0 with rank='auto'", part.check_fraction)
+        reject(part, "check_fraction", "> 0 with rank='auto'", part.check_fraction)
     if part.rank is None or part.rank == "auto":
         return
-    if not _is_int(part.rank, 1) or part.rank > plan.m:
+    if not is_int(part.rank, 1) or part.rank > plan.m:
         expected = f"None, 'auto' or an int from 1 to the {plan.m} landmarks"
-        _reject(part, "rank", expected, part.rank)
-
-
-def _is_int(value: object, least: int) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        return False
-    return int(value) >= least
-
-
-def _reject(part: Part, name: str, expected: str, got: object) -> NoReturn:
-    raise ValueError(
-        f"The {name!r} parameter of {type(part).__name__} must be {expected}. Got "
-        f"{got!r} instead."
-    )
+        reject(part, "rank", expected, part.rank)
 
 
 def _hold_out(

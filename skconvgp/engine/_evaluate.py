@@ -140,7 +140,7 @@ class KernelOracle:
         out = self._new(len(rows), len(cols))
         two = one if is_symmetric else two
         self._fill(plan, one, two, out, Progress(_silent, 0, plan.n_pairs))
-        if not is_symmetric:
+        if not is_symmetric or len(set(rows.tolist())) < len(rows):
             i, j = (rows[:, None] == cols).nonzero(as_tuple=True)
             out[i, j] = self._variances[rows[i]]
         return out

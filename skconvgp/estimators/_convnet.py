@@ -15,7 +15,6 @@ from skconvgp.estimators._features import BaseFeatureGP
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import (
-    PRECOMPUTED,
     resolve_completion,
     resolve_fraction,
     resolve_solver,
@@ -62,7 +61,9 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
             case Completion():
                 self._require_feature_solver(completion)
                 n_held = completion.n_values(n, fraction)
-                return (n_held, n_held), partial(self._fit_completed, completion, fraction)
+                return (n_held, n_held), partial(
+                    self._fit_completed, completion, fraction
+                )
             case Coarsening():
                 self._coarsen(completion)
         return self._exact_size(n, settings), self._fit_all
@@ -90,7 +91,9 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
         is_precomputed = not isinstance(self.kernel_, Kernel)
         self._kept = self._kept[chosen]
         some = problem.take(chosen, is_precomputed=is_precomputed)
-        self._fit_exact(some, settings, work, place)
+        m = len(chosen)
+        share = m * (m + 1) / (n * (n + 1))
+        self._fit_exact(some, settings, work, place, observed_fraction=share)
         self.landmark_indices_ = self._kept
         return chosen
 
@@ -127,15 +130,25 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
 
     def _coarsen(self, coarsening: Coarsening) -> None:
         """Replace the kernel by a cheaper one that looks at smaller images."""
-        if not isinstance(self.kernel_, Kernel) or not self.kernel_.is_spatial:
-            given = PRECOMPUTED if self.kernel_ == PRECOMPUTED else self.kernel_
-            raise ValueError(
-                f"{coarsening!r} needs a kernel that looks at images, got {given!r}."
-            )
+        self._require_spatial(coarsening, self.kernel_)
+        kernel = coarsening.coarsen(self.kernel_)
+        self._require_spatial(coarsening, kernel)
         self.pool_ = coarsening.pool
-        kernel: Kernel = coarsening.coarsen(self.kernel_)
-        kernel.check(self._map_shape(kernel))
+        shape = self._map_shape(kernel)
+        try:
+            kernel.check(shape)
+        except ValueError as error:
+            raise ValueError(
+                f"{coarsening!r} gives {kernel!r}, which cannot be used on images of "
+                f"shape {shape!r}: {error}"
+            ) from error
         self.kernel_ = kernel
+
+    def _require_spatial(self, coarsening: Coarsening, kernel: object) -> None:
+        if not isinstance(kernel, Kernel) or not kernel.is_spatial:
+            raise ValueError(
+                f"{coarsening!r} needs a kernel that looks at images, got {kernel!r}."
+            )
 
     def _require_feature_solver(self, completion: Completion) -> None:
         if not (isinstance(self.solver, str) and self.solver in FEATURE_SOLVERS):

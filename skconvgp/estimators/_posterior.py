@@ -112,12 +112,7 @@ class BasePosterior(BaseInputs):
             if needs_cov:
                 halves.append(half)
         if clipped > CLIP_TOLERANCE:
-            warnings.warn(
-                f"Posterior variances down to -{clipped:.1e} of the prior variance "
-                "were set to 0: raise `noise_variance` or use dtype='float64'.",
-                UserWarning,
-                stacklevel=5,
-            )
+            warnings.warn(self._clip_warning(clipped), UserWarning, stacklevel=5)
         empty = torch.empty(0)
         cov, cov_scale = empty, 0.0
         if needs_cov:
@@ -127,6 +122,18 @@ class BasePosterior(BaseInputs):
         var = torch.cat(variances) if variances else empty
         mean = torch.cat(means)
         return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)
+
+    def _clip_warning(self, clipped: float) -> str:
+        if self._features is None:
+            return (
+                f"Posterior variances down to -{clipped:.1e} of the prior variance "
+                "were set to 0: raise `noise_variance` or use dtype='float64'."
+            )
+        return (
+            "Features of the completion exceed the prior variance of some samples, by "
+            f"up to {clipped:.2g} of its mean: their deviations are too small. Raise "
+            "`observed_fraction`, or use completion=Nystrom() or dtype='float64'."
+        )
 
     def _halves(self, state: Any, cross: Tensor) -> Halves:
         """Return what data change of the prior, from covariances (b, n) with them."""

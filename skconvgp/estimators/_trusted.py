@@ -1,15 +1,19 @@
 """Names of our types, for loading files of skops."""
 
-from skconvgp import kernels, likelihoods, solvers
+from skconvgp import completion, kernels, likelihoods, solvers
+from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._features import FeatureState
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
 
 __all__ = ["SKOPS_TRUSTED_TYPES"]
 
 _CLASSES = [getattr(kernels, name) for name in kernels.__all__]
-_CLASSES += [likelihoods.Gaussian, solvers.Cholesky, solvers.CholeskyState]
-_CLASSES += [solvers.Lsqr]
+_COMPLETIONS = (getattr(completion, name) for name in completion.__all__)
+_CLASSES += [cls for cls in _COMPLETIONS if issubclass(cls, Part) and cls is not Part]
+_CLASSES += [FeatureState, likelihoods.Gaussian, solvers.Cholesky]
+_CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 
 # Pass it as `trusted=` to skops.io.load: the types of this package that a fitted

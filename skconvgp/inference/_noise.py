@@ -107,8 +107,8 @@ def select_fitc_noise(
 ) -> float:
     """Choose as `select_noise` does, for F F^T + diag(residual).
 
-    Each value takes a factorisation, so that those of the grid near the best of every
-    decade are tried only.
+    Each value takes a factorisation, so that only those of the grid near the peaks of
+    a coarser one, a value to a decade, are tried.
 
     Parameters
     ----------
@@ -137,8 +137,13 @@ def select_fitc_noise(
         return float(_log_density(targets, loo, scale, weights).sum())
 
     grid = _grid(precision)
-    coarse = grid.index(max(grid[::PER_DECADE], key=score))
-    return max(grid[max(0, coarse - PER_DECADE + 1) : coarse + PER_DECADE], key=score)
+    coarse = [score(noise) for noise in grid[::PER_DECADE]]
+    near: list[float] = []
+    for i, height in enumerate(coarse):
+        if height == max(coarse[max(0, i - 1) : i + 2]):
+            first = max(0, (i - 1) * PER_DECADE + 1)
+            near += grid[first : (i + 1) * PER_DECADE]
+    return max(near, key=score)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skconvgp.completion._budget import column_entries, columns_within, count_landmarks
 from skconvgp.completion._landmarks import (
     LANDMARKS,
     check_capability,
     check_finite,
     choose_landmarks,
-    column_entries,
-    columns_within,
-    count_landmarks,
 )
 from skconvgp.exceptions import CompletionError
 from tests.helpers.oracles import PlainOracle, low_rank, seeded, smooth

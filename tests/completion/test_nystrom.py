@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from skconvgp._protocols import Completion
 from skconvgp.completion import EnsembleNystrom, Nystrom
-from skconvgp.completion._landmarks import LANDMARKS, column_entries
+from skconvgp.completion._budget import column_entries
+from skconvgp.completion._landmarks import LANDMARKS
 from skconvgp.exceptions import CompletionError
 from tests.helpers.oracles import PlainOracle, low_rank, seeded, smooth
 from tests.helpers.tolerances import assert_close

@@ -16,6 +16,12 @@ from skconvgp import (
     ConvNetGPRegressor,
     gram_matrix,
 )
+from skconvgp.completion import (
+    CoarseKernel,
+    EnsembleNystrom,
+    Nystrom,
+    SubsetOfData,
+)
 from skconvgp.exceptions import VersionMismatchWarning
 from skconvgp.kernels import (
     GELU,
@@ -62,7 +68,15 @@ def models():
     points, labels = blobs(15)
     words = np.array(["no", "yes", "maybe"])[labels]
     gram = gram_matrix(rbf(), points)
+    completions = {
+        "completed": ConvNetGPClassifier(rbf(), completion=Nystrom(5)),
+        "ensemble": ConvNetGPRegressor(rbf(), completion=EnsembleNystrom(2, 6)),
+        "subset": ConvNetGPRegressor(rbf(), completion=SubsetOfData(5)),
+    }
+    coarse = CoarseKernel(depth=1, kernel=tiny_network())
     return {
+        **{name: (gp.fit(points, labels), points) for name, gp in completions.items()},
+        "coarse": (ConvNetGPClassifier(completion=coarse).fit(X, y), X),
         "network": (ConvNetGPClassifier(tiny_network()).fit(X, y), X),
         "layers": (ConvNetGPRegressor(LAYERS, noise_variance="loo").fit(X, y), X),
         "unshared": (ConvNetGPRegressor(tiny_network().unshared()).fit(X, y), X),

@@ -51,11 +51,13 @@ class DensePosterior:
     noise: float  # relative to the mean prior variance
     weights: np.ndarray | None = None
     amplitude: float | None = None  # None profiles it out
+    mean_diag: float | None = None  # mean prior variance; None for that of `gram`
 
     def __post_init__(self):
         n = len(self.gram)
         self.weights = np.ones(n) if self.weights is None else self.weights
-        self.mean_diag = np.average(np.diag(self.gram), weights=self.weights)
+        if self.mean_diag is None:
+            self.mean_diag = np.average(np.diag(self.gram), weights=self.weights)
         noise = self.noise * np.diag(1.0 / self.weights)
         self.inverse = np.linalg.inv(self.gram / self.mean_diag + noise)
         if self.amplitude is None:

@@ -1,0 +1,94 @@
+"""How much a share of the distinct entries of a symmetric matrix allows."""
+
+import math
+
+from skconvgp.exceptions import CompletionError
+
+__all__ = [
+    "column_entries",
+    "columns_within",
+    "count_landmarks",
+    "entry_budget",
+    "too_few",
+]
+
+BUDGET_ROUNDING = 1e-12
+
+
+def entry_budget(observed_fraction: float, n: int) -> int:
+    """Return how many of the n (n + 1) / 2 distinct entries may be evaluated."""
+    if not 0.0 < observed_fraction <= 1.0:
+        raise ValueError(
+            "`observed_fraction` must be a number > 0 and <= 1, got "
+            f"{observed_fraction!r}."
+        )
+    total = n * (n + 1) // 2
+    return min(total, int(observed_fraction * total * (1.0 + BUDGET_ROUNDING)))
+
+
+def column_entries(n_landmarks: int, n: int) -> int:
+    """Return the number of distinct entries in columns of a symmetric matrix (n, n)."""
+    return n_landmarks * n - n_landmarks * (n_landmarks - 1) // 2
+
+
+def columns_within(budget: int, n: int) -> int:
+    """Return the largest m <= n with ``column_entries(m, n) <= budget``."""
+    side = 2 * n + 1  # m (side - m) <= 2 budget
+    return (side - math.isqrt(side * side - 8 * budget - 1) - 1) // 2
+
+
+def count_landmarks(
+    n_landmarks: int | None, observed_fraction: float, n: int, least: int = 1
+) -> int:
+    """Return the number of landmarks: as asked for, or as many as the share allows.
+
+    The diagonal beside the columns is free (maths.md 6.1).
+
+    Parameters
+    ----------
+    n_landmarks : int or None
+        Wins over the share; cut to `n`.
+    observed_fraction : float
+        Share of the n (n + 1) / 2 distinct entries that may be evaluated.
+    n : int
+        Number of samples.
+    least : int, default=1
+        The smallest number that is of use, at most `n`.
+
+    Returns
+    -------
+    m : int
+        From `least` to `n`, or `n_landmarks`.
+
+    Raises
+    ------
+    CompletionError
+        If the share is too small for `least` landmarks.
+    """
+    budget = entry_budget(observed_fraction, n)
+    if n_landmarks is not None:
+        return min(n_landmarks, n)
+    m = columns_within(budget, n)
+    if m < least:
+        what = f"{least} landmark column{'s' if least > 1 else ''}"
+        needed = column_entries(least, n)
+        raise too_few(observed_fraction, n, what, needed, "n_landmarks")
+    return m
+
+
+def too_few(
+    observed_fraction: float, n: int, what: str, needed: int, setting: str
+) -> CompletionError:
+    """Return the error about a share that is less than what is needed."""
+    smallest = 2 * needed / (n * (n + 1))
+    return CompletionError(
+        f"observed_fraction={observed_fraction!r} of {n} samples is less than {what}; "
+        f"the smallest usable value is {_rounded_up(smallest):.3g}. Raise "
+        f"`observed_fraction` or set `{setting}`."
+    )
+
+
+def _rounded_up(value: float) -> float:
+    """Return a positive number, rounded up to three digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return math.ceil(value / unit) * unit
