@@ -67,9 +67,7 @@ def completed(
 def strategies() -> dict[str, Strategy]:
     """Return all of them, the exact process first."""
     found = {EXACT: Strategy(lambda _n, _fraction: classifier(), WHOLE)}
-    if hasattr(completion, "SubsetOfData"):
-        found |= baselines()
-    return found | from_columns() | masked()
+    return found | baselines() | from_columns() | masked()
 
 
 def baselines() -> dict[str, Strategy]:
