@@ -9,8 +9,7 @@ did, and matrices of random entries. Each part can run alone:
 
     python benchmarks/completion.py --quick
     python benchmarks/completion.py --setting 2 --skip-mixed --skip-random
-    python benchmarks/completion.py --strategies nystrom "subset of data" \
-        --fractions 0.1 0.2
+    python benchmarks/completion.py --strategies nystrom soft-impute --fractions 0.1
     python benchmarks/completion.py --skip-strategies --skip-mixed --random-n 5000
 
 Prints tables and writes benchmarks/results/completion.json after each figure; figures
@@ -187,12 +186,13 @@ def fractions_of(strategy: Strategy, options: Any) -> Iterable[float | None]:
 
 
 def beside_exact(row: Figures, exact: Figures, **told: Any) -> Figures:
-    """Return a row with its name, and its seconds as shares of the exact matrix."""
+    """Return a row with its name, and its cost as shares of the exact one."""
     seconds = exact["gram_seconds"]
     ratios = {
         "exact_gram_seconds": seconds,  # of the same run
         "gram_ratio": row["gram_seconds"] / seconds,
         "fit_ratio": row["fit_seconds"] / seconds,
+        "cpu_ratio": row["fit_cpu_seconds"] / exact["fit_cpu_seconds"],
     }
     return told | row | ratios
 

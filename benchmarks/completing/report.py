@@ -108,12 +108,13 @@ def print_setting(number: int, split: Any, exact: Figures) -> None:
     print(
         "Seconds are those of estimators with the kernel. Ratios are to the seconds of"
     )
-    print("the exact matrix: of what takes its place (matrix), of the whole fit (fit).")
+    print("the exact matrix: of what takes its place (matrix), of the whole fit (fit);")
+    print("cpu compares what whole fits compute, wherever other programs run.")
     print(IN_WORDS.get(number, ""))
     print(
         f"\n{'':<32}{'entries':>9}{'matrix s':>10}{'solve s':>9}{'predict s':>10}"
-        f"{'matrix':>8}{'fit':>7}{'RMSE':>9}{'val %':>7}{'test %':>8}{'loss':>7}"
-        f"  {SOURCE}"
+        f"{'matrix':>8}{'fit':>7}{'cpu':>7}{'RMSE':>9}{'val %':>7}{'test %':>8}"
+        f"{'loss':>7}  {SOURCE}"
     )
 
 
@@ -124,7 +125,8 @@ def print_row(number: int, row: Figures) -> None:
     print(
         f"{label(row):<32}{row['share']:>9.1%}{row['gram_seconds']:>10.2f}"
         f"{row['solve_seconds']:>9.2f}{row['predict_seconds']:>10.2f}"
-        f"{row['gram_ratio']:>8.2f}{row['fit_ratio']:>7.2f}{told:>9}"
+        f"{row['gram_ratio']:>8.2f}{row['fit_ratio']:>7.2f}"
+        f"{row['cpu_ratio']:>7.2f}{told:>9}"
         f"{accuracies(row)}{row['test_log_loss']:>7.3f}"
         f"  {beside(find_reported(number, row['strategy'], row['fraction']))}"
         f"{'' if row['converged'] else '  not converged'}",
