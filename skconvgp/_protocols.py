@@ -16,6 +16,7 @@ __all__ = [
     "GramOperator",
     "GramOracle",
     "Likelihood",
+    "Localization",
     "PullbackBackend",
     "Pulled",
     "Selection",
@@ -250,6 +251,22 @@ class Coarsening(Protocol):
 
     def coarsen(self, kernel: Any) -> Any:
         """Return the kernel of smaller images."""
+        ...
+
+
+@runtime_checkable
+class Localization(Protocol):
+    """Predicts each sample from the few that are most similar to it."""
+
+    def count(self, n: int) -> int:
+        """Return from how many of n samples each one is predicted."""
+        ...
+
+    def similarities(self, new: Tensor, points: Tensor) -> Tensor:
+        """Return how similar (n1, n) new points (n1, d) are to others (n, d).
+
+        Only the order in a row matters; no kernel is evaluated.
+        """
         ...
 
 

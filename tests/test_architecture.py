@@ -26,7 +26,8 @@ PUBLIC_NAMES = {
         check_precision gram_diag gram_gradient gram_matrix gram_vjp
         show_versions""",
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
-        IterativeSVD MatrixFactorization Nystrom Part SoftImpute SubsetOfData""",
+        IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
+        SubsetOfData""",
     "skconvgp.datasets": "fetch_mnist load_digits_images",
     "skconvgp.display": "UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier

@@ -16,7 +16,7 @@ from skconvgp import (
     NystromCompletedGPRegressor,
     gram_matrix,
 )
-from skconvgp.completion import Nystrom
+from skconvgp.completion import NearestNeighbors, Nystrom
 from skconvgp.kernels import Dense, Erf, Flatten, ReLU, Sequential, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
@@ -31,6 +31,8 @@ ESTIMATORS = [
     NystromCompletedGPRegressor(rbf(), variance="sor"),
     ConvNetGPClassifier(completion=Nystrom(n_landmarks=1000)),
     ConvNetGPRegressor(rbf(), completion=Nystrom(n_landmarks=1000)),
+    ConvNetGPClassifier(rbf(), completion=NearestNeighbors(50)),
+    ConvNetGPRegressor(rbf(), completion=NearestNeighbors(50, "euclidean")),
 ]
 CLASSES = [
     ConvNetGPClassifier,

@@ -5,6 +5,7 @@ from skconvgp._protocols import CompletedGram
 from skconvgp.completion._baselines import CoarseKernel, SubsetOfData
 from skconvgp.completion._factorization import MatrixFactorization
 from skconvgp.completion._iterative_svd import IterativeSVD
+from skconvgp.completion._neighbors import NearestNeighbors
 from skconvgp.completion._nystrom import EnsembleNystrom, Nystrom
 from skconvgp.completion._soft_impute import SoftImpute
 
@@ -14,6 +15,7 @@ __all__ = [
     "EnsembleNystrom",
     "IterativeSVD",
     "MatrixFactorization",
+    "NearestNeighbors",
     "Nystrom",
     "Part",
     "SoftImpute",

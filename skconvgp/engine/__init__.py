@@ -15,6 +15,11 @@ from skconvgp.engine._devices import (
     wait_for,
 )
 from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
+from skconvgp.engine._local import (
+    kernel_neighborhoods,
+    matrix_neighborhoods,
+    nearest,
+)
 from skconvgp.engine._plan import (
     Block,
     PullbackCosts,
@@ -40,6 +45,9 @@ __all__ = [
     "free_memory",
     "full_precision",
     "gpu_memory",
+    "kernel_neighborhoods",
+    "matrix_neighborhoods",
+    "nearest",
     "on_device",
     "plan_pullback",
     "plan_tiles",

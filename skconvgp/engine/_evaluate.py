@@ -23,7 +23,7 @@ from skconvgp.engine._tables import Tables, take
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.linalg import symmetrize_
 
-__all__ = ["KernelOracle", "MatrixOracle"]
+__all__ = ["KernelOracle", "MatrixOracle", "evaluate_block"]
 
 
 def _silent(done: int, total: int) -> None:
@@ -268,7 +268,7 @@ class KernelOracle:
             one = rows.source(block.rows)
             two = None if block.is_diagonal else cols.source(block.cols)
             yield partial(
-                _evaluate_block,
+                evaluate_block,
                 self.backend,
                 self.config.device,
                 block,
@@ -321,7 +321,7 @@ class MatrixOracle:
         return values.to(self.config.device, self.config.solve_dtype, copy=True)
 
 
-def _evaluate_block(
+def evaluate_block(
     backend: TileBackend,
     device: torch.device,
     block: Block,
@@ -329,6 +329,7 @@ def _evaluate_block(
     one_source: Callable[[], Prepared],
     two_source: Callable[[], Prepared] | None,
 ) -> tuple[Block, Tensor]:
+    """Return a block with its values, from tables that it asks for."""
     with torch.no_grad(), on_device(device):
         one = one_source()
         two = one if two_source is None else two_source()

@@ -44,6 +44,7 @@ __all__ = [
     "Timing",
     "clock",
     "make_generator",
+    "require_finite_noise",
     "scaled_gram",
 ]
 
@@ -123,12 +124,12 @@ class Timing:
 class BaseGP(BasePosterior, ABC):
     """A fitted process: evidence, leave-one-out, samples."""
 
-    _log_evidence: float
-    _targets: FloatArray
-    _weights: FloatArray
-    _scale: FloatArray
+    # None where it is computed when asked for.
+    _log_evidence: float | None
     # Leave-one-out means (n, k) and variances (n,) where they are kept.
-    _loo: tuple[FloatArray, FloatArray] | None
+    _loo: tuple[FloatArray, FloatArray] | None = None
+    # Numbers (m,) of samples and their leave-one-out means, where not all are known.
+    _sampled: tuple[NDArray[np.intp], FloatArray] | None = None
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.
@@ -149,7 +150,11 @@ class BaseGP(BasePosterior, ABC):
         -2.15
         """
         check_is_fitted(self)
-        return float(self._log_evidence)
+        if self._log_evidence is not None:
+            return float(self._log_evidence)
+        place = self._place(is_fitting=False, needed=0)
+        evidence = compute_at(place, self._local_evidence_at)
+        return self._in_own_units(evidence)
 
     @abstractmethod
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
@@ -168,7 +173,7 @@ class BaseGP(BasePosterior, ABC):
         place: Place,
         timing: Timing,
         amplitude: Tensor,
-        evidence: Tensor,
+        evidence: Tensor | None,
         **facts: Any,
     ) -> None:
         """Set what every fit sets; `facts` go to its report."""
@@ -191,13 +196,24 @@ class BaseGP(BasePosterior, ABC):
             **facts,
         )
 
-    def _set_model(self, problem: Problem, amplitude: Tensor, evidence: Tensor) -> None:
+    def _set_model(
+        self, problem: Problem, amplitude: Tensor, evidence: Tensor | None
+    ) -> None:
         """Set what is known of targets: theirs and the evidence, in their own units."""
-        scale, weights = problem.scale, problem.weights
-        self.amplitude_ = _plain(to_numpy(amplitude) * scale**2)
-        # The density of the targets themselves, not of the scaled ones.
-        self._log_evidence = float(evidence.sum()) - weights.sum() * np.log(scale).sum()
-        self._targets, self._weights, self._scale = problem.targets, weights, scale
+        self._targets, self._weights = problem.targets, problem.weights
+        self._scale = problem.scale
+        self.amplitude_ = _plain(to_numpy(amplitude) * self._scale**2)
+        self._log_evidence = None if evidence is None else self._in_own_units(evidence)
+
+    def _in_own_units(self, evidence: Tensor) -> float:
+        """Return the log density of the targets themselves, not of the scaled ones."""
+        shift = self._weights.sum() * np.log(self._scale).sum()
+        return float(evidence.sum()) - float(shift)
+
+    def _local_evidence_at(self, place: Place) -> Tensor:
+        work = self._work(place, is_fitting=False)
+        amplitude = to_tensor(self._amplitudes() / self._scale**2, place.device)
+        return self._local_evidence(self.noise_variance_, amplitude, work)
 
     def _gram_precision(self, rows: NDArray[Any], work: Work) -> torch.dtype:
         """Return the coarsest precision that the Gram matrix has gone through."""
@@ -222,9 +238,23 @@ class BaseGP(BasePosterior, ABC):
         if self._loo is not None:
             mean, var = (rows_to_tensor(values) for values in self._loo)
             return LeaveOneOut(mean, var)
+        if self._localization is not None:
+            place = self._place(is_fitting=False, needed=0)
+            return compute_at(place, self._local_leave_one_out_at)
         needed = frozen_bytes(self.solver_state_)
         place = self._place(is_fitting=False, needed=needed)
         return compute_at(place, self._leave_one_out_at)
+
+    def _local_leave_one_out_at(self, place: Place) -> LeaveOneOut:
+        work = self._work(place, is_fitting=False)
+        return self._local_leave_one_out(self.noise_variance_, work)
+
+    def _sampled_loo(self) -> tuple[NDArray[np.intp], FloatArray]:
+        """Return numbers of samples and their leave-one-out means, to calibrate on."""
+        if self._sampled is not None:
+            return self._sampled
+        mean = to_numpy(self._leave_one_out().mean)
+        return np.arange(len(mean)), mean
 
     def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
         device = place.device
@@ -246,7 +276,7 @@ class BaseGP(BasePosterior, ABC):
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"`n_samples` must be an int >= 1, got {n_samples!r}.")
         generator = make_generator(random_state)
-        if hasattr(self, "dual_coef_"):
+        if hasattr(self, "fit_report_"):
             latent = self._latent(X, None, needs_cov=True)
             mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
             scale = np.sqrt(self._amplitudes())
@@ -292,6 +322,15 @@ def make_generator(random_state: Any) -> torch.Generator:
     """Return a source of randomness from scikit-learn's `random_state`."""
     seed = check_random_state(random_state).randint(2**31 - 1)
     return torch.Generator().manual_seed(int(seed))
+
+
+def require_finite_noise(noise: Tensor) -> None:
+    """Raise where the noise of a sample is not finite."""
+    if not bool(torch.isfinite(noise).all()):
+        raise ValueError(
+            "The noise of a sample is `noise_variance` / its weight, and it is not "
+            "finite for some: set tiny weights to 0."
+        )
 
 
 def scaled_gram(

@@ -248,9 +248,11 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         temper = getattr(self.likelihood_, "temperature", None)
         if temper is None:
             return 1.0
-        loo = rows_to_tensor(self._loo_mean())
-        weights = rows_to_tensor(self._weights).to(loo)
-        return float(temper(loo, torch.as_tensor(self._codes), weights))
+        numbers, mean = self._sampled_loo()
+        loo = rows_to_tensor(mean + self.latent_offset_)
+        weights = rows_to_tensor(self._weights[numbers]).to(loo)
+        codes = torch.as_tensor(self._codes[numbers])
+        return float(temper(loo, codes, weights))
 
     def _probabilities(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         scaled = rows_to_tensor(mean).to(torch.float64) / self.temperature_

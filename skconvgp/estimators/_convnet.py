@@ -8,13 +8,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from skconvgp._protocols import Coarsening, Completion, Selection
+from skconvgp._protocols import Coarsening, Completion, Localization, Selection
 from skconvgp.estimators._base import Problem, Settings, clock, make_generator
 from skconvgp.estimators._exact import BaseExactGP
 from skconvgp.estimators._features import BaseFeatureGP
 from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._local import BaseLocalGP
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import (
+    is_direct,
     resolve_completion,
     resolve_fraction,
     resolve_solver,
@@ -25,11 +27,9 @@ from skconvgp.kernels import Kernel
 __all__ = ["BaseConvGP"]
 
 Fit: TypeAlias = Callable[[Problem, Settings, Work, Place], NDArray[np.intp]]
-# What a completed matrix, which is a product of features, can be solved by.
-FEATURE_SOLVERS = ("auto", "cholesky")
 
 
-class BaseConvGP(BaseExactGP, BaseFeatureGP):
+class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
     """What classifier and regressor have in common."""
 
     completion: object
@@ -38,7 +38,9 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
         settings = self._settings()
+        self.__dict__.pop("landmark_indices_", None)  # of another completion
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
+        self._localization, self._sampled = None, None
         n, kept = len(problem.rows), self._kept
         sizes, fit = self._way(n, settings)
         place, needed = self._place_of_fit(n, *sizes)
@@ -64,6 +66,10 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
                 return (n_held, n_held), partial(
                     self._fit_completed, completion, fraction
                 )
+            case Localization():
+                self._require_local(completion, settings)
+                n_held = self._local_size(completion, n)
+                return (n_held, 0), partial(self._fit_neighbors, completion)
             case Coarsening():
                 self._coarsen(completion)
         return self._exact_size(n, settings), self._fit_all
@@ -72,6 +78,18 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
         self, problem: Problem, settings: Settings, work: Work, place: Place
     ) -> NDArray[np.intp]:
         self._fit_exact(problem, settings, work, place)
+        return np.arange(len(problem.rows))
+
+    def _fit_neighbors(
+        self,
+        localization: Localization,
+        problem: Problem,
+        settings: Settings,
+        work: Work,
+        place: Place,
+    ) -> NDArray[np.intp]:
+        """Fit a process that predicts each sample from its neighbours."""
+        self._fit_local(localization, problem, settings, work, place)
         return np.arange(len(problem.rows))
 
     def _fit_selected(
@@ -132,16 +150,16 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
         """Replace the kernel by a cheaper one that looks at smaller images."""
         self._require_spatial(coarsening, self.kernel_)
         kernel = coarsening.coarsen(self.kernel_)
-        self._require_spatial(coarsening, kernel)
         self.pool_ = coarsening.pool
-        shape = self._map_shape(kernel)
         try:
-            kernel.check(shape)
+            if isinstance(kernel, Kernel):
+                kernel.check(self._map_shape(kernel))
         except ValueError as error:
             raise ValueError(
                 f"{coarsening!r} gives {kernel!r}, which cannot be used on images of "
-                f"shape {shape!r}: {error}"
+                f"shape {self.image_shape_!r} that are pooled: {error}"
             ) from error
+        self._require_spatial(coarsening, kernel)
         self.kernel_ = kernel
 
     def _require_spatial(self, coarsening: Coarsening, kernel: object) -> None:
@@ -151,7 +169,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP):
             )
 
     def _require_feature_solver(self, completion: Completion) -> None:
-        if not (isinstance(self.solver, str) and self.solver in FEATURE_SOLVERS):
+        if not is_direct(self.solver):
             raise ValueError(
                 f"{completion!r} gives a product of features, which is solved through "
                 f"them: use solver='auto', got {self.solver!r}."

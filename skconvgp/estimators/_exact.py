@@ -1,6 +1,5 @@
 """BaseExactGP: the posterior by one factorisation of the training matrix."""
 
-import warnings
 from typing import Any
 
 import torch
@@ -14,11 +13,13 @@ from skconvgp.estimators._base import (
     Settings,
     Timing,
     clock,
+    require_finite_noise,
     scaled_gram,
 )
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._validation import freeze, to_numpy, to_tensor
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import (
     log_marginal_likelihood,
     profiled_amplitude,
@@ -99,18 +100,13 @@ class BaseExactGP(BaseGP):
 
     def _solve(self, gram: Tensor, y: Tensor, noise: Tensor) -> tuple[Any, Tensor]:
         """Return the factored training matrix and its solution for the targets."""
-        if not bool(torch.isfinite(noise).all()):
-            raise ValueError(
-                "The noise of a sample is `noise_variance` / its weight, and it is not "
-                "finite for some: set tiny weights to 0."
-            )
+        require_finite_noise(noise)
         state = self.solver_.init(DenseGram(gram), noise)
         solution = self.solver_.solve(state, y)
         if not solution.converged:
-            warnings.warn(
+            warn_caller(
                 f"{self.solver_!r} did not converge, {solution.stats!r}: the result is "
                 "its last iterate. Allow more iterations or raise `noise_variance`.",
                 ConvergenceWarning,
-                stacklevel=7,
             )
         return state, solution.value

@@ -1,7 +1,6 @@
 """BaseFeatureGP: the posterior of a completed Gram matrix, through its factor."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._validation import freeze, to_numpy, to_tensor
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import (
     FeaturePosterior,
     FeatureSums,
@@ -173,11 +173,10 @@ class BaseFeatureGP(BaseGP):
         self, completion: Completion, completed: CompletedGram
     ) -> None:
         if not completed.converged:
-            warnings.warn(
+            warn_caller(
                 f"{completion!r} did not converge, {completed.stats!r}: the matrix is "
                 "its last iterate. Allow more iterations or a larger tolerance.",
                 ConvergenceWarning,
-                stacklevel=8,
             )
 
     def _feature_noise(

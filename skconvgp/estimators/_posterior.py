@@ -1,6 +1,5 @@
 """BasePosterior: from new arrays to the posterior, a block of rows at a time."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +14,11 @@ from torch import Tensor
 from skconvgp._protocols import Solver
 from skconvgp._typing import FloatArray
 from skconvgp.engine import slices, stream_rows
-from skconvgp.estimators._inputs import BaseInputs, Work
+from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._neighborhoods import BaseNeighborhoods
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._validation import frozen_bytes, thaw, to_numpy, to_tensor
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import Halves, join_halves, posterior_mean
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import half_solve
@@ -49,16 +50,13 @@ class Latent:
     cov_scale: float
 
 
-class BasePosterior(BaseInputs):
+class BasePosterior(BaseNeighborhoods):
     """What a fitted process predicts; `fit` sets the attributes named here."""
 
-    noise_variance_: float
     amplitude_: float | FloatArray
     dual_coef_: FloatArray
-    X_train_: NDArray[Any] | None
     solver_: Solver[Any]
     solver_state_: Any
-    _mean_diag: float
     # How the posterior of features gives variances; None without features.
     _features: str | None
 
@@ -68,6 +66,11 @@ class BasePosterior(BaseInputs):
         """Return the posterior at X, a block of rows at a time."""
         check_is_fitted(self)
         rows = self._validate_predict(X)
+        if self._localization is not None:
+            prior = self._local_prior(rows, diag, needs_var, needs_cov)
+            place = self._place(is_fitting=False, needed=0)
+            local_at = partial(self._local_latent_at, rows, prior, needs_var=needs_var)
+            return compute_at(place, local_at)
         has_state = needs_var or needs_cov
         needed = frozen_bytes(self.solver_state_) if has_state else 0
         place = self._place(is_fitting=False, needed=needed)
@@ -111,8 +114,7 @@ class BasePosterior(BaseInputs):
                 clipped = max(clipped, worst)
             if needs_cov:
                 halves.append(half)
-        if clipped > CLIP_TOLERANCE:
-            warnings.warn(self._clip_warning(clipped), UserWarning, stacklevel=5)
+        self._warn_of_clipping(clipped)
         empty = torch.empty(0)
         cov, cov_scale = empty, 0.0
         if needs_cov:
@@ -123,17 +125,45 @@ class BasePosterior(BaseInputs):
         mean = torch.cat(means)
         return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)
 
-    def _clip_warning(self, clipped: float) -> str:
-        if self._features is None:
-            return (
-                f"Posterior variances down to -{clipped:.1e} of the prior variance "
-                "were set to 0: raise `noise_variance` or use dtype='float64'."
-            )
-        return (
-            "Features of the completion exceed the prior variance of some samples, by "
-            f"up to {clipped:.2g} of its mean: their deviations are too small. Raise "
-            "`observed_fraction`, or use completion=Nystrom() or dtype='float64'."
+    def _warn_of_clipping(self, clipped: float) -> None:
+        if clipped <= CLIP_TOLERANCE:
+            return
+        message = (
+            f"Posterior variances down to -{clipped:.1e} of the prior variance "
+            "were set to 0: raise `noise_variance` or use dtype='float64'."
         )
+        if self._features is not None:
+            message = (
+                "Features of the completion exceed the prior variance of some samples, "
+                f"by up to {clipped:.2g} of its mean: their deviations are too small. "
+                "Raise `observed_fraction`, or use completion=Nystrom() or "
+                "dtype='float64'."
+            )
+        warn_caller(message, UserWarning)
+
+    def _local_prior(
+        self, rows: NDArray[Any], diag: Any, needs_var: bool, needs_cov: bool
+    ) -> FloatArray:
+        """Return the prior variances given; raise for what neighbours do not give."""
+        if needs_cov:
+            raise ValueError(
+                f"{self._localization!r} gives each sample a posterior of its own, and "
+                "no joint covariance: fit with completion=None for covariances and "
+                "samples."
+            )
+        is_needed = needs_var and not isinstance(self.kernel_, Kernel)
+        return self._given_diag(diag, len(rows), is_needed=is_needed)
+
+    def _local_latent_at(
+        self, rows: NDArray[Any], prior: FloatArray, place: Place, *, needs_var: bool
+    ) -> Latent:
+        work = self._work(place, is_fitting=False)
+        around = self._new_neighborhoods(rows, prior, work)
+        posterior = self._solve_locally(around, self.noise_variance_, work)
+        if needs_var:  # without, a given matrix need not tell the prior variances
+            self._warn_of_clipping(posterior.clipped)
+        mean = to_numpy(posterior.mean) * self._scale
+        return Latent(mean, to_numpy(posterior.var), np.empty(0), 0.0)
 
     def _halves(self, state: Any, cross: Tensor) -> Halves:
         """Return what data change of the prior, from covariances (b, n) with them."""
@@ -174,8 +204,7 @@ class BasePosterior(BaseInputs):
 
     def _amplitudes(self) -> FloatArray:
         """Return the amplitude of each latent function (k,)."""
-        shape = self.dual_coef_.shape[1:]
-        return np.full(shape, self.amplitude_, dtype=np.float64)
+        return np.full(self._scale.shape, self.amplitude_, dtype=np.float64)
 
     def _stream(
         self, rows: NDArray[Any], diag: Any, work: Work, *, needs_var: bool

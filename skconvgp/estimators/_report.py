@@ -36,7 +36,8 @@ class FitReport:
     n_samples : int
         Training samples used.
     n_pairs : int
-        Distinct entries of the Gram matrix that were evaluated.
+        Distinct entries of the Gram matrix that were evaluated; where samples have
+        neighbours of their own, all evaluations.
     gram_seconds, solve_seconds : float
         Time for the Gram matrix; time for noise selection, factorisation and solves.
     backend, device, dtype : str

@@ -13,6 +13,7 @@ from skconvgp._protocols import (
     Coarsening,
     Completion,
     Likelihood,
+    Localization,
     Selection,
     Solver,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "DTYPES",
     "PRECOMPUTED",
     "device_exists",
+    "is_direct",
     "reject",
     "resolve_amplitude",
     "resolve_backend",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 PRECOMPUTED = "precomputed"
+DIRECT_SOLVERS = ("auto", "cholesky")
 NOISE_WORDS = ("loo", "evidence")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 LIKELIHOODS = {"gaussian": Gaussian}
@@ -196,14 +199,19 @@ def resolve_solver(owner: object, solver: object) -> Solver[Any]:
             reject(owner, "solver", expected, solver)
 
 
+def is_direct(solver: object) -> bool:
+    """Say whether a solver is the word for factors of whatever the model has."""
+    return isinstance(solver, str) and solver in DIRECT_SOLVERS
+
+
 def resolve_completion(
     owner: object, completion: object
-) -> Completion | Selection | Coarsening | None:
+) -> Completion | Selection | Coarsening | Localization | None:
     """Return what completes or replaces the Gram matrix, if anything."""
     if completion is None:
         return None
-    is_class = isinstance(completion, type)
-    if not is_class and isinstance(completion, Completion | Selection | Coarsening):
+    strategies = Completion | Selection | Coarsening | Localization
+    if not isinstance(completion, type) and isinstance(completion, strategies):
         return completion
     expected = "None or a strategy of skconvgp.completion"
     reject(owner, "completion", expected, completion)

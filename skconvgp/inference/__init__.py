@@ -15,7 +15,14 @@ from skconvgp.inference._features import (
     feature_posterior,
     sum_features,
 )
+from skconvgp.inference._local import (
+    LeftOut,
+    leave_one_unit_out,
+    local_posterior,
+    local_spectra,
+)
 from skconvgp.inference._noise import (
+    noise_grid,
     select_feature_noise,
     select_fitc_noise,
     select_noise,
@@ -32,13 +39,18 @@ __all__ = [
     "FeatureSums",
     "Halves",
     "LeaveOneOut",
+    "LeftOut",
     "feature_evidence",
     "feature_leave_one_out",
     "feature_posterior",
     "join_halves",
     "leave_one_out",
+    "leave_one_unit_out",
+    "local_posterior",
+    "local_spectra",
     "log_marginal_likelihood",
     "mean_variance",
+    "noise_grid",
     "posterior_mean",
     "profiled_amplitude",
     "sample_gaussian",

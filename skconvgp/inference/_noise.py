@@ -21,7 +21,7 @@ from skconvgp.inference._features import (
 )
 from skconvgp.linalg import symmetric_eigen
 
-__all__ = ["select_feature_noise", "select_fitc_noise", "select_noise"]
+__all__ = ["noise_grid", "select_feature_noise", "select_fitc_noise", "select_noise"]
 
 # Relative noise variances: eight to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
@@ -136,7 +136,7 @@ def select_fitc_noise(
         loo = feature_leave_one_out(features, targets, unit, weights, posterior)
         return float(_log_density(targets, loo, scale, weights).sum())
 
-    grid = _grid(precision)
+    grid = noise_grid(precision)
     coarse = [score(noise) for noise in grid[::PER_DECADE]]
     near: list[float] = []
     for i, height in enumerate(coarse):
@@ -176,7 +176,7 @@ def _best_of(
     outside = whole - vectors @ rotated if spectrum.n_zeros else torch.zeros_like(whole)
     share = (1.0 - squares.sum(1)).clamp(min=0.0) if spectrum.n_zeros else 0.0
     best, best_score = LARGEST, -math.inf
-    for noise in _grid(precision):
+    for noise in noise_grid(precision):
         inverse = 1.0 / (values + noise)
         dual = vectors @ (rotated * inverse[:, None]) + outside / noise
         dual *= root[:, None]
@@ -208,7 +208,8 @@ def _log_density(
     return (density * weights[:, None]).sum(0)
 
 
-def _grid(dtype: torch.dtype) -> list[float]:
+def noise_grid(dtype: torch.dtype) -> list[float]:
+    """Return the relative noise variances that are tried, the largest first."""
     decades = SMALLEST_DECADES[dtype] + 1
     return [
         LARGEST * 10.0 ** (-i / PER_DECADE) for i in range(decades * PER_DECADE + 1)

@@ -7,6 +7,7 @@ from skconvgp.linalg._cholesky import (
     factor_with_jitter_,
     half_solve,
     shifted_cholesky_,
+    shifted_choleskys,
 )
 from skconvgp.linalg._lsqr import lsqr
 from skconvgp.linalg._operators import DenseGram, LowRankGram
@@ -44,6 +45,7 @@ __all__ = [
     "pseudo_inverse_map",
     "ridge_solve",
     "shifted_cholesky_",
+    "shifted_choleskys",
     "spread_rows",
     "symmetric_eigen",
     "symmetrize_",

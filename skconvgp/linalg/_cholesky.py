@@ -12,6 +12,7 @@ __all__ = [
     "factor_with_jitter_",
     "half_solve",
     "shifted_cholesky_",
+    "shifted_choleskys",
 ]
 
 # Shares of the mean diagonal, tried in turn (maths.md 4.1).
@@ -51,6 +52,37 @@ def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
     return _climb_(matrix, shift, float(matrix.diagonal().mean()))
 
 
+def shifted_choleskys(matrices: Tensor, shifts: Tensor) -> tuple[Tensor, float]:
+    """Factor many small matrices; each gets the jitter that it needs.
+
+    Parameters
+    ----------
+    matrices : Tensor of shape (b, k, k)
+        Symmetric, finite.
+    shifts : Tensor of shape (b, k)
+        Added to the diagonals.
+
+    Returns
+    -------
+    factors : Tensor of shape (b, k, k)
+        Lower triangular.
+    jitter : float
+        The largest that had to be added; 0 if none.
+
+    Raises
+    ------
+    NotPSDError
+        If the largest jitter does not help one of them.
+    """
+    shifted = matrices + torch.diag_embed(shifts)
+    factors, info = torch.linalg.cholesky_ex(shifted)
+    largest = 0.0
+    for i in info.nonzero()[:, 0].tolist():
+        factors[i], jitter = shifted_cholesky_(matrices[i].clone(), shifts[i])
+        largest = max(largest, jitter)
+    return factors, largest
+
+
 def factor_with_jitter_(matrix: Tensor, scale: float) -> Tensor:
     """Return the lower Cholesky factor of a positive semi-definite matrix (n, n).
 
@@ -70,7 +102,7 @@ def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
 
 
 def half_solve(factor: Tensor, rhs: Tensor) -> Tensor:
-    """Solve L x = rhs for right-hand sides (n, k)."""
+    """Solve L x = rhs for right-hand sides (n, k), or (b, n, k) for b factors."""
     solution: Tensor = torch.linalg.solve_triangular(factor, rhs, upper=False)
     return solution
 

@@ -166,7 +166,7 @@ def test_overflow_is_found_before_any_tile(monkeypatch):
         raise AssertionError("a tile was computed")
 
     # A pair is measured; what counts is that no tile follows.
-    monkeypatch.setattr("skconvgp.engine._evaluate._evaluate_block", fail)
+    monkeypatch.setattr("skconvgp.engine._evaluate.evaluate_block", fail)
     with pytest.raises(ValueError, match="1 of 3 samples is not finite"):
         gram_matrix(dot_product(), [[1.0], [1e200], [2.0]])
 

@@ -19,6 +19,7 @@ from skconvgp import (
 from skconvgp.completion import (
     CoarseKernel,
     EnsembleNystrom,
+    NearestNeighbors,
     Nystrom,
     SubsetOfData,
 )
@@ -83,6 +84,18 @@ def models():
         "vectors": (ConvNetGPClassifier(VECTORS).fit(points, words), points),
         "outputs": (ConvNetGPRegressor(rbf()).fit(points, points), points),
         "precomputed": (ConvNetGPRegressor("precomputed").fit(gram, labels), gram),
+        "neighbors": (
+            ConvNetGPClassifier(tiny_network(), completion=NearestNeighbors(5)).fit(
+                X, y
+            ),
+            X,
+        ),
+        "neighbors, precomputed": (
+            ConvNetGPRegressor("precomputed", completion=NearestNeighbors(5)).fit(
+                gram, labels
+            ),
+            gram,
+        ),
         "pipeline": (
             make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf())).fit(
                 points, labels
@@ -100,6 +113,7 @@ def outputs(model, X):
         results += [model.predict_proba(X), last.loo_predict_proba()]
     if last.kernel != "precomputed" and last is model:
         results += model.predict_latent(X, return_std=True)
+    if last.kernel != "precomputed" and last is model and last.completion is None:
         results += [model.sample_y(X, 2, random_state=0)]
     return [*results, last.log_marginal_likelihood(), last.loo_predict()]
 

@@ -87,7 +87,7 @@ def test_a_failing_block_reaches_the_caller_and_threads_are_restored(monkeypatch
     def fail(*args):
         raise KeyError("block")
 
-    monkeypatch.setattr("skconvgp.engine._evaluate._evaluate_block", fail)
+    monkeypatch.setattr("skconvgp.engine._evaluate.evaluate_block", fail)
     with pytest.raises(KeyError, match="block"):
         gram_matrix(rbf(), np.zeros((60, 2)))
     assert torch.get_num_threads() == 2

@@ -12,6 +12,7 @@ from skconvgp.linalg import (
     factor_with_jitter_,
     half_solve,
     shifted_cholesky_,
+    shifted_choleskys,
     symmetric_eigen,
     symmetrize_,
 )
@@ -191,3 +192,53 @@ def test_dense_gram_gives_its_matrix():
     gram = DenseGram(matrix)
     assert gram.n_samples == 4
     assert gram.dense() is matrix
+
+
+@everywhere
+def test_many_factors_are_those_of_each_matrix(dtype):
+    matrices = torch.stack([well_conditioned(9, dtype) * i for i in (1, 2, 5)])
+    shifts = torch.linspace(0.1, 2.0, 27).reshape(3, 9).to(dtype)
+    before = matrices.clone()
+    factors, jitter = shifted_choleskys(matrices, shifts)
+    assert jitter == 0.0
+    assert torch.equal(matrices, before)
+    for matrix, shift, factor in zip(matrices, shifts, factors, strict=True):
+        assert torch.equal(factor, factor.tril())
+        expected = (matrix + torch.diag(shift)).double()
+        assert_close(factor @ factor.mT, expected, dtype)
+
+
+def test_of_many_matrices_those_that_need_it_get_jitter():
+    matrices = torch.stack([well_conditioned(30), indefinite(-1e-9)])
+    before, shifts = matrices.clone(), torch.zeros(2, 30, dtype=torch.float64)
+    factors, jitter = shifted_choleskys(matrices, shifts)
+    alone, needed = shifted_cholesky_(matrices[1].clone(), shifts[1])
+    assert jitter == needed > 0.0
+    assert torch.equal(factors[1], alone)
+    assert_close(factors[0] @ factors[0].mT, matrices[0])
+    assert torch.equal(matrices, before)
+
+
+def test_many_matrices_are_refused_if_one_is():
+    matrices = torch.stack([well_conditioned(30), indefinite(-0.5)])
+    with pytest.raises(NotPSDError, match="not positive definite"):
+        shifted_choleskys(matrices, torch.zeros(2, 30, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("n_matrices", [0, 3])
+def test_many_empty_matrices_have_empty_factors(n_matrices):
+    factors, jitter = shifted_choleskys(
+        torch.empty(n_matrices, 0, 0), torch.empty(n_matrices, 0)
+    )
+    assert factors.shape == (n_matrices, 0, 0)
+    assert jitter == 0.0
+
+
+def test_many_matrices_are_decomposed_one_by_one():
+    matrices = torch.stack([well_conditioned(9), indefinite(-1e-3, 9)])
+    values, vectors = symmetric_eigen(matrices)
+    for i in range(2):
+        assert_close(values[i], symmetric_eigen(matrices[i])[0])
+    rebuilt = (vectors[0] * values[0]) @ vectors[0].mT
+    assert_close(rebuilt, matrices[0])
+    assert float(values[1, 0]) == 0.0

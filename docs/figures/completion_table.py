@@ -1,0 +1,74 @@
+"""Write what completions gave on MNIST as tables for the page on them.
+
+Run as ``python docs/figures/completion_table.py <target>``; reads
+benchmarks/results/completion.json, and says how to make it if there is none.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from speed_table import BENCHMARKS, list_table, read_record
+
+RESULTS = BENCHMARKS / "results" / "completion.json"
+
+MISSING = (
+    "The figures have not been measured for this build of the documentation. "
+    "``python benchmarks/completion.py`` measures them.\n"
+)
+HEADER = [
+    "Strategy",
+    "Entries",
+    "Time / exact matrix",
+    "Relative RMSE",
+    "Validation %",
+    "Test %",
+    "Log loss",
+]
+TITLES = {
+    "1": "5000 training images, 1000 for validation, 1000 for tests",
+    "2": "20 000 training images, 2500 for validation, 2500 for tests",
+}
+SHOWN = (None, 0.2)  # fractions
+
+
+def main(target: Path) -> None:
+    """Write the tables."""
+    target.write_text(tables(read_record(RESULTS)))
+
+
+def tables(record: Any) -> str:
+    """Return a table for each setting that was measured."""
+    if not record or not record["settings"]:
+        return MISSING
+    parts = [
+        "\n".join(list_table(title, of_setting(record["settings"][number])))
+        for number, title in TITLES.items()
+        if number in record["settings"]
+    ]
+    return "\n".join(parts)
+
+
+def of_setting(setting: Any) -> list[list[str]]:
+    """Return the rows at a fifth of the entries, the best on validation first."""
+    rows = [row for row in setting["rows"] if row["fraction"] in SHOWN]
+    rows.sort(key=lambda row: -row["validation_accuracy"])
+    return [HEADER] + [of_row(row) for row in rows]
+
+
+def of_row(row: Any) -> list[str]:
+    """Return the cells of a strategy."""
+    error = row["relative_rmse"]
+    return [
+        f"**{row['strategy']}**" if row["strategy"] == "exact" else row["strategy"],
+        f"{row['share']:.1%}",
+        f"{row['fit_ratio']:.2f}",
+        "" if error is None else f"{error:.2g}",
+        f"{100.0 * row['validation_accuracy']:.2f}",
+        f"{100.0 * row['test_accuracy']:.2f}",
+        f"{row['test_log_loss']:.3f}",
+    ]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

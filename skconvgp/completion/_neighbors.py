@@ -1,0 +1,133 @@
+"""No matrix at all: each sample is predicted from its nearest neighbours."""
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+from skconvgp._parts import Part
+from skconvgp.completion._masked import reject
+
+__all__ = ["NearestNeighbors"]
+
+METRICS = ("cosine", "euclidean")
+
+
+@dataclass(repr=False)
+class NearestNeighbors(Part):
+    r"""An exact process for each sample, on the training samples nearest to it.
+
+    A new sample is predicted from its k nearest neighbours :math:`N` among the
+    training samples,
+
+    .. math:: \mu = K_{*N} (K_{NN} + \Lambda_N)^{-1} y_N, \quad
+              \sigma^2 = K_{**} - K_{*N} (K_{NN} + \Lambda_N)^{-1} K_{N*},
+
+    with :math:`k (k + 1) / 2` evaluations of the kernel beside prior variances. There
+    is no Gram matrix: a fit evaluates the kernel only for what it chooses and
+    calibrates on left-out samples, at most 1000 of them. With k of n samples and more
+    it is the exact process.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=100
+        Number of neighbours k; all training samples where there are fewer.
+    metric : {"cosine", "euclidean"}, default="cosine"
+        What near means, for the values of samples as they are, without the kernel:
+        a small angle, for networks, or a small distance, for kernels of the distance
+        such as :class:`~skconvgp.kernels.rbf`. With a precomputed kernel neighbours
+        have the largest correlations in absolute value, whatever the metric.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for settings out of range, ``noise_variance="evidence"`` or a solver;
+        and where covariances or samples are asked for: each sample has a posterior
+        of its own, and there is no joint one of several.
+
+    See Also
+    --------
+    sklearn.neighbors.NearestNeighbors : The search alone; another class.
+
+    Notes
+    -----
+    This is the nearest-neighbour or Vecchia approximation with the new sample behind
+    all others, a valid Gaussian process. ``log_marginal_likelihood()`` is its
+    evidence: the sum of the log densities of training samples, each given its k
+    nearest among those before it in the order of the data. It is computed when asked
+    for, like ``loo_predict()``, each in n solves of k samples. A fitted estimator
+    keeps the samples alone.
+
+    ``amplitude="profile"`` and ``noise_variance="loo"`` look at samples that are
+    predicted from their neighbours, at most 1000, drawn with the `random_state` of the
+    estimator: the amplitude is the mean of squared errors, each divided by its
+    variance for amplitude 1, and the noise has the largest log density.
+    `observed_fraction` of the estimator is not used.
+
+    References
+    ----------
+    Vecchia, "Estimation and model identification for continuous spatial processes",
+    1988. Gramacy and Apley, "Local Gaussian process approximation for large computer
+    experiments", 2015. Datta, Banerjee, Finley and Gelfand, "Hierarchical
+    nearest-neighbor Gaussian process models for large geostatistical datasets", 2016.
+    Katzfuss and Guinness, "A general framework for Vecchia approximations of Gaussian
+    processes", 2021.
+
+    Examples
+    --------
+    >>> from skconvgp import ConvNetGPClassifier
+    >>> from skconvgp.completion import NearestNeighbors
+    >>> from skconvgp.datasets import load_digits_images
+    >>> from skconvgp.kernels import convnet
+    >>> X, y = load_digits_images(return_X_y=True)
+    >>> kernel = convnet(depth=2, kernel_size=3)
+    >>> gp = ConvNetGPClassifier(kernel, completion=NearestNeighbors(30))
+    >>> gp.fit(X[:200], y[:200]).score(X[200:300], y[200:300]) > 0.85
+    True
+    """
+
+    n_neighbors: int = 100
+    metric: str = "cosine"
+
+    def count(self, n: int) -> int:
+        """Return from how many of n samples each one is predicted.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+
+        Returns
+        -------
+        n_neighbors : int
+            At most n.
+        """
+        k = self.n_neighbors
+        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+            reject(self, "n_neighbors", "an int >= 1", k)
+        if self.metric not in METRICS:
+            reject(self, "metric", "'cosine' or 'euclidean'", self.metric)
+        return min(int(k), n)
+
+    def similarities(self, new: Tensor, points: Tensor) -> Tensor:
+        """Return how near new points are to others, up to what all in a row share.
+
+        Parameters
+        ----------
+        new : Tensor of shape (n1, d)
+            New points.
+        points : Tensor of shape (n, d)
+            The others.
+
+        Returns
+        -------
+        similarities : Tensor of shape (n1, n)
+            Larger is nearer.
+        """
+        squares = torch.einsum("ij,ij->i", points, points)
+        products = new @ points.mT
+        if self.metric == "euclidean":
+            return products.sub_(squares / 2.0)
+        smallest = torch.finfo(points.dtype).tiny
+        return products.mul_(squares.clamp(min=smallest).rsqrt())

@@ -1,0 +1,210 @@
+"""Many small Gram matrices: each of a sample and of the samples that are near it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileBackend, run_serially
+from skconvgp.engine._devices import TileSide
+from skconvgp.engine._evaluate import KernelOracle, MatrixOracle, evaluate_block
+from skconvgp.engine._plan import TilePlan, plan_tiles, slices, stream_rows
+from skconvgp.engine._store import TensorStore
+from skconvgp.engine._tables import Tables
+from skconvgp.linalg import symmetrize_
+
+__all__ = ["kernel_neighborhoods", "matrix_neighborhoods", "nearest"]
+
+# Samples of a job. With fewer, solves of small matrices cost calls.
+SAMPLES_A_JOB = 16
+JOB_SHARE = 4  # images and results of jobs take at most this part of the budget
+HELD = 3  # jobs for each worker: one in work, one waiting, one being put together
+
+
+def nearest(
+    similarities: Callable[[slice], Tensor],
+    shape: tuple[int, int],
+    n_neighbors: int,
+    memory_budget: int,
+    numbers: Tensor | None = None,
+    *,
+    only_earlier: bool = False,
+) -> Tensor:
+    """Return the numbers of the most similar samples, a block of rows at a time.
+
+    Parameters
+    ----------
+    similarities : callable
+        Gives the similarities (b, n) of a slice of the rows to all n samples.
+    shape : tuple of int
+        Number of rows and of samples (m, n).
+    n_neighbors : int
+        Neighbours of each; at most as many as there are.
+    memory_budget : int
+        Bytes for similarities.
+    numbers : Tensor of shape (m,), optional
+        Where the rows are samples themselves, their numbers: none is its own
+        neighbour.
+    only_earlier : bool
+        Whether the neighbours are samples with a smaller number.
+
+    Returns
+    -------
+    neighbors : Tensor of shape (m, n_neighbors)
+        Numbers of samples, each row in rising order.
+    """
+    m, n = shape
+    if numbers is None and n_neighbors == n:
+        return torch.arange(n).expand(m, n)
+    n_rows = stream_rows(n, torch.float64.itemsize, memory_budget)
+    found = [torch.empty(0, n_neighbors, dtype=torch.long)]
+    for part in slices(m, n_rows):
+        values = similarities(part)
+        if numbers is not None:
+            own, others = numbers[part][:, None], torch.arange(n)
+            barred = others >= own if only_earlier else others == own
+            values = values.masked_fill(barred, -torch.inf)
+        found.append(values.topk(n_neighbors, dim=1).indices.sort(dim=1).values)
+    return torch.cat(found)
+
+
+def kernel_neighborhoods(
+    oracle: KernelOracle, images: Callable[[slice], Tensor], neighbors: Tensor
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield Gram matrices (b, 1 + k, 1 + k) of images and of their neighbours.
+
+    No tables are kept: those of images here and there are computed anew for a matrix in
+    the time that it takes to put copies of them together.
+
+    Parameters
+    ----------
+    oracle : KernelOracle
+        Of the samples among which the neighbours are.
+    images : callable
+        Gives a slice of the images (b, c, h, w), on the host.
+    neighbors : Tensor of shape (m, k)
+        Numbers of the neighbours of each image.
+
+    Yields
+    ------
+    part : slice
+        Which images, in any order.
+    grams : Tensor of shape (b, 1 + k, 1 + k)
+        The image itself comes first. Diagonals are prior variances, exactly.
+
+    Raises
+    ------
+    TileMemoryError
+        If not even a single pair fits in the budget.
+    """
+    m, side = neighbors.shape[0], neighbors.shape[1] + 1
+    config, n_bytes = oracle.config, oracle.images[:1].nbytes
+    share = config.memory_budget // config.n_workers
+    sample_bytes = HELD * side * (n_bytes + side * config.solve_dtype.itemsize)
+    size = min(SAMPLES_A_JOB, max(1, share // JOB_SHARE // sample_bytes))
+    plan = plan_tiles(
+        side,
+        side,
+        is_symmetric=True,
+        costs=oracle.costs,
+        memory_budget=share - size * sample_bytes,
+    )
+    tile_side = TileSide(config.device)
+    jobs = (
+        partial(
+            _evaluate_neighborhoods,
+            oracle.backend,
+            config,
+            plan,
+            tile_side,
+            part,
+            _stack(images(part), oracle.images, neighbors[part]),
+        )
+        for part in slices(m, size)
+    )
+    done, pairs = 0, plan.n_pairs
+    for part, grams in oracle.runner(jobs):
+        done += part.stop - part.start
+        oracle.on_step(done * pairs, m * pairs)
+        yield part, grams.to(config.device)
+
+
+def matrix_neighborhoods(
+    oracle: MatrixOracle,
+    cross: Callable[[slice], Tensor],
+    diag: Tensor,
+    neighbors: Tensor,
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield what `kernel_neighborhoods` does, from a precomputed matrix.
+
+    Parameters
+    ----------
+    oracle : MatrixOracle
+        Of the samples among which the neighbours are.
+    cross : callable
+        Gives the covariances (b, n) of a slice of other samples with these.
+    diag : Tensor of shape (m,)
+        Prior variances of the other samples.
+    neighbors : Tensor of shape (m, k)
+        Numbers of the neighbours of each of the other samples.
+
+    Yields
+    ------
+    part, grams : slice, Tensor
+        As there.
+    """
+    m, side = neighbors.shape[0], neighbors.shape[1] + 1
+    config = oracle.config
+    sample_bytes = HELD * side**2 * torch.float64.itemsize
+    size = max(1, config.memory_budget // JOB_SHARE // sample_bytes)
+    for part in slices(m, min(size, SAMPLES_A_JOB)):
+        near = neighbors[part]
+        grams = oracle.matrix.new_empty(len(near), side, side)
+        grams[:, 0, 0] = diag[part]
+        grams[:, 0, 1:] = cross(part).to(oracle.matrix).gather(1, near)
+        grams[:, 1:, 0] = grams[:, 0, 1:]
+        grams[:, 1:, 1:] = oracle.matrix[near[:, :, None], near[:, None, :]]
+        for gram in grams:
+            symmetrize_(gram)
+        yield part, grams.to(config.device, config.solve_dtype)
+
+
+def _stack(images: Tensor, samples: Tensor, indices: Tensor) -> Tensor:
+    """Return each image with its neighbours behind it (b, 1 + k, c, h, w)."""
+    return torch.cat([images[:, None], samples[indices]], dim=1)
+
+
+def _evaluate_neighborhoods(
+    backend: TileBackend,
+    config: ComputeConfig,
+    plan: TilePlan,
+    tile_side: TileSide,
+    part: slice,
+    images: Tensor,
+) -> tuple[slice, Tensor]:
+    shape = (len(images), plan.n_rows, plan.n_rows)
+    grams = torch.empty(shape, dtype=config.solve_dtype, device=config.device)
+    for some, gram in zip(images, grams, strict=True):
+        _evaluate_gram(backend, config, plan, tile_side, some, gram)
+    return part, grams
+
+
+def _evaluate_gram(
+    backend: TileBackend,
+    config: ComputeConfig,
+    plan: TilePlan,
+    tile_side: TileSide,
+    images: Tensor,
+    out: Tensor,
+) -> None:
+    tables = Tables(backend, images, config)
+    if plan.keeps_tables:
+        tables.keep(slices(plan.n_rows, plan.block), run_serially)
+    store = TensorStore(out, is_symmetric=True)
+    in_tiles = partial(tile_side.shrink_to_fit, side=plan.tile)
+    for block in plan.blocks():
+        one = tables.source(block.rows)
+        two = None if block.is_diagonal else tables.source(block.cols)
+        store.write(*evaluate_block(backend, config.device, block, in_tiles, one, two))

@@ -1,0 +1,143 @@
+"""Posterior at each of many samples from a few neighbours of its own.
+
+Gram matrices (b, 1 + k, 1 + k) hold the sample first and its neighbours behind it; they
+are divided by the mean prior variance.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp.inference._evidence import LeaveOneOut
+from skconvgp.linalg import half_solve, shifted_choleskys, symmetric_eigen
+
+__all__ = [
+    "LeftOut",
+    "leave_one_unit_out",
+    "local_posterior",
+    "local_spectra",
+]
+
+
+def local_posterior(
+    grams: Tensor, targets: Tensor, noise: Tensor
+) -> tuple[Tensor, Tensor, float]:
+    r"""Return means (b, c) and variances (b,), and the largest jitter.
+
+    .. math:: \mu = K_{*N} (K_{NN} + \Lambda_N)^{-1} y_N, \quad
+              \sigma^2 = K_{**} - K_{*N} (K_{NN} + \Lambda_N)^{-1} K_{N*}
+
+    Variances may be a little below zero by rounding.
+
+    Parameters
+    ----------
+    grams : Tensor of shape (b, 1 + k, 1 + k)
+        Gram matrices.
+    targets : Tensor of shape (b, k, c)
+        Targets of the neighbours.
+    noise : Tensor of shape (b, k)
+        Their noise variances.
+    """
+    factors, jitter = shifted_choleskys(grams[:, 1:, 1:], noise)
+    half = half_solve(factors, torch.cat([grams[:, 1:, :1], targets], dim=2))
+    cross, whitened = half[:, :, 0], half[:, :, 1:]
+    mean = torch.einsum("bk,bkc->bc", cross, whitened)
+    return mean, grams[:, 0, 0] - cross.square().sum(1), jitter
+
+
+def local_spectra(
+    grams: Tensor, targets: Tensor, weights: Tensor, noises: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return means (b, g, c) and variances (b, g) for many noises.
+
+    Each matrix is decomposed once.
+
+    Parameters
+    ----------
+    grams, targets : Tensor
+        As for `local_posterior`.
+    weights : Tensor of shape (b, k)
+        Sample weights of the neighbours.
+    noises : Tensor of shape (g,)
+        Noise variances of a single observation.
+    """
+    roots = weights.sqrt()
+    values, vectors = symmetric_eigen(
+        grams[:, 1:, 1:] * roots[:, :, None] * roots[:, None, :]
+    )
+    both = torch.cat([grams[:, 1:, :1], targets], dim=2) * roots[:, :, None]
+    rotated = vectors.mT @ both
+    cross, whitened = rotated[:, :, 0], rotated[:, :, 1:]
+    scaled = cross[:, None, :] / (values[:, None, :] + noises[:, None])
+    mean = scaled @ whitened
+    explained = (scaled @ cross[:, :, None])[:, :, 0]
+    return mean, (grams[:, :1, 0] - explained).clamp(min=0.0)
+
+
+def leave_one_unit_out(
+    mean: Tensor, var: Tensor, targets: Tensor, noise: Tensor, weights: Tensor
+) -> LeaveOneOut:
+    """Return the predictions of targets, of which other units of weight stay.
+
+    Parameters
+    ----------
+    mean, var : Tensor of shape (..., c) and (...)
+        Posterior without the sample.
+    targets : Tensor of shape (..., c)
+        Its targets.
+    noise : Tensor of shape (...)
+        Noise variance of a single observation.
+    weights : Tensor of shape (...)
+        Sample weights; above one, all but one unit is an observation too.
+    """
+    tiny = torch.finfo(var.dtype).tiny  # a sample that is known without noise
+    known = noise / (weights - 1.0).clamp(min=tiny)
+    gain = torch.where(weights > 1.0, var / (var + known).clamp(min=tiny), 0.0)
+    mean = mean + gain[..., None] * (targets - mean)
+    var = var * (1.0 - gain) + noise / weights.clamp(max=1.0)
+    return LeaveOneOut(mean, var)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Targets beside what they are predicted to be from others, for many noises.
+
+    Parameters
+    ----------
+    targets : Tensor of shape (m, c)
+        Targets.
+    weights : Tensor of shape (m,)
+        Sample weights.
+    mean : Tensor of shape (m, g, c)
+        Means.
+    var : Tensor of shape (m, g)
+        Variances of the targets for amplitude 1, their noise included.
+    """
+
+    targets: Tensor
+    weights: Tensor
+    mean: Tensor
+    var: Tensor
+
+    def amplitude(self) -> Tensor:
+        """Return the weighted mean (g,) of squared errors, in units of variances."""
+        tiny = torch.finfo(self.var.dtype).tiny  # targets that are all zero
+        squares = (self.targets[:, None] - self.mean).square().mean(2)
+        shares = self.weights / self.weights.sum()
+        return (shares @ (squares / self._positive_var())).clamp(min=tiny)
+
+    def log_density(self, amplitude: Tensor) -> Tensor:
+        """Return the log density (g,) of all targets, for amplitudes (g, c)."""
+        var = self._positive_var()[:, :, None] * amplitude
+        squares = (self.targets[:, None] - self.mean).square()
+        density = -0.5 * (squares / var + torch.log(2.0 * math.pi * var))
+        return self.weights @ density.sum(2)
+
+    def of_noise(self, index: int) -> LeaveOneOut:
+        """Return the predictions for one of the noises."""
+        return LeaveOneOut(self.mean[:, index], self.var[:, index])
+
+    def _positive_var(self) -> Tensor:
+        return self.var.clamp(min=torch.finfo(self.var.dtype).eps)

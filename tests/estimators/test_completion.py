@@ -1,0 +1,725 @@
+"""Estimators whose Gram matrix is completed, or has less in its place."""
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
+from skconvgp._protocols import CompletedGram
+from skconvgp.completion import CoarseKernel, EnsembleNystrom, Nystrom, SubsetOfData
+from skconvgp.engine import KernelOracle
+from skconvgp.exceptions import CompletionError
+from skconvgp.kernels import (
+    Conv2d,
+    Dense,
+    Flatten,
+    ReLU,
+    Sequential,
+    convnet,
+    rbf,
+    resnet32,
+)
+from skconvgp.solvers import Cholesky, Lsqr
+from tests.helpers.dense_gp import refit_without_one_unit
+from tests.helpers.estimators import (
+    DensePosterior,
+    blobs,
+    digits,
+    label_targets,
+    tiny_network,
+    wave,
+)
+from tests.helpers.tolerances import assert_close
+
+CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
+every_class = pytest.mark.parametrize("cls", CLASSES)
+EXACT = {"dtype": "float64", "random_state": 0}  # on any machine
+KERNEL = rbf(0.7)
+N, M = 40, 15
+
+
+def points(n=N, n_new=9, seed=0):
+    """Return points, smooth targets of mean 0, weights and new points."""
+    generator = np.random.default_rng(seed)
+    X, weights = generator.normal(size=(n, 2)), generator.uniform(0.3, 3.0, n)
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1]
+    y -= np.average(y, weights=weights)
+    return X, y, weights, generator.normal(size=(n_new, 2))
+
+
+def regressor(**settings):
+    settings = {"completion": Nystrom(M), "normalize_y": False} | EXACT | settings
+    return ConvNetGPRegressor(KERNEL, **settings)
+
+
+def covariances(X, Y=None, kernel=KERNEL):
+    return gram_matrix(kernel, X, Y, dtype="float64")
+
+
+class DenseDtc:
+    """A completed model by the textbook formulas, from its landmarks."""
+
+    def __init__(self, gp, X, targets, weights, kernel=KERNEL):
+        self.X, self.kernel = X, kernel
+        self.chosen = gp.landmark_indices_
+        self.square = np.linalg.inv(covariances(X[self.chosen], kernel=kernel))
+        diag = gram_diag(kernel, X, dtype="float64")
+        self.gram = self.completed(X, X)
+        self.mean_diag = np.average(diag, weights=weights)
+        self.rest = (diag - np.diag(self.gram)) / self.mean_diag
+        self.posterior = DensePosterior(
+            self.gram,
+            targets,
+            gp.noise_variance_,
+            weights,
+            mean_diag=self.mean_diag,
+        )
+
+    def completed(self, X, Y):
+        one = covariances(X, self.X[self.chosen], self.kernel)
+        two = covariances(Y, self.X[self.chosen], self.kernel)
+        return one @ self.square @ two.T
+
+    def mean(self, X):
+        return self.posterior.mean(self.completed(X, self.X))
+
+    def cov(self, X):
+        prior = covariances(X, kernel=self.kernel)
+        return self.posterior.cov(self.completed(X, self.X), prior)
+
+    def left_out(self, i):
+        """Return mean and variance of target i when a unit of it is left out."""
+        gram, post = self.gram / self.mean_diag, self.posterior
+        mean, var = refit_without_one_unit(
+            gram, post.targets, post.noise, post.weights, i
+        )
+        return mean, (var + self.rest[i]) * post.amplitude
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, weights, X_new = points()
+    gp = regressor(noise_variance=0.05).fit(X, y, weights)
+    assert gp.noise_variance_ == 0.05
+    return gp, DenseDtc(gp, X, y[:, None], weights), X, X_new
+
+
+def test_mean_and_deviation_are_those_of_the_dense_formulas(fitted):
+    gp, dense, _, X_new = fitted
+    mean, std = gp.predict(X_new, return_std=True)
+    assert gp.amplitude_ == pytest.approx(dense.posterior.amplitude, rel=1e-9)
+    assert_close(mean, dense.mean(X_new)[:, 0], kind="solve")
+    assert_close(std, np.sqrt(np.diag(dense.cov(X_new))), kind="solve")
+    noisy = gp.predict_latent(X_new, return_std=True, noise=True)[1]
+    assert_close(noisy**2 - std**2, np.full(9, 0.05 * gp.amplitude_), kind="solve")
+
+
+def test_covariance_is_that_of_the_dense_formulas(fitted):
+    gp, dense, X, X_new = fitted
+    both = np.concatenate([X_new, X[:5]])
+    mean, cov = gp.predict(both, return_cov=True)
+    assert_close(mean, dense.mean(both)[:, 0], kind="solve")
+    assert_close(cov, dense.cov(both), kind="solve")
+
+
+def test_draws_have_that_mean_and_covariance(fitted):
+    gp, dense, _, X_new = fitted
+    draws = gp.sample_y(X_new, 20_000, random_state=0)
+    cov = dense.cov(X_new)
+    error = 5.0 * np.sqrt(np.diag(cov) / 20_000)
+    assert (np.abs(draws.mean(1) - dense.mean(X_new)[:, 0]) < error).all()
+    np.testing.assert_allclose(np.cov(draws), cov, atol=0.04 * np.diag(cov).max())
+
+
+def test_leave_one_out_is_that_of_refits(fitted):
+    gp, dense, X, _ = fitted
+    mean, std = gp.loo_predict(return_std=True)
+    expected = [dense.left_out(i) for i in range(len(X))]
+    assert_close(mean, [mean[0] for mean, _ in expected], kind="solve")
+    assert_close(std, np.sqrt([var for _, var in expected]), kind="solve")
+
+
+def test_evidence_is_the_density_of_the_targets():
+    X, y, _, _ = points()
+    y = y - y.mean()
+    gp = regressor(noise_variance=0.05).fit(X, y)
+    dense = DenseDtc(gp, X, y[:, None], np.ones(N)).posterior
+    expected = multivariate_normal(cov=dense.covariance).logpdf(y)
+    assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("amplitude", [2.5, None])
+def test_amplitude_given_is_used(amplitude):
+    X, y, weights, X_new = points()
+    gp = regressor(amplitude=amplitude).fit(X, y, weights)
+    assert gp.amplitude_ == (1.0 if amplitude is None else amplitude)
+    dense = DenseDtc(gp, X, y[:, None], weights)
+    dense.posterior.amplitude = gp.amplitude_
+    std = gp.predict(X_new, return_std=True)[1]
+    assert_close(std, np.sqrt(np.diag(dense.cov(X_new))), kind="solve")
+
+
+def test_classifier_is_that_of_the_dense_formulas():
+    X, labels = blobs(N)
+    X_new = blobs(9, seed=1)[0]
+    settings = {"completion": Nystrom(M), "noise_variance": 0.05} | EXACT
+    gp = ConvNetGPClassifier(KERNEL, **settings).fit(X, labels)
+    offset = gp.latent_offset_
+    dense = DenseDtc(gp, X, label_targets(labels) - offset, np.ones(N))
+    latent = dense.mean(X_new) + offset
+    mean, std = gp.predict_latent(X_new, return_std=True)
+    assert_close(mean, latent, kind="solve")
+    deviation = np.sqrt(np.diag(dense.cov(X_new)))
+    assert_close(std, np.tile(deviation[:, None], 3), kind="solve")
+    assert_close(
+        gp.predict_proba(X_new), softmax(latent / gp.temperature_), kind="solve"
+    )
+    left_out = np.array([dense.left_out(i)[0] for i in range(N)]) + offset
+    expected = softmax(left_out / gp.temperature_)
+    assert_close(gp.loo_predict_proba(), expected, kind="solve")
+    np.testing.assert_array_equal(gp.loo_predict(), left_out.argmax(1))
+    np.testing.assert_array_equal(gp.predict(X_new), latent.argmax(1))
+
+
+def softmax(values):
+    powers = np.exp(values - values.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+@every_class
+def test_all_samples_as_landmarks_give_the_exact_model(cls):
+    X, _, _, X_new = points()
+    y = (X[:, 0] > 0.0).astype(int) + (X[:, 1] > 0.0)
+    kernel = rbf(0.1)  # no eigenvalue is cut off
+    exact = cls(kernel, **EXACT).fit(X, y)
+    gp = cls(kernel, completion=Nystrom(N), **EXACT).fit(X, y)
+    assert sorted(gp.landmark_indices_) == list(range(N))
+    assert gp.fit_report_.observed_fraction == 1.0
+    for mine, theirs in zip(
+        gp.predict_latent(X_new, return_std=True),
+        exact.predict_latent(X_new, return_std=True),
+        strict=True,
+    ):
+        assert_close(mine, theirs, kind="solve")
+    method = "loo_predict_proba" if cls is ConvNetGPClassifier else "loo_predict"
+    assert_close(getattr(gp, method)(), getattr(exact, method)(), kind="solve")
+    evidence = exact.log_marginal_likelihood()
+    assert gp.log_marginal_likelihood() == pytest.approx(evidence, rel=1e-9)
+
+
+class AtPoints:
+    """Third-party completion: Nyström with landmarks at given points."""
+
+    def __init__(self, landmarks):
+        self.landmarks = landmarks
+
+    def complete(self, oracle, observed_fraction, generator):
+        away = torch.cdist(torch.as_tensor(self.landmarks), oracle.points())
+        anchors = away.argmin(1)
+        columns = oracle.block(None, anchors)
+        lift_map = torch.linalg.inv(torch.linalg.cholesky(columns[anchors])).mT
+        return CompletedGram(columns @ lift_map, anchors, lift_map, columns.numel())
+
+    def n_values(self, n, observed_fraction):
+        return 2 * n * len(self.landmarks)
+
+
+@pytest.mark.parametrize("noise", [0.05, "loo", "evidence"])
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_weights_equal_repetitions(normalize_y, noise):
+    X, y, _, X_new = points()
+    y = y + 0.3 * np.random.default_rng(1).normal(size=N)
+    counts = np.random.default_rng(0).integers(0, 3, N)
+    landmarks = X[counts > 0][:M]
+    settings = {"completion": AtPoints(landmarks), "noise_variance": noise}
+    gp = regressor(normalize_y=normalize_y, **settings)
+    weighted = clone(gp).fit(X, y, counts)
+    many = clone(gp).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    assert weighted.noise_variance_ == pytest.approx(many.noise_variance_)
+    assert weighted.amplitude_ == pytest.approx(many.amplitude_, rel=1e-9)
+    for mine, theirs in zip(
+        weighted.predict(X_new, return_std=True),
+        many.predict(X_new, return_std=True),
+        strict=True,
+    ):
+        assert_close(mine, theirs, kind="solve")
+    assert weighted.log_marginal_likelihood() == pytest.approx(
+        many.log_marginal_likelihood(), rel=1e-9
+    )
+    present = counts[counts > 0]
+    for mine, theirs in zip(
+        weighted.loo_predict(return_std=True),
+        many.loo_predict(return_std=True),
+        strict=True,
+    ):
+        assert_close(np.repeat(mine, present), theirs, kind="solve")
+
+
+@every_class
+@pytest.mark.parametrize("part", [Nystrom(8), SubsetOfData(8)], ids=repr)
+def test_weights_of_zero_remove_samples(part, cls):
+    X, labels = blobs(N)
+    weights = np.tile([1.0, 0.0, 2.0, 1.0], N // 4)
+    kept = np.flatnonzero(weights)
+    gp = cls(KERNEL, completion=part, **EXACT)
+    weighted = clone(gp).fit(X, labels, weights)
+    without = clone(gp).fit(X[kept], labels[kept], weights[kept])
+    np.testing.assert_array_equal(weighted.predict(X), without.predict(X))
+    np.testing.assert_array_equal(weighted.loo_predict(), without.loo_predict())
+    np.testing.assert_array_equal(
+        weighted.landmark_indices_, kept[without.landmark_indices_]
+    )
+    np.testing.assert_array_equal(weighted.X_train_, X[weighted.landmark_indices_])
+
+
+@every_class
+@pytest.mark.parametrize(
+    "part", [Nystrom(8), EnsembleNystrom(2, 9), SubsetOfData(8)], ids=repr
+)
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_precomputed_matrix_is_that_of_the_kernel(is_weighted, part, cls):
+    X, labels = blobs(N)
+    X_new = blobs(9, seed=1)[0]
+    weights = np.tile([1.0, 0.0, 2.0, 1.0], N // 4) if is_weighted else None
+    settings = {"completion": part, "noise_variance": 0.05} | EXACT
+    direct = cls(KERNEL, **settings).fit(X, labels, weights)
+    gp = cls("precomputed", **settings).fit(covariances(X), labels, weights)
+    np.testing.assert_array_equal(gp.landmark_indices_, direct.landmark_indices_)
+    assert gp.X_train_ is None
+    cross, diag = covariances(X_new, X), gram_diag(KERNEL, X_new, dtype="float64")
+    for mine, theirs in zip(
+        gp.predict_latent(cross, return_std=True, diag=diag),
+        direct.predict_latent(X_new, return_std=True),
+        strict=True,
+    ):
+        assert_close(mine, theirs, kind="solve")
+    np.testing.assert_array_equal(gp.predict(cross).shape, direct.predict(X_new).shape)
+    evidence = direct.log_marginal_likelihood()
+    assert gp.log_marginal_likelihood() == pytest.approx(evidence, rel=1e-9)
+    assert gp.fit_report_.n_pairs == direct.fit_report_.n_pairs
+
+
+def test_outputs_share_the_completion():
+    X, y, weights, X_new = points()
+    both = np.column_stack([y, y**2 - np.average(y**2, weights=weights)])
+    gp = regressor(amplitude=2.0).fit(X, both, weights)
+    for k in range(2):
+        one = regressor(amplitude=2.0).fit(X, both[:, k], weights)
+        assert_close(gp.predict(X_new)[:, k], one.predict(X_new), kind="solve")
+
+
+@pytest.mark.parametrize("word", ["loo", "evidence"])
+def test_noise_is_chosen_but_not_below_the_error(word):
+    X, y, _, _ = points(120)
+    noisy = y + 0.5 * np.random.default_rng(0).normal(size=120)
+    gp = regressor(completion=Nystrom(60), noise_variance=word).fit(X, noisy)
+    exact = regressor(completion=None, noise_variance=word).fit(X, noisy)
+    assert gp.noise_variance_ == pytest.approx(exact.noise_variance_, rel=0.5)
+    smooth = regressor(completion=Nystrom(4), noise_variance=word).fit(X, y)
+    given = regressor(completion=Nystrom(4), noise_variance=1e-8).fit(X, y)
+    assert smooth.noise_variance_ >= given.noise_variance_ > 1e-2
+
+
+@every_class
+@pytest.mark.parametrize(
+    "part",
+    [
+        Nystrom(landmarks="random_pivoted"),
+        EnsembleNystrom(landmarks="kmeans"),
+        SubsetOfData(),
+    ],
+    ids=repr,
+)
+def test_same_random_state_same_result(part, cls):
+    X, labels = blobs(N)
+    gp = cls(KERNEL, completion=part, random_state=3)
+    first, again = (clone(gp).fit(X, labels) for _ in range(2))
+    other = clone(gp).set_params(random_state=4).fit(X, labels)
+    np.testing.assert_array_equal(first.landmark_indices_, again.landmark_indices_)
+    np.testing.assert_array_equal(first.loo_predict(), again.loo_predict())
+    assert first.log_marginal_likelihood() == again.log_marginal_likelihood()
+    assert set(first.landmark_indices_) != set(other.landmark_indices_)
+
+
+def test_classifier_takes_as_many_landmarks_of_each_class():
+    X, labels = blobs(N)
+    for part in (Nystrom(9, "stratified"), SubsetOfData(9, "stratified")):
+        gp = ConvNetGPClassifier(KERNEL, completion=part, **EXACT).fit(X, labels)
+        assert np.bincount(labels[gp.landmark_indices_]).tolist() == [3, 3, 3]
+
+
+class Stuck(Nystrom):
+    """Does not converge."""
+
+    def complete(self, oracle, observed_fraction, generator):
+        completed = super().complete(oracle, observed_fraction, generator)
+        return replace(completed, converged=False)
+
+
+@every_class
+def test_completion_that_does_not_converge_warns_the_caller(cls):
+    X, labels = blobs(N)
+    with pytest.warns(ConvergenceWarning, match=r"Stuck\(.*not converge.*rank") as seen:
+        cls(KERNEL, completion=Stuck(n_landmarks=9)).fit(X, labels)
+    assert seen[0].filename == __file__
+
+
+@every_class
+def test_solver_that_does_not_converge_warns_the_caller(cls):
+    X, labels = blobs(N)
+    for part in (None, SubsetOfData(30)):
+        gp = cls(KERNEL, completion=part, solver=Lsqr(max_iter=1))
+        with pytest.warns(ConvergenceWarning, match=r"Lsqr\(.*not converge") as seen:
+            gp.fit(X, labels)
+        assert seen[0].filename == __file__
+
+
+class Inflated(Nystrom):
+    """Gives new samples more variance than they have."""
+
+    def complete(self, oracle, observed_fraction, generator):
+        completed = super().complete(oracle, observed_fraction, generator)
+        return replace(completed, lift_map=1.5 * completed.lift_map)
+
+
+def test_features_that_exceed_the_prior_variance_warn():
+    X, y, _, X_new = points()
+    gp = regressor(completion=Inflated(M)).fit(X, y)
+    with pytest.warns(UserWarning, match="exceed the prior variance") as seen:
+        std = gp.predict(X_new, return_std=True)[1]
+    assert seen[0].filename == __file__
+    assert np.isfinite(std).all()
+
+
+def test_grid_search_over_strategies_and_their_settings():
+    X, labels = blobs(60)
+    strategies = [None, Nystrom(n_landmarks=9), SubsetOfData(9)]
+    search = GridSearchCV(
+        ConvNetGPClassifier(KERNEL, random_state=0), {"completion": strategies}, cv=3
+    )
+    search.fit(X, labels)
+    assert search.best_params_["completion"] in strategies
+    nested = {"completion__n_landmarks": [1, 12], "observed_fraction": [0.1, 0.3]}
+    gp = ConvNetGPClassifier(KERNEL, completion=Nystrom(), random_state=0)
+    search = GridSearchCV(gp, nested, cv=3).fit(X, labels)
+    assert search.best_params_["completion__n_landmarks"] == 12
+    assert len(search.best_estimator_.X_train_) == 12
+    assert gp.completion.n_landmarks is None
+
+
+def test_pipeline_and_cross_validation():
+    X, labels = blobs(60)
+    pipeline = make_pipeline(
+        StandardScaler(),
+        ConvNetGPClassifier(KERNEL, completion=Nystrom(), observed_fraction=0.5),
+    )
+    assert cross_val_score(pipeline, X, labels, cv=3).mean() > 0.6
+    precomputed = ConvNetGPClassifier("precomputed", completion=Nystrom(15))
+    assert cross_val_score(precomputed, covariances(X), labels, cv=3).mean() > 0.6
+
+
+@every_class
+def test_clone_and_pickle(cls):
+    X, labels = blobs(N)
+    gp = cls(KERNEL, completion=Nystrom(9, check_fraction=0.1), random_state=0)
+    gp.fit(X, labels)
+    copied = clone(gp)
+    assert copied.completion == gp.completion
+    assert copied.completion is not gp.completion
+    again = pickle.loads(pickle.dumps(gp))
+    np.testing.assert_array_equal(again.predict(X), gp.predict(X))
+    np.testing.assert_array_equal(again.sample_y(X[:3]), gp.sample_y(X[:3]))
+
+
+@every_class
+def test_fitting_again_forgets_the_completion(cls):
+    X, labels = blobs(N)
+    gp = cls(KERNEL, completion=Nystrom(9), **EXACT).fit(X, labels)
+    gp.set_params(completion=None).fit(X, labels)
+    expected = cls(KERNEL, **EXACT).fit(X, labels)
+    np.testing.assert_array_equal(gp.predict(X), expected.predict(X))
+    np.testing.assert_array_equal(gp.loo_predict(), expected.loo_predict())
+    assert not hasattr(gp, "landmark_indices_")
+
+
+def arrays_of(item):
+    """Yield all arrays that a fitted estimator keeps."""
+    if isinstance(item, np.ndarray):
+        yield item
+    elif isinstance(item, tuple | list):
+        for value in item:
+            yield from arrays_of(value)
+    elif hasattr(item, "__dict__"):
+        yield from arrays_of(list(vars(item).values()))
+
+
+@every_class
+@pytest.mark.parametrize("part", [Nystrom(8), SubsetOfData(8)], ids=repr)
+def test_model_keeps_the_anchors_and_no_matrix_of_all_samples(part, cls):
+    X, labels = blobs(N)
+    gp = cls(KERNEL, completion=part).fit(X, labels)
+    np.testing.assert_array_equal(gp.X_train_, X[gp.landmark_indices_])
+    assert len(gp.X_train_) == len(gp.dual_coef_) == 8
+    assert all(array.size < N * 8 for array in arrays_of(gp))
+
+
+def test_report_says_what_was_observed():
+    X, labels = blobs(N)
+    gp = ConvNetGPClassifier(KERNEL, completion=Nystrom(), observed_fraction=0.3)
+    report = gp.fit(X, labels).fit_report_
+    assert report.n_samples == N
+    assert report.n_pairs == report.observed_fraction * N * (N + 1) / 2
+    assert 0.2 < report.observed_fraction < 0.3 + 2.0 / N  # the diagonal is free
+    assert 0.0 < report.relative_rmse < 1.0
+    text = str(report)
+    assert f"observed     {report.observed_fraction:.1%} of the entries" in text
+    assert f"relative RMSE of the rest {report.relative_rmse:.2g}" in text
+
+
+def test_report_of_a_subset_has_no_error():
+    X, labels = blobs(N)
+    gp = ConvNetGPClassifier(KERNEL, completion=SubsetOfData(8)).fit(X, labels)
+    report = gp.fit_report_
+    assert (report.n_samples, report.n_pairs) == (8, 36)
+    assert report.observed_fraction == 36 / (N * (N + 1) / 2)
+    assert "observed     4.4% of the entries\n" in str(report)
+    exact = ConvNetGPClassifier(KERNEL).fit(X, labels).fit_report_
+    assert exact.observed_fraction == 1.0
+    assert "observed" not in str(exact)
+
+
+def test_number_of_landmarks_wins_over_the_share():
+    X, y, _, _ = points()
+    gp = regressor(completion=Nystrom(20), observed_fraction=0.05).fit(X, y)
+    assert len(gp.X_train_) == 20
+
+
+@every_class
+def test_progress_is_shown(cls, capsys):
+    X, labels = blobs(N)
+    cls(KERNEL, completion=Nystrom(), verbose=1).fit(X, labels)
+    assert "fit: 100%" in capsys.readouterr().err
+
+
+@every_class
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_subset_is_the_exact_model_of_the_chosen_samples(is_weighted, cls):
+    X, labels = blobs(N)
+    weights = np.random.default_rng(0).uniform(0.3, 3.0, N) if is_weighted else None
+    gp = cls(KERNEL, completion=SubsetOfData(12, "kmeans"), amplitude=1.0, **EXACT)
+    if cls is ConvNetGPRegressor:
+        gp.set_params(normalize_y=False)
+    gp.fit(X, labels, weights)
+    chosen = gp.landmark_indices_
+    exact = clone(gp).set_params(completion=None)
+    exact.fit(
+        X[chosen], labels[chosen], weights if weights is None else weights[chosen]
+    )
+    X_new = blobs(9, seed=1)[0]
+    for mine, theirs in zip(
+        gp.predict_latent(X_new, return_std=True),
+        exact.predict_latent(X_new, return_std=True),
+        strict=True,
+    ):
+        assert_close(mine, theirs, kind="solve")
+    assert_close(gp.loo_predict(), exact.loo_predict(), kind="solve")
+    if cls is ConvNetGPClassifier:
+        assert gp.temperature_ == pytest.approx(exact.temperature_, rel=1e-9)
+
+
+def test_class_that_no_chosen_sample_has_stays_a_class():
+    X, labels = blobs(N)
+    labels[0] = 7
+    gp = ConvNetGPClassifier(KERNEL, completion=SubsetOfData(8), random_state=0)
+    gp.fit(X, labels)
+    assert 0 not in gp.landmark_indices_
+    assert list(gp.classes_) == [0, 1, 2, 7]
+    assert gp.predict_proba(X).shape == (N, 4)
+
+
+def pooled(images, side):
+    """Average squares of pixels, and what is there of them at the edges."""
+    rows = range(0, images.shape[2], side)
+    cols = range(0, images.shape[3], side)
+    means = [
+        [images[:, :, i : i + side, j : j + side].mean((2, 3)) for j in cols]
+        for i in rows
+    ]
+    return np.moveaxis(np.array(means), (0, 1), (2, 3))
+
+
+@every_class
+@pytest.mark.parametrize("side", [1, 2, 3, 8])
+def test_coarse_kernel_is_the_network_on_pooled_images(side, cls):
+    X, y = digits(50)
+    part = CoarseKernel(side, depth=2, kernel_size=2)
+    gp = cls(convnet(3, 5), completion=part, dtype="float64").fit(X[:40], y[:40])
+    small = pooled(X, side)
+    assert small.shape[2:] == (-(-8 // side),) * 2
+    exact = cls(convnet(2, 2), dtype="float64").fit(small[:40], y[:40])
+    assert gp.kernel_ == convnet(2, 2)
+    assert gp.pool_ == side
+    for mine, theirs in zip(
+        gp.predict_latent(X[40:], return_std=True),
+        exact.predict_latent(small[40:], return_std=True),
+        strict=True,
+    ):
+        assert_close(mine, theirs, kind="solve")
+    assert gp.fit_report_.observed_fraction == 1.0
+    assert gp.X_train_.shape == (40, 64)
+
+
+def test_coarse_kernel_of_images_that_are_rows():
+    X, y = digits(40)
+    part = CoarseKernel(3, depth=1)
+    gp = ConvNetGPClassifier(completion=part).fit(X, y)
+    flat = ConvNetGPClassifier(completion=part, image_shape=(8, 8))
+    flat.fit(X.reshape(40, -1), y)
+    expected = gp.predict_proba(X)
+    np.testing.assert_array_equal(flat.predict_proba(X.reshape(40, -1)), expected)
+    again = clone(gp).set_params(completion=None, kernel=tiny_network()).fit(X, y)
+    assert again.pool_ == 1
+    assert (again.predict_proba(X) != expected).any()
+
+
+@every_class
+@pytest.mark.parametrize(
+    "part", [Nystrom(9), SubsetOfData(9), CoarseKernel(depth=1)], ids=repr
+)
+def test_images_of_another_size_are_refused(part, cls):
+    X, y = digits(20)
+    gp = cls(tiny_network(), completion=part).fit(X, y)
+    with pytest.raises(ValueError, match="8, 8"):
+        gp.predict(X.reshape(20, 1, 16, 4))
+    with pytest.raises(ValueError, match="36 features"):
+        gp.predict(X[:, :, 1:7, 1:7].reshape(20, -1))
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Fail if an entry is evaluated."""
+
+    def evaluate(*args, **kwargs):
+        pytest.fail("an entry was evaluated")
+
+    for method in ("block", "gram"):
+        monkeypatch.setattr(KernelOracle, method, evaluate)
+
+
+VALID = Sequential(Conv2d(3, padding="valid"), ReLU(), Flatten(), Dense())
+GRAM = np.eye(20)
+BAD_SETTINGS = [
+    ({"completion": "nystrom"}, r"'completion' parameter of \w+ must be None or"),
+    ({"completion": Nystrom}, "'completion' parameter"),
+    ({"completion": convnet()}, "'completion' parameter"),
+    ({"observed_fraction": 0}, "'observed_fraction' parameter"),
+    ({"observed_fraction": 1.5}, "'observed_fraction' parameter.*> 0 and <= 1"),
+    ({"observed_fraction": "x"}, "'observed_fraction' parameter.*Got 'x'"),
+    ({"observed_fraction": None}, "'observed_fraction' parameter"),
+    ({"observed_fraction": True}, "'observed_fraction' parameter"),
+    ({"observed_fraction": 1e-3}, "smallest usable value"),
+    (
+        {"completion": SubsetOfData(), "observed_fraction": 1e-3},
+        "smallest usable value",
+    ),
+    ({"solver": "lsqr"}, r"Nystrom\(\).*solver='auto', got 'lsqr'"),
+    ({"solver": Cholesky()}, r"solver='auto', got Cholesky\(\)"),
+    ({"completion": Nystrom(5, rank=6)}, "'rank' parameter of Nystrom.*5 landmarks"),
+    ({"completion": Nystrom(0)}, "'n_landmarks' parameter of Nystrom"),
+    ({"completion": Nystrom("few")}, "'n_landmarks' parameter of Nystrom"),
+    ({"completion": Nystrom(landmarks="best")}, "'landmarks' parameter of Nystrom"),
+    ({"completion": EnsembleNystrom(0)}, "'n_members' parameter of EnsembleNys"),
+    ({"completion": EnsembleNystrom("x")}, "'n_members' parameter of EnsembleNys"),
+    ({"completion": SubsetOfData("x")}, "'n_samples' parameter of SubsetOfData"),
+    (
+        {"completion": SubsetOfData(selection="leverage")},
+        "'selection' parameter of SubsetOfData",
+    ),
+    ({"completion": CoarseKernel(0)}, "'pool' parameter of CoarseKernel"),
+    ({"completion": CoarseKernel(2.0)}, "'pool' parameter of CoarseKernel"),
+    ({"completion": CoarseKernel(), "kernel": rbf()}, r"looks at images, got rbf\(\)"),
+    ({"completion": CoarseKernel(kernel=rbf())}, r"looks at images, got rbf\(\)"),
+    ({"completion": CoarseKernel(kernel="small")}, "looks at images, got 'small'"),
+    (
+        {"completion": CoarseKernel(), "kernel": resnet32()},
+        "no setting 'depth'.*`kernel=`.*depth=None",
+    ),
+    (
+        {"completion": CoarseKernel(4, kernel=VALID)},
+        r"CoarseKernel\(pool=4.*images of shape \(1, 8, 8\).*map of size 2x2",
+    ),
+    (
+        {"completion": CoarseKernel(), "kernel": convnet(3, 3).unshared()},
+        r"CoarseKernel\(\) gives.*must have 6 values.*got 4",
+    ),
+]
+
+
+@every_class
+@pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS, ids=str)
+def test_bad_settings_are_refused_before_any_work(settings, message, cls, no_work):
+    X, y = digits(20)
+    settings = {"kernel": tiny_network(), "completion": Nystrom()} | settings
+    with pytest.raises(ValueError, match=message):
+        cls(**settings).fit(X, y)
+
+
+@every_class
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (Nystrom(9, "kmeans"), "landmarks='kmeans' of Nystrom needs the samples"),
+        (SubsetOfData(9, "kmeans"), "selection='kmeans' of SubsetOfData needs the sam"),
+    ],
+    ids=repr,
+)
+def test_kmeans_of_a_precomputed_matrix_is_refused(part, message, cls):
+    with pytest.raises(CompletionError, match=message):
+        cls("precomputed", completion=part).fit(GRAM, np.arange(20) % 2)
+
+
+@every_class
+def test_coarse_kernel_of_a_precomputed_matrix_is_refused(cls):
+    with pytest.raises(ValueError, match="looks at images, got 'precomputed'"):
+        cls("precomputed", completion=CoarseKernel()).fit(GRAM, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (Nystrom(9, "stratified"), "landmarks='stratified' of Nystrom needs the class"),
+        (SubsetOfData(9, "stratified"), "selection='stratified' of Subset.*uniform"),
+    ],
+    ids=repr,
+)
+def test_regressor_has_no_classes(part, message, no_work):
+    X, y = wave(20)
+    with pytest.raises(CompletionError, match=message):
+        ConvNetGPRegressor(rbf(), completion=part).fit(X, y)
+
+
+@every_class
+def test_settings_of_no_use_are_checked_too(cls):
+    X, labels = blobs(N)
+    with pytest.raises(ValueError, match="'observed_fraction' parameter"):
+        cls(KERNEL, observed_fraction=2.0).fit(X, labels)
+
+
+@every_class
+def test_completions_of_few_samples(cls):
+    X, labels = blobs(3)
+    for part in (Nystrom(), EnsembleNystrom(), SubsetOfData()):
+        gp = cls(KERNEL, completion=part, observed_fraction=1.0, dtype="float64")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert gp.fit(X, labels).predict(X).shape == (3,)
