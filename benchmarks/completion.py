@@ -2,10 +2,10 @@
 
     SKCONVGP_DATA=<folder with mnist.npz> python benchmarks/completion.py
 
-Takes an hour on two cores. Fits and predicts with every strategy at several fractions
-of the entries, beside the exact process and a subset of the data, on the images of one
-setting of Meinel 2020, whose figures stand beside ours. Then completes as the source
-did, and matrices of random entries. Each part can run alone:
+Takes more than an hour on two cores. Fits and predicts with every strategy at several
+fractions of the entries, beside the exact process and a subset of the data, on the
+images of one setting of Meinel 2020, whose figures stand beside ours. Then completes as
+the source did, and matrices of random entries. Each part can run alone:
 
     python benchmarks/completion.py --quick
     python benchmarks/completion.py --setting 2 --skip-mixed --skip-random
@@ -187,11 +187,12 @@ def fractions_of(strategy: Strategy, options: Any) -> Iterable[float | None]:
 
 def beside_exact(row: Figures, exact: Figures, **told: Any) -> Figures:
     """Return a row with its name, and its cost as shares of the exact one."""
-    seconds = exact["gram_seconds"]
+    seconds, predict_seconds = exact["gram_seconds"], exact["predict_seconds"]
     ratios = {
         "exact_gram_seconds": seconds,  # of the same run
         "gram_ratio": row["gram_seconds"] / seconds,
         "fit_ratio": row["fit_seconds"] / seconds,
+        "predict_ratio": row["predict_seconds"] / predict_seconds,
         "cpu_ratio": row["fit_cpu_seconds"] / exact["fit_cpu_seconds"],
     }
     return told | row | ratios

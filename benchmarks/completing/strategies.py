@@ -71,7 +71,7 @@ def strategies() -> dict[str, Strategy]:
 
 
 def baselines() -> dict[str, Strategy]:
-    """Return a part of the images, and networks that are cheaper on all pairs."""
+    """Return parts of the images, and networks that are cheaper on all pairs."""
     subset = completion.SubsetOfData
     found = {
         SUBSET: completed(subset, MANY),
@@ -84,6 +84,10 @@ def baselines() -> dict[str, Strategy]:
             pool=pool,
             depth=depth,
             kernel_size=size,
+        )
+    for k in (100, 150):
+        found[f"{k} neighbours"] = completed(
+            completion.NearestNeighbors, WHOLE, n_neighbors=k
         )
     return found
 
