@@ -1,0 +1,1 @@
+"""What `completion.py` measures, one module for each kind of figure."""

@@ -1,0 +1,239 @@
+"""Gram matrices completed instead of computed: cost, error and accuracy.
+
+    SKCONVGP_DATA=<folder with mnist.npz> python benchmarks/completion.py
+
+Takes more than an hour on two cores. Fits and predicts with every strategy at several
+fractions of the entries, beside the exact process and a subset of the data, on the
+images of one setting of Meinel 2020, whose figures stand beside ours. Then completes as
+the source did, and matrices of random entries. Each part can run alone:
+
+    python benchmarks/completion.py --quick
+    python benchmarks/completion.py --setting 2 --skip-mixed --skip-random
+    python benchmarks/completion.py --strategies nystrom soft-impute --fractions 0.1
+    python benchmarks/completion.py --skip-strategies --skip-mixed --random-n 5000
+
+Prints tables and writes benchmarks/results/completion.json after each figure; figures
+of other settings and strategies stay. A quick run writes only what --output names.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from completing.images import Split, load
+from completing.matrices import Mixed, complete_random
+from completing.measure import measure, start_up
+from completing.report import (
+    KEYS,
+    print_beside_subset,
+    print_mixed,
+    print_mixed_head,
+    print_random,
+    print_random_head,
+    print_row,
+    print_setting,
+    put,
+    read,
+    reported,
+    save,
+    targets,
+)
+from completing.source import (
+    EXACT,
+    NYSTROM,
+    RANDOM_MINUTES,
+    RANDOM_MISSING,
+    SETTINGS,
+    SVD,
+    Figures,
+)
+from completing.strategies import METHODS, Maker, Strategy, strategies
+from peers.machine import machine, versions
+from peers.report import print_targets
+
+from skconvgp.exceptions import CompletionError
+
+RESULTS = Path(__file__).parent / "results" / "completion.json"
+# Of a quick run.
+LITTLE = {"n_train": 300, "n_test": 200, "random_n": 100, "fractions": [0.2, 0.5]}
+USUAL = {"random_n": 1000}
+LARGEST_MIXED = 5000  # images; it holds three matrices of all of them
+FRACTION = 0.2  # of the source's tables, and of all but the first setting
+MIXED = (NYSTROM, SVD)
+
+
+def main() -> None:
+    """Measure, print and save."""
+    options = parse()
+    record = read(options.output)
+    record |= {"source": reported(), "versions": versions(), "machine": machine()}
+    found = []
+    if not (options.skip_strategies and options.skip_mixed):
+        try:
+            split = load(options.setting, options.n_train, options.n_test)
+        except OSError as error:
+            leave_out("MNIST", error, options)
+        else:
+            found = measure_setting(split, record, options)
+    if not options.skip_random:
+        measure_random(record, options)
+    is_good = print_targets(found) and not options.left_out
+    if options.output:
+        print(f"\nwritten to {options.output}")
+    if options.check and not is_good:
+        sys.exit(1)
+
+
+def parse() -> Any:
+    """Return the options."""
+    names = list(strategies())[1:]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--setting", type=int, default=1, choices=SETTINGS, help="of the images")
+    add("--strategies", nargs="+", choices=names, metavar="STRATEGY", help=str(names))
+    add("--fractions", nargs="+", type=float, help="of the entries, for all of them")
+    add("--n-train", type=int, help="training images, at most those of the setting")
+    add("--n-test", type=int, help="images for validation, and for tests, at most")
+    add("--random-n", type=int, help="side of the random matrix")
+    add("--skip-strategies", action="store_true", help="leave out the estimators")
+    add("--skip-mixed", action="store_true", help="leave out the source's method")
+    add("--skip-random", action="store_true", help="leave out random entries")
+    add("--quick", action="store_true", help=f"takes minutes: {LITTLE}")
+    add(
+        "--check",
+        action="store_true",
+        help="exit with 1 if a figure is missed or missing",
+    )
+    add("--output", type=Path, help="by default results/completion.json if not quick")
+    options = parser.parse_args()
+    options.left_out = []
+    options.is_whole = not (options.quick or options.n_train or options.n_test)
+    for name, value in (LITTLE if options.quick else USUAL).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    if options.is_whole and not options.output:
+        options.output = RESULTS
+    return options
+
+
+def measure_setting(split: Split, record: Figures, options: Any) -> list[Any]:
+    """Measure on the images of one setting; return what is required of them."""
+    number = str(options.setting)
+    figures = record["settings"].setdefault(number, {"rows": [], "mixed": []})
+    figures["sizes"] = [len(p.y) for p in (split.train, split.validation, split.test)]
+    found = []
+    if not options.skip_strategies:
+        rows = measure_strategies(split, figures["rows"], record, options)
+        print_beside_subset(rows)
+        found = targets(options.setting, rows) if options.is_whole else []
+    if not options.skip_mixed:
+        measure_mixed(split, figures["mixed"], options)
+        save(options.output, record)
+    return found
+
+
+def measure_strategies(
+    split: Split, kept: list[Figures], record: Figures, options: Any
+) -> list[Figures]:
+    """Measure the exact process and all others beside it; return the rows."""
+    number, n = options.setting, len(split.train.y)
+    gp = strategies()[EXACT].make(n, None)
+    start_up(gp, split)
+    exact = measure(gp, split)
+    print_setting(number, split, exact)
+    rows: list[Figures] = []
+
+    def add(name: str, fraction: float | None, row: Figures) -> None:
+        rows.append(beside_exact(row, exact, strategy=name, fraction=fraction))
+        print_row(number, rows[-1])
+        put(kept, dated(rows[-1]), *KEYS)
+        save(options.output, record)
+
+    add(EXACT, None, exact)
+    del gp  # and the factor that it keeps
+    for name, fraction, make in cases(n, options):
+        try:
+            add(name, fraction, measure(make(n, fraction), split))
+        except (CompletionError, MemoryError) as error:
+            leave_out(f"{name}, {fraction}", error, options)
+    return rows
+
+
+def cases(n: int, options: Any) -> Iterator[tuple[str, float | None, Maker]]:
+    """Yield what is to be measured beside the exact process."""
+    for name, strategy in strategies().items():
+        is_asked = options.strategies and name in options.strategies
+        if name == EXACT or (options.strategies and not is_asked):
+            continue
+        if not is_asked and strategy.largest_n and n > strategy.largest_n:
+            continue
+        for fraction in fractions_of(strategy, options):
+            yield name, fraction, strategy.make
+
+
+def fractions_of(strategy: Strategy, options: Any) -> Iterable[float | None]:
+    """Return what was asked for, else what belongs to the strategy and the setting."""
+    if None in strategy.fractions:
+        return strategy.fractions
+    if options.fractions:
+        return options.fractions
+    return strategy.fractions if options.setting == 1 else [FRACTION]
+
+
+def beside_exact(row: Figures, exact: Figures, **told: Any) -> Figures:
+    """Return a row with its name, and its cost as shares of the exact one."""
+    seconds, predict_seconds = exact["gram_seconds"], exact["predict_seconds"]
+    ratios = {
+        "exact_gram_seconds": seconds,  # of the same run
+        "gram_ratio": row["gram_seconds"] / seconds,
+        "fit_ratio": row["fit_seconds"] / seconds,
+        "predict_ratio": row["predict_seconds"] / predict_seconds,
+        "cpu_ratio": row["fit_cpu_seconds"] / exact["fit_cpu_seconds"],
+    }
+    return told | row | ratios
+
+
+def measure_mixed(split: Split, rows: list[Figures], options: Any) -> None:
+    """Complete as the source did, and predict with exact covariances."""
+    if len(split.train.y) > LARGEST_MIXED:
+        print(f"\nThe source's method: {LARGEST_MIXED} images at most.")
+        return
+    print_mixed_head()
+    mixed = Mixed(split)
+    for name in MIXED:
+        for row in mixed.measure(name, METHODS[name](), FRACTION):
+            print_mixed(options.setting, row)
+            put(rows, dated(row), "solver", *KEYS)
+
+
+def measure_random(record: Figures, options: Any) -> None:
+    """Complete matrices of random entries."""
+    n = options.random_n
+    print_random_head(n)
+    for name in RANDOM_MINUTES:
+        for missing in RANDOM_MISSING[:: 4 if options.quick else 1]:
+            method = METHODS[name](pattern="random")
+            row = complete_random(n, missing, name, method)
+            print_random(row)
+            put(record["random"], dated(row), "strategy", "n", "missing")
+            save(options.output, record)
+
+
+def leave_out(what: str, reason: object, options: Any) -> None:
+    """Say why there is no figure."""
+    print(f"{what} is left out: {reason}")
+    options.left_out.append(what)
+
+
+def dated(row: Figures) -> Figures:
+    """Return a row with the day of today: rows of one file need not be of one run."""
+    return row | {"day": datetime.now(UTC).date().isoformat()}
+
+
+if __name__ == "__main__":
+    main()
