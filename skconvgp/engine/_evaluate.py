@@ -12,6 +12,7 @@ from skconvgp._protocols import TileBackend, TileCosts, TileRunner, run_serially
 from skconvgp._typing import OnStep, Prepared
 from skconvgp.engine._devices import TileSide, on_device
 from skconvgp.engine._plan import (
+    LANES,
     STREAM_SHARE,
     Block,
     TilePlan,
@@ -132,8 +133,11 @@ class KernelOracle:
 
         An entry on the diagonal of the Gram matrix is the prior variance, exactly.
         """
-        everyone = torch.arange(self.n_samples)
+        n = self.n_samples
+        if cols is not None and len(cols) < LANES <= (n if rows is None else len(rows)):
+            return self.block(cols, rows).mT  # no lanes are idle
         one, two = self._tables_of(rows), self._tables_of(cols)
+        everyone = torch.arange(n)
         rows, cols = (everyone if some is None else some for some in (rows, cols))
         is_symmetric = torch.equal(rows, cols)
         plan = self._plan(len(rows), len(cols), is_symmetric=is_symmetric)
