@@ -70,7 +70,7 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
         and share the cores; a job of the fused backend is one thread. On a GPU,
         with "auto" or "cuda" without a number, as many GPUs.
     random_state : int, RandomState instance or None, default=None
-        Seed of `sample_y` where it is given none.
+        Chooses what a completion evaluates; seed of `sample_y` where it is given none.
     verbose : int, default=0
         1 shows progress on stderr.
 
