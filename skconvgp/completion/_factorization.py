@@ -170,8 +170,7 @@ class MatrixFactorization(MaskedCompletion):
 
 def _level(entries: Entries) -> float:
     """Return what all entries of U (n, 1) are where U U^T is the mean entry."""
-    known = entries.values.masked_fill(~entries.mask, 0.0)
-    return math.sqrt(max(float(known.sum()) / int(entries.mask.sum()), 0.0))
+    return math.sqrt(max(float(entries.values.sum()) / int(entries.mask.sum()), 0.0))
 
 
 def _noise(entries: Entries, rank: int, generator: Generator) -> Tensor:
