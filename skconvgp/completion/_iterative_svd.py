@@ -1,7 +1,7 @@
 """Iterative singular value decomposition."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
@@ -15,11 +15,13 @@ from skconvgp.completion._masked import (
     ranks_up_to,
     require,
 )
+from skconvgp.completion._observed import Filled, Observed
 from skconvgp.completion._patterns import Entries
-from skconvgp.completion._regression import RowRegression
+from skconvgp.completion._regression import alternate, solve_rows
 from skconvgp.linalg import (
     leading_eigenpairs,
     leading_right_vectors,
+    product_change,
     symmetrize_,
     widened,
 )
@@ -27,6 +29,7 @@ from skconvgp.linalg import (
 __all__ = ["IterativeSVD"]
 
 RULES = ("truncation", "row_regression")
+SMALLEST = 1e-200  # sum of prior variances that counts
 RIDGE = 1e-12  # rows with fewer entries than the rank have some solution too
 
 
@@ -38,7 +41,10 @@ class IterativeSVD(MaskedCompletion):
     replaces them by those of a low-rank matrix made from the whole one:
 
     - ``rule="truncation"`` (hard impute): :math:`U_r D_r U_r^\top` of the r largest
-      eigenvalues, positive semi-definite; the rank is raised 1, 2, 4, ... to r;
+      eigenvalues, positive semi-definite; the rank is raised 1, 2, 4, ... to r. The
+      rounds begin where alternating least squares ends: a matrix of rank r that is
+      nearest to the observed entries stays as it is in a round, which alone would
+      need many times as long to come there;
     - ``rule="row_regression"`` (Troyanskaya et al.): each row is regressed on the r
       top right singular vectors, over its observed entries only. What comes out is
       not symmetric: at the end the r largest eigenvalues of the symmetric part make
@@ -57,7 +63,8 @@ class IterativeSVD(MaskedCompletion):
     max_iter : int, default=200
         Rounds at most, at the last rank.
     rtol : float, default=1e-5
-        Rounds end when the missing entries change less, as a share of their norm.
+        Rounds end when the low-rank matrix, or with ``rule="row_regression"`` the
+        missing entries change less, as a share of their norm.
     check_fraction : float, default=0.05
         Share of the evaluated entries that is held out to measure the error, then put
         back for the final fit: the error is that of the fit without them.
@@ -99,15 +106,22 @@ class IterativeSVD(MaskedCompletion):
         limits: Limits,
         generator: Generator,
     ) -> Fit:
-        rank = int(step)
-        is_symmetric = self.rule == "truncation"
+        rank, known = int(step), Observed.of(entries)
+        left, right = _row_means(entries) if start is None else (start, start)
+        vectors = widened(right, rank, generator)
+        if self.rule == "row_regression":
+            return _regress(entries, known, left @ right.mT, vectors, limits)
         if start is None:
-            left, right = _row_means(entries, is_symmetric)
-        else:
-            left = right = start
-        fill_(entries.values, entries.mask, left, right)
-        fit = _truncate if is_symmetric else _regress
-        return fit(entries, widened(right, rank, generator), limits)
+            left, right = symmetric_part(left, right)
+        factor, _ = _nearest(Filled.of(known, left, right), vectors)
+        ridge = RIDGE * max(float(entries.values.diagonal().abs().sum()), SMALLEST)
+        sweeps = alternate(
+            lambda columns, _: solve_rows(known, columns, ridge), factor, limits
+        )
+        filled = Filled.of(known, sweeps.factor, sweeps.factor)
+        vectors = widened(sweeps.factor, rank, generator)
+        rounds = truncate(known, filled, vectors, limits)
+        return replace(rounds, n_iter=sweeps.n_iter + rounds.n_iter)
 
     def _check_own(self) -> None:
         require(self, "rule", self.rule in RULES, one_of(RULES))
@@ -116,36 +130,49 @@ class IterativeSVD(MaskedCompletion):
         return {}
 
 
-def _row_means(entries: Entries, is_symmetric: bool) -> tuple[Tensor, Tensor]:
-    """Return U, V with (U V^T)_ij the mean of row i, or of the means of i and j."""
-    observed = entries.values.masked_fill(~entries.mask, 0.0)
-    means = observed.sum(1, keepdim=True) / entries.mask.sum(1, keepdim=True)
-    ones = torch.ones_like(means)
-    if not is_symmetric:
-        return means, ones
-    return torch.cat([means / 2, ones], dim=1), torch.cat([ones, means / 2], dim=1)
+def _row_means(entries: Entries) -> tuple[Tensor, Tensor]:
+    """Return U, V (n, 1) with (U V^T)_ij the mean of the observed entries of row i."""
+    sums = entries.values.sum(1, keepdim=True)
+    means = sums / entries.mask.sum(1, keepdim=True)
+    return means, torch.ones_like(means)
 
 
-def _truncate(entries: Entries, vectors: Tensor, limits: Limits) -> Fit:
-    factor, n_iter, converged = vectors, 0, False
+def symmetric_part(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Return U, V (n, 2 r) with the symmetric part of the product of U and V (n, r)."""
+    return torch.cat([left / 2, right], dim=1), torch.cat([right, left / 2], dim=1)
+
+
+def truncate(known: Observed, filled: Filled, vectors: Tensor, limits: Limits) -> Fit:
+    """Replace missing entries by those of the nearest matrix of a rank, in rounds."""
+    last, n_iter, converged = (filled.left, filled.right), 0, False
     while n_iter < limits.max_iter and not converged:
         n_iter += 1
-        values, vectors = leading_eigenpairs(entries.values, vectors)
-        factor = vectors * values.clamp(min=0.0).sqrt()
-        change, size = fill_(entries.values, entries.mask, factor, factor)
+        factor, vectors = _nearest(filled, vectors)
+        filled = Filled.of(known, factor, factor)
+        change, size = product_change(factor, factor, *last)
         converged = change <= limits.rtol**2 * size
+        last = factor, factor
     return Fit(factor, n_iter, converged)
 
 
-def _regress(entries: Entries, vectors: Tensor, limits: Limits) -> Fit:
+def _nearest(matrix: Filled, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return F and its directions (n, r), F F^T the nearest matrix of that rank."""
+    values, vectors = leading_eigenpairs(matrix, vectors)
+    return vectors * values.clamp(min=0.0).sqrt(), vectors
+
+
+def _regress(
+    entries: Entries, known: Observed, filled: Tensor, vectors: Tensor, limits: Limits
+) -> Fit:
     """Fill rows by regression; the factor is that of the symmetric part at the end."""
-    regression, n_iter, converged = RowRegression.of(entries), 0, False
+    n_iter, converged = 0, False
+    torch.where(entries.mask, entries.values, filled, out=filled)
     while n_iter < limits.max_iter and not converged:
         n_iter += 1
-        vectors = leading_right_vectors(entries.values, vectors)
-        coefs = regression.solve(vectors, RIDGE)
-        change, size = fill_(entries.values, entries.mask, coefs, vectors)
+        vectors = leading_right_vectors(filled, vectors)
+        coefs = solve_rows(known, vectors, RIDGE)
+        change, size = fill_(filled, entries.mask, coefs, vectors)
         converged = change <= limits.rtol**2 * size
-    symmetrize_(entries.values)
-    values, vectors = leading_eigenpairs(entries.values, vectors, max_rounds=8)
+    symmetrize_(filled)
+    values, vectors = leading_eigenpairs(filled, vectors, max_rounds=8)
     return Fit(vectors * values.clamp(min=0.0).sqrt(), n_iter, converged)

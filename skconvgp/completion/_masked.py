@@ -39,7 +39,7 @@ LEAST_GAIN = 0.01  # of the error, else a step does not count as better
 PATIENCE = 2  # steps that are not better before the path ends
 
 
-COPIES = 3  # the matrix as it is filled in, and two while it is made
+COPIES = 3  # the matrix, its observed entries in blocks, and how far these are off
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ def observed_change(entries: Entries, factor: Tensor) -> float:
     """Return |P(F F^T - K)| / |P(K)| over the observed entries."""
     change = size = 0.0
     for rows in row_slices(len(factor)):
-        known = entries.values[rows].masked_fill(~entries.mask[rows], 0.0)
+        known = entries.values[rows]
         made = (factor[rows] @ factor.mT).masked_fill_(~entries.mask[rows], 0.0)
         change += float((made - known).square().sum())
         size += float(known.square().sum())

@@ -84,9 +84,13 @@ class Entries:
     Parameters
     ----------
     values : Tensor of shape (n, n)
-        The entries; zero where not observed. Methods may write there.
+        The entries; zero where not observed.
     mask : Tensor of shape (n, n)
         Which entries are observed; symmetric, with the diagonal.
+    pattern : Pattern
+        Groups of samples.
+    seen : Tensor of shape (g, g)
+        Which tiles of the pattern are in the mask.
     check_rows, check_cols, check_values : Tensor of shape (k,)
         Held-out entries: evaluated, but not in the mask until they are put back.
     n_evaluated : int
@@ -95,10 +99,22 @@ class Entries:
 
     values: Tensor
     mask: Tensor
+    pattern: Pattern
+    seen: Tensor
     check_rows: Tensor
     check_cols: Tensor
     check_values: Tensor
     n_evaluated: int
+
+    def groups(self) -> Iterator[tuple[Tensor, Tensor, bool]]:
+        """Yield rows and columns of observed tiles, and if the diagonal is in them."""
+        order = self.pattern.order.to(self.values.device)
+        groups = torch.split(order, self.pattern.sizes.tolist())
+        for number, rows in enumerate(groups):
+            seen = self.seen[number]
+            cols = order[seen.repeat_interleave(self.pattern.sizes).to(order.device)]
+            if len(rows):
+                yield rows, cols, bool(seen[number])
 
     def hold_out_(self) -> None:
         """Take the held-out entries away."""
@@ -109,6 +125,7 @@ class Entries:
         self._set_(self.check_values, is_observed=True)
 
     def _set_(self, values: Tensor, *, is_observed: bool) -> None:
+        self.seen[self.pattern.held_out] = is_observed
         one, two = self.check_rows, self.check_cols
         for rows, cols in ((one, two), (two, one)):
             self.values[rows, cols] = values
@@ -170,7 +187,10 @@ def evaluate(oracle: GramOracle, pattern: Pattern) -> Entries:
     rows, cols = (index.to(values.device) for index in pattern.check())
     mask = pattern.mask().to(values.device)
     n_evaluated = (int(mask.sum()) + n) // 2
-    entries = Entries(values, mask, rows, cols, values[rows, cols], n_evaluated)
+    seen, check_values = pattern.observed.clone(), values[rows, cols]
+    entries = Entries(
+        values, mask, pattern, seen, rows, cols, check_values, n_evaluated
+    )
     entries.hold_out_()
     return entries
 

@@ -1,72 +1,85 @@
 """Regression of the observed entries of each row on the columns of a thin matrix."""
 
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
-from skconvgp.completion._masked import row_slices
-from skconvgp.completion._patterns import Entries
-from skconvgp.linalg import ridge_solve
+from skconvgp.completion._masked import Fit, Limits
+from skconvgp.completion._observed import Observed
+from skconvgp.linalg import Anderson, product_change, psd_factor, ridge_solve
 
-__all__ = ["RowRegression"]
+__all__ = ["alternate", "solve_rows", "sweep_rows"]
 
 
-@dataclass(frozen=True)
-class RowRegression:
-    """Least squares problems of all rows: |P_i(k_i - V x_i)|^2 + ridge |x_i|^2.
+def alternate(
+    update: Callable[[Tensor, Tensor], Tensor], right: Tensor, limits: Limits
+) -> Fit:
+    """Update U and V in turn from U = V, and tie them at the end.
 
     Parameters
     ----------
-    entries : Entries
-        The observed entries k_i of each row.
-    masks : Tensor of shape (g, n)
-        Masks of rows, each but once.
-    which : Tensor of shape (n,)
-        Which of them each row has.
+    update : callable
+        Returns a better U (n, r) for V and U.
+    right : Tensor of shape (n, r)
+        V.
+    limits : Limits
+        Rounds end when U V^T changes less.
+
+    Returns
+    -------
+    fit : Fit
+        F F^T is nearest to the symmetric part of U V^T.
     """
+    left, last, n_iter, converged = right, (right, right), 0, False
+    acceleration = Anderson()
+    while n_iter < limits.max_iter and not converged:
+        left = update(right, left)
+        made = update(left, right)
+        change, size = product_change(left, made, *last)
+        converged = change <= limits.rtol**2 * size
+        last, n_iter = (left, made), n_iter + 1
+        right = acceleration.next(right, made)
+    return Fit(psd_factor(*last, right.shape[1]), n_iter, converged)
 
-    entries: Entries
-    masks: Tensor
-    which: Tensor
 
-    @classmethod
-    def of(cls, entries: Entries) -> Self:
-        """Look for rows with equal masks: they share their normal equations."""
-        return cls(entries, *torch.unique(entries.mask, dim=0, return_inverse=True))
+def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:
+    """Return x_i (n, r) that make |P_i(k_i - V x_i)|^2 + ridge |x_i|^2 least.
 
-    def solve(self, columns: Tensor, ridge: float) -> Tensor:
-        """Return the solutions x_i (n, r) for V (n, r)."""
-        rhs = self._rhs(columns)
-        return ridge_solve(self._grams(columns), self.which, rhs, ridge)
+    Parameters
+    ----------
+    known : Observed
+        The observed entries k_i of each row.
+    columns : Tensor of shape (n, r)
+        V.
+    ridge : float
+        Its factor.
 
-    def sweep(self, columns: Tensor, rows: Tensor, ridge: float) -> Tensor:
-        """Return x_i (n, r) with one coordinate after the other at its best value."""
-        grams, rhs, rows = self._grams(columns), self._rhs(columns), rows.clone()
+    Returns
+    -------
+    rows : Tensor of shape (n, r)
+        Solutions x_i.
+    """
+    rows = known.variances[:, None] * columns
+    for block in known.blocks:
+        seen, own = columns[block.cols], columns[block.rows]
+        rhs = rows[block.rows] + block.values @ seen
+        rows[block.rows] = ridge_solve(
+            seen.mT @ seen, rhs, ridge, own * known.alone[block.rows, None]
+        )
+    return rows
+
+
+def sweep_rows(known: Observed, columns: Tensor, rows: Tensor, ridge: float) -> Tensor:
+    """Return x_i (n, r) with one coordinate after the other at its best value."""
+    rows, rhs = rows.clone(), known @ columns
+    for block in known.blocks:
+        seen, right, x = columns[block.cols], rhs[block.rows], rows[block.rows]
+        own = columns[block.rows] * known.alone[block.rows, None]
+        gram = seen.mT @ seen
         for s in range(rows.shape[1]):
             # Meinel 2020, eqs. 3.11 and 3.13 as corrected in maths.md 15
-            of_row = grams[:, s].index_select(0, self.which)
-            slope = rhs[:, s] - (of_row * rows).sum(1) - ridge * rows[:, s]
-            rows[:, s] += slope / (of_row[:, s] + ridge)
-        return rows
-
-    def _grams(self, columns: Tensor) -> Tensor:
-        """Return P_i V^T V (g, r, r) over the entries of each mask."""
-        rank = columns.shape[1]
-        one, two = torch.triu_indices(rank, rank, device=columns.device)
-        products = columns[:, one] * columns[:, two]
-        grams = columns.new_empty(len(self.masks), rank, rank)
-        for part in row_slices(len(self.masks)):
-            halves = self.masks[part].to(columns.dtype) @ products
-            grams[part, one, two] = halves
-            grams[part, two, one] = halves
-        return grams
-
-    def _rhs(self, columns: Tensor) -> Tensor:
-        """Return V^T P_i k_i (n, r)."""
-        rhs = torch.empty_like(columns)
-        for part in row_slices(len(columns)):
-            mask = self.entries.mask[part]
-            rhs[part] = self.entries.values[part].masked_fill(~mask, 0.0) @ columns
-        return rhs
+            of_row = gram[s] + own[:, s : s + 1] * own
+            slope = right[:, s] - (of_row * x).sum(1) - ridge * x[:, s]
+            x[:, s] += slope / (of_row[:, s] + ridge)
+        rows[block.rows] = x
+    return rows

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from skconvgp.completion._masked import Fit, Limits, MaskedCompletion, fill_
+from skconvgp.completion._masked import Fit, Limits, MaskedCompletion
+from skconvgp.completion._observed import Filled, Observed
 from skconvgp.completion._patterns import Entries
 from skconvgp.linalg import leading_eigenpairs, product_change, widened
 
@@ -14,6 +15,7 @@ __all__ = ["SoftImpute"]
 # maths.md 14
 N_STEPS = 20
 SMALLEST_SHARE = 1e-4
+LARGEST_RANK = 100  # with "auto": more do not lower the error
 NORM_ROUNDS = 30  # of the norm of the observed entries
 SPARE = 4  # eigenpairs beyond those that were above the penalty
 
@@ -33,8 +35,8 @@ class SoftImpute(MaskedCompletion):
     Parameters
     ----------
     rank : int or "auto", default="auto"
-        Largest number of eigenvalues that are kept; "auto" is as many as exceed
-        :math:`\gamma`.
+        Largest number of eigenvalues that are kept, of those that exceed
+        :math:`\gamma`; "auto" is 100.
     pattern : {"blocks", "landmarks", "random"}, default="blocks"
         Which entries are evaluated: tiles between random groups of samples, all
         entries of random samples, or single entries. Every sample is compared with
@@ -66,9 +68,8 @@ class SoftImpute(MaskedCompletion):
     def _path(
         self, entries: Entries, generator: Generator
     ) -> tuple[Sequence[float], bool]:
-        known = entries.values.masked_fill(~entries.mask, 0.0)
-        start = widened(known[:, :0], SPARE, generator)
-        values, _ = leading_eigenpairs(known, start, NORM_ROUNDS)
+        start = widened(entries.values[:, :0], SPARE, generator)
+        values, _ = leading_eigenpairs(Observed.of(entries), start, NORM_ROUNDS)
         shares = [SMALLEST_SHARE ** (i / N_STEPS) for i in range(1, N_STEPS + 1)]
         return [float(values[0]) * share for share in shares], True
 
@@ -81,15 +82,14 @@ class SoftImpute(MaskedCompletion):
         generator: Generator,
     ) -> Fit:
         nothing = entries.values.new_zeros(len(entries.values), 1)
-        factor = nothing if start is None else start
-        fill_(entries.values, entries.mask, factor, factor)
+        factor, known = nothing if start is None else start, Observed.of(entries)
         vectors = self._widened(factor, SPARE, generator)
         for n_iter in range(1, limits.max_iter + 1):
-            values, vectors = self._above(entries.values, vectors, step, generator)
+            filled = Filled.of(known, factor, factor)
+            values, vectors = self._above(filled, vectors, step, generator)
             n_kept = max(int((values > step).sum()), 1)
             roots = (values[:n_kept] - step).clamp(min=0.0).sqrt()
             last, factor = factor, vectors[:, :n_kept] * roots
-            fill_(entries.values, entries.mask, factor, factor)
             change, size = product_change(factor, factor, last, last)
             if change <= limits.rtol * size:
                 return Fit(factor, n_iter, converged=True)
@@ -97,7 +97,7 @@ class SoftImpute(MaskedCompletion):
         return Fit(factor, n_iter, converged=False)
 
     def _above(
-        self, matrix: Tensor, vectors: Tensor, gamma: float, generator: Generator
+        self, matrix: Filled, vectors: Tensor, gamma: float, generator: Generator
     ) -> tuple[Tensor, Tensor]:
         """Return eigenpairs from the largest to at least one not above gamma."""
         values, vectors = leading_eigenpairs(matrix, vectors)
@@ -110,8 +110,8 @@ class SoftImpute(MaskedCompletion):
 
     def _widened(self, vectors: Tensor, n_more: int, generator: Generator) -> Tensor:
         n, width = vectors.shape
-        most = n if isinstance(self.rank, str) else int(self.rank)
-        return widened(vectors, min(width + n_more, most), generator)
+        most = LARGEST_RANK if isinstance(self.rank, str) else int(self.rank)
+        return widened(vectors, min(width + n_more, most, n), generator)
 
     def _check_own(self) -> None:
         pass

@@ -1,5 +1,6 @@
 """Numerical routines on tensors; they know no Gaussian process and no kernel."""
 
+from skconvgp.linalg._anderson import Anderson
 from skconvgp.linalg._cholesky import (
     cholesky_inverse_diag,
     cholesky_logdet,
@@ -22,15 +23,18 @@ from skconvgp.linalg._products import (
 from skconvgp.linalg._spectral import symmetric_eigen
 from skconvgp.linalg._symmetric import symmetrize_
 from skconvgp.linalg._truncated import (
+    Symmetric,
     leading_eigenpairs,
     leading_right_vectors,
     widened,
 )
 
 __all__ = [
+    "Anderson",
     "DenseGram",
     "LowRankGram",
     "PivotedCholesky",
+    "Symmetric",
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",

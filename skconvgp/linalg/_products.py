@@ -47,29 +47,32 @@ def pseudo_inverse_map(rows: Tensor, rtol: float) -> Tensor:
     return cast(Tensor, rows @ ((vectors * inverse) @ vectors.mT))
 
 
-def ridge_solve(grams: Tensor, which: Tensor, rhs: Tensor, ridge: float) -> Tensor:
-    """Solve (G_w(i) + ridge I) x_i = b_i.
+def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, own: Tensor) -> Tensor:
+    """Solve (G + v_i v_i^T + ridge I) x_i = b_i.
 
     Parameters
     ----------
-    grams : Tensor of shape (g, r, r)
-        The matrices G, positive semi-definite.
-    which : Tensor of shape (n,)
-        Which of them each row has: w.
+    gram : Tensor of shape (r, r)
+        G, positive semi-definite.
     rhs : Tensor of shape (n, r)
         Right-hand sides b.
     ridge : float
-        What is added to the diagonals.
+        What is added to the diagonal.
+    own : Tensor of shape (n, r)
+        What each system has beyond the others: v.
 
     Returns
     -------
     rows : Tensor of shape (n, r)
         Solutions x.
     """
-    shifted = grams.clone()
-    shifted.diagonal(dim1=1, dim2=2).add_(ridge)
-    factors = torch.linalg.cholesky(shifted)
-    return torch.cholesky_solve(rhs[:, :, None], factors[which])[:, :, 0]
+    shifted = gram.clone()
+    shifted.diagonal().add_(ridge)
+    factor = torch.linalg.cholesky(shifted)
+    both = torch.cholesky_solve(torch.cat([rhs, own]).mT, factor).mT
+    rows, turned = both[: len(rhs)], both[len(rhs) :]
+    share = (own * rows).sum(1) / (1.0 + (own * turned).sum(1))
+    return rows - share[:, None] * turned
 
 
 def spread_rows(rows: Tensor, n_rows: int) -> Tensor:

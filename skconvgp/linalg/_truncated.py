@@ -1,18 +1,30 @@
 """Leading eigenpairs of symmetric matrices, from a start that is nearly right."""
 
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Generator, Tensor
 
-__all__ = ["leading_eigenpairs", "leading_right_vectors", "widened"]
+__all__ = ["Symmetric", "leading_eigenpairs", "leading_right_vectors", "widened"]
 
 SMALL = 500  # rows up to which the whole decomposition is quicker
 SHARE = 0.2  # of all eigenpairs, from which on as well
 
 
+class Symmetric(Protocol):
+    """A symmetric matrix that need not be stored."""
+
+    def __matmul__(self, columns: Tensor, /) -> Tensor:
+        """Return the product with a matrix (n, r)."""
+        ...
+
+    def dense(self) -> Tensor:
+        """Return the whole matrix (n, n)."""
+        ...
+
+
 def leading_eigenpairs(
-    matrix: Tensor, start: Tensor, max_rounds: int = 2, rtol: float = 1e-10
+    matrix: Tensor | Symmetric, start: Tensor, max_rounds: int = 2, rtol: float = 1e-10
 ) -> tuple[Tensor, Tensor]:
     """Return the algebraically largest eigenvalues (r,) and their vectors (n, r).
 
@@ -21,7 +33,7 @@ def leading_eigenpairs(
 
     Parameters
     ----------
-    matrix : Tensor of shape (n, n)
+    matrix : Tensor or Symmetric of shape (n, n)
         The matrix, symmetric.
     start : Tensor of shape (n, r)
         Orthonormal columns.
@@ -39,7 +51,9 @@ def leading_eigenpairs(
     """
     n, rank = start.shape
     if n <= SMALL or rank >= SHARE * n:
-        values, vectors = torch.linalg.eigh(matrix)
+        values, vectors = torch.linalg.eigh(
+            matrix if isinstance(matrix, Tensor) else matrix.dense()
+        )
         return values[-rank:].flip(0), vectors[:, -rank:].flip(1)
     basis, image = start, matrix @ start
     values, basis, image = _ritz(basis, image, rank)

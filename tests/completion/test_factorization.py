@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from skconvgp.completion import MatrixFactorization
+from skconvgp.completion._observed import Filled, Observed
 from skconvgp.completion._patterns import PATTERNS, draw_pattern, evaluate
-from skconvgp.completion._regression import RowRegression
+from skconvgp.completion._regression import solve_rows, sweep_rows
 from tests.helpers.oracles import PlainOracle, low_rank, seeded, smooth
 from tests.helpers.tolerances import assert_close
 
@@ -30,7 +31,7 @@ def objective(entries, left, right):
 @each_pattern
 def test_row_update_is_a_ridge_solve(pattern):
     entries, _, right = problem(pattern)
-    made = RowRegression.of(entries).solve(right, RIDGE)
+    made = solve_rows(Observed.of(entries), right, RIDGE)
     for row, mask, values in zip(made, entries.mask, entries.values, strict=True):
         known = right[mask]
         system = known.mT @ known + RIDGE * torch.eye(4)
@@ -42,7 +43,7 @@ def test_row_update_is_a_ridge_solve(pattern):
 @each_pattern
 def test_elementwise_update_is_that_of_the_paper(pattern):
     entries, left, right = problem(pattern)
-    made = RowRegression.of(entries).sweep(right, left, RIDGE)
+    made = sweep_rows(Observed.of(entries), right, left, RIDGE)
     expected = left.numpy().copy()
     V, K = right.numpy(), entries.values.numpy()
     for r, mask in enumerate(entries.mask.numpy()):
@@ -59,22 +60,31 @@ def test_elementwise_update_is_that_of_the_paper(pattern):
 def test_objective_never_increases(algorithm, pattern):
     entries, left, right = problem(pattern)
     method = MatrixFactorization(algorithm=algorithm)
-    regression = RowRegression.of(entries)
+    known = Observed.of(entries)
     values = [objective(entries, left, right)]
     for _ in range(15):
-        left = method._update(regression, right, left, RIDGE)
+        left = method._update(known, RIDGE, right, left)
         values.append(objective(entries, left, right))
-        right = method._update(regression, left, right, RIDGE)
+        right = method._update(known, RIDGE, left, right)
         values.append(objective(entries, left, right))
     assert (np.diff(values) <= 1e-12 * values[0]).all()
     assert values[-1] < 0.9 * values[2]
 
 
-def test_rows_of_a_block_share_their_equations():
-    entries, _, _ = problem("blocks")
-    regression = RowRegression.of(entries)
-    assert len(regression.masks) < len(regression.which)
-    assert torch.equal(regression.masks[regression.which], entries.mask)
+@each_pattern
+def test_observed_entries_are_gathered(pattern):
+    entries, left, right = problem(pattern)
+    known = Observed.of(entries)
+    values = entries.values * entries.mask
+    assert torch.equal(known.dense(), values)
+    assert_close(known @ right, values @ right, kind="solve")
+    misfit = (entries.values - left @ right.mT) * entries.mask
+    assert_close(known.minus(left, right).dense(), misfit, kind="solve")
+    left, right = torch.cat([left, right], 1), torch.cat([right, left], 1)
+    filled = Filled.of(known, left, right)
+    expected = torch.where(entries.mask, entries.values, left @ right.mT)
+    assert_close(filled.dense(), expected, kind="solve")
+    assert_close(filled @ right, expected @ right, kind="solve")
 
 
 @each_algorithm

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from skconvgp.completion import IterativeSVD
+from skconvgp.completion._iterative_svd import symmetric_part, truncate
 from skconvgp.completion._masked import Limits
+from skconvgp.completion._observed import Filled, Observed
 from skconvgp.completion._patterns import draw_pattern, evaluate
 from tests.helpers.oracles import PlainOracle, low_rank, seeded, smooth
 from tests.helpers.tolerances import assert_close
@@ -19,10 +21,7 @@ def observed(gram, fraction=0.4):
     return entries, entries.values.numpy().copy(), entries.mask.numpy().copy()
 
 
-def fitted(rule, rank, entries):
-    limits = Limits(rtol=1e-300, max_iter=N_ROUNDS)
-    fit = IterativeSVD(rank, rule=rule)._fit(entries, rank, None, limits, seeded())
-    return fit.factor @ fit.factor.mT
+LIMITS = Limits(rtol=1e-300, max_iter=N_ROUNDS)
 
 
 def top(matrix, rank):
@@ -44,7 +43,24 @@ def test_truncation_is_hard_impute(rank):
     for _ in range(N_ROUNDS):
         made = top(filled, rank)
         filled = np.where(mask, values, made)
-    assert_close(fitted("truncation", rank, entries), made, kind="solve")
+    known, left = Observed.of(entries), torch.as_tensor(means)[:, None]
+    filled = Filled.of(known, *symmetric_part(left, torch.ones_like(left)))
+    fit = truncate(known, filled, torch.eye(60)[:, :rank], LIMITS)
+    assert_close(fit.factor @ fit.factor.mT, made, kind="solve")
+
+
+@pytest.mark.parametrize("n", [60, 600])
+@pytest.mark.parametrize("pattern", ["blocks", "landmarks"])
+def test_result_is_a_fixed_point_of_hard_impute(pattern, n):
+    gram = (low_rank(n, 5) + 0.1 * low_rank(n, n, seed=2)).numpy()
+    oracle = PlainOracle(gram)
+    method = IterativeSVD(5, pattern=pattern, rtol=1e-7, max_iter=1000)
+    result = method.complete(oracle, 0.4, seeded())
+    assert result.converged
+    made = (result.factor @ result.factor.mT).numpy()
+    seen = (oracle.asked | oracle.asked.mT).fill_diagonal_(True).numpy()
+    again = top(np.where(seen, gram, made), 5)
+    assert np.linalg.norm(again - made) < 1e-7 * np.linalg.norm(made)
 
 
 @pytest.mark.parametrize("rank", [1, 4])
@@ -57,9 +73,9 @@ def test_row_regression_is_that_of_troyanskaya(rank):
             known = eigenrows[:, seen].T
             coefs = np.linalg.lstsq(known, values[row, seen], rcond=None)[0]
             filled[row, ~seen] = coefs @ eigenrows[:, ~seen]
-    assert_close(
-        fitted("row_regression", rank, entries), top(filled, rank), kind="root"
-    )
+    method = IterativeSVD(rank, rule="row_regression")
+    fit = method._fit(entries, rank, None, LIMITS, seeded())
+    assert_close(fit.factor @ fit.factor.mT, top(filled, rank), kind="root")
 
 
 def test_best_approximation_of_a_matrix_that_is_all_observed():

@@ -61,12 +61,12 @@ def test_small_eigenvalues_are_cut():
 
 
 def test_ridge_solve():
-    roots, (rhs,) = thin(2, 3, 3, 3, seed=1), thin(4, 3)
-    grams = torch.stack([root.mT @ root for root in roots])
-    which = torch.tensor([2, 0, 0, 1])
-    made = ridge_solve(grams, which, rhs, 0.5)
-    for row, number, b in zip(made, which, rhs, strict=True):
-        assert_close((grams[number] + 0.5 * torch.eye(3)) @ row, b, kind="solve")
+    (root, rhs), (own,) = thin(4, 3, 3, seed=1), thin(4, 3)
+    gram = root.mT @ root
+    made = ridge_solve(gram, rhs, 0.5, own)
+    for row, b, v in zip(made, rhs, own, strict=True):
+        system = gram + torch.outer(v, v) + 0.5 * torch.eye(3)
+        assert_close(system @ row, b, kind="solve")
 
 
 def test_rows_are_spread():
