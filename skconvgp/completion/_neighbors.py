@@ -27,7 +27,7 @@ class NearestNeighbors(Part):
     with :math:`k (k + 1) / 2` evaluations of the kernel beside prior variances. There
     is no Gram matrix: a fit evaluates the kernel only for what it chooses and
     calibrates on left-out samples, at most 300 of them. With k of n samples and more
-    it is the exact process.
+    its means are those of the exact process, and for a given amplitude its variances.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import KernelOracle, MatrixOracle, wait_for
-from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._posterior import BasePosterior
 from skconvgp.estimators._report import FitReport, peak_memory
@@ -298,7 +298,8 @@ class BaseGP(BasePosterior, ABC):
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
         amplitude = resolve_amplitude(self, self.amplitude)
         n, size = len(rows), len(rows) ** 2
-        place, needed = prior._place_of_fit(n, GRAM_COPIES * size, size)
+        held = GRAM_COPIES * size
+        place, needed = prior._place_of_fit(n, Size(held, held, size))
 
         def evaluate(place: Place) -> tuple[FloatArray, float]:
             work = prior._work(place, is_fitting=True, n_samples=n, reserved=needed)

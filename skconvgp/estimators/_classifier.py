@@ -235,13 +235,19 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         return np.searchsorted(self.classes_, labels)
 
     def _problem(
-        self, rows: NDArray[Any], codes: NDArray[Any], weights: FloatArray
+        self,
+        rows: NDArray[Any],
+        codes: NDArray[Any],
+        weights: FloatArray,
+        *,
+        are_further: bool = False,
     ) -> Problem:
-        """Return what the likelihood makes of class codes."""
+        """Return what the likelihood makes of class codes; the first offset stays."""
         n_classes = len(self.classes_)
         targets = self.likelihood_.targets(torch.as_tensor(codes), n_classes)
-        self.latent_offset_ = to_numpy(targets.offset)
-        centred = to_numpy(targets.values - targets.offset)
+        if not are_further:
+            self.latent_offset_ = to_numpy(targets.offset)
+        centred = to_numpy(targets.values) - self.latent_offset_
         return Problem(rows, centred, weights, np.ones(n_classes), codes)
 
     def _fit_temperature(self) -> float:

@@ -12,7 +12,7 @@ from skconvgp._protocols import Coarsening, Completion, Localization, Selection
 from skconvgp.estimators._base import Problem, Settings, clock, make_generator
 from skconvgp.estimators._exact import BaseExactGP
 from skconvgp.estimators._features import BaseFeatureGP
-from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._local import BaseLocalGP
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import (
@@ -43,8 +43,8 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         self._localization, self._sampled, self._loo = None, None, None
         n, kept = len(problem.rows), self._kept
-        sizes, fit = self._way(n, settings)
-        place, needed = self._place_of_fit(n, *sizes)
+        size, fit = self._way(n, settings)
+        place, needed = self._place_of_fit(n, size)
 
         def fit_at(place: Place) -> NDArray[np.intp]:
             self._kept = kept
@@ -53,24 +53,23 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
 
         return compute_at(place, fit_at)
 
-    def _way(self, n: int, settings: Settings) -> tuple[tuple[int, int], Fit]:
-        """Return how many numbers a fit to n samples holds and keeps, and what fits."""
+    def _way(self, n: int, settings: Settings) -> tuple[Size, Fit]:
+        """Return how many numbers a fit to n samples holds, and what fits."""
         completion = copy.deepcopy(resolve_completion(self, self.completion))
         fraction = resolve_fraction(self, self.observed_fraction)
         match completion:
             case Selection():
-                sizes = self._exact_size(completion.count(n, fraction), settings)
-                return sizes, partial(self._fit_selected, completion, fraction)
+                size = self._exact_size(completion.count(n, fraction), settings)
+                return size, partial(self._fit_selected, completion, fraction)
             case Completion():
                 self._require_feature_solver(completion)
-                n_held = completion.n_values(n, fraction)
-                return (n_held, n_held), partial(
-                    self._fit_completed, completion, fraction
-                )
+                held = completion.n_values(n, fraction)
+                fit = partial(self._fit_completed, completion, fraction)
+                return Size(held, 0, held), fit
             case Localization():
                 self._require_local(completion, settings)
-                n_held = self._local_size(completion, n)
-                return (n_held, 0), partial(self._fit_neighbors, completion)
+                held = self._local_size(completion, n)
+                return Size(held, held, 0), partial(self._fit_neighbors, completion)
             case Coarsening():
                 self._coarsen(completion)
         return self._exact_size(n, settings), self._fit_all
@@ -106,7 +105,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         n = len(problem.rows)
         oracle = self._sample_oracle(problem, work, selection.count(n, fraction) * n)
         generator = make_generator(self.random_state)
-        chosen = to_numpy(selection.select(oracle, fraction, generator))
+        chosen = np.sort(to_numpy(selection.select(oracle, fraction, generator)))
         is_precomputed = not isinstance(self.kernel_, Kernel)
         self._kept = self._kept[chosen]
         some = problem.take(chosen, is_precomputed=is_precomputed)
@@ -128,7 +127,8 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         """Fit through the factor of a completed matrix."""
         n = len(problem.rows)
         start = clock(place.device)
-        oracle = self._sample_oracle(problem, work, int(fraction * n * (n + 1) / 2))
+        n_allowed = max(n, int(fraction * n * (n + 1) / 2))
+        oracle = self._sample_oracle(problem, work, n_allowed)
         generator = make_generator(self.random_state)
         completed = completion.complete(oracle, fraction, generator)
         diag = oracle.diag()

@@ -16,7 +16,7 @@ from skconvgp.estimators._base import (
     require_finite_noise,
     scaled_gram,
 )
-from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._validation import freeze, to_numpy, to_tensor
 from skconvgp.estimators._warn import warn_caller
@@ -38,11 +38,12 @@ SELECTION_COPIES = 5
 class BaseExactGP(BaseGP):
     """A process whose training matrix is held and factored as a whole."""
 
-    def _exact_size(self, n_samples: int, settings: Settings) -> tuple[int, int]:
-        """Return how many numbers a fit holds at once, and how many are kept."""
+    def _exact_size(self, n_samples: int, settings: Settings) -> Size:
+        """Return how many numbers a fit holds; the factor comes back from a GPU."""
         is_selecting = isinstance(settings.noise, str)
         copies = SELECTION_COPIES if is_selecting else GRAM_COPIES
-        return copies * n_samples**2, n_samples**2
+        held = copies * n_samples**2
+        return Size(held, held, n_samples**2)
 
     def _fit_exact(
         self,

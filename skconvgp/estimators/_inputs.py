@@ -49,7 +49,7 @@ from skconvgp.estimators._validation import (
 from skconvgp.exceptions import VersionMismatchWarning
 from skconvgp.kernels import Kernel, convnet
 
-__all__ = ["BaseInputs", "Work"]
+__all__ = ["BaseInputs", "Size", "Work"]
 
 VERSION_KEY = "_skconvgp_version"
 SMALLER_MATRIX = "fit on fewer samples, or with solve_dtype='float32'."
@@ -75,6 +75,25 @@ class Work:
     runner: TileRunner
     choice: BackendChoice | None
     verbose: int
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many numbers a fit holds at once, beside its tiles.
+
+    Parameters
+    ----------
+    held : int
+        Where everything is computed on the CPU.
+    on_gpu : int
+        On a GPU, where there is one.
+    beside_gpu : int
+        On the host then.
+    """
+
+    held: int
+    on_gpu: int
+    beside_gpu: int
 
 
 class BaseInputs(BaseEstimator):
@@ -156,16 +175,26 @@ class BaseInputs(BaseEstimator):
         return rows, y
 
     def _weighted(
-        self, rows: NDArray[Any], y: NDArray[Any], sample_weight: ArrayLike | None
+        self,
+        rows: NDArray[Any],
+        y: NDArray[Any],
+        sample_weight: ArrayLike | None,
+        *,
+        are_further: bool = False,
     ) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
-        """Return samples and weights without those of weight 0, which are no data."""
+        """Return samples and weights without those of weight 0, which are no data.
+
+        Rows of further samples of a precomputed kernel hold covariances with earlier
+        ones; those of first samples are the Gram matrix.
+        """
         weights = check_weights(sample_weight, rows)
-        self._kept = np.flatnonzero(weights)
-        if len(self._kept) == len(weights):
+        kept = np.flatnonzero(weights)
+        self._kept = kept
+        if len(kept) == len(weights):
             return rows, y, weights
-        both = _is_precomputed(self.kernel)
-        kept = np.ix_(self._kept, self._kept) if both else self._kept
-        return rows[kept], y[self._kept], weights[self._kept]
+        is_square = _is_precomputed(self.kernel) and not are_further
+        left = rows[np.ix_(kept, kept)] if is_square else rows[kept]
+        return left, y[kept], weights[kept]
 
     def _validate_predict(self, X: Any) -> NDArray[Any]:
         rows, given = images_to_rows(X)
@@ -196,20 +225,16 @@ class BaseInputs(BaseEstimator):
         warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=4)
         return Place(torch.device("cpu"))
 
-    def _place_of_fit(
-        self, n_samples: int, n_held: int, n_kept: int
-    ) -> tuple[Place, int]:
-        """Return where to fit, where so many numbers are held, and their bytes.
-
-        What is kept comes back from a GPU, so the host must have room for it.
-        """
+    def _place_of_fit(self, n_samples: int, size: Size) -> tuple[Place, int]:
+        """Return where to fit, and the bytes of what a fit holds there as a whole."""
         itemsize = resolve_solve_dtype(self, self.solve_dtype).itemsize
-        place = self._place(is_fitting=True, needed=n_held * itemsize)
-        if place.device.type != "cpu":
-            what = f"The matrix of {n_samples} samples that comes back from the GPU"
-            host = torch.device("cpu")
-            require_memory(n_kept * itemsize, host, what, SMALLER_MATRIX)
-        return place, n_held * itemsize
+        place = self._place(is_fitting=True, needed=size.on_gpu * itemsize)
+        if place.device.type == "cpu":
+            return place, size.held * itemsize
+        what = f"The matrix of {n_samples} samples that comes back from the GPU"
+        host = torch.device("cpu")
+        require_memory(size.beside_gpu * itemsize, host, what, SMALLER_MATRIX)
+        return place, size.on_gpu * itemsize
 
     def _choose(
         self, device: torch.device, *, is_fitting: bool

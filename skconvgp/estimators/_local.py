@@ -91,7 +91,7 @@ class BaseLocalGP(BaseGP):
         for stale in ("dual_coef_", "solver_state_", "landmark_indices_"):
             self.__dict__.pop(stale, None)
         start = clock(place.device)
-        self._localization = localization
+        self._localization, self._features = localization, None
         self._targets, self._weights = problem.targets, problem.weights
         self._scale, self._columns = problem.scale, self._kept
         is_kernel = isinstance(self.kernel_, Kernel)

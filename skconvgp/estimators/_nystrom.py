@@ -19,6 +19,7 @@ from skconvgp.estimators._base import (
     make_generator,
 )
 from skconvgp.estimators._features import BaseFeatureGP, Featured, entries
+from skconvgp.estimators._inputs import Size
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._validation import (
@@ -53,8 +54,8 @@ class BaseNystromGP(BaseFeatureGP):
         settings, strategy = self._settings(), self._strategy()
         variance = resolve_word(self, "variance", self.variance, VARIANCES)
         n = len(problem.rows)
-        n_held = strategy.n_values(n, 1.0)
-        place, needed = self._place_of_fit(n, n_held, n_held)
+        held = strategy.n_values(n, 1.0)
+        place, needed = self._place_of_fit(n, Size(held, 0, held))
         fit_at = partial(self._fit_at, problem, settings, strategy, variance, needed)
         compute_at(place, fit_at)
         return np.arange(n)
@@ -125,15 +126,16 @@ class BaseNystromGP(BaseFeatureGP):
         evidence, amplitude = feature_evidence(sums, posterior, amplitude)
         loo = self._feature_loo(data, posterior)
 
-        self._sums = freeze(sums)
+        assert self._loo is not None
+        old_mean, old_var = self._loo
+        all_loo = np.vstack([old_mean, loo[0]]), np.concatenate([old_var, loo[1]])
+        everything = self._with_earlier(problem)
+
+        self._sums, self._loo = freeze(sums), all_loo
         self.solver_state_ = freeze(
             dataclasses.replace(state, factor=posterior.factor, jitter=posterior.jitter)
         )
         self.dual_coef_ = to_numpy(state.lift_map @ posterior.mean) * problem.scale
-        assert self._loo is not None
-        old_mean, old_var = self._loo
-        self._loo = np.vstack([old_mean, loo[0]]), np.concatenate([old_var, loo[1]])
-        everything = self._with_earlier(problem)
         self._set_model(everything, amplitude, evidence)
         report, n = self.fit_report_, len(self._targets)
         n_pairs = report.n_pairs + len(problem.rows) * (len(self.dual_coef_) + 1)

@@ -237,9 +237,9 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
             )
         rows, y = self._validate_append(X, y)
         check_classification_targets(y)
-        rows, labels, weights = self._weighted(rows, y, sample_weight)
+        rows, labels, weights = self._weighted(rows, y, sample_weight, are_further=True)
         codes = self._codes_of(labels)
-        self._append(self._problem(rows, codes, weights))
+        self._append(self._problem(rows, codes, weights, are_further=True))
         self._codes = np.concatenate([self._codes, codes])
         self.temperature_ = self._fit_temperature()
         return self

@@ -207,6 +207,14 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
         if not hasattr(self, "dual_coef_"):
             return self.fit(X, y, sample_weight)
         rows, y = self._validate_append(X, y, multi_output=True, y_numeric=True)
-        rows, targets, weights = self._weighted(rows, y, sample_weight)
+        n_outputs = 1 if y.ndim == 1 else y.shape[1]
+        if n_outputs != len(self.y_mean_):
+            raise ValueError(
+                f"y has {n_outputs} outputs, and in the first call it had "
+                f"{len(self.y_mean_)}."
+            )
+        rows, targets, weights = self._weighted(
+            rows, y, sample_weight, are_further=True
+        )
         self._append(self._scaled(rows, targets, weights))
         return self

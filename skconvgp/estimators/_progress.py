@@ -31,7 +31,8 @@ class ProgressLine:
         if self._verbose < 1 or (now - self._last < INTERVAL and not is_last):
             return
         self._last = now
-        rate = done / max(now - self._start, 1e-9)
+        total = max(total, 1)
+        rate = max(done, 1) / max(now - self._start, 1e-9)
         left = (total - done) / rate
         line = (
             f"{self._label}: {done / total:4.0%}, {rate:.3g} pairs/s, "

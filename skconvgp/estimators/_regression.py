@@ -39,7 +39,7 @@ class ConvNetGPRegressor(BaseGPRegressor, BaseConvGP):
         its place, when not all of it is evaluated. None evaluates all of it.
     observed_fraction : float, default=0.2
         Share of the n (n + 1) / 2 distinct entries of the Gram matrix that a
-        completion may evaluate.
+        completion may evaluate; the diagonal beside them is free.
     solver : "auto", "cholesky", "lsqr" or solver object, default="auto"
         Solves the linear system; see :mod:`skconvgp.solvers`. "lsqr" is for
         reproduction only.

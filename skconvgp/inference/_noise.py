@@ -23,6 +23,7 @@ from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["noise_grid", "select_feature_noise", "select_fitc_noise", "select_noise"]
 
+ROWS = 4096  # that are squared at a time
 # Relative noise variances: eight to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
 
@@ -87,11 +88,14 @@ def select_feature_noise(
     noise_variance : float
         The best value of the grid.
     """
-    weighted = features * weights.sqrt()[:, None]
-    values, rotation = symmetric_eigen(weighted.mT @ weighted)
+    ones = torch.ones_like(weights)
+    moment = sum_features(features, targets, ones, weights).moment
+    values, rotation = symmetric_eigen(moment)
     is_kept = values > values[-1] * torch.finfo(values.dtype).eps * len(values)
     values, rotation = values[is_kept], rotation[:, is_kept]
-    spectrum = _Spectrum(values, weighted @ (rotation / values.sqrt()))
+    vectors = features @ (rotation / values.sqrt())
+    vectors *= weights.sqrt()[:, None]
+    spectrum = _Spectrum(values, vectors)
     return _best_of(spectrum, targets, weights, criterion, amplitude, precision)
 
 
@@ -158,6 +162,13 @@ class _Spectrum:
         """Number of eigenvalues that are zero and left out."""
         return len(self.vectors) - len(self.values)
 
+    def squares_by(self, factors: Tensor) -> Tensor:
+        """Return (n,) the sum of squared entries, each times the factor of a vector."""
+        starts = range(0, len(self.vectors), ROWS)
+        return torch.cat(
+            [self.vectors[i : i + ROWS].square() @ factors for i in starts]
+        )
+
 
 def _best_of(
     spectrum: _Spectrum,
@@ -171,10 +182,10 @@ def _best_of(
     values, vectors = spectrum.values, spectrum.vectors
     whole = targets * root[:, None]
     rotated = vectors.mT @ whole
-    squares = vectors * vectors if criterion == "loo" else vectors
     # What the eigenvectors left out hold of the targets, and of each sample.
     outside = whole - vectors @ rotated if spectrum.n_zeros else torch.zeros_like(whole)
-    share = (1.0 - squares.sum(1)).clamp(min=0.0) if spectrum.n_zeros else 0.0
+    share = (1.0 - spectrum.squares_by(torch.ones_like(values))).clamp(min=0.0)
+    share *= spectrum.n_zeros > 0
     best, best_score = LARGEST, -math.inf
     for noise in noise_grid(precision):
         inverse = 1.0 / (values + noise)
@@ -190,7 +201,7 @@ def _best_of(
             quadratic = (targets * dual).sum(0)
             score = log_marginal_likelihood(quadratic, logdet, scale, noise, weights)
         else:
-            inverse_diag = (squares @ inverse + share / noise) * weights
+            inverse_diag = (spectrum.squares_by(inverse) + share / noise) * weights
             loo = leave_one_out(targets, dual, inverse_diag, noise, weights)
             score = _log_density(targets, loo, scale, weights)
         if float(score.sum()) > best_score:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 __all__ = ["Anderson"]
 
-RIDGE = 1e-12  # of the small systems, as a share of their diagonal
+RIDGE = 2**12  # of the small systems: rounding errors of their diagonal
 
 
 class Anderson:
@@ -46,7 +46,8 @@ class Anderson:
             return made
         steps = torch.stack([residual - old for old in self._residuals[:-1]])
         small = steps @ steps.mT
-        small.diagonal().mul_(1.0 + RIDGE).add_(torch.finfo(small.dtype).tiny)
+        limits = torch.finfo(small.dtype)
+        small.diagonal().mul_(1.0 + RIDGE * limits.eps).add_(limits.tiny)
         root = torch.linalg.cholesky(small)
         weights = torch.cholesky_solve(steps @ residual[:, None], root)[:, 0]
         mixed = made.clone()

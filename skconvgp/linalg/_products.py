@@ -57,7 +57,7 @@ def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, own: Tensor) -> Tensor:
     rhs : Tensor of shape (n, r)
         Right-hand sides b.
     ridge : float
-        What is added to the diagonal.
+        What is added to the diagonal; at least the rounding errors of G.
     own : Tensor of shape (n, r)
         What each system has beyond the others: v.
 
@@ -67,7 +67,8 @@ def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, own: Tensor) -> Tensor:
         Solutions x.
     """
     shifted = gram.clone()
-    shifted.diagonal().add_(ridge)
+    rounding = len(gram) * torch.finfo(gram.dtype).eps * float(gram.diagonal().max())
+    shifted.diagonal().add_(max(ridge, rounding))
     factor = torch.linalg.cholesky(shifted)
     both = torch.cholesky_solve(torch.cat([rhs, own]).mT, factor).mT
     rows, turned = both[: len(rhs)], both[len(rhs) :]

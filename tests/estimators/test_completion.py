@@ -16,7 +16,15 @@ from sklearn.preprocessing import StandardScaler
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
 from skconvgp._protocols import CompletedGram
-from skconvgp.completion import CoarseKernel, EnsembleNystrom, Nystrom, SubsetOfData
+from skconvgp.completion import (
+    CoarseKernel,
+    EnsembleNystrom,
+    IterativeSVD,
+    MatrixFactorization,
+    Nystrom,
+    SoftImpute,
+    SubsetOfData,
+)
 from skconvgp.engine import KernelOracle
 from skconvgp.exceptions import CompletionError
 from skconvgp.kernels import (
@@ -744,3 +752,38 @@ def test_completions_of_few_samples(cls):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert gp.fit(X, labels).predict(X).shape == (3,)
+
+
+def test_subset_is_in_the_order_of_the_data():
+    X, y = wave(40)
+    gp = ConvNetGPRegressor(rbf(), completion=SubsetOfData(15), random_state=0)
+    gp.fit(X, y)
+    assert (np.diff(gp.landmark_indices_) > 0).all()
+    error = gp.loo_predict() - y[gp.landmark_indices_]
+    assert np.sqrt((error**2).mean()) < 0.4 * y.std()
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        IterativeSVD(rank=20, max_iter=5),
+        IterativeSVD(rank=20, max_iter=5, rule="row_regression"),
+        MatrixFactorization(rank=20, max_iter=5, ridge=1e-9),
+        SoftImpute(max_iter=5),
+    ],
+    ids=repr,
+)
+@pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:Features of the")
+def test_masks_are_completed_in_single_precision_too(completion):
+    X, y = digits(80)
+    gp = ConvNetGPClassifier(
+        tiny_network(), completion=completion, solve_dtype="float32", random_state=0
+    )
+    assert np.isfinite(gp.fit(X, y).predict_latent(X)).all()
+
+
+def test_progress_of_two_samples(capsys):
+    ConvNetGPRegressor(rbf(), completion=Nystrom(n_landmarks=1), verbose=1).fit(
+        [[0.0], [1.0]], [0.0, 1.0]
+    )
+    assert "fit: 100%" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
 from skconvgp._protocols import Localization
-from skconvgp.completion import NearestNeighbors
+from skconvgp.completion import NearestNeighbors, Nystrom
 from skconvgp.engine import KernelOracle
 from skconvgp.estimators import _local
 from skconvgp.kernels import rbf
@@ -514,3 +514,12 @@ def test_known_values_are_met_without_noise():
     mean, std = gp.predict(X, return_std=True)
     np.testing.assert_allclose(mean, y, atol=1e-5)
     np.testing.assert_allclose(std, 0.0, atol=1e-3)
+
+
+def test_variance_below_zero_is_reported_after_any_fit():
+    X, y = wave(20)
+    gram = gram_matrix(rbf(), X)
+    gp = ConvNetGPRegressor("precomputed", completion=Nystrom(n_landmarks=5))
+    gp.fit(gram, y).set_params(completion=NearestNeighbors(6)).fit(gram, y)
+    with pytest.warns(UserWarning, match="Posterior variances down to"):
+        gp.predict_latent(gram, diag=np.full(20, 0.3), return_std=True)
