@@ -13,16 +13,13 @@ from skconvgp.completion._masked import (
     Fit,
     Limits,
     MaskedCompletion,
-    is_int,
-    is_number,
     observed_change,
-    one_of,
     ranks_up_to,
-    require,
 )
 from skconvgp.completion._observed import Observed
 from skconvgp.completion._patterns import Entries
 from skconvgp.completion._regression import alternate, solve_rows, sweep_rows
+from skconvgp.completion._settings import is_int, is_number, one_of, require
 
 __all__ = ["MatrixFactorization"]
 

@@ -11,13 +11,12 @@ from skconvgp.completion._masked import (
     Limits,
     MaskedCompletion,
     fill_,
-    one_of,
     ranks_up_to,
-    require,
 )
 from skconvgp.completion._observed import Filled, Observed
 from skconvgp.completion._patterns import Entries
 from skconvgp.completion._regression import alternate, solve_rows
+from skconvgp.completion._settings import one_of, require
 from skconvgp.linalg import (
     leading_eigenpairs,
     leading_right_vectors,

@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import GramOracle
+from skconvgp.completion._settings import check_finite
 from skconvgp.exceptions import CompletionError
 from skconvgp.linalg import pivoted_cholesky, symmetric_eigen
 
@@ -15,7 +16,6 @@ __all__ = [
     "WITHOUT_COLUMNS",
     "Landmarks",
     "check_capability",
-    "check_finite",
     "choose_landmarks",
     "choose_samples",
     "relative_cut",
@@ -78,19 +78,6 @@ def relative_cut(oracle: GramOracle, m: int) -> float:
     """
     eps = torch.finfo(getattr(oracle, "precision", torch.float64)).eps
     return SINGLE_CUT if eps >= torch.finfo(torch.float32).eps else m * eps
-
-
-def check_finite(values: Tensor) -> Tensor:
-    """Return entries of a Gram matrix, if all are finite."""
-    if bool(values.sum().isfinite()):  # it takes no memory
-        return values
-    wrong = int(torch.count_nonzero(~values.isfinite()))
-    if wrong:
-        raise CompletionError(
-            f"The kernel gave {wrong} values that are not finite, of "
-            f"{values.numel()}. Scale the samples, or compute with dtype='float64'."
-        )
-    return values
 
 
 def row_blocks(n: int) -> Iterator[slice]:

@@ -4,8 +4,6 @@ import abc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import NoReturn
 
 import torch
 from torch import Generator, Tensor
@@ -13,6 +11,13 @@ from torch import Generator, Tensor
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram, GramOracle
 from skconvgp.completion._patterns import PATTERNS, Entries, draw_pattern, evaluate
+from skconvgp.completion._settings import (
+    is_int,
+    is_number,
+    one_of,
+    reject,
+    require,
+)
 from skconvgp.linalg import pseudo_inverse_map, spread_rows
 
 __all__ = [
@@ -21,12 +26,8 @@ __all__ = [
     "Limits",
     "MaskedCompletion",
     "fill_",
-    "is_int",
-    "is_number",
     "observed_change",
-    "one_of",
     "ranks_up_to",
-    "require",
     "row_slices",
 ]
 
@@ -225,10 +226,10 @@ class MaskedCompletion(Part, abc.ABC):
 
     def _check(self, n: int, observed_fraction: float) -> None:
         """Raise unless every setting is allowed for n samples."""
-        is_rank = self.rank == "auto" or is_int(self.rank, n)
+        is_rank = self.rank == "auto" or is_int(self.rank, most=n)
         require(self, "rank", is_rank, f"'auto' or an int from 1 to {n}")
         fewest = 1 if isinstance(self.rank, str) else self.rank
-        is_many = self.n_anchors is None or is_int(self.n_anchors, n, fewest)
+        is_many = self.n_anchors is None or is_int(self.n_anchors, fewest, n)
         require(self, "n_anchors", is_many, f"None or an int from {fewest} to {n}")
         require(self, "max_iter", is_int(self.max_iter), "an int >= 1")
         require(self, "rtol", is_number(self.rtol), "a number > 0")
@@ -239,39 +240,6 @@ class MaskedCompletion(Part, abc.ABC):
         if not (is_number(observed_fraction) and observed_fraction <= 1.0):
             reject(self, "observed_fraction", "a number in (0, 1]", observed_fraction)
         self._check_own()
-
-
-def reject(part: Part, name: str, expected: str, got: object) -> NoReturn:
-    """Raise scikit-learn's sentence about a wrong parameter."""
-    raise ValueError(
-        f"The {name!r} parameter of {type(part).__name__} must be {expected}. "
-        f"Got {got!r} instead."
-    )
-
-
-def require(part: Part, name: str, is_allowed: bool, expected: str) -> None:
-    """Raise unless a setting is allowed."""
-    if not is_allowed:
-        reject(part, name, expected, getattr(part, name))
-
-
-def one_of(words: tuple[str, ...]) -> str:
-    """Return what a message says of words that are allowed."""
-    return f"one of {', '.join(map(repr, words))}"
-
-
-def is_int(value: object, most: int | None = None, fewest: int = 1) -> bool:
-    """Whether a value is a whole number within bounds."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        return False
-    return int(value) >= fewest and (most is None or int(value) <= most)
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a finite number > 0."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        return False
-    return 0.0 < float(value) < math.inf
 
 
 def ranks_up_to(largest: int) -> list[int]:

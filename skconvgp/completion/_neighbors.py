@@ -1,13 +1,12 @@
 """No matrix at all: each sample is predicted from its nearest neighbours."""
 
 from dataclasses import dataclass
-from numbers import Integral
 
 import torch
 from torch import Tensor
 
 from skconvgp._parts import Part
-from skconvgp.completion._masked import reject
+from skconvgp.completion._settings import is_int, require
 
 __all__ = ["NearestNeighbors"]
 
@@ -106,12 +105,10 @@ class NearestNeighbors(Part):
         n_neighbors : int
             At most n.
         """
-        k = self.n_neighbors
-        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
-            reject(self, "n_neighbors", "an int >= 1", k)
-        if self.metric not in METRICS:
-            reject(self, "metric", "'cosine' or 'euclidean'", self.metric)
-        return min(int(k), n)
+        require(self, "n_neighbors", is_int(self.n_neighbors), "an int >= 1")
+        is_metric = isinstance(self.metric, str) and self.metric in METRICS
+        require(self, "metric", is_metric, "'cosine' or 'euclidean'")
+        return min(int(self.n_neighbors), n)
 
     def similarities(self, new: Tensor, points: Tensor) -> Tensor:
         """Return how near new points are to others, up to what all in a row share.

@@ -20,12 +20,11 @@ from skconvgp.completion._landmarks import (
     LANDMARKS,
     Landmarks,
     check_capability,
-    check_finite,
     choose_landmarks,
     relative_cut,
     row_blocks,
 )
-from skconvgp.completion._settings import is_int, reject
+from skconvgp.completion._settings import check_finite, is_int, reject
 from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["EnsembleNystrom", "Nystrom"]

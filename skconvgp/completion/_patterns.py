@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import GramOracle
+from skconvgp.completion._settings import check_finite
 from skconvgp.exceptions import CompletionError
 
 __all__ = ["PATTERNS", "Entries", "Pattern", "draw_pattern", "evaluate"]
@@ -174,12 +175,12 @@ def draw_pattern(
 def evaluate(oracle: GramOracle, pattern: Pattern) -> Entries:
     """Ask an oracle for the entries of a pattern; the held-out ones stay apart."""
     variances = oracle.diag()
-    _require_finite(variances)
+    check_finite(variances)
     n = oracle.n_samples
     values = torch.zeros(n, n, dtype=variances.dtype, device=variances.device)
     for rows, cols in pattern.requests():
         block = oracle.block(rows, cols)
-        _require_finite(block)
+        check_finite(block)
         one, two = rows.to(values.device), cols.to(values.device)
         values[one[:, None], two] = block
         values[two[:, None], one] = block.mT
@@ -210,16 +211,6 @@ def _refuse(name: str, n: int, fraction: float, check_fraction: float) -> None:
         f"would not be compared with any other. The smallest usable fraction is "
         f"{shown:.{max(digits, 0)}f}."
     )
-
-
-def _require_finite(values: Tensor) -> None:
-    n_bad = values.numel() - int(values.isfinite().sum())
-    if n_bad:
-        raise CompletionError(
-            f"{n_bad} of {values.numel()} covariances are not finite. Look for samples "
-            "or hyperparameters that make the kernel overflow, or use "
-            "dtype='float64'."
-        )
 
 
 def _landmarks(order: Tensor, budget: int, n_check: int) -> Pattern:

@@ -368,5 +368,5 @@ def test_large_entries_are_finite_though_their_sum_is_not():
 def test_variances_that_are_not_finite_are_refused():
     matrix = low_rank(5, 2)
     matrix[2, 2] = torch.inf
-    with pytest.raises(CompletionError, match="1 values that are not finite"):
+    with pytest.raises(CompletionError, match="1 of 5 covariances are not finite"):
         choose_landmarks("uniform", PlainOracle(matrix), 1, seeded())

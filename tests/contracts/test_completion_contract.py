@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from sklearn.base import clone
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, completion, gram_matrix
 from skconvgp._protocols import CompletedGram, Completion
-from skconvgp.estimators._base import make_generator
 from skconvgp.exceptions import CompletionError
 from skconvgp.kernels import rbf
 from tests.helpers.estimators import DensePosterior
@@ -224,6 +224,28 @@ def data(n=N):
 SETTINGS = {"dtype": "float64", "observed_fraction": SHARE, "random_state": 0}
 
 
+class Recorder:
+    """Completion that keeps what another one made; it is never copied.
+
+    Iterations that end before they converge carry rounding errors far, so that only the
+    very same completion can be compared with.
+    """
+
+    def __init__(self, part):
+        self.part = part
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def complete(self, oracle, observed_fraction, generator):
+        made = self.part.complete(oracle, observed_fraction, generator)
+        self.made = replace(made, factor=made.factor.clone())
+        return made
+
+    def n_values(self, n, observed_fraction):
+        return self.part.n_values(n, observed_fraction)
+
+
 def regressor(part, **settings):
     return ConvNetGPRegressor(
         rbf(0.3), completion=part, normalize_y=False, **SETTINGS, **settings
@@ -235,11 +257,10 @@ def regressor(part, **settings):
 def test_regressor_predicts_through_the_factor(part):
     X, y, weights, X_new = data()
     y = y - np.average(y, weights=weights)
-    gp = regressor(part, noise_variance=0.1).fit(X, y, sample_weight=weights)
-    gram = gram_matrix(rbf(0.3), X, dtype="float64")
+    recorder = Recorder(part)
+    gp = regressor(recorder, noise_variance=0.1).fit(X, y, sample_weight=weights)
     cross = gram_matrix(rbf(0.3), X_new, X, dtype="float64")
-    oracle = PlainOracle(gram, X)
-    completed = part.complete(oracle, SHARE, make_generator(0))
+    completed = recorder.made
     lifted = completed.lift(torch.as_tensor(cross)[:, completed.anchors])
     dense = DensePosterior(
         filled(completed).numpy(),
@@ -257,7 +278,7 @@ def test_regressor_predicts_through_the_factor(part):
     var = np.maximum(1.0 - explained, 0.0) + explained - learnt
     expected = np.sqrt(var * dense.amplitude)
     assert gp.amplitude_ == pytest.approx(dense.amplitude, rel=1e-9)
-    assert gp.fit_report_.n_pairs == completed.n_evaluated == oracle.n_evaluated
+    assert gp.fit_report_.n_pairs == completed.n_evaluated
     assert_close(std, expected, kind="solve")
 
 
@@ -265,10 +286,10 @@ def test_regressor_predicts_through_the_factor(part):
 @every_completion
 def test_noise_is_not_below_the_error(part):
     X, y, _, _ = data()
-    gp = regressor(part, noise_variance=1e-9).fit(X, y)
-    gram = gram_matrix(rbf(0.3), X, dtype="float64")
-    completed = part.complete(PlainOracle(gram, X), SHARE, make_generator(0))
-    least = 1e-9 if math.isnan(completed.error) else completed.error
+    recorder = Recorder(part)
+    gp = regressor(recorder, noise_variance=1e-9).fit(X, y)
+    error = recorder.made.error
+    least = 1e-9 if math.isnan(error) else error
     assert gp.noise_variance_ == pytest.approx(max(least, 1e-9), rel=1e-6)
 
 
