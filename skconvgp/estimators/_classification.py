@@ -94,8 +94,9 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
         Latent means are ``K(X_*, X) @ dual_coef_ + latent_offset_``. Absent with
         :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs; samples of weight 0 are left out. None if precomputed, or
-        the Gram matrix where predictions look at parts of it.
+        Training inputs; samples of weight 0 are left out. With a completion the
+        samples that new ones are compared with, the rows of `dual_coef_` too. None if
+        precomputed, or the Gram matrix where predictions look at parts of it.
     latent_offset_ : ndarray of shape (n_classes,)
         Prior means of the latent functions.
     landmark_indices_ : ndarray of shape (m,)

@@ -84,8 +84,9 @@ class ConvNetGPRegressor(BaseGPRegressor, BaseConvGP):
         Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``. Absent with
         :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs; samples of weight 0 are left out. None if precomputed, or
-        the Gram matrix where predictions look at parts of it.
+        Training inputs; samples of weight 0 are left out. With a completion the
+        samples that new ones are compared with, the rows of `dual_coef_` too. None if
+        precomputed, or the Gram matrix where predictions look at parts of it.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         What targets were shifted and divided by.
     landmark_indices_ : ndarray of shape (m,)
