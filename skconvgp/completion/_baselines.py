@@ -9,13 +9,13 @@ from torch import Generator, Tensor
 
 from skconvgp._parts import Part
 from skconvgp._protocols import GramOracle
+from skconvgp._settings import is_int, reject
 from skconvgp.completion._budget import entry_budget, too_few
 from skconvgp.completion._landmarks import (
     WITHOUT_COLUMNS,
     check_capability,
     choose_samples,
 )
-from skconvgp.completion._settings import is_int, reject
 
 __all__ = ["CoarseKernel", "SubsetOfData"]
 

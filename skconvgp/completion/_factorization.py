@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._settings import is_int, is_number, one_of, require
 from skconvgp.completion._masked import (
     LOOSE,
     Fit,
@@ -19,7 +20,6 @@ from skconvgp.completion._masked import (
 from skconvgp.completion._observed import Observed
 from skconvgp.completion._patterns import Entries
 from skconvgp.completion._regression import alternate, solve_rows, sweep_rows
-from skconvgp.completion._settings import is_int, is_number, one_of, require
 
 __all__ = ["MatrixFactorization"]
 

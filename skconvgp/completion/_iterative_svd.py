@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._settings import one_of, require
 from skconvgp.completion._masked import (
     Fit,
     Limits,
@@ -16,7 +17,6 @@ from skconvgp.completion._masked import (
 from skconvgp.completion._observed import Filled, Observed
 from skconvgp.completion._patterns import Entries
 from skconvgp.completion._regression import alternate, solve_rows
-from skconvgp.completion._settings import one_of, require
 from skconvgp.linalg import (
     leading_eigenpairs,
     leading_right_vectors,

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import GramOracle
-from skconvgp.completion._settings import check_finite
+from skconvgp.completion._finite import check_finite
 from skconvgp.exceptions import CompletionError
 from skconvgp.linalg import pivoted_cholesky, symmetric_eigen
 

@@ -10,14 +10,14 @@ from torch import Generator, Tensor
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram, GramOracle
-from skconvgp.completion._patterns import PATTERNS, Entries, draw_pattern, evaluate
-from skconvgp.completion._settings import (
+from skconvgp._settings import (
     is_int,
     is_number,
     one_of,
     reject,
     require,
 )
+from skconvgp.completion._patterns import PATTERNS, Entries, draw_pattern, evaluate
 from skconvgp.linalg import pseudo_inverse_map, spread_rows
 
 __all__ = [

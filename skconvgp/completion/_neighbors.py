@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._parts import Part
-from skconvgp.completion._settings import is_int, require
+from skconvgp._settings import is_int, require
 
 __all__ = ["NearestNeighbors"]
 

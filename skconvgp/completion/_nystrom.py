@@ -10,12 +10,14 @@ from torch import Generator, Tensor
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram, GramOracle
+from skconvgp._settings import is_int, reject
 from skconvgp.completion._budget import (
     column_entries,
     columns_within,
     count_landmarks,
     entry_budget,
 )
+from skconvgp.completion._finite import check_finite
 from skconvgp.completion._landmarks import (
     LANDMARKS,
     Landmarks,
@@ -24,7 +26,6 @@ from skconvgp.completion._landmarks import (
     relative_cut,
     row_blocks,
 )
-from skconvgp.completion._settings import check_finite, is_int, reject
 from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["EnsembleNystrom", "Nystrom"]

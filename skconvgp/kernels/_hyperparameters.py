@@ -1,27 +1,24 @@
 """Hyperparameters of a kernel: dotted name, value, bounds, and their logarithms."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
-import numpy as np
 from torch import Tensor
 
 from skconvgp._parts import Part
+from skconvgp._settings import FIXED, as_bounds
 from skconvgp._typing import Bounds, Scalar
 from skconvgp.kernels._checks import plain_value
 
 __all__ = [
     "DEFAULT_BOUNDS",
-    "FIXED",
     "Hyperparameter",
     "assign_hyperparameters",
     "collect_hyperparameters",
 ]
 
 DEFAULT_BOUNDS = (1e-4, 1e4)  # maths.md 8.3
-FIXED = "fixed"
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def collect_hyperparameters(part: Part, prefix: str = "") -> Iterator[Hyperparam
         elif f"{name}_bounds" in params:
             bounds = params[f"{name}_bounds"]
             for index, item in _items(value):
-                yield Hyperparameter(prefix + name, index, item, _as_bounds(bounds))
+                yield Hyperparameter(prefix + name, index, item, as_bounds(bounds))
 
 
 def assign_hyperparameters(
@@ -96,16 +93,3 @@ def _items(value: object) -> list[tuple[int | None, Scalar]]:
             f"A hyperparameter must be a number or a tuple of numbers, got {value!r}."
         )
     return [(None, value if isinstance(value, Tensor) else float(value))]
-
-
-def _as_bounds(bounds: object) -> Bounds:
-    if isinstance(bounds, str) and bounds == FIXED:
-        return FIXED
-    if isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2:
-        low, high = float(bounds[0]), float(bounds[1])
-        if 0.0 < low <= high < math.inf:
-            return (low, high)
-    raise ValueError(
-        f"Bounds of a hyperparameter must be 'fixed' or a pair (low, high) with "
-        f"0 < low <= high, got {bounds!r}."
-    )

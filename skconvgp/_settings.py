@@ -1,17 +1,18 @@
-"""Checks of the settings of strategies, and of the entries that they are given."""
+"""Checks of the settings of pluggable parts."""
 
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import NoReturn
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from skconvgp._parts import Part
-from skconvgp.exceptions import CompletionError
+from skconvgp._typing import Bounds
 
-__all__ = ["check_finite", "is_int", "is_number", "one_of", "reject", "require"]
+__all__ = ["FIXED", "as_bounds", "is_int", "is_number", "one_of", "reject", "require"]
+
+FIXED = "fixed"  # in the place of bounds
 
 
 def is_int(value: object, least: int = 1, most: int | None = None) -> bool:
@@ -47,15 +48,15 @@ def reject(part: Part, name: str, expected: str, got: object) -> NoReturn:
     )
 
 
-def check_finite(values: Tensor) -> Tensor:
-    """Return entries of a Gram matrix, if all are finite."""
-    if bool(values.sum().isfinite()):  # it takes no memory
-        return values
-    wrong = int(torch.count_nonzero(~values.isfinite()))
-    if wrong:
-        raise CompletionError(
-            f"{wrong} of {values.numel()} covariances are not finite. Look for samples "
-            "or hyperparameters that make the kernel overflow: scale the samples, or "
-            "use dtype='float64'."
-        )
-    return values
+def as_bounds(bounds: object) -> Bounds:
+    """Return the bounds of a hyperparameter: a pair (low, high), or "fixed"."""
+    if isinstance(bounds, str) and bounds == FIXED:
+        return FIXED
+    if isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2:
+        low, high = float(bounds[0]), float(bounds[1])
+        if 0.0 < low <= high < math.inf:
+            return (low, high)
+    raise ValueError(
+        f"Bounds of a hyperparameter must be 'fixed' or a pair (low, high) with "
+        f"0 < low <= high, got {bounds!r}."
+    )

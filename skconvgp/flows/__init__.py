@@ -1,0 +1,8 @@
+"""Kernels that learn themselves, pluggable as `optimizer=` and `objective=`."""
+
+from skconvgp._parts import Part
+from skconvgp._protocols import Found, Score
+from skconvgp.flows._history import FlowResult
+from skconvgp.flows._objectives import Rho, rho_path
+
+__all__ = ["FlowResult", "Found", "Part", "Rho", "Score", "rho_path"]

@@ -1,0 +1,78 @@
+"""What learning a kernel has found, and each step on the way."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skconvgp._typing import FloatArray
+
+__all__ = ["FlowResult"]
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """What learning a kernel has found.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (p,)
+        Logarithms of the hyperparameters that were found best on the fixed batches.
+    labels : tuple of str
+        Their names.
+    rho : float
+        Mean of the objective over the fixed batches at `theta`.
+    start_theta : ndarray of shape (p,)
+        Where learning began.
+    start_rho : float
+        The same mean there; NaN where it is undefined.
+    message : str
+        Why learning stopped.
+    theta_trace : ndarray of shape (n_steps, p)
+        Where each step was.
+    rho_trace : ndarray of shape (n_steps,)
+        Value of the objective on the batch of each step; NaN where it was undefined.
+    seconds : ndarray of shape (n_steps,)
+        Time from the beginning to the end of each step.
+    evaluations : ndarray of shape (n_steps,)
+        Gram matrices of a batch evaluated until then, with derivatives or without.
+    n_evaluations : int
+        Gram matrices of a batch evaluated in all.
+    n_derivatives : int
+        How many of them with derivatives.
+    n_restarts : int
+        How often it began again from another place.
+    stats : dict
+        What else happened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp import KernelFlowsRegressor
+    >>> from skconvgp.flows import Adam
+    >>> from skconvgp.kernels import rbf
+    >>> X = np.linspace(0.0, 6.0, 40)[:, None]
+    >>> gp = KernelFlowsRegressor(rbf(), optimizer=Adam(max_iter=20), random_state=0)
+    >>> result = gp.fit(X, np.sin(3.0 * X[:, 0])).flow_result_
+    >>> result.rho < result.start_rho, len(result.rho_trace)
+    (True, 20)
+    """
+
+    theta: FloatArray
+    labels: tuple[str, ...]
+    rho: float
+    start_theta: FloatArray
+    start_rho: float
+    message: str
+    theta_trace: FloatArray
+    rho_trace: FloatArray
+    seconds: FloatArray
+    evaluations: FloatArray
+    n_evaluations: int
+    n_derivatives: int
+    n_restarts: int = 0
+    stats: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The hyperparameters that were found, by name."""
+        return dict(zip(self.labels, np.exp(self.theta).tolist(), strict=True))

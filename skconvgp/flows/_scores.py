@@ -1,0 +1,232 @@
+"""Objectives of a batch as functions of its Gram matrix, with their derivatives.
+
+All work on K with mean diagonal 1 and on M = K + noise I.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from skconvgp.exceptions import NotPSDError
+from skconvgp.linalg import cholesky_logdet, cholesky_solve, half_solve
+
+__all__ = ["KINDS", "Derived", "System", "rho_by_size"]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A value and its derivatives.
+
+    Parameters
+    ----------
+    value : Tensor of shape ()
+        The value.
+    by_system : Tensor of shape (n, n)
+        By the entries of M.
+    by_gram : Tensor of shape (n, n) or None
+        By those of K where it stands alone.
+    by_scale : float
+        By the logarithm of what K was divided by.
+    """
+
+    value: Tensor
+    by_system: Tensor
+    by_gram: Tensor | None = None
+    by_scale: float = 0.0
+
+
+@dataclass(frozen=True)
+class System:
+    """The linear system of a batch and that of its sample, in one factorisation.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (n, n)
+        K, with mean diagonal 1; the sample comes first.
+    targets : Tensor of shape (n, k)
+        Y.
+    noise : float
+        Added to the diagonal.
+    n_sample : int
+        Size of the sample.
+    scale : float
+        What K was divided by.
+    """
+
+    gram: Tensor
+    targets: Tensor
+    noise: float
+    n_sample: int
+    scale: float
+
+    @cached_property
+    def factor(self) -> Tensor:
+        """Return L (n, n) with L L^T = M; its first block is that of the sample."""
+        shifted = self.gram.clone()
+        shifted.diagonal().add_(self.noise)
+        factor: Tensor
+        factor, info = torch.linalg.cholesky_ex(shifted)
+        if int(info) or not bool(factor.diagonal().isfinite().all()):
+            raise NotPSDError(
+                f"The Gram matrix of a batch of {len(self.gram)} samples is not "
+                f"positive definite with noise_variance={self.noise:g}: raise it, or "
+                "use dtype='float64'."
+            )
+        return factor
+
+    @cached_property
+    def half(self) -> Tensor:
+        """Return w = L^-1 Y (n, k); sums of its squares are norms of all prefixes."""
+        half: Tensor = half_solve(self.factor, self.targets)
+        return half
+
+    @cached_property
+    def norm(self) -> Tensor:
+        """Return <Y, M^-1 Y>."""
+        norm: Tensor = self.half.square().sum()
+        return norm
+
+    @cached_property
+    def dual(self) -> Tensor:
+        """Return M^-1 Y (n, k)."""
+        dual: Tensor = torch.linalg.solve_triangular(
+            self.factor.mT, self.half, upper=True
+        )
+        return dual
+
+    @cached_property
+    def sample_factor(self) -> Tensor:
+        """Return the factor of the sample's block."""
+        return self.factor[: self.n_sample, : self.n_sample]
+
+    @cached_property
+    def sample_dual(self) -> Tensor:
+        """Return the solution of the sample's system (n, k), 0 beside the sample."""
+        dual = torch.zeros_like(self.targets)
+        dual[: self.n_sample] = torch.linalg.solve_triangular(
+            self.sample_factor.mT, self.half[: self.n_sample], upper=True
+        )
+        return dual
+
+    @cached_property
+    def prediction(self) -> Tensor:
+        """Return what the sample predicts for the batch (n, k)."""
+        return self.gram[:, : self.n_sample] @ self.sample_dual[: self.n_sample]
+
+    @cached_property
+    def inverse(self) -> Tensor:
+        """Return M^-1 (n, n)."""
+        return torch.cholesky_inverse(self.factor)
+
+    def solve_sample(self, rhs: Tensor) -> Tensor:
+        """Solve the sample's system for rows of the sample (n, k); 0 beside it."""
+        solution = torch.zeros_like(rhs)
+        part = rhs[: self.n_sample]
+        solution[: self.n_sample] = cholesky_solve(self.sample_factor, part)
+        return solution
+
+
+def rho_by_size(system: System) -> Tensor:
+    """Return the ratio of norms for samples of 1 to n - 1 of the first samples."""
+    squares = system.half.square().sum(1)
+    return squares.flip(0).cumsum(0).flip(0)[1:] / system.norm
+
+
+def _ratio(system: System) -> Derived:
+    """Share of the squared RKHS norm that the sample does not explain."""
+    value = system.half[system.n_sample :].square().sum() / system.norm
+    y, z = system.dual, system.sample_dual
+    return Derived(value, (z @ z.mT - (1.0 - value) * (y @ y.mT)) / system.norm)
+
+
+def _l2(system: System) -> Derived:
+    """Squared error of the sample's prediction of the batch, as a share of |Y|^2."""
+    rest = system.targets - system.prediction
+    size = system.targets.square().sum()
+    z = system.sample_dual
+    back = system.solve_sample(system.gram @ rest)
+    return Derived(
+        rest.square().sum() / size,
+        2.0 * (back @ z.mT) / size,
+        -2.0 * (rest @ z.mT) / size,
+    )
+
+
+def _algorithm4(system: System) -> Derived:
+    """1 - |prediction|^2 / <Y, M^-1 Y>: a Euclidean norm by an RKHS norm."""
+    value = system.prediction.square().sum() / system.norm
+    z, y = system.sample_dual, system.dual
+    back = system.solve_sample(system.gram @ system.prediction)
+    by_m = value * (y @ y.mT) / system.norm - 2.0 * (back @ z.mT) / system.norm
+    by_k = -2.0 * (system.prediction @ z.mT) / system.norm
+    # With K in its own units the RKHS norm is smaller by `scale`.
+    share = system.scale * value
+    return Derived(
+        1.0 - share, -system.scale * by_m, system.scale * by_k, -float(share)
+    )
+
+
+def _loo(system: System) -> Derived:
+    """Mean of the ratio for all samples of all but one."""
+    inverse, y = system.inverse, system.dual
+    diag = inverse.diagonal()
+    squares = y.square().sum(1)
+    n = len(diag)
+    value = (squares / diag).sum() / n / system.norm
+    left = inverse @ (y / diag[:, None])
+    by_top = (inverse * (squares / diag.square())) @ inverse - 2.0 * left @ y.mT
+    return Derived(value, (by_top / n + value * (y @ y.mT)) / system.norm)
+
+
+def _evidence(system: System) -> Derived:
+    """Negative log evidence for each target, with the amplitude profiled out."""
+    n, y = system.targets.numel(), system.dual
+    rows = len(system.gram)
+    value = 0.5 * (torch.log(2.0 * math.pi * system.norm / n) + 1.0)
+    value = value + cholesky_logdet(system.factor) / (2.0 * rows)
+    by_m = system.inverse / (2.0 * rows) - (y @ y.mT) / (2.0 * system.norm)
+    return Derived(value, by_m)
+
+
+def _loo_nlpd(system: System) -> Derived:
+    """Negative leave-one-out log predictive density, with its amplitude profiled."""
+    inverse, y = system.inverse, system.dual
+    diag = inverse.diagonal()
+    n = len(diag)
+    squares = y.square().sum(1)
+    spread = (squares / diag).sum()
+    value = 0.5 * (torch.log(2.0 * math.pi * spread / system.targets.numel()) + 1.0)
+    value = value - diag.log().sum() / (2.0 * n)
+    left = inverse @ (y / diag[:, None])
+    by_spread = (inverse * (squares / diag.square())) @ inverse - 2.0 * left @ y.mT
+    by_logs = (inverse / diag) @ inverse
+    return Derived(value, by_spread / (2.0 * spread) + by_logs / (2.0 * n))
+
+
+def _polarised(system: System) -> Derived:
+    """Squared RKHS norm of the difference of both interpolants, as a share."""
+    y, z, gram = system.dual, system.sample_dual, system.gram
+    change = y - z
+    ky, kd = gram @ y, gram @ change
+    size = (y * ky).sum()
+    value = (change * kd).sum() / size
+    by_y = cholesky_solve(system.factor, kd - value * ky)
+    by_z = system.solve_sample(kd)
+    by_m = 2.0 * (by_z @ z.mT - by_y @ y.mT) / size
+    by_k = (change @ change.mT - value * (y @ y.mT)) / size
+    return Derived(value, by_m, by_k)
+
+
+KINDS: dict[str, Callable[[System], Derived]] = {
+    "ratio": _ratio,
+    "l2": _l2,
+    "loo": _loo,
+    "evidence": _evidence,
+    "loo_nlpd": _loo_nlpd,
+    "polarised": _polarised,
+    "algorithm4": _algorithm4,
+}
