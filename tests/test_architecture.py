@@ -22,6 +22,7 @@ MAX_LINES = 400
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
+        KernelFlowsClassifier KernelFlowsRegressor
         NystromCompletedGP NystromCompletedGPRegressor __version__ as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp
         show_versions""",
@@ -31,7 +32,8 @@ PUBLIC_NAMES = {
     "skconvgp.datasets": "fetch_mnist load_digits_images",
     "skconvgp.display": "UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
-        ConvNetGPRegressor FitReport NystromCompletedGP NystromCompletedGPRegressor
+        ConvNetGPRegressor FitReport KernelFlowsClassifier KernelFlowsRegressor
+        NystromCompletedGP NystromCompletedGPRegressor
         PrecisionReport as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning NotPSDError
@@ -47,7 +49,8 @@ PUBLIC_NAMES = {
 }
 # Made by the package and never by a user.
 WITHOUT_EXAMPLES = {"CompletedGram", "Hyperparameter", "CholeskyState"}
-ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor"]
+ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor", "KernelFlowsClassifier"]
+ESTIMATORS += ["KernelFlowsRegressor"]
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
 SECTIONS += ["Examples"]
 HEAVY = ["matplotlib", "skopt", "pandas", "polars", "zarr", "dask", "optuna"]

@@ -1,6 +1,8 @@
 """Estimators: the only floor that knows scikit-learn."""
 
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._flow_classification import KernelFlowsClassifier
+from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._gradients import gram_gradient, gram_vjp
 from skconvgp.estimators._gram import gram_diag, gram_matrix
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
@@ -16,6 +18,8 @@ __all__ = [
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
     "FitReport",
+    "KernelFlowsClassifier",
+    "KernelFlowsRegressor",
     "NystromCompletedGP",
     "NystromCompletedGPRegressor",
     "PrecisionReport",

@@ -53,10 +53,7 @@ def sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
 def find_shape(
     kernel: object, image_shape: object, n_features: int, given: ImageShape | None
 ) -> ImageShape:
-    """Return how a row becomes an image; raise where the kernel cannot take it.
-
-    To be called by a public function: it warns in the name of its caller.
-    """
+    """Return how a row becomes an image; raise where the kernel cannot take it."""
     if not isinstance(kernel, Kernel):
         raise ValueError(  # noqa: TRY004  (as for the estimators)
             f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
@@ -65,7 +62,7 @@ def find_shape(
         image_shape, n_features, given, is_spatial=kernel.is_spatial
     )
     if is_guess:
-        warn_of_guess(shape, stacklevel=4)
+        warn_of_guess(shape)
     kernel.check(kernel_shape(kernel, shape))
     return shape
 

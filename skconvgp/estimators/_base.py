@@ -156,6 +156,10 @@ class BaseGP(BasePosterior, ABC):
         evidence = compute_at(place, self._local_evidence_at)
         return self._in_own_units(evidence)
 
+    def _fit_problem(self, problem: Problem) -> None:
+        """Fit to a problem: the latent functions and what follows from them."""
+        self._fit_latent(problem)
+
     @abstractmethod
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""

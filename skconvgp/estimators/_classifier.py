@@ -219,10 +219,14 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
                 f"{self.classes_[0]!r}."
             )
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
-        used = self._fit_latent(self._problem(rows, codes, weights))
-        self._codes = codes[used]
-        self.temperature_ = self._fit_temperature()
+        self._fit_problem(self._problem(rows, codes, weights))
         return self
+
+    def _fit_problem(self, problem: Problem) -> None:
+        """Fit the latent functions, and the temperature to the samples used."""
+        assert problem.codes is not None
+        self._codes = problem.codes[self._fit_latent(problem)]
+        self.temperature_ = self._fit_temperature()
 
     def _codes_of(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Return the place of each label in `classes_`."""

@@ -46,6 +46,7 @@ from skconvgp.estimators._validation import (
     rows_to_tensor,
     warn_of_guess,
 )
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import VersionMismatchWarning
 from skconvgp.kernels import Kernel, convnet
 
@@ -101,6 +102,8 @@ class BaseInputs(BaseEstimator):
 
     # Whether a fitted model keeps all training inputs.
     _keeps_rows: ClassVar[bool] = True
+    # What makes the kernel that None stands for.
+    _default_kernel: ClassVar[type[Kernel]] = convnet
 
     kernel: object
     image_shape: object
@@ -164,13 +167,14 @@ class BaseInputs(BaseEstimator):
             return rows, y
         if self._keeps_rows and np.may_share_memory(rows, np.asarray(X)):
             rows = rows.copy()  # what the model keeps is its own
-        kernel = copy.deepcopy(resolve_kernel(self, self.kernel, convnet()))
+        given_kernel = resolve_kernel(self, self.kernel, self._default_kernel())
+        kernel = copy.deepcopy(given_kernel)
         self.kernel_ = kernel
         self.image_shape_, is_guess = resolve_image_shape(
             self.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial
         )
         if is_guess:
-            warn_of_guess(self.image_shape_, stacklevel=4)
+            warn_of_guess(self.image_shape_)
         kernel.check(kernel_shape(kernel, self.image_shape_))
         return rows, y
 
@@ -222,7 +226,7 @@ class BaseInputs(BaseEstimator):
         message = f"device={self.device!r} was asked for and is not on this machine"
         if is_fitting:
             raise ValueError(f"{message}; use device='auto' or 'cpu'.")
-        warnings.warn(f"{message}: the CPU is used.", UserWarning, stacklevel=4)
+        warn_caller(f"{message}: the CPU is used.", UserWarning)
         return Place(torch.device("cpu"))
 
     def _place_of_fit(self, n_samples: int, size: Size) -> tuple[Place, int]:
@@ -248,12 +252,11 @@ class BaseInputs(BaseEstimator):
             return choose_backend(self.kernel_, shape, backend, device)
         choice = choose_backend(self.kernel_, shape, "auto", device)
         if choice.name != "fused":
-            warnings.warn(
+            warn_caller(
                 f"backend='fused' was asked for and cannot be used here: "
                 f"{choice.reason}. torch computes, in the precision of `fit`, "
                 f"{self.dtype_}.",
                 UserWarning,
-                stacklevel=6,
             )
         return choice
 

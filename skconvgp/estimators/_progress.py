@@ -9,7 +9,7 @@ INTERVAL = 0.5  # seconds between two lines
 
 
 class ProgressLine:
-    """Writes share done, speed and time left while tiles are computed.
+    """Writes share done, speed and time left of a computation.
 
     Parameters
     ----------
@@ -17,15 +17,17 @@ class ProgressLine:
         What is computed.
     verbose : int
         0 writes nothing.
+    unit : str, default="pairs"
+        What is counted.
     """
 
-    def __init__(self, label: str, verbose: int) -> None:
-        self._label = label
+    def __init__(self, label: str, verbose: int, unit: str = "pairs") -> None:
+        self._label, self._unit = label, unit
         self._verbose = verbose
         self._start = self._last = time.perf_counter()
 
     def __call__(self, done: int, total: int) -> None:
-        """Report `done` of `total` pairs, at most twice a second."""
+        """Report `done` of `total`, at most twice a second."""
         now = time.perf_counter()
         is_last = done >= total
         if self._verbose < 1 or (now - self._last < INTERVAL and not is_last):
@@ -35,7 +37,7 @@ class ProgressLine:
         rate = max(done, 1) / max(now - self._start, 1e-9)
         left = (total - done) / rate
         line = (
-            f"{self._label}: {done / total:4.0%}, {rate:.3g} pairs/s, "
+            f"{self._label}: {done / total:4.0%}, {rate:.3g} {self._unit}/s, "
             f"{_clock(now - self._start)} elapsed, {_clock(left)} left"
         )
         if sys.stderr.isatty():

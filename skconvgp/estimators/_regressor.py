@@ -38,18 +38,7 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         self : object
             The fitted estimator.
         """
-        rows, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
-        rows, targets, weights = self._weighted(rows, y, sample_weight)
-        self._is_single = targets.ndim == 1
-        targets = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
-        n_outputs = targets.shape[1]
-        self.y_mean_, self.y_scale_ = np.zeros(n_outputs), np.ones(n_outputs)
-        if self.normalize_y:
-            self.y_mean_ = np.average(targets, axis=0, weights=weights)
-            spread = np.average((targets - self.y_mean_) ** 2, axis=0, weights=weights)
-            self.y_scale_ = np.where(spread > 0.0, np.sqrt(spread), 1.0)
-        self._fit_latent(self._scaled(rows, targets, weights))
-        return self
+        return self._fit_targets(X, y, sample_weight)
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
@@ -167,6 +156,21 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             return draws[:, 0]
         draws = draws + self.y_mean_[:, None]
         return draws[:, 0] if self._is_single else draws
+
+    def _fit_targets(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
+        """Fit to targets of one or several outputs."""
+        rows, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
+        rows, targets, weights = self._weighted(rows, y, sample_weight)
+        self._is_single = targets.ndim == 1
+        targets = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+        n_outputs = targets.shape[1]
+        self.y_mean_, self.y_scale_ = np.zeros(n_outputs), np.ones(n_outputs)
+        if self.normalize_y:
+            self.y_mean_ = np.average(targets, axis=0, weights=weights)
+            spread = np.average((targets - self.y_mean_) ** 2, axis=0, weights=weights)
+            self.y_scale_ = np.where(spread > 0.0, np.sqrt(spread), 1.0)
+        self._fit_problem(self._scaled(rows, targets, weights))
+        return self
 
     def _scaled(
         self, rows: NDArray[Any], targets: NDArray[Any], weights: FloatArray

@@ -14,12 +14,15 @@ from skconvgp._protocols import (
     Completion,
     Likelihood,
     Localization,
+    Objective,
+    Optimizer,
     Selection,
     Solver,
 )
 from skconvgp.backends import BACKENDS
 from skconvgp.engine import free_memory, gpu_memory
 from skconvgp.estimators._place import Place, choose_place
+from skconvgp.flows import Adam, Rho
 from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Gaussian
 from skconvgp.solvers import Cholesky, Lsqr
@@ -32,7 +35,9 @@ __all__ = [
     "reject",
     "resolve_amplitude",
     "resolve_backend",
+    "resolve_batch_sizes",
     "resolve_completion",
+    "resolve_count",
     "resolve_device",
     "resolve_dtype",
     "resolve_flag",
@@ -42,6 +47,8 @@ __all__ = [
     "resolve_likelihood",
     "resolve_memory_budget",
     "resolve_noise",
+    "resolve_objective",
+    "resolve_optimizer",
     "resolve_solve_dtype",
     "resolve_solver",
     "resolve_verbose",
@@ -56,6 +63,7 @@ LIKELIHOODS = {"gaussian": Gaussian}
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{u}IB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
 UNITS |= {f"{u}B": 10 ** (3 * i) for i, u in enumerate("KMGT", 1)}
+USUAL_BATCH, LEAST_BATCH = 600, 2  # samples; maths.md 14
 BUDGET_SHARE = 2  # a half of what is free
 
 
@@ -235,6 +243,48 @@ def resolve_likelihood(owner: object, likelihood: object) -> Likelihood:
     return likelihood
 
 
+def resolve_objective(owner: object, objective: object) -> Objective:
+    """Return what judges a kernel by a batch: the ratio for None."""
+    if objective is None or isinstance(objective, str):
+        return Rho() if objective is None else Rho(kind=objective)
+    if isinstance(objective, type) or not isinstance(objective, Objective):
+        expected = "None, a kind of skconvgp.flows.Rho or an objective object"
+        reject(owner, "objective", expected, objective)
+    return objective
+
+
+def resolve_optimizer(owner: object, optimizer: object) -> Optimizer:
+    """Return what looks for the hyperparameters: Adam for None."""
+    if optimizer is None:
+        return Adam()
+    if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
+        expected = "None or an optimiser of skconvgp.flows"
+        reject(owner, "optimizer", expected, optimizer)
+    return optimizer
+
+
+def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
+    """Return the sizes of batches of n samples, each for an equal part of the steps."""
+    if isinstance(size, str) and size == "auto":
+        return (min(USUAL_BATCH, n),)
+    sizes = tuple(size) if isinstance(size, tuple | list | np.ndarray) else (size,)
+    are_counts = all(_is_count(item) and item >= LEAST_BATCH for item in sizes)
+    if not sizes or not are_counts:
+        expected = f"'auto', an int >= {LEAST_BATCH} or a sequence of them"
+        reject(owner, "batch_size", expected, size)
+    if max(sizes) > n:
+        expected = f"at most the number of training samples, {n}"
+        reject(owner, "batch_size", expected, size)
+    return tuple(map(int, sizes))
+
+
+def resolve_count(owner: object, name: str, value: object) -> int:
+    """Return a number of things, one or more."""
+    if not (_is_count(value) and value >= 1):
+        reject(owner, name, "an int >= 1", value)
+    return int(value)
+
+
 def resolve_noise(owner: object, noise: object) -> float | str:
     """Return the relative noise variance, or the word for how to choose it."""
     if isinstance(noise, str) and noise in NOISE_WORDS:
@@ -253,6 +303,10 @@ def resolve_amplitude(owner: object, amplitude: object) -> float | str | None:
     if 0.0 < number < math.inf:
         return number
     reject(owner, "amplitude", "'profile', a finite number > 0 or None", amplitude)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _as_number(value: object) -> float:

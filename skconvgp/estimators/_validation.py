@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import warnings
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Kernel
 
@@ -113,14 +113,13 @@ def resolve_image_shape(
     return shape, False
 
 
-def warn_of_guess(shape: ImageShape, stacklevel: int) -> None:
+def warn_of_guess(shape: ImageShape) -> None:
     """Warn that rows were taken for images of this shape."""
-    warnings.warn(
+    warn_caller(
         f"Each row of X was read as an image of shape {shape!r} (c, h, w). Set "
         f"image_shape={shape!r} to confirm, or image_shape=None to read rows as plain "
         "vectors; both silence this.",
         ImageShapeWarning,
-        stacklevel=stacklevel,
     )
 
 

@@ -5,7 +5,8 @@ import warnings
 
 __all__ = ["warn_caller"]
 
-PACKAGE = __name__.partition(".")[0]
+# This package, and what scikit-learn wraps around a `fit` that has callbacks.
+INSIDE = (__name__.partition(".")[0], "sklearn.callback", "contextlib")
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
@@ -17,4 +18,4 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == PACKAGE
+    return any(module == name or module.startswith(f"{name}.") for name in INSIDE)

@@ -1,0 +1,71 @@
+"""scikit-learn's callbacks, and what stands in their place before version 1.9."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["BaseCallbacks", "FitTasks", "with_callbacks"]
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+try:
+    from sklearn.callback import CallbackSupportMixin as BaseCallbacks
+    from sklearn.callback import with_callbacks
+except ImportError:  # pragma: no cover  (of scikit-learn 1.9)
+
+    class BaseCallbacks:  # type: ignore[no-redef]
+        """An estimator that nobody can watch."""
+
+    def with_callbacks(fit: Fit) -> Fit:  # type: ignore[no-redef]
+        """Return `fit` as it is."""
+        return fit
+
+
+class FitTasks:
+    """Tells the callbacks of an estimator what it is doing.
+
+    Parameters
+    ----------
+    estimator : BaseCallbacks
+        The estimator, in a `fit` under :func:`with_callbacks`.
+    total : int or None
+        How many tasks there will be, if that is known.
+    """
+
+    def __init__(self, estimator: Any, total: int | None) -> None:
+        self._estimator = estimator
+        self._context: Any = None
+        if getattr(estimator, "_skl_callbacks", None):
+            self._context = estimator._init_callback_context(max_subtasks=total)
+            self._context.call_on_fit_task_begin(estimator=estimator)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether there is anyone to tell."""
+        return self._context is not None
+
+    def step(self, name: str, **state: Any) -> bool:
+        """Tell of a task that is done; return whether to stop.
+
+        Parameters
+        ----------
+        name : str
+            What the task is.
+        **state : object
+            ``X``, ``y`` and ``reconstruction_attributes``, or functions that return
+            them, for callbacks that ask.
+
+        Returns
+        -------
+        is_last : bool
+            Whether a callback wants `fit` to stop here.
+        """
+        if self._context is None:
+            return False
+        task = self._context.subcontext(task_name=name)
+        task.call_on_fit_task_begin(estimator=self._estimator)
+        return bool(task.call_on_fit_task_end(estimator=self._estimator, **state))
+
+    def end(self) -> None:
+        """Tell that `fit` is done."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._estimator)

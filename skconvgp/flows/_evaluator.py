@@ -1,0 +1,95 @@
+"""Evaluator: Gram matrices of batches, and their derivatives."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import Batch, TileBackend, TileRunner, run_serially
+from skconvgp._typing import ImageShape
+from skconvgp.backends import BackendChoice, choose_backend, choose_pullback
+from skconvgp.engine import KernelOracle, on_device, pull_back
+from skconvgp.kernels import Kernel
+
+__all__ = ["Evaluator"]
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Gram matrices of batches of the training images, and their derivatives.
+
+    Parameters
+    ----------
+    images : Tensor of shape (n, c, h, w)
+        Training images, on the host.
+    image_shape : (c, h, w)
+        Their shape, as backends take it.
+    backend : str
+        What computes tiles: "auto", "torch" or "fused".
+    config : ComputeConfig
+        Device, precision and memory.
+    runner : TileRunner
+        Runs blocks of tiles.
+    """
+
+    images: Tensor
+    image_shape: ImageShape
+    backend: str
+    config: ComputeConfig
+    runner: TileRunner = run_serially
+
+    def gram(self, kernel: Kernel, batch: Batch) -> Tensor:
+        """Return the Gram matrix (b, b) of a batch."""
+        tiles = self._choice(kernel).tiles()
+        return self._oracle(tiles, batch, self.runner).gram()
+
+    def gram_with_tangents(self, kernel: Kernel, batch: Batch) -> Tensor:
+        """Return it with derivatives by the free hyperparameters (b, b, 1 + p)."""
+        choice = self._choice(kernel)
+        b, q = len(batch), 1 + len(kernel.theta)
+        out = torch.empty(
+            (q, b, b), dtype=self.config.solve_dtype, device=self.config.device
+        ).permute(1, 2, 0)
+        # torch has one level of forward mode for all threads.
+        runner = self.runner if choice.name == "fused" else run_serially
+        return self._oracle(choice.tangents(), batch, runner).gram(out)
+
+    def pull(self, kernel: Kernel, batch: Batch, weights: Tensor) -> Tensor:
+        """Return the derivatives (p,) of <weights, K>, in the memory of a tile."""
+        pullback = choose_pullback(self._choice(kernel), has_inputs=False)
+        by_theta, _ = pull_back(
+            pullback,
+            self.images[batch.numbers],
+            None,
+            weights.to(self.images.device),
+            self.config,
+            self.runner,
+        )
+        return by_theta
+
+    def graph(self, kernel: Kernel, batch: Batch) -> Tensor:
+        """Return the Gram matrix with torch's graph of all that leads to it."""
+        images = self.images[batch.numbers].to(self.config.device, torch.float64)
+        with on_device(self.config.device):
+            one = kernel.prepare(images)
+            gram = kernel.cross(one, one)
+            own = kernel.diag(one)
+        return gram + torch.diag_embed(own - gram.diagonal())
+
+    def bytes_stored(self, kernel: Kernel, batch: Batch) -> int:
+        """Return the bytes of a matrix with its derivatives."""
+        return (
+            len(batch) ** 2 * (1 + len(kernel.theta)) * self.config.solve_dtype.itemsize
+        )
+
+    def _choice(self, kernel: Kernel) -> BackendChoice:
+        device = self.config.device
+        return choose_backend(kernel, self.image_shape, self.backend, device)
+
+    def _oracle(
+        self, tiles: TileBackend, batch: Batch, runner: TileRunner
+    ) -> KernelOracle:
+        workers = self.config.n_workers if runner is self.runner else 1
+        config = replace(self.config, n_workers=workers)
+        return KernelOracle(tiles, self.images[batch.numbers], config, runner)

@@ -1,0 +1,250 @@
+"""BatchLandscape: an objective as a function of a kernel's hyperparameters."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import Batch, Found, Objective, Score, Step
+from skconvgp._settings import FIXED, as_bounds
+from skconvgp._typing import FloatArray
+from skconvgp.exceptions import NotPSDError
+from skconvgp.flows._batches import Batches
+from skconvgp.flows._evaluator import Evaluator
+from skconvgp.flows._history import FlowResult
+from skconvgp.kernels import Kernel
+
+__all__ = ["BatchLandscape", "Task"]
+
+Watcher: TypeAlias = Callable[[Step], bool]
+
+# Derivatives of the matrix of a batch up to this size come with its values, in one
+# pass; those of a larger one are contracted with the objective's in a second pass.
+LARGEST_STORED = 2**27  # bytes
+NOISE_LABEL = "noise_variance"
+UNDEFINED = 1.0  # rho's largest value
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learned, from which samples.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, at its start.
+    objective : Objective
+        Judges it by the Gram matrix of a batch.
+    targets : Tensor of shape (n, k)
+        Targets of all training samples.
+    sizes : sequence of int
+        Sizes of the batches, each for an equal part of the steps.
+    n_fixed : int
+        Batches in the evaluation set; they have the last size.
+    """
+
+    kernel: Kernel
+    objective: Objective
+    targets: Tensor
+    sizes: Sequence[int]
+    n_fixed: int
+
+
+class BatchLandscape:
+    """An objective as a function of a kernel's hyperparameters, seen through batches.
+
+    The logarithms of the free hyperparameters come first, then, if the objective
+    learns it, that of the noise variance.
+
+    Parameters
+    ----------
+    task : Task
+        What is to be learned.
+    evaluator : Evaluator
+        Evaluates Gram matrices.
+    batches : Batches
+        Draws batches.
+    watch : callable
+        Told each step; returns whether to stop.
+    """
+
+    def __init__(
+        self, task: Task, evaluator: Evaluator, batches: Batches, watch: Watcher
+    ) -> None:
+        self._task, self._evaluator = task, evaluator
+        self._batches, self._watch = batches, watch
+        self._begin = time.perf_counter()
+        self._steps: list[Step] = []
+        self._seconds: list[float] = []
+        self._counts: list[int] = []
+        self._known: dict[bytes, float] = {}  # values over the fixed batches
+        self.n_evaluations = self.n_derivatives = 0
+        self.worst = UNDEFINED
+        self.start, self.bounds, self.labels = _box(task.kernel, task.objective)
+        last = task.sizes[-1]
+        self.fixed = tuple(batches.draw(last) for _ in range(task.n_fixed))
+
+    def draw(self, progress: float) -> Batch:
+        """Return a fresh batch, of the size for the progress from 0 to 1."""
+        sizes = self._task.sizes
+        return self._batches.draw(
+            sizes[min(int(progress * len(sizes)), len(sizes) - 1)]
+        )
+
+    def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
+        """Return the mean value over batches; NaN where it is undefined.
+
+        Those over the fixed batches are kept, and not computed twice.
+        """
+        if batches is not self.fixed:
+            return self._mean(theta, batches)
+        key = np.asarray(theta, dtype=np.float64).tobytes()
+        if key not in self._known:
+            self._known[key] = self._mean(theta, batches)
+        return self._known[key]
+
+    def gradient(
+        self, theta: FloatArray, batches: tuple[Batch, ...], method: str = "exact"
+    ) -> tuple[float, FloatArray]:
+        """Return the mean value over batches and its derivatives (p,).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            Where.
+        batches : tuple of Batch
+            Over which batches.
+        method : {"exact", "autograd"}
+            By tiles, or through a stored graph of the whole batch.
+
+        Returns
+        -------
+        value : float
+            The mean; NaN where it is undefined.
+        gradient : ndarray of shape (p,)
+            Its derivatives; NaN there too.
+        """
+        by_tiles = method == "exact"
+        derive = self._by_tiles if by_tiles else self._by_graph
+        total, slope = 0.0, np.zeros(len(theta))
+        for batch in batches:
+            self.n_evaluations += 1
+            self.n_derivatives += 1
+            found = derive(theta, batch)
+            if found is None:
+                return math.nan, np.full(len(theta), math.nan)
+            score, by_theta = found
+            total += score.value
+            slope[: len(by_theta)] += by_theta
+            slope[len(by_theta) :] += score.by_noise
+        return total / len(batches), slope / len(batches)
+
+    def report(self, step: Step) -> bool:
+        """Keep a step in the trace; return whether to stop."""
+        self._steps.append(step)
+        self._seconds.append(time.perf_counter() - self._begin)
+        self._counts.append(self.n_evaluations)
+        return self._watch(step)
+
+    def result(self, found: Found) -> FlowResult:
+        """Return what was found, with the trace of all steps."""
+        p = len(self.start)
+        thetas = [step.theta for step in self._steps]
+        return FlowResult(
+            theta=found.theta,
+            labels=self.labels,
+            rho=self.value(found.theta, self.fixed),
+            start_theta=self.start,
+            start_rho=self.value(self.start, self.fixed),
+            message=found.message,
+            theta_trace=np.array(thetas, dtype=np.float64).reshape(-1, p),
+            rho_trace=np.array([step.value for step in self._steps]),
+            seconds=np.array(self._seconds),
+            evaluations=np.array(self._counts),
+            n_evaluations=self.n_evaluations,
+            n_derivatives=self.n_derivatives,
+            n_restarts=found.n_restarts,
+            stats=found.stats,
+        )
+
+    def kernel_at(self, theta: FloatArray) -> Kernel:
+        """Return the kernel with these hyperparameters."""
+        return self._at(theta)[0]
+
+    def _at(self, theta: FloatArray) -> tuple[Kernel, float | None]:
+        """Return the kernel, and the noise variance if it is learned."""
+        p = len(self._task.kernel.theta)
+        noise = float(np.exp(theta[p])) if len(theta) > p else None
+        return self._task.kernel.with_theta(theta[:p]), noise
+
+    def _mean(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
+        kernel, noise = self._at(theta)
+        total = 0.0
+        for batch in batches:
+            self.n_evaluations += 1
+            score = self._score(self._evaluator.gram(kernel, batch), batch, noise)
+            if score is None:
+                return math.nan
+            total += score.value
+        return total / len(batches)
+
+    def _by_tiles(
+        self, theta: FloatArray, batch: Batch
+    ) -> tuple[Score, FloatArray] | None:
+        kernel, noise = self._at(theta)
+        if self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
+            both = self._evaluator.gram_with_tangents(kernel, batch)
+            score = self._score(both[..., 0], batch, noise)
+            if score is None:
+                return None
+            by_theta = torch.einsum("ij,ijp->p", score.by_gram, both[..., 1:])
+        else:
+            gram = self._evaluator.gram(kernel, batch)
+            score = self._score(gram, batch, noise)
+            del gram
+            if score is None:
+                return None
+            by_theta = self._evaluator.pull(kernel, batch, score.by_gram)
+        return score, np.array(by_theta.tolist())
+
+    def _by_graph(
+        self, theta: FloatArray, batch: Batch
+    ) -> tuple[Score, FloatArray] | None:
+        p = len(self._task.kernel.theta)
+        _, noise = self._at(theta)
+        free = torch.tensor(theta[:p], dtype=torch.float64, requires_grad=True)
+        gram = self._evaluator.graph(self._task.kernel.with_theta(free), batch)
+        score = self._score(gram.detach(), batch, noise)
+        if score is None:
+            return None
+        (by_theta,) = torch.autograd.grad(gram, free, score.by_gram)
+        return score, np.array(by_theta.tolist())
+
+    def _score(self, gram: Tensor, batch: Batch, noise: float | None) -> Score | None:
+        """Return the score of a batch, None where it is undefined."""
+        targets = self._task.targets[batch.numbers].to(gram.device)
+        try:
+            score = self._task.objective.score(gram, targets, noise)
+        except NotPSDError:
+            return None
+        is_defined = math.isfinite(score.value) and bool(score.by_gram.isfinite().all())
+        return score if is_defined else None
+
+
+def _box(
+    kernel: Kernel, objective: Objective
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Return start, bounds and names of what is learned."""
+    labels = [free.label for free in kernel.hyperparameters if free.is_free]
+    start, bounds = kernel.theta, kernel.bounds
+    noise = as_bounds(getattr(objective, "noise_variance_bounds", FIXED))
+    if not isinstance(noise, str):
+        start = np.append(start, np.log(objective.noise_variance))
+        bounds = np.vstack([bounds, np.log(noise)])
+        labels.append(NOISE_LABEL)
+    return start, bounds, tuple(labels)
