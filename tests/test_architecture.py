@@ -38,6 +38,8 @@ PUBLIC_NAMES = {
         check_precision gram_diag gram_gradient gram_matrix gram_vjp show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning NotPSDError
         TileMemoryError VersionMismatchWarning""",
+    "skconvgp.flows": """Adam BayesianOptimization FlowResult Found GradientDescent
+        LBFGS Part Rho Score rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
         GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU
         MaxNormalization Product ReLU Residual Scale Sequential Sin Sum arcsine

@@ -2,7 +2,21 @@
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Found, Score
+from skconvgp.flows._bayesian import BayesianOptimization
+from skconvgp.flows._descent import Adam, GradientDescent
 from skconvgp.flows._history import FlowResult
+from skconvgp.flows._lbfgs import LBFGS
 from skconvgp.flows._objectives import Rho, rho_path
 
-__all__ = ["FlowResult", "Found", "Part", "Rho", "Score", "rho_path"]
+__all__ = [
+    "LBFGS",
+    "Adam",
+    "BayesianOptimization",
+    "FlowResult",
+    "Found",
+    "GradientDescent",
+    "Part",
+    "Rho",
+    "Score",
+    "rho_path",
+]

@@ -80,8 +80,8 @@ class Rho(Part):
     >>> for lengthscale in (0.01, 1.0):
     ...     gram = torch.from_numpy(gram_matrix(rbf(lengthscale=lengthscale), x))
     ...     print(round(Rho().score(gram, y).value, 3))
-    0.522
-    0.146
+    0.5
+    0.279
     """
 
     kind: str = "ratio"

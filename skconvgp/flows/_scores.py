@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 
 from skconvgp.exceptions import NotPSDError
-from skconvgp.linalg import cholesky_logdet, cholesky_solve, half_solve
+from skconvgp.linalg import (
+    back_solve,
+    cholesky_logdet,
+    cholesky_solve,
+    half_solve,
+    plain_cholesky,
+)
 
 __all__ = ["KINDS", "Derived", "System", "rho_by_size"]
 
@@ -68,9 +74,8 @@ class System:
         """Return L (n, n) with L L^T = M; its first block is that of the sample."""
         shifted = self.gram.clone()
         shifted.diagonal().add_(self.noise)
-        factor: Tensor
-        factor, info = torch.linalg.cholesky_ex(shifted)
-        if int(info) or not bool(factor.diagonal().isfinite().all()):
+        factor = plain_cholesky(shifted)
+        if factor is None:
             raise NotPSDError(
                 f"The Gram matrix of a batch of {len(self.gram)} samples is not "
                 f"positive definite with noise_variance={self.noise:g}: raise it, or "
@@ -81,8 +86,7 @@ class System:
     @cached_property
     def half(self) -> Tensor:
         """Return w = L^-1 Y (n, k); sums of its squares are norms of all prefixes."""
-        half: Tensor = half_solve(self.factor, self.targets)
-        return half
+        return half_solve(self.factor, self.targets)
 
     @cached_property
     def norm(self) -> Tensor:
@@ -93,10 +97,7 @@ class System:
     @cached_property
     def dual(self) -> Tensor:
         """Return M^-1 Y (n, k)."""
-        dual: Tensor = torch.linalg.solve_triangular(
-            self.factor.mT, self.half, upper=True
-        )
-        return dual
+        return back_solve(self.factor, self.half)
 
     @cached_property
     def sample_factor(self) -> Tensor:
@@ -107,8 +108,8 @@ class System:
     def sample_dual(self) -> Tensor:
         """Return the solution of the sample's system (n, k), 0 beside the sample."""
         dual = torch.zeros_like(self.targets)
-        dual[: self.n_sample] = torch.linalg.solve_triangular(
-            self.sample_factor.mT, self.half[: self.n_sample], upper=True
+        dual[: self.n_sample] = back_solve(
+            self.sample_factor, self.half[: self.n_sample]
         )
         return dual
 

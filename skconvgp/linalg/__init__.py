@@ -2,11 +2,13 @@
 
 from skconvgp.linalg._anderson import Anderson
 from skconvgp.linalg._cholesky import (
+    back_solve,
     cholesky_inverse_diag,
     cholesky_logdet,
     cholesky_solve,
     factor_with_jitter_,
     half_solve,
+    plain_cholesky,
     shifted_cholesky_,
     shifted_choleskys,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "LowRankGram",
     "PivotedCholesky",
     "Symmetric",
+    "back_solve",
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",
@@ -44,6 +47,7 @@ __all__ = [
     "leading_right_vectors",
     "lsqr",
     "pivoted_cholesky",
+    "plain_cholesky",
     "product_change",
     "psd_factor",
     "pseudo_inverse_map",

@@ -6,11 +6,13 @@ from torch import Tensor
 from skconvgp.exceptions import NotPSDError
 
 __all__ = [
+    "back_solve",
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",
     "factor_with_jitter_",
     "half_solve",
+    "plain_cholesky",
     "shifted_cholesky_",
     "shifted_choleskys",
 ]
@@ -93,17 +95,29 @@ def factor_with_jitter_(matrix: Tensor, scale: float) -> Tensor:
     return _climb_(matrix, torch.zeros_like(matrix.diagonal()), scale)[0]
 
 
+def plain_cholesky(matrix: Tensor) -> Tensor | None:
+    """Return the lower factor of a symmetric matrix (n, n), None if there is none."""
+    factor: Tensor
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    is_factor = int(info) == 0 and bool(factor.diagonal().isfinite().all())
+    return factor if is_factor else None
+
+
 def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
     """Solve L L^T x = rhs for right-hand sides (n, k)."""
     # torch.cholesky_solve copies the factor, these two do not.
-    half = half_solve(factor, rhs)
-    solution: Tensor = torch.linalg.solve_triangular(factor.mT, half, upper=True)
-    return solution
+    return back_solve(factor, half_solve(factor, rhs))
 
 
 def half_solve(factor: Tensor, rhs: Tensor) -> Tensor:
     """Solve L x = rhs for right-hand sides (n, k), or (b, n, k) for b factors."""
     solution: Tensor = torch.linalg.solve_triangular(factor, rhs, upper=False)
+    return solution
+
+
+def back_solve(factor: Tensor, rhs: Tensor) -> Tensor:
+    """Solve L^T x = rhs for right-hand sides (n, k)."""
+    solution: Tensor = torch.linalg.solve_triangular(factor.mT, rhs, upper=True)
     return solution
 
 

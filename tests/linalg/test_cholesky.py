@@ -6,11 +6,13 @@ import torch
 from skconvgp.exceptions import NotPSDError
 from skconvgp.linalg import (
     DenseGram,
+    back_solve,
     cholesky_inverse_diag,
     cholesky_logdet,
     cholesky_solve,
     factor_with_jitter_,
     half_solve,
+    plain_cholesky,
     shifted_cholesky_,
     shifted_choleskys,
     symmetric_eigen,
@@ -62,6 +64,16 @@ def test_solves_and_determinant_agree_with_dense_routines(dtype):
     sign, logdet = torch.linalg.slogdet(full)
     assert sign == 1.0
     assert_close(cholesky_logdet(factor), logdet, dtype, "solve")
+
+
+def test_plain_factor_or_none():
+    matrix = random_matrix([1e-9, 1.0, 2.0])
+    factor = plain_cholesky(matrix)
+    assert_close(factor @ factor.mT, matrix)
+    rhs = torch.eye(3, dtype=torch.float64)
+    assert_close(factor.mT @ back_solve(factor, rhs), rhs, kind="solve")
+    assert plain_cholesky(random_matrix([-1e-9, 1.0, 2.0])) is None
+    assert plain_cholesky(torch.full((3, 3), torch.nan)) is None
 
 
 @everywhere

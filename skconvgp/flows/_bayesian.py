@@ -1,0 +1,239 @@
+"""Bayesian optimisation; the only module that knows scikit-optimize."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Generator
+from torch.quasirandom import SobolEngine
+
+from skconvgp._parts import Part
+from skconvgp._protocols import Found, Landscape, Step
+from skconvgp._settings import is_int, one_of, reject, require
+from skconvgp._typing import FloatArray
+from skconvgp.flows._search import ALL_DONE, STOPPED, Best
+from skconvgp.flows._surrogate import NativeSurrogate
+
+__all__ = ["BayesianOptimization"]
+
+ACQUISITIONS = ("EI", "LCB", "PI", "gp_hedge")
+FALLBACK = "scikit-optimize is not installed: own search by expected improvement"
+LARGEST_SEED = 2**31 - 1
+
+
+class Surrogate(Protocol):
+    """Proposes points of the unit cube from what it was told."""
+
+    def ask(self) -> Sequence[Any]:
+        """Return a point (p,)."""
+        ...
+
+    def tell(self, x: Sequence[float], y: float) -> object:
+        """Add a finite value."""
+        ...
+
+
+@dataclass(repr=False)
+class BayesianOptimization(Part):
+    r"""Bayesian optimisation of the mean over the fixed batches, without slopes.
+
+    A Gaussian process on the logarithms of the hyperparameters proposes where to look,
+    through scikit-optimize: first the start, then a Sobol sequence, then the largest
+    acquisition. Where it is not installed, expected improvement on a process of the
+    package itself,
+    :math:`\Delta \Phi(\Delta / \sigma) + \sigma \varphi(\Delta / \sigma)` with
+    :math:`\Delta = f^\star - \mu`, takes its place.
+
+    A new best counts only once it is confirmed: its value on a fresh batch must not
+    exceed that on the fixed ones by more than `confirm_tolerance`. A value that is
+    undefined never wins; the process is told the largest finite value so far in its
+    place.
+
+    Parameters
+    ----------
+    acquisition : str, default="EI"
+        What is maximised: "EI", expected improvement; "LCB", confidence bound; "PI",
+        probability of improvement; "gp_hedge", one of them at random, by success.
+    n_initial : int, default=15
+        How many of the candidates, the start among them, fill the space.
+    max_iter : int, default=50
+        Candidates in all.
+    confirm_tolerance : float, default=0.02
+        By how much a fresh batch may be worse than the fixed ones.
+
+    Raises
+    ------
+    ValueError
+        In `minimize`, for a wrong setting.
+
+    See Also
+    --------
+    LBFGS : Uses slopes on the fixed batches.
+
+    References
+    ----------
+    Jones, Schonlau and Welch, "Efficient global optimization of expensive black-box
+    functions", 1998; Bin Khalid, 2022, section 3.4.
+
+    Examples
+    --------
+    >>> from skconvgp.flows import BayesianOptimization
+    >>> BayesianOptimization("LCB", max_iter=30)
+    BayesianOptimization(acquisition='LCB', max_iter=30)
+    """
+
+    acquisition: str = "EI"
+    n_initial: int = 15
+    max_iter: int = 50
+    confirm_tolerance: float = 0.02
+
+    def minimize(self, landscape: Landscape, generator: Generator) -> Found:
+        """Return the best confirmed place.
+
+        Parameters
+        ----------
+        landscape : Landscape
+            What is minimised.
+        generator : torch.Generator
+            Seeds the search.
+
+        Returns
+        -------
+        found : Found
+            The start or the best confirmed candidate; `stats` has the number of
+            candidates, of undefined ones, of new bests that were not confirmed, and
+            whether the search was the package's own.
+        """
+        self._check_settings()
+        search = _Search(self, landscape, generator)
+        message = ALL_DONE
+        for index in range(self.max_iter if search.n_free else 1):
+            theta, value = search.step(index)
+            if landscape.report(Step(index, self.max_iter, theta, value)):
+                message = STOPPED
+                break
+        if search.is_native:
+            message = f"{message} ({FALLBACK})"
+        return Found(search.best.theta, message, stats=search.stats)
+
+    def _check_settings(self) -> None:
+        word = self.acquisition
+        is_known = isinstance(word, str) and word in ACQUISITIONS
+        require(self, "acquisition", is_known, one_of(ACQUISITIONS))
+        for name in ("n_initial", "max_iter"):
+            require(self, name, is_int(getattr(self, name)), "an int >= 1")
+        tolerance = self.confirm_tolerance
+        if not (isinstance(tolerance, Real) and 0.0 <= tolerance < math.inf):
+            reject(self, "confirm_tolerance", "a finite number >= 0", tolerance)
+
+
+class _Search:
+    """Candidates in the unit cube of the dimensions that are free."""
+
+    def __init__(
+        self, part: BayesianOptimization, landscape: Landscape, generator: Generator
+    ):
+        self._part, self._landscape = part, landscape
+        self._lows, highs = landscape.bounds.T
+        self._widths = highs - self._lows
+        self._free = self._widths > 0.0
+        self.n_free = int(self._free.sum())
+        self.best = Best.at_start(landscape)
+        self._worst: float | None = None
+        self._n_steps, self._n_undefined, self._n_unconfirmed = 0, 0, 0
+        seed = int(torch.randint(LARGEST_SEED, (), generator=generator))
+        if self.n_free:
+            self._initial = _sobol(part.n_initial, self.n_free, seed)
+            self._surrogate = _surrogate(part, self.n_free, seed)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the package's own surrogate took the place of scikit-optimize."""
+        return self.n_free > 0 and isinstance(self._surrogate, NativeSurrogate)
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """What happened."""
+        return {
+            "n_steps": float(self._n_steps),
+            "n_undefined": float(self._n_undefined),
+            "n_unconfirmed": float(self._n_unconfirmed),
+            "is_native": float(self.is_native),
+        }
+
+    def step(self, index: int) -> tuple[FloatArray, float]:
+        """Evaluate the next candidate; return it with its value."""
+        self._n_steps = index + 1
+        if index == 0:
+            theta, value = self.best.theta, self.best.value
+        else:
+            theta = self._theta(self._next(index))
+            value = self._landscape.value(theta, self._landscape.fixed)
+            self._judge(theta, value)
+        if not math.isfinite(value):
+            self._n_undefined += 1
+        self._tell(theta, value)
+        return theta, value
+
+    def _next(self, index: int) -> Sequence[float]:
+        if index < self._part.n_initial:
+            return self._initial[index]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The objective has been evaluated")
+            return [float(x) for x in self._surrogate.ask()]
+
+    def _theta(self, point: Sequence[float]) -> FloatArray:
+        theta = self._landscape.start.copy()
+        inside = self._lows[self._free] + np.array(point) * self._widths[self._free]
+        theta[self._free] = inside
+        return np.clip(theta, self._lows, self._lows + self._widths)
+
+    def _tell(self, theta: FloatArray, value: float) -> None:
+        if not self.n_free:
+            return
+        told = value
+        if math.isfinite(value):
+            self._worst = value if self._worst is None else max(self._worst, value)
+        else:
+            told = self._landscape.worst if self._worst is None else self._worst
+        shares = (theta - self._lows)[self._free] / self._widths[self._free]
+        self._surrogate.tell(np.clip(shares, 0.0, 1.0).tolist(), told)
+
+    def _judge(self, theta: FloatArray, value: float) -> None:
+        """Keep a new best if a fresh batch confirms it."""
+        if not self.best.is_beaten_by(value):
+            return
+        fresh = self._landscape.value(theta, (self._landscape.draw(1.0),))
+        if fresh <= value + self._part.confirm_tolerance:  # not, where it is NaN
+            self.best.offer(theta, value)
+        else:
+            self._n_unconfirmed += 1
+
+
+def _sobol(n: int, n_dimensions: int, seed: int) -> list[list[float]]:
+    """Return n points of the unit cube that fill it evenly."""
+    engine = SobolEngine(n_dimensions, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
+    points: list[list[float]] = engine.draw(n, dtype=torch.float64).tolist()
+    return points
+
+
+def _surrogate(part: BayesianOptimization, n_free: int, seed: int) -> Surrogate:
+    """Return that of scikit-optimize, or the package's own where it is missing."""
+    try:
+        from skopt import Optimizer
+        from skopt.space import Real as Interval
+    except ImportError:
+        return NativeSurrogate(n_free, torch.Generator().manual_seed(seed))
+    found: Surrogate = Optimizer(
+        [Interval(0.0, 1.0)] * n_free,
+        base_estimator="GP",
+        n_initial_points=part.n_initial,
+        acq_func=part.acquisition,
+        random_state=seed,
+    )
+    return found
