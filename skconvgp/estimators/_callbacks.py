@@ -1,5 +1,6 @@
 """scikit-learn's callbacks, and what stands in their place before version 1.9."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -8,16 +9,17 @@ __all__ = ["BaseCallbacks", "FitTasks", "with_callbacks"]
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 try:
-    from sklearn.callback import CallbackSupportMixin as BaseCallbacks
-    from sklearn.callback import with_callbacks
-except ImportError:  # pragma: no cover  (of scikit-learn 1.9)
+    _callback: Any = importlib.import_module("sklearn.callback")
+except ImportError:  # before scikit-learn 1.9
+    _callback = None
 
-    class BaseCallbacks:  # type: ignore[no-redef]
-        """An estimator that nobody can watch."""
+BaseCallbacks: Any = _callback.CallbackSupportMixin if _callback else object
 
-    def with_callbacks(fit: Fit) -> Fit:  # type: ignore[no-redef]
-        """Return `fit` as it is."""
-        return fit
+
+def with_callbacks(fit: Fit) -> Fit:
+    """Return a public `fit` with scikit-learn's callbacks set up around it."""
+    watched: Fit = _callback.with_callbacks(fit) if _callback else fit
+    return watched
 
 
 class FitTasks:
@@ -27,15 +29,13 @@ class FitTasks:
     ----------
     estimator : BaseCallbacks
         The estimator, in a `fit` under :func:`with_callbacks`.
-    total : int or None
-        How many tasks there will be, if that is known.
     """
 
-    def __init__(self, estimator: Any, total: int | None) -> None:
+    def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
         self._context: Any = None
         if getattr(estimator, "_skl_callbacks", None):
-            self._context = estimator._init_callback_context(max_subtasks=total)
+            self._context = estimator._init_callback_context(max_subtasks=None)
             self._context.call_on_fit_task_begin(estimator=estimator)
 
     @property

@@ -220,7 +220,7 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Learn the kernel, then fit the latent functions and the temperature.
 
         Parameters

@@ -212,7 +212,7 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Learn the kernel, then fit the latent function of each output.
 
         Parameters

@@ -55,7 +55,7 @@ class BaseFlowGP(BaseCallbacks, BaseConvGP):
     def _fit_problem(self, problem: Problem) -> None:
         """Learn the kernel on batches, then fit to all samples."""
         optimizer = copy.deepcopy(resolve_optimizer(self, self.optimizer))
-        tasks = FitTasks(self, getattr(optimizer, "max_iter", None))
+        tasks = FitTasks(self)
         start = self.kernel_
         result = self._learn(problem, optimizer, tasks)
         self.flow_result_ = result
@@ -119,7 +119,7 @@ class BaseFlowGP(BaseCallbacks, BaseConvGP):
         def fitted() -> dict[str, Any]:
             model = copy.copy(self)
             model._fit_with(problem, start, step.theta)
-            return vars(model)
+            return dict(vars(model))
 
         return tasks.step(STEP, reconstruction_attributes=fitted)
 
@@ -149,8 +149,8 @@ class BaseFlowGP(BaseCallbacks, BaseConvGP):
                 f"{type(self).__name__.replace('KernelFlows', 'ConvNetGP')}."
             )
         for item in free:
-            low, high = item.bounds
-            if not float(low) <= float(item.value) <= float(high):
+            low, high = map(float, item.bounds)
+            if not low <= float(item.value) <= high:
                 raise ValueError(
                     f"{item.label!r} of {self.kernel_!r} is {float(item.value):g}, "
                     f"which is not within its bounds {item.bounds!r}: learning begins "
@@ -170,7 +170,13 @@ class BaseFlowGP(BaseCallbacks, BaseConvGP):
             )
 
     def _warn_of(self, result: FlowResult) -> None:
-        """Warn where nothing was learned because all was undefined."""
+        """Warn where nothing was learned, or not in the way that was asked for."""
+        if result.stats.get("is_native"):
+            warn_caller(
+                "scikit-optimize is not installed: Bayesian optimisation was that of "
+                "the package itself, by expected improvement.",
+                UserWarning,
+            )
         if not np.isfinite(result.rho):
             warn_caller(
                 f"{type(self).__name__} has learned nothing: the objective is "

@@ -267,10 +267,13 @@ def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
     """Return the sizes of batches of n samples, each for an equal part of the steps."""
     if isinstance(size, str) and size == "auto":
         return (min(USUAL_BATCH, n),)
+    least = LEAST_BATCH
     sizes = tuple(size) if isinstance(size, tuple | list | np.ndarray) else (size,)
-    are_counts = all(_is_count(item) and item >= LEAST_BATCH for item in sizes)
+    are_counts = all(
+        isinstance(item, Integral) and int(item) >= least for item in sizes
+    )
     if not sizes or not are_counts:
-        expected = f"'auto', an int >= {LEAST_BATCH} or a sequence of them"
+        expected = f"'auto', an int >= {least} or a sequence of them"
         reject(owner, "batch_size", expected, size)
     if max(sizes) > n:
         expected = f"at most the number of training samples, {n}"
@@ -280,9 +283,9 @@ def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
 
 def resolve_count(owner: object, name: str, value: object) -> int:
     """Return a number of things, one or more."""
-    if not (_is_count(value) and value >= 1):
-        reject(owner, name, "an int >= 1", value)
-    return int(value)
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
+        return int(value)
+    reject(owner, name, "an int >= 1", value)
 
 
 def resolve_noise(owner: object, noise: object) -> float | str:
@@ -303,10 +306,6 @@ def resolve_amplitude(owner: object, amplitude: object) -> float | str | None:
     if 0.0 < number < math.inf:
         return number
     reject(owner, "amplitude", "'profile', a finite number > 0 or None", amplitude)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _as_number(value: object) -> float:
