@@ -29,7 +29,7 @@ PUBLIC_NAMES = {
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",
     "skconvgp.datasets": "fetch_cifar10 fetch_mnist load_digits_images",
-    "skconvgp.display": "UncertainDigitsDisplay",
+    "skconvgp.display": "RhoTraceDisplay UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
         ConvNetGPRegressor FitReport NystromCompletedGP NystromCompletedGPRegressor
         PrecisionReport as_sklearn_kernel
