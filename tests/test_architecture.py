@@ -29,8 +29,8 @@ PUBLIC_NAMES = {
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",
-    "skconvgp.datasets": "fetch_mnist load_digits_images",
-    "skconvgp.display": "UncertainDigitsDisplay",
+    "skconvgp.datasets": "fetch_cifar10 fetch_mnist load_digits_images",
+    "skconvgp.display": "RhoTraceDisplay UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
         ConvNetGPRegressor FitReport KernelFlowsClassifier KernelFlowsRegressor
         NystromCompletedGP NystromCompletedGPRegressor

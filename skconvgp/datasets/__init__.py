@@ -1,5 +1,5 @@
 """Small image data sets, for examples, tests and benchmarks."""
 
-from skconvgp.datasets._images import fetch_mnist, load_digits_images
+from skconvgp.datasets._images import fetch_cifar10, fetch_mnist, load_digits_images
 
-__all__ = ["fetch_mnist", "load_digits_images"]
+__all__ = ["fetch_cifar10", "fetch_mnist", "load_digits_images"]

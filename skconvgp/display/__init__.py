@@ -1,5 +1,6 @@
 """Pictures; matplotlib is imported only when one is drawn."""
 
 from skconvgp.display._digits import UncertainDigitsDisplay
+from skconvgp.display._rho import RhoTraceDisplay
 
-__all__ = ["UncertainDigitsDisplay"]
+__all__ = ["RhoTraceDisplay", "UncertainDigitsDisplay"]

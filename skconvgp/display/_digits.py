@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skconvgp.display._pyplot import pyplot_for
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["UncertainDigitsDisplay"]
 
-INSTALL_HINT = (
-    "UncertainDigitsDisplay needs matplotlib: install it with "
-    "`pip install skconvgp[display]`."
-)
 GRAY, COLORS = 1, 3
 
 
@@ -179,10 +177,7 @@ class UncertainDigitsDisplay:
         """
         if not isinstance(n_images, int) or n_images < 1:
             raise ValueError(f"`n_images` must be an int >= 1, got {n_images!r}.")
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(INSTALL_HINT) from error
+        plt = pyplot_for(self)
         n_shown = min(n_images, len(self.images))
         order = np.argsort(self.confidence, kind="stable")
         self.least_certain_ = order[:n_shown]

@@ -1,0 +1,17 @@
+"""The one door to matplotlib."""
+
+from typing import Any
+
+__all__ = ["pyplot_for"]
+
+
+def pyplot_for(display: object) -> Any:
+    """Return matplotlib.pyplot, or say how a display gets it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            f"{type(display).__name__} needs matplotlib: install it with "
+            "`pip install skconvgp[display]`."
+        ) from error
+    return plt
