@@ -11,7 +11,7 @@ failed. All choices are made on validation images. Each part can run alone:
 
     python benchmarks/flows.py --quick
     python benchmarks/flows.py --parts learn --data mnist --networks 7-layer
-    python benchmarks/flows.py --parts learn --networks dense --methods adam bayesian
+    python benchmarks/flows.py --parts learn --methods adam-l2 bayesian-l2
     python benchmarks/flows.py --parts learn --starts uniform      # as the source's
     python benchmarks/flows.py --parts steps memory
 
@@ -29,14 +29,14 @@ from completing.report import dated, put, save
 from flowing.images import DATA, load
 from flowing.learn import Plan, judge_kernel, judge_way, learn
 from flowing.memory import peak_bytes
-from flowing.methods import Method, methods
+from flowing.methods import Method, methods, usual
 from flowing.networks import LOG_UNIFORM, NETWORKS, UNIFORM, draw_starts, published
 from flowing.report import (
     LEARN_KEYS,
     MEMORY_KEYS,
     RANDOM,
     STEP_KEYS,
-    find_rows,
+    comparable,
     learn_targets,
     memory_targets,
     print_memory,
@@ -76,7 +76,7 @@ USUAL = {
     "batch": 600,
     "sizes": [500, 1000, 2000, 5000],
     "n_new": 1000,
-    "step_batches": BATCHES,
+    "step_batches": (AUTODIFF_FAILED, *BATCHES),
     "profile_batch": PROFILE_BATCH,
     "memory_batch": 2400,
 }
@@ -124,7 +124,7 @@ def parse() -> Any:
     add("--parts", nargs="+", choices=MEASURE, default=list(MEASURE))
     add("--data", nargs="+", choices=DATA, default=list(DATA))
     add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    add("--methods", nargs="+", choices=methods(), default=list(methods()))
+    add("--methods", nargs="+", choices=methods(), default=usual(), metavar="METHOD")
     add(
         "--starts",
         choices=(LOG_UNIFORM, UNIFORM),
@@ -186,7 +186,7 @@ def measure_learning(
     print_setting(name, plan, len(starts))
 
     def rows() -> list[Figures]:
-        return find_rows(record["learn"], **setting)
+        return comparable(record["learn"], plan, **setting)
 
     def add(method: str, start: int | None, row: Figures) -> None:
         told = setting | {"method": method, "start": start} | row

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from peers.report import Target, find
 
+from flowing.methods import MAIN
 from flowing.source import (
-    ADAM,
     BATCHES,
     IN_WORDS,
     PROFILE,
     SEVEN,
     STEP_SECONDS,
+    THREE,
     Figures,
 )
 
@@ -66,10 +67,10 @@ def of(rows: list[Figures], method: str) -> list[Figures]:
 
 
 def learn_targets(name: str, rows: list[Figures], sizes: Any, n: int) -> list[Target]:
-    """Return what is required of the package's default on one setting."""
-    if not (of(rows, ADAM) and of(rows, RANDOM)):
+    """Return what is required of the main method on one setting."""
+    if not (of(rows, MAIN) and of(rows, RANDOM)):
         return []
-    worst = min(differences(rows, ADAM, sizes, n).values())
+    worst = min(differences(rows, MAIN, sizes, n).values())
     return [(f"{name}: standard errors", worst, "at least", LEAST_DIFFERENCE)]
 
 
@@ -208,7 +209,7 @@ def print_profile(row: Figures) -> None:
     if "seconds" in row:
         counts = f"{row['n_evaluations']}, {row['n_derivatives']}"
         told = f"{row['share_inside']:>14.0%}{counts:>13}"
-    known = PROFILE.get(row["method"])
+    known = PROFILE.get(row["method"]) if row["network"] == THREE else None
     beside = f"{known[0]}, {known[1]}" if known else ""
     print(
         f"{row['network']:<10}{row['method']:<18}{row['batch']:>6}"
@@ -234,6 +235,13 @@ def print_memory(row: Figures, failed: int) -> None:
     )
 
 
-def find_rows(rows: list[Figures], **wanted: Any) -> list[Figures]:
-    """Return all rows with these settings."""
-    return [row for row in rows if find([row], **wanted)]
+def comparable(rows: list[Figures], plan: Any, **wanted: Any) -> list[Figures]:
+    """Return all rows of a setting that were measured to the same plan."""
+    sizes = {str(n) for n in plan.sizes}
+    return [
+        row
+        for row in rows
+        if find([row], **wanted)
+        and sizes <= set(row["accuracies"])
+        and row.get("budget", plan.budget) == plan.budget
+    ]

@@ -20,16 +20,16 @@ GRADIENTS = {
     AUTOGRAD: "autograd",
     DIFFERENCES: "finite_difference",
 }
-STEPS = 5  # of which the first is left out
+STEPS = 5  # that are timed, after the first
 # Of Bayesian optimisation, which proposes from its process after the others.
 INITIAL = 3
-PROBE = 24  # images of a graph whose memory is measured
+SHARE = 0.8  # of the free memory, for a graph
+PROBES = (16, 40)  # images of graphs whose memory is measured
 
 
 def time_steps(network: str, method: str, batch: int, pool: Part) -> Figures:
     """Return the seconds of a step, or why there are none."""
-    needed = graph_bytes(network, batch) if method == AUTOGRAD else 0
-    if needed > free_memory(torch.device("cpu")):
+    if needed := bytes_missing(network, method, batch):
         return {"needed_bytes": needed}
     n_first = INITIAL if method == BAYESIAN else 1
     result = run(network, method, batch, n_first + STEPS, pool)
@@ -43,8 +43,7 @@ def time_steps(network: str, method: str, batch: int, pool: Part) -> Figures:
 
 def profile(network: str, method: str, batch: int, n_steps: int, pool: Part) -> Figures:
     """Return the seconds of some steps, and what they went into."""
-    needed = graph_bytes(network, batch) if method == AUTOGRAD else 0
-    if needed > free_memory(torch.device("cpu")):
+    if needed := bytes_missing(network, method, batch):
         return {"needed_bytes": needed}
     result = run(network, method, batch, n_steps, pool)
     seconds = float(result.seconds[-1])
@@ -75,12 +74,16 @@ def optimizer(method: str, n_steps: int) -> Any:
     return GradientDescent(GRADIENTS[method], max_iter=n_steps, check_every=n_steps)
 
 
-def graph_bytes(network: str, batch: int) -> int:
-    """Return the memory of torch's graph of a batch: it grows with the pairs."""
-    return int(probe(network) * (batch / PROBE) ** 2)
+def bytes_missing(network: str, method: str, batch: int) -> int:
+    """Return the memory of torch's graph of a batch, 0 if there is as much."""
+    if method != AUTOGRAD:
+        return 0
+    needed = int(bytes_per_pair(network) * batch**2)
+    return needed if needed > SHARE * free_memory(torch.device("cpu")) else 0
 
 
 @cache
-def probe(network: str) -> int:
-    """Return the memory of a small graph; none is known where it is not told."""
-    return peak_bytes(network, PROBE, "autograd") or 0
+def bytes_per_pair(network: str) -> float:
+    """Return the memory of a pair in a graph; 0 where it is not told."""
+    few, many = (peak_bytes(network, n, "autograd") or 0 for n in PROBES)
+    return (many - few) / (PROBES[1] ** 2 - PROBES[0] ** 2)
