@@ -148,7 +148,7 @@ def test_nugget_of_the_objective_is_the_noise_of_the_process_unless_it_is_given(
         regressor(noise_variance=noise, objective=objective).fit(X, y).flow_result_
         for noise, objective in (
             (0.05, None),
-            (0.05, "ratio"),
+            (0.05, "l2"),
             (0.01, Rho(noise_variance=0.05)),
             ("loo", None),
             (0.01, Rho()),
@@ -192,7 +192,7 @@ def test_search_and_pipeline():
         "kernelflowsregressor__optimizer__max_iter": [2, 4],
         "kernelflowsregressor__kernel__lengthscale": [0.1, 1.0],
         "kernelflowsregressor__batch_size": [20, (10, 30)],
-        "kernelflowsregressor__objective": [None, "loo"],
+        "kernelflowsregressor__objective": [None, "loo_nlpd"],
     }
     search = GridSearchCV(
         gp, grid, cv=KFold(2, shuffle=True, random_state=0), error_score="raise"
