@@ -460,6 +460,13 @@ class Step:
         Where it is.
     value : float
         Value there, on the batch of the step; NaN where it is undefined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp.flows import Step
+    >>> Step(index=0, total=200, theta=np.zeros(2), value=0.5).total
+    200
     """
 
     index: int

@@ -39,7 +39,7 @@ PUBLIC_NAMES = {
     "skconvgp.exceptions": """CompletionError ImageShapeWarning NotPSDError
         TileMemoryError VersionMismatchWarning""",
     "skconvgp.flows": """Adam BayesianOptimization FlowResult Found GradientDescent
-        LBFGS Part Rho Score rho_path""",
+        LBFGS Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
         GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU
         MaxNormalization Product ReLU Residual Scale Sequential Sin Sum arcsine
