@@ -19,7 +19,6 @@ of other settings and strategies stay. A quick run writes only what --output nam
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from completing.matrices import Mixed, complete_random
 from completing.measure import measure, start_up
 from completing.report import (
     KEYS,
+    dated,
     print_beside_subset,
     print_mixed,
     print_mixed_head,
@@ -228,11 +228,6 @@ def leave_out(what: str, reason: object, options: Any) -> None:
     """Say why there is no figure."""
     print(f"{what} is left out: {reason}")
     options.left_out.append(what)
-
-
-def dated(row: Figures) -> Figures:
-    """Return a row with the day of today: rows of one file need not be of one run."""
-    return row | {"day": datetime.now(UTC).date().isoformat()}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,11 @@ def put(rows: list[Figures], row: Figures, *names: str) -> None:
         rows.append(row)
     else:
         rows[rows.index(old)] = row
+
+
+def dated(row: Figures) -> Figures:
+    """Return a row with the day of today: rows of one file need not be of one run."""
+    return row | {"day": datetime.now(UTC).date().isoformat()}
 
 
 def reported() -> Figures:

@@ -1,0 +1,1 @@
+"""What `flows.py` measures, one module for each kind of figure."""

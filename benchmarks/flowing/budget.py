@@ -1,0 +1,103 @@
+"""Any optimiser within a number of kernel evaluations, and how far it was when."""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from skconvgp.flows import Found, Part
+
+
+class Log(list[Any]):
+    """A list that stays the same one when an estimator copies its optimiser."""
+
+    def __deepcopy__(self, memo: Any) -> "Log":
+        return self
+
+
+@dataclass(repr=False)
+class WithinBudget(Part):
+    """An optimiser that stops when it has spent its kernel evaluations.
+
+    A Gram matrix of a batch costs 1, one with p derivatives 1 + p. It is asked after
+    each step, so that it may spend a step more.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Looks for the hyperparameters.
+    budget : float
+        What it may spend.
+    log : Log
+        Is told (cost, theta, value) of every better mean over the fixed batches.
+    """
+
+    optimizer: Any
+    budget: float = math.inf
+    log: Log = field(default_factory=Log)
+
+    def minimize(self, landscape: Any, generator: Any) -> Found:
+        """Return what the optimiser found, with the seconds spent on the objective."""
+        counted = _Counted(landscape, self.budget, self.log)
+        found = self.optimizer.minimize(counted, generator)
+        return replace(found, stats=found.stats | {"seconds_inside": counted.seconds})
+
+
+class _Counted:
+    """A landscape that counts, and asks to stop."""
+
+    def __init__(self, inner: Any, budget: float, log: Log) -> None:
+        self._inner, self._budget, self._log = inner, budget, log
+        self._best = math.inf
+        self.fixed = inner.fixed
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def value(self, theta: NDArray[Any], batches: Any) -> float:
+        with self._timed():
+            value = self._inner.value(theta, batches)
+        self._tell(theta, value, batches)
+        return float(value)
+
+    def gradient(
+        self, theta: NDArray[Any], batches: Any, method: str = "exact"
+    ) -> tuple[float, NDArray[Any]]:
+        with self._timed():
+            value, slope = self._inner.gradient(theta, batches, method)
+        self._tell(theta, value, batches)
+        return value, slope
+
+    def report(self, step: Any) -> bool:
+        is_stopped = self._inner.report(step)
+        return is_stopped or cost(self._inner, len(step.theta)) >= self._budget
+
+    def _tell(self, theta: NDArray[Any], value: float, batches: Any) -> None:
+        if batches is self.fixed and value < self._best:
+            self._best = value
+            self._log.append((cost(self._inner, len(theta)), theta.copy(), value))
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - start
+
+
+def cost(counts: Any, n_parameters: int) -> int:
+    """Return what was spent, from the counts of a landscape or a result."""
+    return int(counts.n_evaluations + n_parameters * counts.n_derivatives)
+
+
+def theta_at(log: Log, spent: float, start: NDArray[Any]) -> NDArray[Any]:
+    """Return the best place that was known when so much was spent."""
+    theta = start
+    for when, place, _ in log:
+        if when <= spent:
+            theta = place
+    return theta

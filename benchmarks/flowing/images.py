@@ -1,0 +1,18 @@
+"""The images: for learning and training, for validation, for tests."""
+
+from completing.images import Part, Split
+
+from skconvgp.datasets import fetch_cifar10, fetch_mnist
+
+DATA = {"mnist": fetch_mnist, "cifar10": fetch_cifar10}
+VALIDATION = 10_000  # the first training image that is for validation
+
+
+def load(name: str, n_train: int, n_new: int) -> Split:
+    """Return images; n_new for validation and as many for tests."""
+    X, y, X_test, y_test = DATA[name](n_train=VALIDATION + n_new, n_test=n_new)
+    return Split(
+        Part(X, y).first(n_train),
+        Part(X[VALIDATION:], y[VALIDATION:]),
+        Part(X_test, y_test),
+    )

@@ -1,0 +1,239 @@
+"""What the figures say: tables with the source's figures beside ours, targets."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers.report import Target, find
+
+from flowing.source import (
+    ADAM,
+    BATCHES,
+    IN_WORDS,
+    PROFILE,
+    SEVEN,
+    STEP_SECONDS,
+    Figures,
+)
+
+RANDOM = "random start"
+LEARN_KEYS = ("data", "network", "starts", "method", "start")
+STEP_KEYS = ("network", "method", "batch")
+MEMORY_KEYS = ("network", "gradient", "batch")
+GIBIBYTE = 2**30
+LARGEST_MEMORY = 1.0  # GiB
+# In standard errors of the best random start's accuracy.
+LEAST_DIFFERENCE = -1.0
+
+
+def read(path: Path | None) -> Figures:
+    """Return the figures so far."""
+    empty: Figures = {"learn": [], "steps": [], "profile": [], "memory": []}
+    return empty | (json.loads(path.read_text()) if path and path.exists() else {})
+
+
+def chosen(rows: list[Figures], n: int) -> Figures:
+    """Return the row with most validation images right; no test image decides."""
+    return max(rows, key=lambda row: accuracy(row, n, "validation"))
+
+
+def accuracy(row: Figures, n: int, part: str = "test") -> float:
+    """Return an accuracy of the process of the first n training images."""
+    return float(row["accuracies"][str(n)][f"{part}_accuracy"])
+
+
+def standard_error(share: float, n: int) -> float:
+    """Return that of a share of n images; never 0, where all or none are right."""
+    bounded = min(max(share, 1.0 / n), 1.0 - 1.0 / n)
+    return math.sqrt(bounded * (1.0 - bounded) / n)
+
+
+def differences(rows: list[Figures], method: str, sizes: Any, n_test: int) -> Figures:
+    """Return learned less best random start, by N, in standard errors."""
+    found = {}
+    for n in sizes:
+        best = accuracy(chosen(of(rows, RANDOM), n), n)
+        learned = accuracy(chosen(of(rows, method), n), n)
+        found[n] = (learned - best) / standard_error(best, n_test)
+    return found
+
+
+def of(rows: list[Figures], method: str) -> list[Figures]:
+    """Return the rows of a method."""
+    return [row for row in rows if row["method"] == method]
+
+
+def learn_targets(name: str, rows: list[Figures], sizes: Any, n: int) -> list[Target]:
+    """Return what is required of the package's default on one setting."""
+    if not (of(rows, ADAM) and of(rows, RANDOM)):
+        return []
+    worst = min(differences(rows, ADAM, sizes, n).values())
+    return [(f"{name}: standard errors", worst, "at least", LEAST_DIFFERENCE)]
+
+
+def memory_targets(rows: list[Figures]) -> list[Target]:
+    """Return what is required of one exact gradient."""
+    return [
+        (
+            f"GiB, {row['network']}, batch {row['batch']}",
+            row["bytes"] / GIBIBYTE,
+            "at most",
+            LARGEST_MEMORY,
+        )
+        for row in rows
+        if row["network"] == SEVEN and row["bytes"] is not None
+    ]
+
+
+def print_source() -> None:
+    """Print what the source says in words."""
+    print("The source:", *IN_WORDS, sep="\n  ")
+
+
+def print_setting(name: str, plan: Any, n_starts: int) -> None:
+    """Print the head of the table of learning."""
+    print(
+        f"\n{name}: {n_starts} starts; batches of {plan.batch} of the first "
+        f"{plan.n_pool} training images, {plan.n_fixed} fixed ones; "
+        f"{plan.budget} kernel evaluations a start"
+    )
+    print(
+        "Test %: mean and standard error over starts, then of the start that is best "
+        "on\nvalidation images. * is within a standard error of the best random start, "
+        "or better."
+    )
+    columns = "".join(f"{f'N = {n}':>22}" for n in plan.sizes)
+    print(f"{'':<24}{'objective':>16}{'cost':>6}{'s':>7}{columns}")
+
+
+def print_method(rows: list[Figures], method: str, sizes: Any, n_test: int) -> None:
+    """Print one method, over all starts."""
+    own = of(rows, method)
+    columns = "".join(f"{accuracies(rows, method, n, n_test):>22}" for n in sizes)
+    told = f"{'':>29}"
+    if "cost" in own[0]:
+        values = [mean(own, name) for name in ("start_rho", "rho")]
+        told = "{:>7.3f} -> {:>5.3f}".format(*values)
+        told += f"{mean(own, 'cost'):>6.0f}{mean(own, 'learn_seconds'):>7.1f}"
+    print(f"{method:<24}{told}{columns}", flush=True)
+
+
+def accuracies(rows: list[Figures], method: str, n: int, n_test: int) -> str:
+    """Return mean, standard error, that of the chosen start, and a mark."""
+    own = of(rows, method)
+    values = [100.0 * accuracy(row, n) for row in own]
+    told = f"{np.mean(values):.1f}"
+    if len(own) > 1:
+        told += f" +-{error_of_mean(values):.1f}"
+        told += f", {100.0 * accuracy(chosen(own, n), n):.1f}"
+    return told + star(rows, method, n, n_test)
+
+
+def star(rows: list[Figures], method: str, n: int, n_test: int) -> str:
+    """Return a mark where a method is as good as the best random start."""
+    if method == RANDOM or not of(rows, RANDOM):
+        return " "
+    value = differences(rows, method, [n], n_test)[n]
+    return "*" if value >= LEAST_DIFFERENCE else " "
+
+
+def mean(rows: list[Figures], name: str) -> float:
+    """Return the mean of a figure; NaN where one is undefined."""
+    values = [row[name] for row in rows]
+    return float("nan") if None in values else float(np.mean(values))
+
+
+def error_of_mean(values: list[float]) -> float:
+    """Return the standard error of a mean of several."""
+    return float(np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def print_way(rows: list[Figures], plan: Any, n_test: int) -> None:
+    """Print how good the places were on the way, and when they were good enough."""
+    best = accuracy(chosen(of(rows, RANDOM), plan.size_on_way), plan.size_on_way)
+    enough = best - standard_error(best, n_test)
+    print(
+        f"\nMean test % with N = {plan.size_on_way} after so many kernel evaluations; "
+        f"the best random start has {100.0 * best:.1f}"
+    )
+    heads = "".join(f"{stop:>8}" for stop in plan.stops())
+    print(f"{'':<24}{heads}  within a standard error after")
+    for method in dict.fromkeys(row["method"] for row in rows if "way" in row):
+        ways = [row["way"] for row in of(rows, method)]
+        means = [
+            float(np.mean([stop["test_accuracy"] for stop in stops]))
+            for stops in zip(*ways, strict=True)
+        ]
+        there = [
+            stop
+            for stop, value in zip(plan.stops(), means, strict=True)
+            if value >= enough
+        ]
+        told = "".join(f"{100.0 * value:>8.1f}" for value in means)
+        print(f"{method:<24}{told}  {there[0] if there else 'never'}")
+
+
+def print_steps_head() -> None:
+    """Print what the rows of steps are."""
+    print("\nseconds of a step on MNIST; two hyperparameters")
+    print(f"{'':<10}{'':<18}{'batch':>6}{'seconds':>12}{'source':>18}")
+
+
+def print_step(row: Figures) -> None:
+    """Print the seconds of a step beside the source's."""
+    place = BATCHES.index(row["batch"]) if row["batch"] in BATCHES else None
+    known = STEP_SECONDS.get((row["network"], row["method"]))
+    beside = known[place] if known and place is not None else ""
+    print(
+        f"{row['network']:<10}{row['method']:<18}{row['batch']:>6}"
+        f"{seconds_or_why(row, 'seconds_per_step'):>12}{beside:>18}",
+        flush=True,
+    )
+
+
+def print_profile_head(n_steps: int) -> None:
+    """Print what the rows of the profile are."""
+    print(f"\n{n_steps} steps on MNIST; evaluations of a matrix, and with derivatives")
+    print(
+        f"{'':<10}{'':<18}{'batch':>6}{'seconds':>12}{'in objective':>14}"
+        f"{'evaluations':>13}  source: seconds, evaluations"
+    )
+
+
+def print_profile(row: Figures) -> None:
+    """Print one profile beside the source's."""
+    told = ""
+    if "seconds" in row:
+        counts = f"{row['n_evaluations']}, {row['n_derivatives']}"
+        told = f"{row['share_inside']:>14.0%}{counts:>13}"
+    known = PROFILE.get(row["method"])
+    beside = f"{known[0]}, {known[1]}" if known else ""
+    print(
+        f"{row['network']:<10}{row['method']:<18}{row['batch']:>6}"
+        f"{seconds_or_why(row, 'seconds'):>12}{told:<27}  {beside}",
+        flush=True,
+    )
+
+
+def seconds_or_why(row: Figures, name: str) -> str:
+    """Return seconds, or the memory that there is not."""
+    if name in row:
+        return f"{row[name]:.3f}"
+    return f"{row['needed_bytes'] / GIBIBYTE:.0f} GiB"
+
+
+def print_memory(row: Figures, failed: int) -> None:
+    """Print the peak of one gradient."""
+    size = "unknown" if row["bytes"] is None else f"{row['bytes'] / GIBIBYTE:.2f} GiB"
+    print(
+        f"\nmemory of learning one step, {row['gradient']} gradient, {row['network']}, "
+        f"batch {row['batch']}: {size}; the source's autodiff failed at {failed}",
+        flush=True,
+    )
+
+
+def find_rows(rows: list[Figures], **wanted: Any) -> list[Figures]:
+    """Return all rows with these settings."""
+    return [row for row in rows if find([row], **wanted)]
