@@ -22,17 +22,18 @@ MAX_LINES = 400
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
-        NystromCompletedGP NystromCompletedGPRegressor __version__ as_sklearn_kernel
-        check_precision gram_diag gram_gradient gram_matrix gram_vjp
+        KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor __version__
+        as_sklearn_kernel check_precision gram_diag gram_gradient gram_matrix gram_vjp
         show_versions""",
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",
-    "skconvgp.datasets": "fetch_mnist load_digits_images",
+    "skconvgp.datasets": """fetch_mnist load_digits_images make_swissroll_cheesecake
+        make_three_bumps""",
     "skconvgp.display": "UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
-        ConvNetGPRegressor FitReport NystromCompletedGP NystromCompletedGPRegressor
-        PrecisionReport as_sklearn_kernel
+        ConvNetGPRegressor FitReport KernelFlowsWarp NystromCompletedGP
+        NystromCompletedGPRegressor PrecisionReport as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning NotPSDError
         TileMemoryError VersionMismatchWarning""",
@@ -47,7 +48,7 @@ PUBLIC_NAMES = {
 }
 # Made by the package and never by a user.
 WITHOUT_EXAMPLES = {"CompletedGram", "Hyperparameter", "CholeskyState"}
-ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor"]
+ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor", "KernelFlowsWarp"]
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
 SECTIONS += ["Examples"]
 HEAVY = ["matplotlib", "skopt", "pandas", "polars", "zarr", "dask", "optuna"]

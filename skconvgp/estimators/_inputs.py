@@ -101,6 +101,8 @@ class BaseInputs(BaseEstimator):
 
     # Whether a fitted model keeps all training inputs.
     _keeps_rows: ClassVar[bool] = True
+    # What makes the kernel that None stands for.
+    _default_kernel: ClassVar["staticmethod[[], Kernel]"] = staticmethod(convnet)
 
     kernel: object
     image_shape: object
@@ -164,7 +166,8 @@ class BaseInputs(BaseEstimator):
             return rows, y
         if self._keeps_rows and np.may_share_memory(rows, np.asarray(X)):
             rows = rows.copy()  # what the model keeps is its own
-        kernel = copy.deepcopy(resolve_kernel(self, self.kernel, convnet()))
+        default = self._default_kernel()
+        kernel = copy.deepcopy(resolve_kernel(self, self.kernel, default))
         self.kernel_ = kernel
         self.image_shape_, is_guess = resolve_image_shape(
             self.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial
