@@ -51,7 +51,7 @@ def fit(optimizer, start):
     ).fit(X, y)
 
 
-print(f"{'':18}" + "".join(f"{str(start):>16}" for start in starts))
+print(f"{'':18}" + "".join(f"{start!s:>16}" for start in starts))
 fitted = {}
 for name, optimizer in optimizers.items():
     fitted[name] = [fit(optimizer, start) for start in starts]
