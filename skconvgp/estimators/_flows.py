@@ -2,7 +2,7 @@
 
 import copy
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,8 +45,6 @@ STEP = "flow step"
 class BaseFlowGP(BaseCallbacks, BaseConvGP):
     """What classifier and regressor have in common."""
 
-    _default_kernel: ClassVar[type[Kernel]] = rbf
-
     optimizer: object
     objective: object
     batch_size: object
@@ -69,6 +67,9 @@ class BaseFlowGP(BaseCallbacks, BaseConvGP):
         """Fit to all samples with hyperparameters that were found."""
         self.kernel_ = start.with_theta(theta[: len(start.theta)])
         super()._fit_problem(problem)
+
+    def _default_kernel(self) -> Kernel:
+        return rbf()
 
     def _learn(
         self, problem: Problem, optimizer: Optimizer, tasks: FitTasks

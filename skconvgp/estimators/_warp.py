@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -180,8 +180,6 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
     '1.00'
     """
 
-    _default_kernel: ClassVar["staticmethod[[], Kernel]"] = staticmethod(rbf)
-
     def __init__(
         self,
         kernel: Kernel | None = None,
@@ -344,6 +342,9 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
             field_noise=float(self.field_noise),
             is_complete=interpolation == "complete",
         )
+
+    def _default_kernel(self) -> Kernel:
+        return rbf()
 
     def _objective(self) -> Objective:
         if self.objective is None:
