@@ -10,6 +10,7 @@ from sklearn.base import clone
 from skconvgp._protocols import Objective, Score
 from skconvgp.flows import Rho
 from skconvgp.flows._scores import KINDS
+from tests.helpers.kernels import name
 from tests.helpers.oracles import seeded, smooth
 from tests.helpers.tolerances import assert_close
 
@@ -32,8 +33,8 @@ class Alignment:
 
 BUILT_IN = [Rho(kind, noise_variance=0.02) for kind in KINDS]
 OBJECTIVES = [*BUILT_IN, Alignment()]
-every_objective = pytest.mark.parametrize("part", OBJECTIVES, ids=repr)
-every_built_in = pytest.mark.parametrize("part", BUILT_IN, ids=repr)
+every_objective = pytest.mark.parametrize("part", OBJECTIVES, ids=name)
+every_built_in = pytest.mark.parametrize("part", BUILT_IN, ids=name)
 
 N = 12
 
