@@ -204,6 +204,46 @@ def test_undefined_steps_are_recorded_and_taken_back(part):
     assert math.isfinite(surface.fixed_value(found.theta))
 
 
+def test_first_step_after_an_undefined_one_is_half_way_back_without_momentum():
+    surface = bowl(start=(0.9, -1.0), middle=(1.3, 1.0), undefined=wall)
+    part = GradientDescent(learning_rate=0.5)
+    part.minimize(surface, seeded())
+    steps = surface.steps
+    i = next(i for i, step in enumerate(steps) if math.isnan(step.value))
+    middle = (steps[i].theta + steps[i - 1].theta) / 2.0
+    np.testing.assert_allclose(steps[i + 1].theta, middle)
+    j = next(j for j in range(i, len(steps)) if not math.isnan(steps[j].value))
+    moved = steps[j].theta - 0.5 * surface.slope(steps[j].theta)
+    np.testing.assert_allclose(steps[j + 1].theta, moved)
+
+
+def sometimes(is_defined, **settings):
+    """Return a bowl that is undefined on some batches, by number from 1."""
+    surface = bowl(**settings)
+    value = surface.value
+    surface.value = lambda theta, batches: (
+        value(theta, batches)
+        if batches is surface.fixed or is_defined(surface.n_drawn)
+        else math.nan
+    )
+    return surface
+
+
+def test_undefined_steps_that_are_not_in_a_row_do_not_end_the_search():
+    surface = sometimes(lambda number: number % 10 == 0)
+    found = GradientDescent().minimize(surface, seeded())
+    assert found.message == "all steps done"
+    assert found.stats["n_undefined"] == 180
+
+
+def test_places_before_a_restart_are_not_in_the_mean_after_it():
+    surface = sometimes(lambda number: number != 6)
+    part = Adam(max_iter=11, check_every=10, restart_undefined=True)
+    assert part.minimize(surface, seeded()).n_restarts == 1
+    mean = np.mean([step.theta for step in surface.steps[7:11]], axis=0)
+    assert any(np.allclose(at, mean, atol=1e-12) for at in surface.visited)
+
+
 @every_descent
 def test_ends_where_everything_is_undefined(part):
     surface = bowl(undefined=lambda theta: True)

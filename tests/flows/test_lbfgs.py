@@ -75,9 +75,10 @@ def test_line_searches_come_back_from_undefined_places(gradient):
 
 
 def test_undefined_places_lose_where_values_are_larger_than_the_worst_known():
-    surface = wide_bowl(undefined=lambda theta: theta[1] > 0.3)
+    surface = bowl(start=(2.0, 0.25), undefined=lambda theta: theta[1] > 0.3)
     surface.worst = -10.0
     found = LBFGS().minimize(surface, seeded())
+    assert math.isnan(surface.steps[0].value)
     assert surface.fixed_value(found.theta) < surface.fixed_value(surface.start)
 
 
@@ -106,11 +107,20 @@ def test_iterations_are_limited():
     assert [step.total for step in surface.steps] == [2, 2]
 
 
-def test_a_larger_tolerance_stops_earlier():
-    first, second = wide_bowl(), wide_bowl()
-    LBFGS(tolerance=0.1).minimize(first, seeded())
-    LBFGS(tolerance=1e-9).minimize(second, seeded())
-    assert len(first.steps) < len(second.steps)
+def n_steps(shift, tolerance):
+    """Return how many iterations it takes from a place near the minimum."""
+    surface = bowl(start=MIDDLE + shift, middle=MIDDLE)
+    LBFGS(tolerance=tolerance).minimize(surface, seeded())
+    return len(surface.steps)
+
+
+def test_ends_where_no_slope_is_steeper_than_the_tolerance():
+    assert n_steps(1e-4, tolerance=1e-2) == 0
+    assert n_steps(1e-4, tolerance=1e-9) > 0
+
+
+def test_ends_where_an_iteration_gains_less_than_the_tolerance():
+    assert n_steps(np.array([0.3, 0.1, 0.03, 0.01]), tolerance=0.02) == 1
 
 
 def test_slope_that_misleads_finds_no_way():
