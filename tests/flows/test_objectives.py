@@ -173,7 +173,7 @@ def test_path_falls_and_holds_the_values_of_all_sizes(noise):
     assert (path.diff() <= 0.0).all()
     assert 0.0 <= float(path[-1]) <= float(path[0]) <= 1.0
     for size in (1, 17, 30, 59):
-        objective = Rho(sample_fraction=size / 60, noise_variance=noise)
+        objective = Rho("ratio", sample_fraction=size / 60, noise_variance=noise)
         assert objective.count(60) == size
         value = objective.score(gram, targets).value
         assert value == pytest.approx(float(path[size - 1]), rel=1e-9)
@@ -239,7 +239,8 @@ def test_kernel_that_does_not_fit_is_stuck_at_a_half():
     targets = torch.randn(n, 5, dtype=torch.float64, generator=seeded())
     constant = torch.ones(n, n, dtype=torch.float64)
     for gram in (torch.eye(n, dtype=torch.float64), constant):
-        assert Rho().score(gram, targets).value == pytest.approx(0.5, abs=0.03)
+        value = Rho("ratio").score(gram, targets).value
+        assert value == pytest.approx(0.5, abs=0.03)
 
 
 def test_kernel_that_fits_is_below_one_that_does_not():

@@ -146,7 +146,7 @@ def test_euler_takes_the_steps_of_a_plain_implementation(is_complete, step):
     others, _ = cloud(7, 2, seed=1)
     kernel = covariances(rbf(), (2, 1, 1))
     settings = flow(
-        objective=Rho(noise_variance=1e-2),
+        objective=Rho("ratio", noise_variance=1e-2),
         field_noise=0.5,
         is_complete=is_complete,
         step=step,
