@@ -22,24 +22,25 @@ MAX_LINES = 400
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
-        KernelFlowsClassifier KernelFlowsRegressor
+        KernelFlowsClassifier KernelFlowsRegressor KernelFlowsWarp
         NystromCompletedGP NystromCompletedGPRegressor __version__ as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp
         show_versions""",
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",
-    "skconvgp.datasets": "fetch_cifar10 fetch_mnist load_digits_images",
+    "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images
+        make_swissroll_cheesecake make_three_bumps""",
     "skconvgp.display": "RhoTraceDisplay UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
         ConvNetGPRegressor FitReport KernelFlowsClassifier KernelFlowsRegressor
-        NystromCompletedGP NystromCompletedGPRegressor
+        KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor
         PrecisionReport as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning NotPSDError
         TileMemoryError VersionMismatchWarning""",
     "skconvgp.flows": """Adam BayesianOptimization FlowResult Found GradientDescent
-        LBFGS Part Rho Score rho_path""",
+        LBFGS Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
         GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU
         MaxNormalization Product ReLU Residual Scale Sequential Sin Sum arcsine
@@ -52,7 +53,7 @@ PUBLIC_NAMES = {
 # Made by the package and never by a user.
 WITHOUT_EXAMPLES = {"CompletedGram", "Hyperparameter", "CholeskyState"}
 ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor", "KernelFlowsClassifier"]
-ESTIMATORS += ["KernelFlowsRegressor"]
+ESTIMATORS += ["KernelFlowsRegressor", "KernelFlowsWarp"]
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
 SECTIONS += ["Examples"]
 HEAVY = ["matplotlib", "skopt", "pandas", "polars", "zarr", "dask", "optuna"]

@@ -12,11 +12,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    KernelFlowsClassifier,
+    KernelFlowsRegressor,
     NystromCompletedGP,
     NystromCompletedGPRegressor,
     gram_matrix,
 )
 from skconvgp.completion import NearestNeighbors, Nystrom
+from skconvgp.flows import Adam
 from skconvgp.kernels import Dense, Erf, Flatten, ReLU, Sequential, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
@@ -33,6 +36,8 @@ ESTIMATORS = [
     ConvNetGPRegressor(rbf(), completion=Nystrom(n_landmarks=1000)),
     ConvNetGPClassifier(rbf(), completion=NearestNeighbors(50)),
     ConvNetGPRegressor(rbf(), completion=NearestNeighbors(50, "euclidean")),
+    KernelFlowsClassifier(optimizer=Adam(max_iter=3)),
+    KernelFlowsRegressor(optimizer=Adam(max_iter=3)),
 ]
 CLASSES = [
     ConvNetGPClassifier,

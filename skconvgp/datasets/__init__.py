@@ -1,5 +1,15 @@
-"""Small image data sets, for examples, tests and benchmarks."""
+"""Small data sets, for examples, tests and benchmarks."""
 
+from skconvgp.datasets._generated import (
+    make_swissroll_cheesecake,
+    make_three_bumps,
+)
 from skconvgp.datasets._images import fetch_cifar10, fetch_mnist, load_digits_images
 
-__all__ = ["fetch_cifar10", "fetch_mnist", "load_digits_images"]
+__all__ = [
+    "fetch_cifar10",
+    "fetch_mnist",
+    "load_digits_images",
+    "make_swissroll_cheesecake",
+    "make_three_bumps",
+]

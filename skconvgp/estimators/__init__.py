@@ -12,6 +12,7 @@ from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport, show_versions
 from skconvgp.estimators._sklearn_kernel import as_sklearn_kernel
 from skconvgp.estimators._trusted import SKOPS_TRUSTED_TYPES
+from skconvgp.estimators._warp import KernelFlowsWarp
 
 __all__ = [
     "SKOPS_TRUSTED_TYPES",
@@ -20,6 +21,7 @@ __all__ = [
     "FitReport",
     "KernelFlowsClassifier",
     "KernelFlowsRegressor",
+    "KernelFlowsWarp",
     "NystromCompletedGP",
     "NystromCompletedGPRegressor",
     "PrecisionReport",

@@ -28,6 +28,8 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         then has no settings to search.
     objective : None, str or objective of :mod:`skconvgp.flows`, default=None
         What is minimised; None is :class:`~skconvgp.flows.Rho`, a word is its `kind`.
+        Both take `noise_variance`, if it is a number > 0, as their nugget: with one
+        much smaller than the noise, a kernel that fits looks bad.
     batch_size : "auto", int or sequence of int, default="auto"
         Samples in a batch; "auto" is 600, or all if there are fewer. Of a sequence,
         each size is used for an equal part of the steps.
@@ -152,8 +154,8 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
     -----
     The learning step looks at batches only: its time and memory do not depend on the
     number of samples. It takes no sample weights, as a weight is no number of copies
-    where batches are drawn. The objective has a nugget of its own; the process that is
-    fitted in the end has `noise_variance`.
+    where batches are drawn. An objective that is given as an object has a nugget of
+    its own; the process that is fitted in the end has `noise_variance`.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 import copy
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from skconvgp.estimators._resolve import (
     resolve_backend,
     resolve_batch_sizes,
     resolve_count,
+    resolve_noise,
     resolve_objective,
     resolve_optimizer,
     resolve_verbose,
@@ -37,13 +38,12 @@ __all__ = ["BaseFlowGP"]
 
 # Matrices of the size of a batch that an objective holds at once, with derivatives.
 BATCH_COPIES = 8
+LEAST_BATCH = 2  # samples: one to predict from, one to predict
 STEP = "flow step"
 
 
 class BaseFlowGP(BaseCallbacks, BaseConvGP):
     """What classifier and regressor have in common."""
-
-    _default_kernel: ClassVar[type[Kernel]] = rbf
 
     optimizer: object
     objective: object
@@ -68,13 +68,21 @@ class BaseFlowGP(BaseCallbacks, BaseConvGP):
         self.kernel_ = start.with_theta(theta[: len(start.theta)])
         super()._fit_problem(problem)
 
+    def _default_kernel(self) -> Kernel:
+        return rbf()
+
     def _learn(
         self, problem: Problem, optimizer: Optimizer, tasks: FitTasks
     ) -> FlowResult:
         """Return the hyperparameters that the optimiser finds."""
-        objective = copy.deepcopy(resolve_objective(self, self.objective))
+        noise = resolve_noise(self, self.noise_variance)
+        objective = copy.deepcopy(resolve_objective(self, self.objective, noise))
         self._require_free(objective)
         n = len(problem.rows)
+        if n < LEAST_BATCH:
+            raise ValueError(
+                f"A kernel learns from {LEAST_BATCH} samples or more, got 1 sample."
+            )
         sizes = resolve_batch_sizes(self, self.batch_size, n)
         self._require_classes(problem, min(sizes))
         n_fixed = resolve_count(self, "n_batches", self.n_batches)

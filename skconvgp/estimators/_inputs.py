@@ -102,8 +102,6 @@ class BaseInputs(BaseEstimator):
 
     # Whether a fitted model keeps all training inputs.
     _keeps_rows: ClassVar[bool] = True
-    # What makes the kernel that None stands for.
-    _default_kernel: ClassVar[type[Kernel]] = convnet
 
     kernel: object
     image_shape: object
@@ -177,6 +175,10 @@ class BaseInputs(BaseEstimator):
             warn_of_guess(self.image_shape_)
         kernel.check(kernel_shape(kernel, self.image_shape_))
         return rows, y
+
+    def _default_kernel(self) -> Kernel:
+        """Return the kernel that None stands for."""
+        return convnet()
 
     def _weighted(
         self,

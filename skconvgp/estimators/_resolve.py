@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -243,10 +244,18 @@ def resolve_likelihood(owner: object, likelihood: object) -> Likelihood:
     return likelihood
 
 
-def resolve_objective(owner: object, objective: object) -> Objective:
-    """Return what judges a kernel by a batch: the ratio for None."""
+def resolve_objective(
+    owner: object, objective: object, noise: float | str
+) -> Objective:
+    """Return what judges a kernel by a batch: for None the ratio.
+
+    Its nugget is the noise of the process, where that is a number > 0.
+    """
     if objective is None or isinstance(objective, str):
-        return Rho() if objective is None else Rho(kind=objective)
+        usual = Rho() if objective is None else Rho(kind=objective)
+        if isinstance(noise, str) or noise == 0.0:
+            return usual
+        return replace(usual, noise_variance=noise)
     if isinstance(objective, type) or not isinstance(objective, Objective):
         expected = "None, a kind of skconvgp.flows.Rho or an objective object"
         reject(owner, "objective", expected, objective)

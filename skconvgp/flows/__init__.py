@@ -1,7 +1,7 @@
 """Kernels that learn themselves, pluggable as `optimizer=` and `objective=`."""
 
 from skconvgp._parts import Part
-from skconvgp._protocols import Found, Score
+from skconvgp._protocols import Found, Score, Step
 from skconvgp.flows._bayesian import BayesianOptimization
 from skconvgp.flows._descent import Adam, GradientDescent
 from skconvgp.flows._history import FlowResult
@@ -18,5 +18,6 @@ __all__ = [
     "Part",
     "Rho",
     "Score",
+    "Step",
     "rho_path",
 ]

@@ -139,8 +139,8 @@ class _Search:
         self, part: BayesianOptimization, landscape: Landscape, generator: Generator
     ):
         self._part, self._landscape = part, landscape
-        self._lows, highs = landscape.bounds.T
-        self._widths = highs - self._lows
+        self._lows, self._highs = landscape.bounds.T
+        self._widths = self._highs - self._lows
         self._free = self._widths > 0.0
         self.n_free = int(self._free.sum())
         self.best = Best.at_start(landscape)
@@ -191,7 +191,7 @@ class _Search:
         theta = self._landscape.start.copy()
         inside = self._lows[self._free] + np.array(point) * self._widths[self._free]
         theta[self._free] = inside
-        return np.clip(theta, self._lows, self._lows + self._widths)
+        return np.clip(theta, self._lows, self._highs)
 
     def _tell(self, theta: FloatArray, value: float) -> None:
         if not self.n_free:

@@ -319,6 +319,7 @@ class _Walk:
         else:
             self._n_in_row += 1
             self.theta = (self.theta + self._defined) / 2.0
+            self._visited[-1:] = [self.theta]
 
     def check(self, best: Best) -> None:
         """Offer the mean of the places since the last check."""

@@ -152,7 +152,7 @@ class _Line:
             self.best.offer(theta, value)
             return value, by_theta
         self.n_undefined += 1
-        self._report(theta.copy(), value)
+        self._report(theta, value)
         return self._largest, np.zeros_like(theta)
 
     def report(self, intermediate_result: Any) -> None:

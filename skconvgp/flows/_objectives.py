@@ -20,29 +20,29 @@ __all__ = ["Rho", "rho_path"]
 class Rho(Part):
     r"""How much of a batch a kernel does not predict from a part of it.
 
-    A batch :math:`f` of samples is predicted from a part :math:`s` of it, with one
-    nugget :math:`\lambda` in both systems. The ratio of squared RKHS norms
+    A batch :math:`f` of samples is predicted from a part :math:`s` of it. With one
+    nugget :math:`\lambda` in both systems, :math:`M = K + \lambda \bar d I`,
 
-    .. math:: \rho = 1 - \frac{\langle Y_s, M_{ss}^{-1} Y_s \rangle}
-              {\langle Y_f, M_{ff}^{-1} Y_f \rangle} \in [0, 1], \qquad
-              M = K + \lambda \bar d I,
+    .. math:: \rho_{l2} = \frac{\|Y_f - K_{fs} M_{ss}^{-1} Y_s\|^2}{\|Y_f\|^2},
+              \qquad
+              \rho = 1 - \frac{\langle Y_s, M_{ss}^{-1} Y_s \rangle}
+              {\langle Y_f, M_{ff}^{-1} Y_f \rangle} \in [0, 1]:
 
-    is the share of the norm that the held-out samples bring. It comes from one
-    Cholesky factorisation with the sample first, so that it is in [0, 1] in floating
-    point too. A value near ``1 - sample_fraction`` that does not move means a kernel
-    that does not fit: the nugget then explains the targets.
+    the share of the squared targets that is not predicted, and that of the squared
+    RKHS norm that the held-out samples bring. All comes from one Cholesky
+    factorisation with the sample first, so that the second is in [0, 1] in floating
+    point too.
 
     Parameters
     ----------
-    kind : str, default="ratio"
-        What is minimised: "ratio", above; "l2", the squared error of the batch
-        predicted from the sample, as a share of the squared targets; "loo", the mean
-        of the ratio over samples of all but one; "evidence" and "loo_nlpd", negative
-        log marginal likelihood and leave-one-out log predictive density for each
-        target, amplitude profiled out, for comparison with the field's usual choices;
-        "polarised", the squared norm of the difference of both interpolants, which may
-        exceed 1. "algorithm4", for reproduction only: it divides a Euclidean norm by
-        an RKHS norm, so that a larger amplitude lowers it without bound.
+    kind : str, default="l2"
+        What is minimised: "l2" or "ratio", above; "loo", the mean of the ratio over
+        samples of all but one; "evidence" and "loo_nlpd", negative log marginal
+        likelihood and leave-one-out log predictive density for each target, amplitude
+        profiled out, for comparison with the field's usual choices; "polarised", the
+        squared norm of the difference of both interpolants, which may exceed 1.
+        "algorithm4", for reproduction only: it divides a Euclidean norm by an RKHS
+        norm, so that a larger amplitude lowers it without bound.
     sample_fraction : float, default=0.5
         Share of a batch that is its sample. "loo", "evidence" and "loo_nlpd" use the
         whole batch.
@@ -61,6 +61,14 @@ class Rho(Part):
     See Also
     --------
     rho_path : The ratio for samples of all sizes.
+
+    Notes
+    -----
+    "ratio", "loo" and "polarised" compare norms of functions that pass through the
+    targets. They are for targets without noise: where the noise exceeds the nugget,
+    and labels of classes count as noisy, a kernel that fits has to bend after every
+    target and gets a larger ratio than one that fits nothing. A value near
+    ``1 - sample_fraction`` that does not move means that the nugget explains all.
 
     References
     ----------
@@ -81,10 +89,10 @@ class Rho(Part):
     ...     gram = torch.from_numpy(gram_matrix(rbf(lengthscale=lengthscale), x))
     ...     print(round(Rho().score(gram, y).value, 3))
     0.5
-    0.279
+    0.142
     """
 
-    kind: str = "ratio"
+    kind: str = "l2"
     sample_fraction: float = 0.5
     noise_variance: float = 1e-4
     noise_variance_bounds: Bounds = FIXED

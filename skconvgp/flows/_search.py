@@ -49,7 +49,7 @@ class Best:
     def offer(self, theta: FloatArray, value: float) -> None:
         """Keep a place if it is better."""
         if self.is_beaten_by(value):
-            self.theta, self.value = theta.copy(), value
+            self.theta, self.value = theta, value
 
 
 def slope(

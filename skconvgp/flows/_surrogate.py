@@ -4,9 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Generator, Tensor
 
+from skconvgp._typing import FloatArray
 from skconvgp.kernels import matern
 from skconvgp.linalg import (
     cholesky_logdet,
@@ -17,8 +20,10 @@ from skconvgp.linalg import (
 
 __all__ = ["NativeSurrogate", "expected_improvement"]
 
-LENGTHSCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0)  # of a unit cube
-NOISES = (1e-8, 1e-4, 1e-2)  # as a share of the variance of the values
+LENGTHSCALES = (0.05, 20.0)  # bounds, in a unit cube
+NOISES = (1e-10, 0.1)  # as a share of the amplitude
+STARTS = (0.2, 0.5, 1.5)  # lengthscales from which the evidence is climbed
+START_NOISE = 1e-4
 N_CANDIDATES = 2000
 SHRINKAGES = (0.1, 0.03, 0.01, 0.003)  # spread of candidates about the best one
 
@@ -50,7 +55,7 @@ class _Fit:
     """A Gaussian process with Matern-5/2 covariance; its evidence at best amplitude."""
 
     points: Tensor
-    kernel: matern
+    lengthscales: Tensor
     factor: Tensor
     dual: Tensor
     amplitude: Tensor
@@ -58,7 +63,7 @@ class _Fit:
 
     def predict(self, new: Tensor) -> tuple[Tensor, Tensor]:
         """Return means and standard deviations (n1,) at new points (n1, p)."""
-        cross = _covariance(self.kernel, new, self.points)
+        cross = _covariance(self.lengthscales, new, self.points)
         explained = half_solve(self.factor, cross.mT).square().sum(0)
         var = self.amplitude * (1.0 - explained).clamp(min=0.0)
         return (cross @ self.dual)[:, 0], var.sqrt()
@@ -68,8 +73,8 @@ class _Fit:
 class NativeSurrogate:
     """Proposes points of a unit cube, as ``skopt.Optimizer`` does.
 
-    The lengthscale, one for all directions, and the noise are those of largest
-    evidence on a grid. Expected improvement is searched for among random points, then
+    Noise and lengthscales, one for each direction, are those of largest evidence.
+    Expected improvement is searched for among random points, then
     ever nearer to the best of them.
 
     Parameters
@@ -126,27 +131,45 @@ class NativeSurrogate:
 
 
 def _best_fit(points: Tensor, values: Tensor) -> _Fit:
-    fits = [
-        _fit(points, values, lengthscale, noise)
-        for lengthscale in LENGTHSCALES
-        for noise in NOISES
-    ]
-    return max(fits, key=lambda fit: fit.evidence)
+    """Return the fit of largest evidence."""
+    p = points.shape[1]
+    bounds = np.log([LENGTHSCALES] * p + [NOISES])
+
+    def climb(theta: FloatArray) -> tuple[float, FloatArray]:
+        free = torch.tensor(theta, requires_grad=True)
+        matrix = _system(points, free)
+        fit = _fit(points, values, free.detach(), matrix.detach())
+        weights = fit.dual @ fit.dual.mT / fit.amplitude
+        weights = (weights - torch.cholesky_inverse(fit.factor)) / 2.0
+        (by_theta,) = torch.autograd.grad(matrix, free, weights)
+        return -fit.evidence, -np.array(by_theta.tolist())
+
+    def summit(length: float) -> _Fit:
+        start = np.log([length] * p + [START_NOISE])
+        found = minimize(climb, start, jac=True, method="L-BFGS-B", bounds=bounds)
+        theta = torch.from_numpy(found.x)
+        return _fit(points, values, theta, _system(points, theta))
+
+    return max(map(summit, STARTS), key=lambda fit: fit.evidence)
 
 
-def _fit(points: Tensor, values: Tensor, lengthscale: float, noise: float) -> _Fit:
-    kernel = matern(lengthscale, nu=2.5)
-    matrix = _covariance(kernel, points, points)
-    matrix.diagonal().add_(noise)
+def _system(points: Tensor, theta: Tensor) -> Tensor:
+    """Return covariances with noise (n, n), from logs of lengthscales and noise."""
+    matrix = _covariance(theta[:-1].exp(), points, points)
+    return matrix + theta[-1].exp() * torch.eye(len(points), dtype=torch.float64)
+
+
+def _fit(points: Tensor, values: Tensor, theta: Tensor, matrix: Tensor) -> _Fit:
     factor = factor_with_jitter_(matrix, 1.0)
     dual = cholesky_solve(factor, values[:, None])
     # A floor: equal values leave no amplitude at all.
     amplitude = ((values @ dual[:, 0]) / len(values)).clamp(min=1e-12)
     evidence = -0.5 * (len(values) * amplitude.log() + cholesky_logdet(factor))
-    return _Fit(points, kernel, factor, dual, amplitude, float(evidence))
+    return _Fit(points, theta[:-1].exp(), factor, dual, amplitude, float(evidence))
 
 
-def _covariance(kernel: matern, one: Tensor, two: Tensor) -> Tensor:
+def _covariance(lengthscales: Tensor, one: Tensor, two: Tensor) -> Tensor:
     """Return the covariances (n1, n2) of points (n1, p) and (n2, p)."""
-    prepared = [kernel.prepare(points[:, :, None, None]) for points in (one, two)]
-    return kernel.cross(*prepared)
+    kernel = matern(nu=2.5)
+    scaled = [(points / lengthscales)[:, :, None, None] for points in (one, two)]
+    return kernel.cross(*map(kernel.prepare, scaled))

@@ -1,0 +1,213 @@
+"""Seams of learning: objectives, what they are a function of, optimisers."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Generator, Tensor
+
+from skconvgp._typing import FloatArray
+
+__all__ = [
+    "Batch",
+    "Found",
+    "Landscape",
+    "Objective",
+    "Optimizer",
+    "Score",
+    "Step",
+]
+
+
+@dataclass(frozen=True)
+class Score:
+    """Value of an objective on the Gram matrix of a batch, and its derivatives.
+
+    Parameters
+    ----------
+    value : float
+        The value; smaller is better.
+    by_gram : Tensor of shape (n, n)
+        Its derivatives by the entries of the Gram matrix, symmetric.
+    by_noise : float
+        Its derivative by the logarithm of the relative noise variance.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.flows import Rho
+    >>> score = Rho().score(torch.eye(4, dtype=torch.float64), torch.ones(4, 1))
+    >>> round(score.value, 6)
+    0.5
+    """
+
+    value: float
+    by_gram: Tensor
+    by_noise: float = 0.0
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """Judges a kernel by its Gram matrix of a batch, whose sample comes first.
+
+    Capability ``noise_variance_bounds``: a pair (low, high) if `noise_variance` is
+    learned with the kernel.
+    """
+
+    @property
+    def noise_variance(self) -> Any:
+        """Noise variance, as a share of the mean prior variance of the batch."""
+        ...
+
+    def count(self, n: int) -> int:
+        """Return the size of the sample in a batch of n, >= 1 and < n."""
+        ...
+
+    def score(
+        self, gram: Tensor, targets: Tensor, noise_variance: float | None = None
+    ) -> Score:
+        """Return the value for a matrix (n, n) and targets (n, k), with derivatives.
+
+        A noise variance, if given, stands in the place of the own one.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some of the training samples.
+
+    Parameters
+    ----------
+    numbers : Tensor of shape (b,)
+        Samples by number; those of the sample within the batch come first.
+    """
+
+    numbers: Tensor
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.numbers)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an optimiser says after a step.
+
+    Parameters
+    ----------
+    index, total : int
+        Number of the step, from 0, and how many there will be.
+    theta : ndarray of shape (p,)
+        Where it is.
+    value : float
+        Value there, on the batch of the step; NaN where it is undefined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp.flows import Step
+    >>> Step(index=0, total=200, theta=np.zeros(2), value=0.5).total
+    200
+    """
+
+    index: int
+    total: int
+    theta: FloatArray
+    value: float
+
+
+class Landscape(Protocol):
+    """What an optimiser minimises: implemented by flows, made by the estimators.
+
+    Values of different batches differ; the fixed ones are the same for each theta.
+    """
+
+    @property
+    def start(self) -> FloatArray:
+        """Where to begin, logarithms (p,), within the bounds."""
+        ...
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Smallest and largest logarithms (p, 2)."""
+        ...
+
+    @property
+    def fixed(self) -> tuple[Batch, ...]:
+        """The batches of the evaluation set."""
+        ...
+
+    @property
+    def worst(self) -> float:
+        """What stands in the place of an undefined value, if there is no other."""
+        ...
+
+    @property
+    def n_evaluations(self) -> int:
+        """Gram matrices of a batch evaluated so far, with derivatives or without."""
+        ...
+
+    @property
+    def n_derivatives(self) -> int:
+        """How many of them with derivatives."""
+        ...
+
+    def draw(self, progress: float) -> Batch:
+        """Return a fresh batch; its size may grow with the progress, from 0 to 1."""
+        ...
+
+    def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
+        """Return the mean value over batches; NaN where it is undefined."""
+        ...
+
+    def gradient(
+        self, theta: FloatArray, batches: tuple[Batch, ...], method: str = "exact"
+    ) -> tuple[float, FloatArray]:
+        """Return the mean value over batches and its derivatives (p,).
+
+        The method is "exact", by tiles, or "autograd", through a stored graph.
+        """
+        ...
+
+    def report(self, step: Step) -> bool:
+        """Keep a step in the trace; return whether to stop."""
+        ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where an optimiser ended.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (p,)
+        The best of the places whose mean value over the fixed batches it looked at;
+        the start if nothing was better.
+    message : str
+        Why it stopped.
+    n_restarts : int
+        How often it began again from another place.
+    stats : dict
+        What else happened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp.flows import Found
+    >>> Found(np.zeros(2), "all steps done").n_restarts
+    0
+    """
+
+    theta: FloatArray
+    message: str
+    n_restarts: int = 0
+    stats: dict[str, float] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Optimizer(Protocol):
+    """Looks for the theta with the smallest mean value over the fixed batches."""
+
+    def minimize(self, landscape: Landscape, generator: Generator) -> Found:
+        """Return where the value is small; nowhere is it larger than at the start."""
+        ...

@@ -1,0 +1,150 @@
+"""Seams of Gram matrices: the engine gives entries, completions fill in the rest."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Generator, Tensor
+
+__all__ = [
+    "Coarsening",
+    "CompletedGram",
+    "Completion",
+    "GramOperator",
+    "GramOracle",
+    "Localization",
+    "Selection",
+]
+
+
+class GramOperator(Protocol):
+    """A symmetric matrix as solvers see it."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        ...
+
+    def dense(self) -> Tensor:
+        """Return the matrix (n, n)."""
+        ...
+
+
+class GramOracle(Protocol):
+    """Entries of a Gram matrix on demand: implemented by engine, used by completion.
+
+    Capability ``points() -> Tensor``: the samples (n, d), for strategies that look at
+    distances between them.
+    """
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples n."""
+        ...
+
+    def diag(self) -> Tensor:
+        """Return the prior variances (n,)."""
+        ...
+
+    def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
+        """Return the covariances (n1, n2) of samples given by number; None is all."""
+        ...
+
+
+@dataclass(frozen=True)
+class CompletedGram:
+    """A Gram matrix made from some of its entries, as a product F F^T.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (n, r)
+        F: the completed matrix is F F^T, symmetric and positive semi-definite.
+    anchors : Tensor of shape (m,)
+        Samples with which new ones are compared, by number.
+    lift_map : Tensor of shape (m, r)
+        Takes covariances of new samples with the anchors to their rows of F.
+    n_evaluated : int
+        Distinct entries of the matrix that were evaluated, its diagonal included.
+    error : float
+        Root mean square error on held-out entries, in units of the kernel; NaN where
+        none were held out.
+    relative_rmse : float
+        The same as a share of the range of these entries.
+    converged : bool
+        Whether the method met its tolerance.
+    stats : dict
+        What happened: iterations, rank.
+    """
+
+    factor: Tensor
+    anchors: Tensor
+    lift_map: Tensor
+    n_evaluated: int
+    error: float = math.nan
+    relative_rmse: float = math.nan
+    converged: bool = True
+    stats: dict[str, float] = field(default_factory=dict)
+
+    def lift(self, cross: Tensor) -> Tensor:
+        """Return the rows of F (n1, r) of new samples from K(X_*, anchors) (n1, m)."""
+        return cross @ self.lift_map
+
+
+@runtime_checkable
+class Completion(Protocol):
+    """Fills a Gram matrix from some of its entries."""
+
+    def complete(
+        self, oracle: GramOracle, observed_fraction: float, generator: Generator
+    ) -> CompletedGram:
+        """Evaluate a share of the n (n + 1) / 2 distinct entries, fill in the rest."""
+        ...
+
+    def n_values(self, n: int, observed_fraction: float) -> int:
+        """Return how many numbers `complete` holds at once for n samples."""
+        ...
+
+
+@runtime_checkable
+class Selection(Protocol):
+    """Leaves the Gram matrix of some of the samples in the place of all."""
+
+    def count(self, n: int, observed_fraction: float) -> int:
+        """Return how many of n samples are selected."""
+        ...
+
+    def select(
+        self, oracle: GramOracle, observed_fraction: float, generator: Generator
+    ) -> Tensor:
+        """Return the numbers (m,) of different samples."""
+        ...
+
+
+@runtime_checkable
+class Coarsening(Protocol):
+    """Leaves the Gram matrix of a cheaper kernel in the place of the kernel's own."""
+
+    @property
+    def pool(self) -> int:
+        """Side of the squares of pixels that are averaged."""
+        ...
+
+    def coarsen(self, kernel: Any) -> Any:
+        """Return the kernel of smaller images."""
+        ...
+
+
+@runtime_checkable
+class Localization(Protocol):
+    """Predicts each sample from the few that are most similar to it."""
+
+    def count(self, n: int) -> int:
+        """Return from how many of n samples each one is predicted."""
+        ...
+
+    def similarities(self, new: Tensor, points: Tensor) -> Tensor:
+        """Return how similar (n1, n) new points (n1, d) are to others (n, d).
+
+        Only the order in a row matters; no kernel is evaluated.
+        """
+        ...

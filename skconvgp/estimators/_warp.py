@@ -1,0 +1,401 @@
+"""KernelFlowsWarp: inputs moved to where a kernel predicts well."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from skconvgp._protocols import Objective
+from skconvgp._settings import is_int, is_number
+from skconvgp._typing import FloatArray
+from skconvgp.backends import choose_backend
+from skconvgp.estimators._arguments import make_config
+from skconvgp.estimators._base import make_generator
+from skconvgp.estimators._inputs import BaseInputs
+from skconvgp.estimators._place import Place, compute_at
+from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._resolve import (
+    reject,
+    resolve_verbose,
+    resolve_word,
+)
+from skconvgp.estimators._validation import (
+    freeze,
+    kernel_shape,
+    rows_to_tensor,
+    thaw,
+    to_numpy,
+)
+from skconvgp.flows import Rho
+from skconvgp.flows._batches import Batches
+from skconvgp.flows._field import PointKernel, travel
+from skconvgp.flows._warp import Flow, keeps_order
+from skconvgp.kernels import Kernel, rbf
+
+__all__ = ["KernelFlowsWarp"]
+
+AUTO_BATCH = 128
+# With less, rounding errors of the factorisation move the points (maths.md 8.4).
+SMALLEST_NUGGET = 1e-5
+HOST = torch.device("cpu")
+
+
+class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
+    r"""Move the inputs to where a kernel predicts the targets well.
+
+    A flow starts from the identity. Each step draws a batch :math:`f` of training
+    samples and a part :math:`s` of it, and asks where each point of the batch should go
+    so that the kernel predicts the batch better from the part:
+    :math:`\hat g_i = -\partial \rho / \partial x_i`. A smooth field carries that to
+    all points, those of the batch included,
+
+    .. math:: G(x) = K_1(x, X_f) \left( K_1(X_f, X_f) + \eta I \right)^{-1} \hat g,
+              \qquad x \leftarrow x + \epsilon \, G(x).
+
+    Batches, coefficients and lengths of steps are kept: new points go the same way.
+    Then any estimator may be fitted to the points that have been moved.
+
+    Parameters
+    ----------
+    kernel : Kernel, default=None
+        Covariance that is to predict well; None is ``rbf()``. Its lengthscale is not
+        learned: the points spread or gather instead.
+    solver : "euler" or "rk45", default="euler"
+        How a step follows its field: at once, or by an adaptive Runge-Kutta method, so
+        that points cannot cross.
+    n_steps : int, default=100
+        Number of steps; 0 leaves all points where they are.
+    step_size : float, default=0.1
+        Length of a step, as `step` says.
+    step : "spread" or "original", default="spread"
+        What the length is relative to. "spread": in the first step the fastest point
+        moves by `step_size` times the spread of the points, the root of their mean
+        squared distance from the centre; steps then get shorter, down to none.
+        "original": no point moves by more than `step_size` times its distance from the
+        origin, and steps do not get shorter.
+    batch_size : "auto" or int, default="auto"
+        Training samples in a batch; "auto" is 128, or all where there are fewer.
+    objective : object, default=None
+        What judges a batch; None is ``Rho(kind="l2", noise_variance=1e-5)``. See
+        :class:`~skconvgp.flows.Rho`, whose `sample_fraction` is the size of the part.
+        Its `noise_variance` must be 1e-5 or more.
+    field_kernel : Kernel, default=None
+        Covariance :math:`K_1` of the field; None is `kernel`.
+    field_noise : float, default=1.0
+        Ridge :math:`\eta` of the field, as a share of the sum of the prior variances of
+        the batch. Small values make the field follow :math:`\hat g` in each point. With
+        large ones it tends to :math:`K_1(x, X_f) \hat g`, the steepest descent among
+        the smooth fields.
+    interpolation : "complete" or "original", default="complete"
+        "original", for reproduction with "euler" only: points of the batch move by
+        :math:`\hat g` itself and others by the field, so that they may cross.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image for a kernel of images.
+    device : str, default="auto"
+        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
+        "cuda:1".
+    memory_budget : None, int or str, default=None
+        Bytes (or "2 GiB") that tiles may take; None is half of what is free.
+    n_jobs : int, default=None
+        Tiles computed at the same time.
+    random_state : int, RandomState instance or None, default=None
+        Draws the batches.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_features)
+        Where the training samples have got to. ``transform`` takes them there too,
+        but for ``interpolation="original"``, where it treats them as new points.
+    rho_trace_ : ndarray of shape (n_steps,)
+        The objective on the batch of each step; NaN where it is undefined, and no point
+        moves then.
+    is_monotone_ : bool or None
+        Whether the training samples are still in order; None unless X has one feature.
+    n_steps_ : int
+        Steps in which points moved.
+    kernel_, field_kernel_ : Kernel
+        The kernels that were used.
+    image_shape_ : tuple of int
+        (c, h, w) as the kernel saw it.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features, if X had any.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for a wrong setting, or a batch larger than the data.
+    RuntimeError
+        If ``solver="rk45"`` cannot follow a field.
+
+    See Also
+    --------
+    skconvgp.flows.Rho : The objectives.
+    ConvNetGPRegressor : A process for the points that have been moved.
+
+    Notes
+    -----
+    Floating point targets are numbers, and each column is brought to mean 0 and
+    deviation 1. Anything else, integers too, are labels: one column a class, of
+    mean 0. The targets are used in `fit` only.
+
+    Images come back as rows. The model holds 2 x n_steps x batch_size x n_features
+    numbers, and moving a point costs n_steps x batch_size covariances, six times as
+    many or more with "rk45". There is no inverse.
+
+    A warp fits the training data very well, so that a model fitted to the points that
+    it moved is too sure of itself: choose between models by cross-validation of the
+    whole pipeline.
+
+    References
+    ----------
+    Owhadi and Yoo, "Kernel flows: from learning kernels from data into the abyss",
+    2019, sections 5 and 6; Bin Khalid, 2022, chapter 4; Dormand and Prince, "A family
+    of embedded Runge-Kutta formulae", 1980.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skconvgp import ConvNetGPRegressor, KernelFlowsWarp
+    >>> from skconvgp.datasets import make_three_bumps
+    >>> from skconvgp.kernels import rbf
+    >>> X, y = make_three_bumps(80)
+    >>> gp = ConvNetGPRegressor(rbf(lengthscale=4.0), noise_variance=1e-4)
+    >>> warp = KernelFlowsWarp(rbf(lengthscale=4.0), random_state=0)
+    >>> moved = make_pipeline(warp, gp).fit(X, y)
+    >>> X_test, y_test = make_three_bumps(200)
+    >>> f"{gp.fit(X, y).score(X_test, y_test):.2f}"
+    '0.01'
+    >>> f"{moved.fit(X, y).score(X_test, y_test):.2f}"
+    '1.00'
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        solver: str = "euler",
+        n_steps: int = 100,
+        step_size: float = 0.1,
+        step: str = "spread",
+        batch_size: str | int = "auto",
+        objective: Objective | None = None,
+        field_kernel: Kernel | None = None,
+        field_noise: float = 1.0,
+        interpolation: str = "complete",
+        image_shape: object = "auto",
+        device: str = "auto",
+        memory_budget: object = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.solver = solver
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.step = step
+        self.batch_size = batch_size
+        self.objective = objective
+        self.field_kernel = field_kernel
+        self.field_noise = field_noise
+        self.interpolation = interpolation
+        self.image_shape = image_shape
+        self.device = device
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that targets are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Move the training samples, and keep the way.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training samples.
+        y : array-like of shape (n,) or (n, k)
+            Numbers or labels.
+
+        Returns
+        -------
+        self : KernelFlowsWarp
+            The fitted transformer.
+        """
+        self._require_kernel("kernel", self.kernel)
+        self._require_kernel("field_kernel", self.field_kernel)
+        rows, values = self._validate_fit(X, y, multi_output=True, ensure_min_samples=2)
+        is_own = self.field_kernel is None
+        self.field_kernel_ = copy.deepcopy(
+            self.kernel_ if is_own else self.field_kernel
+        )
+        targets, codes = _targets(values)
+        flow = self._flow(len(rows))
+        generator = make_generator(self.random_state)
+        progress = ProgressLine("fit", resolve_verbose(self, self.verbose))
+        points = _points(rows)
+
+        def learn(place: Place) -> None:
+            warp = flow.learn(
+                points,
+                rows_to_tensor(targets),
+                Batches(len(points), codes, generator),
+                self._covariances(self.kernel_, place),
+                self._covariances(self.field_kernel_, place),
+                progress,
+            )
+            self.embedding_ = to_numpy(warp.points)
+            self.is_monotone_ = keeps_order(points, warp.points)
+            self.rho_trace_ = np.array(warp.values)
+            self._steps = [freeze(step) for step in warp.steps]
+
+        compute_at(self._place(is_fitting=True, needed=0), learn)
+        self.n_steps_ = len(self._steps)
+        return self
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Move samples along the way that was learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Samples.
+
+        Returns
+        -------
+        X_moved : ndarray of shape (n, d)
+            Where they get to, as rows.
+        """
+        check_is_fitted(self)
+        points = _points(self._validate_predict(X))
+
+        def move(place: Place) -> Tensor:
+            kernel = self._covariances(self.field_kernel_, place)
+            return travel(points, [thaw(step, HOST) for step in self._steps], kernel)
+
+        place = self._place(is_fitting=False, needed=0)
+        return to_numpy(compute_at(place, move))
+
+    def staged_transform(self, X: ArrayLike) -> Iterator[FloatArray]:
+        """Move samples step by step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Samples.
+
+        Yields
+        ------
+        X_moved : ndarray of shape (n, d)
+            Where they are, at the beginning and after each step.
+        """
+        check_is_fitted(self)
+        points = _points(self._validate_predict(X))
+        place = self._place(is_fitting=False, needed=0)
+        kernel = self._covariances(self.field_kernel_, place)
+        yield to_numpy(points)
+        for step in self._steps:
+            points = travel(points, [thaw(step, HOST)], kernel)
+            yield to_numpy(points)
+
+    def _require_kernel(self, name: str, kernel: object) -> None:
+        if kernel is not None and not isinstance(kernel, Kernel):
+            reject(self, name, "None or a kernel of skconvgp.kernels", kernel)
+
+    def _flow(self, n_samples: int) -> Flow:
+        """Return the settings, checked."""
+        interpolation = resolve_word(
+            self, "interpolation", self.interpolation, ("complete", "original")
+        )
+        solver = resolve_word(self, "solver", self.solver, ("euler", "rk45"))
+        if interpolation == "original" and solver != "euler":
+            expected = "'euler' with interpolation='original'"
+            reject(self, "solver", expected, self.solver)
+        if not is_int(self.n_steps, least=0):
+            reject(self, "n_steps", "an int >= 0", self.n_steps)
+        for name in ("step_size", "field_noise"):
+            if not is_number(getattr(self, name)):
+                reject(self, name, "a finite number > 0", getattr(self, name))
+        return Flow(
+            objective=self._objective(),
+            n_steps=int(self.n_steps),
+            batch_size=self._batch(n_samples),
+            step_size=float(self.step_size),
+            step=resolve_word(self, "step", self.step, ("spread", "original")),
+            solver=solver,
+            field_noise=float(self.field_noise),
+            is_complete=interpolation == "complete",
+        )
+
+    def _default_kernel(self) -> Kernel:
+        return rbf()
+
+    def _objective(self) -> Objective:
+        if self.objective is None:
+            return Rho(kind="l2", noise_variance=SMALLEST_NUGGET)
+        objective = self.objective
+        if isinstance(objective, type) or not isinstance(objective, Objective):
+            expected = "None or an objective such as skconvgp.flows.Rho()"
+            reject(self, "objective", expected, objective)
+        if not objective.noise_variance >= SMALLEST_NUGGET:
+            expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"
+            reject(self, "objective", expected, objective)
+        return objective
+
+    def _batch(self, n_samples: int) -> int:
+        """Return the number of samples in a batch."""
+        size = self.batch_size
+        if isinstance(size, str) and size == "auto":
+            return min(AUTO_BATCH, n_samples)
+        if not is_int(size, least=2, most=n_samples):
+            expected = f"'auto' or an int from 2 to the number of samples, {n_samples}"
+            reject(self, "batch_size", expected, size)
+        return int(size)
+
+    def _covariances(self, kernel: object, place: Place) -> PointKernel:
+        assert isinstance(kernel, Kernel)
+        assert self.image_shape_ is not None
+        shape = kernel_shape(kernel, self.image_shape_)
+        kernel.check(shape)
+        choice = choose_backend(kernel, shape, "auto", place.device)
+        config, runner = make_config(
+            type(self).__name__,
+            choice.name,
+            place,
+            dtype="float64",
+            memory_budget=self.memory_budget,
+            n_jobs=self.n_jobs,
+        )
+        return PointKernel(choice, config, runner)
+
+
+def _points(rows: NDArray[Any]) -> Tensor:
+    return rows_to_tensor(rows).to(torch.float64)
+
+
+def _targets(y: NDArray[Any]) -> tuple[FloatArray, Tensor | None]:
+    """Return targets (n, k) of mean 0, and the codes (n,) of labels."""
+    if y.ndim > 1 or y.dtype.kind == "f":
+        values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        centred = values - values.mean(axis=0)
+        scale = centred.std(axis=0)
+        return centred / np.where(scale > 0.0, scale, 1.0), None
+    classes, codes = np.unique(y, return_inverse=True)
+    columns = np.eye(len(classes))[codes]
+    return columns - columns.mean(axis=0), torch.from_numpy(codes)

@@ -1,0 +1,198 @@
+"""Non-parametric Kernel Flows: points move to where a kernel predicts well."""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import Batch, Objective
+from skconvgp._typing import OnStep
+from skconvgp.exceptions import NotPSDError
+from skconvgp.flows._batches import Batches
+from skconvgp.flows._field import (
+    PointKernel,
+    WarpStep,
+    fit_field,
+    integration_times,
+    travel,
+)
+
+__all__ = ["Flow", "Warp", "keeps_order", "steepest"]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How points are moved.
+
+    Parameters
+    ----------
+    objective : Objective
+        Judges the Gram matrix of a batch.
+    n_steps : int
+        Number of steps.
+    batch_size : int
+        Points in a batch.
+    step_size, step : float, {"spread", "original"}
+        Length of a step.
+    solver : {"euler", "rk45"}
+        How a step follows its field.
+    field_noise : float
+        Ridge of the field, as a share of the sum of its prior variances.
+    is_complete : bool
+        Whether the points of a batch follow the field too; if not they go straight
+        down the objective.
+    """
+
+    objective: Objective
+    n_steps: int
+    batch_size: int
+    step_size: float
+    step: str
+    solver: str
+    field_noise: float
+    is_complete: bool
+
+    def learn(
+        self,
+        points: Tensor,
+        targets: Tensor,
+        batches: Batches,
+        kernel: PointKernel,
+        field_kernel: PointKernel,
+        on_step: OnStep,
+    ) -> "Warp":
+        """Move points, one batch after the other.
+
+        Parameters
+        ----------
+        points : Tensor of shape (n, d)
+            Where they are.
+        targets : Tensor of shape (n, k)
+            Their targets, of mean 0.
+        batches : Batches
+            Draws a batch for each step.
+        kernel, field_kernel : PointKernel
+            Covariances that the objective judges, and those of the field.
+        on_step : callable
+            Told (steps done, steps in all).
+
+        Returns
+        -------
+        warp : Warp
+            What was done.
+        """
+        steps, values = [], []
+        for index in range(self.n_steps):
+            batch = batches.draw(self.batch_size)
+            value, down = steepest(
+                points[batch.numbers],
+                targets[batch.numbers],
+                self.objective,
+                kernel,
+            )
+            moved = self._step(index, points, batch, down, field_kernel)
+            if moved is not None:
+                steps.append(moved[0])
+                points = moved[1]
+            values.append(value)
+            on_step(index + 1, self.n_steps)
+        return Warp(points, tuple(steps), tuple(values))
+
+    def _step(
+        self,
+        index: int,
+        points: Tensor,
+        batch: Batch,
+        down: Tensor,
+        kernel: PointKernel,
+    ) -> tuple[WarpStep, Tensor] | None:
+        """Return a step and where it takes all points; None where none moves."""
+        anchors = points[batch.numbers]
+        coef = fit_field(anchors, down, self.field_noise, kernel)
+        ends, is_euler = torch.zeros(2, dtype=torch.float64), self.solver == "euler"
+        found = WarpStep(anchors, coef, ends, is_euler)
+        velocities = found.field(points, kernel)
+        if not self.is_complete:
+            velocities[batch.numbers] = down
+        length = self._length(index, points, velocities)
+        if not length > 0.0:
+            return None
+        found = replace(found, times=torch.tensor([0.0, length], dtype=torch.float64))
+        if is_euler:
+            return found, points + length * velocities
+        found = replace(found, times=integration_times(points, found, kernel))
+        return found, travel(points, [found], kernel)
+
+    def _length(self, index: int, points: Tensor, velocities: Tensor) -> float:
+        """Return how long the field is followed; 0 or NaN where nothing moves."""
+        speeds = velocities.norm(dim=1)
+        if self.step == "spread":
+            falling = self.step_size * (1.0 - index / self.n_steps)
+            spread = math.sqrt(float(points.var(dim=0, correction=0).sum()))
+            fastest = float(speeds.max())
+            return falling * spread / fastest if fastest > 0.0 else 0.0
+        distances = points.norm(dim=1)
+        ratios = distances[distances > 0.0] / speeds[distances > 0.0]
+        ratios = ratios[ratios.isfinite()]
+        return self.step_size * float(ratios.min()) if len(ratios) else 0.0
+
+
+@dataclass(frozen=True)
+class Warp:
+    """What a flow has done.
+
+    Parameters
+    ----------
+    points : Tensor of shape (n, d)
+        Where the points have got to.
+    steps : tuple of WarpStep
+        The way that new points go too.
+    values : tuple of float
+        The objective on each batch, before its step; NaN where it is undefined.
+    """
+
+    points: Tensor
+    steps: tuple[WarpStep, ...] = field(default=())
+    values: tuple[float, ...] = field(default=())
+
+
+def steepest(
+    points: Tensor, targets: Tensor, objective: Objective, kernel: PointKernel
+) -> tuple[float, Tensor]:
+    r"""Return an objective of a batch, and the way down by its points.
+
+    Parameters
+    ----------
+    points : Tensor of shape (b, d)
+        The batch; its sample comes first.
+    targets : Tensor of shape (b, k)
+        Targets.
+    objective : Objective
+        Judges the Gram matrix.
+    kernel : PointKernel
+        Covariance.
+
+    Returns
+    -------
+    value : float
+        The objective; NaN where it is undefined.
+    down : Tensor of shape (b, d)
+        :math:`-\partial \rho / \partial x_i`; zero where it is undefined.
+    """
+    try:
+        score = objective.score(kernel.gram(points), targets)
+    except NotPSDError:
+        return math.nan, torch.zeros_like(points)
+    if not (math.isfinite(score.value) and bool(score.by_gram.isfinite().all())):
+        return math.nan, torch.zeros_like(points)
+    return score.value, -kernel.by_points(points, score.by_gram)
+
+
+def keeps_order(before: Tensor, after: Tensor) -> bool | None:
+    """Say whether points (n, 1) are still in order; None in other dimensions."""
+    if before.shape[1] != 1:
+        return None
+    ranked, order = before[:, 0].sort(stable=True)
+    is_apart = ranked.diff() > 0.0
+    return bool((after[order, 0].diff()[is_apart] > 0.0).all())

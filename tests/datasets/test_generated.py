@@ -1,0 +1,44 @@
+"""Data sets that are computed."""
+
+import numpy as np
+import pytest
+
+from skconvgp.datasets import make_swissroll_cheesecake, make_three_bumps
+
+
+def test_three_bumps_are_the_curve_on_a_grid():
+    X, y = make_three_bumps(81)
+    x = np.linspace(-np.pi, np.pi, 81)
+    np.testing.assert_allclose(X[:, 0], x)
+    np.testing.assert_allclose(y[40], 0.0, atol=1e-12)
+    expected = np.sin(2 * x[7]) + 3 * np.sin(3 * x[7]) + 2 * np.sin(4 * x[7])
+    assert y[7] == pytest.approx(expected)
+
+
+def test_cheesecake_has_neighbouring_layers_of_different_classes():
+    X, y = make_swissroll_cheesecake(121)
+    assert X.shape == (121, 2)
+    assert np.bincount(y).tolist() == [61, 60]
+    for label in (0, 1):
+        own = X[y == label]
+        turned = np.unwrap(np.arctan2(own[:, 1], own[:, 0]))
+        assert turned[-1] - turned[0] == pytest.approx(3.0 * np.pi)
+        radius = np.hypot(*own.T)
+        growth = (radius[-1] - radius[0]) / (turned[-1] - turned[0])
+        assert growth == pytest.approx(1.0 / (2.0 * np.pi))
+    apart = np.linalg.norm(X[y == 0][:, None] - X[y == 1], axis=-1).min()
+    assert apart > 0.2
+
+
+@pytest.mark.parametrize("make", [make_three_bumps, make_swissroll_cheesecake])
+def test_noise_is_added_and_can_be_repeated(make):
+    clean = make(1000)
+    noisy, same, other = (
+        make(1000, noise=0.1, random_state=seed) for seed in (0, 0, 1)
+    )
+    noise = [np.ravel(a - b) for a, b in zip(noisy, clean, strict=True)]
+    added = noise[0] if noise[0].any() else noise[1]
+    assert added.std() == pytest.approx(0.1, rel=0.1)
+    for one, two in zip(noisy, same, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(np.column_stack(noisy), np.column_stack(other))
