@@ -9,10 +9,11 @@ from skconvgp.flows import LBFGS, Adam, BayesianOptimization, GradientDescent, R
 ENDLESS = 10_000  # steps: the budget ends them
 RATE = 0.1  # of Adam: a hundred steps go through half of the bounds
 CHECK = 10  # steps between two looks at the fixed batches
-KINDS = ("l2", "ratio", "evidence", "loo_nlpd")
+MAIN_KIND = Rho().kind
 # The ratio takes kernels that hardly fit for good ones where labels are hard to
 # predict: it is near one half then, and above it for kernels that predict better.
-MAIN_KIND = KINDS[0]
+OTHERS = ("l2", "ratio", "evidence", "loo_nlpd")
+KINDS = tuple(dict.fromkeys((MAIN_KIND, *OTHERS)))
 MAIN = f"{ADAM}-{MAIN_KIND}"
 
 
@@ -36,7 +37,7 @@ def methods() -> dict[str, Method]:
 def usual() -> list[str]:
     """Return those that are measured: all optimisers, and all that is minimised."""
     return [f"{name}-{MAIN_KIND}" for name in optimizers()] + [
-        f"{ADAM}-{kind}" for kind in KINDS if kind != MAIN_KIND
+        f"{ADAM}-{kind}" for kind in KINDS[1:]
     ]
 
 
