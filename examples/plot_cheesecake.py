@@ -29,7 +29,7 @@ print(f"accuracy of a line: {line.fit(X, y).score(X, y):.3f}")
 # ------------------------
 # The lengthscale is the distance of two layers, 0.5. The objective predicts half of the
 # labels from the others; its nugget of 0.1 makes it content only where the classes are
-# far apart for this kernel. So the points part, first as layers, then as a whole.
+# far apart for this kernel. The layers part, and the cake unrolls.
 
 warp = KernelFlowsWarp(
     rbf(lengthscale=0.5),
