@@ -113,6 +113,7 @@ def write_figures(_app):
     """Draw the figures; what needs a benchmark says so where it was not run."""
     import cache
     import completion_table
+    import flows_table
     import gpu_table
     import roofline
     import speed_table
@@ -123,7 +124,7 @@ def write_figures(_app):
     for figure in (cache, roofline, warp):
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
-    for table in (speed_table, gpu_table, completion_table):
+    for table in (speed_table, gpu_table, completion_table, flows_table):
         table.main(target / f"{table.__name__}.rst.inc")
 
 

@@ -20,7 +20,7 @@ def make_three_bumps(
     r"""Return a curve of three frequencies on a regular grid.
 
     It is :math:`y = \sin 2x + 3 \sin 3x + 2 \sin 4x` on :math:`[-\pi, \pi]`: steep in
-    the middle and nearly flat at both ends, so that no single lengthscale suits it.
+    the middle, and nearly flat at both ends.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     reject,
+    resolve_objective,
     resolve_verbose,
     resolve_word,
 )
@@ -33,7 +34,6 @@ from skconvgp.estimators._validation import (
     thaw,
     to_numpy,
 )
-from skconvgp.flows import Rho
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order
@@ -128,7 +128,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         (c, h, w) as the kernel saw it.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of features, if X had any.
 
     Raises
@@ -347,12 +347,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         return rbf()
 
     def _objective(self) -> Objective:
-        if self.objective is None:
-            return Rho(kind="l2", noise_variance=SMALLEST_NUGGET)
-        objective = self.objective
-        if isinstance(objective, type) or not isinstance(objective, Objective):
-            expected = "None or an objective such as skconvgp.flows.Rho()"
-            reject(self, "objective", expected, objective)
+        objective = resolve_objective(self, self.objective, SMALLEST_NUGGET)
         if not objective.noise_variance >= SMALLEST_NUGGET:
             expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"
             reject(self, "objective", expected, objective)
