@@ -242,7 +242,7 @@ def measure_steps(record: Figures, options: Any) -> list[Any]:
     batch = options.profile_batch
     for network, method in cases:
         if (network, method) == (SEVEN, AUTOGRAD):
-            continue  # a quarter of an hour
+            continue  # the source had no memory for it; it takes ten minutes
         row = {"network": network, "method": method, "batch": batch}
         row |= profile(network, method, batch, PROFILE_STEPS, pool.first(batch))
         print_profile(row)

@@ -81,7 +81,7 @@ plt.show()
 order = np.random.default_rng(0).permutation(len(X))[:200]
 targets = torch.as_tensor(np.eye(10)[y[order]] - 0.1)
 weights, biases = np.logspace(-4, 4, 17), np.logspace(-4, 4, 17)
-surfaces = {"l2": np.empty((17, 17)), "ratio": np.empty((17, 17))}
+surfaces = {"held_out": np.empty((17, 17)), "ratio": np.empty((17, 17))}
 for i, bias_variance in enumerate(biases):
     for j, weight_variance in enumerate(weights):
         kernel = network.replace(
@@ -123,7 +123,7 @@ signal = np.sin(x) + 0.1 * rng.normal(size=x.shape)
 signal = torch.as_tensor(signal - signal.mean())
 lengthscales = np.logspace(-1.5, 2, 40)
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
-for ax, kind in zip(axes, ["ratio", "l2"], strict=True):
+for ax, kind in zip(axes, ["ratio", "held_out"], strict=True):
     for noise in (1e-4, 1e-2):
         values = [
             Rho(kind, noise_variance=noise)

@@ -57,7 +57,7 @@ def learn(
         "n_evaluations": result.n_evaluations,
         "n_derivatives": result.n_derivatives,
         "n_steps": len(result.rho_trace),
-        "learn_seconds": float(result.seconds[-1]),
+        "learn_seconds": result.stats["seconds"],
         "seconds_inside": result.stats["seconds_inside"],
         "fit_cpu_seconds": watch.read()["cpu_seconds"],
         "message": result.message,

@@ -46,7 +46,7 @@ def profile(network: str, method: str, batch: int, n_steps: int, pool: Part) -> 
     if needed := bytes_missing(network, method, batch):
         return {"needed_bytes": needed}
     result = run(network, method, batch, n_steps, pool)
-    seconds = float(result.seconds[-1])
+    seconds = result.stats["seconds"]
     return {
         "seconds": seconds,
         "share_inside": result.stats["seconds_inside"] / seconds,

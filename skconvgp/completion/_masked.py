@@ -17,7 +17,14 @@ from skconvgp._settings import (
     reject,
     require,
 )
-from skconvgp.completion._patterns import PATTERNS, Entries, draw_pattern, evaluate
+from skconvgp.completion._patterns import (
+    PATTERNS,
+    Entries,
+    Pattern,
+    draw_pattern,
+    evaluate,
+)
+from skconvgp.exceptions import CompletionError
 from skconvgp.linalg import pseudo_inverse_map, spread_rows
 
 __all__ = [
@@ -125,14 +132,15 @@ class MaskedCompletion(Part, abc.ABC):
         ValueError
             If a setting is not allowed; before any entry is evaluated.
         CompletionError
-            If the entries are too few to compare each sample with another, or one of
-            them is not finite.
+            If the entries are too few to compare each sample with another or, with the
+            pattern "landmarks", for the rank; or if one of them is not finite.
         """
         n = oracle.n_samples
         self._check(n, observed_fraction)
         pattern = draw_pattern(
             self.pattern, n, observed_fraction, self.check_fraction, generator
         )
+        self._check_rank(pattern)
         entries = evaluate(oracle, pattern)
         limits = self._limits
         step, start, n_iter = self._walk(entries, generator)
@@ -240,6 +248,17 @@ class MaskedCompletion(Part, abc.ABC):
         if not (is_number(observed_fraction) and observed_fraction <= 1.0):
             reject(self, "observed_fraction", "a number in (0, 1]", observed_fraction)
         self._check_own()
+
+    def _check_rank(self, pattern: Pattern) -> None:
+        """Raise where the columns of landmarks are fewer than the rank."""
+        n_landmarks = int(pattern.sizes[0])
+        if self.pattern != "landmarks" or isinstance(self.rank, str):
+            return
+        if self.rank > n_landmarks:
+            raise CompletionError(
+                f"`rank`={self.rank} exceeds the {n_landmarks} landmarks whose columns "
+                "may be evaluated: lower it, or raise `observed_fraction`."
+            )
 
 
 def ranks_up_to(largest: int) -> list[int]:

@@ -347,7 +347,8 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         return rbf()
 
     def _objective(self) -> Objective:
-        objective = resolve_objective(self, self.objective, SMALLEST_NUGGET)
+        given = "l2" if self.objective is None else self.objective
+        objective = resolve_objective(self, given, SMALLEST_NUGGET)
         if not objective.noise_variance >= SMALLEST_NUGGET:
             expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"
             reject(self, "objective", expected, objective)

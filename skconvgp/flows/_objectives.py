@@ -20,23 +20,24 @@ __all__ = ["Rho", "rho_path"]
 class Rho(Part):
     r"""How much of a batch a kernel does not predict from a part of it.
 
-    A batch :math:`f` of samples is predicted from a part :math:`s` of it. With one
-    nugget :math:`\lambda` in both systems, :math:`M = K + \lambda \bar d I`,
+    A batch :math:`f` of samples is split into a part :math:`s` and the rest :math:`r`.
+    With one nugget :math:`\lambda` in all systems, :math:`M = K + \lambda \bar d I`,
 
-    .. math:: \rho_{l2} = \frac{\|Y_f - K_{fs} M_{ss}^{-1} Y_s\|^2}{\|Y_f\|^2},
+    .. math:: \rho_{held\,out} = \frac{\|Y_r - K_{rs} M_{ss}^{-1} Y_s\|^2}{\|Y_r\|^2},
               \qquad
               \rho = 1 - \frac{\langle Y_s, M_{ss}^{-1} Y_s \rangle}
               {\langle Y_f, M_{ff}^{-1} Y_f \rangle} \in [0, 1]:
 
-    the share of the squared targets that is not predicted, and that of the squared
-    RKHS norm that the held-out samples bring. All comes from one Cholesky
-    factorisation with the sample first, so that the second is in [0, 1] in floating
-    point too.
+    the share of the squared targets of the rest that the part does not predict, and
+    the share of the squared RKHS norm of the batch that the rest brings. All comes
+    from one Cholesky factorisation with the sample first, so that the second is in
+    [0, 1] in floating point too.
 
     Parameters
     ----------
-    kind : str, default="l2"
-        What is minimised: "l2" or "ratio", above; "loo", the mean of the ratio over
+    kind : str, default="held_out"
+        What is minimised: "held_out" or "ratio", above; "l2", as "held_out" with the
+        errors of the sample itself among them; "loo", the mean of the ratio over
         samples of all but one; "evidence" and "loo_nlpd", negative log marginal
         likelihood and leave-one-out log predictive density for each target, amplitude
         profiled out, for comparison with the field's usual choices; "polarised", the
@@ -92,7 +93,7 @@ class Rho(Part):
     0.142
     """
 
-    kind: str = "l2"
+    kind: str = "held_out"
     sample_fraction: float = 0.5
     noise_variance: float = 1e-4
     noise_variance_bounds: Bounds = FIXED

@@ -144,16 +144,27 @@ def _ratio(system: System) -> Derived:
     return Derived(value, (z @ z.mT - (1.0 - value) * (y @ y.mT)) / system.norm)
 
 
+def _held_out(system: System) -> Derived:
+    """Squared error of what the sample predicts for the rest, as a share of |Y|^2."""
+    first = system.n_sample
+    error = system.targets - system.prediction
+    error[:first] = 0.0
+    return _squared(system, error, system.targets[first:])
+
+
 def _l2(system: System) -> Derived:
-    """Squared error of the sample's prediction of the batch, as a share of |Y|^2."""
-    rest = system.targets - system.prediction
-    size = system.targets.square().sum()
+    """Squared error of what the sample predicts for the batch, as a share of |Y|^2."""
+    return _squared(system, system.targets - system.prediction, system.targets)
+
+
+def _squared(system: System, error: Tensor, targets: Tensor) -> Derived:
+    size = targets.square().sum()
     z = system.sample_dual
-    back = system.solve_sample(system.gram @ rest)
+    back = system.solve_sample(system.gram @ error)
     return Derived(
-        rest.square().sum() / size,
+        error.square().sum() / size,
         2.0 * (back @ z.mT) / size,
-        -2.0 * (rest @ z.mT) / size,
+        -2.0 * (error @ z.mT) / size,
     )
 
 
@@ -223,8 +234,9 @@ def _polarised(system: System) -> Derived:
 
 
 KINDS: dict[str, Callable[[System], Derived]] = {
-    "ratio": _ratio,
+    "held_out": _held_out,
     "l2": _l2,
+    "ratio": _ratio,
     "loo": _loo,
     "evidence": _evidence,
     "loo_nlpd": _loo_nlpd,

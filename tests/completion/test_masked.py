@@ -236,6 +236,12 @@ def test_fewer_anchors_than_the_rank_are_refused():
         IterativeSVD(rank=4, n_anchors=3).complete(Untouchable(), 0.5, seeded())
 
 
+def test_a_rank_above_the_number_of_landmarks_is_refused():
+    method = IterativeSVD(rank=9, pattern="landmarks")
+    with pytest.raises(CompletionError, match="`rank`=9 exceeds the 8 landmarks"):
+        method.complete(Untouchable(), 0.5, seeded())
+
+
 class Untouchable:
     """Thirty samples that are never to be compared."""
 

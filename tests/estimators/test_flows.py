@@ -148,7 +148,7 @@ def test_nugget_of_the_objective_is_the_noise_of_the_process_unless_it_is_given(
         regressor(noise_variance=noise, objective=objective).fit(X, y).flow_result_
         for noise, objective in (
             (0.05, None),
-            (0.05, "l2"),
+            (0.05, "held_out"),
             (0.01, Rho(noise_variance=0.05)),
             ("loo", None),
             (0.01, Rho()),
