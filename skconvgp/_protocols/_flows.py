@@ -35,7 +35,7 @@ class Score:
     --------
     >>> import torch
     >>> from skconvgp.flows import Rho
-    >>> score = Rho().score(torch.eye(4, dtype=torch.float64), torch.ones(4, 1))
+    >>> score = Rho("ratio").score(torch.eye(4, dtype=torch.float64), torch.ones(4, 1))
     >>> round(score.value, 6)
     0.5
     """

@@ -89,8 +89,8 @@ class Rho(Part):
     >>> for lengthscale in (0.01, 1.0):
     ...     gram = torch.from_numpy(gram_matrix(rbf(lengthscale=lengthscale), x))
     ...     print(round(Rho().score(gram, y).value, 3))
-    0.5
-    0.142
+    1.0
+    0.284
     """
 
     kind: str = "held_out"
