@@ -202,7 +202,8 @@ class BatchLandscape:
             score = self._score(both[..., 0], batch, noise)
             if score is None:
                 return None
-            by_theta = torch.einsum("ij,ijp->p", score.by_gram, both[..., 1:])
+            tangents = both[..., 1:].to(score.by_gram)
+            by_theta = torch.einsum("ij,ijp->p", score.by_gram, tangents)
         else:
             gram = self._evaluator.gram(kernel, batch)
             score = self._score(gram, batch, noise)
