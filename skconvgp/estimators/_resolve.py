@@ -247,7 +247,7 @@ def resolve_likelihood(owner: object, likelihood: object) -> Likelihood:
 def resolve_objective(
     owner: object, objective: object, noise: float | str
 ) -> Objective:
-    """Return what judges a kernel by a batch: for None the ratio.
+    """Return what judges a kernel by a batch: `Rho` for None or a word.
 
     Its nugget is the noise of the process, where that is a number > 0.
     """

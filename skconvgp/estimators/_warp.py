@@ -82,10 +82,10 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         origin, and steps do not get shorter.
     batch_size : "auto" or int, default="auto"
         Training samples in a batch; "auto" is 128, or all where there are fewer.
-    objective : object, default=None
-        What judges a batch; None is ``Rho(kind="l2", noise_variance=1e-5)``. See
-        :class:`~skconvgp.flows.Rho`, whose `sample_fraction` is the size of the part.
-        Its `noise_variance` must be 1e-5 or more.
+    objective : None, str or objective of :mod:`skconvgp.flows`, default=None
+        What judges a batch; None is ``Rho(kind="l2", noise_variance=1e-5)``, a word is
+        another `kind`. See :class:`~skconvgp.flows.Rho`, whose `sample_fraction` is the
+        size of the part. Its `noise_variance` must be 1e-5 or more.
     field_kernel : Kernel, default=None
         Covariance :math:`K_1` of the field; None is `kernel`.
     field_noise : float, default=1.0
@@ -189,7 +189,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         step_size: float = 0.1,
         step: str = "spread",
         batch_size: str | int = "auto",
-        objective: Objective | None = None,
+        objective: str | Objective | None = None,
         field_kernel: Kernel | None = None,
         field_noise: float = 1.0,
         interpolation: str = "complete",
@@ -348,6 +348,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
 
     def _objective(self) -> Objective:
         objective = resolve_objective(self, self.objective, SMALLEST_NUGGET)
+        objective.count(2)  # its settings are wrong before any work
         if not objective.noise_variance >= SMALLEST_NUGGET:
             expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"
             reject(self, "objective", expected, objective)
