@@ -34,6 +34,7 @@ from skconvgp.estimators._validation import (
     thaw,
     to_numpy,
 )
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order
@@ -267,6 +268,12 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
 
         compute_at(self._place(is_fitting=True, needed=0), learn)
         self.n_steps_ = len(self._steps)
+        if flow.n_steps and not self.n_steps_:
+            warn_caller(
+                "KernelFlowsWarp has moved nothing: on every batch the objective is "
+                "undefined, as for constant targets, or flat.",
+                UserWarning,
+            )
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:

@@ -116,9 +116,11 @@ def test_no_steps_leave_samples_where_they_are():
     assert warp.is_monotone_
 
 
-def test_a_constant_target_moves_nothing():
+@pytest.mark.parametrize("kind", [float, int])
+def test_a_constant_target_moves_nothing_and_is_told(kind):
     X, _ = wave(20)
-    warp = KernelFlowsWarp(n_steps=3).fit(X, np.ones(20))
+    with pytest.warns(UserWarning, match="has moved nothing"):
+        warp = KernelFlowsWarp(n_steps=3).fit(X, np.ones(20, dtype=kind))
     np.testing.assert_array_equal(warp.embedding_, X)
     assert warp.n_steps_ == 0
     assert np.isnan(warp.rho_trace_).all()
