@@ -11,7 +11,7 @@ then comes what can go wrong. :doc:`/user_guide/flows` has the formulas.
 # From bad starts
 # ---------------
 # The three-layer network, on small images of digits. The published experiments draw
-# their starts from [0, 100]; these are further away.
+# their starts from [0, 100]; these lie at the edges of that.
 
 import matplotlib.pyplot as plt
 import numpy as np
