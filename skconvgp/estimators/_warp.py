@@ -23,6 +23,7 @@ from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     reject,
+    resolve_batch_size,
     resolve_objective,
     resolve_verbose,
     resolve_word,
@@ -342,7 +343,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         return Flow(
             objective=self._objective(),
             n_steps=int(self.n_steps),
-            batch_size=self._batch(n_samples),
+            batch_size=resolve_batch_size(self, self.batch_size, n_samples, AUTO_BATCH),
             step_size=float(self.step_size),
             step=resolve_word(self, "step", self.step, ("spread", "original")),
             solver=solver,
@@ -360,16 +361,6 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
             expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"
             reject(self, "objective", expected, objective)
         return objective
-
-    def _batch(self, n_samples: int) -> int:
-        """Return the number of samples in a batch."""
-        size = self.batch_size
-        if isinstance(size, str) and size == "auto":
-            return min(AUTO_BATCH, n_samples)
-        if not is_int(size, least=2, most=n_samples):
-            expected = f"'auto' or an int from 2 to the number of samples, {n_samples}"
-            reject(self, "batch_size", expected, size)
-        return int(size)
 
     def _covariances(self, kernel: object, place: Place) -> PointKernel:
         assert isinstance(kernel, Kernel)
