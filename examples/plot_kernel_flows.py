@@ -11,7 +11,7 @@ then comes what can go wrong. :doc:`/user_guide/flows` has the formulas.
 # From bad starts
 # ---------------
 # The three-layer network, on small images of digits. The published experiments draw
-# their starts from [0, 100]; these are further away.
+# their starts from [0, 100]; these lie at the edges of that.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -72,8 +72,8 @@ plt.show()
 # -------------
 # What matters for the mean of the process is the ratio of the two variances, nearly:
 # the valley has no end, and the walks stop at different places of the same height. Far
-# out the network hardly varies between images, and the objective is flat there; from
-# such places slopes lead nowhere, and only Bayesian optimisation finds the way out.
+# out the network hardly varies between images, and the objective is flat there: from
+# such places slopes lead nowhere, and Bayesian optimisation is what to take.
 #
 # The original ratio of norms is another matter. Labels are noisy targets in the sense
 # of a norm, and it is *smallest* beside the valley, where the network is less accurate.

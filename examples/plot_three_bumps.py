@@ -98,12 +98,13 @@ plt.show()
 # In the source the points of a batch move by their own gradient, and only the others by
 # the field. A point of the batch then overtakes a neighbour that is not in it: two maps
 # are at work, and what was a curve becomes a tangle. ``interpolation="original"``
-# reproduces that, ``step="original"`` its rule for the length of steps, and `Rho()` its
-# objective. With complete interpolation, and all else equal, no points cross.
+# reproduces that, ``step="original"`` its rule for the length of steps, and
+# ``Rho("ratio")`` its objective. With complete interpolation, and all else equal, no
+# points cross.
 
 original = KernelFlowsWarp(
     kernel,
-    objective=Rho(),
+    objective=Rho("ratio"),
     step="original",
     interpolation="original",
     field_noise=1e-4,
@@ -144,8 +145,8 @@ plt.show()
 # Neither of the first two does it alone, as the errors after the same 100 steps show.
 
 settings = {
-    "ratio, small ridge": {"objective": Rho(), "field_noise": 1e-4},
-    "ratio, large ridge": {"objective": Rho()},
+    "ratio, small ridge": {"objective": Rho("ratio"), "field_noise": 1e-4},
+    "ratio, large ridge": {"objective": Rho("ratio")},
     "l2, small ridge": {"field_noise": 1e-4},
     "l2, large ridge": {},
 }

@@ -18,6 +18,7 @@ MISSING = (
     "``python benchmarks/flows.py`` measures them.\n"
 )
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+STARTS = "log-uniform"
 SIZES = ("500", "1000", "2000", "5000")
 STEP_HEADER = ["Network", "Method", "Batch", "Seconds a step", "Source, seconds"]
 GIBIBYTE = 2**30
@@ -30,16 +31,17 @@ def main(target: Path) -> None:
 
 def tables(record: Any) -> str:
     """Return a table for each setting that was measured, and one of seconds."""
-    if not record or not record["learn"]:
+    learned = (
+        [row for row in record["learn"] if row["starts"] == STARTS] if record else []
+    )
+    if not learned:
         return MISSING
     parts = []
     for data, network in dict.fromkeys(
-        (row["data"], row["network"]) for row in record["learn"]
+        (row["data"], row["network"]) for row in learned
     ):
         rows = [
-            row
-            for row in record["learn"]
-            if (row["data"], row["network"]) == (data, network)
+            row for row in learned if (row["data"], row["network"]) == (data, network)
         ]
         title = f"{DATA[data]}, {network} network: test accuracy in percent"
         parts.append("\n".join(list_table(title, of_setting(rows))))

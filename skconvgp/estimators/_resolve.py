@@ -36,6 +36,7 @@ __all__ = [
     "reject",
     "resolve_amplitude",
     "resolve_backend",
+    "resolve_batch_size",
     "resolve_batch_sizes",
     "resolve_completion",
     "resolve_count",
@@ -247,7 +248,7 @@ def resolve_likelihood(owner: object, likelihood: object) -> Likelihood:
 def resolve_objective(
     owner: object, objective: object, noise: float | str
 ) -> Objective:
-    """Return what judges a kernel by a batch: for None the ratio.
+    """Return what judges a kernel by a batch: `Rho` for None or a word.
 
     Its nugget is the noise of the process, where that is a number > 0.
     """
@@ -270,6 +271,16 @@ def resolve_optimizer(owner: object, optimizer: object) -> Optimizer:
         expected = "None or an optimiser of skconvgp.flows"
         reject(owner, "optimizer", expected, optimizer)
     return optimizer
+
+
+def resolve_batch_size(owner: object, size: object, n: int, usual: int) -> int:
+    """Return the size of batches of n samples: at most the usual one for "auto"."""
+    if isinstance(size, str) and size == "auto":
+        return min(usual, n)
+    if isinstance(size, Integral) and LEAST_BATCH <= int(size) <= n:
+        return int(size)
+    expected = f"'auto' or an int from {LEAST_BATCH} to the number of samples, {n}"
+    reject(owner, "batch_size", expected, size)
 
 
 def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:

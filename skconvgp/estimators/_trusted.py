@@ -4,10 +4,19 @@ from skconvgp import completion, kernels, likelihoods, solvers
 from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._features import FeatureState
+from skconvgp.estimators._flow_classification import KernelFlowsClassifier
+from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
 from skconvgp.estimators._warp import KernelFlowsWarp
-from skconvgp.flows import Rho
+from skconvgp.flows import (
+    LBFGS,
+    Adam,
+    BayesianOptimization,
+    FlowResult,
+    GradientDescent,
+    Rho,
+)
 from skconvgp.flows._field import WarpStep
 
 __all__ = ["SKOPS_TRUSTED_TYPES"]
@@ -18,7 +27,9 @@ _CLASSES += [cls for cls in _COMPLETIONS if issubclass(cls, Part) and cls is not
 _CLASSES += [FeatureState, likelihoods.Gaussian, solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
-_CLASSES += [KernelFlowsWarp, Rho, WarpStep]
+_CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
+_CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]
+_CLASSES += [KernelFlowsWarp, WarpStep]
 
 # Pass it as `trusted=` to skops.io.load: the types of this package that a fitted
 # estimator holds. A third-party part has to be trusted by its own name.

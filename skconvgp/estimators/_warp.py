@@ -23,6 +23,7 @@ from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     reject,
+    resolve_batch_size,
     resolve_objective,
     resolve_verbose,
     resolve_word,
@@ -34,6 +35,7 @@ from skconvgp.estimators._validation import (
     thaw,
     to_numpy,
 )
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order
@@ -82,10 +84,10 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         origin, and steps do not get shorter.
     batch_size : "auto" or int, default="auto"
         Training samples in a batch; "auto" is 128, or all where there are fewer.
-    objective : object, default=None
-        What judges a batch; None is ``Rho(kind="l2", noise_variance=1e-5)``. See
-        :class:`~skconvgp.flows.Rho`, whose `sample_fraction` is the size of the part.
-        Its `noise_variance` must be 1e-5 or more.
+    objective : None, str or objective of :mod:`skconvgp.flows`, default=None
+        What judges a batch; None is ``Rho(kind="l2", noise_variance=1e-5)``, a word is
+        another `kind`. See :class:`~skconvgp.flows.Rho`, whose `sample_fraction` is the
+        size of the part. Its `noise_variance` must be 1e-5 or more.
     field_kernel : Kernel, default=None
         Covariance :math:`K_1` of the field; None is `kernel`.
     field_noise : float, default=1.0
@@ -189,7 +191,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         step_size: float = 0.1,
         step: str = "spread",
         batch_size: str | int = "auto",
-        objective: Objective | None = None,
+        objective: str | Objective | None = None,
         field_kernel: Kernel | None = None,
         field_noise: float = 1.0,
         interpolation: str = "complete",
@@ -267,6 +269,12 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
 
         compute_at(self._place(is_fitting=True, needed=0), learn)
         self.n_steps_ = len(self._steps)
+        if flow.n_steps and not self.n_steps_:
+            warn_caller(
+                "KernelFlowsWarp has moved nothing: on every batch the objective is "
+                "undefined, as for constant targets, or flat.",
+                UserWarning,
+            )
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
@@ -335,7 +343,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         return Flow(
             objective=self._objective(),
             n_steps=int(self.n_steps),
-            batch_size=self._batch(n_samples),
+            batch_size=resolve_batch_size(self, self.batch_size, n_samples, AUTO_BATCH),
             step_size=float(self.step_size),
             step=resolve_word(self, "step", self.step, ("spread", "original")),
             solver=solver,
@@ -349,20 +357,11 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
     def _objective(self) -> Objective:
         given = "l2" if self.objective is None else self.objective
         objective = resolve_objective(self, given, SMALLEST_NUGGET)
+        objective.count(2)  # its settings are wrong before any work
         if not objective.noise_variance >= SMALLEST_NUGGET:
             expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"
             reject(self, "objective", expected, objective)
         return objective
-
-    def _batch(self, n_samples: int) -> int:
-        """Return the number of samples in a batch."""
-        size = self.batch_size
-        if isinstance(size, str) and size == "auto":
-            return min(AUTO_BATCH, n_samples)
-        if not is_int(size, least=2, most=n_samples):
-            expected = f"'auto' or an int from 2 to the number of samples, {n_samples}"
-            reject(self, "batch_size", expected, size)
-        return int(size)
 
     def _covariances(self, kernel: object, place: Place) -> PointKernel:
         assert isinstance(kernel, Kernel)

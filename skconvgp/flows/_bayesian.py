@@ -50,7 +50,8 @@ class BayesianOptimization(Part):
     :math:`\Delta = f^\star - \mu`, takes its place.
 
     A new best counts only once it is confirmed: its value on a fresh batch must not
-    exceed that on the fixed ones by more than `confirm_tolerance`. A value that is
+    exceed that on the fixed ones by more than `confirm_tolerance`, unless the best so
+    far is worse on that batch. A value that is
     undefined never wins; the process is told the largest finite value so far in its
     place.
 
@@ -208,11 +209,20 @@ class _Search:
         """Keep a new best if a fresh batch confirms it."""
         if not self.best.is_beaten_by(value):
             return
-        fresh = self._landscape.value(theta, (self._landscape.draw(1.0),))
-        if fresh <= value + self._part.confirm_tolerance:  # not, where it is NaN
+        if self._is_confirmed(theta, value):
             self.best.offer(theta, value)
         else:
             self._n_unconfirmed += 1
+
+    def _is_confirmed(self, theta: FloatArray, value: float) -> bool:
+        """Say whether a fresh batch is not much worse, or so for the last best too."""
+        batch = (self._landscape.draw(1.0),)
+        fresh = self._landscape.value(theta, batch)
+        if not math.isfinite(fresh):
+            return False
+        if fresh <= value + self._part.confirm_tolerance:
+            return True
+        return not self._landscape.value(self.best.theta, batch) <= fresh
 
 
 def _sobol(n: int, n_dimensions: int, seed: int) -> list[list[float]]:

@@ -103,7 +103,7 @@ class BatchLandscape:
         """
         if batches is not self.fixed:
             return self._mean(theta, batches)
-        key = np.asarray(theta, dtype=np.float64).tobytes()
+        key = _key(theta)
         if key not in self._known:
             self._known[key] = self._mean(theta, batches)
         return self._known[key]
@@ -142,7 +142,10 @@ class BatchLandscape:
             total += score.value
             slope[: len(by_theta)] += by_theta
             slope[len(by_theta) :] += score.by_noise
-        return total / len(batches), slope / len(batches)
+        value = total / len(batches)
+        if batches is self.fixed:
+            self._known[_key(theta)] = value
+        return value, slope / len(batches)
 
     def report(self, step: Step) -> bool:
         """Keep a step in the trace; return whether to stop."""
@@ -202,7 +205,8 @@ class BatchLandscape:
             score = self._score(both[..., 0], batch, noise)
             if score is None:
                 return None
-            by_theta = torch.einsum("ij,ijp->p", score.by_gram, both[..., 1:])
+            tangents = both[..., 1:].to(score.by_gram)
+            by_theta = torch.einsum("ij,ijp->p", score.by_gram, tangents)
         else:
             gram = self._evaluator.gram(kernel, batch)
             score = self._score(gram, batch, noise)
@@ -248,3 +252,7 @@ def _box(
         bounds = np.vstack([bounds, np.log(noise)])
         labels.append(NOISE_LABEL)
     return start, bounds, tuple(labels)
+
+
+def _key(theta: FloatArray) -> bytes:
+    return np.asarray(theta, dtype=np.float64).tobytes()

@@ -68,7 +68,9 @@ class Rho(Part):
     "ratio", "loo" and "polarised" compare norms of functions that pass through the
     targets. They are for targets without noise: where the noise exceeds the nugget,
     and labels of classes count as noisy, a kernel that fits has to bend after every
-    target and gets a larger ratio than one that fits nothing. A value near
+    target and gets a larger ratio than one that fits nothing. All kinds but
+    "algorithm4" are the same for a kernel and its multiples: the factor of
+    ``2.0 * kernel`` cannot be learned. A value near
     ``1 - sample_fraction`` that does not move means that the nugget explains all.
 
     References

@@ -72,16 +72,7 @@ class System:
     @cached_property
     def factor(self) -> Tensor:
         """Return L (n, n) with L L^T = M; its first block is that of the sample."""
-        shifted = self.gram.clone()
-        shifted.diagonal().add_(self.noise)
-        factor = plain_cholesky(shifted)
-        if factor is None:
-            raise NotPSDError(
-                f"The Gram matrix of a batch of {len(self.gram)} samples is not "
-                f"positive definite with noise_variance={self.noise:g}: raise it, or "
-                "use dtype='float64'."
-            )
-        return factor
+        return self._factor_of(len(self.gram))
 
     @cached_property
     def half(self) -> Tensor:
@@ -101,17 +92,15 @@ class System:
 
     @cached_property
     def sample_factor(self) -> Tensor:
-        """Return the factor of the sample's block."""
-        return self.factor[: self.n_sample, : self.n_sample]
+        """Return the factor of the sample's block; alone, unless there is the whole."""
+        if "factor" in vars(self):
+            return self.factor[: self.n_sample, : self.n_sample]
+        return self._factor_of(self.n_sample)
 
     @cached_property
     def sample_dual(self) -> Tensor:
         """Return the solution of the sample's system (n, k), 0 beside the sample."""
-        dual = torch.zeros_like(self.targets)
-        dual[: self.n_sample] = back_solve(
-            self.sample_factor, self.half[: self.n_sample]
-        )
-        return dual
+        return self.solve_sample(self.targets)
 
     @cached_property
     def prediction(self) -> Tensor:
@@ -129,6 +118,19 @@ class System:
         part = rhs[: self.n_sample]
         solution[: self.n_sample] = cholesky_solve(self.sample_factor, part)
         return solution
+
+    def _factor_of(self, n: int) -> Tensor:
+        """Return the factor of the block of the first n samples."""
+        shifted = self.gram[:n, :n].clone()
+        shifted.diagonal().add_(self.noise)
+        factor = plain_cholesky(shifted)
+        if factor is None:
+            raise NotPSDError(
+                f"The Gram matrix of a batch of {n} samples is not positive definite "
+                f"with noise_variance={self.noise:g}: raise it, or use "
+                "dtype='float64'."
+            )
+        return factor
 
 
 def rho_by_size(system: System) -> Tensor:

@@ -14,6 +14,8 @@ from skconvgp import (
     SKOPS_TRUSTED_TYPES,
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    KernelFlowsClassifier,
+    KernelFlowsRegressor,
     gram_matrix,
 )
 from skconvgp.completion import (
@@ -24,6 +26,7 @@ from skconvgp.completion import (
     SubsetOfData,
 )
 from skconvgp.exceptions import VersionMismatchWarning
+from skconvgp.flows import LBFGS, Adam, BayesianOptimization, GradientDescent, Rho
 from skconvgp.kernels import (
     GELU,
     Abs,
@@ -75,8 +78,10 @@ def models():
         "subset": ConvNetGPRegressor(rbf(), completion=SubsetOfData(5)),
     }
     coarse = CoarseKernel(depth=1, kernel=tiny_network())
+    flow = KernelFlowsClassifier(optimizer=Adam(max_iter=2), objective=Rho("ratio"))
     return {
         **{name: (gp.fit(points, labels), points) for name, gp in completions.items()},
+        "flow": (flow.fit(points, labels), points),
         "coarse": (ConvNetGPClassifier(completion=coarse).fit(X, y), X),
         "network": (ConvNetGPClassifier(tiny_network()).fit(X, y), X),
         "layers": (ConvNetGPRegressor(LAYERS, noise_variance="loo").fit(X, y), X),
@@ -153,6 +158,16 @@ def test_named_networks_are_saved_by_their_settings(kernel, tmp_path):
     gp = ConvNetGPRegressor(kernel)
     assert through_skops(gp, tmp_path / "model").kernel == kernel
     assert through_pickle(gp, None).kernel == kernel
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [Adam(), BayesianOptimization(), GradientDescent(), LBFGS()],
+    ids=repr,
+)
+def test_optimizers_are_saved_by_their_settings(optimizer, tmp_path):
+    gp = KernelFlowsRegressor(rbf(), optimizer=optimizer)
+    assert through_skops(gp, tmp_path / "model").optimizer == optimizer
 
 
 def test_every_type_in_a_file_of_skops_is_trusted():

@@ -87,7 +87,7 @@ def test_original_scheme_lets_points_cross():
     X, y = make_three_bumps(80)
     warp = KernelFlowsWarp(
         BUMPS,
-        objective=Rho(),
+        objective="ratio",
         step="original",
         interpolation="original",
         n_steps=50,
@@ -116,9 +116,11 @@ def test_no_steps_leave_samples_where_they_are():
     assert warp.is_monotone_
 
 
-def test_a_constant_target_moves_nothing():
+@pytest.mark.parametrize("kind", [float, int])
+def test_a_constant_target_moves_nothing_and_is_told(kind):
     X, _ = wave(20)
-    warp = KernelFlowsWarp(n_steps=3).fit(X, np.ones(20))
+    with pytest.warns(UserWarning, match="has moved nothing"):
+        warp = KernelFlowsWarp(n_steps=3).fit(X, np.ones(20, dtype=kind))
     np.testing.assert_array_equal(warp.embedding_, X)
     assert warp.n_steps_ == 0
     assert np.isnan(warp.rho_trace_).all()
@@ -268,8 +270,8 @@ def test_transform_needs_a_fit():
         ("batch_size", 21, "2 to the number of samples, 20"),
         ("batch_size", 1, "2 to the number of samples, 20"),
         ("batch_size", "all", "'auto' or an int"),
-        ("objective", "ratio", "None or an objective"),
-        ("objective", Rho, "None or an objective"),
+        ("objective", 3, "None, a kind of skconvgp.flows.Rho or an objective"),
+        ("objective", Rho, "None, a kind of skconvgp.flows.Rho or an objective"),
         ("objective", Rho(noise_variance=1e-6), "noise_variance >= 1e-05"),
         ("field_noise", -1.0, "a finite number > 0"),
         ("interpolation", "none", "'complete' or 'original'"),
@@ -283,11 +285,31 @@ def test_wrong_settings_are_named(name, value, expected):
         KernelFlowsWarp(**{name: value}).fit(X, y)
 
 
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.5])
-def test_sample_fraction_is_between_none_and_all(fraction):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sample_fraction", 0.0),
+        ("sample_fraction", 1.0),
+        ("sample_fraction", -0.5),
+        ("noise_variance", "loo"),
+        ("kind", "rho"),
+    ],
+)
+def test_wrong_settings_of_the_objective_are_named(name, value):
     X, y = wave(20)
-    with pytest.raises(ValueError, match="'sample_fraction' parameter of Rho"):
-        KernelFlowsWarp(objective=Rho(sample_fraction=fraction)).fit(X, y)
+    with pytest.raises(ValueError, match=f"'{name}' parameter of Rho"):
+        KernelFlowsWarp(objective=Rho(**{name: value})).fit(X, y)
+
+
+def test_objective_may_be_a_word():
+    X, y = wave(30)
+    warp = KernelFlowsWarp(n_steps=4, random_state=0)
+    word, part, usual = (
+        clone(warp).set_params(objective=objective).fit(X, y).embedding_
+        for objective in ("ratio", Rho("ratio", noise_variance=1e-5), None)
+    )
+    np.testing.assert_array_equal(word, part)
+    assert not np.allclose(word, usual)
 
 
 def test_original_interpolation_is_of_euler_only():

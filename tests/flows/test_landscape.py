@@ -36,9 +36,9 @@ KERNELS = [
 LEARNED_NOISE = Rho(noise_variance=1e-2, noise_variance_bounds=(1e-6, 1.0))
 
 
-def evaluator(dtype=torch.float64, backend="auto"):
+def evaluator(dtype=torch.float64, solve_dtype=torch.float64, backend="auto"):
     config = ComputeConfig(
-        torch.device("cpu"), dtype, torch.float64, memory_budget=2**24, n_workers=1
+        torch.device("cpu"), dtype, solve_dtype, memory_budget=2**24, n_workers=1
     )
     return Evaluator(torch.as_tensor(IMAGES), SHAPE, backend, config)
 
@@ -93,9 +93,12 @@ def test_gradients_are_those_of_finite_differences(kernel, objective, monkeypatc
     np.testing.assert_allclose(slope, expected, rtol=1e-5, atol=scale)
 
 
-def test_single_precision_gives_the_same_slope():
+@pytest.mark.parametrize("largest", [landscapes.LARGEST_STORED, 0])
+@pytest.mark.parametrize("name", ["dtype", "solve_dtype"])
+def test_single_precision_gives_the_same_slope(name, largest, monkeypatch):
+    monkeypatch.setattr(landscapes, "LARGEST_STORED", largest)
     kernel = convnet(depth=2, kernel_size=3)
-    fine, coarse = landscape(kernel), landscape(kernel, dtype=torch.float32)
+    fine, coarse = landscape(kernel), landscape(kernel, **{name: torch.float32})
     _, expected = fine.gradient(fine.start, fine.fixed)
     _, slope = coarse.gradient(coarse.start, coarse.fixed)
     np.testing.assert_allclose(slope, expected, rtol=1e-3)

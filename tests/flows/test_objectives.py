@@ -277,7 +277,7 @@ def test_kernel_that_fits_is_below_one_that_does_not():
 def test_matrix_that_is_not_positive_definite_is_named(noise):
     gram = -torch.eye(4, dtype=torch.float64) + 2.0
     with pytest.raises(NotPSDError, match=r"batch of 4 samples .* raise it"):
-        Rho().score(gram, torch.ones(4, 1), noise)
+        Rho("ratio").score(gram, torch.ones(4, 1), noise)
     with pytest.raises(NotPSDError):
         rho_path(gram, torch.ones(4, 1), noise)
 
@@ -288,7 +288,7 @@ def test_matrix_that_is_not_finite_is_not_positive_definite(value):
         gram = torch.eye(4, dtype=torch.float64)
         gram[i, j] = gram[j, i] = value
         with pytest.raises(NotPSDError):
-            Rho().score(gram, torch.ones(4, 1))
+            Rho("ratio").score(gram, torch.ones(4, 1))
 
 
 def test_a_noise_that_is_given_stands_in_the_place_of_the_own_one():
