@@ -261,6 +261,24 @@ def test_bins_of_equal_weight_have_it():
     assert (table["low"][0], table["high"][-1]) == (top.min(), top.max())
 
 
+def test_equal_probabilities_go_where_the_middle_of_their_weight_lies():
+    # The middles lie at 5 %, 50 % and 95 % of the weight.
+    y_prob = [0.6, 0.7, 0.9]
+    table = reliability_table(
+        [0, 1, 1], y_prob, n_bins=2, strategy="quantile", sample_weight=[1, 8, 1]
+    )
+    assert list(table["weight"]) == [1.0, 9.0]
+
+
+def test_rounding_of_weights_moves_no_sample():
+    y_true, y_prob = predictions(11)
+    settings = {"labels": range(4), "n_bins": 2, "strategy": "quantile"}
+    table = reliability_table(y_true, y_prob, **settings)
+    tenths = np.full(11, 0.1)
+    scaled = reliability_table(y_true, y_prob, sample_weight=tenths, **settings)
+    np.testing.assert_allclose(scaled["weight"], table["weight"] / 10.0)
+
+
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_brier_parts_equal_the_sums_by_hand(strategy):
     y_true, y_prob = predictions(120, 3)
@@ -337,6 +355,11 @@ BAD = {
     "unknown": ([0, 5], np.eye(2), {"labels": [0, 1]}, r"`labels` does not.*5"),
     "NaN": ([0, 1], [[np.nan, 1.0], [0.5, 0.5]], {}, "y_prob contains NaN"),
     "one class": ([0, 0], [[0.5, 0.5]] * 2, {}, "pass `labels`"),
+    "second class": ([0, 1], [0.5, 1.5], {}, "probabilities.*-0.5"),
+    "same labels": ([0, 1], np.eye(2), {"labels": [1, 1]}, "`labels` must differ"),
+    "2-D labels": (np.eye(2), np.eye(2), {}, "1d array"),
+    "no weight": ([0, 1], np.eye(2), {"sample_weight": [0, 0]}, "not 0 for all"),
+    "weight < 0": ([0, 1], np.eye(2), {"sample_weight": [2, -1]}, "must be >= 0"),
     "weights": (
         [0, 1],
         np.eye(2),
