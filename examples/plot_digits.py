@@ -22,9 +22,9 @@ from sklearn.model_selection import train_test_split
 
 from skconvgp import ConvNetGPClassifier
 from skconvgp.datasets import load_digits_images
-from skconvgp.display import UncertainDigitsDisplay
+from skconvgp.display import ReliabilityDisplay, UncertainDigitsDisplay
 from skconvgp.kernels import convnet
-from skconvgp.metrics import expected_calibration_error
+from skconvgp.metrics import accuracy_rejection_curve, expected_calibration_error
 
 X, y = load_digits_images(return_X_y=True)
 X, X_test, y, y_test = train_test_split(
@@ -58,36 +58,23 @@ plt.show()
 # Can the probabilities be believed?
 # ----------------------------------
 # If they can, then of the digits given 70 % about 70 % are right. Left: the share of
-# right answers against the stated probability, in bins of equal width; the area of a
-# dot grows with the number of digits in its bin. Right: set aside the digits that the
-# model is least certain of, and see how the accuracy on the others rises.
+# right answers against the stated probability, in bins of equal width, and how many of
+# the digits each bin holds. Right: set aside the digits that the model is least certain
+# of, and see how the accuracy on the others rises.
 
-confidence = y_prob.max(axis=1)
-is_right = y_pred == y_test
-bins = np.clip((confidence * 8).astype(int), 0, 7)
-shown = [b for b in range(8) if (bins == b).any()]
-x = [confidence[bins == b].mean() for b in shown]
-accuracy = [is_right[bins == b].mean() for b in shown]
-size = [(bins == b).sum() for b in shown]
+figure = plt.figure(figsize=(9, 5), layout="constrained")
+left, right = figure.subfigures(1, 2)
+ReliabilityDisplay.from_predictions(
+    y_test, y_prob, labels=gp.classes_, n_bins=8, name="Reliability", figure=left
+)
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-left.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1)
-left.plot(x, accuracy, color="tab:blue", alpha=0.4)
-left.scatter(x, accuracy, s=20 + 1.2 * np.array(size), color="tab:blue", zorder=3)
-for xi, yi, n in zip(x, accuracy, size, strict=True):
-    side = (0, -22) if yi > 0.5 else (0, 12)
-    left.annotate(n, (xi, yi), side, textcoords="offset points", ha="center", size=8)
-left.set(xlabel="stated probability", ylabel="share of right answers")
-left.set(xlim=(0.1, 1.05), ylim=(-0.05, 1.1), title="Reliability")
-
-order = np.argsort(-confidence)
-kept = np.arange(1, len(order) + 1)
-right.plot(kept / len(order), np.cumsum(is_right[order]) / kept, color="tab:blue")
-right.set(xlabel="share of digits answered, surest first", ylabel="accuracy on them")
-right.set(xlim=(0, 1), ylim=(None, 1.004), title="Answering only when sure")
-for axes in (left, right):
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
+rejected, accuracy, _ = accuracy_rejection_curve(y_test, y_prob, labels=gp.classes_)
+axes = right.subplots()
+axes.step(rejected, accuracy, where="post", color="tab:blue")
+axes.set(xlabel="share of digits set aside", ylabel="accuracy on the others")
+axes.set(xlim=(0, 1), ylim=(None, 1.004), title="Answering only when sure")
+axes.spines[["top", "right"]].set_visible(False)
+axes.grid(alpha=0.25)
 plt.show()
 
 # %%

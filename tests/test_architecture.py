@@ -31,7 +31,7 @@ PUBLIC_NAMES = {
         SubsetOfData""",
     "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images
         make_swissroll_cheesecake make_three_bumps""",
-    "skconvgp.display": "RhoTraceDisplay UncertainDigitsDisplay",
+    "skconvgp.display": "ReliabilityDisplay RhoTraceDisplay UncertainDigitsDisplay",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
         ConvNetGPRegressor FitReport KernelFlowsClassifier KernelFlowsRegressor
         KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor
@@ -47,7 +47,9 @@ PUBLIC_NAMES = {
         convnet dense dot_product literal_max_normalization matern polynomial rbf
         residual_convnet resnet32 three_layer_convnet""",
     "skconvgp.likelihoods": "Gaussian Part Targets",
-    "skconvgp.metrics": "expected_calibration_error",
+    "skconvgp.metrics": """accuracy_rejection_auc_score accuracy_rejection_curve
+        brier_decomposition expected_calibration_error interval_coverage
+        interval_width negative_log_predictive_density reliability_table""",
     "skconvgp.solvers": "Cholesky CholeskyState Lsqr Part Solution",
 }
 # Made by the package and never by a user.

@@ -13,7 +13,12 @@ try:
 except ImportError:  # before scikit-learn 1.9
     _callback = None
 
-BaseCallbacks: Any = _callback.CallbackSupportMixin if _callback else object
+
+class _NoCallbacks:
+    """A base that does nothing; `object` may not come before other bases."""
+
+
+BaseCallbacks: Any = _callback.CallbackSupportMixin if _callback else _NoCallbacks
 
 
 def with_callbacks(fit: Fit) -> Fit:

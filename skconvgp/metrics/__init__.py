@@ -1,5 +1,27 @@
 """Scores that scikit-learn lacks."""
 
-from skconvgp.metrics._calibration import expected_calibration_error
+from skconvgp.metrics._calibration import (
+    brier_decomposition,
+    expected_calibration_error,
+    reliability_table,
+)
+from skconvgp.metrics._predictive import (
+    interval_coverage,
+    interval_width,
+    negative_log_predictive_density,
+)
+from skconvgp.metrics._rejection import (
+    accuracy_rejection_auc_score,
+    accuracy_rejection_curve,
+)
 
-__all__ = ["expected_calibration_error"]
+__all__ = [
+    "accuracy_rejection_auc_score",
+    "accuracy_rejection_curve",
+    "brier_decomposition",
+    "expected_calibration_error",
+    "interval_coverage",
+    "interval_width",
+    "negative_log_predictive_density",
+    "reliability_table",
+]

@@ -1,0 +1,71 @@
+"""Probabilities and outcomes, summed in bins."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skconvgp._typing import FloatArray
+
+__all__ = ["Bins", "sum_in_bins"]
+
+STRATEGIES = ("uniform", "quantile")
+# Sums of weights are off by rounding, which is not to move a sample to another bin.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Sums over the samples of each bin.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_bins + 1,)
+        A bin holds its lower edge; the last one holds both.
+    weight, predicted, observed : ndarray of shape (n_bins,)
+        Sums of the weights, of the probabilities, and of the outcomes.
+    """
+
+    edges: FloatArray
+    weight: FloatArray
+    predicted: FloatArray
+    observed: FloatArray
+
+
+def sum_in_bins(
+    probabilities: FloatArray,
+    outcomes: NDArray[Any],
+    weights: FloatArray,
+    n_bins: int,
+    strategy: str,
+) -> Bins:
+    """Sum probabilities and outcomes, both of shape (n,), in bins of the former."""
+    if not isinstance(n_bins, int | np.integer) or n_bins < 1:
+        raise ValueError(f"`n_bins` must be an int >= 1, got {n_bins!r}.")
+    if strategy not in STRATEGIES:
+        words = ", ".join(map(repr, STRATEGIES))
+        raise ValueError(f"`strategy` must be one of {words}, got {strategy!r}.")
+    if strategy == "uniform":
+        edges = np.arange(n_bins + 1) / n_bins
+    else:
+        edges = _equal_mass(probabilities, weights, n_bins)
+    bins = np.searchsorted(edges[1:-1], probabilities, side="right")
+    weight, predicted, observed = (
+        np.bincount(bins, values, minlength=len(edges) - 1).astype(np.float64)
+        for values in (weights, weights * probabilities, weights * outcomes)
+    )
+    return Bins(edges, weight, predicted, observed)
+
+
+def _equal_mass(values: FloatArray, weights: FloatArray, n_bins: int) -> FloatArray:
+    """Return edges of at most n_bins bins of about the same weight.
+
+    Equal values stay together: each goes where the middle of its weight lies.
+    """
+    distinct, place = np.unique(values[weights > 0.0], return_inverse=True)
+    masses = np.bincount(place, weights[weights > 0.0])
+    middle = (np.cumsum(masses) - masses / 2.0) / masses.sum()
+    bins = np.floor(n_bins * middle + ROUNDING)
+    is_first = np.flatnonzero(np.diff(bins)) + 1
+    return np.concatenate((distinct[:1], distinct[is_first], distinct[-1:]))
