@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks, and what stands in their place before version 1.9."""
+"""Callbacks of scikit-learn, and what stands in their place before version 1.9."""
 
 import importlib
 from collections.abc import Callable
