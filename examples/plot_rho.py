@@ -62,29 +62,30 @@ nuggets = [0.0, 1e-15, 1e-12, 1e-8, 1e-4]
 wide = [batch(3.0, order) for order in orders]
 ways = {"explicit inverses": by_inverses, "one Cholesky": by_cholesky}
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
-left.axhspan(0.0, 1.0, color="0.9", zorder=0)
+figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+ax.axhspan(0.0, 1.0, color="0.9", zorder=0)
 for name, value in ways.items():
     values = np.array([[value(*pair, nugget) for pair in wide] for nugget in nuggets])
     places = np.arange(len(nuggets)) + (0.13 if value is by_cholesky else -0.13)
     places = np.broadcast_to(places[:, None], values.shape)
-    left.plot(places.ravel(), values.ravel(), "o", markersize=4, alpha=0.35, label=name)
+    ax.plot(places.ravel(), values.ravel(), "o", markersize=4, alpha=0.35, label=name)
     outside = np.mean((values[0] < 0.0) | (values[0] > 1.0))
-    print(
-        f"{name}, no nugget: {outside:.0%} outside, {np.isnan(values[0]).mean():.0%} "
-    )
-left.annotate("an error", (0.08, 0.5), va="center", fontsize=9, color="tab:orange")
-left.set_yscale("symlog", linthresh=2.0)
-left.set_yticks([-100, -10, -1, 0, 1, 10], ["-100", "-10", "-1", "0", "1", "10"])
-left.minorticks_off()
-left.set_xticks(range(len(nuggets)), ["none", *(f"{x:.0e}" for x in nuggets[1:])])
-left.set(xlabel="nugget", ylabel="rho", title="Width 3, 40 random halves")
-left.legend(loc="lower right")
+    errors = np.isnan(values[0]).mean()
+    print(f"{name}, no nugget: {outside:.0%} outside, {errors:.0%} errors")
+ax.annotate("an error", (0.08, 0.5), va="center", fontsize=9, color="tab:orange")
+ax.set_yscale("symlog", linthresh=2.0)
+ax.set_yticks([-100, -10, -1, 0, 1, 10], ["-100", "-10", "-1", "0", "1", "10"])
+ax.minorticks_off()
+ax.set_xticks(range(len(nuggets)), ["none", *(f"{x:.0e}" for x in nuggets[1:])])
+ax.set(xlabel="nugget", ylabel="rho", title="Width 3, 40 random halves")
+ax.legend(loc="lower right")
+ax.spines[["top", "right"]].set_visible(False)
+plt.show()
 
 # %%
 # A value of one half
 # -------------------
-# Right: :func:`~skconvgp.flows.rho_path` gives rho for samples of every size from the
+# :func:`~skconvgp.flows.rho_path` gives rho for samples of every size from the
 # same factorisation. A kernel that fits needs few points, then nothing is left to
 # predict. For one that does not, the nugget explains the targets, M is nearly
 # :math:`\lambda I` on them, and :math:`\rho \approx 1 - N_c / N_f`, the dashed line. So
@@ -93,17 +94,17 @@ left.legend(loc="lower right")
 # do not depend on how many points they were seen at.
 
 sizes = np.arange(1, n)
+figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 for width, color in {3.0: "tab:red", 1.0: "tab:purple", 0.4: "tab:green"}.items():
     paths = np.array([rho_path(*batch(width, order)) for order in orders])
     low, middle, high = np.quantile(paths, [0.1, 0.5, 0.9], axis=0)
-    right.plot(sizes, middle, color=color, label=f"width {width:g}")
-    right.fill_between(sizes, low, high, color=color, alpha=0.15, linewidth=0)
+    ax.plot(sizes, middle, color=color, label=f"width {width:g}")
+    ax.fill_between(sizes, low, high, color=color, alpha=0.15, linewidth=0)
 share = "share that is left out"
-right.plot(sizes, 1.0 - sizes / n, "--", color="black", linewidth=1, label=share)
-right.set(xlabel="points in the sample", title="Nugget 1e-4, samples of every size")
-right.legend()
-for axes in (left, right):
-    axes.spines[["top", "right"]].set_visible(False)
+ax.plot(sizes, 1.0 - sizes / n, "--", color="black", linewidth=1, label=share)
+ax.set(xlabel="points in the sample", title="Nugget 1e-4, samples of every size")
+ax.legend()
+ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
@@ -157,7 +158,8 @@ plt.show()
 # kernel, which predicts nothing, looks better than the good one with an amplitude of
 # one. ``kind="l2"`` is what it was meant to be.
 
-kinds = ["ratio", "l2", "loo", "evidence", "loo_nlpd", "polarised", "algorithm4"]
+kinds = ["held_out", "l2", "ratio", "loo", "evidence", "loo_nlpd", "polarised"]
+kinds += ["algorithm4"]
 widths = np.geomspace(0.03, 10.0, 40)
 pairs = {width: [batch(width, order) for order in orders[:8]] for width in widths}
 
@@ -166,7 +168,7 @@ def mean(kind, width, nugget):
     return np.mean([by_cholesky(*pair, nugget, kind) for pair in pairs[width]])
 
 
-figure, axes = plt.subplots(2, 4, figsize=(11, 5), layout="constrained")
+figure, axes = plt.subplots(3, 3, figsize=(9.5, 7), layout="constrained")
 for ax, kind in zip(axes.flat, kinds, strict=False):
     for nugget, color in {1e-4: "tab:orange", 1e-8: "tab:blue"}.items():
         values = np.array([mean(kind, width, nugget) for width in widths])
@@ -174,25 +176,27 @@ for ax, kind in zip(axes.flat, kinds, strict=False):
         ax.semilogx(widths, values, color=color, label=f"nugget {nugget:.0e}")
         ax.plot(widths[best], values[best], "o", color=color)
     ax.set_title(kind, fontsize="medium")
+    if kind == "polarised":
+        ax.set_yscale("symlog", linthresh=1.0)
 figure.legend(
     *axes[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=2
 )
-axes[1, 1].set_yscale("symlog", linthresh=1.0)
 
+last = axes[2, 2]
 amplitudes = np.geomspace(1e-2, 1e6, 30)
 for width, color in {3.0: "tab:red", 0.4: "tab:green"}.items():
     for kind, style in {"algorithm4": "-", "ratio": "--"}.items():
         gram, y = batch(width, orders[0])
         values = [by_cholesky(scale * gram, y, 1e-4, kind) for scale in amplitudes]
         label = f"{kind}, width {width:g}"
-        axes[1, 3].semilogx(amplitudes, values, style, color=color, label=label)
-axes[1, 3].set_yscale("symlog", linthresh=1.0)
-axes[1, 3].set_yticks([1, 0, -1, -100, -10_000, -1_000_000])
-axes[1, 3].set_title("over amplitudes", fontsize="medium")
-axes[1, 3].legend(fontsize="x-small")
+        last.semilogx(amplitudes, values, style, color=color, label=label)
+last.set_yscale("symlog", linthresh=1.0)
+last.set_yticks([1, 0, -1, -100, -10_000, -1_000_000])
+last.set_title("over amplitudes", fontsize="medium")
+last.legend(fontsize="x-small")
 for ax in axes.flat:
     ax.spines[["top", "right"]].set_visible(False)
-for ax in axes[1, :3]:
+for ax in axes[2, :2]:
     ax.set_xlabel("width")
-axes[1, 3].set_xlabel("amplitude")
+last.set_xlabel("amplitude")
 plt.show()
