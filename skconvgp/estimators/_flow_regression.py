@@ -213,6 +213,7 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
+    # Without the weights of its base: where batches are drawn they are no copies.
     @with_callbacks
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Learn the kernel, then fit the latent function of each output.

@@ -17,6 +17,7 @@ from skconvgp.estimators._inputs import Size
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
+    LEAST_BATCH,
     reject,
     resolve_backend,
     resolve_batch_sizes,
@@ -38,7 +39,6 @@ __all__ = ["BaseFlowGP"]
 
 # Matrices of the size of a batch that an objective holds at once, with derivatives.
 BATCH_COPIES = 8
-LEAST_BATCH = 2  # samples: one to predict from, one to predict
 STEP = "flow step"
 
 

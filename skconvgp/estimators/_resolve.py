@@ -30,6 +30,7 @@ from skconvgp.solvers import Cholesky, Lsqr
 
 __all__ = [
     "DTYPES",
+    "LEAST_BATCH",
     "PRECOMPUTED",
     "device_exists",
     "is_direct",
@@ -65,7 +66,8 @@ LIKELIHOODS = {"gaussian": Gaussian}
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{u}IB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
 UNITS |= {f"{u}B": 10 ** (3 * i) for i, u in enumerate("KMGT", 1)}
-USUAL_BATCH, LEAST_BATCH = 600, 2  # samples; maths.md 14
+USUAL_BATCH = 600  # samples; maths.md 14
+LEAST_BATCH = 2  # samples: one to predict from, one to predict
 BUDGET_SHARE = 2  # a half of what is free
 
 

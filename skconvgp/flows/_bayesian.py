@@ -227,6 +227,7 @@ class _Search:
 
 def _sobol(n: int, n_dimensions: int, seed: int) -> list[list[float]]:
     """Return n points of the unit cube that fill it evenly."""
+    # torch has no types for its constructor.
     engine = SobolEngine(n_dimensions, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     points: list[list[float]] = engine.draw(n, dtype=torch.float64).tolist()
     return points
