@@ -50,10 +50,12 @@ PUBLIC_NAMES = {
     "skconvgp.metrics": """accuracy_rejection_auc_score accuracy_rejection_curve
         brier_decomposition expected_calibration_error interval_coverage
         interval_width negative_log_predictive_density reliability_table""",
-    "skconvgp.solvers": "Cholesky CholeskyState Lsqr Part Solution",
+    "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
+        ConjugateGradientState Lsqr Part Solution""",
 }
 # Made by the package and never by a user.
 WITHOUT_EXAMPLES = {"CompletedGram", "Hyperparameter", "CholeskyState"}
+WITHOUT_EXAMPLES |= {"ConjugateGradientState"}
 ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor", "KernelFlowsClassifier"]
 ESTIMATORS += ["KernelFlowsRegressor", "KernelFlowsWarp"]
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]

@@ -47,8 +47,8 @@ class Solution:
 class Solver(Protocol[State]):
     """Solves (gram + diag(noise)) x = rhs: factored once, solved many times.
 
-    `init` returns a frozen dataclass of tensors and numbers with an attribute
-    `jitter`; it is all that a fitted model keeps of the training matrix.
+    `init` returns a frozen dataclass of tensors, numbers and such dataclasses, with an
+    attribute `jitter`; it is all that a fitted model keeps of the training matrix.
     """
 
     def init(self, gram: GramOperator, noise: Tensor) -> State:

@@ -18,7 +18,11 @@ __all__ = [
 
 
 class GramOperator(Protocol):
-    """A symmetric matrix as solvers see it."""
+    """A symmetric matrix as solvers see it.
+
+    Iterative solvers need no more than products, the diagonal and a few columns, so
+    that the matrix need not be held; direct ones ask for all of it.
+    """
 
     @property
     def n_samples(self) -> int:
@@ -27,6 +31,18 @@ class GramOperator(Protocol):
 
     def dense(self) -> Tensor:
         """Return the matrix (n, n)."""
+        ...
+
+    def diag(self) -> Tensor:
+        """Return the diagonal (n,)."""
+        ...
+
+    def columns(self, numbers: Tensor) -> Tensor:
+        """Return columns (n, b) given by number."""
+        ...
+
+    def matmul(self, rhs: Tensor) -> Tensor:
+        """Return the product with columns (n, k)."""
         ...
 
 

@@ -58,9 +58,9 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
     observed_fraction : float, default=0.2
         Share of the n (n + 1) / 2 distinct entries of the Gram matrix that a
         completion may evaluate; the diagonal beside them is free.
-    solver : "auto", "cholesky", "lsqr" or solver object, default="auto"
-        Solves the linear system; see :mod:`skconvgp.solvers`. "lsqr" is for
-        reproduction only.
+    solver : "auto", "cholesky", "cg", "lsqr" or solver object, default="auto"
+        Solves the linear system; see :mod:`skconvgp.solvers`. "cg" iterates, "lsqr" is
+        for reproduction only.
     device : str, default="auto"
         "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
         "cuda:1".

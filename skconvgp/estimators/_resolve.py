@@ -26,7 +26,7 @@ from skconvgp.estimators._place import Place, choose_place
 from skconvgp.flows import Adam, Rho
 from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Gaussian
-from skconvgp.solvers import Cholesky, Lsqr
+from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
 
 __all__ = [
     "DTYPES",
@@ -202,12 +202,14 @@ def resolve_solver(owner: object, solver: object) -> Solver[Any]:
     match solver:
         case "auto" | "cholesky":
             return Cholesky()
+        case "cg":
+            return ConjugateGradient()
         case "lsqr":
             return Lsqr()
         case Solver() if not isinstance(solver, type):
             return solver
         case _:
-            expected = "'auto', 'cholesky', 'lsqr' or a solver object"
+            expected = "'auto', 'cholesky', 'cg', 'lsqr' or a solver object"
             reject(owner, "solver", expected, solver)
 
 

@@ -18,6 +18,7 @@ from skconvgp.flows import (
     Rho,
 )
 from skconvgp.flows._field import WarpStep
+from skconvgp.linalg import DenseGram, LowRankPlusDiagonal
 
 __all__ = ["SKOPS_TRUSTED_TYPES"]
 
@@ -26,6 +27,8 @@ _COMPLETIONS = (getattr(completion, name) for name in completion.__all__)
 _CLASSES += [cls for cls in _COMPLETIONS if issubclass(cls, Part) and cls is not Part]
 _CLASSES += [FeatureState, likelihoods.Gaussian, solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
+_CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]
+_CLASSES += [DenseGram, LowRankPlusDiagonal]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
 _CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]

@@ -214,28 +214,39 @@ def to_tensor(
 
 
 def freeze(state: State) -> State:
-    """Return a dataclass of tensors with arrays in their place."""
+    """Return a dataclass of tensors, or of such dataclasses, with arrays instead."""
     return _replace(state, lambda v: to_numpy(v) if isinstance(v, Tensor) else v)
 
 
 def thaw(state: State, device: torch.device) -> State:
-    """Return a dataclass of arrays with tensors on a device in their place."""
+    """Return the same with tensors on a device in the place of the arrays."""
     return _replace(
         state, lambda v: to_tensor(v, device) if isinstance(v, np.ndarray) else v
     )
 
 
 def frozen_bytes(state: object) -> int:
-    """Return the bytes of the arrays of a dataclass."""
-    fields = dataclasses.fields(state)  # type: ignore[arg-type]
-    values = (getattr(state, field.name) for field in fields)
-    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+    """Return the bytes of the arrays of a dataclass, of those it holds as well."""
+    if isinstance(state, np.ndarray):
+        return state.nbytes
+    if not dataclasses.is_dataclass(state):
+        return 0
+    return sum(map(frozen_bytes, _values(state).values()))
 
 
 def _replace(state: State, convert: Any) -> State:
-    fields = dataclasses.fields(state)  # type: ignore[arg-type]
-    values = {field.name: convert(getattr(state, field.name)) for field in fields}
+    values = {
+        name: _replace(value, convert)
+        if dataclasses.is_dataclass(value)
+        else convert(value)
+        for name, value in _values(state).items()
+    }
     return dataclasses.replace(state, **values)  # type: ignore[type-var]
+
+
+def _values(state: object) -> dict[str, Any]:
+    fields = dataclasses.fields(state)  # type: ignore[arg-type]
+    return {field.name: getattr(state, field.name) for field in fields}
 
 
 def _square_shape(n_features: int) -> ImageShape | None:

@@ -1,6 +1,7 @@
 """Numerical routines on tensors; they know no Gaussian process and no kernel."""
 
 from skconvgp.linalg._anderson import Anderson
+from skconvgp.linalg._cg import BlockSolution, block_cg
 from skconvgp.linalg._cholesky import (
     back_solve,
     cholesky_inverse_diag,
@@ -12,6 +13,7 @@ from skconvgp.linalg._cholesky import (
     shifted_cholesky_,
     shifted_choleskys,
 )
+from skconvgp.linalg._lanczos import inverse_root, log_quadrature, rademacher
 from skconvgp.linalg._lsqr import lsqr
 from skconvgp.linalg._operators import DenseGram, LowRankGram
 from skconvgp.linalg._pivoted import PivotedCholesky, pivoted_cholesky
@@ -30,27 +32,34 @@ from skconvgp.linalg._truncated import (
     leading_right_vectors,
     widened,
 )
+from skconvgp.linalg._woodbury import LowRankPlusDiagonal
 
 __all__ = [
     "Anderson",
+    "BlockSolution",
     "DenseGram",
     "LowRankGram",
+    "LowRankPlusDiagonal",
     "PivotedCholesky",
     "Symmetric",
     "back_solve",
+    "block_cg",
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",
     "factor_with_jitter_",
     "half_solve",
+    "inverse_root",
     "leading_eigenpairs",
     "leading_right_vectors",
+    "log_quadrature",
     "lsqr",
     "pivoted_cholesky",
     "plain_cholesky",
     "product_change",
     "psd_factor",
     "pseudo_inverse_map",
+    "rademacher",
     "ridge_solve",
     "shifted_cholesky_",
     "shifted_choleskys",

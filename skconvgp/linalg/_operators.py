@@ -28,6 +28,18 @@ class DenseGram:
         """Return the matrix (n, n)."""
         return self.matrix
 
+    def diag(self) -> Tensor:
+        """Return the diagonal (n,)."""
+        return self.matrix.diagonal()
+
+    def columns(self, numbers: Tensor) -> Tensor:
+        """Return columns (n, b) given by number."""
+        return self.matrix[:, numbers]
+
+    def matmul(self, rhs: Tensor) -> Tensor:
+        """Return the product with columns (n, k)."""
+        return self.matrix @ rhs
+
 
 @dataclass(frozen=True)
 class LowRankGram:
@@ -49,3 +61,15 @@ class LowRankGram:
     def dense(self) -> Tensor:
         """Return the matrix (n, n), a new one."""
         return self.factor @ self.factor.mT
+
+    def diag(self) -> Tensor:
+        """Return the diagonal (n,)."""
+        return self.factor.square().sum(1)
+
+    def columns(self, numbers: Tensor) -> Tensor:
+        """Return columns (n, b) given by number."""
+        return self.factor @ self.factor[numbers].mT
+
+    def matmul(self, rhs: Tensor) -> Tensor:
+        """Return the product with columns (n, k)."""
+        return self.factor @ (self.factor.mT @ rhs)

@@ -2,7 +2,16 @@
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Solution
+from skconvgp.solvers._cg import ConjugateGradient, ConjugateGradientState
 from skconvgp.solvers._cholesky import Cholesky, CholeskyState
 from skconvgp.solvers._lsqr import Lsqr
 
-__all__ = ["Cholesky", "CholeskyState", "Lsqr", "Part", "Solution"]
+__all__ = [
+    "Cholesky",
+    "CholeskyState",
+    "ConjugateGradient",
+    "ConjugateGradientState",
+    "Lsqr",
+    "Part",
+    "Solution",
+]

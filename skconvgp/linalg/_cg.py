@@ -1,0 +1,135 @@
+"""Block conjugate gradients: all right-hand sides share their search directions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp.linalg._cholesky import plain_cholesky
+
+__all__ = ["BlockSolution", "block_cg", "orthonormal"]
+
+DEPENDENT = 1e-10  # share of the longest direction below which one adds nothing
+PROGRESS = 0.5  # what a restart has to make of the largest residual
+
+
+@dataclass(frozen=True)
+class BlockSolution:
+    """Last iterate of block conjugate gradients.
+
+    Parameters
+    ----------
+    value : Tensor of shape (n, k)
+        The solution, as far as it went.
+    n_iter : int
+        Iterations: products with a block of columns.
+    residual : Tensor of shape (k,)
+        Norms of rhs - A value, computed from `value`, as shares of those of rhs.
+    """
+
+    value: Tensor
+    n_iter: int
+    residual: Tensor
+
+
+def block_cg(
+    matmul: Callable[[Tensor], Tensor],
+    rhs: Tensor,
+    precondition: Callable[[Tensor], Tensor],
+    *,
+    tolerance: float,
+    max_iter: int,
+) -> BlockSolution:
+    """Solve A x = rhs for a positive definite A and many right-hand sides.
+
+    Directions that become dependent are dropped, so that equal columns do no harm.
+    Where true residuals are larger than those of the iteration, it begins again from
+    them, with these columns only. It ends where a new beginning does not help.
+
+    Parameters
+    ----------
+    matmul : callable
+        Returns A times columns (n, b).
+    rhs : Tensor of shape (n, k)
+        Right-hand sides.
+    precondition : callable
+        Returns P^-1 times columns (n, b), with P near A.
+    tolerance : float
+        Norm of a residual, as a share of that of its right-hand side, that may remain.
+    max_iter : int
+        Iterations at most, for all columns together.
+
+    Returns
+    -------
+    solution : BlockSolution
+        The last iterate, with its true residuals.
+
+    References
+    ----------
+    Ji and Li, "A breakdown-free block conjugate gradient method", 2017; O'Leary, "The
+    block conjugate gradient algorithm and related methods", 1980.
+    """
+    lengths = rhs.norm(dim=0)
+    unit = rhs / lengths.where(lengths > 0.0, 1.0)
+    value, left = torch.zeros_like(unit), unit.clone()
+    shares = left.norm(dim=0)
+    n_iter = 0
+    while n_iter < max_iter:
+        active = (shares > tolerance).nonzero()[:, 0]
+        if not len(active):
+            break
+        change, used = _cycle(
+            matmul, left[:, active], precondition, tolerance, max_iter - n_iter
+        )
+        n_iter += used
+        before = shares[active]
+        value[:, active] += change
+        left[:, active] = unit[:, active] - matmul(value[:, active])
+        shares[active] = left[:, active].norm(dim=0)
+        is_done = shares[active] <= tolerance
+        is_better = shares[active] <= PROGRESS * before
+        if not bool((is_done | is_better).any()):
+            break
+    return BlockSolution(value * lengths, n_iter, shares)
+
+
+def _cycle(
+    matmul: Callable[[Tensor], Tensor],
+    rhs: Tensor,
+    precondition: Callable[[Tensor], Tensor],
+    tolerance: float,
+    max_iter: int,
+) -> tuple[Tensor, int]:
+    """Return how far one run from zero gets, and its iterations."""
+    value, residual = torch.zeros_like(rhs), rhs
+    directions = orthonormal(precondition(residual))[0]
+    for n_iter in range(1, max_iter + 1):
+        image = matmul(directions)
+        factor = plain_cholesky(_symmetric(directions.mT @ image))
+        if factor is None:
+            return value, n_iter
+        step = torch.cholesky_solve(directions.mT @ residual, factor)
+        value = value + directions @ step
+        residual = residual - image @ step
+        if float(residual.norm(dim=0).max()) <= tolerance:
+            return value, n_iter
+        new = precondition(residual)
+        new = new - directions @ torch.cholesky_solve(image.mT @ new, factor)
+        directions = orthonormal(new)[0]
+    return value, max_iter
+
+
+def orthonormal(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Return an orthonormal basis Q (n, r) and S (r, k) with Q S the columns (n, k).
+
+    Directions that are short beside the longest are left out.
+    """
+    basis, mixed = torch.linalg.qr(columns)
+    turn, sizes, rows = torch.linalg.svd(mixed, full_matrices=False)
+    kept = sizes > DEPENDENT * sizes.max()
+    return basis @ turn[:, kept], sizes[kept, None] * rows[kept]
+
+
+def _symmetric(matrix: Tensor) -> Tensor:
+    return (matrix + matrix.mT) / 2

@@ -1,0 +1,171 @@
+"""Functions of a positive definite matrix from products with it: Lanczos."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from skconvgp.linalg._cg import orthonormal
+from skconvgp.linalg._cholesky import plain_cholesky
+
+__all__ = ["inverse_root", "log_quadrature", "rademacher"]
+
+NEGLIGIBLE = 1e-12  # share of the first residual that is rounding
+
+
+def rademacher(n: int, n_probes: int, generator: torch.Generator) -> Tensor:
+    """Return random signs (n, n_probes) in float64, on the host."""
+    shape = (n, n_probes)
+    return torch.randint(2, shape, generator=generator, dtype=torch.float64) * 2.0 - 1.0
+
+
+def log_quadrature(
+    matmul: Callable[[Tensor], Tensor], probes: Tensor, n_steps: int
+) -> tuple[Tensor, Tensor]:
+    """Return z^T log(A) z (k,) of probes, by stochastic Lanczos quadrature.
+
+    For Rademacher probes their mean is an unbiased estimate of log |A|, but for what
+    `n_steps` leave out of the quadrature.
+
+    Parameters
+    ----------
+    matmul : callable
+        Returns A times columns (n, k).
+    probes : Tensor of shape (n, k)
+        Probes z.
+    n_steps : int
+        Steps at most; each vector is made orthogonal to all before it.
+
+    Returns
+    -------
+    forms, coarse : Tensor of shape (k,)
+        Quadratic forms, after all steps and after a half of them.
+
+    References
+    ----------
+    Ubaru, Chen and Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos
+    quadrature", 2017.
+    """
+    n, n_probes = probes.shape
+    n_steps = min(n_steps, n)
+    lengths = probes.norm(dim=0)
+    basis = probes.new_zeros(n_probes, n, n_steps)  # a matrix for each probe
+    small = torch.diag_embed(probes.new_ones(n_probes, n_steps))
+    vector = probes / lengths
+    for step in range(n_steps):
+        basis[:, :, step] = vector.mT
+        image = matmul(vector)
+        size = image.norm(dim=0)
+        is_alive = vector.norm(dim=0) > 0.0
+        along = (vector * image).sum(0)
+        small[:, step, step] = along.where(is_alive, 1.0)
+        rest = _orthogonal(image.mT[:, :, None], basis[:, :, : step + 1])[:, :, 0].mT
+        beta = rest.norm(dim=0)
+        beta = beta.where(beta > NEGLIGIBLE * size, 0.0)
+        vector = torch.where(beta > 0.0, rest / beta.where(beta > 0.0, 1.0), 0.0)
+        if step + 1 < n_steps:
+            small[:, step, step + 1] = small[:, step + 1, step] = beta
+    half = (n_steps + 1) // 2
+    squares = lengths.square()
+    return squares * _log_entry(small), squares * _log_entry(small[:, :half, :half])
+
+
+def _log_entry(small: Tensor) -> Tensor:
+    """Return the first entries (k,) of the logarithms of matrices (k, m, m)."""
+    values, vectors = torch.linalg.eigh(small)
+    logs = values.clamp(min=torch.finfo(values.dtype).tiny).log()
+    entries: Tensor = (vectors[:, 0].square() * logs).sum(1)
+    return entries
+
+
+def inverse_root(
+    matmul: Callable[[Tensor], Tensor],
+    rhs: Tensor,
+    *,
+    tolerance: float,
+    max_iter: int,
+) -> Tensor:
+    r"""Return :math:`A^{-1/2}` times columns, by block Lanczos.
+
+    Wherever it stops, R^T R of the result R is that of conjugate gradients: at most
+    rhs^T A^-1 rhs. The basis, of at most n columns, is held.
+
+    Parameters
+    ----------
+    matmul : callable
+        Returns A times columns (n, b).
+    rhs : Tensor of shape (n, k)
+        Columns.
+    tolerance : float
+        Residual of conjugate gradients, as a share of the norm of a column, at which
+        to stop.
+    max_iter : int
+        Blocks at most.
+
+    Returns
+    -------
+    root : Tensor of shape (n, k)
+        The products.
+
+    References
+    ----------
+    Frommer, Lund and Szyld, "Block Krylov subspace methods for functions of
+    matrices", 2017.
+    """
+    lengths = rhs.norm(dim=0)
+    unit = rhs / lengths.where(lengths > 0.0, 1.0)
+    if not bool((lengths > 0.0).any()):
+        return torch.zeros_like(rhs)
+    block, start = orthonormal(unit)
+    basis, taken, carried = rhs[:, :0], rhs.new_zeros(()), start
+    diagonals: list[Tensor] = []
+    links: list[Tensor] = []
+    for _ in range(max_iter):
+        basis = torch.cat([basis, block], dim=1)
+        image = matmul(block)
+        diagonals.append(block.mT @ image)
+        # Block elimination of T: the residual is the next block times `carried`.
+        pivot = plain_cholesky(diagonals[-1] - taken)
+        rest = _orthogonal(image, basis)
+        room = len(rhs) - basis.shape[1]
+        is_spent = float(rest.norm()) <= NEGLIGIBLE * float(image.norm())
+        if pivot is None or room == 0 or is_spent:
+            break
+        new = orthonormal(rest)[0][:, :room]
+        block = torch.linalg.qr(_orthogonal(new, basis)).Q
+        link = block.mT @ rest
+        taken = link @ torch.cholesky_solve(link.mT, pivot)
+        carried = link @ torch.cholesky_solve(carried, pivot)
+        if float(carried.norm(dim=0).max()) <= tolerance:
+            break
+        links.append(link)
+    root: Tensor = _root_of_projection(basis, diagonals, links, start) * lengths
+    return root
+
+
+def _orthogonal(columns: Tensor, basis: Tensor) -> Tensor:
+    """Return columns (n, k) less what a basis (n, r) holds of them."""
+    for _ in range(2):  # once leaves rounding errors of what was taken away
+        columns = columns - basis @ (basis.mT @ columns)
+    return columns
+
+
+def _root_of_projection(
+    basis: Tensor, diagonals: list[Tensor], links: list[Tensor], start: Tensor
+) -> Tensor:
+    """Return Q T^-1/2 E start for the block tridiagonal T = Q^T A Q."""
+    size = basis.shape[1]
+    small, stop = basis.new_zeros(size, size), 0
+    for i, diagonal in enumerate(diagonals):
+        rows = slice(stop, stop + len(diagonal))
+        small[rows, rows] = diagonal
+        if i > 0:
+            before = slice(stop - len(diagonals[i - 1]), stop)
+            small[rows, before], small[before, rows] = links[i - 1], links[i - 1].mT
+        stop = rows.stop
+    values, vectors = torch.linalg.eigh((small + small.mT) / 2)
+    positive = values > 0.0
+    roots = torch.where(positive, values, 1.0).rsqrt() * positive
+    turned = vectors[: len(start)].mT @ start
+    root: Tensor = basis @ (vectors @ (roots[:, None] * turned))
+    return root
