@@ -11,17 +11,18 @@ from skconvgp.linalg._cholesky import plain_cholesky
 __all__ = ["BlockSolution", "block_cg", "orthonormal"]
 
 DEPENDENT = 1e-10  # share of the longest direction below which one adds nothing
+DIVERGED = 1e8  # norm of a residual, by that of its right-hand side: singular
 PROGRESS = 0.5  # what a restart has to make of the largest residual
 
 
 @dataclass(frozen=True)
 class BlockSolution:
-    """Last iterate of block conjugate gradients.
+    """How far block conjugate gradients went.
 
     Parameters
     ----------
     value : Tensor of shape (n, k)
-        The solution, as far as it went.
+        The iterate of the smallest residual.
     n_iter : int
         Iterations: products with a block of columns.
     residual : Tensor of shape (k,)
@@ -63,7 +64,7 @@ def block_cg(
     Returns
     -------
     solution : BlockSolution
-        The last iterate, with its true residuals.
+        The best iterate, with its true residuals.
 
     References
     ----------
@@ -101,23 +102,27 @@ def _cycle(
     tolerance: float,
     max_iter: int,
 ) -> tuple[Tensor, int]:
-    """Return how far one run from zero gets, and its iterations."""
+    """Return the best iterate of one run from zero, and its iterations."""
     value, residual = torch.zeros_like(rhs), rhs
+    best, least = value, float(rhs.norm(dim=0).max())
     directions = orthonormal(precondition(residual))[0]
     for n_iter in range(1, max_iter + 1):
         image = matmul(directions)
         factor = plain_cholesky(_symmetric(directions.mT @ image))
         if factor is None:
-            return value, n_iter
+            return best, n_iter
         step = torch.cholesky_solve(directions.mT @ residual, factor)
         value = value + directions @ step
         residual = residual - image @ step
-        if float(residual.norm(dim=0).max()) <= tolerance:
-            return value, n_iter
+        largest = float(residual.norm(dim=0).max())
+        if largest < least:
+            best, least = value, largest
+        if largest <= tolerance or not largest <= DIVERGED:
+            return best, n_iter
         new = precondition(residual)
         new = new - directions @ torch.cholesky_solve(image.mT @ new, factor)
         directions = orthonormal(new)[0]
-    return value, max_iter
+    return best, max_iter
 
 
 def orthonormal(columns: Tensor) -> tuple[Tensor, Tensor]:

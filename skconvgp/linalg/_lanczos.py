@@ -59,7 +59,8 @@ def log_quadrature(
         is_alive = vector.norm(dim=0) > 0.0
         along = (vector * image).sum(0)
         small[:, step, step] = along.where(is_alive, 1.0)
-        rest = _orthogonal(image.mT[:, :, None], basis[:, :, : step + 1])[:, :, 0].mT
+        rest, known = image.mT[:, :, None], basis[:, :, : step + 1]
+        rest = _less(_less(rest, known), known)[:, :, 0].mT  # once leaves rounding
         beta = rest.norm(dim=0)
         beta = beta.where(beta > NEGLIGIBLE * size, 0.0)
         vector = torch.where(beta > 0.0, rest / beta.where(beta > 0.0, 1.0), 0.0)
@@ -117,7 +118,8 @@ def inverse_root(
     if not bool((lengths > 0.0).any()):
         return torch.zeros_like(rhs)
     block, start = orthonormal(unit)
-    basis, taken, carried = rhs[:, :0], rhs.new_zeros(()), start
+    basis = last = rhs[:, :0]
+    taken, carried = rhs.new_zeros(()), start
     diagonals: list[Tensor] = []
     links: list[Tensor] = []
     for _ in range(max_iter):
@@ -126,13 +128,15 @@ def inverse_root(
         diagonals.append(block.mT @ image)
         # Block elimination of T: the residual is the next block times `carried`.
         pivot = plain_cholesky(diagonals[-1] - taken)
-        rest = _orthogonal(image, basis)
+        # Only the last two blocks are in it but for rounding, which the next block has
+        # to be cleared of once it is no longer short.
+        rest = _less(image, torch.cat([last, block], dim=1))
         room = len(rhs) - basis.shape[1]
         is_spent = float(rest.norm()) <= NEGLIGIBLE * float(image.norm())
         if pivot is None or room == 0 or is_spent:
             break
-        new = orthonormal(rest)[0][:, :room]
-        block = torch.linalg.qr(_orthogonal(new, basis)).Q
+        last, new = block, orthonormal(rest)[0][:, :room]
+        block = torch.linalg.qr(_less(new, basis)).Q
         link = block.mT @ rest
         taken = link @ torch.cholesky_solve(link.mT, pivot)
         carried = link @ torch.cholesky_solve(carried, pivot)
@@ -143,11 +147,9 @@ def inverse_root(
     return root
 
 
-def _orthogonal(columns: Tensor, basis: Tensor) -> Tensor:
+def _less(columns: Tensor, basis: Tensor) -> Tensor:
     """Return columns (n, k) less what a basis (n, r) holds of them."""
-    for _ in range(2):  # once leaves rounding errors of what was taken away
-        columns = columns - basis @ (basis.mT @ columns)
-    return columns
+    return columns - basis @ (basis.mT @ columns)
 
 
 def _root_of_projection(

@@ -1,6 +1,7 @@
 """Iterative solver: it needs products with the matrix, not the matrix."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from torch import Generator, Tensor
@@ -24,7 +25,7 @@ __all__ = ["ConjugateGradient", "ConjugateGradientState"]
 
 # Columns that are solved for together, and for deviations, where all that was found
 # on the way is kept.
-BLOCK, ROOT_BLOCK = 256, 64
+BLOCK, ROOT_BLOCK = 256, 128
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,14 @@ default="pivoted_cholesky"
     n_probes : int, default=16
         Random vectors for the determinant.
     n_lanczos : int, default=30
-        Products with the matrix for each of them.
+        Products with the matrix for each of them; little noise takes more.
     random_state : int, default=0
         Seed of the columns and of the probes, which are the same in every call.
+
+    Raises
+    ------
+    ValueError
+        In `init`, for a preconditioner or a rank that there is not.
 
     Notes
     -----
@@ -116,16 +122,12 @@ default="pivoted_cholesky"
 
     def init(self, gram: GramOperator, noise: Tensor) -> ConjugateGradientState:
         """Make the preconditioner; `noise` (n,) is added to the diagonal."""
-        if self.preconditioner not in PRECONDITIONERS:
-            raise ValueError(
-                "The 'preconditioner' parameter of ConjugateGradient must be "
-                f"'pivoted_cholesky', 'nystrom' or None. Got {self.preconditioner!r} "
-                "instead."
-            )
-        n = gram.n_samples
-        rank = usual_rank(n) if isinstance(self.rank, str) else min(n, self.rank)
         near = make_preconditioner(
-            gram, noise, self.preconditioner, rank, self._generator()
+            gram,
+            noise,
+            self._kind(),
+            self._rank(gram.n_samples),
+            self._generator(),
         )
         return ConjugateGradientState(gram, noise, near)
 
@@ -183,10 +185,12 @@ default="pivoted_cholesky"
         noise = state.noise
         probes = rademacher(len(noise), self.n_probes, self._generator()).to(noise)
         forms, coarse = log_quadrature(state.whitened, probes, self.n_lanczos)
-        variance = forms.var() / self.n_probes if self.n_probes > 1 else forms * 0.0
+        spread = forms.new_full((), torch.inf)  # one probe does not tell
+        if self.n_probes > 1:
+            spread = forms.var() / self.n_probes
         change = (forms - coarse).mean()
         value = state.preconditioner.logdet() + forms.mean()
-        return value, (variance + change.square()).sqrt()
+        return value, (spread + change.square()).sqrt()
 
     def inverse_diag(self, state: ConjugateGradientState) -> Tensor:
         """Return the diagonal (n,) of M^-1, by a solution for each sample."""
@@ -198,6 +202,25 @@ default="pivoted_cholesky"
             unit[start:stop].fill_diagonal_(1.0)
             diag[start:stop] = self.solve(state, unit).value[start:stop].diagonal()
         return diag
+
+    def _kind(self) -> str | None:
+        if self.preconditioner in PRECONDITIONERS:
+            return self.preconditioner
+        raise ValueError(
+            "The 'preconditioner' parameter of ConjugateGradient must be "
+            "'pivoted_cholesky', 'nystrom' or None. Got "
+            f"{self.preconditioner!r} instead."
+        )
+
+    def _rank(self, n: int) -> int:
+        if self.rank == "auto":
+            return usual_rank(n)
+        if isinstance(self.rank, Integral) and self.rank >= 1:
+            return min(n, int(self.rank))
+        raise ValueError(
+            "The 'rank' parameter of ConjugateGradient must be 'auto' or an int >= 1. "
+            f"Got {self.rank!r} instead."
+        )
 
     def _generator(self) -> Generator:
         return Generator().manual_seed(self.random_state)

@@ -1,0 +1,309 @@
+"""What is particular to conjugate gradients: accuracy, preconditioners, estimates."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp.kernels import convnet, rbf
+from skconvgp.linalg import DenseGram, LowRankGram
+from skconvgp.solvers import Cholesky, ConjugateGradient
+from tests.helpers.estimators import digits
+from tests.helpers.tolerances import assert_close
+
+NETWORK = convnet(depth=2, kernel_size=3)
+KINDS = ["pivoted_cholesky", "nystrom"]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_noise = pytest.mark.parametrize("noise", [1e-2, 1e-4])
+
+
+def vectors(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6))
+    return X, np.sin(X).sum(1) + 0.05 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module", params=["digits", "vectors"])
+def data(request):
+    """Return a scaled Gram matrix of 500 samples and right-hand sides."""
+    if request.param == "digits":
+        X, y = digits(500)
+        gram, rhs = gram_matrix(NETWORK, X), np.eye(10)[y] - 0.1
+    else:
+        X, y = vectors(500)
+        gram, rhs = gram_matrix(rbf(2.0), X), np.column_stack([y, y**2])
+    gram = torch.as_tensor(gram).double()
+    return gram / gram.diagonal().mean(), torch.as_tensor(rhs)
+
+
+def same(n, noise):
+    return torch.full((n,), noise, dtype=torch.float64)
+
+
+def solved(gram, rhs, noise, **settings):
+    solver = ConjugateGradient(**settings)
+    return solver.solve(solver.init(DenseGram(gram), noise), rhs)
+
+
+def residual_of(gram, rhs, noise, value):
+    rest = rhs - gram @ value - noise[:, None] * value
+    return float((rest.norm(dim=0) / rhs.norm(dim=0)).max())
+
+
+@every_noise
+@pytest.mark.parametrize("kind", [*KINDS, None])
+def test_true_residual_is_below_the_tolerance_and_told(data, noise, kind):
+    gram, rhs = data
+    noise = same(500, noise)
+    solution = solved(gram, rhs, noise, preconditioner=kind, max_iter=3000)
+    assert solution.converged
+    assert solution.stats["residual"] <= 1e-6
+    told = residual_of(gram, rhs, noise, solution.value)
+    assert solution.stats["residual"] == pytest.approx(told, rel=1e-3)
+
+
+@every_noise
+@every_kind
+def test_preconditioner_saves_iterations_and_rank_more(data, noise, kind):
+    gram, rhs = data
+    counts = [
+        solved(gram, rhs, same(500, noise), **settings).stats["iterations"]
+        for settings in (
+            {"preconditioner": None},
+            {"preconditioner": kind, "rank": 50},
+            {"preconditioner": kind, "rank": 250},
+            {"preconditioner": kind, "rank": 500},
+        )
+    ]
+    assert counts[1] < 0.8 * counts[0]
+    assert counts[2] < 0.8 * counts[1]
+    assert counts[3] <= (3 if kind == "pivoted_cholesky" else counts[2])
+
+
+def test_noise_of_each_sample(data):
+    gram, rhs = data
+    noise = torch.logspace(-4, 1, 500, dtype=torch.float64)
+    solver = ConjugateGradient(tolerance=1e-9)
+    state = solver.init(DenseGram(gram), noise)
+    expected = torch.linalg.inv(gram + torch.diag(noise))
+    assert_close(solver.solve(state, rhs).value, expected @ rhs, kind="root")
+    assert_close(solver.inverse_diag(state), expected.diagonal(), kind="root")
+    half = solver.half_solve(state, gram[:, :200])  # two blocks of columns
+    form = gram[:, :200].mT @ expected @ gram[:, :200]
+    assert_close(half.mT @ half, form, kind="root")
+
+
+@every_noise
+@every_kind
+@pytest.mark.parametrize("n_lanczos", [30, 200])
+def test_logdet_is_within_its_error(data, noise, kind, n_lanczos):
+    gram, _ = data
+    noise = same(500, noise)
+    exact = float(torch.logdet(gram + torch.diag(noise)))
+    errors, told = [], []
+    for seed in range(5):
+        solver = ConjugateGradient(
+            preconditioner=kind, n_lanczos=n_lanczos, random_state=seed
+        )
+        value, error = solver.logdet_estimate(solver.init(DenseGram(gram), noise))
+        errors.append(float(value) - exact)
+        told.append(float(error))
+    assert np.sqrt(np.mean(np.square(errors))) < 2.0 * np.mean(told)
+    assert np.mean(told) < (0.1 if n_lanczos == 30 else 0.01) * abs(exact)
+
+
+def test_more_probes_make_the_determinant_more_certain(data):
+    gram, _ = data
+    errors = []
+    for n_probes in (8, 128):
+        solver = ConjugateGradient(n_probes=n_probes)
+        state = solver.init(DenseGram(gram), same(500, 1e-2))
+        errors.append(float(solver.logdet_estimate(state)[1]))
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_one_probe_knows_no_error(data):
+    solver = ConjugateGradient(n_probes=1)
+    state = solver.init(DenseGram(data[0]), same(500, 1e-2))
+    value, error = solver.logdet_estimate(state)
+    assert torch.isfinite(value)
+    assert torch.isinf(error)
+
+
+def test_determinant_and_solution_are_repeated_and_follow_the_seed(data):
+    gram, rhs = data
+    noise = same(500, 1e-2)
+
+    def values(seed):
+        solver = ConjugateGradient(random_state=seed)
+        state = solver.init(DenseGram(gram), noise)
+        return solver.logdet(state), solver.solve(state, rhs).value
+
+    for one, two in zip(values(0), values(0), strict=True):
+        assert torch.equal(one, two)
+    assert values(0)[0] != values(1)[0]
+
+
+def test_as_many_columns_as_samples_is_direct():
+    X, _ = vectors(60)
+    gram = torch.as_tensor(gram_matrix(rbf(2.0), X))
+    noise = same(60, 1e-3)
+    solver = ConjugateGradient(tolerance=1e-10)
+    state = solver.init(DenseGram(gram), noise)
+    exact = Cholesky().init(DenseGram(gram), noise)
+    rhs = torch.eye(60, dtype=torch.float64)
+    solution = solver.solve(state, rhs)
+    assert solution.stats["iterations"] <= 2.0
+    assert_close(solution.value, Cholesky().solve(exact, rhs).value, kind="solve")
+    assert_close(solver.logdet(state), Cholesky().logdet(exact), kind="solve")
+
+
+def test_matrix_is_asked_for_products_and_few_columns_only(data):
+    gram, rhs = data
+    asked = []
+
+    class Operator:
+        n_samples = 500
+
+        def diag(self):
+            return gram.diagonal()
+
+        def columns(self, numbers):
+            asked.extend(numbers.tolist())
+            return gram[:, numbers]
+
+        def matmul(self, columns):
+            return gram @ columns
+
+    solver = ConjugateGradient(rank=80)
+    state = solver.init(Operator(), same(500, 1e-2))
+    assert len(asked) == len(set(asked)) <= 80
+    expected = solved(gram, rhs, same(500, 1e-2), rank=80)
+    assert_close(solver.solve(state, rhs).value, expected.value)
+    solver.half_solve(state, rhs)
+    solver.logdet(state)
+    solver.inverse_diag(state)
+    assert len(asked) <= 80
+
+
+def test_low_rank_matrix():
+    generator = torch.Generator().manual_seed(0)
+    factor = torch.randn(300, 20, generator=generator, dtype=torch.float64)
+    rhs = torch.randn(300, 3, generator=generator, dtype=torch.float64)
+    gram, noise = LowRankGram(factor), same(300, 1e-3)
+    solver = ConjugateGradient()
+    solution = solver.solve(solver.init(gram, noise), rhs)
+    assert solution.stats["iterations"] <= 2.0
+    expected = torch.linalg.solve(gram.dense() + torch.diag(noise), rhs)
+    assert_close(solution.value, expected, kind="root")
+
+
+@pytest.mark.parametrize("gram", ["dense", "low rank"])
+def test_operators_agree_with_their_matrix(gram):
+    generator = torch.Generator().manual_seed(0)
+    factor = torch.randn(12, 4, generator=generator, dtype=torch.float64)
+    operator = LowRankGram(factor)
+    if gram == "dense":
+        operator = DenseGram(operator.dense())
+    matrix, numbers = operator.dense(), torch.tensor([7, 0, 7])
+    assert_close(operator.diag(), matrix.diagonal())
+    assert_close(operator.columns(numbers), matrix[:, numbers])
+    assert_close(operator.matmul(matrix[:, :5]), matrix @ matrix[:, :5])
+
+
+def test_too_few_iterations_are_told(data):
+    gram, rhs = data
+    noise = same(500, 1e-4)
+    solution = solved(gram, rhs, noise, max_iter=3)
+    assert not solution.converged
+    assert solution.stats["iterations"] == 3.0
+    told = residual_of(gram, rhs, noise, solution.value)
+    assert solution.stats["residual"] == pytest.approx(told)
+    assert told > 1e-3
+
+
+def test_deviations_of_too_few_iterations_are_too_large():
+    X, y = vectors(300)
+    new, _ = vectors(20, seed=1)
+    exact = ConvNetGPRegressor(rbf(2.0), amplitude=1.0, noise_variance=1e-3).fit(X, y)
+    solver = ConjugateGradient(max_iter=2)
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=2\) did not .*'residual'"):
+        gp = ConvNetGPRegressor(
+            rbf(2.0), amplitude=1.0, noise_variance=1e-3, solver=solver
+        ).fit(X, y)
+    ours, theirs = (m.predict(new, return_std=True)[1] for m in (gp, exact))
+    assert (ours > theirs).all()
+
+
+def test_without_noise_and_with_equal_samples_is_told():
+    X, y = vectors(150)
+    X, y = np.vstack([X, X[:20]]), np.concatenate([y, y[:20] + 1.0])
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        gp = ConvNetGPRegressor(rbf(2.0), solver="cg", noise_variance=0.0).fit(X, y)
+    assert np.isfinite(gp.predict(X)).all()
+
+
+@every_noise
+@every_kind
+def test_regressor_agrees_with_the_direct_solver(noise, kind):
+    X, y = vectors(500)
+    new, _ = vectors(100, seed=1)
+    solver = ConjugateGradient(preconditioner=kind)
+    weights = np.random.default_rng(2).uniform(0.2, 4.0, 500)
+    ours, exact = (
+        ConvNetGPRegressor(rbf(2.0), solver=s, noise_variance=noise)
+        .fit(X, y, sample_weight=weights)
+        .predict(new, return_std=True)
+        for s in (solver, "cholesky")
+    )
+    np.testing.assert_allclose(ours[0], exact[0], atol=1e-4 * np.ptp(exact[0]))
+    np.testing.assert_allclose(ours[1], exact[1], rtol=1e-2)
+
+
+@every_noise
+def test_classifier_agrees_with_the_direct_solver(noise):
+    X, y = digits(600)
+    ours, exact = (
+        ConvNetGPClassifier(NETWORK, solver=s, noise_variance=noise).fit(
+            X[:500], y[:500]
+        )
+        for s in ("cg", "cholesky")
+    )
+    assert ours.solver_ == ConjugateGradient()
+    assert ours.temperature_ == pytest.approx(exact.temperature_, rel=1e-4)
+    mean, std = ours.predict_latent(X[500:], return_std=True)
+    mean_exact, std_exact = exact.predict_latent(X[500:], return_std=True)
+    np.testing.assert_allclose(mean, mean_exact, atol=1e-4 * np.ptp(mean_exact))
+    np.testing.assert_allclose(std, std_exact, rtol=1e-2)
+    probability = exact.predict_proba(X[500:])
+    np.testing.assert_allclose(ours.predict_proba(X[500:]), probability, atol=1e-4)
+
+
+def test_joint_covariance_of_many_blocks_is_positive(monkeypatch):
+    monkeypatch.setattr("skconvgp.solvers._cg.ROOT_BLOCK", 16)
+    X, y = vectors(300)
+    new, _ = vectors(60, seed=1)
+    ours, exact = (
+        ConvNetGPRegressor(rbf(2.0), solver=s, noise_variance=1e-2)
+        .fit(X, y)
+        .predict(new, return_cov=True)[1]
+        for s in ("cg", "cholesky")
+    )
+    assert_close(ours, exact, kind="root")
+    assert np.linalg.eigvalsh(ours).min() > -1e-7 * ours.max()
+
+
+@pytest.mark.parametrize("wrong", ["ilu", 3, True])
+def test_unknown_preconditioner_is_refused(wrong):
+    X, y = vectors(20)
+    solver = ConjugateGradient(preconditioner=wrong)
+    with pytest.raises(ValueError, match="'preconditioner' parameter of Conjugate"):
+        ConvNetGPRegressor(rbf(), solver=solver).fit(X, y)
+
+
+@pytest.mark.parametrize("wrong", ["all", 0, -3, 2.5])
+def test_wrong_rank_is_refused(wrong):
+    X, y = vectors(20)
+    with pytest.raises(ValueError, match="'rank' parameter of ConjugateGradient"):
+        ConvNetGPRegressor(rbf(), solver=ConjugateGradient(rank=wrong)).fit(X, y)
