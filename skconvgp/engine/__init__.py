@@ -20,6 +20,7 @@ from skconvgp.engine._local import (
     matrix_neighborhoods,
     nearest,
 )
+from skconvgp.engine._operator import KernelGram
 from skconvgp.engine._plan import (
     Block,
     PullbackCosts,
@@ -33,6 +34,7 @@ from skconvgp.engine._samples import SampleOracle
 
 __all__ = [
     "Block",
+    "KernelGram",
     "KernelOracle",
     "MatrixOracle",
     "PullbackCosts",
