@@ -1,0 +1,150 @@
+"""BaseLearningGP: what looks for hyperparameters before a process is fitted."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator
+
+from skconvgp._protocols import Found, Objective, Step
+from skconvgp.estimators._base import Problem, make_generator
+from skconvgp.estimators._convnet import BaseConvGP
+from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._place import Place, compute_at
+from skconvgp.estimators._resolve import LEAST_BATCH, reject, resolve_backend
+from skconvgp.estimators._validation import rows_to_tensor
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.flows import FlowResult
+from skconvgp.flows._batches import Batches
+from skconvgp.flows._evaluator import Evaluator
+from skconvgp.flows._landscape import BatchLandscape, Task
+from skconvgp.kernels import Kernel
+
+__all__ = ["BaseLearningGP", "Search"]
+
+Minimize: TypeAlias = Callable[[BatchLandscape, Generator], Found]
+
+# Matrices of the size of a batch that an objective holds at once, with derivatives.
+BATCH_COPIES = 8
+
+
+@dataclass(frozen=True)
+class Search:
+    """How hyperparameters are looked for.
+
+    Parameters
+    ----------
+    objective : callable
+        Returns the objective, given where and how precisely to compute.
+    minimize : callable
+        Looks for its smallest value.
+    sizes : sequence of int
+        Sizes of the batches, each for an equal part of the steps.
+    n_fixed : int
+        Batches on which places are compared.
+    watch : callable
+        Told each step; returns whether to stop.
+    """
+
+    objective: Callable[[Work], Objective]
+    minimize: Minimize
+    sizes: Sequence[int]
+    n_fixed: int
+    watch: Callable[[Step], bool]
+
+
+class BaseLearningGP(BaseConvGP):
+    """What all estimators that learn a kernel have in common."""
+
+    def _find(self, problem: Problem, search: Search) -> FlowResult:
+        """Return the hyperparameters that a search finds."""
+        largest = max(search.sizes)
+        held = BATCH_COPIES * largest**2
+        place, needed = self._place_of_fit(largest, Size(held, held, 0))
+
+        def find(place: Place) -> FlowResult:
+            work = self._work(
+                place, is_fitting=True, n_samples=largest, reserved=needed
+            )
+            kernel = self._network()
+            generator = make_generator(self.random_state)
+            codes = None if problem.codes is None else torch.as_tensor(problem.codes)
+            targets = rows_to_tensor(problem.targets)
+            objective = search.objective(work)
+            landscape = BatchLandscape(
+                Task(kernel, objective, targets, search.sizes, search.n_fixed),
+                Evaluator(
+                    self._images(problem.rows, kernel),
+                    self._map_shape(kernel),
+                    resolve_backend(self, self.backend),
+                    work.config,
+                    work.runner,
+                ),
+                Batches(len(problem.rows), codes, generator),
+                search.watch,
+            )
+            return landscape.result(search.minimize(landscape, generator))
+
+        return compute_at(place, find)
+
+    def _fit_with(self, problem: Problem, start: Any, theta: NDArray[Any]) -> None:
+        """Fit to all samples with hyperparameters that were found."""
+        self.kernel_ = start.with_theta(theta[: len(start.theta)])
+        super()._fit_problem(problem)
+
+    def _network(self) -> Kernel:
+        assert isinstance(self.kernel_, Kernel)
+        return self.kernel_
+
+    def _require_free(self, alternative: str) -> None:
+        """Raise where there is nothing to learn, or where it is not within bounds."""
+        if not isinstance(self.kernel_, Kernel):
+            reject(
+                self,
+                "kernel",
+                "None or a kernel of skconvgp.kernels: a precomputed matrix has no "
+                "hyperparameters to learn",
+                self.kernel,
+            )
+        free = [item for item in self.kernel_.hyperparameters if item.is_free]
+        if not free:
+            raise ValueError(
+                f"{self.kernel_!r} has no free hyperparameters, so that there is "
+                "nothing to learn: give one of them bounds such as "
+                "weight_variance_bounds=(1e-4, 1e4), or fit the kernel as it is with "
+                f"{alternative}."
+            )
+        for item in free:
+            low, high = map(float, item.bounds)
+            if not low <= float(item.value) <= high:
+                raise ValueError(
+                    f"{item.label!r} of {self.kernel_!r} is {float(item.value):g}, "
+                    f"which is not within its bounds {item.bounds!r}: learning begins "
+                    "there, so change one of them."
+                )
+
+    def _require_samples(self, problem: Problem) -> None:
+        if len(problem.rows) < LEAST_BATCH:
+            raise ValueError(
+                f"A kernel learns from {LEAST_BATCH} samples or more, got 1 sample."
+            )
+
+    def _warn_of(self, result: FlowResult) -> None:
+        """Warn where nothing was learned, or not in the way that was asked for."""
+        if result.stats.get("is_native"):
+            warn_caller(
+                "scikit-optimize is not installed: Bayesian optimisation was that of "
+                "the package itself, by expected improvement.",
+                UserWarning,
+            )
+        if not np.isfinite(result.rho):
+            warn_caller(
+                f"{type(self).__name__} has learned nothing: the objective is "
+                f"undefined wherever it was looked at ({result.message}). Scale X to "
+                "numbers near 1, start from other hyperparameters, or raise "
+                "`noise_variance`, that of the objective if it has its own.",
+                UserWarning,
+            )
