@@ -78,7 +78,7 @@ class RhoTraceDisplay:
         Parameters
         ----------
         estimator : object
-            Fitted estimator with ``flow_result_``.
+            Fitted estimator with ``flow_result_`` or ``optimizer_result_``.
         against : {"evaluations", "steps", "seconds"}, default="evaluations"
             What the values are drawn against.
         window : int, default=None
@@ -93,8 +93,9 @@ class RhoTraceDisplay:
         display : RhoTraceDisplay
             The display, drawn.
         """
+        found = hasattr(estimator, "optimizer_result_")
         return cls.from_result(
-            estimator.flow_result_,
+            estimator.optimizer_result_ if found else estimator.flow_result_,
             against=against,
             window=window,
             hyperparameters=hyperparameters,
@@ -116,7 +117,7 @@ class RhoTraceDisplay:
         Parameters
         ----------
         result : FlowResult
-            The ``flow_result_`` of an estimator.
+            The ``flow_result_`` or ``optimizer_result_`` of an estimator.
         against : {"evaluations", "steps", "seconds"}, default="evaluations"
             What the values are drawn against.
         window : int, default=None

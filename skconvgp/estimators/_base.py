@@ -130,6 +130,8 @@ class BaseGP(BasePosterior, ABC):
     _loo: tuple[FloatArray, FloatArray] | None = None
     # Numbers (m,) of samples and their leave-one-out means, where not all are known.
     _sampled: tuple[NDArray[np.intp], FloatArray] | None = None
+    # In the place of `noise_variance`, where it was learned with the kernel.
+    _learned_noise: float | None = None
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.
@@ -165,10 +167,10 @@ class BaseGP(BasePosterior, ABC):
         """Fit latent functions; return the numbers of the samples that are used."""
 
     def _settings(self) -> Settings:
-        return Settings(
-            resolve_noise(self, self.noise_variance),
-            resolve_amplitude(self, self.amplitude),
-        )
+        noise = resolve_noise(self, self.noise_variance)
+        if self._learned_noise is not None:
+            noise = self._learned_noise
+        return Settings(noise, resolve_amplitude(self, self.amplitude))
 
     def _set_fit(
         self,

@@ -3,12 +3,12 @@
 from typing import Any
 
 from skconvgp.estimators._classifier import BaseGPClassifier
-from skconvgp.estimators._convnet import BaseConvGP
+from skconvgp.estimators._optimized import BaseOptimizedGP
 
 __all__ = ["ConvNetGPClassifier"]
 
 
-class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
+class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
     """Gaussian process classifier with the covariance of an infinite network.
 
     Label regression: a latent function for each class is regressed on the labels,
@@ -23,6 +23,15 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
         :class:`~skconvgp.kernels.convnet`, which then has no settings to search: pass
         an object for ``kernel__depth`` and the like. With "precomputed", X is the
         Gram matrix in `fit` and the covariances with the training data in `predict`.
+    optimizer : None, "evidence", "loo" or optimiser object, default=None
+        How the kernel's free hyperparameters are chosen before the fit, on all
+        samples: to maximise the evidence or the leave-one-out log predictive density
+        of the targets, by :class:`~skconvgp.flows.LBFGS` with exact derivatives. An
+        object of :mod:`skconvgp.flows` maximises the evidence. None takes the kernel
+        as it is.
+    n_restarts_optimizer : int, default=0
+        Searches beside the one from the kernel as it is; theirs begin at places drawn
+        log-uniformly within the bounds. The best of all is taken.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, in the order c, h, w. "auto" takes images as
         they come, reads rows of s * s or 3 * s * s values with s >= 8 as square images
@@ -31,7 +40,11 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
     noise_variance : float, "loo" or "evidence", default=1e-4
         Variance of the observation noise, as a share of the mean prior variance. The
         words choose it on a grid, from one eigendecomposition: by leave-one-out log
-        predictive density or by evidence.
+        predictive density or by evidence. With an `optimizer` a number is held; for
+        a word the noise is learned along with the kernel, within the bounds of that
+        grid, as the best kernel for one noise is not the best for another. The grid
+        then has the last word only if the two words differ, or with a completion,
+        whose matrix is another one.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None takes the kernel as it
@@ -70,7 +83,8 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
         and share the cores; a job of the fused backend is one thread. On a GPU,
         with "auto" or "cuda" without a number, as many GPUs.
     random_state : int, RandomState instance or None, default=None
-        Chooses what a completion evaluates; seed of `sample_y` where it is given none.
+        Chooses what a completion evaluates, and where searches begin again; seed of
+        `sample_y` where it is given none.
     verbose : int, default=0
         1 shows progress on stderr.
 
@@ -83,7 +97,9 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
     likelihood_ : Likelihood
         The likelihood used.
     kernel_ : Kernel or "precomputed"
-        The kernel used.
+        The kernel used; with an `optimizer` the one that it chose.
+    optimizer_result_ : FlowResult
+        What the search for hyperparameters found; with an `optimizer`.
     image_shape_ : tuple of int or None
         How a row was read, (c, h, w).
     noise_variance_ : float
@@ -125,11 +141,13 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
     NotPSDError
         In `fit`, if the Gram matrix is not positive definite even with jitter.
     TileMemoryError
-        In `fit`, before any work, if the Gram matrix or a single tile does not fit.
+        In `fit`, before any work, if the Gram matrix or a single tile does not fit;
+        with an `optimizer`, if eight matrices of that size do not.
 
     See Also
     --------
     ConvNetGPRegressor : The same for real-valued targets.
+    KernelFlowsClassifier : Learns the kernel from batches.
     sklearn.gaussian_process.GaussianProcessClassifier : Laplace approximation for
         vectors; its ``latent_mean_and_variance`` is `predict_latent` here.
 
@@ -160,6 +178,8 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
         self,
         kernel: object = None,
         *,
+        optimizer: object = None,
+        n_restarts_optimizer: int = 0,
         image_shape: object = "auto",
         noise_variance: object = 1e-4,
         amplitude: object = "profile",
@@ -177,6 +197,8 @@ class ConvNetGPClassifier(BaseGPClassifier, BaseConvGP):
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
         self.image_shape = image_shape
         self.noise_variance = noise_variance
         self.amplitude = amplitude

@@ -85,7 +85,8 @@ class BatchLandscape:
         self._known: dict[bytes, float] = {}  # values over the fixed batches
         self.n_evaluations = self.n_derivatives = 0
         self.worst = UNDEFINED
-        self.start, self.bounds, self.labels = _box(task.kernel, task.objective)
+        self.origin, self.bounds, self.labels = _box(task.kernel, task.objective)
+        self.start = self.origin  # where an optimiser begins; may be moved
         last = task.sizes[-1]
         self.fixed = tuple(batches.draw(last) for _ in range(task.n_fixed))
 
@@ -156,14 +157,14 @@ class BatchLandscape:
 
     def result(self, found: Found) -> FlowResult:
         """Return what was found, with the trace of all steps."""
-        p = len(self.start)
+        p = len(self.origin)
         thetas = [step.theta for step in self._steps]
         return FlowResult(
             theta=found.theta,
             labels=self.labels,
             rho=self.value(found.theta, self.fixed),
-            start_theta=self.start,
-            start_rho=self.value(self.start, self.fixed),
+            start_theta=self.origin,
+            start_rho=self.value(self.origin, self.fixed),
             message=found.message,
             theta_trace=np.array(thetas, dtype=np.float64).reshape(-1, p),
             rho_trace=np.array([step.value for step in self._steps]),

@@ -1,0 +1,279 @@
+"""Hyperparameters chosen by `fit` on all samples."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.model_selection import GridSearchCV
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp.completion import Nystrom
+from skconvgp.display import RhoTraceDisplay
+from skconvgp.estimators import _resolve_choice
+from skconvgp.exceptions import TileMemoryError
+from skconvgp.flows import LBFGS, Adam, BayesianOptimization
+from skconvgp.kernels import arcsine, convnet, rbf
+from tests.helpers.estimators import DensePosterior, blobs, digits, wave
+
+WIDTHS = np.geomspace(0.1, 10.0, 81)
+
+
+def regressor(kernel=None, **settings):
+    settings = {"optimizer": "evidence", "random_state": 0} | settings
+    return ConvNetGPRegressor(rbf() if kernel is None else kernel, **settings)
+
+
+def leave_one_out_density(gp, X, y):
+    """Return the log density of each target given all others, one by one."""
+    gram = gram_matrix(gp.kernel_, X, dtype="float64")
+    noise = gp.noise_variance_ * np.eye(len(X)) * gram[0, 0]
+    total = 0.0
+    scaled = (y - gp.y_mean_) / gp.y_scale_
+    residuals, variances = [], []
+    for i in range(len(X)):
+        rest = np.delete(np.arange(len(X)), i)
+        solved = np.linalg.solve((gram + noise)[np.ix_(rest, rest)], gram[rest, i])
+        residuals.append(scaled[i] - solved @ scaled[rest])
+        variances.append(gram[i, i] + noise[i, i] - solved @ gram[rest, i])
+    # The amplitude that this criterion profiles out is its own.
+    variances = np.array(variances) * np.mean(np.square(residuals) / variances)
+    total = norm.logpdf(residuals, scale=np.sqrt(variances)).sum()
+    return total - len(X) * np.log(gp.y_scale_[0])
+
+
+def test_evidence_finds_what_scikit_learn_finds():
+    X, y = wave(80)
+    gp = regressor(rbf(0.3), noise_variance="evidence").fit(X, y)
+    twin = GaussianProcessRegressor(
+        ConstantKernel(1.0, (1e-6, 1e6)) * RBF(0.3) + WhiteKernel(0.1),
+        normalize_y=True,
+        n_restarts_optimizer=3,
+        random_state=0,
+    ).fit(X, y)
+    amplitude, white = twin.kernel_.k1.k1.constant_value, twin.kernel_.k2.noise_level
+    expected = [twin.kernel_.k1.k2.length_scale, amplitude, white / amplitude]
+    found = [gp.kernel_.lengthscale, gp.amplitude_ / gp.y_scale_[0] ** 2]
+    found.append(gp.noise_variance_)
+    np.testing.assert_allclose(np.log(found), np.log(expected), atol=1e-2)
+    # scikit-learn's evidence is that of the targets it has scaled.
+    evidence = gp.log_marginal_likelihood() + len(y) * np.log(gp.y_scale_[0])
+    assert evidence >= twin.log_marginal_likelihood_value_ - 1e-4
+
+
+def test_a_noise_that_is_a_number_is_held():
+    X, y = wave(60)
+    gp = regressor(noise_variance=0.02).fit(X, y)
+    assert gp.noise_variance_ == 0.02
+    assert gp.optimizer_result_.labels == ("lengthscale",)
+    others = [
+        ConvNetGPRegressor(rbf(width), noise_variance=0.02).fit(X, y)
+        for width in WIDTHS
+    ]
+    evidences = [other.log_marginal_likelihood() for other in others]
+    assert max(evidences) <= gp.log_marginal_likelihood() + 1e-9
+    step = WIDTHS[1] / WIDTHS[0]
+    assert 1 / step < gp.kernel_.lengthscale / WIDTHS[np.argmax(evidences)] < step
+
+
+def test_leave_one_out_finds_the_best_density():
+    X, y = wave(40)
+    gp = regressor(optimizer="loo", noise_variance="loo").fit(X, y)
+    found = leave_one_out_density(gp, X, y)
+    assert -found / 40 - np.log(gp.y_scale_[0]) == pytest.approx(
+        gp.optimizer_result_.rho, abs=1e-6
+    )
+    for width in (0.5, 0.9, 1.1, 2.0):
+        for noise in (0.5, 0.9, 1.1, 2.0):
+            settings = {"noise_variance": noise * gp.noise_variance_}
+            other = ConvNetGPRegressor(rbf(width * gp.kernel_.lengthscale), **settings)
+            assert leave_one_out_density(other.fit(X, y), X, y) < found
+
+
+def test_the_process_is_that_of_the_kernel_and_noise_that_were_chosen():
+    X, y = wave(40)
+    gp = regressor(noise_variance="evidence").fit(X, y)
+    result = gp.optimizer_result_
+    assert result.labels == ("lengthscale", "noise_variance")
+    assert gp.noise_variance_ == pytest.approx(result.values["noise_variance"])
+    evidence = -result.rho * 40 - 40 * np.log(gp.y_scale_[0])
+    assert gp.log_marginal_likelihood() == pytest.approx(evidence, abs=1e-8)
+    dense = DensePosterior(
+        gram_matrix(gp.kernel_, X, dtype="float64"),
+        ((y - gp.y_mean_) / gp.y_scale_)[:, None],
+        gp.noise_variance_,
+    )
+    X_test, _ = wave(9, seed=1)
+    mean = dense.mean(gram_matrix(gp.kernel_, X_test, X, dtype="float64"))[:, 0]
+    expected = mean * gp.y_scale_ + gp.y_mean_
+    np.testing.assert_allclose(gp.predict(X_test), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"noise_variance": "loo"},
+        {"noise_variance": "evidence", "completion": Nystrom(n_landmarks=20)},
+    ],
+)
+def test_a_word_that_the_search_does_not_settle_chooses_on_the_grid(settings):
+    X, y = wave(40)
+    gp = regressor(**settings).fit(X, y)
+    settings |= {"random_state": 0}
+    expected = ConvNetGPRegressor(gp.kernel_, **settings).fit(X, y).noise_variance_
+    assert gp.noise_variance_ == expected
+    assert gp.noise_variance_ != gp.optimizer_result_.values["noise_variance"]
+
+
+def test_with_a_completion_the_kernel_is_that_of_all_samples():
+    X, y = wave(40)
+    exact = regressor().fit(X, y)
+    completed = regressor(completion=Nystrom(n_landmarks=10)).fit(X, y)
+    assert completed.kernel_ == exact.kernel_
+    assert len(completed.landmark_indices_) == 10
+
+
+def test_a_search_that_does_not_fit_in_memory_is_refused(monkeypatch):
+    X, y = wave(40)
+    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 6 * 8 * 1600)
+    ConvNetGPRegressor(rbf()).fit(X, y)
+    with pytest.raises(TileMemoryError, match="40 samples"):
+        regressor().fit(X, y)
+
+
+def test_the_best_of_several_searches_is_taken():
+    X, y = wave(60)
+    far = rbf(lengthscale=50.0, lengthscale_bounds=(1e-2, 1e2))
+    settings = {"optimizer": LBFGS(max_iter=2), "noise_variance": "evidence"}
+    alone = regressor(far, **settings).fit(X, y)
+    many = regressor(far, n_restarts_optimizer=6, **settings).fit(X, y)
+    again = regressor(far, n_restarts_optimizer=6, **settings).fit(X, y)
+    other = regressor(far, n_restarts_optimizer=6, **settings | {"random_state": 1})
+    assert many.log_marginal_likelihood() > alone.log_marginal_likelihood() + 1.0
+    assert many.optimizer_result_.n_restarts == 6
+    np.testing.assert_array_equal(
+        many.optimizer_result_.theta_trace, again.optimizer_result_.theta_trace
+    )
+    theta = other.fit(X, y).optimizer_result_.theta_trace
+    assert not np.array_equal(theta, many.optimizer_result_.theta_trace)
+    assert many.optimizer_result_.start_theta[0] == pytest.approx(np.log(50.0))
+
+
+@pytest.mark.parametrize("n_restarts", [0, 2])
+def test_nothing_is_worse_than_the_start(n_restarts):
+    X, y = wave(60)
+    best = regressor().fit(X, y).kernel_
+    far = Adam(max_iter=1, learning_rate=3.0)
+    gp = regressor(best, optimizer=far, n_restarts_optimizer=n_restarts).fit(X, y)
+    start = ConvNetGPRegressor(best).fit(X, y)
+    assert gp.log_marginal_likelihood() >= start.log_marginal_likelihood()
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        Adam(max_iter=80, learning_rate=0.1),
+        BayesianOptimization(max_iter=20, n_initial=8),
+    ],
+    ids=repr,
+)
+def test_an_object_searches_by_evidence(optimizer):
+    X, y = wave(60)
+    best = regressor().fit(X, y).log_marginal_likelihood()
+    gp = regressor(optimizer=optimizer).fit(X, y)
+    assert gp.log_marginal_likelihood() == pytest.approx(best, abs=0.1)
+
+
+def test_classifier_learns_a_network():
+    X, y = digits(300)
+    X_test, y_test = digits(300, start=300)
+    start = convnet(depth=1, kernel_size=3, weight_variance=0.02, bias_variance=50.0)
+    gp = ConvNetGPClassifier(start, optimizer="evidence").fit(X, y)
+    unlearned = ConvNetGPClassifier(start).fit(X, y)
+    assert gp.log_marginal_likelihood() > unlearned.log_marginal_likelihood() + 100.0
+    assert gp.score(X_test, y_test) > unlearned.score(X_test, y_test) + 0.05
+
+
+def test_outputs_share_what_is_chosen():
+    X, y = wave(40)
+    both = regressor(noise_variance="loo", optimizer="loo")
+    both.fit(X, np.column_stack([y, -2.0 * y]))
+    alone = clone(both).fit(X, y)
+    np.testing.assert_allclose(both.kernel_.theta, alone.kernel_.theta, atol=1e-4)
+
+
+def test_weights_of_zero_and_one_choose_among_samples():
+    X, y = wave(40)
+    weights = np.arange(40) % 2
+    weighted = regressor().fit(X, y, weights)
+    assert weighted.kernel_ == regressor().fit(X[1::2], y[1::2]).kernel_
+    with pytest.raises(ValueError, match="no sample weights other than 0 and 1"):
+        regressor().fit(X, y, weights + 1.0)
+
+
+def test_without_an_optimizer_nothing_is_kept_of_an_earlier_search():
+    X, y = wave(40)
+    gp = regressor(noise_variance="evidence").fit(X, y)
+    learned = gp.noise_variance_
+    gp.set_params(optimizer=None).fit(X, y)
+    fresh = ConvNetGPRegressor(rbf(), noise_variance="evidence").fit(X, y)
+    assert not hasattr(gp, "optimizer_result_")
+    assert gp.kernel_ == rbf()
+    assert gp.noise_variance_ == fresh.noise_variance_ != learned
+
+
+def test_a_word_that_does_not_converge_warns(monkeypatch):
+    X, y = wave(40)
+    monkeypatch.setattr(_resolve_choice, "USUAL", LBFGS(max_iter=1))
+    with pytest.warns(ConvergenceWarning, match="has not converged"):
+        regressor(rbf(20.0)).fit(X, y)
+    regressor(rbf(20.0), optimizer=LBFGS(max_iter=1)).fit(X, y)  # as asked for
+
+
+def test_targets_that_say_nothing_are_told():
+    X, _ = wave(20)
+    with pytest.warns(UserWarning, match="has learned nothing"):
+        gp = regressor().fit(X, np.ones(20))
+    assert gp.kernel_ == rbf()
+
+
+def test_search_and_trace_and_progress(capsys):
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(arcsine(), optimizer=LBFGS(), verbose=1)
+    grid = {"optimizer__max_iter": [1, 5], "kernel__weight_variance": [0.1, 1.0]}
+    search = GridSearchCV(gp, grid, cv=2, error_score="raise").fit(X, y)
+    assert "evidence: " in capsys.readouterr().err
+    result = search.best_estimator_.optimizer_result_
+    assert result.message in ("converged", "all steps done")
+    assert RhoTraceDisplay.from_estimator(search.best_estimator_).result is result
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": rbf(lengthscale_bounds="fixed")}, "no free.*optimizer=None"),
+        ({"kernel": rbf(lengthscale=1e5)}, "not within its bounds"),
+        ({"kernel": "precomputed"}, "no hyperparameters to learn"),
+        ({"optimizer": "adam"}, r"'optimizer' parameter.*'evidence', 'loo'"),
+        ({"optimizer": Adam}, "'optimizer' parameter"),
+        ({"optimizer": Adam(max_iter=0)}, "'max_iter' parameter of Adam"),
+        ({"n_restarts_optimizer": -1}, "'n_restarts_optimizer' parameter"),
+        ({"n_restarts_optimizer": 1.5}, "'n_restarts_optimizer' parameter"),
+        ({"amplitude": 2.0}, "'amplitude' parameter.*'profile'"),
+        ({"amplitude": None}, "'amplitude' parameter.*'profile'"),
+        ({"noise_variance": "rho"}, "'noise_variance' parameter"),
+    ],
+)
+def test_bad_settings_name_the_parameter(settings, message):
+    X, y = wave(40)
+    settings = dict(settings)
+    gp = regressor(settings.pop("kernel", None), **settings)
+    with pytest.raises(ValueError, match=message):
+        gp.fit(X if gp.kernel != "precomputed" else X @ X.T, y)
+
+
+def test_a_single_sample_teaches_nothing():
+    with pytest.raises(ValueError, match="2 samples or more"):
+        regressor().fit([[1.0]], [1.0])
