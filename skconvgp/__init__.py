@@ -17,6 +17,7 @@ from skconvgp.estimators import (
     gram_gradient,
     gram_matrix,
     gram_vjp,
+    selection_report,
     show_versions,
 )
 
@@ -38,5 +39,6 @@ __all__ = [
     "gram_gradient",
     "gram_matrix",
     "gram_vjp",
+    "selection_report",
     "show_versions",
 ]

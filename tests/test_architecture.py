@@ -25,18 +25,19 @@ PUBLIC_NAMES = {
         KernelFlowsClassifier KernelFlowsRegressor KernelFlowsWarp
         NystromCompletedGP NystromCompletedGPRegressor __version__ as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp
-        show_versions""",
+        selection_report show_versions""",
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",
     "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images
         make_swissroll_cheesecake make_three_bumps""",
-    "skconvgp.display": "ReliabilityDisplay RhoTraceDisplay UncertainDigitsDisplay",
+    "skconvgp.display": """ReliabilityDisplay RhoTraceDisplay SelectionDisplay
+        UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
         ConvNetGPRegressor FitReport KernelFlowsClassifier KernelFlowsRegressor
         KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor
-        PrecisionReport as_sklearn_kernel
-        check_precision gram_diag gram_gradient gram_matrix gram_vjp show_versions""",
+        PrecisionReport SelectionReport as_sklearn_kernel check_precision gram_diag
+        gram_gradient gram_matrix gram_vjp selection_report show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning NotPSDError
         TileMemoryError VersionMismatchWarning""",
     "skconvgp.flows": """Adam BayesianOptimization FlowResult Found GradientDescent

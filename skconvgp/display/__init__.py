@@ -3,5 +3,11 @@
 from skconvgp.display._digits import UncertainDigitsDisplay
 from skconvgp.display._reliability import ReliabilityDisplay
 from skconvgp.display._rho import RhoTraceDisplay
+from skconvgp.display._selection import SelectionDisplay
 
-__all__ = ["ReliabilityDisplay", "RhoTraceDisplay", "UncertainDigitsDisplay"]
+__all__ = [
+    "ReliabilityDisplay",
+    "RhoTraceDisplay",
+    "SelectionDisplay",
+    "UncertainDigitsDisplay",
+]

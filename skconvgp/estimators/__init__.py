@@ -10,6 +10,7 @@ from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._precision import PrecisionReport, check_precision
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport, show_versions
+from skconvgp.estimators._selection import SelectionReport, selection_report
 from skconvgp.estimators._sklearn_kernel import as_sklearn_kernel
 from skconvgp.estimators._trusted import SKOPS_TRUSTED_TYPES
 from skconvgp.estimators._warp import KernelFlowsWarp
@@ -25,11 +26,13 @@ __all__ = [
     "NystromCompletedGP",
     "NystromCompletedGPRegressor",
     "PrecisionReport",
+    "SelectionReport",
     "as_sklearn_kernel",
     "check_precision",
     "gram_diag",
     "gram_gradient",
     "gram_matrix",
     "gram_vjp",
+    "selection_report",
     "show_versions",
 ]

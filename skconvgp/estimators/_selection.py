@@ -1,0 +1,396 @@
+"""Several processes on the same data, side by side."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
+from sklearn.pipeline import Pipeline
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import NotFittedError, check_is_fitted, column_or_1d
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._base import BaseGP, make_generator
+from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._gram import gram_matrix
+from skconvgp.estimators._regression import ConvNetGPRegressor
+from skconvgp.estimators._resolve import resolve_batch_size, resolve_count
+from skconvgp.estimators._validation import rows_to_tensor, to_numpy
+from skconvgp.exceptions import NotPSDError
+from skconvgp.flows import Rho
+from skconvgp.flows._batches import Batches
+from skconvgp.kernels import Kernel
+from skconvgp.metrics import (
+    expected_calibration_error,
+    interval_coverage,
+    negative_log_predictive_density,
+)
+
+__all__ = ["SelectionReport", "selection_report"]
+
+Candidates: TypeAlias = Mapping[str, Any] | Sequence[Any]
+
+OWNER = "selection_report"
+USUAL_BATCH = 600  # as in Kernel Flows; maths.md 14
+LEVEL = 0.95  # of the intervals whose coverage is told
+NAME_HEADING = "candidate"
+# How far a value is from the best there can be; smaller is better.
+LOSSES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "rho": lambda values: values,
+    "evidence": np.negative,
+    "accuracy": np.negative,
+    "rmse": lambda values: values,
+    "log_density": np.negative,
+    "calibration_error": lambda values: values,
+    "coverage": lambda values: np.abs(values - LEVEL),
+}
+FORMATS = {"evidence": ".1f", "rmse": ".4g"}
+USUAL_FORMAT = ".4f"
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionReport:
+    """Scores of several processes on the same data; ``print(report)`` shows a table.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the candidates.
+    scores : tuple of str
+        Names of the scores; see :func:`skconvgp.selection_report`.
+    values : ndarray of shape (n_candidates, n_scores)
+        The scores, read-only; NaN where one is undefined.
+    estimators : tuple of object
+        The fitted estimators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp import selection_report
+    >>> from skconvgp.kernels import matern, rbf
+    >>> X = np.linspace(0.0, 6.0, 40)[:, None]
+    >>> report = selection_report([rbf(), matern()], X, np.sin(X[:, 0]))
+    >>> report.best("evidence")
+    'rbf()'
+    >>> sorted(report.to_dict()["rmse"])
+    ['matern()', 'rbf()']
+    """
+
+    names: tuple[str, ...]
+    scores: tuple[str, ...]
+    values: FloatArray
+    estimators: tuple[Any, ...] = field(repr=False)
+
+    def __str__(self) -> str:
+        """Return a table; the best values of each score have an asterisk."""
+        best = {score: self.is_best(score) for score in self.scores}
+        table = [(NAME_HEADING, *self.scores)]
+        for i, (name, row) in enumerate(zip(self.names, self.values, strict=True)):
+            told = (
+                format(value, FORMATS.get(score, USUAL_FORMAT))
+                + ("*" if best[score][i] else " ")
+                for score, value in zip(self.scores, row, strict=True)
+            )
+            table.append((name, *told))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = (
+            line[0].ljust(widths[0])
+            + "".join(
+                f"  {cell:>{width}}"
+                for cell, width in zip(line[1:], widths[1:], strict=True)
+            )
+            for line in table
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+    def best(self, score: str) -> str:
+        """Return the name of the candidate with the best value of a score.
+
+        Parameters
+        ----------
+        score : str
+            One of `scores`.
+
+        Returns
+        -------
+        name : str
+            The first of equally good ones.
+        """
+        is_best = self.is_best(score)
+        if not is_best.any():
+            raise ValueError(f"{score!r} is undefined for every candidate.")
+        return self.names[int(is_best.argmax())]
+
+    def is_best(self, score: str) -> NDArray[np.bool_]:
+        """Say of each candidate whether none has a better value of a score.
+
+        Parameters
+        ----------
+        score : str
+            One of `scores`.
+
+        Returns
+        -------
+        is_best : ndarray of shape (n_candidates,)
+            True for more than one if they are equally good; for none if the score is
+            undefined for all.
+        """
+        if score not in self.scores:
+            words = ", ".join(map(repr, self.scores))
+            raise ValueError(f"`score` must be one of {words}, got {score!r}.")
+        losses = LOSSES[score](self.values[:, self.scores.index(score)])
+        least = np.nanmin(losses, initial=np.inf)
+        is_best: NDArray[np.bool_] = losses == least
+        return is_best
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return the values by score and name, as ``pandas.DataFrame`` takes them.
+
+        Returns
+        -------
+        values : dict of dict of float
+            ``values[score][name]``.
+        """
+        columns = zip(self.scores, self.values.T.tolist(), strict=True)
+        return {
+            score: dict(zip(self.names, column, strict=True))
+            for score, column in columns
+        }
+
+
+def selection_report(
+    estimators: Candidates,
+    X: Any,
+    y: Any,
+    *,
+    batch_size: object = "auto",
+    n_batches: int = 4,
+    random_state: Any = 0,
+) -> SelectionReport:
+    """Compare several processes, or kernels, on the same training data.
+
+    Nothing is held out: every score comes from the training data in closed form.
+
+    Parameters
+    ----------
+    estimators : dict or sequence
+        Estimators of this package by name, or a sequence of them or of (name,
+        estimator) pairs; each may be the last step of a pipeline. Fitted ones must have
+        been fitted to X and y and are not fitted again, of the others clones are. A
+        kernel in the place of an estimator stands for `ConvNetGPClassifier` if y holds
+        labels, integers among them, else for `ConvNetGPRegressor`, with
+        ``noise_variance="evidence"``.
+    X : array-like
+        Training images or vectors.
+    y : array-like
+        Labels or targets.
+    batch_size : "auto" or int, default="auto"
+        Samples in a batch for rho; "auto" is 600, or all if there are fewer.
+    n_batches : int, default=4
+        Batches that rho is the mean over, the same ones for all candidates.
+    random_state : int, RandomState instance or None, default=0
+        Draws the batches.
+
+    Returns
+    -------
+    report : SelectionReport
+        A table; see Notes for its columns.
+
+    Raises
+    ------
+    ValueError
+        For candidates of which some are classifiers and some regressors, that were
+        fitted to other data, without names that tell them apart, or that are no
+        processes of this package.
+
+    See Also
+    --------
+    skconvgp.display.SelectionDisplay : The table as a picture.
+
+    Notes
+    -----
+    The columns are "rho", the share of the squared targets of one half of a batch that
+    the other half does not predict (:class:`~skconvgp.flows.Rho`), with the noise of
+    the process as nugget; "evidence", the log marginal likelihood; and, of the
+    leave-one-out predictions, "accuracy" or "rmse"; "log_density", the mean log
+    probability of the label or log density of the target; and "calibration_error",
+    the expected calibration error, or "coverage", the share of the targets in central
+    intervals of 95 %.
+
+    Evidences are of the targets that the likelihood makes of labels, and compare
+    processes with the same likelihood only. A completed process has leave-one-out
+    predictions of the samples that it is fitted to.
+
+    Examples
+    --------
+    >>> from skconvgp import selection_report
+    >>> from skconvgp.datasets import load_digits_images
+    >>> from skconvgp.kernels import convnet, rbf
+    >>> X, y = load_digits_images(return_X_y=True)
+    >>> kernels = {"network": convnet(depth=2, kernel_size=3), "RBF": rbf(2.0)}
+    >>> report = selection_report(kernels, X[:200], y[:200])
+    >>> [report.best(score) for score in report.scores]
+    ['RBF', 'RBF', 'RBF', 'RBF', 'RBF']
+    """
+    named = _named(estimators)
+    candidates = [_as_estimator(one, y) for one in named.values()]
+    judge = _judge_of(candidates)
+    fitted = [_fitted(one, X, y) for one in candidates]
+    rows = []
+    for name, one in zip(named, fitted, strict=True):
+        gp, inputs = _last(one), _last_inputs(one, X)
+        _require_same_data(name, gp, inputs, y)
+        rho = _mean_rho(gp, inputs, batch_size, n_batches, random_state)
+        evidence = gp.log_marginal_likelihood()
+        rows.append({"rho": rho, "evidence": evidence} | judge(gp, y))
+    scores = tuple(rows[0])
+    values = np.array([[row[score] for score in scores] for row in rows])
+    values.setflags(write=False)
+    return SelectionReport(tuple(named), scores, values, tuple(fitted))
+
+
+def _named(estimators: Candidates) -> dict[str, Any]:
+    """Return candidates by name: their own, or what they are printed as."""
+    if isinstance(estimators, Mapping):
+        pairs = list(estimators.items())
+    else:
+        are_pairs = all(isinstance(one, tuple) for one in estimators)
+        pairs = [one if are_pairs else (_told(one), one) for one in estimators]
+    if not pairs:
+        raise ValueError("`estimators` must hold one candidate or more, got none.")
+    names = [str(name) for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"Candidates must have names that differ, got {twice!r} more than once: "
+            "pass a dict or (name, estimator) pairs."
+        )
+    return dict(zip(names, (one for _, one in pairs), strict=True))
+
+
+def _told(candidate: object) -> str:
+    return " ".join(repr(candidate).split())
+
+
+def _as_estimator(candidate: Any, y: Any) -> Any:
+    """Return an estimator: the usual one for a kernel."""
+    if isinstance(candidate, Kernel):
+        is_label = type_of_target(y) in ("binary", "multiclass")
+        cls = ConvNetGPClassifier if is_label else ConvNetGPRegressor
+        return cls(candidate, noise_variance="evidence")
+    if not isinstance(_last(candidate), BaseGP) or isinstance(candidate, type):
+        raise ValueError(  # noqa: TRY004  (as for a wrong kernel)
+            "Candidates must be kernels or estimators of skconvgp, which have evidence "
+            f"and leave-one-out predictions, got {candidate!r}."
+        )
+    return candidate
+
+
+def _judge_of(candidates: list[Any]) -> Callable[[Any, Any], dict[str, float]]:
+    """Return what judges the leave-one-out predictions of all candidates."""
+    if all(map(is_classifier, candidates)):
+        return _judge_labels
+    if all(map(is_regressor, candidates)):
+        return _judge_targets
+    raise ValueError(
+        "Candidates must be all classifiers or all regressors, got "
+        f"{sorted({type(_last(one)).__name__ for one in candidates})!r}."
+    )
+
+
+def _last(estimator: Any) -> Any:
+    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
+
+
+def _last_inputs(estimator: Any, X: Any) -> Any:
+    return estimator[:-1].transform(X) if isinstance(estimator, Pipeline) else X
+
+
+def _fitted(estimator: Any, X: Any, y: Any) -> Any:
+    try:
+        check_is_fitted(_last(estimator))
+    except NotFittedError:
+        return clone(estimator).fit(X, y)
+    return estimator
+
+
+def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
+    """Raise unless a process was fitted to these samples."""
+    rows, truth = gp._validate_predict(X), np.asarray(y)
+    numbers = getattr(gp, "landmark_indices_", gp._kept)
+    is_long = len(rows) == len(truth) > max(numbers.max(), gp._kept.max())
+    has_rows = is_long and (
+        not isinstance(gp.kernel_, Kernel) or np.array_equal(gp.X_train_, rows[numbers])
+    )
+    if not has_rows or not _has(gp, truth):
+        raise ValueError(
+            f"{name!r} was fitted to other data than X and y: pass an unfitted clone."
+        )
+
+
+def _has(gp: Any, y: NDArray[Any]) -> bool:
+    """Say whether the targets of a process are those."""
+    if is_classifier(gp):
+        own = gp.classes_[gp._codes]
+        return np.array_equal(own, column_or_1d(y)[gp._kept])
+    kept = y.reshape(len(y), -1)[gp._kept]
+    own = gp._targets * gp.y_scale_ + gp.y_mean_
+    return own.shape == kept.shape and np.allclose(own, kept)
+
+
+def _mean_rho(
+    gp: Any, X: Any, batch_size: object, n_batches: object, random_state: Any
+) -> float:
+    """Return the mean of rho over batches; NaN where it is undefined."""
+    rows = gp._validate_predict(X)[gp._kept]
+    codes = torch.as_tensor(gp._codes) if is_classifier(gp) else None
+    size = resolve_batch_size(OWNER, batch_size, len(rows), USUAL_BATCH)
+    batches = Batches(len(rows), codes, make_generator(random_state))
+    targets = rows_to_tensor(gp._targets)
+    objective = Rho(noise_variance=gp.noise_variance_)
+    total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches)
+    for _ in range(count):
+        numbers = batches.draw(size).numbers
+        gram = _gram_of(gp, rows, to_numpy(numbers))
+        try:
+            total += objective.score(gram, targets[numbers]).value
+        except NotPSDError:
+            return math.nan
+    return total / count
+
+
+def _gram_of(gp: Any, rows: NDArray[Any], numbers: NDArray[Any]) -> torch.Tensor:
+    """Return the Gram matrix of some samples as the process sees them."""
+    if not isinstance(gp.kernel_, Kernel):
+        return rows_to_tensor(rows[np.ix_(numbers, gp._kept[numbers])])
+    images = to_numpy(gp._images(rows[numbers], gp.kernel_))
+    settings = {name: getattr(gp, name) for name in ("device", "backend", "n_jobs")}
+    gram = gram_matrix(gp.kernel_, images, memory_budget=gp.memory_budget, **settings)
+    return rows_to_tensor(gram)
+
+
+def _judge_labels(gp: Any, y: Any) -> dict[str, float]:
+    truth, y_prob = np.asarray(y)[gp._kept], gp.loo_predict_proba()
+    labels = gp.classes_
+    return {
+        "accuracy": float(accuracy_score(truth, gp.loo_predict())),
+        "log_density": -float(log_loss(truth, y_prob, labels=labels)),
+        "calibration_error": expected_calibration_error(truth, y_prob, labels=labels),
+    }
+
+
+def _judge_targets(gp: Any, y: Any) -> dict[str, float]:
+    truth = np.asarray(y, dtype=np.float64)[gp._kept]
+    mean, std = gp.loo_predict(return_std=True)
+    density = negative_log_predictive_density(truth, mean, std)
+    coverage = interval_coverage(truth, mean, std, level=LEVEL)
+    return {
+        "rmse": float(root_mean_squared_error(truth, mean)),
+        "log_density": -float(np.mean(density)),
+        "coverage": float(np.mean(coverage)),
+    }
