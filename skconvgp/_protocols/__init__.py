@@ -11,6 +11,7 @@ from skconvgp._protocols._flows import (
 )
 from skconvgp._protocols._inference import (
     Likelihood,
+    LinkLikelihood,
     Solution,
     Solver,
     Targets,
@@ -43,6 +44,7 @@ __all__ = [
     "GramOracle",
     "Landscape",
     "Likelihood",
+    "LinkLikelihood",
     "Localization",
     "Objective",
     "Optimizer",

@@ -9,6 +9,7 @@ from skconvgp._protocols._matrices import GramOperator
 
 __all__ = [
     "Likelihood",
+    "LinkLikelihood",
     "Solution",
     "Solver",
     "Targets",
@@ -82,6 +83,10 @@ class Targets:
         Regression targets, one column for each class.
     offset : Tensor of shape (k,)
         Prior mean of each latent function.
+    noise : Tensor of shape (n, k) or None
+        Noise variance of a single observation of each target, in its squared units,
+        where the labels fix it. None for one that all share, the `noise_variance` of
+        the classifier.
 
     Examples
     --------
@@ -93,6 +98,7 @@ class Targets:
 
     values: Tensor
     offset: Tensor
+    noise: Tensor | None = None
 
 
 @runtime_checkable
@@ -101,10 +107,13 @@ class Likelihood(Protocol):
 
     Capability ``temperature(loo_mean, codes, weights) -> float``: fits a divisor of
     the latents on leave-one-out values (n, k).
+
+    Capability ``candidates() -> sequence of likelihoods``: the one with the least
+    leave-one-out log loss is taken in its place.
     """
 
-    def targets(self, codes: Tensor, n_classes: int) -> Targets:
-        """Turn class codes (n,) into regression targets."""
+    def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:
+        """Turn class codes (n,) into regression targets; weights (n,) of samples."""
         ...
 
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
@@ -114,4 +123,25 @@ class Likelihood(Protocol):
     @property
     def needs_variance(self) -> bool:
         """Whether `probabilities` reads the variance; if not, it may be empty."""
+        ...
+
+
+@runtime_checkable
+class LinkLikelihood(Protocol):
+    """A likelihood of the labels themselves: the posterior is approximated."""
+
+    def link_of(self, n_classes: int) -> str:
+        """Return the inverse link: "softmax", or "logit" or "probit" for two classes.
+
+        The last two have one latent function, for the second class; that of the first
+        is its negative.
+        """
+        ...
+
+    def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
+        """Turn latent means (n, k) into probabilities (n, k).
+
+        `var` holds the variances (n, k), or the covariances between the latent
+        functions of a sample (n, k, k) with "softmax".
+        """
         ...

@@ -14,6 +14,7 @@ from torch import Tensor
 from skconvgp.exceptions import NotPSDError
 from skconvgp.linalg import (
     back_solve,
+    cholesky_inverse,
     cholesky_logdet,
     cholesky_solve,
     half_solve,
@@ -110,7 +111,7 @@ class System:
     @cached_property
     def inverse(self) -> Tensor:
         """Return M^-1 (n, n)."""
-        return torch.cholesky_inverse(self.factor)
+        return cholesky_inverse(self.factor)
 
     def solve_sample(self, rhs: Tensor) -> Tensor:
         """Solve the sample's system for rows of the sample (n, k); 0 beside it."""

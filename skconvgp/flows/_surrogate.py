@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.kernels import matern
 from skconvgp.linalg import (
+    cholesky_inverse,
     cholesky_logdet,
     cholesky_solve,
     factor_with_jitter_,
@@ -140,7 +141,7 @@ def _best_fit(points: Tensor, values: Tensor) -> _Fit:
         matrix = _system(points, free)
         fit = _fit(points, values, free.detach(), matrix.detach())
         weights = fit.dual @ fit.dual.mT / fit.amplitude
-        weights = (weights - torch.cholesky_inverse(fit.factor)) / 2.0
+        weights = (weights - cholesky_inverse(fit.factor)) / 2.0
         (by_theta,) = torch.autograd.grad(matrix, free, weights)
         return -fit.evidence, -np.array(by_theta.tolist())
 

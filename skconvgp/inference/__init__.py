@@ -1,5 +1,6 @@
 """What a factored Gram matrix says: predictions, evidence, leave-one-out."""
 
+from skconvgp.inference._amplitude import choose_amplitude
 from skconvgp.inference._evidence import (
     LeaveOneOut,
     leave_one_out,
@@ -14,6 +15,23 @@ from skconvgp.inference._features import (
     feature_leave_one_out,
     feature_posterior,
     sum_features,
+)
+from skconvgp.inference._labels import (
+    LABEL_COPIES,
+    LabelFit,
+    LabelState,
+    fit_labels,
+)
+from skconvgp.inference._laplace import (
+    LaplaceFit,
+    fit_laplace,
+    laplace_matrices,
+    leave_one_out_laplace,
+)
+from skconvgp.inference._laplace_states import (
+    LaplaceState,
+    OneLatentState,
+    SoftmaxState,
 )
 from skconvgp.inference._local import (
     LeftOut,
@@ -35,16 +53,28 @@ from skconvgp.inference._posterior import (
 )
 
 __all__ = [
+    "LABEL_COPIES",
     "FeaturePosterior",
     "FeatureSums",
     "Halves",
+    "LabelFit",
+    "LabelState",
+    "LaplaceFit",
+    "LaplaceState",
     "LeaveOneOut",
     "LeftOut",
+    "OneLatentState",
+    "SoftmaxState",
+    "choose_amplitude",
     "feature_evidence",
     "feature_leave_one_out",
     "feature_posterior",
+    "fit_labels",
+    "fit_laplace",
     "join_halves",
+    "laplace_matrices",
     "leave_one_out",
+    "leave_one_out_laplace",
     "leave_one_unit_out",
     "local_posterior",
     "local_spectra",

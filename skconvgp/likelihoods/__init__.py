@@ -2,6 +2,9 @@
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Targets
+from skconvgp.likelihoods._beta import Beta
+from skconvgp.likelihoods._dirichlet import Dirichlet
 from skconvgp.likelihoods._gaussian import Gaussian
+from skconvgp.likelihoods._laplace import Laplace
 
-__all__ = ["Gaussian", "Part", "Targets"]
+__all__ = ["Beta", "Dirichlet", "Gaussian", "Laplace", "Part", "Targets"]

@@ -35,7 +35,7 @@ class Gaussian(Part):
     --------
     >>> import torch
     >>> from skconvgp.likelihoods import Gaussian
-    >>> Gaussian().targets(torch.tensor([0, 2]), n_classes=3).values
+    >>> Gaussian().targets(torch.tensor([0, 2]), 3, torch.ones(2)).values
     tensor([[ 1.0000, -0.5000, -0.5000],
             [-0.5000, -0.5000,  1.0000]], dtype=torch.float64)
     """
@@ -45,8 +45,8 @@ class Gaussian(Part):
         """Whether `probabilities` reads the variance: no."""
         return False
 
-    def targets(self, codes: Tensor, n_classes: int) -> Targets:
-        """Turn class codes (n,) into regression targets."""
+    def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:
+        """Turn class codes (n,) into regression targets; weights are not read."""
         off = -1.0 / (n_classes - 1)
         one_hot = torch.nn.functional.one_hot(codes, n_classes).to(torch.float64)
         values = one_hot * (1.0 - off) + off

@@ -4,6 +4,7 @@ from skconvgp.linalg._anderson import Anderson
 from skconvgp.linalg._cg import BlockSolution, block_cg
 from skconvgp.linalg._cholesky import (
     back_solve,
+    cholesky_inverse,
     cholesky_inverse_diag,
     cholesky_logdet,
     cholesky_solve,
@@ -44,6 +45,7 @@ __all__ = [
     "Symmetric",
     "back_solve",
     "block_cg",
+    "cholesky_inverse",
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",

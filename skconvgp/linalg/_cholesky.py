@@ -7,6 +7,7 @@ from skconvgp.exceptions import NotPSDError
 
 __all__ = [
     "back_solve",
+    "cholesky_inverse",
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",
@@ -124,6 +125,14 @@ def back_solve(factor: Tensor, rhs: Tensor) -> Tensor:
 def cholesky_logdet(factor: Tensor) -> Tensor:
     """Return log |L L^T|."""
     return 2.0 * factor.diagonal().log().sum()
+
+
+def cholesky_inverse(factor: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return (L L^T)^-1 (n, n); written into `out` (n, n), contiguous, if given."""
+    if out is None:
+        out = torch.empty_like(factor, memory_format=torch.contiguous_format)
+    torch.cholesky_inverse(factor, out=out.mT)  # in column order nothing is copied
+    return out
 
 
 def cholesky_inverse_diag(factor: Tensor) -> Tensor:

@@ -41,7 +41,9 @@ def temperature(mean, codes, weights):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_targets_sum_to_zero_over_the_classes(n_classes):
-    targets = Gaussian().targets(torch.arange(n_classes), n_classes)
+    targets = Gaussian().targets(
+        torch.arange(n_classes), n_classes, torch.ones(n_classes)
+    )
     values = targets.values.numpy()
     expected = np.full((n_classes, n_classes), -1.0 / (n_classes - 1))
     np.fill_diagonal(expected, 1.0)
@@ -51,7 +53,7 @@ def test_targets_sum_to_zero_over_the_classes(n_classes):
 
 
 def test_targets_of_two_classes_are_plus_and_minus_one():
-    values = Gaussian().targets(torch.tensor([0, 1, 1]), 2).values
+    values = Gaussian().targets(torch.tensor([0, 1, 1]), 2, torch.ones(3)).values
     assert values.tolist() == [[1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]]
 
 

@@ -1,0 +1,36 @@
+"""The amplitude of latent functions whose noise the labels fix (maths.md 5.2)."""
+
+import math
+from collections.abc import Callable
+
+from scipy.optimize import minimize_scalar
+
+__all__ = ["choose_amplitude"]
+
+# Decades of the variance of a latent function that are looked at, and what the
+# logarithm of the best one is found to.
+DECADES = range(-2, 7)
+TOLERANCE = 0.02
+
+
+def choose_amplitude(evidence: Callable[[float], float]) -> float:
+    """Return the amplitude with the largest evidence.
+
+    A grid of decades, then a bounded search around the best of them.
+
+    Parameters
+    ----------
+    evidence : callable
+        Log evidence of an amplitude.
+    """
+    scores = {decade: evidence(10.0**decade) for decade in DECADES}
+    best = max(scores, key=lambda decade: scores[decade])
+    middle = best * math.log(10.0)
+    width = math.log(10.0)
+    found = minimize_scalar(
+        lambda log_amplitude: -evidence(math.exp(log_amplitude)),
+        bounds=(middle - width, middle + width),
+        method="bounded",
+        options={"xatol": TOLERANCE},
+    )
+    return math.exp(found.x) if -found.fun >= scores[best] else 10.0**best

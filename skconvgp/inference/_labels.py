@@ -1,0 +1,199 @@
+r"""Latent functions of classes whose targets have a noise of their own (maths.md 5.2).
+
+Class c is :math:`y_c \sim N(0, K + N_c)` with N_c diagonal. With B = K + N, N the
+largest noise of each sample over the classes, :math:`K + N_c = B - E_c D_c E_c^T`,
+where E_c picks the samples with less noise, the members. So one factorisation of B
+serves all classes, with a small matrix for the members of each:
+
+.. math:: G_c = D_c^{-1} - (B^{-1})_{cc}, \qquad
+          (K + N_c)^{-1} = B^{-1} + B^{-1} E_c G_c^{-1} E_c^T B^{-1}.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp.inference._evidence import leave_one_out, log_marginal_likelihood
+from skconvgp.linalg import (
+    back_solve,
+    cholesky_inverse,
+    cholesky_logdet,
+    cholesky_solve,
+    half_solve,
+    shifted_cholesky_,
+)
+
+__all__ = ["LABEL_COPIES", "LabelFit", "LabelState", "fit_labels"]
+
+# Matrices of the size of the Gram matrix that are held at once: it, its factor, and
+# the inverse; those of the members are together no more than another.
+LABEL_COPIES = 4
+
+
+@dataclass(frozen=True)
+class LabelState:
+    """What the posterior of all classes needs beside the means.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (n, n)
+        Lower Cholesky factor of B.
+    members : Tensor of shape (m,)
+        Members of each class after the other, by number.
+    counts : Tensor of shape (k,)
+        How many each class has.
+    corrections : Tensor of shape (q,)
+        Lower Cholesky factors of the matrices G, flat, one after the other.
+    jitter : float
+        What had to be added to a diagonal; 0 if nothing.
+    """
+
+    factor: Tensor
+    members: Tensor
+    counts: Tensor
+    corrections: Tensor
+    jitter: float
+
+    def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
+        """Return posterior variances (b, k) of the latent functions of new samples.
+
+        Parameters
+        ----------
+        cross : Tensor of shape (n, b)
+            Prior covariances of the training samples with the new ones.
+        prior : Tensor of shape (b,)
+            Prior variances.
+        """
+        half = half_solve(self.factor, cross)
+        common = prior - (half * half).sum(0)
+        var = [common - (own * own).sum(0) for own in self._own_halves(half)]
+        return torch.stack(var, dim=1)
+
+    def joint_covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
+        """Return posterior covariances (b, b, k) of new samples.
+
+        Parameters
+        ----------
+        cross : Tensor of shape (n, b)
+            Prior covariances of the training samples with the new ones.
+        prior : Tensor of shape (b, b)
+            Prior covariances of the new ones.
+        """
+        half = half_solve(self.factor, cross)
+        common = prior - half.mT @ half
+        cov = [common - own.mT @ own for own in self._own_halves(half)]
+        return torch.stack(cov, dim=2)
+
+    def _own_halves(self, half: Tensor) -> Iterator[Tensor]:
+        """Yield what each class takes away beside the factor of B."""
+        whole = back_solve(self.factor, half)
+        first = place = 0
+        for count in self.counts.tolist():
+            own = self.members[first : first + count]
+            square = self.corrections[place : place + count * count]
+            yield half_solve(square.reshape(count, count), whole[own])
+            first, place = first + count, place + count * count
+
+
+@dataclass(frozen=True)
+class LabelFit:
+    """Latent functions of classes, fitted.
+
+    Parameters
+    ----------
+    dual : Tensor of shape (n, k)
+        Means are prior covariances times these.
+    evidence : Tensor of shape (k,)
+        Log evidence of the targets of each class.
+    loo_mean, loo_var : Tensor of shape (n, k)
+        Mean and variance of each latent function, at each sample, from all others.
+    state : LabelState
+        What variances need.
+    """
+
+    dual: Tensor
+    evidence: Tensor
+    loo_mean: Tensor
+    loo_var: Tensor
+    state: LabelState
+
+
+def fit_labels(
+    gram: Tensor, targets: Tensor, noise: Tensor, weights: Tensor
+) -> LabelFit:
+    """Fit the latent functions of all classes by one factorisation.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (n, n)
+        Prior covariances of each latent function; the diagonal is overwritten meanwhile
+        and restored at the end.
+    targets : Tensor of shape (n, k)
+        Targets of mean 0.
+    noise : Tensor of shape (n, k)
+        Noise variance of a single observation, > 0.
+    weights : Tensor of shape (n,)
+        Sample weights.
+
+    Raises
+    ------
+    NotPSDError
+        If a matrix is not positive definite even with jitter.
+    """
+    each = noise / weights[:, None]
+    largest = each.amax(1)
+    less = largest[:, None] - each
+    factor, jitter = shifted_cholesky_(gram, largest)
+    inverse = cholesky_inverse(factor)
+    common_logdet = cholesky_logdet(factor)
+    dual = cholesky_solve(factor, targets)
+    diag = inverse.diagonal()[:, None].repeat(1, targets.shape[1])
+    members, corrections, evidence = [], [], []
+    for c in range(targets.shape[1]):
+        own = (less[:, c] > 0.0).nonzero()[:, 0]
+        column, logdet = slice(c, c + 1), common_logdet
+        if len(own):
+            columns, excess = inverse[:, own], 1.0 / less[own, c]
+            square, more = shifted_cholesky_(-columns[own], excess)
+            jitter = max(jitter, more)
+            dual[:, column] += columns @ cholesky_solve(square, dual[own, column])
+            diag[:, c] += half_solve(square, columns.mT).square().sum(0)
+            logdet = logdet + cholesky_logdet(square) + less[own, c].log().sum()
+            corrections.append(square.flatten())
+        evidence.append(
+            log_marginal_likelihood(
+                (targets[:, column] * dual[:, column]).sum(0),
+                logdet,
+                torch.ones_like(targets[0, column]),
+                noise[:, c],
+                weights,
+            )
+        )
+        members.append(own)
+    loo_mean, loo_var = _leave_out(targets, dual, diag, noise, weights)
+    state = LabelState(
+        factor,
+        torch.cat(members),
+        torch.tensor([len(own) for own in members]),
+        torch.cat([factor.new_empty(0), *corrections]),
+        jitter,
+    )
+    return LabelFit(dual, torch.cat(evidence), loo_mean, loo_var, state)
+
+
+def _leave_out(
+    targets: Tensor, dual: Tensor, diag: Tensor, noise: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return leave-one-out means and variances (n, k) of the latent functions."""
+    means, variances = [], []
+    for c in range(targets.shape[1]):
+        own = noise[:, c]
+        column = slice(c, c + 1)
+        loo = leave_one_out(
+            targets[:, column], dual[:, column], diag[:, c], own, weights
+        )
+        means.append(loo.mean[:, 0])
+        variances.append((loo.var - own / weights.clamp(max=1.0)).clamp(min=0.0))
+    return torch.stack(means, 1), torch.stack(variances, 1)

@@ -1,0 +1,216 @@
+"""Laplace approximation of the posterior given class labels.
+
+Newton's method as in Rasmussen and Williams, algorithms 3.1 and 3.3, in the dual
+coefficients: latents are f = K a, and a = d log p(y | f) / df at the mode. A factor of
+the Hessian serves for as many steps as bring the mode nearer at a good pace.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp.inference._laplace_states import LaplaceState, factor_sites_
+from skconvgp.inference._sites import SITES, SiteFunction, Sites
+from skconvgp.linalg import symmetric_eigen
+
+__all__ = [
+    "LaplaceFit",
+    "fit_laplace",
+    "laplace_matrices",
+    "leave_one_out_laplace",
+]
+
+PACE = 0.7  # a step is at most this share of the last one, or the factor is replaced
+GOAL = 1e-3  # share of the tolerance at which steps with an old factor end
+SLACK = 8.0  # rounding errors of the objective, in units of its last digit
+HALVINGS = 40
+MULTIPLES = [2.0**i for i in range(-20, 3)]  # of a start, that are tried
+ROUNDING = 16  # least eigenvalue of a cavity, in units of the last digit
+
+
+@dataclass(frozen=True)
+class LaplaceFit:
+    """Mode of the posterior, and a Gaussian there.
+
+    Parameters
+    ----------
+    dual : Tensor of shape (n, k)
+        The mode is K times these; k is one for two classes with one latent function.
+    evidence : float
+        Approximate log marginal likelihood of the labels.
+    converged : bool
+        Whether the last Newton step was short enough.
+    n_iter : int
+        Factorisations.
+    sites : Sites
+        What the labels say at the mode.
+    state : OneLatentState or SoftmaxState
+        Covariances.
+    """
+
+    dual: Tensor
+    evidence: float
+    converged: bool
+    n_iter: int
+    sites: Sites
+    state: LaplaceState
+
+
+def laplace_matrices(n_classes: int, link: str) -> int:
+    """Return how many (n, n) matrices `fit_laplace` holds at most beside the Gram.
+
+    The state of a fit holds one less.
+    """
+    return 2 + (n_classes if link == "softmax" else 0)
+
+
+def fit_laplace(
+    gram: Tensor,
+    codes: Tensor,
+    n_classes: int,
+    link: str,
+    *,
+    start: Tensor | None = None,
+    tolerance: float = 1e-6,
+    max_iter: int = 100,
+) -> LaplaceFit:
+    """Find the mode of the latents, and the Gaussian with the same curvature.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (n, n)
+        Prior covariance of each latent function, its amplitude included.
+    codes : Tensor of shape (n,)
+        Class codes.
+    n_classes : int
+        Number of classes; two unless the link is softmax.
+    link : {"softmax", "logit", "probit"}
+        Softmax of one latent function for each class, or one latent function that
+        favours the second class of two.
+    start : Tensor of shape (n, k) or None
+        Dual coefficients near a multiple of those of the mode, such as those for
+        another amplitude.
+    tolerance : float
+        Length of the last Newton step, in posterior standard deviations. Where
+        rounding errors of the objective do not allow it, they are enough.
+    max_iter : int
+        Factorisations at most.
+
+    Returns
+    -------
+    fit : LaplaceFit
+        The mode, converged or not.
+    """
+    n_latents = n_classes if link == "softmax" else 1
+    problem = _Problem(gram, codes, SITES[link])
+    point = problem.first(n_latents, start)
+    buffer = gram.new_empty(n_latents, *gram.shape)
+    n_iter, length = 1, math.inf
+    while n_iter < max_iter and length > max(GOAL * tolerance, point.resolution):
+        point, length = problem.approach(buffer, point, GOAL * tolerance)
+        n_iter += 1
+    state = factor_sites_(gram, point.sites.curvature, buffer)
+    point, length = problem.step(state, point)
+    converged = length <= max(tolerance, point.resolution)
+    evidence = point.objective - 0.5 * float(state.logdet)
+    return LaplaceFit(point.dual, evidence, converged, n_iter, point.sites, state)
+
+
+def leave_one_out_laplace(gram: Tensor, fit: LaplaceFit) -> tuple[Tensor, Tensor]:
+    r"""Return means (n, k) and covariances (n, k, k) without each sample's own label.
+
+    .. math:: V_i = S_i (I - W_i S_i)^{-1}, \quad m_i = f_i - V_i g_i
+
+    of the posterior covariance S_i, precision W_i and gradient g_i of a sample; the
+    sites of the others stay where they are (Vehtari et al., "Bayesian leave-one-out
+    cross-validation approximations for Gaussian latent variable models", 2016).
+
+    Parameters
+    ----------
+    gram : Tensor of shape (n, n)
+        What `fit_laplace` was given.
+    fit : LaplaceFit
+        Its result.
+    """
+    values, vectors = symmetric_eigen(fit.state.covariance(gram, gram.diagonal()))
+    root = vectors * values.sqrt()[:, None, :]  # S = R R^T, V = R (I - R^T W R)^-1 R^T
+    shrunk = -(root.mT @ fit.sites.precision() @ root)
+    shrunk.diagonal(dim1=1, dim2=2).add_(1.0)
+    values, vectors = symmetric_eigen(shrunk)
+    smallest = ROUNDING * torch.finfo(gram.dtype).eps
+    half = root @ (vectors * values.clamp(min=smallest).rsqrt()[:, None, :])
+    cov = half @ half.mT
+    shift = cov @ fit.sites.gradient[:, :, None]
+    return gram @ fit.dual - shift[:, :, 0], cov
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Dual coefficients and latents (n, k), their sites, and the log posterior."""
+
+    dual: Tensor
+    latents: Tensor
+    sites: Sites
+    objective: float
+
+    @property
+    def rounding(self) -> float:
+        """Rounding errors of the objective."""
+        return SLACK * torch.finfo(self.dual.dtype).eps * abs(self.objective)
+
+    @property
+    def resolution(self) -> float:
+        """Length of the shortest step whose gain is more than rounding errors."""
+        return math.sqrt(self.rounding)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Prior covariance (n, n), class codes (n,), and how these depend on latents."""
+
+    gram: Tensor
+    codes: Tensor
+    site_function: SiteFunction
+
+    def first(self, n_latents: int, start: Tensor | None) -> _Point:
+        """Return the prior mean, or a multiple of the start that is more probable."""
+        zero = self.gram.new_zeros(len(self.gram), n_latents)
+        points = [self._point(zero, zero)]
+        if start is not None:
+            latents = self.gram @ start
+            points += [self._point(c * start, c * latents) for c in MULTIPLES]
+        return max(points, key=lambda point: point.objective)
+
+    def step(self, state: LaplaceState, point: _Point) -> tuple[_Point, float]:
+        """Climb by a Newton step, halved until it does; return its whole length too."""
+        residual = point.sites.gradient - point.dual
+        change = residual - state.solve(self.gram @ residual)
+        rise = self.gram @ change
+        length = math.sqrt(max(float((residual * rise).sum()), 0.0))
+        for halvings in range(HALVINGS):
+            share = 0.5**halvings
+            moved = self._point(
+                point.dual + share * change, point.latents + share * rise
+            )
+            if moved.objective >= point.objective - point.rounding:
+                return moved, length
+        return point, length
+
+    def approach(
+        self, buffer: Tensor, point: _Point, goal: float
+    ) -> tuple[_Point, float]:
+        """Climb with one factor while each step is shorter; return the last length."""
+        state = factor_sites_(self.gram, point.sites.curvature, buffer)
+        last = math.inf
+        point, length = self.step(state, point)
+        while goal < length < PACE * last:
+            last = length
+            point, length = self.step(state, point)
+        return point, length
+
+    def _point(self, dual: Tensor, latents: Tensor) -> _Point:
+        sites = self.site_function(latents, self.codes)
+        prior = float((dual * latents).sum())
+        return _Point(dual, latents, sites, float(sites.log_prob.sum()) - 0.5 * prior)

@@ -1,0 +1,186 @@
+"""Gaussian approximations of the posterior of latent functions at the training samples.
+
+With the prior covariance K of each function and the precision W of the labels, the
+posterior covariance of new samples is K_** - K_* (K + W^-1)^-1 K_*^T. For softmax W is
+not diagonal, and (K + W^-1)^-1 = E - E R S^-1 R^T E, where E is block diagonal, R adds
+up over the classes and S = R^T E R (Rasmussen and Williams, section 3.5).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from skconvgp.linalg import (
+    cholesky_inverse,
+    cholesky_logdet,
+    cholesky_solve,
+    factor_with_jitter_,
+    half_solve,
+    shifted_cholesky_,
+)
+
+__all__ = ["LaplaceState", "OneLatentState", "SoftmaxState", "factor_sites_"]
+
+VALUES = 1 << 24  # numbers in a table of samples, new samples and classes: 128 MiB
+
+
+@dataclass(frozen=True)
+class OneLatentState:
+    """Posterior of one latent function.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (n, n)
+        Lower Cholesky factor of I + W^1/2 K W^1/2.
+    root : Tensor of shape (n, 1)
+        W^1/2.
+    logdet : Tensor of shape ()
+        Log |I + K W|.
+    """
+
+    factor: Tensor
+    root: Tensor
+    logdet: Tensor
+
+    def solve(self, rhs: Tensor) -> Tensor:
+        """Return (K + W^-1)^-1 times the right-hand side (n, 1)."""
+        return self.root * cholesky_solve(self.factor, self.root * rhs)
+
+    def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
+        """Return the variances (b, 1, 1) of new samples.
+
+        Parameters
+        ----------
+        cross : Tensor of shape (n, b)
+            Prior covariances of training and new samples.
+        prior : Tensor of shape (b,)
+            Prior variances of the new samples.
+        """
+        var = prior.clone()
+        for columns in _blocks(cross.shape[1], len(cross)):
+            half = half_solve(self.factor, self.root * cross[:, columns])
+            var[columns] -= half.square().sum(0)
+        return var.clamp(min=0.0)[:, None, None]
+
+    def joint_covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
+        """Return the covariance (b, b, 1) of new samples, from that of the prior."""
+        half = half_solve(self.factor, self.root * cross)
+        return (prior - half.mT @ half)[:, :, None]
+
+
+@dataclass(frozen=True)
+class SoftmaxState:
+    """Posterior of one latent function for each class.
+
+    Parameters
+    ----------
+    inverses : Tensor of shape (k, n, n)
+        Blocks of E: (K + diag(1 / p))^-1, where p are the probabilities of a class.
+    factor : Tensor of shape (n, n)
+        Lower Cholesky factor of S, the sum of the blocks.
+    logdet : Tensor of shape ()
+        Log |I + K W|.
+    """
+
+    inverses: Tensor
+    factor: Tensor
+    logdet: Tensor
+
+    def solve(self, rhs: Tensor) -> Tensor:
+        """Return (K + W^-1)^-1 times the right-hand side (n, k)."""
+        weighted = self._weigh(rhs)
+        shared = cholesky_solve(self.factor, weighted.sum(1, keepdim=True))
+        return weighted - self._weigh(shared.expand_as(rhs))
+
+    def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
+        """Return covariances (b, k, k) of the latent functions at new samples.
+
+        Parameters
+        ----------
+        cross : Tensor of shape (n, b)
+            Prior covariances of training and new samples.
+        prior : Tensor of shape (b,)
+            Prior variances of the new samples.
+        """
+        n_classes, n, _ = self.inverses.shape
+        cov = torch.diag_embed(prior[:, None].expand(-1, n_classes))
+        for columns in _blocks(len(prior), n * n_classes):
+            some = cross[:, columns]
+            weighted = self._weigh_all(some)  # R&W algorithm 3.4
+            own = torch.einsum("knb,nb->bk", weighted, some)
+            half = half_solve(self.factor, weighted)
+            cov[columns] += torch.einsum("knb,lnb->bkl", half, half)
+            cov[columns] -= torch.diag_embed(own)
+        cov.diagonal(dim1=1, dim2=2).clamp_(min=0.0)
+        return cov
+
+    def joint_covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
+        """Return the covariance (b, b, k) of new samples for each class by itself."""
+        covariances = []
+        for inverse in self.inverses:
+            weighted = inverse @ cross
+            half = half_solve(self.factor, weighted)
+            covariances.append(prior - cross.mT @ weighted + half.mT @ half)
+        return torch.stack(covariances, dim=2)
+
+    def _weigh(self, rhs: Tensor) -> Tensor:
+        """Return E times the right-hand side (n, k)."""
+        pairs = zip(self.inverses, rhs.unbind(1), strict=True)
+        return torch.stack([inverse @ column for inverse, column in pairs], dim=1)
+
+    def _weigh_all(self, cross: Tensor) -> Tensor:
+        """Return each block of E times the same columns, (k, n, b)."""
+        n_classes, n, _ = self.inverses.shape
+        stacked = self.inverses.reshape(n_classes * n, n)
+        return (stacked @ cross).reshape(n_classes, n, -1)
+
+
+LaplaceState: TypeAlias = OneLatentState | SoftmaxState
+
+
+def factor_sites_(gram: Tensor, curvature: Tensor, buffer: Tensor) -> LaplaceState:
+    """Factor what the labels make of the prior.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (n, n)
+        K.
+    curvature : Tensor of shape (n, k)
+        As that of `Sites`.
+    buffer : Tensor of shape (k, n, n)
+        Overwritten; a state of several functions keeps it.
+
+    Returns
+    -------
+    state : OneLatentState or SoftmaxState
+        The former if k is one.
+    """
+    root = curvature.sqrt()
+    if curvature.shape[1] == 1:
+        factor = _scaled_factor_(gram, root, buffer[0])
+        return OneLatentState(factor, root, cholesky_logdet(factor))
+    total = torch.zeros_like(gram)
+    logdet = gram.new_zeros(())
+    for block, column in zip(buffer, root.mT[:, :, None], strict=True):
+        factor = _scaled_factor_(gram, column, block)
+        logdet += cholesky_logdet(factor)
+        total += cholesky_inverse(factor, block).mul_(column).mul_(column.mT)
+        del factor  # before the next one is made
+    factor = factor_with_jitter_(total, float(total.diagonal().mean()))
+    return SoftmaxState(buffer, factor, logdet + cholesky_logdet(factor))
+
+
+def _scaled_factor_(gram: Tensor, root: Tensor, out: Tensor) -> Tensor:
+    """Return the factor of I + D K D, where D has the diagonal `root` (n, 1)."""
+    torch.mul(gram, root, out=out).mul_(root.mT)
+    return shifted_cholesky_(out, torch.ones_like(root[:, 0]))[0]
+
+
+def _blocks(n_columns: int, n_rows: int) -> Iterator[slice]:
+    """Yield slices of the columns of a table, so that each is small."""
+    size = max(1, VALUES // n_rows)
+    for start in range(0, n_columns, size):
+        yield slice(start, min(start + size, n_columns))

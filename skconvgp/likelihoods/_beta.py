@@ -1,0 +1,105 @@
+"""Two classes: latent functions whose probabilities have exact Beta marginals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import betaincinv
+from scipy.stats import beta
+from torch import Tensor
+
+from skconvgp._parts import Part
+from skconvgp._protocols import Targets
+from skconvgp._settings import is_number, require
+
+__all__ = ["Beta"]
+
+N_NODES = 64  # maths.md 5.3
+
+
+@dataclass(repr=False)
+class Beta(Part):
+    r"""Two classes: a transform of labels that gives exact Beta marginals.
+
+    A label makes the probability of its class Beta distributed, with parameters
+    :math:`1 + \alpha_\epsilon` and :math:`\alpha_\epsilon`. A latent function with
+    Gaussian marginal of mean :math:`\pm \mu` and variance 1 is mapped to exactly that
+    distribution, where :math:`\mu = \Phi^{-1}(F(1/2))` and F is the distribution
+    function of Beta(:math:`\alpha_\epsilon, 1 + \alpha_\epsilon`). So it is regressed
+    on :math:`\pm \mu` with noise variance 1, and
+
+    .. math:: \pi(f) = F^{-1}(\Phi(f + \mu)) \text{ for } f < 0, \qquad
+              \pi(f) = 1 - \pi(-f),
+
+    is averaged over its posterior.
+
+    Parameters
+    ----------
+    alpha_eps : float, default=0.01
+        Parameter of the Beta prior, > 0; a larger one is less sure.
+
+    Raises
+    ------
+    ValueError
+        When it is used, for more than two classes or a wrong setting.
+
+    Notes
+    -----
+    The latent function of the first class is the negative of that of the second.
+
+    References
+    ----------
+    Kozyrskiy, 2023, section 4.4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.likelihoods import Beta
+    >>> Beta(alpha_eps=0.2).targets(torch.tensor([0, 1]), 2, torch.ones(2)).values
+    tensor([[ 1.2748, -1.2748],
+            [-1.2748,  1.2748]], dtype=torch.float64)
+    """
+
+    alpha_eps: float = 0.01
+
+    @property
+    def needs_variance(self) -> bool:
+        """Whether `probabilities` reads the variance: yes."""
+        return True
+
+    def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:
+        """Turn codes (n,) of two classes into targets of noise variance 1."""
+        if n_classes != 2:
+            raise ValueError(
+                f"likelihood='beta' is for two classes, got {n_classes}: use "
+                "'dirichlet'."
+            )
+        one_hot = torch.nn.functional.one_hot(codes, 2).to(torch.float64)
+        values = self._centre() * (2.0 * one_hot - 1.0)
+        return Targets(values, values.new_zeros(2), torch.ones_like(values))
+
+    def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
+        """Turn latent means and variances (n, 2) into probabilities (n, 2)."""
+        rule = np.polynomial.hermite.hermgauss(N_NODES)
+        nodes, shares = map(torch.from_numpy, rule)
+        latent = mean[:, 1:] + (2.0 * var[:, 1:]).sqrt() * nodes
+        shares = shares / shares.sum()
+        sides = [self._map(-latent) @ shares, self._map(latent) @ shares]
+        return torch.stack(sides, dim=1)  # the smaller one to its own precision
+
+    def _map(self, latent: Tensor) -> Tensor:
+        """Return the probability of the second class, between that of two counts."""
+        negative = -latent.abs()
+        levels = torch.special.ndtr(negative + self._centre()).numpy()
+        smaller = betaincinv(self._count(), 1.0 + self._count(), levels)
+        smaller = torch.from_numpy(np.asarray(smaller))
+        return torch.where(latent < 0.0, smaller, 1.0 - smaller)
+
+    def _centre(self) -> float:
+        """Return the mean of the latent function at a label."""
+        share = beta.cdf(0.5, self._count(), 1.0 + self._count())
+        return float(torch.special.ndtri(torch.tensor(share, dtype=torch.float64)))
+
+    def _count(self) -> float:
+        require(self, "alpha_eps", is_number(self.alpha_eps), "a finite number > 0")
+        return float(self.alpha_eps)

@@ -1,0 +1,98 @@
+"""The likelihood of the labels themselves; the posterior is that of Laplace."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp._parts import Part
+from skconvgp._settings import is_int, one_of, require
+from skconvgp.likelihoods._expectations import (
+    antithetic_draws,
+    logit_expectation,
+    probit_expectation,
+    softmax_expectation,
+)
+
+__all__ = ["Laplace"]
+
+AUTO, SOFTMAX = "auto", "softmax"
+BINARY = {"logit": logit_expectation, "probit": probit_expectation}
+
+
+@dataclass(repr=False)
+class Laplace(Part):
+    r"""Labels as draws from a softmax of latent functions; Laplace approximation.
+
+    The posterior of the latent functions is approximated by a Gaussian at its mode,
+    with the curvature there; Newton's method finds it. Probabilities are the expected
+    softmax (or logistic function, or normal distribution function) of that Gaussian.
+
+    Parameters
+    ----------
+    link : {"auto", "softmax", "logit", "probit"}, default="auto"
+        Latents to probabilities. "logit" and "probit" are for two classes and have one
+        latent function, for the second class; "auto" is "logit" for two classes, else
+        "softmax".
+    n_draws : int, default=512
+        Normal draws of the expected softmax, the same for all samples, and their
+        negatives among them.
+
+    Raises
+    ------
+    ValueError
+        When it is used, for "logit" or "probit" and more than two classes, or a wrong
+        setting.
+
+    Notes
+    -----
+    Each step of Newton's method factors a matrix of the size of the Gram matrix for
+    each class, and the fitted model keeps as many.
+
+    References
+    ----------
+    Williams and Barber, "Bayesian classification with Gaussian processes", 1998;
+    Rasmussen and Williams, 2006, algorithms 3.1 to 3.4.
+
+    Examples
+    --------
+    >>> from skconvgp.likelihoods import Laplace
+    >>> Laplace().link_of(2), Laplace().link_of(3)
+    ('logit', 'softmax')
+    """
+
+    link: str = AUTO
+    n_draws: int = 512
+
+    def link_of(self, n_classes: int) -> str:
+        """Return "softmax", "logit" or "probit"."""
+        words = (AUTO, SOFTMAX, *BINARY)
+        is_word = isinstance(self.link, str) and self.link in words
+        require(self, "link", is_word, one_of(words))
+        is_even = is_int(self.n_draws, least=2) and self.n_draws % 2 == 0
+        require(self, "n_draws", is_even, "an even int >= 2")
+        if self.link == AUTO:
+            return "logit" if n_classes == 2 else SOFTMAX
+        if self.link in BINARY and n_classes != 2:
+            raise ValueError(
+                f"{self!r} is for two classes, got {n_classes}: use 'softmax'."
+            )
+        return self.link
+
+    def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
+        """Turn latents into probabilities (n, k).
+
+        Parameters
+        ----------
+        mean : Tensor of shape (n, k)
+            Latent means.
+        var : Tensor of shape (n, k) or (n, k, k)
+            Variances, or with "softmax" covariances between the latent functions.
+        """
+        n_classes = mean.shape[1]
+        link = self.link_of(n_classes)
+        if link == SOFTMAX:
+            draws = antithetic_draws(n_classes, self.n_draws)
+            return softmax_expectation(mean, var, draws)
+        second = BINARY[link](mean[:, 1], var[:, 1])
+        return torch.stack([1.0 - second, second], dim=1)

@@ -1,0 +1,99 @@
+"""Labels as counts: targets, noise, prior means and probabilities."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+from scipy.stats import gamma
+
+from skconvgp.likelihoods import Dirichlet
+
+# maths.md 5.2: noise and target on and off the class of a sample.
+TABLE = {
+    0.01: (0.688184, -0.334142, 4.615121, -6.912730),
+    0.1: (0.646627, -0.228003, 2.397895, -3.501533),
+}
+
+
+def made(alpha_eps, codes, n_classes, weights=None):
+    codes = torch.as_tensor(codes)
+    weights = torch.ones(len(codes)) if weights is None else torch.as_tensor(weights)
+    return Dirichlet(alpha_eps).targets(codes, n_classes, weights)
+
+
+@pytest.mark.parametrize("alpha_eps", TABLE)
+def test_targets_and_noise_are_those_of_the_table(alpha_eps):
+    targets = made(alpha_eps, [1], 2)
+    found = (targets.noise[0, 1], targets.values[0, 1])
+    found += (targets.noise[0, 0], targets.values[0, 0])
+    np.testing.assert_allclose(found, TABLE[alpha_eps], atol=5e-7)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.3, 1.01])
+def test_log_normal_has_the_mean_and_variance_of_the_count(alpha):
+    targets = made(alpha, [0], 2)
+    mean, noise = float(targets.values[0, 1]), float(targets.noise[0, 1])
+    expected = gamma(alpha)
+    assert np.exp(mean + noise / 2.0) == pytest.approx(expected.mean())
+    spread = (np.exp(noise) - 1.0) * np.exp(2.0 * mean + noise)
+    assert spread == pytest.approx(expected.var())
+
+
+def test_prior_means_are_log_frequencies_and_the_mean_of_the_targets():
+    codes = [0] * 6 + [1] * 3 + [2]
+    targets = made(0.01, codes, 3)
+    shape = targets.offset - targets.offset.mean()
+    log_frequency = np.log([0.6, 0.3, 0.1])
+    np.testing.assert_allclose(shape, log_frequency - log_frequency.mean(), atol=1e-12)
+    assert float((targets.values - targets.offset).mean()) == pytest.approx(0.0)
+
+
+def test_weights_count_in_the_prior_means():
+    weighted = made(0.01, [0, 1, 2], 3, [3.0, 1.0, 2.0])
+    many = made(0.01, [0, 0, 0, 1, 2, 2], 3)
+    np.testing.assert_allclose(weighted.offset, many.offset, rtol=1e-12)
+
+
+def test_a_class_without_samples_has_a_finite_prior_mean():
+    offset = made(0.01, [0, 0, 1, 1], 3).offset
+    assert offset.isfinite().all()
+    assert offset.argmin() == 2
+
+
+def test_probabilities_are_the_mean_softmax():
+    rng = np.random.default_rng(0)
+    mean, var = rng.normal(size=(5, 3)), rng.uniform(0.1, 3.0, size=(5, 3))
+    found = Dirichlet().probabilities(torch.as_tensor(mean), torch.as_tensor(var))
+    draws = mean + np.sqrt(var) * rng.normal(size=(200_000, 5, 3))
+    values = softmax(draws, axis=2)
+    # The error of 512 draws, with that of the many.
+    error = values.std(0) * np.sqrt(1.0 / 512 + 1.0 / 200_000)
+    assert (np.abs(found.numpy() - values.mean(0)) < 4.0 * error).all()
+
+
+def test_uncertain_latents_are_less_sure():
+    mean = torch.tensor([[3.0, 0.0, 0.0]], dtype=torch.float64)
+    tops = [
+        float(Dirichlet().probabilities(mean, torch.full_like(mean, var))[0, 0])
+        for var in (0.0, 1.0, 10.0)
+    ]
+    assert tops[0] == pytest.approx(np.exp(3.0) / (np.exp(3.0) + 2.0))
+    assert tops[0] > tops[1] > tops[2]
+
+
+def test_candidates_are_made_only_where_asked_for():
+    assert [one.alpha_eps for one in Dirichlet("loo").candidates()] == [0.1, 0.01, 1e-3]
+    assert Dirichlet(0.2).candidates() == [Dirichlet(0.2)]
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.inf, "evidence", None, True])
+def test_wrong_count_is_refused(wrong):
+    with pytest.raises(ValueError, match="'alpha_eps' parameter of Dirichlet"):
+        made(wrong, [0, 1], 2)
+
+
+@pytest.mark.parametrize("wrong", [0, 3, 2.0, "many"])
+def test_wrong_number_of_draws_is_refused(wrong):
+    mean = torch.zeros(1, 2, dtype=torch.float64)
+    with pytest.raises(ValueError, match="'n_draws' parameter of Dirichlet"):
+        Dirichlet(n_draws=wrong).probabilities(mean, mean)
