@@ -17,6 +17,7 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import KernelOracle, MatrixOracle, wait_for
 from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._label_models import LabelModel
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._posterior import BasePosterior
 from skconvgp.estimators._report import FitReport, peak_memory
@@ -128,6 +129,9 @@ class BaseGP(BasePosterior, ABC):
     _log_evidence: float | None
     # Leave-one-out means (n, k) and variances (n,) where they are kept.
     _loo: tuple[FloatArray, FloatArray] | None = None
+    # The same of latent functions of labels: means (n, k), and variances (n, k) or
+    # covariances (n, k, k), without noise.
+    _label_loo: tuple[FloatArray, FloatArray] | None = None
     # Numbers (m,) of samples and their leave-one-out means, where not all are known.
     _sampled: tuple[NDArray[np.intp], FloatArray] | None = None
     # In the place of `noise_variance`, where it was learned with the kernel.
@@ -165,6 +169,19 @@ class BaseGP(BasePosterior, ABC):
     @abstractmethod
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
+
+    def _label_models(self, _: Problem) -> list[LabelModel]:
+        """Return what may be fitted to labels that have a noise of their own, if so."""
+        return []
+
+    def _require_common_noise(self, name: str, models: list[LabelModel]) -> None:
+        """Raise where targets have a noise of their own."""
+        if models:
+            raise ValueError(
+                f"{name} needs a likelihood whose targets share one noise, such as "
+                f"'gaussian', got {models[0].likelihood!r}: fit "
+                "ConvNetGPClassifier exactly, or with completion=Nystrom()."
+            )
 
     def _settings(self) -> Settings:
         noise = resolve_noise(self, self.noise_variance)
@@ -259,8 +276,15 @@ class BaseGP(BasePosterior, ABC):
         """Return numbers of samples and their leave-one-out means, to calibrate on."""
         if self._sampled is not None:
             return self._sampled
-        mean = to_numpy(self._leave_one_out().mean)
+        mean = self._loo_of_latent()
         return np.arange(len(mean)), mean
+
+    def _loo_of_latent(self) -> FloatArray:
+        """Return the leave-one-out means (n, k) of the scaled latent functions."""
+        check_is_fitted(self)
+        if self._label_loo is not None:
+            return self._label_loo[0]
+        return to_numpy(self._leave_one_out().mean)
 
     def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
         device = place.device
@@ -289,14 +313,19 @@ class BaseGP(BasePosterior, ABC):
         else:
             covariance, scale = self._unfitted_prior(X)
             mean, size = np.zeros((len(covariance), 1)), 1.0
-        draws = sample_gaussian(
-            torch.zeros(mean.shape, dtype=torch.float64),
-            rows_to_tensor(covariance).to(torch.float64),
-            n_samples,
-            generator,
-            scale=size,
-        )
-        samples: FloatArray = mean[:, :, None] + to_numpy(draws) * scale[:, None]
+        n_outputs = mean.shape[1] // covariance.shape[2]  # of each covariance
+        draws = [
+            sample_gaussian(
+                torch.zeros(len(mean), n_outputs, dtype=torch.float64),
+                rows_to_tensor(one).to(torch.float64),
+                n_samples,
+                generator,
+                scale=size,
+            )
+            for one in np.moveaxis(covariance, 2, 0)
+        ]
+        joined = to_numpy(torch.cat(draws, dim=1))
+        samples: FloatArray = mean[:, :, None] + joined * scale[:, None]
         return samples
 
     def _unfitted_prior(self, X: Any) -> tuple[FloatArray, FloatArray]:
@@ -316,7 +345,7 @@ class BaseGP(BasePosterior, ABC):
         gram, mean_diag = compute_at(place, evaluate)
         scale = mean_diag if amplitude is None else amplitude
         scale = 1.0 if isinstance(scale, str) else scale
-        return gram, np.array([np.sqrt(scale)])
+        return gram[:, :, None], np.array([np.sqrt(scale)])
 
 
 def clock(device: torch.device) -> float:

@@ -1,6 +1,7 @@
 """BaseGPClassifier: labels to latent functions and back."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,11 +11,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from skconvgp._protocols import Likelihood
+from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, Problem
+from skconvgp.estimators._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._validation import rows_to_tensor, to_numpy
+from skconvgp.likelihoods import Gaussian
 
 __all__ = ["BaseGPClassifier"]
 
@@ -25,7 +28,7 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
     likelihood: object
 
     classes_: NDArray[Any]
-    likelihood_: Likelihood
+    likelihood_: Any  # a Likelihood or a LinkLikelihood
     latent_offset_: FloatArray
     temperature_: float
     _codes: NDArray[np.intp]
@@ -79,8 +82,11 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
             Rows sum to 1; columns in the order of `classes_`.
         """
         check_is_fitted(self)
-        latent = self._latent(X, None, needs_var=self.likelihood_.needs_variance)
-        var = latent.var[:, None] * self._amplitudes()
+        needs_var = self._is_label_model or self.likelihood_.needs_variance
+        latent = self._latent(X, None, needs_var=needs_var)
+        var = latent.var * self._amplitudes()
+        if latent.between.size:
+            var = latent.between * self._amplitudes()[0]
         return self._probabilities(latent.mean + self.latent_offset_, var)
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -160,6 +166,10 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         probabilities : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns in the order of `classes_`.
         """
+        check_is_fitted(self)
+        if self._label_loo is not None:
+            mean, var = self._label_loo
+            return self._probabilities(mean + self.latent_offset_, var)
         loo = self._leave_one_out()
         noise = self.noise_variance_ / np.minimum(self._weights, 1.0)
         var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
@@ -196,7 +206,7 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         return mean
 
     def _loo_mean(self) -> FloatArray:
-        mean: FloatArray = to_numpy(self._leave_one_out().mean) + self.latent_offset_
+        mean: FloatArray = self._loo_of_latent() + self.latent_offset_
         return mean
 
     def _fit_labels(
@@ -219,6 +229,7 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
                 f"{self.classes_[0]!r}."
             )
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
+        self._require_equal_weights(weights)
         self._fit_problem(self._problem(rows, codes, weights))
         return self
 
@@ -248,11 +259,42 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
     ) -> Problem:
         """Return what the likelihood makes of class codes; the first offset stays."""
         n_classes = len(self.classes_)
-        targets = self.likelihood_.targets(torch.as_tensor(codes), n_classes)
+        targets = self._regression_targets(codes, weights)
         if not are_further:
             self.latent_offset_ = to_numpy(targets.offset)
         centred = to_numpy(targets.values) - self.latent_offset_
         return Problem(rows, centred, weights, np.ones(n_classes), codes)
+
+    def _regression_targets(self, codes: NDArray[Any], weights: FloatArray) -> Targets:
+        """Return what is regressed on; the plain code where that is not the model."""
+        likelihood = self.likelihood_
+        if isinstance(likelihood, LinkLikelihood):
+            likelihood.link_of(len(self.classes_))  # wrong settings, before any work
+            likelihood = Gaussian()
+        first = _candidates(likelihood)[0]
+        return _targets_of(first, codes, len(self.classes_), weights)
+
+    def _label_models(self, problem: Problem) -> list[LabelModel]:
+        """Return what may be fitted to labels that have a noise of their own, if so."""
+        codes, n_classes = problem.codes, len(self.classes_)
+        assert codes is not None
+        if isinstance(self.likelihood_, LinkLikelihood):
+            return [LinkModel(self.likelihood_, torch.as_tensor(codes), n_classes)]
+        models: list[LabelModel] = []
+        for likelihood in _candidates(self.likelihood_):
+            targets = _targets_of(likelihood, codes, n_classes, problem.weights)
+            if targets.noise is not None:
+                weights = rows_to_tensor(problem.weights)
+                models.append(NoisyModel(likelihood, targets, weights))
+        return models
+
+    def _require_equal_weights(self, weights: FloatArray) -> None:
+        """Raise where a likelihood cannot weigh samples."""
+        if isinstance(self.likelihood_, LinkLikelihood) and (weights != 1.0).any():
+            raise ValueError(
+                f"{self.likelihood_!r} takes no sample weights other than 0 and 1: use "
+                "likelihood='dirichlet' or 'gaussian'."
+            )
 
     def _fit_temperature(self) -> float:
         temper = getattr(self.likelihood_, "temperature", None)
@@ -268,3 +310,18 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         scaled = rows_to_tensor(mean).to(torch.float64) / self.temperature_
         scaled_var = rows_to_tensor(var).to(torch.float64) / self.temperature_**2
         return to_numpy(self.likelihood_.probabilities(scaled, scaled_var))
+
+
+def _candidates(likelihood: Likelihood) -> Sequence[Likelihood]:
+    """Return the likelihoods to choose from by leave-one-out: mostly the one given."""
+    candidates = getattr(likelihood, "candidates", None)
+    found: Sequence[Likelihood] = [likelihood] if candidates is None else candidates()
+    return found
+
+
+def _targets_of(
+    likelihood: Likelihood, codes: NDArray[Any], n_classes: int, weights: FloatArray
+) -> Targets:
+    return likelihood.targets(
+        torch.as_tensor(codes), n_classes, rows_to_tensor(weights)
+    )

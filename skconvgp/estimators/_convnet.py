@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from skconvgp._protocols import Coarsening, Completion, Localization, Selection
 from skconvgp.estimators._base import Problem, Settings, clock, make_generator
 from skconvgp.estimators._exact import BaseExactGP
-from skconvgp.estimators._features import BaseFeatureGP
+from skconvgp.estimators._features import BaseFeatureGP, entries
 from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._label_models import LabelModel
+from skconvgp.estimators._labels import BaseLabelGP
 from skconvgp.estimators._local import BaseLocalGP
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import (
@@ -30,7 +32,7 @@ __all__ = ["BaseConvGP"]
 Fit: TypeAlias = Callable[[Problem, Settings, Work, Place], NDArray[np.intp]]
 
 
-class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
+class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
     """What classifier and regressor have in common."""
 
     completion: object
@@ -42,8 +44,13 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         self.__dict__.pop("landmark_indices_", None)  # of another completion
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         self._localization, self._sampled, self._loo = None, None, None
-        n, kept = len(problem.rows), self._kept
-        size, fit = self._way(n, settings)
+        self._is_label_model, self._label_loo = False, None
+        kept = self._kept
+        models = self._label_models(problem)
+        if models:
+            self._require_labels(settings)
+        n = len(problem.rows)
+        size, fit = self._way(n, settings, models)
         place, needed = self._place_of_fit(n, size)
 
         def fit_at(place: Place) -> NDArray[np.intp]:
@@ -53,32 +60,57 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
 
         return compute_at(place, fit_at)
 
-    def _way(self, n: int, settings: Settings) -> tuple[Size, Fit]:
+    def _way(
+        self, n: int, settings: Settings, models: list[LabelModel]
+    ) -> tuple[Size, Fit]:
         """Return how many numbers a fit to n samples holds, and what fits."""
         completion = copy.deepcopy(resolve_completion(self, self.completion))
         fraction = resolve_fraction(self, self.observed_fraction)
         match completion:
             case Selection():
-                size = self._exact_size(completion.count(n, fraction), settings)
+                size = self._dense_size(completion.count(n, fraction), settings, models)
                 return size, partial(self._fit_selected, completion, fraction)
             case Completion():
                 self._require_feature_solver(completion)
                 held = completion.n_values(n, fraction)
                 fit = partial(self._fit_completed, completion, fraction)
+                if models:
+                    return self._label_size(models, n, held), fit
                 return Size(held, 0, held), fit
             case Localization():
+                self._require_common_noise(repr(completion), models)
                 self._require_local(completion, settings)
                 held = self._local_size(completion, n)
                 return Size(held, held, 0), partial(self._fit_neighbors, completion)
             case Coarsening():
                 self._coarsen(completion)
-        return self._exact_size(n, settings), self._fit_all
+        return self._dense_size(n, settings, models), self._fit_all
+
+    def _dense_size(self, n: int, settings: Settings, models: list[LabelModel]) -> Size:
+        if models:
+            return self._label_size(models, n, 0)
+        return self._exact_size(n, settings)
 
     def _fit_all(
         self, problem: Problem, settings: Settings, work: Work, place: Place
     ) -> NDArray[np.intp]:
-        self._fit_exact(problem, settings, work, place)
+        self._fit_dense(problem, settings, work, place)
         return np.arange(len(problem.rows))
+
+    def _fit_dense(
+        self,
+        problem: Problem,
+        settings: Settings,
+        work: Work,
+        place: Place,
+        **facts: Any,
+    ) -> None:
+        """Fit to all samples of a problem, by their Gram matrix."""
+        models = self._label_models(problem)
+        if models:
+            self._fit_label_models(models, problem, settings, work, place, **facts)
+        else:
+            self._fit_exact(problem, settings, work, place, **facts)
 
     def _fit_neighbors(
         self,
@@ -111,7 +143,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         some = problem.take(chosen, is_precomputed=is_precomputed)
         m = len(chosen)
         share = m * (m + 1) / (n * (n + 1))
-        self._fit_exact(some, settings, work, place, observed_fraction=share)
+        self._fit_dense(some, settings, work, place, observed_fraction=share)
         self.landmark_indices_ = self._kept
         return chosen
 
@@ -134,7 +166,24 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
         diag = oracle.diag()
         weights = to_tensor(problem.weights, diag.device, diag.dtype)
         least = completed.error / mean_variance(diag, weights)
+        least_noise = 0.0 if np.isnan(least) else least
         self._warn_unless_converged(completion, completed)
+        gram_seconds = clock(place.device) - start
+        models = self._label_models(problem)
+        if models:
+            self._fit_label_models(
+                models,
+                problem,
+                settings,
+                work,
+                place,
+                completed,
+                gram_seconds,
+                least_noise,
+                relative_rmse=completed.relative_rmse,
+                observed_fraction=completed.n_evaluated / entries(n),
+            )
+            return np.arange(n)
         self._fit_features(
             completed,
             diag,
@@ -143,8 +192,8 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP):
             work,
             place,
             variance="dtc",
-            least_noise=0.0 if np.isnan(least) else least,
-            gram_seconds=clock(place.device) - start,
+            least_noise=least_noise,
+            gram_seconds=gram_seconds,
         )
         return np.arange(n)
 

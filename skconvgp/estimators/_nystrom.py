@@ -52,6 +52,7 @@ class BaseNystromGP(BaseFeatureGP):
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
         settings, strategy = self._settings(), self._strategy()
+        self._require_common_noise(type(self).__name__, self._label_models(problem))
         variance = resolve_word(self, "variance", self.variance, VARIANCES)
         n = len(problem.rows)
         held = strategy.n_values(n, 1.0)

@@ -1,7 +1,7 @@
 """BasePosterior: from new arrays to the posterior, a block of rows at a time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -36,18 +36,22 @@ class Latent:
     ----------
     mean : ndarray of shape (n, k)
         Means, in units of the targets.
-    var : ndarray of shape (n,)
-        Variances; empty if they were not asked for.
-    cov : ndarray of shape (n, n)
-        Covariances; empty if they were not asked for.
+    var : ndarray of shape (n, 1) or (n, k)
+        Variances, (n, 1) if all outputs have the same; empty if not asked for.
+    cov : ndarray of shape (n, n, 1) or (n, n, k)
+        Covariances between samples; empty if they were not asked for.
     cov_scale : float
         Mean prior variance at the n samples, if covariances were asked for.
+    between : ndarray of shape (n, k, k)
+        Covariances between the outputs of a sample; empty if there are none or they
+        were not asked for.
     """
 
     mean: FloatArray
     var: FloatArray
     cov: FloatArray
     cov_scale: float
+    between: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
 class BasePosterior(BaseNeighborhoods):
@@ -59,6 +63,8 @@ class BasePosterior(BaseNeighborhoods):
     solver_state_: Any
     # How the posterior of features gives variances; None without features.
     _features: str | None
+    # Whether the latent functions are those of a `LabelModel`.
+    _is_label_model: bool = False
 
     def _latent(
         self, X: Any, diag: Any, *, needs_var: bool = False, needs_cov: bool = False
@@ -121,7 +127,8 @@ class BasePosterior(BaseNeighborhoods):
             prior = self._prior_covariance(rows, work)
             cov_scale = float(prior.diagonal().mean())
             cov = join_halves(halves).covariance(prior)
-        var = torch.cat(variances) if variances else empty
+            cov = cov[:, :, None]
+        var = torch.cat(variances)[:, None] if variances else torch.empty(0, 1)
         mean = torch.cat(means)
         return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)
 
@@ -163,7 +170,7 @@ class BasePosterior(BaseNeighborhoods):
         if needs_var:  # without, a given matrix need not tell the prior variances
             self._warn_of_clipping(posterior.clipped)
         mean = to_numpy(posterior.mean) * self._scale
-        return Latent(mean, to_numpy(posterior.var), np.empty(0), 0.0)
+        return Latent(mean, to_numpy(posterior.var)[:, None], np.empty(0), 0.0)
 
     def _halves(self, state: Any, cross: Tensor) -> Halves:
         """Return what data change of the prior, from covariances (b, n) with them."""
@@ -196,10 +203,10 @@ class BasePosterior(BaseNeighborhoods):
         """Return the mean alone, or with deviations (n, k) or covariances (n, n, k)."""
         added = self.noise_variance_ if noise else 0.0
         if return_std:
-            return mean, np.sqrt((latent.var + added)[:, None] * self._amplitudes())
+            return mean, np.sqrt((latent.var + added) * self._amplitudes())
         if return_cov:
-            cov = latent.cov + added * np.eye(len(mean))
-            return mean, cov[:, :, None] * self._amplitudes()
+            cov = latent.cov + added * np.eye(len(mean))[:, :, None]
+            return mean, cov * self._amplitudes()
         return mean
 
     def _amplitudes(self) -> FloatArray:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, NoReturn
@@ -14,6 +14,7 @@ from skconvgp._protocols import (
     Coarsening,
     Completion,
     Likelihood,
+    LinkLikelihood,
     Localization,
     Objective,
     Optimizer,
@@ -25,7 +26,7 @@ from skconvgp.engine import free_memory, gpu_memory
 from skconvgp.estimators._place import Place, choose_place
 from skconvgp.flows import Adam, Rho
 from skconvgp.kernels import Kernel
-from skconvgp.likelihoods import Gaussian
+from skconvgp.likelihoods import Beta, Dirichlet, Gaussian, Laplace
 from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
 
 __all__ = [
@@ -62,7 +63,12 @@ PRECOMPUTED = "precomputed"
 DIRECT_SOLVERS = ("auto", "cholesky")
 NOISE_WORDS = ("loo", "evidence")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-LIKELIHOODS = {"gaussian": Gaussian}
+LIKELIHOODS: dict[str, Callable[[], Likelihood | LinkLikelihood]] = {
+    "gaussian": Gaussian,
+    "dirichlet": Dirichlet,
+    "beta": Beta,
+    "laplace": Laplace,
+}
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{u}IB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
 UNITS |= {f"{u}B": 10 ** (3 * i) for i, u in enumerate("KMGT", 1)}
@@ -239,14 +245,18 @@ def resolve_fraction(owner: object, fraction: object) -> float:
     reject(owner, "observed_fraction", "a number > 0 and <= 1", fraction)
 
 
-def resolve_likelihood(owner: object, likelihood: object) -> Likelihood:
+def resolve_likelihood(
+    owner: object, likelihood: object
+) -> Likelihood | LinkLikelihood:
     """Return the likelihood object."""
     if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
         return LIKELIHOODS[likelihood]()
-    if isinstance(likelihood, type) or not isinstance(likelihood, Likelihood):
-        words = ", ".join(repr(word) for word in LIKELIHOODS)
-        reject(owner, "likelihood", f"{words} or a likelihood object", likelihood)
-    return likelihood
+    if not isinstance(likelihood, type) and isinstance(
+        likelihood, Likelihood | LinkLikelihood
+    ):
+        return likelihood
+    words = ", ".join(repr(word) for word in LIKELIHOODS)
+    reject(owner, "likelihood", f"{words} or a likelihood object", likelihood)
 
 
 def resolve_objective(

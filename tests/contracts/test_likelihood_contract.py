@@ -9,9 +9,9 @@ import torch
 from sklearn.base import clone
 
 from skconvgp import ConvNetGPClassifier
-from skconvgp._protocols import Likelihood, Targets
+from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
 from skconvgp.kernels import rbf
-from skconvgp.likelihoods import Gaussian
+from skconvgp.likelihoods import Beta, Dirichlet, Gaussian, Laplace
 from tests.helpers.tolerances import assert_close
 
 
@@ -23,7 +23,7 @@ class Damped:
 
     needs_variance = True
 
-    def targets(self, codes, n_classes):
+    def targets(self, codes, n_classes, weights):
         values = torch.nn.functional.one_hot(codes, n_classes).double()
         return Targets(values, torch.arange(n_classes, dtype=torch.float64) / 10.0)
 
@@ -31,12 +31,31 @@ class Damped:
         return torch.softmax(4.0 * mean / torch.sqrt(1.0 + math.pi / 8.0 * var), dim=1)
 
 
-BUILT_IN = [Gaussian()]
-LIKELIHOODS = [*BUILT_IN, Damped()]
-every_likelihood = pytest.mark.parametrize(
-    "likelihood", LIKELIHOODS, ids=lambda part: type(part).__name__
+TRANSFORMS = [Gaussian(), Damped(), Dirichlet(), Beta()]
+LIKELIHOODS = [*TRANSFORMS, Laplace()]
+BINARY = (Beta,)
+
+
+def name(part):
+    return type(part).__name__
+
+
+every_likelihood = pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=name)
+every_transform = pytest.mark.parametrize("likelihood", TRANSFORMS, ids=name)
+of_all_sizes = pytest.mark.parametrize(
+    ("likelihood", "n_classes"),
+    [
+        pytest.param(part, n, id=f"{name(part)}-{n}")
+        for part in LIKELIHOODS
+        for n in (2, 3, 10)
+        if n == 2 or not isinstance(part, BINARY)
+    ],
 )
-n_classes_of_all_sizes = pytest.mark.parametrize("n_classes", [2, 3, 10])
+
+
+def most_classes(likelihood):
+    """Return three, or two where there may be no more."""
+    return 2 if isinstance(likelihood, BINARY) else 3
 
 
 def latents(n, n_classes):
@@ -45,25 +64,31 @@ def latents(n, n_classes):
     return mean, torch.rand(n, n_classes, generator=generator, dtype=torch.float64)
 
 
-@every_likelihood
+@every_transform
 def test_is_a_likelihood(likelihood):
     assert isinstance(likelihood, Likelihood)
     assert isinstance(likelihood.needs_variance, bool)
 
 
-@every_likelihood
-@n_classes_of_all_sizes
+def test_a_link_is_no_transform():
+    assert isinstance(Laplace(), LinkLikelihood)
+    assert not isinstance(Laplace(), Likelihood)
+
+
+@of_all_sizes
 def test_targets_are_largest_for_the_class_of_a_sample(likelihood, n_classes):
+    if isinstance(likelihood, LinkLikelihood):
+        assert likelihood.link_of(n_classes) in ("softmax", "logit", "probit")
+        return
     codes = torch.arange(2 * n_classes) % n_classes
-    targets = likelihood.targets(codes, n_classes)
+    targets = likelihood.targets(codes, n_classes, torch.ones(2 * n_classes))
     assert targets.values.shape == (2 * n_classes, n_classes)
     assert targets.offset.shape == (n_classes,)
     assert targets.values.dtype == targets.offset.dtype == torch.float64
     assert torch.equal(targets.values.argmax(1), codes)
 
 
-@every_likelihood
-@n_classes_of_all_sizes
+@of_all_sizes
 def test_rows_of_probabilities_sum_to_one(likelihood, n_classes):
     mean, var = latents(50, n_classes)
     probabilities = likelihood.probabilities(mean, var)
@@ -74,16 +99,17 @@ def test_rows_of_probabilities_sum_to_one(likelihood, n_classes):
 
 @every_likelihood
 def test_probabilities_follow_the_classes_when_these_are_permuted(likelihood):
-    mean, var = latents(20, 4)
-    order = torch.tensor([2, 0, 3, 1])
+    mean, var = paired_latents(20, most_classes(likelihood))
+    order = torch.arange(mean.shape[1]).flip(0)
     permuted = likelihood.probabilities(mean[:, order], var[:, order])
-    assert_close(permuted, likelihood.probabilities(mean, var)[:, order])
+    expected = likelihood.probabilities(mean, var)[:, order]
+    np.testing.assert_allclose(permuted, expected, atol=draws_error(likelihood))
 
 
 @every_likelihood
 def test_variance_is_read_only_if_it_is_asked_for(likelihood):
-    mean, var = latents(20, 3)
-    if likelihood.needs_variance:
+    mean, var = latents(20, most_classes(likelihood))
+    if getattr(likelihood, "needs_variance", True):
         more = likelihood.probabilities(mean, 10.0 * var)
         assert not torch.equal(more, likelihood.probabilities(mean, var))
     else:
@@ -94,17 +120,31 @@ def test_variance_is_read_only_if_it_is_asked_for(likelihood):
 
 @every_likelihood
 def test_latents_are_left_as_they_were(likelihood):
-    mean, var = latents(20, 3)
+    mean, var = latents(20, most_classes(likelihood))
     before = mean.clone(), var.clone()
     likelihood.probabilities(mean, var)
     assert torch.equal(mean, before[0])
     assert torch.equal(var, before[1])
 
 
-def problem():
+def paired_latents(n, n_classes):
+    """Return latents; of two classes, one has the negative of the other."""
+    mean, var = latents(n, n_classes)
+    if n_classes == 2:
+        mean, var = torch.stack([-mean[:, 0], mean[:, 0]], 1), var[:, :1].repeat(1, 2)
+    return mean, var
+
+
+def draws_error(likelihood):
+    """Return how far the probabilities of a sample are off, by its draws."""
+    return 0.05 if hasattr(likelihood, "n_draws") else 1e-12
+
+
+def problem(n_classes=3):
     generator = np.random.default_rng(0)
     X = generator.normal(size=(60, 2))
-    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])]
+    cuts = [-0.7, 0.7] if n_classes == 3 else [0.0]
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + X[:, 1], cuts)]
     return X[:40], y[:40], X[40:], y[40:]
 
 
@@ -114,7 +154,7 @@ def classifier(likelihood):
 
 @every_likelihood
 def test_classifier_learns(likelihood):
-    X, y, X_new, y_new = problem()
+    X, y, X_new, y_new = problem(most_classes(likelihood))
     gp = clone(classifier(likelihood)).fit(X, y)
     assert gp.score(X_new, y_new) > 0.85
     assert gp.likelihood_ is not gp.likelihood
@@ -122,9 +162,9 @@ def test_classifier_learns(likelihood):
         assert_close(probabilities.sum(1), np.ones(len(probabilities)))
 
 
-@every_likelihood
+@every_transform
 def test_classifier_hands_over_latents_divided_by_the_temperature(likelihood):
-    X, y, X_new, _ = problem()
+    X, y, X_new, _ = problem(most_classes(likelihood))
     gp = classifier(copy.deepcopy(likelihood)).fit(X, y)
     mean, std = gp.predict_latent(X_new, return_std=True)
     expected = likelihood.probabilities(
@@ -139,11 +179,12 @@ def test_temperature_is_one_without_the_capability():
     assert classifier(Damped()).fit(X, y).temperature_ == 1.0
 
 
-@every_likelihood
+@every_transform
 def test_latents_far_from_the_data_return_to_the_offset(likelihood):
-    X, y, _, _ = problem()
+    X, y, _, _ = problem(most_classes(likelihood))
     gp = classifier(likelihood).fit(X, y)
-    offset = likelihood.targets(torch.zeros(1, dtype=torch.int64), 3).offset
+    codes = torch.as_tensor(np.unique(y, return_inverse=True)[1])
+    offset = likelihood.targets(codes, len(gp.classes_), torch.ones(len(y))).offset
     assert_close(gp.latent_offset_, offset)
     far = gp.predict_latent([[1e3, 1e3]])[0]
     np.testing.assert_allclose(far, offset, rtol=0.0, atol=1e-12)

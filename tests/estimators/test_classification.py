@@ -224,8 +224,8 @@ class Shrinking(Part):
     def needs_variance(self):
         return True
 
-    def targets(self, codes, n_classes):
-        return Gaussian().targets(codes, n_classes)
+    def targets(self, codes, n_classes, weights):
+        return Gaussian().targets(codes, n_classes, weights)
 
     def probabilities(self, mean, var):
         return torch.softmax(mean / torch.sqrt(0.01 + var), dim=1)

@@ -323,8 +323,8 @@ def test_another_number_of_outputs_is_refused_and_changes_nothing():
 class Frequencies(Gaussian):
     """Label regression around the frequencies of the classes."""
 
-    def targets(self, codes, n_classes):
-        own = Gaussian().targets(codes, n_classes)
+    def targets(self, codes, n_classes, weights):
+        own = Gaussian().targets(codes, n_classes, weights)
         return Targets(own.values, own.values.mean(0))
 
 

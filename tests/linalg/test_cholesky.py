@@ -7,6 +7,7 @@ from skconvgp.exceptions import NotPSDError
 from skconvgp.linalg import (
     DenseGram,
     back_solve,
+    cholesky_inverse,
     cholesky_inverse_diag,
     cholesky_logdet,
     cholesky_solve,
@@ -64,6 +65,17 @@ def test_solves_and_determinant_agree_with_dense_routines(dtype):
     sign, logdet = torch.linalg.slogdet(full)
     assert sign == 1.0
     assert_close(cholesky_logdet(factor), logdet, dtype, "solve")
+
+
+@everywhere
+def test_inverse_is_written_where_it_is_wanted(dtype):
+    matrix = well_conditioned(40, dtype)
+    factor, _ = shifted_cholesky_(matrix, torch.zeros(40, dtype=dtype))
+    out = torch.full((2, 40, 40), torch.nan, dtype=dtype)
+    result = cholesky_inverse(factor, out[1])
+    assert result.data_ptr() == out[1].data_ptr()
+    assert torch.equal(result, result.mT)
+    assert_close(out[1], torch.linalg.inv(matrix.double()), dtype, kind="solve")
 
 
 def test_plain_factor_or_none():

@@ -1,0 +1,202 @@
+"""What a likelihood asks to be fitted where latent functions share no noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
+from skconvgp.inference import (
+    LABEL_COPIES,
+    LaplaceFit,
+    fit_labels,
+    fit_laplace,
+    laplace_matrices,
+    leave_one_out_laplace,
+)
+
+__all__ = ["LabelModel", "LabelPosterior", "LinkModel", "NoisyModel"]
+
+
+@dataclass(frozen=True)
+class LabelPosterior:
+    """Latent functions of classes, fitted to labels.
+
+    Parameters
+    ----------
+    dual : Tensor of shape (n, k)
+        Means, without their offset, are prior covariances times these.
+    evidence : float
+        Log evidence.
+    state : object
+        Has ``covariance`` and ``joint_covariance`` of new samples.
+    loo_mean : Tensor of shape (n, k)
+        Leave-one-out means, without the offset.
+    loo_cov : Tensor of shape (n, k) or (n, k, k)
+        Leave-one-out variances, or covariances between the functions.
+    converged : bool
+        Whether the tolerance was met.
+    jitter : float
+        What had to be added to a diagonal; 0 if nothing.
+    """
+
+    dual: Tensor
+    evidence: float
+    state: Any
+    loo_mean: Tensor
+    loo_cov: Tensor
+    converged: bool = True
+    jitter: float = 0.0
+
+
+class LabelModel(Protocol):
+    """A likelihood with the labels it is to be fitted to."""
+
+    @property
+    def likelihood(self) -> Any:
+        """The likelihood."""
+        ...
+
+    @property
+    def offset(self) -> Tensor:
+        """Prior means (k,) of the latent functions."""
+        ...
+
+    def n_copies(self) -> int:
+        """Return the matrices of the size of the Gram matrix held at once."""
+        ...
+
+    def take(self, numbers: Tensor) -> LabelModel:
+        """Return the model of some of the samples."""
+        ...
+
+    def evidence(self, gram: Tensor, nugget: float) -> float:
+        """Return the log evidence with prior covariances (n, n), and more noise."""
+        ...
+
+    def fit(self, gram: Tensor, nugget: float) -> LabelPosterior:
+        """Fit with prior covariances (n, n), which are overwritten, and more noise."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoisyModel:
+    """Regression on targets whose noise the labels fix.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Made the targets.
+    targets : Targets
+        With noise variances (n, k).
+    weights : Tensor of shape (n,)
+        Sample weights.
+    """
+
+    likelihood: Likelihood
+    targets: Targets
+    weights: Tensor
+
+    @property
+    def offset(self) -> Tensor:
+        """Prior means (k,)."""
+        return self.targets.offset
+
+    def n_copies(self) -> int:
+        """Return the matrices held at once."""
+        return LABEL_COPIES
+
+    def take(self, numbers: Tensor) -> NoisyModel:
+        """Return the model of some of the samples; the offset stays."""
+        values, offset, noise = (
+            self.targets.values,
+            self.targets.offset,
+            self.targets.noise,
+        )
+        assert noise is not None
+        some = Targets(values[numbers], offset, noise[numbers])
+        return NoisyModel(self.likelihood, some, self.weights[numbers])
+
+    def evidence(self, gram: Tensor, nugget: float) -> float:
+        """Return the log evidence of the targets."""
+        return float(self.fit(gram, nugget).evidence)
+
+    def fit(self, gram: Tensor, nugget: float) -> LabelPosterior:
+        """Fit by one factorisation."""
+        noise = self.targets.noise
+        assert noise is not None
+        values = self.targets.values - self.targets.offset
+        fit = fit_labels(
+            gram, values.to(gram), noise.to(gram) + nugget, self.weights.to(gram)
+        )
+        return LabelPosterior(
+            fit.dual,
+            float(fit.evidence.sum()),
+            fit.state,
+            fit.loo_mean,
+            fit.loo_var,
+            jitter=fit.state.jitter,
+        )
+
+
+class LinkModel:
+    """The likelihood of the labels, by Laplace's approximation.
+
+    Parameters
+    ----------
+    likelihood : LinkLikelihood
+        Says which link.
+    codes : Tensor of shape (n,)
+        Class codes.
+    n_classes : int
+        How many there are.
+    """
+
+    def __init__(
+        self, likelihood: LinkLikelihood, codes: Tensor, n_classes: int
+    ) -> None:
+        self.likelihood = likelihood
+        self._codes, self._n_classes = codes, n_classes
+        self._link = likelihood.link_of(n_classes)
+        self._start: Tensor | None = None  # the last mode found
+
+    @property
+    def offset(self) -> Tensor:
+        """Prior means (k,), all zero."""
+        return torch.zeros(self._n_classes, dtype=torch.float64)
+
+    def n_copies(self) -> int:
+        """Return the matrices held at once."""
+        return 1 + laplace_matrices(self._n_classes, self._link)
+
+    def take(self, numbers: Tensor) -> LinkModel:
+        """Return the model of some of the samples."""
+        return LinkModel(self.likelihood, self._codes[numbers], self._n_classes)
+
+    def evidence(self, gram: Tensor, nugget: float) -> float:
+        """Return the approximate log evidence of the labels."""
+        return self._fit(gram, nugget).evidence
+
+    def fit(self, gram: Tensor, nugget: float) -> LabelPosterior:
+        """Fit by Newton's method; the nugget is that of the latent functions."""
+        fit = self._fit(gram, nugget)
+        mean, cov = leave_one_out_laplace(gram, fit)
+        dual = fit.dual
+        if dual.shape[1] == 1:  # of the second class; the first has its negative
+            dual, mean = _both(dual), _both(mean)
+            cov = cov[:, :, 0].expand(-1, 2)
+        return LabelPosterior(dual, fit.evidence, fit.state, mean, cov, fit.converged)
+
+    def _fit(self, gram: Tensor, nugget: float) -> LaplaceFit:
+        gram.diagonal().add_(nugget)
+        codes = self._codes.to(gram.device)
+        fit = fit_laplace(gram, codes, self._n_classes, self._link, start=self._start)
+        self._start = fit.dual
+        return fit
+
+
+def _both(columns: Tensor) -> Tensor:
+    return torch.cat([-columns, columns], dim=1)

@@ -1,0 +1,324 @@
+"""Classifiers whose labels fix their noise, against dense formulas and refits."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp import (
+    ConvNetGPClassifier,
+    KernelFlowsClassifier,
+    NystromCompletedGP,
+    gram_matrix,
+)
+from skconvgp.completion import IterativeSVD, NearestNeighbors, Nystrom, SubsetOfData
+from skconvgp.estimators import _labels
+from skconvgp.flows import Adam
+from skconvgp.kernels import rbf
+from skconvgp.likelihoods import Beta, Dirichlet, Laplace
+from tests.helpers.estimators import blobs
+from tests.helpers.tolerances import assert_close
+
+LIKELIHOODS = {
+    "dirichlet": Dirichlet(),
+    "beta": Beta(),
+    "softmax": Laplace("softmax"),
+    "logit": Laplace("logit"),
+    "probit": Laplace("probit"),
+}
+ONE_LATENT = ("beta", "logit", "probit")
+NOISE = 1e-2
+every_likelihood = pytest.mark.parametrize("name", LIKELIHOODS)
+
+
+def data(name, n=60):
+    return blobs(n, 2 if name in ONE_LATENT else 3)
+
+
+def classifier(name, **settings):
+    settings = {"noise_variance": NOISE, "dtype": "float64"} | settings
+    return ConvNetGPClassifier(rbf(), likelihood=LIKELIHOODS[name], **settings)
+
+
+def dense_dirichlet(gp, X, y, X_new, gram=None, cross=None):
+    """Return latent means and covariances of one class after the other."""
+    targets = gp.likelihood_.targets(
+        torch.as_tensor(y), len(gp.classes_), torch.ones(len(y))
+    )
+    a = gp.amplitude_
+    gram = gram_matrix(rbf(), X) if gram is None else gram
+    cross = gram_matrix(rbf(), X_new, X) if cross is None else cross
+    prior = a * gram_matrix(rbf(), X_new)
+    offset = targets.offset.numpy()
+    means, covariances = [], []
+    for c in range(len(gp.classes_)):
+        noise = targets.noise[:, c].numpy() + a * gp.noise_variance_
+        matrix = a * gram + np.diag(noise)
+        residual = targets.values[:, c].numpy() - offset[c]
+        means.append(offset[c] + a * cross @ np.linalg.solve(matrix, residual))
+        covariances.append(prior - a**2 * cross @ np.linalg.solve(matrix, cross.T))
+    return np.stack(means, 1), np.stack(covariances, 2)
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "beta"])
+def test_latents_are_those_of_the_dense_formulas(name):
+    X, y = data(name)
+    gp = classifier(name).fit(X[:40], y[:40])
+    mean, cov = dense_dirichlet(gp, X[:40], y[:40], X[40:])
+    found, std = gp.predict_latent(X[40:], return_std=True)
+    assert_close(found, mean, kind="solve")
+    assert_close(
+        std**2,
+        np.stack([np.diag(cov[:, :, c]) for c in range(std.shape[1])], 1),
+        kind="solve",
+    )
+    assert_close(gp.predict_latent(X[40:], return_cov=True)[1], cov, kind="solve")
+    np.testing.assert_array_equal(gp.predict(X[40:]), found.argmax(1))
+
+
+def test_completed_latents_are_those_of_the_completed_matrix():
+    X, y = data("dirichlet")
+    gp = classifier("dirichlet", completion=Nystrom(15), random_state=0)
+    gp.fit(X[:40], y[:40])
+    landmarks = X[gp.landmark_indices_]
+    middle = np.linalg.inv(gram_matrix(rbf(), landmarks))
+    columns = gram_matrix(rbf(), X[:40], landmarks)
+    new = gram_matrix(rbf(), X[40:], landmarks)
+    mean, cov = dense_dirichlet(
+        gp,
+        X[:40],
+        y[:40],
+        X[40:],
+        gram=columns @ middle @ columns.T,
+        cross=new @ middle @ columns.T,
+    )
+    found, std = gp.predict_latent(X[40:], return_std=True)
+    np.testing.assert_allclose(found, mean, atol=1e-5)
+    diagonal = np.stack([np.diag(cov[:, :, c]) for c in range(3)], 1)
+    np.testing.assert_allclose(std**2, diagonal, atol=1e-5 * gp.amplitude_)
+    joint = gp.predict_latent(X[40:], return_cov=True)[1]
+    np.testing.assert_allclose(joint, cov, atol=1e-5 * gp.amplitude_)
+
+
+@every_likelihood
+@pytest.mark.parametrize(
+    "completion",
+    [None, Nystrom(30), SubsetOfData(), IterativeSVD(10)],
+    ids=lambda part: type(part).__name__,
+)
+def test_classifier_learns_with_and_without_a_completion(name, completion):
+    X, y = data(name, 120)
+    gp = classifier(name, completion=completion, observed_fraction=0.5, random_state=0)
+    gp.fit(X[:80], y[:80])
+    exact = classifier(name).fit(X[:80], y[:80])
+    assert gp.score(X[80:], y[80:]) > exact.score(X[80:], y[80:]) - 0.1
+    for given in (gp.predict_proba(X[80:]), gp.loo_predict_proba()):
+        np.testing.assert_allclose(given.sum(1), 1.0, atol=1e-9)
+    assert np.isfinite(gp.log_marginal_likelihood())
+
+
+@every_likelihood
+def test_leave_one_out_is_near_what_refits_say(name):
+    X, y = data(name, 30)
+    gp = classifier(name, amplitude=4.0).fit(X, y)
+    found = gp.loo_predict_proba()
+    again = []
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        again.append(
+            classifier(name, amplitude=4.0)
+            .fit(X[rest], y[rest])
+            .predict_proba(X[[i]])[0]
+        )
+    # The prior means, and the mode of Laplace, are those with the sample.
+    np.testing.assert_allclose(found, again, atol=0.05)
+    np.testing.assert_array_equal(
+        gp.loo_predict(), gp.classes_[gp._loo_mean().argmax(1)]
+    )
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "beta"])
+def test_weights_equal_repetitions(name):
+    X, y = data(name)
+    weights = np.random.default_rng(0).integers(0, 4, 40)
+    again = np.repeat(np.arange(40), weights)
+    weighted = classifier(name).fit(X[:40], y[:40], weights)
+    many = classifier(name).fit(X[again], y[again])
+    assert weighted.amplitude_ == pytest.approx(many.amplitude_, rel=1e-6)
+    evidence = many.log_marginal_likelihood()
+    assert weighted.log_marginal_likelihood() == pytest.approx(evidence, rel=1e-6)
+    np.testing.assert_allclose(
+        weighted.predict_proba(X[40:]), many.predict_proba(X[40:]), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["softmax", "logit"])
+def test_weights_other_than_zero_and_one_are_refused_by_laplace(name):
+    X, y = data(name)
+    weights = np.arange(60) // 3 % 2
+    some = classifier(name).fit(X, y, weights)
+    chosen = weights == 1
+    few = classifier(name).fit(X[chosen], y[chosen])
+    np.testing.assert_allclose(some.predict_proba(X), few.predict_proba(X), atol=1e-9)
+    with pytest.raises(ValueError, match="takes no sample weights other than 0 and 1"):
+        classifier(name).fit(X, y, 2.0 * weights)
+
+
+@every_likelihood
+def test_amplitude_has_the_largest_evidence(name):
+    X, y = data(name)
+    gp = classifier(name).fit(X, y)
+    best = gp.log_marginal_likelihood()
+    for factor in (0.7, 1.4):
+        other = classifier(name, amplitude=factor * gp.amplitude_).fit(X, y)
+        assert other.amplitude_ == pytest.approx(factor * gp.amplitude_)
+        assert other.log_marginal_likelihood() < best
+
+
+def test_amplitude_of_the_kernel_is_taken_as_it_is():
+    X, y = data("dirichlet")
+    kernel = 3.0 * rbf()
+    gp = ConvNetGPClassifier(kernel, likelihood="dirichlet", amplitude=None).fit(X, y)
+    assert gp.amplitude_ == pytest.approx(3.0)
+
+
+def test_amplitude_of_many_samples_is_chosen_on_some_of_each_class(monkeypatch):
+    X, y = blobs(300)
+    whole = classifier("dirichlet").fit(X, y)
+    monkeypatch.setattr(_labels, "CHOOSING", 100)
+    some = classifier("dirichlet").fit(X, y)
+    assert some.amplitude_ != whole.amplitude_
+    assert some.amplitude_ == pytest.approx(whole.amplitude_, rel=1.0)
+    numbers = _labels._spread(np.repeat([0, 1, 2], [5, 1, 14]), 10)
+    assert len(numbers) == 10
+    assert np.bincount(np.repeat([0, 1, 2], [5, 1, 14])[numbers])[0] in (2, 3)
+
+
+def test_count_chosen_by_leave_one_out_has_the_least_loss():
+    X, y = data("dirichlet")
+    chosen = classifier("dirichlet").set_params(likelihood=Dirichlet("loo")).fit(X, y)
+
+    def loss(alpha_eps):
+        gp = classifier("dirichlet").set_params(likelihood=Dirichlet(alpha_eps))
+        own = gp.fit(X, y).loo_predict_proba()[np.arange(len(y)), y]
+        return -np.log(own).mean()
+
+    losses = {alpha_eps: loss(alpha_eps) for alpha_eps in (0.1, 0.01, 0.001)}
+    assert chosen.likelihood_.alpha_eps == min(losses, key=losses.get)
+    own = chosen.loo_predict_proba()[np.arange(len(y)), y]
+    assert -np.log(own).mean() == pytest.approx(min(losses.values()))
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "softmax", "logit"])
+def test_far_from_the_data_probabilities_return_to_the_prior(name):
+    X, y = data(name)
+    gp = classifier(name).fit(X, y)
+    near = gp.predict_proba(X).max(1).mean()
+    far = gp.predict_proba([[1e3, 1e3]])[0]
+    assert far.max() < near
+    # The classes are equally frequent; the draws are few.
+    np.testing.assert_allclose(far, 1.0 / len(far), atol=0.06)
+
+
+@every_likelihood
+def test_draws_have_the_mean_and_deviation_of_the_latents(name):
+    X, y = data(name)
+    gp = classifier(name).fit(X, y)
+    draws = gp.sample_y(X[:3], 4000, random_state=0)
+    mean, std = gp.predict_latent(X[:3], return_std=True)
+    assert draws.shape == (3, len(gp.classes_), 4000)
+    error = std / np.sqrt(4000)
+    assert (np.abs(draws.mean(2) - mean) < 5.0 * error).all()
+    np.testing.assert_allclose(draws.std(2), std, rtol=0.08)
+
+
+@pytest.mark.parametrize("name", ONE_LATENT)
+def test_the_first_of_two_classes_has_the_negative_latent_function(name):
+    X, y = data(name)
+    gp = classifier(name).fit(X, y)
+    mean, std = gp.predict_latent(X, return_std=True)
+    np.testing.assert_allclose(mean[:, 0], -mean[:, 1], atol=1e-9)
+    np.testing.assert_allclose(std[:, 0], std[:, 1], rtol=1e-6)
+    np.testing.assert_allclose(gp.decision_function(X), 2.0 * mean[:, 1], atol=1e-9)
+
+
+@every_likelihood
+def test_a_pickled_model_predicts_the_same(name):
+    X, y = data(name)
+    gp = classifier(name).fit(X, y)
+    again = pickle.loads(pickle.dumps(gp))
+    np.testing.assert_array_equal(again.predict_proba(X), gp.predict_proba(X))
+    assert again.log_marginal_likelihood() == gp.log_marginal_likelihood()
+
+
+def test_another_likelihood_leaves_nothing_of_the_last_fit():
+    X, y = data("dirichlet")
+    gp = classifier("dirichlet").fit(X, y)
+    gp.set_params(likelihood="gaussian").fit(X, y)
+    fresh = ConvNetGPClassifier(rbf(), noise_variance=NOISE, dtype="float64").fit(X, y)
+    np.testing.assert_array_equal(gp.predict_proba(X), fresh.predict_proba(X))
+    np.testing.assert_array_equal(gp.loo_predict_proba(), fresh.loo_predict_proba())
+
+
+def test_precomputed_needs_prior_variances():
+    X, y = data("dirichlet")
+    gp = ConvNetGPClassifier(
+        "precomputed", likelihood="dirichlet", noise_variance=NOISE
+    )
+    gp.fit(gram_matrix(rbf(), X[:40]), y[:40])
+    cross = gram_matrix(rbf(), X[40:], X[:40])
+    same = classifier("dirichlet").fit(X[:40], y[:40])
+    mean, std = gp.predict_latent(cross, diag=np.ones(20), return_std=True)
+    again = same.predict_latent(X[40:], return_std=True)
+    for found, expected in zip((mean, std), again, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(ValueError, match="need the prior variances"):
+        gp.predict_proba(cross)
+
+
+def test_kernel_flows_end_in_the_likelihood_that_was_asked_for():
+    X, y = data("dirichlet")
+    gp = KernelFlowsClassifier(
+        rbf(), optimizer=Adam(max_iter=3), likelihood="dirichlet", random_state=0
+    )
+    gp.fit(X, y)
+    same = ConvNetGPClassifier(gp.kernel_, likelihood="dirichlet").fit(X, y)
+    np.testing.assert_allclose(gp.predict_proba(X), same.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"solver": "lsqr"}, "is fitted by Cholesky factors: use solver='auto'"),
+        ({"noise_variance": "loo"}, "use a number, got 'loo'"),
+        ({"completion": NearestNeighbors(5)}, "needs a likelihood whose targets share"),
+        ({"noise_variance": -1.0}, "'noise_variance' parameter"),
+    ],
+    ids=["solver", "noise", "neighbors", "negative"],
+)
+@pytest.mark.parametrize("name", ["dirichlet", "softmax"])
+def test_settings_that_need_a_common_noise_are_refused(name, settings, message):
+    X, y = data(name)
+    with pytest.raises(ValueError, match=message):
+        classifier(name, **settings).fit(X, y)
+
+
+def test_columns_of_landmarks_alone_need_a_common_noise():
+    X, y = data("dirichlet")
+    with pytest.raises(ValueError, match="NystromCompletedGP needs a likelihood whose"):
+        NystromCompletedGP(rbf(), likelihood="dirichlet").fit(X, y)
+
+
+@pytest.mark.parametrize("name", ONE_LATENT)
+def test_likelihoods_of_two_classes_refuse_three(name):
+    X, y = blobs(30, 3)
+    with pytest.raises(ValueError, match="is for two classes, got 3"):
+        classifier(name).fit(X, y)
+
+
+@pytest.mark.parametrize("wrong", ["logistic", 3, None])
+def test_unknown_link_is_refused(wrong):
+    X, y = blobs(30, 2)
+    with pytest.raises(ValueError, match="'link' parameter of Laplace"):
+        ConvNetGPClassifier(rbf(), likelihood=Laplace(wrong)).fit(X, y)
