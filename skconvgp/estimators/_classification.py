@@ -49,9 +49,13 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None takes the kernel as it
         is.
-    likelihood : "gaussian" or likelihood object, default="gaussian"
-        How labels become targets and latents become probabilities; see
-        :mod:`skconvgp.likelihoods`.
+    likelihood : str or likelihood object, default="gaussian"
+        How labels become targets and latents become probabilities: "gaussian",
+        "dirichlet", "beta" (two classes) or "laplace", or an object of
+        :mod:`skconvgp.likelihoods`. But for the first, labels fix the noise, so that
+        `noise_variance` is more of it and a number, "profile" chooses the amplitude
+        by the evidence of at most 1000 samples, and the solver is Cholesky's.
+        "laplace" takes no sample weights.
     completion : None or strategy of :mod:`skconvgp.completion`, default=None
         How the Gram matrix of the training samples is filled in, or what stands in
         its place, when not all of it is evaluated. None evaluates all of it.
@@ -93,8 +97,9 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     temperature_ : float
-        What latent means are divided by for probabilities.
-    likelihood_ : Likelihood
+        What latent means are divided by for probabilities; 1 for a likelihood that
+        has none.
+    likelihood_ : object
         The likelihood used.
     kernel_ : Kernel or "precomputed"
         The kernel used; with an `optimizer` the one that it chose.

@@ -54,8 +54,8 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         "profile" maximises the evidence in closed form; None takes the kernel as it
         is.
     likelihood : "gaussian" or likelihood object, default="gaussian"
-        How labels become targets and latents become probabilities; see
-        :mod:`skconvgp.likelihoods`.
+        How labels become targets and latents become probabilities; one whose targets
+        share their noise, see :mod:`skconvgp.likelihoods`.
     device : str, default="auto"
         "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
         "cuda:1".
@@ -87,8 +87,9 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     temperature_ : float
-        What latent means are divided by for probabilities.
-    likelihood_ : Likelihood
+        What latent means are divided by for probabilities; 1 for a likelihood that
+        has none.
+    likelihood_ : object
         The likelihood used.
     latent_offset_ : ndarray of shape (n_classes,)
         Prior means of the latent functions.

@@ -1,11 +1,12 @@
 """Names of our types, for loading files of skops."""
 
-from skconvgp import completion, kernels, likelihoods, solvers
+from skconvgp import completion, inference, kernels, likelihoods, solvers
 from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._features import FeatureState
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
+from skconvgp.estimators._labels import LabelState
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
 from skconvgp.estimators._warp import KernelFlowsWarp
@@ -25,7 +26,11 @@ __all__ = ["SKOPS_TRUSTED_TYPES"]
 _CLASSES = [getattr(kernels, name) for name in kernels.__all__]
 _COMPLETIONS = (getattr(completion, name) for name in completion.__all__)
 _CLASSES += [cls for cls in _COMPLETIONS if issubclass(cls, Part) and cls is not Part]
-_CLASSES += [FeatureState, likelihoods.Gaussian, solvers.Cholesky]
+_LIKELIHOODS = (getattr(likelihoods, name) for name in likelihoods.__all__)
+_CLASSES += [cls for cls in _LIKELIHOODS if cls not in (Part, likelihoods.Targets)]
+_CLASSES += [LabelState, inference.LabelState]
+_CLASSES += [inference.OneLatentState, inference.SoftmaxState]
+_CLASSES += [FeatureState, solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]
 _CLASSES += [DenseGram, LowRankPlusDiagonal]

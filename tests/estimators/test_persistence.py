@@ -76,11 +76,21 @@ def models():
         "completed": ConvNetGPClassifier(rbf(), completion=Nystrom(5)),
         "ensemble": ConvNetGPRegressor(rbf(), completion=EnsembleNystrom(2, 6)),
         "subset": ConvNetGPRegressor(rbf(), completion=SubsetOfData(5)),
+        "dirichlet": ConvNetGPClassifier(rbf(), likelihood="dirichlet"),
+        "softmax, completed": ConvNetGPClassifier(
+            rbf(), likelihood="laplace", completion=Nystrom(5)
+        ),
+    }
+    two = blobs(15, 2)
+    binary = {
+        word: ConvNetGPClassifier(rbf(), likelihood=word).fit(*two)
+        for word in ("beta", "laplace")
     }
     coarse = CoarseKernel(depth=1, kernel=tiny_network())
     flow = KernelFlowsClassifier(optimizer=Adam(max_iter=2), objective=Rho("ratio"))
     return {
         **{name: (gp.fit(points, labels), points) for name, gp in completions.items()},
+        **{name: (gp, two[0]) for name, gp in binary.items()},
         "flow": (flow.fit(points, labels), points),
         "coarse": (ConvNetGPClassifier(completion=coarse).fit(X, y), X),
         "network": (ConvNetGPClassifier(tiny_network()).fit(X, y), X),

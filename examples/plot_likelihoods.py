@@ -1,0 +1,92 @@
+"""
+Which likelihood?
+=================
+
+A classifier has four ways to take labels, and they differ most where data are few. On two
+classes in the plane we look at what each says between the classes, and far from both; and
+then, on digits, at which of them can be believed.
+"""
+
+# %%
+# Two classes in the plane
+# ------------------------
+# Two arcs, with a region where they mix. All four classifiers have the same kernel. The
+# three on the right read the variance of the latent function, and are unsure where the
+# data are far. Label regression has a softmax of means alone, divided by a temperature
+# that suits images like those of the training data: away from them it is as sure of
+# what its mean happens to do there. Only very far off, where the mean is nothing, does
+# it return to one half.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_moons
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+
+from skconvgp import ConvNetGPClassifier
+from skconvgp.datasets import load_digits_images
+from skconvgp.display import ReliabilityDisplay
+from skconvgp.kernels import convnet, rbf
+from skconvgp.likelihoods import Dirichlet
+from skconvgp.metrics import expected_calibration_error
+
+X, y = make_moons(80, noise=0.25, random_state=0)
+side = np.linspace(-3.0, 4.0, 60)
+grid = np.column_stack([axis.ravel() for axis in np.meshgrid(side, side)])
+
+figure, all_axes = plt.subplots(1, 4, figsize=(11, 3.2), layout="constrained")
+for axes, likelihood in zip(
+    all_axes, ("gaussian", "dirichlet", "beta", "laplace"), strict=True
+):
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=1e-2, likelihood=likelihood)
+    second = gp.fit(X, y).predict_proba(grid)[:, 1].reshape(60, 60)
+    levels = np.linspace(0.0, 1.0, 11)
+    image = axes.contourf(side, side, second, levels, cmap="RdBu_r")
+    axes.contour(side, side, second, [0.5], colors="black", linewidths=1)
+    for label, color in enumerate(("tab:blue", "tab:red")):
+        axes.scatter(*X[y == label].T, color=color, edgecolor="white", s=14, lw=0.4)
+    axes.set(title=likelihood, aspect="equal", xticks=[], yticks=[])
+figure.colorbar(image, ax=all_axes, label="probability of red", shrink=0.8)
+plt.show()
+
+# %%
+# On digits
+# ---------
+# Two hundred digits to learn from, eight hundred to be judged on. The last column is the
+# log loss by leave-one-out, from the training digits alone: it foretells the one before
+# it, and says which likelihood to take. With ten classes it is label regression, whose
+# temperature is fitted to just that; an averaged softmax with Laplace's approximation is
+# far too timid.
+
+X, y = load_digits_images(return_X_y=True)
+X, X_test, y, y_test = train_test_split(
+    X, y, train_size=200, test_size=800, stratify=y, random_state=0
+)
+print("                           right  error  log loss  leave-one-out")
+probabilities = {}
+for likelihood in ("gaussian", "dirichlet", Dirichlet("loo"), "laplace"):
+    gp = ConvNetGPClassifier(convnet(depth=2, kernel_size=3), likelihood=likelihood)
+    y_prob = gp.fit(X, y).predict_proba(X_test)
+    name = repr(gp.likelihood_)
+    probabilities[name] = y_prob
+    print(
+        f"{name:27}{gp.score(X_test, y_test):.3f}"
+        f"  {expected_calibration_error(y_test, y_prob):.3f}"
+        f"  {log_loss(y_test, y_prob):8.3f}"
+        f"  {log_loss(y, gp.loo_predict_proba()):13.3f}"
+    )
+
+# %%
+# The first two, beside the diagonal of a classifier that is right as often as it says.
+
+figure = plt.figure(figsize=(9, 5), layout="constrained")
+parts = figure.subfigures(1, 2)
+for part, name in zip(parts, list(probabilities)[:2], strict=True):
+    ReliabilityDisplay.from_predictions(
+        y_test, probabilities[name], n_bins=8, name=name, figure=part
+    )
+plt.show()
+
+# %%
+# Below the diagonal a classifier promises too much, above it too little. The user guide
+# says more in :doc:`/user_guide/probabilities`.
