@@ -22,7 +22,8 @@ MAX_LINES = 400
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
-        KernelFlowsClassifier KernelFlowsRegressor KernelFlowsWarp
+        KernelEnsembleClassifier KernelFlowsClassifier KernelFlowsRegressor
+        KernelFlowsWarp
         NystromCompletedGP NystromCompletedGPRegressor __version__ as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp
         selection_report show_versions""",
@@ -34,7 +35,8 @@ PUBLIC_NAMES = {
     "skconvgp.display": """ReliabilityDisplay RhoTraceDisplay SelectionDisplay
         UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
-        ConvNetGPRegressor FitReport KernelFlowsClassifier KernelFlowsRegressor
+        ConvNetGPRegressor FitReport KernelEnsembleClassifier KernelFlowsClassifier
+        KernelFlowsRegressor
         KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor
         PrecisionReport SelectionReport as_sklearn_kernel check_precision gram_diag
         gram_gradient gram_matrix gram_vjp selection_report show_versions""",
@@ -58,7 +60,7 @@ PUBLIC_NAMES = {
 WITHOUT_EXAMPLES = {"CompletedGram", "Hyperparameter", "CholeskyState"}
 WITHOUT_EXAMPLES |= {"ConjugateGradientState"}
 ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor", "KernelFlowsClassifier"]
-ESTIMATORS += ["KernelFlowsRegressor", "KernelFlowsWarp"]
+ESTIMATORS += ["KernelFlowsRegressor", "KernelFlowsWarp", "KernelEnsembleClassifier"]
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
 SECTIONS += ["Examples"]
 HEAVY = ["matplotlib", "skopt", "pandas", "polars", "zarr", "dask", "optuna"]

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    KernelEnsembleClassifier,
     KernelFlowsClassifier,
     KernelFlowsRegressor,
     NystromCompletedGP,
@@ -23,6 +24,7 @@ from skconvgp.flows import Adam
 from skconvgp.kernels import Dense, Erf, Flatten, ReLU, Sequential, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
+PAIR = [("rbf", ConvNetGPClassifier(rbf())), ("network", ConvNetGPClassifier())]
 ESTIMATORS = [
     ConvNetGPClassifier(),
     ConvNetGPRegressor(),
@@ -38,6 +40,8 @@ ESTIMATORS = [
     ConvNetGPRegressor(rbf(), completion=NearestNeighbors(50, "euclidean")),
     KernelFlowsClassifier(optimizer=Adam(max_iter=3)),
     KernelFlowsRegressor(optimizer=Adam(max_iter=3)),
+    KernelEnsembleClassifier(PAIR),
+    KernelEnsembleClassifier(PAIR, weights="evidence"),
 ]
 # Their search takes no sample weights, whatever the signature of `fit` says.
 OPTIMIZED = [

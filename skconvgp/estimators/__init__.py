@@ -1,6 +1,7 @@
 """Estimators: the only floor that knows scikit-learn."""
 
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._gradients import gram_gradient, gram_vjp
@@ -20,6 +21,7 @@ __all__ = [
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
     "FitReport",
+    "KernelEnsembleClassifier",
     "KernelFlowsClassifier",
     "KernelFlowsRegressor",
     "KernelFlowsWarp",

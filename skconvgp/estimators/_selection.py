@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
-from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import NotFittedError, check_is_fitted, column_or_1d
 
@@ -18,6 +17,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, make_generator
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._gram import gram_matrix
+from skconvgp.estimators._pipelines import last_inputs, last_step
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import resolve_batch_size, resolve_count
 from skconvgp.estimators._validation import rows_to_tensor, to_numpy
@@ -243,7 +243,7 @@ def selection_report(
     fitted = [_fitted(one, X, y) for one in candidates]
     rows = []
     for name, one in zip(named, fitted, strict=True):
-        gp, inputs = _last(one), _last_inputs(one, X)
+        gp, inputs = last_step(one), last_inputs(one, X)
         _require_same_data(name, gp, inputs, y)
         rho = _mean_rho(gp, inputs, batch_size, n_batches, random_state)
         evidence = gp.log_marginal_likelihood()
@@ -283,7 +283,7 @@ def _as_estimator(candidate: Any, y: Any) -> Any:
         is_label = type_of_target(y) in ("binary", "multiclass")
         cls = ConvNetGPClassifier if is_label else ConvNetGPRegressor
         return cls(candidate, noise_variance="evidence")
-    if not isinstance(_last(candidate), BaseGP) or isinstance(candidate, type):
+    if not isinstance(last_step(candidate), BaseGP) or isinstance(candidate, type):
         raise ValueError(  # noqa: TRY004  (as for a wrong kernel)
             "Candidates must be kernels or estimators of skconvgp, which have evidence "
             f"and leave-one-out predictions, got {candidate!r}."
@@ -299,21 +299,13 @@ def _judge_of(candidates: list[Any]) -> Callable[[Any, Any], dict[str, float]]:
         return _judge_targets
     raise ValueError(
         "Candidates must be all classifiers or all regressors, got "
-        f"{sorted({type(_last(one)).__name__ for one in candidates})!r}."
+        f"{sorted({type(last_step(one)).__name__ for one in candidates})!r}."
     )
-
-
-def _last(estimator: Any) -> Any:
-    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
-
-
-def _last_inputs(estimator: Any, X: Any) -> Any:
-    return estimator[:-1].transform(X) if isinstance(estimator, Pipeline) else X
 
 
 def _fitted(estimator: Any, X: Any, y: Any) -> Any:
     try:
-        check_is_fitted(_last(estimator))
+        check_is_fitted(last_step(estimator))
     except NotFittedError:
         return clone(estimator).fit(X, y)
     return estimator

@@ -3,6 +3,7 @@
 from skconvgp import completion, inference, kernels, likelihoods, solvers
 from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._features import FeatureState
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
@@ -37,7 +38,7 @@ _CLASSES += [DenseGram, LowRankPlusDiagonal]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
 _CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]
-_CLASSES += [KernelFlowsWarp, WarpStep]
+_CLASSES += [KernelEnsembleClassifier, KernelFlowsWarp, WarpStep]
 
 # Pass it as `trusted=` to skops.io.load: the types of this package that a fitted
 # estimator holds. A third-party part has to be trusted by its own name.

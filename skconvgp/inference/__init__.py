@@ -51,6 +51,7 @@ from skconvgp.inference._posterior import (
     posterior_mean,
     sample_gaussian,
 )
+from skconvgp.inference._stacking import stacking_weights
 
 __all__ = [
     "LABEL_COPIES",
@@ -87,5 +88,6 @@ __all__ = [
     "select_feature_noise",
     "select_fitc_noise",
     "select_noise",
+    "stacking_weights",
     "sum_features",
 ]

@@ -91,6 +91,12 @@ def models():
     return {
         **{name: (gp.fit(points, labels), points) for name, gp in completions.items()},
         **{name: (gp, two[0]) for name, gp in binary.items()},
+        "optimized": (
+            ConvNetGPClassifier(
+                rbf(), optimizer="evidence", noise_variance="evidence"
+            ).fit(points, labels),
+            points,
+        ),
         "flow": (flow.fit(points, labels), points),
         "coarse": (ConvNetGPClassifier(completion=coarse).fit(X, y), X),
         "network": (ConvNetGPClassifier(tiny_network()).fit(X, y), X),

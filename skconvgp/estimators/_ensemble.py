@@ -1,0 +1,343 @@
+"""KernelEnsembleClassifier: processes over several kernels, weighted."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin, clone, is_classifier
+from sklearn.utils import Bunch, Tags, get_tags
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._pipelines import last_step
+from skconvgp.estimators._resolve import reject, resolve_word
+from skconvgp.estimators._validation import check_weights, to_numpy
+from skconvgp.inference import stacking_weights
+
+__all__ = ["KernelEnsembleClassifier"]
+
+# What each way to weigh needs of an estimator.
+NEEDED = {"stacking": "loo_predict_proba", "evidence": "log_marginal_likelihood"}
+
+
+class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
+    """Gaussian process classifiers over several kernels, their probabilities mixed.
+
+    Each classifier is fitted to all samples. Weights come from the training data in
+    closed form, so that nothing is held out and nothing is fitted twice: by stacking,
+    those whose mixture of leave-one-out probabilities has the least log loss; by
+    evidence, the posterior probabilities of the kernels.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator) tuples
+        Classifiers of this package, each alone or as the last step of a pipeline, by
+        name; clones are fitted. Nested parameters: ``name__kernel__lengthscale``.
+    weights : "stacking" or "evidence", default="stacking"
+        How the classifiers are weighed.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    weights_ : ndarray of shape (n_estimators,)
+        Weights of the classifiers; they sum to 1.
+    estimators_ : list of estimator
+        The fitted classifiers.
+    named_estimators_ : Bunch
+        The same by name.
+    n_features_in_ : int
+        Values in a sample.
+    feature_names_in_ : ndarray of shape (d,)
+        Names, if X has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for names that are not unique, estimators that are no classifiers or
+        lack the evidence or the leave-one-out probabilities that weights come from,
+        and such whose weights could not be compared: of other classes, of a subset of
+        the samples, or, by evidence, of other likelihoods.
+
+    See Also
+    --------
+    selection_report : The kernels side by side.
+    sklearn.ensemble.VotingClassifier : Mixes any classifiers, with weights that are
+        given.
+    sklearn.ensemble.StackingClassifier : Learns from cross-validated predictions.
+
+    Notes
+    -----
+    Evidences of kernels differ by tens or hundreds at a thousand samples, so that
+    their softmax is one for the best and zero for all others: it selects, as if one of
+    the kernels were the truth. Stacking asks which mixture predicts best, and gives
+    weight to kernels that are right on different samples.
+
+    References
+    ----------
+    Yao, Vehtari, Simpson and Gelman, "Using stacking to average Bayesian predictive
+    distributions", 2018. Wolpert, "Stacked generalization", 1992.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import train_test_split
+    >>> from skconvgp import ConvNetGPClassifier, KernelEnsembleClassifier
+    >>> from skconvgp.datasets import load_digits_images
+    >>> from skconvgp.kernels import convnet, rbf
+    >>> X, y = load_digits_images(return_X_y=True)
+    >>> X, X_test, y, y_test = train_test_split(
+    ...     X, y, train_size=200, stratify=y, random_state=0
+    ... )
+    >>> ensemble = KernelEnsembleClassifier(
+    ...     [
+    ...         ("rbf", ConvNetGPClassifier(rbf(2.0))),
+    ...         ("network", ConvNetGPClassifier(convnet(depth=2, kernel_size=3))),
+    ...     ]
+    ... )
+    >>> ensemble.fit(X, y).score(X_test, y_test) > 0.9
+    True
+    >>> bool(ensemble.weights_.min() > 0.3)
+    True
+    """
+
+    classes_: NDArray[Any]
+    weights_: FloatArray
+    estimators_: list[Any]
+    _names: list[str]
+
+    def __init__(self, estimators: Any, *, weights: str = "stacking") -> None:
+        self.estimators = estimators
+        self.weights = weights
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, those of the estimators among them.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether estimators and their parameters are included.
+
+        Returns
+        -------
+        params : dict
+            Values by name.
+        """
+        params: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also an estimator by its name, or parameters of one.
+
+        Parameters
+        ----------
+        **params : object
+            Values by name.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        self._set_params("estimators", **params)
+        return self
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted classifiers by name."""
+        return Bunch(**dict(zip(self._names, self.estimators_, strict=True)))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that images are taken if they are by all, and whether X is a matrix."""
+        tags = super().__sklearn_tags__()
+        inner = [get_tags(one).input_tags for one in _instances(self.estimators)]
+        if inner:
+            tags.input_tags.three_d_array = all(tag.three_d_array for tag in inner)
+            tags.input_tags.pairwise = any(tag.pairwise for tag in inner)
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit each classifier, then weigh them.
+
+        Parameters
+        ----------
+        X : array-like
+            Training images or vectors, as the classifiers take them.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        way = resolve_word(self, "weights", self.weights, NEEDED)
+        named = self._require_candidates(NEEDED[way])
+        labels = column_or_1d(y, warn=True)
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        fitted = [clone(one).fit(X, labels, **given) for one in named.values()]
+        weights = check_weights(sample_weight, labels)
+        labels, weights = labels[weights > 0.0], weights[weights > 0.0]
+        self.classes_ = np.unique(labels)
+        self._require_classes(named, fitted)
+        if way == "evidence":
+            self.weights_ = _by_evidence(named, fitted, len(labels))
+        else:
+            codes = np.searchsorted(self.classes_, labels)
+            self.weights_ = _by_stacking(named, fitted, codes, weights)
+        self.estimators_, self._names = fitted, list(named)
+        self.n_features_in_ = fitted[0].n_features_in_
+        self.__dict__.pop("feature_names_in_", None)  # of another fit
+        if hasattr(fitted[0], "feature_names_in_"):
+            self.feature_names_in_ = fitted[0].feature_names_in_
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable label of each sample.
+
+        Parameters
+        ----------
+        X : array-like
+            Images or vectors, as in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Labels.
+        """
+        return self._labels(self.predict_proba(X))
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like
+            Images or vectors, as in `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        return self._mix([one.predict_proba(X) for one in self.estimators_])
+
+    def loo_predict(self) -> NDArray[Any]:
+        """Return the label that each training sample gets from all the others.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Labels.
+        """
+        return self._labels(self.loo_predict_proba())
+
+    def loo_predict_proba(self) -> FloatArray:
+        """Return the probabilities that each training sample gets from all the others.
+
+        In closed form, with the weights of the whole fit. Samples of weight 0 are left
+        out.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        self._require_candidates("loo_predict_proba")
+        steps = map(last_step, self.estimators_)
+        return self._mix([one.loo_predict_proba() for one in steps])
+
+    def _labels(self, probabilities: FloatArray) -> NDArray[Any]:
+        return self.classes_[probabilities.argmax(axis=1)]  # type: ignore[no-any-return]
+
+    def _mix(self, probabilities: list[FloatArray]) -> FloatArray:
+        mixed: FloatArray = np.tensordot(self.weights_, probabilities, axes=1)
+        return mixed
+
+    def _require_candidates(self, needed: str) -> dict[str, Any]:
+        """Return the estimators by name; raise unless all can be weighed."""
+        given = self.estimators
+        if not given or len(_instances(given)) < len(given):
+            expected = "a list of one (name, estimator) tuple or more"
+            reject(self, "estimators", expected, given)
+        self._validate_names([name for name, _ in given])
+        for name, one in given:
+            if not is_classifier(one) or not hasattr(last_step(one), needed):
+                raise ValueError(
+                    f"weights={self.weights!r} takes classifiers with the method "
+                    f"{needed!r}, such as ConvNetGPClassifier, alone or as the last "
+                    f"step of a pipeline; {name!r} is {one!r}."
+                )
+        return dict(given)
+
+    def _require_classes(self, names: Any, fitted: list[Any]) -> None:
+        for name, one in zip(names, fitted, strict=True):
+            if not np.array_equal(one.classes_, self.classes_):
+                raise ValueError(
+                    f"Estimators must know the same classes: {name!r} knows "
+                    f"{one.classes_!r}, and y holds {self.classes_!r}."
+                )
+
+
+def _instances(estimators: Any) -> list[Any]:
+    """Return the estimators of well formed (name, estimator) pairs."""
+    if not isinstance(estimators, list | tuple):
+        return []
+    return [
+        pair[1]
+        for pair in estimators
+        if isinstance(pair, list | tuple)
+        and len(pair) == 2
+        and isinstance(pair[0], str)
+        and hasattr(pair[1], "fit")
+        and not isinstance(pair[1], type)
+    ]
+
+
+def _by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
+    """Return the posterior probabilities of estimators that were equally likely."""
+    steps = [last_step(one) for one in fitted]
+    kinds = {type(one.likelihood_).__name__ for one in steps}
+    if len(kinds) > 1:
+        raise ValueError(
+            "Evidences of different likelihoods are of different targets, and cannot "
+            f"be compared: got {sorted(kinds)!r}. Use weights='stacking'."
+        )
+    for name, one in zip(names, steps, strict=True):
+        _require_all(name, one.fit_report_.n_samples, n_samples)
+    evidences = np.array([one.log_marginal_likelihood() for one in steps])
+    if not np.isfinite(evidences).all():
+        found = dict(zip(names, evidences.tolist(), strict=True))
+        raise ValueError(
+            f"Evidences must be finite, got {found!r}: raise `noise_variance`, or use "
+            "weights='stacking'."
+        )
+    weights: FloatArray = softmax(evidences)
+    return weights
+
+
+def _by_stacking(
+    names: Any, fitted: list[Any], codes: NDArray[np.intp], weights: FloatArray
+) -> FloatArray:
+    """Return the weights of the mixture with the least leave-one-out log loss."""
+    columns = []
+    for name, one in zip(names, fitted, strict=True):
+        y_prob = last_step(one).loo_predict_proba()
+        _require_all(name, len(y_prob), len(codes))
+        columns.append(y_prob[np.arange(len(codes)), codes])
+    own = torch.from_numpy(np.column_stack(columns))
+    return to_numpy(stacking_weights(own, torch.from_numpy(weights)))
+
+
+def _require_all(name: str, n_used: int, n_samples: int) -> None:
+    if n_used != n_samples:
+        raise ValueError(
+            f"Estimators must be fitted to the same samples to be weighed: {name!r} "
+            f"uses {n_used} of {n_samples}."
+        )

@@ -1,0 +1,222 @@
+"""Processes over several kernels, weighted."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from skconvgp import (
+    SKOPS_TRUSTED_TYPES,
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    KernelEnsembleClassifier,
+    NystromCompletedGP,
+    gram_matrix,
+)
+from skconvgp.completion import NearestNeighbors, SubsetOfData
+from skconvgp.kernels import convnet, dense, rbf
+from skconvgp.likelihoods import Gaussian
+from tests.helpers.estimators import blobs, digits
+
+WIDTHS = (0.3, 1.0, 3.0)
+
+
+def processes(widths=WIDTHS, **settings):
+    settings = {"noise_variance": 0.1} | settings
+    return [
+        (f"rbf{i}", ConvNetGPClassifier(rbf(width), **settings))
+        for i, width in enumerate(widths)
+    ]
+
+
+def ensemble(**settings):
+    return KernelEnsembleClassifier(processes(), **settings)
+
+
+def test_weights_by_evidence_are_posterior_probabilities():
+    X, y = blobs(30)
+    fitted = ensemble(weights="evidence").fit(X, y)
+    alone = [gp.fit(X, y).log_marginal_likelihood() for _, gp in processes()]
+    expected = np.exp(alone) / np.exp(alone).sum()
+    np.testing.assert_allclose(fitted.weights_, expected, rtol=1e-9)
+
+
+def test_stacking_has_the_least_leave_one_out_loss():
+    X, y = blobs(60)
+    fitted = ensemble().fit(X, y)
+    alone = [gp.fit(X, y).loo_predict_proba() for _, gp in processes()]
+    loss = log_loss(y, fitted.loo_predict_proba())
+    grid = np.linspace(0.0, 1.0, 21)
+    others = [
+        log_loss(y, np.tensordot([a, b, 1.0 - a - b], alone, axes=1))
+        for a in grid
+        for b in grid
+        if a + b <= 1.0
+    ]
+    assert loss <= min(others) + 1e-7
+    assert loss >= min(others) - 1e-3
+
+
+def test_predictions_are_mixtures():
+    X, y = blobs(40)
+    X_test, _ = blobs(20, seed=1)
+    words = np.array(["no", "yes", "maybe"])[y]
+    fitted = ensemble().fit(X, words)
+    alone = [gp.fit(X, words).predict_proba(X_test) for _, gp in processes()]
+    expected = sum(w * p for w, p in zip(fitted.weights_, alone, strict=True))
+    np.testing.assert_allclose(fitted.predict_proba(X_test), expected, rtol=1e-10)
+    labels = fitted.classes_[expected.argmax(1)]
+    np.testing.assert_array_equal(fitted.predict(X_test), labels)
+    assert fitted.loo_predict().shape == (40,)
+    assert set(fitted.loo_predict()) <= set(words)
+
+
+def test_evidence_selects_where_stacking_mixes():
+    X, X_test, y, y_test = train_test_split(
+        *digits(1797), train_size=300, stratify=digits(1797)[1], random_state=0
+    )
+    trio = [
+        ("rbf", ConvNetGPClassifier(rbf(2.0))),
+        ("dense", ConvNetGPClassifier(dense(2))),
+        ("network", ConvNetGPClassifier(convnet(depth=3, kernel_size=3))),
+    ]
+    selected = KernelEnsembleClassifier(trio, weights="evidence").fit(X, y)
+    mixed = KernelEnsembleClassifier(trio).fit(X, y)
+    np.testing.assert_allclose(selected.weights_, [1.0, 0.0, 0.0], atol=1e-30)
+    assert np.sort(mixed.weights_)[1] > 0.2
+    losses = [log_loss(y_test, gp.predict_proba(X_test)) for gp in mixed.estimators_]
+    loss = log_loss(y_test, mixed.predict_proba(X_test))
+    assert loss < min(losses)
+
+
+@pytest.mark.parametrize("weights", ["stacking", "evidence"])
+def test_sample_weights_are_repetitions(weights):
+    X, y = blobs(30)
+    counts = np.arange(30) % 4
+    weighted = ensemble(weights=weights).fit(X, y, counts)
+    rows = np.repeat(np.arange(30), counts)
+    repeated = ensemble(weights=weights).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.weights_, repeated.weights_, atol=1e-6)
+    assert len(weighted.loo_predict()) == np.count_nonzero(counts)
+
+
+def test_images_pipelines_completions_and_matrices():
+    X, y = digits(60)
+    pair = [
+        ("network", ConvNetGPClassifier(convnet(depth=1, kernel_size=3))),
+        ("near", ConvNetGPClassifier(rbf(2.0), completion=NearestNeighbors(20))),
+        ("landmarks", NystromCompletedGP(rbf(2.0), n_landmarks=20)),
+    ]
+    fitted = KernelEnsembleClassifier(pair).fit(X, y)
+    assert fitted.predict_proba(X).shape == (60, 10)
+    assert fitted.n_features_in_ == 64
+    scaled = make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf(8.0)))
+    rows = X.reshape(60, 64)[:, ::2]
+    both = [("raw", ConvNetGPClassifier(rbf(2.0))), ("scaled", scaled)]
+    for weights in ("stacking", "evidence"):
+        mixed = KernelEnsembleClassifier(both, weights=weights).fit(rows, y)
+        assert mixed.score(rows, y) > 0.9
+        assert mixed.loo_predict_proba().shape == (60, 10)
+    gram = gram_matrix(rbf(2.0), rows, dtype="float64")
+    matrix = KernelEnsembleClassifier([("one", ConvNetGPClassifier("precomputed"))])
+    assert matrix.__sklearn_tags__().input_tags.pairwise
+    assert matrix.fit(gram, y).score(gram, y) == 1.0
+
+
+def test_parameters_are_nested_and_found_by_name():
+    gp = ensemble()
+    assert gp.get_params()["rbf1__kernel__lengthscale"] == 1.0
+    assert set(gp.get_params(deep=False)) == {"estimators", "weights"}
+    gp.set_params(rbf1__kernel__lengthscale=5.0, weights="evidence")
+    assert gp.estimators[1][1].kernel.lengthscale == 5.0
+    gp.set_params(rbf0=ConvNetGPClassifier(rbf(7.0)))
+    assert gp.estimators[0][1].kernel.lengthscale == 7.0
+    copy = clone(gp)
+    copy.set_params(rbf0__kernel__lengthscale=1.0)
+    assert gp.estimators[0][1].kernel.lengthscale == 7.0
+    with pytest.raises(ValueError, match="rbf9"):
+        gp.set_params(rbf9__kernel=None)
+
+
+def test_search_names_and_pickle():
+    X, y = blobs(40)
+    grid = {"rbf0__kernel__lengthscale": [0.1, 0.5], "weights": ["stacking"]}
+    fitted = GridSearchCV(ensemble(), grid, cv=2).fit(X, y).best_estimator_
+    assert fitted.named_estimators_.rbf0 is fitted.estimators_[0]
+    assert list(fitted.named_estimators_) == ["rbf0", "rbf1", "rbf2"]
+    loaded = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    assert not hasattr(fitted.estimators[0][1], "classes_")  # clones are fitted
+
+
+def test_skops_trusts_what_is_in_a_file():
+    sio = pytest.importorskip("skops.io")
+    X, y = blobs(30)
+    fitted = ensemble().fit(X, y)
+    loaded = sio.loads(sio.dumps(fitted), trusted=SKOPS_TRUSTED_TYPES)
+    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    assert list(loaded.named_estimators_) == list(fitted.named_estimators_)
+
+
+class OtherClasses(ConvNetGPClassifier):
+    """Knows a class that nobody has."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y)
+        self.classes_ = np.append(self.classes_, 99)
+        return self
+
+
+class OtherLikelihood(Gaussian):
+    """The same by another name."""
+
+
+@pytest.mark.parametrize(
+    ("estimators", "message"),
+    [
+        ([], "'estimators' parameter"),
+        (None, "'estimators' parameter"),
+        ([ConvNetGPClassifier()], "'estimators' parameter"),
+        ([("gp", ConvNetGPClassifier)], "'estimators' parameter"),
+        ([(1, ConvNetGPClassifier())], "'estimators' parameter"),
+        (2 * processes(), "not unique"),
+        ([("a__b", ConvNetGPClassifier())], "must not contain __"),
+        ([("weights", ConvNetGPClassifier())], "conflict"),
+        ([("gp", ConvNetGPRegressor())], "takes classifiers with.*'gp'"),
+        ([("svc", SVC())], "takes classifiers with the method 'loo_predict_proba'"),
+        ([("gp", OtherClasses(rbf()))], "know the same classes.*99"),
+        (
+            [("gp", ConvNetGPClassifier(rbf(), completion=SubsetOfData()))],
+            r"same samples.*'gp' uses 13 of 30",
+        ),
+    ],
+)
+def test_bad_estimators_are_told(estimators, message):
+    X, y = blobs(30)
+    with pytest.raises(ValueError, match=message):
+        KernelEnsembleClassifier(estimators).fit(X, y)
+
+
+def test_what_evidence_cannot_compare_is_told():
+    X, y = blobs(30)
+
+    def fit(*estimators):
+        named = list(zip("ab", estimators, strict=False))
+        KernelEnsembleClassifier(named, weights="evidence").fit(X, y)
+
+    with pytest.raises(ValueError, match=r"'log_marginal_likelihood'.*'a'"):
+        fit(DummyClassifier())
+    other = ConvNetGPClassifier(rbf(), likelihood=OtherLikelihood())
+    with pytest.raises(ValueError, match="'Gaussian', 'OtherLikelihood'"):
+        fit(ConvNetGPClassifier(rbf()), other)
+    with pytest.raises(ValueError, match="uses 13 of 30"):
+        fit(ConvNetGPClassifier(rbf(), completion=SubsetOfData()))
+    with pytest.raises(ValueError, match="'weights' parameter"):
+        ensemble(weights="equal").fit(X, y)
