@@ -107,8 +107,13 @@ def fit_laplace(
     problem = _Problem(gram, codes, SITES[link])
     point = problem.first(n_latents, start)
     buffer = gram.new_empty(n_latents, *gram.shape)
-    n_iter, length = 1, math.inf
-    while n_iter < max_iter and length > max(GOAL * tolerance, point.resolution):
+    n_iter, last, length = 1, -math.inf, math.inf
+    while (
+        n_iter < max_iter
+        and length > max(GOAL * tolerance, point.resolution)
+        and point.objective > last
+    ):
+        last = point.objective
         point, length = problem.approach(buffer, point, GOAL * tolerance)
         n_iter += 1
     state = factor_sites_(gram, point.sites.curvature, buffer)
@@ -188,7 +193,8 @@ class _Problem:
         residual = point.sites.gradient - point.dual
         change = residual - state.solve(self.gram @ residual)
         rise = self.gram @ change
-        length = math.sqrt(max(float((residual * rise).sum()), 0.0))
+        # Below zero by rounding errors only, which may be large.
+        length = math.sqrt(abs(float((residual * rise).sum())))
         for halvings in range(HALVINGS):
             share = 0.5**halvings
             moved = self._point(

@@ -171,6 +171,17 @@ def test_huge_amplitudes_give_finite_numbers(link, n_classes, amplitude, seed):
     assert bool((without <= amplitude * (1.0 + 1e-6)).all())
 
 
+@pytest.mark.parametrize("amplitude", [1e8, 1e10, 1e14])
+@pytest.mark.parametrize(("link", "n_classes"), LINKS)
+def test_what_rounding_errors_spoil_has_not_converged(link, n_classes, amplitude):
+    X, _, codes = inputs(n=80, n_classes=n_classes)
+    gram = amplitude * squared_exponential(X, X)
+    fit = fit_laplace(gram, codes, n_classes, link, max_iter=30)
+    assert math.isfinite(fit.evidence)
+    gap = float((fit.dual - fit.sites.gradient).abs().max())
+    assert not fit.converged or gap < 1e-6
+
+
 @pytest.mark.parametrize(("link", "n_classes"), LINKS)
 def test_a_start_changes_the_way_and_not_the_mode(link, n_classes):
     gram, codes, cold = fitted(link, n_classes, 20.0)
