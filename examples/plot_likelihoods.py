@@ -2,9 +2,9 @@
 Which likelihood?
 =================
 
-A classifier has four ways to take labels, and they differ most where data are few. On two
-classes in the plane we look at what each says between the classes, and far from both; and
-then, on digits, at which of them can be believed.
+A classifier has four ways to take labels, and they differ most where data are few. On
+two classes in the plane we look at what each says between the classes, and far from
+both; and then, on digits, at which of them can be believed.
 """
 
 # %%
@@ -38,7 +38,7 @@ figure, all_axes = plt.subplots(1, 4, figsize=(11, 3.2), layout="constrained")
 for axes, likelihood in zip(
     all_axes, ("gaussian", "dirichlet", "beta", "laplace"), strict=True
 ):
-    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=1e-2, likelihood=likelihood)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=1e-2, likelihood=likelihood)
     second = gp.fit(X, y).predict_proba(grid)[:, 1].reshape(60, 60)
     levels = np.linspace(0.0, 1.0, 11)
     image = axes.contourf(side, side, second, levels, cmap="RdBu_r")
