@@ -52,11 +52,11 @@ plt.show()
 # %%
 # On digits
 # ---------
-# Two hundred digits to learn from, eight hundred to be judged on. The last column is the
-# log loss by leave-one-out, from the training digits alone: it foretells the one before
-# it, and says which likelihood to take. With ten classes it is label regression, whose
-# temperature is fitted to just that; an averaged softmax with Laplace's approximation is
-# far too timid.
+# Two hundred digits to learn from, eight hundred to be judged on. The last column is
+# the log loss by leave-one-out, from the training digits alone: it foretells the one
+# before it, and says which likelihood to take. With ten classes it is label regression,
+# whose temperature is fitted to just that; an averaged softmax with Laplace's
+# approximation is far too timid.
 
 X, y = load_digits_images(return_X_y=True)
 X, X_test, y, y_test = train_test_split(
