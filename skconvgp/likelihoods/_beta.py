@@ -11,6 +11,7 @@ from torch import Tensor
 from skconvgp._parts import Part
 from skconvgp._protocols import Targets
 from skconvgp._settings import is_number, require
+from skconvgp.likelihoods._expectations import normal_cdf
 
 __all__ = ["Beta"]
 
@@ -90,7 +91,7 @@ class Beta(Part):
     def _map(self, latent: Tensor) -> Tensor:
         """Return the probability of the second class, between that of two counts."""
         negative = -latent.abs()
-        levels = torch.special.ndtr(negative + self._centre()).numpy()
+        levels = normal_cdf(negative + self._centre()).numpy()
         smaller = betaincinv(self._count(), 1.0 + self._count(), levels)
         smaller = torch.from_numpy(np.asarray(smaller))
         return torch.where(latent < 0.0, smaller, 1.0 - smaller)

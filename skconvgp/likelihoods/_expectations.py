@@ -12,6 +12,7 @@ from skconvgp.linalg import symmetric_eigen
 __all__ = [
     "antithetic_draws",
     "logit_expectation",
+    "normal_cdf",
     "probit_expectation",
     "softmax_expectation",
 ]
@@ -72,17 +73,17 @@ def logit_expectation(mean: Tensor, var: Tensor) -> Tensor:
     narrow = torch.sigmoid(mean[:, None] + spread * nodes) @ weights
     grid = torch.arange(-REACH, REACH + STEP, STEP).to(mean)
     spread = var.clamp(min=WIDE).sqrt()[:, None]
-    below = _normal_cdf((mean[:, None] - grid) / spread)
+    below = normal_cdf((mean[:, None] - grid) / spread)
     wide = below @ (STEP * torch.sigmoid(grid) * torch.sigmoid(-grid))
     return torch.where(var > WIDE, wide, narrow / math.sqrt(math.pi))
 
 
 def probit_expectation(mean: Tensor, var: Tensor) -> Tensor:
     """Return E[Phi(f)] (b,) for means (b,) and variances (b,)."""
-    return _normal_cdf(mean / (1.0 + var).sqrt())
+    return normal_cdf(mean / (1.0 + var).sqrt())
 
 
-def _normal_cdf(values: Tensor) -> Tensor:
+def normal_cdf(values: Tensor) -> Tensor:
     """Return Phi, exact in its tail too, which `torch.special.ndtr` is not."""
     tail: Tensor = torch.special.erfc(values * -math.sqrt(0.5))
     return 0.5 * tail
