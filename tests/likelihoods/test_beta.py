@@ -39,7 +39,7 @@ def test_a_label_makes_its_probability_beta_distributed(alpha_eps):
 def test_probability_rises_from_zero_through_one_half_to_one():
     latent = np.linspace(-8.0, 8.0, 201)
     second = probabilities(0.1, latent, np.zeros(201))[:, 1]
-    assert (np.diff(second) >= 0.0).all()
+    assert np.diff(second).min() > -1e-15  # the last digit of a sum
     assert second[100] == pytest.approx(0.5)
     assert second[0] < 1e-9
     assert second[-1] > 1.0 - 1e-9
