@@ -30,7 +30,7 @@ PUBLIC_NAMES = {
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",
-    "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images
+    "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images load_uci
         make_swissroll_cheesecake make_three_bumps""",
     "skconvgp.display": """ReliabilityDisplay RhoTraceDisplay SelectionDisplay
         UncertainDigitsDisplay""",

@@ -5,11 +5,13 @@ from skconvgp.datasets._generated import (
     make_three_bumps,
 )
 from skconvgp.datasets._images import fetch_cifar10, fetch_mnist, load_digits_images
+from skconvgp.datasets._uci import load_uci
 
 __all__ = [
     "fetch_cifar10",
     "fetch_mnist",
     "load_digits_images",
+    "load_uci",
     "make_swissroll_cheesecake",
     "make_three_bumps",
 ]
