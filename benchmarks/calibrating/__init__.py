@@ -1,0 +1,1 @@
+"""How far probabilities and intervals can be believed."""
