@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from skconvgp._protocols import Objective
@@ -386,6 +386,8 @@ def _points(rows: NDArray[Any]) -> Tensor:
 
 def _targets(y: NDArray[Any]) -> tuple[FloatArray, Tensor | None]:
     """Return targets (n, k) of mean 0, and the codes (n,) of labels."""
+    if y.ndim == 2 and y.shape[1] == 1 and y.dtype.kind != "f":
+        y = column_or_1d(y, warn=True)
     if y.ndim > 1 or y.dtype.kind == "f":
         values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         centred = values - values.mean(axis=0)

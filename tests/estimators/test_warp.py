@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -178,6 +178,14 @@ def test_labels_are_a_column_for_each_class():
     np.testing.assert_allclose(of_labels, of_names, rtol=1e-6)
     assert not np.allclose(of_labels, clone(warp).fit(X, labels * 1.0).embedding_)
     assert clone(warp).fit(X, columns).embedding_.shape == (30, 2)
+
+
+def test_labels_in_a_column_are_labels():
+    X, y = blobs(30)
+    flat = KernelFlowsWarp(rbf(), n_steps=3, random_state=0).fit(X, y)
+    with pytest.warns(DataConversionWarning):
+        column = KernelFlowsWarp(rbf(), n_steps=3, random_state=0).fit(X, y[:, None])
+    np.testing.assert_array_equal(column.embedding_, flat.embedding_)
 
 
 def test_units_of_targets_do_not_matter():
