@@ -203,7 +203,8 @@ def _evidence(system: System) -> Derived:
     rows = len(system.gram)
     value = 0.5 * (torch.log(2.0 * math.pi * system.norm / n) + 1.0)
     value = value + cholesky_logdet(system.factor) / (2.0 * rows)
-    by_m = system.inverse / (2.0 * rows) - (y @ y.mT) / (2.0 * system.norm)
+    by_m = system.inverse / (2.0 * rows)
+    by_m.addmm_(y, y.mT, alpha=float(-0.5 / system.norm))
     return Derived(value, by_m)
 
 
@@ -217,9 +218,10 @@ def _loo_nlpd(system: System) -> Derived:
     value = 0.5 * (torch.log(2.0 * math.pi * spread / system.targets.numel()) + 1.0)
     value = value - diag.log().sum() / (2.0 * n)
     left = inverse @ (y / diag[:, None])
-    by_spread = (inverse * (squares / diag.square())) @ inverse - 2.0 * left @ y.mT
-    by_logs = (inverse / diag) @ inverse
-    return Derived(value, by_spread / (2.0 * spread) + by_logs / (2.0 * n))
+    by_diag = squares / diag.square() / (2.0 * spread) + 1.0 / (2.0 * n * diag)
+    by_m = (inverse * by_diag) @ inverse
+    by_m.addmm_(left, y.mT, alpha=float(-1.0 / spread))
+    return Derived(value, by_m)
 
 
 def _polarised(system: System) -> Derived:
