@@ -285,8 +285,8 @@ def _as_estimator(candidate: Any, y: Any) -> Any:
         return cls(candidate, noise_variance="evidence")
     if not isinstance(last_step(candidate), BaseGP) or isinstance(candidate, type):
         raise ValueError(  # noqa: TRY004  (as for a wrong kernel)
-            "Candidates must be kernels or estimators of skconvgp, which have evidence "
-            f"and leave-one-out predictions, got {candidate!r}."
+            "Candidates must be kernels or single processes of skconvgp, which have "
+            f"evidence and leave-one-out predictions, got {candidate!r}."
         )
     return candidate
 

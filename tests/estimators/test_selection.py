@@ -209,9 +209,9 @@ def test_the_report_is_read_only_and_a_frame_takes_it():
         ([], "one candidate or more"),
         ([rbf(), rbf()], r"names that differ.*rbf\(\)"),
         ([("a", rbf()), ("a", matern())], r"names that differ.*'a'"),
-        ([SVC()], r"estimators of skconvgp.*SVC"),
-        ([make_pipeline(StandardScaler(), SVC())], "estimators of skconvgp"),
-        ([ConvNetGPClassifier], "estimators of skconvgp"),
+        ([SVC()], r"processes of skconvgp.*SVC"),
+        ([make_pipeline(StandardScaler(), SVC())], "processes of skconvgp"),
+        ([ConvNetGPClassifier], "processes of skconvgp"),
         ([ConvNetGPClassifier(rbf()), ConvNetGPRegressor(rbf())], "all classifiers"),
     ],
 )
