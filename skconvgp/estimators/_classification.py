@@ -28,7 +28,8 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         samples: to maximise the evidence or the leave-one-out log predictive density
         of the targets, by :class:`~skconvgp.flows.LBFGS` with exact derivatives. An
         object of :mod:`skconvgp.flows` maximises the evidence. None takes the kernel
-        as it is.
+        as it is. Where the likelihood fixes the noise, targets are those of "gaussian"
+        and their noise is learned beside, for this choice alone.
     n_restarts_optimizer : int, default=0
         Searches beside the one from the kernel as it is; theirs begin at places drawn
         log-uniformly within the bounds. The best of all is taken.

@@ -266,13 +266,19 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         return Problem(rows, centred, weights, np.ones(n_classes), codes)
 
     def _regression_targets(self, codes: NDArray[Any], weights: FloatArray) -> Targets:
-        """Return what is regressed on; the plain code where that is not the model."""
-        likelihood = self.likelihood_
+        """Return targets that share one noise; kernels are chosen by these.
+
+        They are the plain code of labels where those of the likelihood share none.
+        """
+        likelihood, n_classes = self.likelihood_, len(self.classes_)
         if isinstance(likelihood, LinkLikelihood):
-            likelihood.link_of(len(self.classes_))  # wrong settings, before any work
-            likelihood = Gaussian()
-        first = _candidates(likelihood)[0]
-        return _targets_of(first, codes, len(self.classes_), weights)
+            likelihood.link_of(n_classes)  # wrong settings, before any work
+        else:
+            first = _candidates(likelihood)[0]
+            targets = _targets_of(first, codes, n_classes, weights)
+            if targets.noise is None:
+                return targets
+        return _targets_of(Gaussian(), codes, n_classes, weights)
 
     def _label_models(self, problem: Problem) -> list[LabelModel]:
         """Return what may be fitted to labels that have a noise of their own, if so."""

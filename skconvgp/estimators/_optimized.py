@@ -97,9 +97,12 @@ class BaseOptimizedGP(BaseLearningGP):
         )
 
     def _objective(self, problem: Problem, choice: Choice, work: Work) -> Objective:
-        """Return what judges a kernel; where a word is the noise, it is learned too."""
+        """Return what judges a kernel; where a word is the noise, it is learned too.
+
+        So it is where labels fix the noise: the kernel is chosen by label regression.
+        """
         noise = resolve_noise(self, self.noise_variance)
-        if not isinstance(noise, str):
+        if not (isinstance(noise, str) or self._label_models(problem)):
             return Rho(choice.kind, noise_variance=noise)
         grid = noise_grid(self._gram_precision(problem.rows, work))
         return Rho(

@@ -322,3 +322,19 @@ def test_unknown_link_is_refused(wrong):
     X, y = blobs(30, 2)
     with pytest.raises(ValueError, match="'link' parameter of Laplace"):
         ConvNetGPClassifier(rbf(), likelihood=Laplace(wrong)).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "logit"])
+def test_kernel_is_chosen_by_label_regression_with_a_noise_of_its_own(name):
+    X, y = data(name)
+    gp = ConvNetGPClassifier(
+        rbf(0.1), likelihood=LIKELIHOODS[name], optimizer="evidence"
+    )
+    gp.fit(X, y)
+    regression = ConvNetGPClassifier(
+        rbf(0.1), optimizer="evidence", noise_variance="evidence"
+    )
+    regression.fit(X, y)
+    np.testing.assert_allclose(gp.kernel_.theta, regression.kernel_.theta, rtol=1e-6)
+    assert gp.noise_variance_ == 1e-4
+    assert gp.score(X, y) > 0.8
