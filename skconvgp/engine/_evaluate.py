@@ -19,7 +19,7 @@ from skconvgp.engine._plan import (
     plan_tiles,
     slices,
 )
-from skconvgp.engine._store import TensorStore
+from skconvgp.engine._store import ProductStore, Store, TensorStore
 from skconvgp.engine._tables import Tables, take
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.linalg import symmetrize_
@@ -85,8 +85,7 @@ class KernelOracle:
         ValueError
             If a variance is not finite: maps do not hold numbers of its size.
         """
-        n = self.n_samples
-        return self._diag_of(self._tables, self._plan(n, n, is_symmetric=True))
+        return self._diag_of(self._tables, self._own_plan)
 
     def gram(self, out: Tensor | None = None) -> Tensor:
         """Return the Gram matrix (n, n); with tangents (n, n, q).
@@ -101,10 +100,15 @@ class KernelOracle:
         gram : Tensor
             The matrix, exactly symmetric.
         """
-        n = self.n_samples
-        plan = self._plan(n, n, is_symmetric=True)
-        out = self._new(n, n) if out is None else out
-        self._fill(plan, self._tables, self._tables, out)
+        out = self._new(self.n_samples, self.n_samples) if out is None else out
+        self._fill(self._own_plan, self._tables, self._tables, TensorStore(out, True))
+        return out
+
+    def product(self, columns: Tensor) -> Tensor:
+        """Return the product of the Gram matrix, which is not held, with columns."""
+        out = torch.zeros_like(columns)
+        store = ProductStore(columns, out, self._own_plan.blocks())
+        self._fill(self._own_plan, self._tables, self._tables, store)
         return out
 
     def cross(self, images: Tensor, out: Tensor | None = None) -> Tensor:
@@ -125,7 +129,7 @@ class KernelOracle:
         plan = self._plan(images.shape[0], self.n_samples, is_symmetric=False)
         out = self._new(images.shape[0], self.n_samples) if out is None else out
         rows = Tables(self.backend, images, self.config)
-        self._fill(plan, rows, self._tables, out)
+        self._fill(plan, rows, self._tables, TensorStore(out, False))
         return out
 
     def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
@@ -143,7 +147,8 @@ class KernelOracle:
         plan = self._plan(len(rows), len(cols), is_symmetric=is_symmetric)
         out = self._new(len(rows), len(cols))
         two = one if is_symmetric else two
-        self._fill(plan, one, two, out, Progress(_silent, 0, plan.n_pairs))
+        store = TensorStore(out, is_symmetric)
+        self._fill(plan, one, two, store, Progress(_silent, 0, plan.n_pairs))
         if not is_symmetric or len(set(rows.tolist())) < len(rows):
             i, j = (rows[:, None] == cols).nonzero(as_tuple=True)
             out[i, j] = self._variances[rows[i]]
@@ -178,7 +183,8 @@ class KernelOracle:
             plan = replace(whole, n_rows=rows.images.shape[0])
             out = self._new(plan.n_rows, n)
             progress = Progress(self.on_step, part.start * n, images.shape[0] * n)
-            self._fill(plan, rows, self._tables, out, progress)
+            store = TensorStore(out, False)
+            self._fill(plan, rows, self._tables, store, progress)
             yield out, self._diag_of(rows, plan)
 
     @cached_property
@@ -201,6 +207,10 @@ class KernelOracle:
         if numbers is None:
             return self._tables
         return Tables(self.backend, self.images[numbers], self.config)
+
+    @cached_property
+    def _own_plan(self) -> TilePlan:
+        return self._plan(self.n_samples, self.n_samples, is_symmetric=True)
 
     @cached_property
     def _side(self) -> TileSide:
@@ -251,13 +261,12 @@ class KernelOracle:
         plan: TilePlan,
         rows: Tables,
         cols: Tables,
-        out: Tensor,
+        store: Store,
         progress: Progress | None = None,
     ) -> None:
         if plan.keeps_tables:
             rows.keep(slices(plan.n_rows, plan.block), self.runner)
             cols.keep(slices(plan.n_cols, plan.block), self.runner)
-        store = TensorStore(out, plan.is_symmetric)
         progress = progress or Progress(self.on_step, 0, plan.n_pairs)
         done = progress.done
         for block, values in self.runner(self._jobs(plan, rows, cols)):

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor
 
 from skconvgp.engine._evaluate import KernelOracle
-from skconvgp.engine._plan import slices, stream_rows
 
 __all__ = ["KernelGram"]
 
@@ -16,8 +14,8 @@ __all__ = ["KernelGram"]
 class KernelGram:
     """The Gram matrix of an oracle as solvers see it, some rows at a time.
 
-    A product evaluates all n^2 covariances and holds no more of them than the memory
-    budget of the oracle allows.
+    A product evaluates all n (n + 1) / 2 covariances and holds no more of them than the
+    memory budget of the oracle allows.
 
     Parameters
     ----------
@@ -49,15 +47,7 @@ class KernelGram:
 
     def matmul(self, rhs: Tensor) -> Tensor:
         """Return the product with columns (n, k)."""
-        n, config = self.n_samples, self.oracle.config
-        n_rows = stream_rows(n, config.solve_dtype.itemsize, config.memory_budget)
-        scaled, out = rhs / self.scale, torch.empty_like(rhs)
-        covariances = self.oracle.stream(self.oracle.images, n_rows)
-        for part, (rows, _) in zip(slices(n, n_rows), covariances, strict=True):
-            # The variance of one image is exact; that of a pair i = i is rounded.
-            rows.diagonal(part.start).copy_(self._variances[part])
-            torch.matmul(rows, scaled, out=out[part])
-        return out
+        return self.oracle.product(rhs / self.scale)
 
     @cached_property
     def _variances(self) -> Tensor:

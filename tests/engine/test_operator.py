@@ -1,5 +1,7 @@
 """A matrix that is never held gives what the one that is held gives."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from skconvgp.kernels import convnet, rbf
 from skconvgp.linalg import DenseGram
 from skconvgp.solvers import ConjugateGradient
 from tests.helpers.memory import needs_peak, peak_memory
-from tests.helpers.tiles import config
+from tests.helpers.tiles import config, small_tiles
 from tests.helpers.tolerances import assert_close
 
 N = 23
@@ -25,10 +27,10 @@ def gram_of(name, dtype=torch.float64):
 
 
 @pytest.fixture(params=KERNELS)
-def operator(request, monkeypatch):
-    """Return a matrix of 23 images, 5 rows at a time."""
-    monkeypatch.setattr("skconvgp.engine._operator.stream_rows", lambda *_: 5)
-    return gram_of(request.param)
+def operator(request):
+    """Return a matrix of 23 images, five blocks a side."""
+    with small_tiles(5, 2, 8):
+        yield gram_of(request.param)
 
 
 def test_products_diagonal_and_columns_are_those_of_the_matrix(operator):
@@ -42,6 +44,17 @@ def test_products_diagonal_and_columns_are_those_of_the_matrix(operator):
     assert_close(operator.diag(), matrix.diagonal())
     assert_close(operator.columns(numbers), matrix[:, numbers])
     assert torch.equal(rhs, before)
+
+
+def test_product_does_not_depend_on_the_order_of_blocks(operator):
+    rhs = torch.linspace(-1.0, 1.0, 2 * N, dtype=torch.float64).reshape(N, 2)
+
+    def reversed_runner(jobs):
+        return (job() for job in reversed(list(jobs)))
+
+    backwards = replace(operator.oracle, runner=reversed_runner)
+    other = replace(operator, oracle=backwards)
+    assert torch.equal(other.matmul(rhs), operator.matmul(rhs))
 
 
 @pytest.mark.usefixtures("operator")
@@ -80,7 +93,7 @@ def operator(n):
 
 def solve(gram):
     n = gram.n_samples
-    solver = ConjugateGradient(tolerance=1e-3, rank=20)
+    solver = ConjugateGradient(tolerance=1e-3, rank=20, n_probes=2)
     state = solver.init(gram, torch.full((n,), 1.0, dtype=torch.float64))
     assert solver.solve(state, torch.ones(n, 1, dtype=torch.float64)).converged
 
