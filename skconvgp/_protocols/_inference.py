@@ -50,6 +50,12 @@ class Solver(Protocol[State]):
 
     `init` returns a frozen dataclass of tensors, numbers and such dataclasses, with an
     attribute `jitter`; it is all that a fitted model keeps of the training matrix.
+
+    Capability ``n_values(n) -> int``: how many numbers it holds for n samples beside
+    the matrix, which then need not be held; its state has the operator as an attribute
+    `gram`, which a fitted model takes out, if that holds no matrix, and puts back.
+    Capability ``inverse_diag_of(state, numbers)``: some entries of that diagonal.
+    Capability ``logdet_estimate(state)``: the logarithm and its error.
     """
 
     def init(self, gram: GramOperator, noise: Tensor) -> State:
@@ -61,7 +67,7 @@ class Solver(Protocol[State]):
         ...
 
     def half_solve(self, state: State, rhs: Tensor) -> Tensor:
-        """Return R (n, k) with R^T R = rhs^T M^-1 rhs."""
+        """Return R (m, k) with R^T R = rhs^T M^-1 rhs, or nowhere above that."""
         ...
 
     def logdet(self, state: State) -> Tensor:

@@ -20,7 +20,7 @@ from skconvgp.flows import (
     Rho,
 )
 from skconvgp.flows._field import WarpStep
-from skconvgp.linalg import DenseGram, LowRankPlusDiagonal
+from skconvgp.linalg import BoundedInverse, DenseGram, LowRankPlusDiagonal
 
 __all__ = ["SKOPS_TRUSTED_TYPES"]
 
@@ -34,7 +34,7 @@ _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
 _CLASSES += [FeatureState, solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]
-_CLASSES += [DenseGram, LowRankPlusDiagonal]
+_CLASSES += [BoundedInverse, DenseGram, LowRankPlusDiagonal]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
 _CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]

@@ -14,7 +14,13 @@ from skconvgp.linalg._cholesky import (
     shifted_cholesky_,
     shifted_choleskys,
 )
-from skconvgp.linalg._lanczos import inverse_root, log_quadrature, rademacher
+from skconvgp.linalg._lanczos import (
+    LogQuadrature,
+    inverse_root,
+    log_quadrature,
+    rademacher,
+    standard_error,
+)
 from skconvgp.linalg._lsqr import lsqr
 from skconvgp.linalg._operators import DenseGram, LowRankGram
 from skconvgp.linalg._pivoted import PivotedCholesky, pivoted_cholesky
@@ -33,12 +39,14 @@ from skconvgp.linalg._truncated import (
     leading_right_vectors,
     widened,
 )
-from skconvgp.linalg._woodbury import LowRankPlusDiagonal
+from skconvgp.linalg._woodbury import BoundedInverse, LowRankPlusDiagonal
 
 __all__ = [
     "Anderson",
     "BlockSolution",
+    "BoundedInverse",
     "DenseGram",
+    "LogQuadrature",
     "LowRankGram",
     "LowRankPlusDiagonal",
     "PivotedCholesky",
@@ -66,6 +74,7 @@ __all__ = [
     "shifted_cholesky_",
     "shifted_choleskys",
     "spread_rows",
+    "standard_error",
     "symmetric_eigen",
     "symmetrize_",
     "widened",

@@ -1,6 +1,8 @@
 """Functions of a positive definite matrix from products with it: Lanczos."""
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -8,9 +10,17 @@ from torch import Tensor
 from skconvgp.linalg._cg import orthonormal
 from skconvgp.linalg._cholesky import plain_cholesky
 
-__all__ = ["inverse_root", "log_quadrature", "rademacher"]
+__all__ = [
+    "LogQuadrature",
+    "inverse_root",
+    "log_quadrature",
+    "rademacher",
+    "standard_error",
+]
 
 NEGLIGIBLE = 1e-12  # share of the first residual that is rounding
+LEAST_STEPS = 8  # for a mean to settle, and extreme eigenvalues with it
+SETTLING = 3  # last steps, in which a mean does not change
 
 
 def rademacher(n: int, n_probes: int, generator: torch.Generator) -> Tensor:
@@ -19,13 +29,36 @@ def rademacher(n: int, n_probes: int, generator: torch.Generator) -> Tensor:
     return torch.randint(2, shape, generator=generator, dtype=torch.float64) * 2.0 - 1.0
 
 
+@dataclass(frozen=True)
+class LogQuadrature:
+    """Quadratic forms z^T log(A) z of probes, and what else Lanczos has seen of A.
+
+    Parameters
+    ----------
+    forms, coarse : Tensor of shape (k,)
+        Quadratic forms, after all steps and after a half of them.
+    largest : float
+        The largest eigenvalue of A, or a number above it by what the steps leave open.
+    n_steps : int
+        Products with a column for each probe.
+    """
+
+    forms: Tensor
+    coarse: Tensor
+    largest: float
+    n_steps: int
+
+
 def log_quadrature(
-    matmul: Callable[[Tensor], Tensor], probes: Tensor, n_steps: int
-) -> tuple[Tensor, Tensor]:
-    """Return z^T log(A) z (k,) of probes, by stochastic Lanczos quadrature.
+    matmul: Callable[[Tensor], Tensor],
+    probes: Tensor,
+    n_steps: int,
+    tolerance: float = 0.0,
+) -> LogQuadrature:
+    """Return z^T log(A) z of probes, by stochastic Lanczos quadrature.
 
     For Rademacher probes their mean is an unbiased estimate of log |A|, but for what
-    `n_steps` leave out of the quadrature.
+    the steps leave out of the quadrature.
 
     Parameters
     ----------
@@ -35,11 +68,14 @@ def log_quadrature(
         Probes z.
     n_steps : int
         Steps at most; each vector is made orthogonal to all before it.
+    tolerance : float, default=0.0
+        Stop where the last few steps have changed the mean by no more than this share
+        of its standard error.
 
     Returns
     -------
-    forms, coarse : Tensor of shape (k,)
-        Quadratic forms, after all steps and after a half of them.
+    quadrature : LogQuadrature
+        The forms.
 
     References
     ----------
@@ -49,26 +85,57 @@ def log_quadrature(
     n, n_probes = probes.shape
     n_steps = min(n_steps, n)
     lengths = probes.norm(dim=0)
-    basis = probes.new_zeros(n_probes, n, n_steps)  # a matrix for each probe
+    basis = probes.new_empty(n_steps, n_probes, n)  # used as far as steps go
     small = torch.diag_embed(probes.new_ones(n_probes, n_steps))
     vector = probes / lengths
+    means: list[Tensor] = []
     for step in range(n_steps):
-        basis[:, :, step] = vector.mT
+        basis[step] = vector.mT
         image = matmul(vector)
         size = image.norm(dim=0)
         is_alive = vector.norm(dim=0) > 0.0
         along = (vector * image).sum(0)
         small[:, step, step] = along.where(is_alive, 1.0)
-        rest, known = image.mT[:, :, None], basis[:, :, : step + 1]
+        rest, known = image.mT[:, :, None], basis[: step + 1].permute(1, 2, 0)
         rest = _less(_less(rest, known), known)[:, :, 0].mT  # once leaves rounding
         beta = rest.norm(dim=0)
         beta = beta.where(beta > NEGLIGIBLE * size, 0.0)
         vector = torch.where(beta > 0.0, rest / beta.where(beta > 0.0, 1.0), 0.0)
-        if step + 1 < n_steps:
-            small[:, step, step + 1] = small[:, step + 1, step] = beta
-    half = (n_steps + 1) // 2
+        used = step + 1
+        if tolerance > 0.0:
+            forms = lengths.square() * _log_entry(small[:, :used, :used])
+            means.append(forms.mean())
+            if _is_settled(means, standard_error(forms), tolerance):
+                break
+        if used < n_steps:
+            small[:, step, used] = small[:, used, step] = beta
+    small, half = small[:, :used, :used], (used + 1) // 2
     squares = lengths.square()
-    return squares * _log_entry(small), squares * _log_entry(small[:, :half, :half])
+    return LogQuadrature(
+        squares * _log_entry(small),
+        squares * _log_entry(small[:, :half, :half]),
+        _largest(small, beta),
+        used,
+    )
+
+
+def standard_error(forms: Tensor) -> float:
+    """Return the standard error of a mean (k,); one value does not tell."""
+    return float(forms.std()) / len(forms) ** 0.5 if len(forms) > 1 else math.inf
+
+
+def _is_settled(means: list[Tensor], spread: float, tolerance: float) -> bool:
+    """Say whether the last steps changed a mean by less than it is uncertain."""
+    if len(means) < LEAST_STEPS:
+        return False
+    change = abs(float(means[-1] - means[-1 - SETTLING]))
+    return math.isfinite(spread) and change <= tolerance * spread
+
+
+def _largest(small: Tensor, beta: Tensor) -> float:
+    """Return the largest eigenvalue that may be near one of matrices (k, m, m)."""
+    values, vectors = torch.linalg.eigh(small)
+    return float((values[:, -1] + beta * vectors[:, -1, -1].abs()).max())
 
 
 def _log_entry(small: Tensor) -> Tensor:

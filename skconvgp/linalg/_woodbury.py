@@ -1,12 +1,16 @@
 """Low rank and a diagonal: inverse, determinant and a root by Woodbury's identity."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import torch
 from torch import Tensor
 
-__all__ = ["LowRankPlusDiagonal"]
+from skconvgp.linalg._cholesky import back_solve, half_solve, plain_cholesky
+
+__all__ = ["BoundedInverse", "LowRankPlusDiagonal"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ class LowRankPlusDiagonal:
         """Return C^-T times columns (n, k)."""
         return self.scale[:, None] * self._shrink(rhs, self.shrink)
 
+    def unwhiten(self, columns: Tensor) -> Tensor:
+        """Return C times columns (n, k)."""
+        return self._shrink(columns, 1.0 / self.shrink) / self.scale[:, None]
+
     def logdet(self) -> Tensor:
         """Return log |P|."""
         return -2.0 * (self.scale.log().sum() + self.shrink.log().sum())
@@ -60,3 +68,62 @@ class LowRankPlusDiagonal:
         """Multiply what columns have of each vector by its share."""
         held = self.vectors.mT @ columns
         return columns - self.vectors @ ((1.0 - shares)[:, None] * held)
+
+
+@dataclass(frozen=True)
+class BoundedInverse:
+    r"""A matrix that is nowhere above the inverse of M, from a few vectors.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (r, r)
+        Cholesky factor of :math:`U^T N U`, with the vectors U of a matrix near M.
+    rest : Tensor of shape (n, r)
+        :math:`N U - U U^T N U`.
+    ceiling : float
+        At least the largest eigenvalue of C^-1 M C^-T, where C C^T is near M.
+
+    Notes
+    -----
+    With N = diag(scale) M diag(scale), A = U (U^T N U)^-1 U^T is the inverse in the
+    span of U, and
+
+    .. math:: N^{-1} = A + (I - N A)^T N^{-1} (I - N A).
+
+    The columns of I - N A are orthogonal to U. There N^-1 is no smaller than the
+    inverse of what N is there, and that no larger than `ceiling`.
+    """
+
+    factor: Tensor
+    rest: Tensor
+    ceiling: float
+
+    @classmethod
+    def from_products(
+        cls, near: LowRankPlusDiagonal, matmul: Callable[[Tensor], Tensor]
+    ) -> Self:
+        """Return it without a ceiling, from M times columns (n, r)."""
+        scale, vectors = near.scale[:, None], near.vectors
+        image = matmul(scale * vectors).mul_(scale)
+        small = vectors.mT @ image
+        small = (small + small.mT) / 2
+        factor = plain_cholesky(small)
+        if factor is None:  # raised, the inverse is lower
+            rounding = len(scale) * torch.finfo(small.dtype).eps
+            floor = rounding * float(small.diagonal().max())
+            raised = small + floor * torch.eye(len(small)).to(small)
+            factor = torch.linalg.cholesky(raised)
+        return cls(factor, image.addmm_(vectors, small, alpha=-1.0), math.inf)
+
+    def half_solve(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
+        """Return R (r + n, k) with R^T R nowhere above rhs^T M^-1 rhs."""
+        vectors = near.vectors
+        rank = vectors.shape[1]
+        half = rhs.new_empty(rank + len(rhs), rhs.shape[1])
+        outside = torch.mul(near.scale[:, None], rhs, out=half[rank:])
+        held = vectors.mT @ outside
+        half[:rank] = half_solve(self.factor, held)
+        outside.addmm_(vectors, held, alpha=-1.0)
+        outside.addmm_(self.rest, back_solve(self.factor, half[:rank]), alpha=-1.0)
+        outside /= self.ceiling**0.5
+        return half

@@ -1,6 +1,7 @@
 """Iterative solver: it needs products with the matrix, not the matrix."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from numbers import Integral
 
 import torch
@@ -9,11 +10,13 @@ from torch import Generator, Tensor
 from skconvgp._parts import Part
 from skconvgp._protocols import GramOperator, Solution
 from skconvgp.linalg import (
+    BoundedInverse,
     LowRankPlusDiagonal,
     block_cg,
     inverse_root,
     log_quadrature,
     rademacher,
+    standard_error,
 )
 from skconvgp.solvers._preconditioners import (
     PRECONDITIONERS,
@@ -26,6 +29,11 @@ __all__ = ["ConjugateGradient", "ConjugateGradientState"]
 # Columns that are solved for together, and for deviations, where all that was found
 # on the way is kept.
 BLOCK, ROOT_BLOCK = 256, 128
+SETTLED = 0.1  # share of its standard error that the determinant may lack
+# Blocks of columns that a solution holds; copies of the columns of a preconditioner
+# while it is made, and of those that are kept: vectors and their rest.
+SOLVE_COPIES, MAKING_COPIES, KEPT_COPIES = 12, 5, 2
+DEVIATIONS = ("bound", "solve")
 
 
 @dataclass(frozen=True)
@@ -34,23 +42,31 @@ class ConjugateGradientState:
 
     Parameters
     ----------
-    gram : GramOperator
-        The matrix, which is not copied.
+    gram : GramOperator or None
+        The matrix, which is not copied; None where it was taken out.
     noise : Tensor of shape (n,)
         What is added to its diagonal.
     preconditioner : LowRankPlusDiagonal
         A matrix near their sum.
+    bound : BoundedInverse or None
+        A matrix nowhere above the inverse, for deviations; None where they iterate.
+    log_det, log_det_error : float
+        Estimate of ``log |M|``, and its error.
     jitter : float
         Always 0: nothing is added.
     """
 
-    gram: GramOperator
+    gram: GramOperator | None
     noise: Tensor
     preconditioner: LowRankPlusDiagonal
+    bound: BoundedInverse | None
+    log_det: float
+    log_det_error: float
     jitter: float = 0.0
 
     def matmul(self, columns: Tensor) -> Tensor:
         """Return M times columns (n, k)."""
+        assert self.gram is not None
         return self.gram.matmul(columns) + self.noise[:, None] * columns
 
     def whitened(self, columns: Tensor) -> Tensor:
@@ -75,12 +91,17 @@ default="pivoted_cholesky"
         How columns of the matrix are chosen that make a cheap one near it: a few at a
         time, where those before leave most, or all at once.
     rank : "auto" or int, default="auto"
-        Number of these columns; "auto" is a tenth of the samples, but from 100 to 1000.
-        With as many columns as samples the solver is direct.
+        Number of these columns; "auto" is 1000, or all of fewer samples. With as many
+        columns as samples the solver is direct.
+    deviations : {"bound", "solve"}, default="bound"
+        "bound" takes deviations from these columns and what is known of the rest: at
+        the cost of a product with them, never too small, and too large where columns
+        are too few. "solve" iterates for each sample, to the same tolerance.
     n_probes : int, default=16
         Random vectors for the determinant.
-    n_lanczos : int, default=30
-        Products with the matrix for each of them; little noise takes more.
+    n_lanczos : int, default=100
+        Products with the matrix for each of them at most; it stops where more would
+        change less than a tenth of the error that so few vectors leave.
     random_state : int, default=0
         Seed of the columns and of the probes, which are the same in every call.
 
@@ -92,18 +113,26 @@ default="pivoted_cholesky"
     Notes
     -----
     An iteration costs a product of the matrix with all columns, 2 n^2 k operations;
-    more columns take fewer iterations. The evidence is an estimate with the standard
-    error that :meth:`logdet_estimate` gives. A deviation costs as much as a solution,
-    where :class:`Cholesky` has it for one product; stopped early it is too large, never
-    too small. `inverse_diag` solves for every column of the identity: exact, and slower
-    than :class:`Cholesky` wherever that fits into memory.
+    more columns take fewer iterations. Where the matrix is not held, each product
+    evaluates all covariances. `init` takes the products of the determinant and, for
+    "bound", one with the `rank` columns.
+
+    The evidence is an estimate with the error that :meth:`logdet_estimate` gives. With
+    U orthonormal and A = U (U^T M U)^-1 U^T, deviations by "bound" take
+    A + (I - M A)^T (I - M A) / t for M^-1, where t is above all eigenvalues that U
+    leaves: that is nowhere above M^-1. They are right to a few percent where U holds
+    the eigenvalues that are larger than the noise.
+
+    `inverse_diag` solves for columns of the identity: exact, and slower than
+    :class:`Cholesky` wherever that fits into memory.
 
     References
     ----------
     Ji and Li, "A breakdown-free block conjugate gradient method", 2017; Gardner et al.,
     "GPyTorch: blackbox matrix-matrix Gaussian process inference with GPU acceleration",
-    2018; Wang et al., "Exact Gaussian processes on a million data points", 2019; Chen,
-    Epperly, Tropp and Webber, "Randomly pivoted Cholesky", 2022.
+    2018; Pleiss et al., "Constant-time predictive distributions for Gaussian
+    processes", 2018; Wang et al., "Exact Gaussian processes on a million data points",
+    2019; Chen, Epperly, Tropp and Webber, "Randomly pivoted Cholesky", 2022.
 
     Examples
     --------
@@ -116,43 +145,46 @@ default="pivoted_cholesky"
     max_iter: int = 1000
     preconditioner: str | None = "pivoted_cholesky"
     rank: str | int = "auto"
+    deviations: str = "bound"
     n_probes: int = 16
-    n_lanczos: int = 30
+    n_lanczos: int = 100
     random_state: int = 0
+
+    def n_values(self, n_samples: int) -> int:
+        """Return how many numbers it holds at once beside the matrix."""
+        rank = self._rank(n_samples)
+        probes = self.n_probes * min(self.n_lanczos, n_samples)
+        later = KEPT_COPIES * rank + max(SOLVE_COPIES * BLOCK, probes)
+        return n_samples * max(MAKING_COPIES * rank, later)
 
     def init(self, gram: GramOperator, noise: Tensor) -> ConjugateGradientState:
         """Make the preconditioner; `noise` (n,) is added to the diagonal."""
-        near = make_preconditioner(
-            gram,
-            noise,
-            self._kind(),
-            self._rank(gram.n_samples),
-            self._generator(),
+        is_bound, rank = self._is_bound(), self._rank(gram.n_samples)
+        near = make_preconditioner(gram, noise, self._kind(), rank, self._generator())
+        state = ConjugateGradientState(gram, noise, near, None, 0.0, 0.0)
+        seen = log_quadrature(
+            state.whitened, self._probes(noise), self.n_lanczos, SETTLED
         )
-        return ConjugateGradientState(gram, noise, near)
+        change = float((seen.forms - seen.coarse).mean())
+        bound = None
+        if is_bound:
+            found = BoundedInverse.from_products(near, state.matmul)
+            bound = replace(found, ceiling=seen.largest)
+        return replace(
+            state,
+            bound=bound,
+            log_det=float(near.logdet() + seen.forms.mean()),
+            log_det_error=math.hypot(standard_error(seen.forms), change),
+        )
 
     def solve(self, state: ConjugateGradientState, rhs: Tensor) -> Solution:
         """Solve for right-hand sides (n, k), a block of columns at a time."""
-        parts = [
-            block_cg(
-                state.matmul,
-                columns,
-                state.preconditioner.solve,
-                tolerance=self.tolerance,
-                max_iter=self.max_iter,
-            )
-            for columns in torch.split(rhs, BLOCK, dim=1)
-        ]
-        residual = float(torch.cat([part.residual for part in parts]).max())
-        stats = {
-            "iterations": float(max(part.n_iter for part in parts)),
-            "residual": residual,
-        }
-        value = torch.cat([part.value for part in parts], dim=1)
-        return Solution(value, residual <= self.tolerance, stats)
+        return self._solve(state, rhs, self.tolerance)
 
     def half_solve(self, state: ConjugateGradientState, rhs: Tensor) -> Tensor:
-        """Return R (n, k) with R^T R = rhs^T M^-1 rhs, a block of columns at a time."""
+        """Return R (r, k) with R^T R = rhs^T M^-1 rhs, or nowhere above it."""
+        if state.bound is not None:
+            return state.bound.half_solve(state.preconditioner, rhs)
         parts = [
             inverse_root(
                 state.whitened,
@@ -182,26 +214,78 @@ default="pivoted_cholesky"
             The determinant of the preconditioner, exactly, and an estimate of what is
             missing; standard error, with what the last half of the steps changed.
         """
-        noise = state.noise
-        probes = rademacher(len(noise), self.n_probes, self._generator()).to(noise)
-        forms, coarse = log_quadrature(state.whitened, probes, self.n_lanczos)
-        spread = forms.new_full((), torch.inf)  # one probe does not tell
-        if self.n_probes > 1:
-            spread = forms.var() / self.n_probes
-        change = (forms - coarse).mean()
-        value = state.preconditioner.logdet() + forms.mean()
-        return value, (spread + change.square()).sqrt()
+        new = state.noise.new_tensor
+        return new(state.log_det), new(state.log_det_error)
+
+    def inverse_factors(self, state: ConjugateGradientState) -> tuple[Tensor, Tensor]:
+        r"""Return A and B (n, p) with :math:`A B^T` an unbiased estimate of M^-1.
+
+        They give the derivative of ``log |M|`` by whatever M depends on, its trace with
+        dM, from a product of dM with the p probes. These are those of the determinant:
+        with columns z = C w of the probes w, :math:`E z z^T = C C^T`, A is M^-1 z and B
+        is :math:`C^{-T} w`, both divided by the root of p.
+        """
+        near = state.preconditioner
+        probes = self._probes(state.noise) / self.n_probes**0.5
+        value = self.solve(state, near.unwhiten(probes)).value
+        return value, near.whiten_transposed(probes)
 
     def inverse_diag(self, state: ConjugateGradientState) -> Tensor:
         """Return the diagonal (n,) of M^-1, by a solution for each sample."""
-        n = len(state.noise)
-        diag = torch.empty_like(state.noise)
-        for start in range(0, n, BLOCK):
-            stop = min(start + BLOCK, n)
-            unit = state.noise.new_zeros(n, stop - start)
-            unit[start:stop].fill_diagonal_(1.0)
-            diag[start:stop] = self.solve(state, unit).value[start:stop].diagonal()
-        return diag
+        everyone = torch.arange(len(state.noise), device=state.noise.device)
+        return self._inverse_diag(state, everyone, self.tolerance)
+
+    def inverse_diag_of(self, state: ConjugateGradientState, numbers: Tensor) -> Tensor:
+        """Return the entries (m,) of that diagonal that belong to some samples.
+
+        As a form of a solution, its error is the square of that of the solution.
+        """
+        return self._inverse_diag(state, numbers, math.sqrt(self.tolerance))
+
+    def _solve(
+        self, state: ConjugateGradientState, rhs: Tensor, tolerance: float
+    ) -> Solution:
+        parts = [
+            block_cg(
+                state.matmul,
+                columns,
+                state.preconditioner.solve,
+                tolerance=tolerance,
+                max_iter=self.max_iter,
+            )
+            for columns in torch.split(rhs, BLOCK, dim=1)
+        ]
+        residual = float(torch.cat([part.residual for part in parts]).max())
+        stats = {
+            "iterations": float(max(part.n_iter for part in parts)),
+            "residual": residual,
+        }
+        value = torch.cat([part.value for part in parts], dim=1)
+        return Solution(value, residual <= tolerance, stats)
+
+    def _inverse_diag(
+        self, state: ConjugateGradientState, numbers: Tensor, tolerance: float
+    ) -> Tensor:
+        parts = []
+        for some in torch.split(numbers, BLOCK):
+            columns = torch.arange(len(some), device=some.device)
+            unit = state.noise.new_zeros(len(state.noise), len(some))
+            unit[some, columns] = 1.0
+            value = self._solve(state, unit, tolerance).value
+            parts.append(value[some, columns])
+        return torch.cat(parts)
+
+    def _is_bound(self) -> bool:
+        """Say whether deviations are bounds; without columns there are none."""
+        if self.deviations in DEVIATIONS:
+            return self.deviations == "bound" and self.preconditioner is not None
+        raise ValueError(
+            "The 'deviations' parameter of ConjugateGradient must be 'bound' or "
+            f"'solve'. Got {self.deviations!r} instead."
+        )
+
+    def _probes(self, noise: Tensor) -> Tensor:
+        return rademacher(len(noise), self.n_probes, self._generator()).to(noise)
 
     def _kind(self) -> str | None:
         if self.preconditioner in PRECONDITIONERS:

@@ -6,17 +6,21 @@ from torch import Tensor
 from skconvgp._protocols import GramOperator
 from skconvgp.linalg import LowRankPlusDiagonal, pivoted_cholesky
 
-__all__ = ["PRECONDITIONERS", "make_preconditioner", "usual_rank"]
+__all__ = [
+    "PRECONDITIONERS",
+    "make_preconditioner",
+    "usual_rank",
+]
 
 PRECONDITIONERS = ("pivoted_cholesky", "nystrom", None)
 PIVOTS = 16  # columns that are asked for at once
-LEAST_RANK, LARGEST_RANK, RANK_SHARE = 100, 1000, 10
+USUAL_RANK = 1000  # maths.md 7
 FLOOR = 1e-10  # of the noise, as a share of the mean diagonal
 
 
 def usual_rank(n: int) -> int:
-    """Return a tenth of the samples, but from 100 to 1000."""
-    return min(n, LARGEST_RANK, max(LEAST_RANK, n // RANK_SHARE))
+    """Return 1000, or the number of samples where these are fewer."""
+    return min(n, USUAL_RANK)
 
 
 def make_preconditioner(

@@ -27,7 +27,7 @@ def test_probes_are_signs_that_a_seed_repeats():
 @pytest.mark.parametrize("condition", [1e1, 1e3])
 def test_quadrature_of_enough_steps_is_exact(condition):
     matrix, z = positive_definite(condition), probes(5)
-    forms, _ = log_quadrature(lambda v: matrix @ v, z, 120)
+    forms = log_quadrature(lambda v: matrix @ v, z, 120).forms
     expected = (z * (function_of(matrix, torch.log) @ z)).sum(0)
     assert_close(forms, expected, kind="solve")
 
@@ -35,10 +35,10 @@ def test_quadrature_of_enough_steps_is_exact(condition):
 def test_half_of_the_steps_shows_what_is_missing():
     matrix, z = positive_definite(1e3), probes(5)
     exact = (z * (function_of(matrix, torch.log) @ z)).sum(0)
-    forms, coarse = log_quadrature(lambda v: matrix @ v, z, 20)
-    halved, _ = log_quadrature(lambda v: matrix @ v, z, 10)
-    assert_close(coarse, halved, kind="solve")
-    missing, shown = (forms - exact).abs(), (forms - coarse).abs()
+    whole = log_quadrature(lambda v: matrix @ v, z, 20)
+    halved = log_quadrature(lambda v: matrix @ v, z, 10)
+    assert_close(whole.coarse, halved.forms, kind="solve")
+    missing, shown = (whole.forms - exact).abs(), (whole.forms - whole.coarse).abs()
     assert (missing > 0.1).all()
     assert (shown > missing).all()
 
@@ -46,14 +46,35 @@ def test_half_of_the_steps_shows_what_is_missing():
 def test_more_steps_than_the_matrix_has_eigenvalues():
     diagonal = torch.tensor([1.0, 2.0, 4.0, 2.0, 1.0], dtype=torch.float64)
     z = torch.ones(5, 2, dtype=torch.float64)
-    forms, coarse = log_quadrature(lambda v: diagonal[:, None] * v, z, 30)
-    assert_close(forms, diagonal.log().sum().expand(2))
-    assert_close(coarse, forms)
+    found = log_quadrature(lambda v: diagonal[:, None] * v, z, 30)
+    assert_close(found.forms, diagonal.log().sum().expand(2))
+    assert_close(found.coarse, found.forms)
+    assert found.largest == pytest.approx(4.0)
 
 
 def test_identity_has_the_logarithm_zero():
-    forms, _ = log_quadrature(lambda v: v, probes(4), 30)
-    assert_close(forms + 1.0, torch.ones(4))
+    found = log_quadrature(lambda v: v, probes(4), 30, tolerance=0.1)
+    assert_close(found.forms + 1.0, torch.ones(4))
+    assert found.largest == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("condition", [1e1, 1e3])
+def test_steps_end_where_more_would_be_lost_in_the_error(condition):
+    matrix, z = positive_definite(condition), probes(8)
+    every = log_quadrature(lambda v: matrix @ v, z, 120)
+    found = log_quadrature(lambda v: matrix @ v, z, 120, tolerance=0.1)
+    error = float(every.forms.std()) / 8**0.5
+    assert found.n_steps < 60
+    assert abs(float((found.forms - every.forms).mean())) < 0.5 * error
+
+
+@pytest.mark.parametrize("n_steps", [8, 15, 120])
+@pytest.mark.parametrize("condition", [1e1, 1e3])
+def test_largest_eigenvalue_is_not_underestimated(condition, n_steps):
+    matrix = positive_definite(condition)
+    exact = float(torch.linalg.eigvalsh(matrix)[-1])
+    found = log_quadrature(lambda v: matrix @ v, probes(8), n_steps).largest
+    assert (1.0 - 1e-9) * exact <= found <= 1.3 * exact
 
 
 def root(matrix, rhs, tolerance=1e-10, max_iter=1000):

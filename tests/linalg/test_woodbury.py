@@ -1,9 +1,11 @@
 """Low rank and a diagonal against dense linear algebra."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from skconvgp.linalg import LowRankPlusDiagonal
+from skconvgp.linalg import BoundedInverse, LowRankPlusDiagonal
 from tests.helpers.tolerances import assert_close
 
 N = 40
@@ -40,6 +42,7 @@ def test_root_whitens(pair):
     eye = torch.eye(N, dtype=torch.float64)
     assert_close(near.whiten(matrix @ near.whiten_transposed(eye)), eye, kind="solve")
     assert_close(near.whiten_transposed(eye), near.whiten(eye).mT)
+    assert_close(near.whiten(near.unwhiten(eye)), eye, kind="solve")
 
 
 def test_factor_with_dependent_columns():
@@ -50,3 +53,32 @@ def test_factor_with_dependent_columns():
     one, two = (LowRankPlusDiagonal.from_factor(f, diagonal) for f in (factor, twice))
     assert_close(two.solve(columns()), one.solve(columns()), kind="solve")
     assert_close(two.logdet(), one.logdet())
+
+
+@pytest.mark.parametrize("rank", [1, 7, N])
+def test_bounded_inverse_is_nowhere_above_and_right_in_its_span(rank):
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(N, N, generator=generator, dtype=torch.float64)
+    diagonal = torch.linspace(0.5, 3.0, N, dtype=torch.float64)
+    matrix = root @ root.mT + torch.diag(diagonal)
+    near = LowRankPlusDiagonal.from_factor(root[:, :rank], diagonal)
+    eye = torch.eye(N, dtype=torch.float64)
+    white = near.whiten(matrix @ near.whiten_transposed(eye))
+    ceiling = float(torch.linalg.eigvalsh(white)[-1])
+    found = BoundedInverse.from_products(near, lambda v: matrix @ v)
+    half = replace(found, ceiling=ceiling).half_solve(near, eye)
+    inverse = torch.linalg.inv(matrix)
+    excess = inverse - half.mT @ half
+    assert torch.linalg.eigvalsh(excess).min() > -1e-10 * inverse.norm()
+    inside = matrix @ (near.scale[:, None] * near.vectors)
+    assert float((excess @ inside).abs().max()) < 1e-9
+    assert (float(excess.norm()) < 1e-9) == (rank == N)
+
+
+def test_bounded_inverse_of_a_singular_matrix_is_finite():
+    factor = torch.ones(N, 2, dtype=torch.float64)
+    diagonal = torch.full((N,), 1e-300, dtype=torch.float64)
+    near = LowRankPlusDiagonal.from_factor(factor, diagonal)
+    found = BoundedInverse.from_products(near, lambda v: 0.0 * v + v.mean(0))
+    half = replace(found, ceiling=1.0).half_solve(near, columns())
+    assert half.isfinite().all()

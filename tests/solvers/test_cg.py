@@ -145,6 +145,37 @@ def test_determinant_and_solution_are_repeated_and_follow_the_seed(data):
     assert values(0)[0] != values(1)[0]
 
 
+def test_derivative_of_the_determinant_by_its_probes(data):
+    gram, noise = data[0], 1e-2
+    change = gram.square()  # of the matrix: any symmetric one
+    inverse = torch.linalg.inv(gram + noise * torch.eye(500, dtype=torch.float64))
+    exact = float((inverse * change).sum())
+    errors = []
+    for n_probes in (16, 256):
+        solver = ConjugateGradient(rank=100, n_probes=n_probes)
+        state = solver.init(DenseGram(gram), same(500, noise))
+        left, right = solver.inverse_factors(state)
+        forms = n_probes * (left * (change @ right)).sum(0)
+        error = abs(float(forms.mean()) - exact)
+        assert error < 4.0 * float(forms.std()) / n_probes**0.5
+        errors.append(float(forms.std()) / n_probes**0.5)
+        again = solver.inverse_factors(state)
+        assert torch.equal(again[1], right)
+    assert errors[1] < 0.4 * errors[0]
+    assert errors[1] < 0.05 * exact
+
+
+def test_derivative_by_probes_is_exact_where_the_preconditioner_is_the_matrix():
+    X, _ = vectors(60)
+    gram = torch.as_tensor(gram_matrix(rbf(2.0), X))
+    solver = ConjugateGradient(tolerance=1e-10)
+    state = solver.init(DenseGram(gram), same(60, 1e-3))
+    left, right = solver.inverse_factors(state)
+    change = gram + same(60, 1e-3).diag()
+    trace = (left * (change @ right)).sum()  # of the inverse with the matrix itself
+    assert_close(trace, 60.0, kind="solve")
+
+
 def test_as_many_columns_as_samples_is_direct():
     X, _ = vectors(60)
     gram = torch.as_tensor(gram_matrix(rbf(2.0), X))
@@ -215,7 +246,7 @@ def test_operators_agree_with_their_matrix(gram):
 def test_too_few_iterations_are_told(data):
     gram, rhs = data
     noise = same(500, 1e-4)
-    solution = solved(gram, rhs, noise, max_iter=3)
+    solution = solved(gram, rhs, noise, max_iter=3, rank=50)
     assert not solution.converged
     assert solution.stats["iterations"] == 3.0
     told = residual_of(gram, rhs, noise, solution.value)
@@ -227,8 +258,10 @@ def test_deviations_of_too_few_iterations_are_too_large():
     X, y = vectors(300)
     new, _ = vectors(20, seed=1)
     exact = ConvNetGPRegressor(rbf(2.0), amplitude=1.0, noise_variance=1e-3).fit(X, y)
-    solver = ConjugateGradient(max_iter=2)
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=2\) did not .*'residual'"):
+    solver = ConjugateGradient(max_iter=2, rank=20, deviations="solve")
+    with pytest.warns(
+        ConvergenceWarning, match=r"max_iter=2, .*\) did not .*'residual'"
+    ):
         gp = ConvNetGPRegressor(
             rbf(2.0), amplitude=1.0, noise_variance=1e-3, solver=solver
         ).fit(X, y)
