@@ -25,7 +25,6 @@ from skconvgp.estimators._resolve import PRECOMPUTED, resolve_amplitude, resolve
 from skconvgp.estimators._validation import (
     frozen_bytes,
     rows_to_tensor,
-    thaw,
     to_numpy,
     to_tensor,
 )
@@ -287,12 +286,17 @@ class BaseGP(BasePosterior, ABC):
         return to_numpy(self._leave_one_out().mean)
 
     def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
-        device = place.device
-        state = thaw(self.solver_state_, device)
+        state = self._state_at(self._work(place, is_fitting=False))
+        everyone = np.arange(len(self._targets))
+        return self._closed_form_loo(self.solver_.inverse_diag(state), everyone)
+
+    def _closed_form_loo(
+        self, inverse_diag: Tensor, numbers: NDArray[np.intp]
+    ) -> LeaveOneOut:
+        """Return predictions of some samples, whose entries of M^-1 are given."""
         dual = self.dual_coef_ * self._mean_diag / self._scale
-        inverse_diag = self.solver_.inverse_diag(state)
         targets, alpha, weights = (
-            to_tensor(array, device, inverse_diag.dtype)
+            to_tensor(array[numbers], inverse_diag.device, inverse_diag.dtype)
             for array in (self._targets, dual, self._weights)
         )
         return leave_one_out(

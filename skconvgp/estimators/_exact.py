@@ -1,24 +1,24 @@
-"""BaseExactGP: the posterior by one factorisation of the training matrix."""
+"""BaseExactGP: the posterior by solutions with the whole training matrix."""
 
+import math
 from typing import Any
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from skconvgp._protocols import GramOperator, Solution
 from skconvgp.estimators._base import (
-    GRAM_COPIES,
-    BaseGP,
     Problem,
     Settings,
     Timing,
     clock,
     require_finite_noise,
-    scaled_gram,
 )
-from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place
-from skconvgp.estimators._validation import freeze, to_numpy, to_tensor
+from skconvgp.estimators._solving import BaseSolvingGP
+from skconvgp.estimators._validation import to_numpy, to_tensor
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import (
     log_marginal_likelihood,
@@ -26,24 +26,12 @@ from skconvgp.inference import (
     select_noise,
 )
 from skconvgp.kernels import Kernel
-from skconvgp.linalg import DenseGram
 
 __all__ = ["BaseExactGP"]
 
-# While the noise is chosen: it, a scaled copy, vectors, and two of work space, which
-# is what LAPACK's `syevd` asks for.
-SELECTION_COPIES = 5
 
-
-class BaseExactGP(BaseGP):
-    """A process whose training matrix is held and factored as a whole."""
-
-    def _exact_size(self, n_samples: int, settings: Settings) -> Size:
-        """Return how many numbers a fit holds; the factor comes back from a GPU."""
-        is_selecting = isinstance(settings.noise, str)
-        copies = SELECTION_COPIES if is_selecting else GRAM_COPIES
-        held = copies * n_samples**2
-        return Size(held, held, n_samples**2)
+class BaseExactGP(BaseSolvingGP):
+    """A process whose training matrix is solved with as a whole."""
 
     def _fit_exact(
         self,
@@ -58,21 +46,22 @@ class BaseExactGP(BaseGP):
         start = clock(device)
         w = to_tensor(problem.weights, device, work.config.solve_dtype)
         y = to_tensor(problem.targets, device, work.config.solve_dtype)
-        gram, self._mean_diag = scaled_gram(self._training_oracle(rows, work), w)
+        gram, self._mean_diag = self._gram_operator(rows, work, w)
         gram_seconds = clock(device) - start
 
         start = clock(device)
         amplitude = self._fixed_amplitude(settings.prior, y, problem.scale)
         if isinstance(noise, str):
             noise = select_noise(
-                gram,
+                gram.dense(),
                 y,
                 w,
                 criterion=noise,
                 amplitude=amplitude,
                 precision=self._gram_precision(rows, work),
             )
-        state, dual = self._solve(gram, y, noise / w)
+        state, solution = self._solve(gram, y, noise / w)
+        dual = solution.value
         if amplitude is None:
             amplitude = torch.full_like(y[0], profiled_amplitude(y, dual, w))
         evidence = log_marginal_likelihood(
@@ -84,7 +73,7 @@ class BaseExactGP(BaseGP):
         self._columns = self._kept
         self.noise_variance_ = float(noise)
         self.dual_coef_ = to_numpy(dual) * problem.scale / self._mean_diag
-        self.solver_state_ = freeze(state)
+        self.solver_state_ = self._kept_state(state)
         self.X_train_ = rows if isinstance(self.kernel_, Kernel) else None
         n_pairs = len(rows) * (len(rows) + 1) // 2
         timing = Timing(n_pairs, gram_seconds, solve_seconds)
@@ -96,13 +85,16 @@ class BaseExactGP(BaseGP):
             amplitude,
             evidence,
             jitter=state.jitter,
+            **self._solver_facts(state, solution),
             **facts,
         )
 
-    def _solve(self, gram: Tensor, y: Tensor, noise: Tensor) -> tuple[Any, Tensor]:
-        """Return the factored training matrix and its solution for the targets."""
+    def _solve(
+        self, gram: GramOperator, y: Tensor, noise: Tensor
+    ) -> tuple[Any, Solution]:
+        """Return the state of the solver and its solution for the targets."""
         require_finite_noise(noise)
-        state = self.solver_.init(DenseGram(gram), noise)
+        state = self.solver_.init(gram, noise)
         solution = self.solver_.solve(state, y)
         if not solution.converged:
             warn_caller(
@@ -110,4 +102,18 @@ class BaseExactGP(BaseGP):
                 "its last iterate. Allow more iterations or raise `noise_variance`.",
                 ConvergenceWarning,
             )
-        return state, solution.value
+        return state, solution
+
+    def _solver_facts(self, state: Any, solution: Solution) -> dict[str, Any]:
+        """Return what a report says of the solver."""
+        facts: dict[str, Any] = {
+            "solver": type(self.solver_).__name__,
+            "solver_reason": self._solver_reason,
+            "is_gram_held": self._is_held,
+            "iterations": int(solution.stats.get("iterations", 0)),
+            "residual": solution.stats.get("residual", math.nan),
+        }
+        if hasattr(self.solver_, "logdet_estimate"):
+            error = float(self.solver_.logdet_estimate(state)[1])
+            facts["evidence_error"] = error / 2 * solution.value.shape[1]
+        return facts

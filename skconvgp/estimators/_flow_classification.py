@@ -63,8 +63,10 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         Share of the n (n + 1) / 2 distinct entries of the Gram matrix that a
         completion may evaluate; the diagonal beside them is free.
     solver : "auto", "cholesky", "cg", "lsqr" or solver object, default="auto"
-        Solves the linear system; see :mod:`skconvgp.solvers`. "cg" iterates, "lsqr" is
-        for reproduction only.
+        Solves the linear system; see :mod:`skconvgp.solvers`. "auto" is "cholesky"
+        while the Gram matrix and its factor fit into the free memory, else "cg", which
+        iterates; where the matrix does not fit into `memory_budget`, "cg" computes
+        covariances anew for each product. "lsqr" is for reproduction only.
     device : str, default="auto"
         "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
         "cuda:1".
@@ -126,7 +128,8 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         Side of the squares of pixels that are averaged before the kernel sees an
         image; 1 but for a coarse kernel.
     solver_, solver_state_ : object
-        The solver and the factored training matrix, n_samples squared numbers.
+        The solver and what it keeps: the factored training matrix, n_samples squared
+        numbers. With "cg" the matrix, if it was held, and a few columns.
     fit_report_ : FitReport
         What the fit did and took.
     backend_, device_, dtype_ : str

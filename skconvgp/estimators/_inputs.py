@@ -53,7 +53,10 @@ from skconvgp.kernels import Kernel, convnet
 __all__ = ["BaseInputs", "Size", "Work"]
 
 VERSION_KEY = "_skconvgp_version"
-SMALLER_MATRIX = "fit on fewer samples, or with solve_dtype='float32'."
+SMALLER_MATRIX = (
+    "fit on fewer samples, with solver='cg' and a number as `noise_variance`, or with "
+    "solve_dtype='float32'."
+)
 
 
 @dataclass(frozen=True)
@@ -289,7 +292,7 @@ class BaseInputs(BaseEstimator):
             require_memory(
                 reserved,
                 device,
-                f"The Gram matrix of {n_samples} samples with its factor",
+                f"What a fit to {n_samples} samples holds, beside tiles,",
                 SMALLER_MATRIX,
             )
         else:

@@ -9,7 +9,7 @@ import torch
 from skconvgp.engine import drop_cached_memory, on_device
 from skconvgp.exceptions import TileMemoryError
 
-__all__ = ["Place", "choose_place", "compute_at"]
+__all__ = ["Place", "choose_place", "compute_at", "gibibytes"]
 
 Result = TypeVar("Result")
 
@@ -57,8 +57,8 @@ def choose_place(needed: int, free: int | None) -> Place:
     if free < needed + GPU_ROOM:
         return Place(
             CPU,
-            f"{_gib(needed)} and {_gib(GPU_ROOM)} for tiles are needed there and "
-            f"{_gib(free)} are free",
+            f"{gibibytes(needed)} and {gibibytes(GPU_ROOM)} for tiles are needed there "
+            f"and {gibibytes(free)} are free",
         )
     return Place(torch.device("cuda"), is_optional=True)
 
@@ -78,5 +78,6 @@ def compute_at(place: Place, compute: Callable[[Place], Result]) -> Result:
     return compute(Place(CPU, "it ran out of memory"))
 
 
-def _gib(n_bytes: int) -> str:
+def gibibytes(n_bytes: int) -> str:
+    """Return a number of bytes as text."""
     return f"{n_bytes / 2**30:.1f} GiB"

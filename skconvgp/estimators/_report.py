@@ -14,6 +14,7 @@ from skconvgp.engine import count_gpus
 
 __all__ = ["FitReport", "peak_memory", "show_versions"]
 
+DIRECT = "Cholesky"
 DEPENDENCIES = [
     "skconvgp",
     "scikit-learn",
@@ -56,6 +57,19 @@ class FitReport:
     relative_rmse : float
         Error of a completed Gram matrix on entries that were held out, as a share of
         their range; NaN where none were.
+    solver : str
+        Class of the solver; empty where features or neighbours are solved with.
+    solver_reason : str
+        Why ``solver="auto"`` took it; empty if it was asked for.
+    is_gram_held : bool
+        Whether the Gram matrix was held; if not, each product evaluated it anew.
+    iterations : int
+        Iterations of a solver that iterates.
+    residual : float
+        Largest norm of Y - M x, computed from the solution x, as a share of that of the
+        targets; NaN for a solver that does not tell.
+    evidence_error : float
+        Standard error of an evidence that is an estimate; 0 where it is none.
     peak_memory : int
         Largest resident size of the process so far, bytes; 0 where unknown.
 
@@ -82,6 +96,12 @@ class FitReport:
     peak_memory: int
     observed_fraction: float = 1.0
     relative_rmse: float = math.nan
+    solver: str = ""
+    solver_reason: str = ""
+    is_gram_held: bool = True
+    iterations: int = 0
+    residual: float = math.nan
+    evidence_error: float = 0.0
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -93,7 +113,7 @@ class FitReport:
             f"samples      {self.n_samples}",
             f"Gram         {self.n_pairs} pairs in {self.gram_seconds:.2f} s "
             f"({rate:.3g} pairs/s)",
-            f"solve        {self.solve_seconds:.2f} s, jitter {self.jitter:.3g}",
+            f"solve        {self.solve_seconds:.2f} s{self._way()}",
             f"computed on  {self.device}, {backend}, {self.dtype}",
             f"peak memory  {self.peak_memory / 2**20:.0f} MiB",
         ]
@@ -102,11 +122,25 @@ class FitReport:
             if not math.isnan(self.relative_rmse):
                 completed += f", relative RMSE of the rest {self.relative_rmse:.2g}"
             lines.insert(2, completed)
+        if not self.is_gram_held:
+            lines[1] = "Gram         not held, evaluated anew for each product"
+        if self.solver_reason and self.solver != DIRECT:
+            lines.insert(-1, f"not direct   {self.solver_reason}")
         if self.backend_reason:
             lines.insert(-1, f"not fused    {self.backend_reason}")
         if self.device_reason:
             lines.insert(-1, f"not on GPU   {self.device_reason}")
         return "\n".join(lines)
+
+    def _way(self) -> str:
+        """Return what is to be said of the solver."""
+        text = f" by {self.solver}" if self.solver else ""
+        if self.iterations:
+            text += f", {self.iterations} iterations"
+        text += f", jitter {self.jitter:.3g}"
+        if not math.isnan(self.residual):
+            text += f", residual {self.residual:.2g}"
+        return text
 
 
 def peak_memory() -> int:

@@ -1,0 +1,177 @@
+"""BaseSolvingGP: which solver a fit takes, and whether it holds the Gram matrix."""
+
+import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._protocols import GramOperator, Solver
+from skconvgp._typing import FloatArray
+from skconvgp.engine import KernelGram, KernelOracle, free_memory
+from skconvgp.estimators._base import (
+    GRAM_COPIES,
+    BaseGP,
+    Settings,
+    make_generator,
+    scaled_gram,
+)
+from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._place import Place, compute_at, gibibytes
+from skconvgp.estimators._resolve import (
+    resolve_memory_budget,
+    resolve_solve_dtype,
+    resolve_solver,
+)
+from skconvgp.estimators._validation import (
+    freeze,
+    frozen_bytes,
+    to_numpy,
+)
+from skconvgp.inference import LeaveOneOut, mean_variance
+from skconvgp.kernels import Kernel
+from skconvgp.linalg import DenseGram
+from skconvgp.solvers import ConjugateGradient
+
+__all__ = ["BaseSolvingGP"]
+
+# While the noise is chosen: the matrix, a scaled copy, vectors, and two of work space,
+# which is what LAPACK's `syevd` asks for.
+SELECTION_COPIES = 5
+# Samples that a temperature is fitted to where a leave-one-out value costs a solution:
+# the standard error of an accuracy of 97 % is then below a percent.
+LEFT_OUT = 500
+HOST = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a fit solves.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver.
+    size : Size
+        How many numbers it holds.
+    is_held : bool
+        Whether the Gram matrix is among them.
+    reason : str
+        Why "auto" took this solver; empty where it was asked for.
+    """
+
+    solver: Solver[Any]
+    size: Size
+    is_held: bool
+    reason: str
+
+
+class BaseSolvingGP(BaseGP):
+    """A process that solves with its training matrix, held or not."""
+
+    # Whether `fit` holds the training matrix, and why its solver is the one it is.
+    _is_held: bool
+    _solver_reason: str
+
+    def _exact_size(self, n_samples: int, settings: Settings) -> Size:
+        """Choose how to solve; return how many numbers a fit holds."""
+        route = self._route(n_samples, settings)
+        self.solver_, self._is_held = route.solver, route.is_held
+        self._solver_reason = route.reason
+        return route.size
+
+    def _route(self, n: int, settings: Settings) -> Route:
+        is_selecting = isinstance(settings.noise, str)
+        copies = SELECTION_COPIES if is_selecting else GRAM_COPIES
+        solver = copy.deepcopy(resolve_solver(self, self.solver))
+        # Of a GPU's work the factor comes back.
+        size = Size(copies * n**2, copies * n**2, n**2)
+        direct = Route(solver, size, is_held=True, reason="")
+        if is_selecting or not isinstance(self.kernel_, Kernel):
+            return direct
+        if not (isinstance(self.solver, str) and self.solver == "auto"):
+            return self._iterative(direct, n) if hasattr(solver, "n_values") else direct
+        missing = self._missing_memory(size)
+        if missing:
+            route = replace(direct, solver=ConjugateGradient(), reason=missing)
+            return self._iterative(route, n)
+        reason = "the Gram matrix and its factor fit into the free memory"
+        return replace(direct, reason=reason)
+
+    def _missing_memory(self, size: Size) -> str:
+        """Return why a matrix and its factor cannot be held; empty where they can."""
+        itemsize = resolve_solve_dtype(self, self.solve_dtype).itemsize
+        place = self._place(is_fitting=True, needed=size.on_gpu * itemsize)
+        wanted = {HOST: size.held}
+        if place.device != HOST:
+            wanted = {place.device: size.on_gpu, HOST: size.beside_gpu}
+        for device, count in wanted.items():
+            free = free_memory(device)
+            if count * itemsize > free:
+                return (
+                    "the Gram matrix and its factor need "
+                    f"{gibibytes(count * itemsize)} and {gibibytes(free)} are free"
+                )
+        return ""
+
+    def _iterative(self, route: Route, n: int) -> Route:
+        """Return the route of a solver that the matrix need not be held for."""
+        itemsize = resolve_solve_dtype(self, self.solve_dtype).itemsize
+        beside: int = route.solver.n_values(n)  # type: ignore[attr-defined]
+        place = self._place(is_fitting=True, needed=beside * itemsize)
+        budget = resolve_memory_budget(
+            self, self.memory_budget, place.device, beside * itemsize, 1
+        )
+        room = min(budget, free_memory(place.device) - beside * itemsize)
+        is_held = n**2 * itemsize <= room
+        held = beside + n**2 if is_held else beside
+        return replace(route, size=Size(held, held, held), is_held=is_held)
+
+    def _gram_operator(
+        self, rows: NDArray[Any], work: Work, weights: Tensor
+    ) -> tuple[GramOperator, float]:
+        """Return the Gram matrix with mean diagonal 1, and what it was divided by."""
+        oracle = self._training_oracle(rows, work)
+        if self._is_held:
+            gram, mean_diag = scaled_gram(oracle, weights)
+            return DenseGram(gram), mean_diag
+        assert isinstance(oracle, KernelOracle)
+        mean_diag = mean_variance(oracle.diag(), weights)
+        return KernelGram(oracle, mean_diag), mean_diag
+
+    def _kept_state(self, state: Any) -> Any:
+        """Return what a model keeps: nothing that belongs to a device or threads."""
+        return freeze(state if self._is_held else replace(state, gram=None))
+
+    def _state_at(self, work: Work) -> Any:
+        """Return the state of the solver; a matrix that was not held is made again."""
+        state = super()._state_at(work)
+        if getattr(state, "gram", state) is not None:
+            return state
+        assert isinstance(self.kernel_, Kernel)
+        assert self.X_train_ is not None
+        images = self._images(self.X_train_, self.kernel_)
+        oracle = self._oracle(images, work, "predict")
+        return replace(state, gram=KernelGram(oracle, self._mean_diag))
+
+    def _sampled_loo(self) -> tuple[NDArray[np.intp], FloatArray]:
+        """Return leave-one-out means: of some samples where each costs a solution."""
+        n = len(self._targets)
+        if n <= LEFT_OUT or not hasattr(self.solver_, "inverse_diag_of"):
+            return super()._sampled_loo()
+        generator = make_generator(self.random_state)
+        numbers = torch.randperm(n, generator=generator)[:LEFT_OUT].sort().values
+        needed = frozen_bytes(self.solver_state_)
+        place = self._place(is_fitting=False, needed=needed)
+        loo = compute_at(place, partial(self._left_out_at, numbers))
+        return to_numpy(numbers), to_numpy(loo.mean)
+
+    def _left_out_at(self, numbers: Tensor, place: Place) -> LeaveOneOut:
+        state = self._state_at(self._work(place, is_fitting=False))
+        some = numbers.to(place.device)
+        inverse_diag = self.solver_.inverse_diag_of(state, some)  # type: ignore[attr-defined]
+        return self._closed_form_loo(inverse_diag, to_numpy(numbers))

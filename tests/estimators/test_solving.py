@@ -1,0 +1,283 @@
+"""How a fit solves: held, not held, and what `solver="auto"` takes."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from skconvgp import SKOPS_TRUSTED_TYPES, ConvNetGPClassifier, ConvNetGPRegressor
+from skconvgp.completion import Nystrom, SubsetOfData
+from skconvgp.engine import KernelGram
+from skconvgp.exceptions import TileMemoryError
+from skconvgp.kernels import rbf
+from skconvgp.solvers import Cholesky, ConjugateGradient
+from tests.helpers.estimators import blobs, digits, tiny_network
+from tests.helpers.memory import needs_peak, peak_memory
+
+SOLVING = "skconvgp.estimators._solving"
+MIB = 2**20
+N = 300
+SOLVER = ConjugateGradient(tolerance=1e-9, rank=40, deviations="solve")
+LITTLE = {"memory_budget": "300 KiB"}  # the matrix takes 703
+
+
+def vectors(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.sin(X).sum(1) + 0.05 * rng.normal(size=n)
+
+
+X, y = vectors(N)
+X_NEW, _ = vectors(40, seed=1)
+
+
+def regressor(**settings):
+    return ConvNetGPRegressor(rbf(2.0), **settings)
+
+
+@pytest.fixture
+def products(monkeypatch):
+    """Return a list that fills with the columns that tiles were computed for."""
+    calls = []
+    matmul = KernelGram.matmul
+
+    def counted(self, rhs):
+        calls.append(rhs.shape[1])
+        return matmul(self, rhs)
+
+    monkeypatch.setattr(KernelGram, "matmul", counted)
+    return calls
+
+
+def set_free_memory(monkeypatch, n_bytes):
+    for module in ("skconvgp.engine._devices", SOLVING):
+        monkeypatch.setattr(f"{module}.free_memory", lambda device: n_bytes)
+
+
+def test_matrix_is_held_where_the_budget_has_room_for_it(products):
+    settings = {"solver": SOLVER, "noise_variance": 1e-2}
+    held = regressor(**settings).fit(X, y)
+    assert not products
+    assert held.fit_report_.is_gram_held
+    exact = regressor(noise_variance=1e-2).fit(X, y)
+    anew = regressor(**settings, **LITTLE).fit(X, y)
+    assert products
+    assert not anew.fit_report_.is_gram_held
+    assert "not held" in str(anew.fit_report_)
+    for gp in (held, anew):
+        for ours, theirs in zip(
+            gp.predict(X_NEW, return_std=True),
+            exact.predict(X_NEW, return_std=True),
+            strict=True,
+        ):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        np.testing.assert_allclose(gp.loo_predict(), exact.loo_predict(), atol=1e-5)
+
+
+def test_report_tells_iterations_and_the_true_residual():
+    gp = regressor(solver=SOLVER, noise_variance=1e-2, **LITTLE).fit(X, y)
+    report = gp.fit_report_
+    assert report.solver == "ConjugateGradient"
+    assert report.iterations > 1
+    gram = np.exp(-((X[:, None] - X[None]) ** 2).sum(2) / 8.0)
+    targets = (y - gp.y_mean_) / gp.y_scale_
+    dual = gp.dual_coef_[:, 0] / gp.y_scale_
+    rest = targets - gram @ dual - 1e-2 * dual
+    told = np.linalg.norm(rest) / np.linalg.norm(targets)
+    assert report.residual == pytest.approx(told, rel=1e-2)
+    assert f"{report.iterations} iterations" in str(report)
+    assert f"residual {report.residual:.2g}" in str(report)
+
+
+def test_evidence_is_within_its_error():
+    exact = regressor(noise_variance=1e-2).fit(X, y)
+    solver = ConjugateGradient(rank=40)
+    gp = regressor(solver=solver, noise_variance=1e-2, **LITTLE).fit(X, y)
+    error = gp.fit_report_.evidence_error
+    assert 0.0 < error < 10.0
+    missing = gp.log_marginal_likelihood() - exact.log_marginal_likelihood()
+    assert abs(missing) < 3.0 * error
+    assert exact.fit_report_.evidence_error == 0.0
+
+
+@pytest.mark.parametrize("rank", [10, 40, 150, N])
+def test_bounds_of_deviations_are_never_below_them(rank, products):
+    exact = regressor(noise_variance=1e-3).fit(X, y)
+    solver = ConjugateGradient(rank=rank)
+    gp = regressor(solver=solver, noise_variance=1e-3, **LITTLE).fit(X, y)
+    gp.amplitude_ = exact.amplitude_
+    n_before = len(products)
+    ours = gp.predict(X_NEW, return_std=True)[1]
+    assert len(products) == n_before
+    theirs = exact.predict(X_NEW, return_std=True)[1]
+    assert (ours > (1.0 - 1e-6) * theirs).all()
+    if rank == N:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_joint_covariance_of_bounds_is_no_smaller():
+    settings = {"noise_variance": 1e-3, "amplitude": 1.0}
+    exact = regressor(**settings).fit(X, y).predict(X_NEW, return_cov=True)[1]
+    solver = ConjugateGradient(rank=30)
+    gp = regressor(solver=solver, **settings, **LITTLE).fit(X, y)
+    excess = gp.predict(X_NEW, return_cov=True)[1] - exact
+    assert np.linalg.eigvalsh(excess).min() > -1e-7 * np.abs(exact).max()
+
+
+def test_model_without_its_matrix_is_small_and_travels():
+    solver = ConjugateGradient(rank=20)
+    gp = regressor(solver=solver, noise_variance=1e-2, **LITTLE).fit(X, y)
+    text = pickle.dumps(gp)
+    assert len(text) < 8 * N**2 / 2
+    loaded = pickle.loads(text)
+    np.testing.assert_array_equal(
+        loaded.predict(X_NEW, return_std=True), gp.predict(X_NEW, return_std=True)
+    )
+    np.testing.assert_array_equal(loaded.loo_predict(), gp.loo_predict())
+
+
+def test_model_without_its_matrix_loads_from_skops():
+    sio = pytest.importorskip("skops.io")
+    gp = regressor(solver="cg", noise_variance=1e-2, **LITTLE).fit(X, y)
+    loaded = sio.loads(sio.dumps(gp), trusted=SKOPS_TRUSTED_TYPES)
+    np.testing.assert_array_equal(
+        loaded.predict(X_NEW, return_std=True), gp.predict(X_NEW, return_std=True)
+    )
+
+
+def test_auto_is_direct_while_matrix_and_factor_fit(monkeypatch):
+    set_free_memory(monkeypatch, 2 * 8 * N**2)
+    gp = regressor(memory_budget="1 MiB").fit(X, y)
+    assert gp.solver_ == Cholesky()
+    assert gp.fit_report_.solver == "Cholesky"
+    assert "fit into the free memory" in gp.fit_report_.solver_reason
+    assert "by Cholesky" in str(gp.fit_report_)
+
+
+def test_auto_iterates_where_they_do_not_fit_and_says_why(monkeypatch):
+    X, y = vectors(2000)
+    free = 2 * 8 * 2000**2 - 1
+    set_free_memory(monkeypatch, free)
+    monkeypatch.setattr("skconvgp.solvers._preconditioners.USUAL_RANK", 50)
+    gp = regressor(memory_budget="4 MiB").fit(X, y)
+    report = gp.fit_report_
+    assert gp.solver_ == ConjugateGradient()
+    assert report.solver == "ConjugateGradient"
+    assert "Gram matrix and its factor need 0.1 GiB" in report.solver_reason
+    assert f"not direct   {report.solver_reason}" in str(report).splitlines()
+    assert not report.is_gram_held
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"solver": "cholesky"},
+        {"solver": Cholesky()},
+        {"noise_variance": "loo"},
+        {"noise_variance": "evidence", "solver": "cg"},
+    ],
+)
+def test_what_needs_the_matrix_is_refused_without_room_before_any_work(
+    settings, monkeypatch, products
+):
+    set_free_memory(monkeypatch, 2 * 8 * N**2 - 1)
+    with pytest.raises(TileMemoryError, match=r"300 samples.*solver='cg' and a number"):
+        regressor(**settings).fit(X, y)
+    assert not products
+
+
+def test_precomputed_matrix_is_solved_with_by_iterations():
+    gram = np.exp(-((X[:, None] - X[None]) ** 2).sum(2) / 8.0)
+    settings = {"kernel": "precomputed", "noise_variance": 1e-2}
+    exact = ConvNetGPRegressor(**settings).fit(gram, y)
+    gp = ConvNetGPRegressor(**settings, solver="cg", **LITTLE).fit(gram, y)
+    np.testing.assert_allclose(gp.predict(gram), exact.predict(gram), atol=1e-4)
+
+
+def test_classifier_has_the_temperature_of_a_sample(monkeypatch, products):
+    X, y = digits(300)
+    settings = {"noise_variance": 1e-2, "random_state": 0}
+    exact = ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
+    monkeypatch.setattr(f"{SOLVING}.LEFT_OUT", 150)
+    settings |= {"solver": ConjugateGradient(rank=60), "memory_budget": "600 KiB"}
+    gp = ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
+    assert not gp.fit_report_.is_gram_held
+    assert 150 in products
+    assert max(products) <= 150
+    assert gp.temperature_ == pytest.approx(exact.temperature_, rel=0.2)
+    probabilities = gp.predict_proba(X[:50])
+    np.testing.assert_allclose(probabilities, exact.predict_proba(X[:50]), atol=0.05)
+
+
+def test_weights_of_samples_without_the_matrix():
+    X, labels = blobs(90)
+    weights = np.random.default_rng(0).uniform(0.3, 3.0, 90)
+    settings = {"noise_variance": 1e-2}
+    exact = ConvNetGPClassifier(rbf(), **settings).fit(X, labels, weights)
+    settings |= {"solver": SOLVER, "memory_budget": "50 KiB"}
+    gp = ConvNetGPClassifier(rbf(), **settings).fit(X, labels, weights)
+    assert not gp.fit_report_.is_gram_held
+    np.testing.assert_allclose(gp.predict_proba(X), exact.predict_proba(X), atol=1e-5)
+
+
+def test_refit_with_a_completion_forgets_the_way_before():
+    gp = regressor(solver="cg", **LITTLE).fit(X, y)
+    gp.set_params(solver="auto", completion=Nystrom(n_landmarks=30)).fit(X, y)
+    assert gp.fit_report_.solver == ""
+    assert np.isfinite(gp.predict(X_NEW, return_std=True)).all()
+
+
+def test_subset_of_data_is_solved_with_by_iterations():
+    settings = {"completion": SubsetOfData(n_samples=200), "random_state": 0}
+    exact = regressor(**settings).fit(X, y)
+    gp = regressor(**settings, solver="cg", memory_budget="200 KiB").fit(X, y)
+    assert not gp.fit_report_.is_gram_held
+    np.testing.assert_allclose(gp.predict(X_NEW), exact.predict(X_NEW), atol=1e-4)
+
+
+LARGE = """
+import numpy as np
+from skconvgp import ConvNetGPRegressor
+from skconvgp.kernels import rbf
+from skconvgp.solvers import ConjugateGradient
+
+def fit(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5))
+    y = np.sin(X).sum(1) + 0.1 * rng.normal(size=n)
+    solver = ConjugateGradient(rank={rank})
+    gp = ConvNetGPRegressor(rbf(3.0), solver=solver, memory_budget="{budget} MiB")
+    gp.fit(X, y)
+    mean, std = gp.predict(X[:200], return_std=True)
+    assert abs(mean - y[:200]).mean() < 0.15 and (std > 0.0).all()
+
+fit(500)
+"""
+
+
+@needs_peak
+def test_fit_and_deviations_stay_far_below_the_matrix():
+    setup = LARGE.replace("{budget}", "8").replace("rank={rank}", "rank=20, n_probes=2")
+    matrix = 8 * 2500**2  # 48 MiB
+    columns = 8 * 2500 * 5 * 20
+    assert peak_memory(setup, "fit(2500)") <= columns + (8 + 8) * MIB < matrix / 2
+
+
+@pytest.mark.slow
+@needs_peak
+def test_20_000_vectors_within_2_gib():
+    setup = LARGE.replace("{budget}", "256").replace("{rank}", "500")
+    assert peak_memory(setup, "fit(20_000)", is_exact=False) < 1.7 * 2**30
+
+
+@pytest.mark.slow
+def test_5000_vectors_agree_with_the_direct_solver():
+    X, y = vectors(5000)
+    new, _ = vectors(300, seed=1)
+    exact = regressor().fit(X, y)
+    gp = regressor(solver="cg", memory_budget="150 MiB").fit(X, y)
+    assert not gp.fit_report_.is_gram_held
+    mean, std = gp.predict(new, return_std=True)
+    mean_exact, std_exact = exact.predict(new, return_std=True)
+    np.testing.assert_allclose(mean, mean_exact, atol=1e-4 * np.abs(mean_exact).max())
+    np.testing.assert_allclose(std, std_exact, rtol=1e-2)
