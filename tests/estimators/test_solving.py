@@ -255,6 +255,7 @@ fit(500)
 """
 
 
+@pytest.mark.slow
 @needs_peak
 def test_fit_and_deviations_stay_far_below_the_matrix():
     setup = LARGE.replace("{budget}", "8").replace("rank={rank}", "rank=20, n_probes=2")
