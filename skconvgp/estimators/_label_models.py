@@ -184,6 +184,8 @@ class LinkModel:
         """Fit by Newton's method; the nugget is that of the latent functions."""
         fit = self._fit(gram, nugget)
         mean, cov = leave_one_out_laplace(gram, fit)
+        own = cov.diagonal(dim1=1, dim2=2)
+        own.sub_(nugget).clamp_(min=0.0)  # of the latent functions without it
         dual = fit.dual
         if dual.shape[1] == 1:  # of the second class; the first has its negative
             dual, mean = _both(dual), _both(mean)

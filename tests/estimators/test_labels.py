@@ -138,6 +138,21 @@ def test_leave_one_out_is_near_what_refits_say(name):
     )
 
 
+@every_likelihood
+def test_leave_one_out_variances_are_without_the_noise(name):
+    X, y = data(name, 30)
+    settings = {"amplitude": 4.0, "noise_variance": 0.5}
+    gp = classifier(name, **settings).fit(X, y)
+    rest = np.arange(30) != 7
+    again = classifier(name, **settings).fit(X[rest], y[rest])
+    std = again.predict_latent(X[[7]], return_std=True)[1][0]
+    found = gp._label_loo[1][7]
+    if found.ndim == 2:
+        found = found.diagonal()
+    # The sites of Laplace are those with the sample.
+    np.testing.assert_allclose(np.sqrt(found), std, rtol=0.05)
+
+
 @pytest.mark.parametrize("name", ["dirichlet", "beta"])
 def test_weights_equal_repetitions(name):
     X, y = data(name)
