@@ -1,5 +1,6 @@
 """Two classes: latent functions whose probabilities have exact Beta marginals."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,9 @@ from skconvgp.likelihoods._expectations import normal_cdf
 __all__ = ["Beta"]
 
 N_NODES = 64  # maths.md 5.3
+SMALLEST = 1e-24  # variance; densities of none are steps
+# How far densities reach, in deviations, and where the map is zero.
+REACH, LOWEST = 10.0, -40.0
 
 
 @dataclass(repr=False)
@@ -81,20 +85,34 @@ class Beta(Part):
 
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
         """Turn latent means and variances (n, 2) into probabilities (n, 2)."""
-        rule = np.polynomial.hermite.hermgauss(N_NODES)
+        latent, spread = mean[:, 1], var[:, 1].clamp(min=SMALLEST).sqrt()
+        below, above = self._below(latent, spread), self._below(-latent, spread)
+        first = normal_cdf(-latent / spread) - below + above
+        second = normal_cdf(latent / spread) + below - above
+        return torch.stack([first, second], dim=1)
+
+    def _below(self, mean: Tensor, spread: Tensor) -> Tensor:
+        """Return the integral of the map and a normal density (n,) over f < 0.
+
+        The map has a kink in its second derivative at 0, and is steep there: so it is
+        integrated from one side, with nodes that are denser near 0.
+        """
+        rule = np.polynomial.legendre.leggauss(N_NODES)
         nodes, shares = map(torch.from_numpy, rule)
-        latent = mean[:, 1:] + (2.0 * var[:, 1:]).sqrt() * nodes
-        shares = shares / shares.sum()
-        sides = [self._map(-latent) @ shares, self._map(latent) @ shares]
-        return torch.stack(sides, dim=1)  # the smaller one to its own precision
+        nodes = (1.0 + nodes) / 2.0
+        low = (mean - REACH * spread).clamp(min=LOWEST)
+        high = (mean + REACH * spread).clamp(max=0.0)
+        width = (high - low).clamp(min=0.0)
+        latent = high[:, None] - width[:, None] * nodes.square()
+        distance = (latent - mean[:, None]) / spread[:, None]
+        density = (-0.5 * distance.square()).exp() / math.sqrt(2.0 * math.pi)
+        integral: Tensor = (self._map(latent) * density) @ (nodes * shares)
+        return integral * width / spread
 
     def _map(self, latent: Tensor) -> Tensor:
-        """Return the probability of the second class, between that of two counts."""
-        negative = -latent.abs()
-        levels = normal_cdf(negative + self._centre()).numpy()
-        smaller = betaincinv(self._count(), 1.0 + self._count(), levels)
-        smaller = torch.from_numpy(np.asarray(smaller))
-        return torch.where(latent < 0.0, smaller, 1.0 - smaller)
+        """Return the probability of the second class for latents below 0."""
+        levels = normal_cdf(latent + self._centre()).numpy()
+        return torch.from_numpy(betaincinv(self._count(), 1.0 + self._count(), levels))
 
     def _centre(self) -> float:
         """Return the mean of the latent function at a label."""
