@@ -80,6 +80,7 @@ class Dirichlet(Part):
 
     def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:
         """Turn class codes (n,) into regression targets with noise variances."""
+        self._require_draws()  # before any work
         count = self._count()
         one_hot = torch.nn.functional.one_hot(codes, n_classes).to(torch.float64)
         alpha = one_hot + count
@@ -93,8 +94,7 @@ class Dirichlet(Part):
 
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
         """Turn latent means and variances (n, k) into probabilities (n, k)."""
-        is_even = is_int(self.n_draws, least=2) and self.n_draws % 2 == 0
-        require(self, "n_draws", is_even, "an even int >= 2")
+        self._require_draws()
         draws = antithetic_draws(mean.shape[1], self.n_draws)
         return softmax_expectation(mean, var, draws)
 
@@ -109,3 +109,7 @@ class Dirichlet(Part):
         count = self.alpha_eps
         require(self, "alpha_eps", is_number(count), f"a finite number > 0 or {LOO!r}")
         return float(count)
+
+    def _require_draws(self) -> None:
+        is_even = is_int(self.n_draws, least=2) and self.n_draws % 2 == 0
+        require(self, "n_draws", is_even, "an even int >= 2")

@@ -97,3 +97,5 @@ def test_wrong_number_of_draws_is_refused(wrong):
     mean = torch.zeros(1, 2, dtype=torch.float64)
     with pytest.raises(ValueError, match="'n_draws' parameter of Dirichlet"):
         Dirichlet(n_draws=wrong).probabilities(mean, mean)
+    with pytest.raises(ValueError, match="'n_draws' parameter of Dirichlet"):
+        Dirichlet(n_draws=wrong).targets(torch.tensor([0, 1]), 2, torch.ones(2))
