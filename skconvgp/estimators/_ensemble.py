@@ -9,7 +9,11 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin, clone, is_classifier
 from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import (
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._pipelines import last_step
@@ -168,7 +172,8 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none.
+            A weight of 2 is the same as two equal samples, 0 the same as none. Not for
+            pipelines and `KernelFlowsClassifier`, which take none.
 
         Returns
         -------
@@ -179,6 +184,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         named = self._require_candidates(NEEDED[way])
         labels = column_or_1d(y, warn=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        _require_parameters(named, given)
         fitted = [clone(one).fit(X, labels, **given) for one in named.values()]
         weights = check_weights(sample_weight, labels)
         labels, weights = labels[weights > 0.0], weights[weights > 0.0]
@@ -285,6 +291,17 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
                 )
 
 
+def _require_parameters(named: dict[str, Any], given: dict[str, Any]) -> None:
+    """Raise unless all estimators take what is given to `fit` beside the data."""
+    for name, one in named.items():
+        for parameter in given:
+            if not has_fit_parameter(one, parameter):
+                raise ValueError(
+                    f"{name!r} takes no `{parameter}`: it is {one!r}. Repeat samples, "
+                    "or leave it out."
+                )
+
+
 def _instances(estimators: Any) -> list[Any]:
     """Return the estimators of well formed (name, estimator) pairs."""
     if not isinstance(estimators, list | tuple):
@@ -311,6 +328,12 @@ def _by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
         )
     for name, one in zip(names, steps, strict=True):
         _require_all(name, one.fit_report_.n_samples, n_samples)
+        if not np.allclose(_targets_of(one), _targets_of(steps[0])):
+            raise ValueError(
+                "Evidences of different targets cannot be compared: "
+                f"{steps[0].likelihood_!r} and {one.likelihood_!r} make other numbers "
+                "of the labels. Use weights='stacking'."
+            )
     evidences = np.array([one.log_marginal_likelihood() for one in steps])
     if not np.isfinite(evidences).all():
         found = dict(zip(names, evidences.tolist(), strict=True))
@@ -320,6 +343,12 @@ def _by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
         )
     weights: FloatArray = softmax(evidences)
     return weights
+
+
+def _targets_of(gp: Any) -> NDArray[Any]:
+    """Return the numbers that a likelihood makes of the labels."""
+    targets = gp._regression_targets(gp._codes, gp._weights)
+    return to_numpy(targets.values)
 
 
 def _by_stacking(

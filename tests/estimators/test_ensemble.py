@@ -17,12 +17,13 @@ from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     KernelEnsembleClassifier,
+    KernelFlowsClassifier,
     NystromCompletedGP,
     gram_matrix,
 )
 from skconvgp.completion import NearestNeighbors, SubsetOfData
 from skconvgp.kernels import convnet, dense, rbf
-from skconvgp.likelihoods import Gaussian
+from skconvgp.likelihoods import Dirichlet, Gaussian
 from tests.helpers.estimators import blobs, digits
 
 WIDTHS = (0.3, 1.0, 3.0)
@@ -216,7 +217,24 @@ def test_what_evidence_cannot_compare_is_told():
     other = ConvNetGPClassifier(rbf(), likelihood=OtherLikelihood())
     with pytest.raises(ValueError, match="'Gaussian', 'OtherLikelihood'"):
         fit(ConvNetGPClassifier(rbf()), other)
+    counts = [
+        ConvNetGPClassifier(rbf(), likelihood=Dirichlet(count)) for count in (0.1, 0.01)
+    ]
+    with pytest.raises(ValueError, match=r"alpha_eps=0\.1.*make other numbers"):
+        fit(*counts)
     with pytest.raises(ValueError, match="uses 13 of 30"):
         fit(ConvNetGPClassifier(rbf(), completion=SubsetOfData()))
     with pytest.raises(ValueError, match="'weights' parameter"):
         ensemble(weights="equal").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [make_pipeline(StandardScaler(), ConvNetGPClassifier()), KernelFlowsClassifier()],
+    ids=["pipeline", "flows"],
+)
+def test_estimators_that_take_no_weights_are_named(estimator):
+    X, y = blobs(30)
+    named = [("gp", ConvNetGPClassifier(rbf())), ("other", estimator)]
+    with pytest.raises(ValueError, match="'other' takes no `sample_weight`"):
+        KernelEnsembleClassifier(named).fit(X, y, sample_weight=np.ones(30))
