@@ -40,18 +40,11 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
 
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
-        settings = self._settings()
         self.__dict__.pop("landmark_indices_", None)  # of another completion
-        self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         self._localization, self._sampled, self._loo = None, None, None
         self._is_label_model, self._label_loo = False, None
-        kept = self._kept
-        models = self._label_models(problem)
-        if models:
-            self._require_labels(settings)
-        n = len(problem.rows)
-        size, fit = self._way(n, settings, models)
-        place, needed = self._place_of_fit(n, size)
+        kept, n = self._kept, len(problem.rows)
+        settings, fit, place, needed = self._planned(problem)
 
         def fit_at(place: Place) -> NDArray[np.intp]:
             self._kept = kept
@@ -59,6 +52,17 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
             return fit(problem, settings, work, place)
 
         return compute_at(place, fit_at)
+
+    def _planned(self, problem: Problem) -> tuple[Settings, Fit, Place, int]:
+        """Return how to fit, where, and the bytes that it takes; raise if it cannot."""
+        settings = self._settings()
+        self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
+        models = self._label_models(problem)
+        if models:
+            self._require_labels(settings)
+        n = len(problem.rows)
+        size, fit = self._way(n, settings, models)
+        return settings, fit, *self._place_of_fit(n, size)
 
     def _way(
         self, n: int, settings: Settings, models: list[LabelModel]

@@ -1,7 +1,9 @@
 """BaseLearningGP: what looks for hyperparameters before a process is fitted."""
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -61,6 +63,7 @@ class BaseLearningGP(BaseConvGP):
 
     def _find(self, problem: Problem, search: Search) -> FlowResult:
         """Return the hyperparameters that a search finds."""
+        self._require_fit(problem)
         largest = max(search.sizes)
         held = BATCH_COPIES * largest**2
         place, needed = self._place_of_fit(largest, Size(held, held, 0))
@@ -89,6 +92,13 @@ class BaseLearningGP(BaseConvGP):
             return landscape.result(search.minimize(landscape, generator))
 
         return compute_at(place, find)
+
+    def _require_fit(self, problem: Problem) -> None:
+        """Raise for what cannot be fitted in the end."""
+        plan, n = copy.copy(self), len(problem.rows)
+        _, _, place, needed = plan._planned(problem)
+        check = partial(plan._work, is_fitting=True, n_samples=n, reserved=needed)
+        compute_at(place, check)
 
     def _fit_with(self, problem: Problem, start: Any, theta: NDArray[Any]) -> None:
         """Fit to all samples with hyperparameters that were found."""

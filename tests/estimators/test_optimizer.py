@@ -9,8 +9,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
-from skconvgp.completion import Nystrom
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    KernelFlowsClassifier,
+    KernelFlowsRegressor,
+    gram_matrix,
+)
+from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.display import RhoTraceDisplay
 from skconvgp.estimators import _resolve_choice
 from skconvgp.exceptions import TileMemoryError
@@ -277,3 +283,40 @@ def test_bad_settings_name_the_parameter(settings, message):
 def test_a_single_sample_teaches_nothing():
     with pytest.raises(ValueError, match="2 samples or more"):
         regressor().fit([[1.0]], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"solver": "qr"}, "'solver' parameter"),
+        ({"completion": "all"}, "'completion' parameter"),
+        ({"completion": Nystrom(), "observed_fraction": 2.0}, "'observed_fraction'"),
+        ({"completion": Nystrom(), "solver": "cg"}, "solver='auto'"),
+        ({"completion": CoarseKernel()}, "needs a kernel that looks at images"),
+        ({"likelihood": "dirichlet", "noise_variance": "loo"}, "use a number"),
+        ({"likelihood": "dirichlet", "solver": "cg"}, "solver='auto'"),
+    ],
+)
+@pytest.mark.parametrize("cls", [ConvNetGPClassifier, KernelFlowsClassifier])
+def test_what_cannot_be_fitted_is_told_before_the_search(
+    cls, settings, message, monkeypatch
+):
+    def search(*_):
+        raise AssertionError("the search has begun")
+
+    monkeypatch.setattr("skconvgp.flows.LBFGS.minimize", search)
+    X, y = blobs(30)
+    with pytest.raises(ValueError, match=message):
+        cls(rbf(), optimizer=LBFGS(), **settings).fit(X, y)
+
+
+def test_a_process_that_does_not_fit_in_memory_is_told_before_the_search(monkeypatch):
+    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 8 * 1600)
+    X, y = wave(40)
+
+    def search(*_):
+        raise AssertionError("the search has begun")
+
+    monkeypatch.setattr("skconvgp.flows.Adam.minimize", search)
+    with pytest.raises(TileMemoryError, match="40 samples"):
+        KernelFlowsRegressor(optimizer=Adam(), batch_size=10).fit(X, y)
