@@ -12,7 +12,7 @@ from calibrating.source import Figures
 from calibrating.tasks import Task
 from skconvgp import ConvNetGPClassifier, KernelEnsembleClassifier
 from skconvgp.kernels import convnet, dense, rbf
-from skconvgp.likelihoods import Dirichlet
+from skconvgp.likelihoods import Beta, Dirichlet
 
 DEFAULT, STACKED = "default", "stacked"
 TABLE_KERNELS = {"rbf": rbf(), "dense": dense(2)}
@@ -24,7 +24,7 @@ def likelihoods(task: Task) -> dict[str, Any]:
     """Return those that the task allows, by name."""
     found: dict[str, Any] = {"gaussian": "gaussian", "dirichlet": Dirichlet("loo")}
     if task.n_classes == 2:
-        found["beta"] = "beta"
+        found["beta"] = Beta("loo")
     if task.n_classes == 2 or len(task.y) <= MOST_BY_LAPLACE:
         found["laplace"] = "laplace"
     return found

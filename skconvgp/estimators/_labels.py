@@ -29,6 +29,7 @@ from skconvgp.estimators._posterior import Latent
 from skconvgp.estimators._resolve import is_direct
 from skconvgp.estimators._validation import (
     freeze,
+    rows_to_tensor,
     thaw,
     to_numpy,
     to_tensor,
@@ -152,6 +153,7 @@ class BaseLabelGP(BaseGP):
             amplitude * unit,
             unit.new_tensor(found.evidence),
             jitter=found.jitter,
+            solver=type(self.solver_).__name__,
             **facts,
         )
 
@@ -253,14 +255,16 @@ class BaseLabelGP(BaseGP):
         self, model: LabelModel, found: LabelPosterior, problem: Problem
     ) -> float:
         """Return the mean log loss of the leave-one-out probabilities."""
-        mean = (found.loo_mean.cpu() + model.offset).to(torch.float64)
-        cov = found.loo_cov.cpu().to(torch.float64)
-        probabilities = model.likelihood.probabilities(mean, cov)
+        mean, cov = (
+            rows_to_tensor(to_numpy(values)).to(torch.float64)
+            for values in (found.loo_mean, found.loo_cov)
+        )
+        probabilities = model.likelihood.probabilities(mean + model.offset, cov)
         codes = torch.as_tensor(problem.codes)
         own = probabilities.gather(1, codes[:, None])[:, 0]
-        tiny = torch.finfo(own.dtype).tiny
-        loss = -own.clamp(min=tiny).log().numpy()
-        return float(np.average(loss, weights=problem.weights))
+        loss = -own.clamp(min=torch.finfo(own.dtype).tiny).log()
+        weights = rows_to_tensor(problem.weights)
+        return float((loss * weights).sum() / weights.sum())
 
     def _latent_at(
         self,

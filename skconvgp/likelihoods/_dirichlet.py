@@ -1,26 +1,21 @@
 """Labels as counts: log-normal targets with a noise of their own."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from skconvgp._parts import Part
 from skconvgp._protocols import Targets
-from skconvgp._settings import is_int, is_number, require
+from skconvgp._settings import is_int, require
+from skconvgp.likelihoods._counts import Counting
 from skconvgp.likelihoods._expectations import antithetic_draws, softmax_expectation
 
 __all__ = ["Dirichlet"]
 
-LOO = "loo"
-# Tried where the data choose (maths.md 5.2).
-CANDIDATES = (0.1, 0.01, 0.001)
-
 
 @dataclass(repr=False)
-class Dirichlet(Part):
+class Dirichlet(Counting):
     r"""Labels as one count in a Dirichlet prior: regression with noise that labels fix.
 
     A label is one count more for its class, :math:`\alpha_{ic} = \alpha_\epsilon +
@@ -70,6 +65,8 @@ class Dirichlet(Part):
             [4.6151, 0.6882]], dtype=torch.float64)
     """
 
+    tried: ClassVar = (0.1, 0.01, 0.001)  # maths.md 5.2
+
     alpha_eps: float | str = 0.01
     n_draws: int = 512
 
@@ -97,18 +94,6 @@ class Dirichlet(Part):
         self._require_draws()
         draws = antithetic_draws(mean.shape[1], self.n_draws)
         return softmax_expectation(mean, var, draws)
-
-    def candidates(self) -> Sequence[Self]:
-        """Return the likelihoods to choose from: this one, or one for each count."""
-        if isinstance(self.alpha_eps, str) and self.alpha_eps == LOO:
-            return [replace(self, alpha_eps=count) for count in CANDIDATES]
-        self._count()
-        return [self]
-
-    def _count(self) -> float:
-        count = self.alpha_eps
-        require(self, "alpha_eps", is_number(count), f"a finite number > 0 or {LOO!r}")
-        return float(count)
 
     def _require_draws(self) -> None:
         is_even = is_int(self.n_draws, least=2) and self.n_draws % 2 == 0

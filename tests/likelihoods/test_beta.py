@@ -66,6 +66,11 @@ def test_more_than_two_classes_are_refused():
         Beta().targets(torch.tensor([0, 1, 2]), 3, torch.ones(3))
 
 
+def test_candidates_are_made_only_where_asked_for():
+    assert [one.alpha_eps for one in Beta("loo").candidates()] == [0.5, 0.2, 0.1, 0.01]
+    assert Beta(0.2).candidates() == [Beta(0.2)]
+
+
 @pytest.mark.parametrize("wrong", [0.0, -1.0, "loo", None])
 def test_wrong_count_is_refused(wrong):
     with pytest.raises(ValueError, match="'alpha_eps' parameter of Beta"):
