@@ -15,10 +15,11 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
+from skconvgp._protocols import LinkLikelihood
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._pipelines import last_step
 from skconvgp.estimators._resolve import reject, resolve_word
-from skconvgp.estimators._validation import check_weights, to_numpy
+from skconvgp.estimators._validation import check_weights, rows_to_tensor, to_numpy
 from skconvgp.inference import stacking_weights
 
 __all__ = ["KernelEnsembleClassifier"]
@@ -347,7 +348,11 @@ def _by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
 
 def _targets_of(gp: Any) -> NDArray[Any]:
     """Return the numbers that a likelihood makes of the labels."""
-    targets = gp._regression_targets(gp._codes, gp._weights)
+    codes, likelihood = gp._codes, gp.likelihood_
+    if isinstance(likelihood, LinkLikelihood):
+        return codes  # type: ignore[no-any-return]
+    weights = rows_to_tensor(gp._weights)
+    targets = likelihood.targets(torch.as_tensor(codes), len(gp.classes_), weights)
     return to_numpy(targets.values)
 
 
