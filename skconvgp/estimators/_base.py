@@ -286,7 +286,7 @@ class BaseGP(BasePosterior, ABC):
         return to_numpy(self._leave_one_out().mean)
 
     def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
-        state = self._state_at(self._work(place, is_fitting=False))
+        state = self._state_at(place)
         everyone = np.arange(len(self._targets))
         return self._closed_form_loo(self.solver_.inverse_diag(state), everyone)
 

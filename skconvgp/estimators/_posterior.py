@@ -105,7 +105,7 @@ class BasePosterior(BaseNeighborhoods):
         reserved = 0 if device.type == "cpu" else needed
         work = self._work(place, is_fitting=False, reserved=reserved)
         dual = to_tensor(self.dual_coef_, device, work.config.solve_dtype)
-        state = self._state_at(work) if needs_var or needs_cov else None
+        state = self._state_at(place) if needs_var or needs_cov else None
         means, variances = [], []
         halves: list[Halves] = []
         clipped = 0.0
@@ -132,9 +132,9 @@ class BasePosterior(BaseNeighborhoods):
         mean = torch.cat(means)
         return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)
 
-    def _state_at(self, work: Work) -> Any:
-        """Return the state of the solver on the device."""
-        return thaw(self.solver_state_, work.config.device)
+    def _state_at(self, place: Place) -> Any:
+        """Return the state of the solver where it is used."""
+        return thaw(self.solver_state_, place.device)
 
     def _warn_of_clipping(self, clipped: float) -> None:
         if clipped <= CLIP_TOLERANCE:

@@ -147,14 +147,15 @@ class BaseSolvingGP(BaseGP):
         """Return what a model keeps: nothing that belongs to a device or threads."""
         return freeze(state if self._is_held else replace(state, gram=None))
 
-    def _state_at(self, work: Work) -> Any:
+    def _state_at(self, place: Place) -> Any:
         """Return the state of the solver; a matrix that was not held is made again."""
-        state = super()._state_at(work)
+        state = super()._state_at(place)
         if getattr(state, "gram", state) is not None:
             return state
         assert isinstance(self.kernel_, Kernel)
         assert self.X_train_ is not None
         images = self._images(self.X_train_, self.kernel_)
+        work = self._work(place, is_fitting=False)
         oracle = self._oracle(images, work, "predict")
         return replace(state, gram=KernelGram(oracle, self._mean_diag))
 
@@ -171,7 +172,7 @@ class BaseSolvingGP(BaseGP):
         return to_numpy(numbers), to_numpy(loo.mean)
 
     def _left_out_at(self, numbers: Tensor, place: Place) -> LeaveOneOut:
-        state = self._state_at(self._work(place, is_fitting=False))
+        state = self._state_at(place)
         some = numbers.to(place.device)
         inverse_diag = self.solver_.inverse_diag_of(state, some)  # type: ignore[attr-defined]
         return self._closed_form_loo(inverse_diag, to_numpy(numbers))

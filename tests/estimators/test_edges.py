@@ -167,7 +167,7 @@ class Spread:
 
     needs_variance: bool = True
 
-    def targets(self, codes, n_classes):
+    def targets(self, codes, n_classes, weights):
         one_hot = torch.nn.functional.one_hot(codes, n_classes).double()
         return Targets(one_hot, torch.full((n_classes,), 1 / n_classes).double())
 
