@@ -107,7 +107,7 @@ class NoisyModel:
 
     def n_copies(self) -> int:
         """Return the matrices held at once."""
-        return LABEL_COPIES
+        return 1 + LABEL_COPIES  # the first is of amplitude 1
 
     def take(self, numbers: Tensor) -> NoisyModel:
         """Return the model of some of the samples; the offset stays."""
@@ -170,7 +170,7 @@ class LinkModel:
 
     def n_copies(self) -> int:
         """Return the matrices held at once."""
-        return 1 + laplace_matrices(self._n_classes, self._link)
+        return 2 + laplace_matrices(self._n_classes, self._link)  # one of amplitude 1
 
     def take(self, numbers: Tensor) -> LinkModel:
         """Return the model of some of the samples."""

@@ -42,6 +42,9 @@ __all__ = ["BaseLabelGP", "LabelState"]
 
 # Samples that the amplitude is chosen on, spread over the classes: it is one number.
 CHOOSING = 1000
+# Matrices of the size of the Gram matrix that the best of several likelihoods keeps
+# while another one is fitted.
+KEPT_COPIES = 2
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,9 @@ class BaseLabelGP(BaseGP):
 
     def _label_size(self, models: list[LabelModel], n: int, extra: int) -> Size:
         """Return how many numbers a fit to n samples holds, beside `extra`."""
-        held = max(model.n_copies() for model in models) * n**2 + extra
+        copies = max(model.n_copies() for model in models)
+        copies += KEPT_COPIES if len(models) > 1 else 0
+        held = copies * n**2 + extra
         return Size(held, held, held)
 
     def _require_labels(self, settings: Settings) -> None:
@@ -230,6 +235,7 @@ class BaseLabelGP(BaseGP):
             loss = self._label_loss(model, found, problem)
             if best is None or loss < least:
                 best, least = (model, amplitude, found), loss
+            del found  # before the next one is made
         assert best is not None
         return best
 

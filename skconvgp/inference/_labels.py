@@ -28,8 +28,10 @@ from skconvgp.linalg import (
 __all__ = ["LABEL_COPIES", "LabelFit", "LabelState", "fit_labels"]
 
 # Matrices of the size of the Gram matrix that are held at once: it, its factor, and
-# the inverse; those of the members are together no more than another.
-LABEL_COPIES = 4
+# the inverse; of the members of a class, which may be almost all samples, columns of
+# the inverse, a square of them and its factor.
+LABEL_COPIES = 6
+BLOCK = 256  # samples that are solved for at once
 
 
 @dataclass(frozen=True)
@@ -156,10 +158,13 @@ def fit_labels(
         column, logdet = slice(c, c + 1), common_logdet
         if len(own):
             columns, excess = inverse[:, own], 1.0 / less[own, c]
-            square, more = shifted_cholesky_(-columns[own], excess)
+            square, more = shifted_cholesky_(columns[own].neg_(), excess)
             jitter = max(jitter, more)
             dual[:, column] += columns @ cholesky_solve(square, dual[own, column])
-            diag[:, c] += half_solve(square, columns.mT).square().sum(0)
+            for start in range(0, len(diag), BLOCK):
+                rows = slice(start, start + BLOCK)
+                half = half_solve(square, columns[rows].mT)
+                diag[rows, c] += half.square_().sum(0)
             logdet = logdet + cholesky_logdet(square) + less[own, c].log().sum()
             corrections.append(square.flatten())
         evidence.append(
@@ -172,6 +177,7 @@ def fit_labels(
             )
         )
         members.append(own)
+    del inverse  # before corrections are copied
     loo_mean, loo_var = _leave_out(targets, dual, diag, noise, weights)
     state = LabelState(
         factor,

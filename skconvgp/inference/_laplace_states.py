@@ -24,7 +24,7 @@ from skconvgp.linalg import (
 
 __all__ = ["LaplaceState", "OneLatentState", "SoftmaxState", "factor_sites_"]
 
-VALUES = 1 << 24  # numbers in a table of samples, new samples and classes: 128 MiB
+VALUES = 1 << 22  # numbers in a table of samples, new samples and classes: 32 MiB
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,10 @@ class SoftmaxState:
             some = cross[:, columns]
             weighted = self._weigh_all(some)  # R&W algorithm 3.4
             own = torch.einsum("knb,nb->bk", weighted, some)
-            half = half_solve(self.factor, weighted)
-            cov[columns] += torch.einsum("knb,lnb->bkl", half, half)
+            # One solve for all classes: a stack of them would copy the factor for each.
+            flat = weighted.transpose(0, 1).reshape(n, -1)
+            half = half_solve(self.factor, flat).reshape(n, n_classes, -1)
+            cov[columns] += torch.einsum("nkb,nlb->bkl", half, half)
             cov[columns] -= torch.diag_embed(own)
         cov.diagonal(dim1=1, dim2=2).clamp_(min=0.0)
         return cov

@@ -18,6 +18,7 @@ from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
 from tests.helpers.estimators import blobs
+from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.tolerances import assert_close
 
 LIKELIHOODS = {
@@ -353,3 +354,36 @@ def test_kernel_is_chosen_by_label_regression_with_a_noise_of_its_own(name):
     np.testing.assert_allclose(gp.kernel_.theta, regression.kernel_.theta, rtol=1e-6)
     assert gp.noise_variance_ == 1e-4
     assert gp.score(X, y) > 0.8
+
+
+SETUP = """
+import numpy as np, torch
+from skconvgp import ConvNetGPClassifier
+from skconvgp.kernels import rbf
+from skconvgp.inference import _laplace_states
+from skconvgp.likelihoods import Dirichlet, Laplace
+
+_laplace_states.VALUES = 1 << 16
+torch.set_num_threads(1)
+X = np.linspace(0.0, 90.0, 1400)[:, None]
+y = np.arange(1400) % 10 == 0
+gp = ConvNetGPClassifier(rbf(), likelihood={likelihood}, memory_budget="8 MiB")
+gp.set_params(dtype="float64", noise_variance=1e-2).fit(X[:60], y[:60])
+"""
+
+
+@needs_peak
+@pytest.mark.parametrize("likelihood", [Dirichlet(), Dirichlet("loo"), Laplace()])
+def test_a_fit_holds_what_is_said(likelihood, monkeypatch):
+    said = []
+    place = ConvNetGPClassifier._place_of_fit
+
+    def spy(gp, n, size):
+        said.append(size.held / n**2)
+        return place(gp, n, size)
+
+    monkeypatch.setattr(ConvNetGPClassifier, "_place_of_fit", spy)
+    X, y = blobs(40, 2)
+    ConvNetGPClassifier(rbf(), likelihood=likelihood).fit(X, y)
+    peak = peak_memory(SETUP.format(likelihood=likelihood), "gp.fit(X, y)")
+    assert peak / (8 * 1400**2) < said[0] + 0.5

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 from skconvgp.inference import LABEL_COPIES, choose_amplitude, fit_labels
 from skconvgp.likelihoods import Dirichlet
 from tests.helpers.dense_gp import noisy, problem, refit_without_one_unit
+from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.tolerances import assert_close
 
 N_CLASSES = 3
@@ -118,10 +119,29 @@ def test_a_class_without_members_is_solved_for_too():
     assert_close(found.dual[:, 1], np.linalg.solve(matrix, values[:, 1]), kind="solve")
 
 
-def test_copies_bound_what_the_corrections_add():
-    gram, _, _, values, noise = labelled(n=40)
-    found = fit(gram, values, noise)
-    assert found.state.corrections.numel() <= (LABEL_COPIES - 3) * gram.size
+SETUP = """
+import torch
+from skconvgp.inference import fit_labels
+
+torch.set_num_threads(1)
+
+def problem(n):
+    X = torch.linspace(-3.0, 3.0, n, dtype=torch.float64)[:, None]
+    gram = 5.0 * torch.exp(-0.5 * (X - X.mT) ** 2)
+    noise = torch.full((n, 2), 4.6, dtype=torch.float64)
+    noise[torch.arange(n), (torch.arange(n) % 10 == 0).long()] = 0.7
+    return gram, torch.sin(X).expand(-1, 2), noise, torch.ones(n, dtype=torch.float64)
+
+fit_labels(*problem(60))
+gram, targets, noise, weights = problem(1200)
+"""
+
+
+@needs_peak
+def test_memory_is_what_is_said_for_a_class_of_almost_all_samples():
+    peak = peak_memory(SETUP, "fit_labels(gram, targets, noise, weights)")
+    matrices = 1 + peak / (1200 * 1200 * 8)
+    assert LABEL_COPIES - 1.0 < matrices < LABEL_COPIES + 0.25
 
 
 @pytest.mark.parametrize("best", [0.03, 1.0, 77.0, 2e5])

@@ -286,3 +286,14 @@ def test_memory_is_what_is_said(link, n_classes):
     matrices = peak / (1200 * 1200 * 8)
     said = laplace_matrices(n_classes, link)
     assert said - 0.5 < matrices < said + 0.5
+
+
+@needs_peak
+def test_covariances_take_tables_and_no_copies_of_the_factor():
+    setup = SETUP.format(link="softmax", n_classes=4) + (
+        "from skconvgp.inference import _laplace_states as states\n"
+        "states.VALUES = 4 * 1200 * 50\n"
+        "state = fit_laplace(gram, codes, 4, 'softmax').state\n"
+    )
+    peak = peak_memory(setup, "state.covariance(gram, gram.diagonal())")
+    assert peak < 1.5 * 1200 * 1200 * 8
