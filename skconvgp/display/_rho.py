@@ -205,7 +205,7 @@ class RhoTraceDisplay:
             markeredgewidth=0,
             label="step",
         )
-        told = f"mean of {window} steps"
+        told = f"mean of {window} steps" if window > 1 else None
         axes.plot(places, self.running_mean_, color="tab:blue", label=told)
         undefined = places[np.isnan(result.rho_trace)]
         if len(undefined):
