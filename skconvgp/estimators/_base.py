@@ -131,6 +131,9 @@ class BaseGP(BasePosterior, ABC):
     # The same of latent functions of labels: means (n, k), and variances (n, k) or
     # covariances (n, k, k), without noise.
     _label_loo: tuple[FloatArray, FloatArray] | None = None
+    # Whether the latent function of the first of two classes is the negative of the
+    # other's.
+    _has_one_latent: bool = False
     # Numbers (m,) of samples and their leave-one-out means, where not all are known.
     _sampled: tuple[NDArray[np.intp], FloatArray] | None = None
     # In the place of `noise_variance`, where it was learned with the kernel.

@@ -53,7 +53,10 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         return self._fit_labels(X, y, sample_weight, None)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable label of each sample.
+        """Return the label with the largest latent mean.
+
+        Where latent functions have variances of their own it is mostly, but not
+        always, the label with the largest probability.
 
         Parameters
         ----------
@@ -145,7 +148,8 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
     def loo_predict(self) -> NDArray[Any]:
         """Return the label that each training sample gets from all the others.
 
-        In closed form, without fitting again. Samples of weight 0 are left out.
+        That of the largest latent mean, as in `predict`. In closed form, without
+        fitting again. Samples of weight 0 are left out.
 
         Returns
         -------
@@ -193,11 +197,16 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         Returns
         -------
         samples : ndarray of shape (n, n_classes, n_samples)
-            Joint draws over the samples. Before `fit`, n_classes is 1.
+            Joint draws over the samples; latent functions are drawn one by one, but
+            that of the first of two classes is the negative of the second's where the
+            likelihood has one for both. Before `fit`, n_classes is 1.
         """
         draws = self._sample_latent(X, n_samples, random_state)
-        if hasattr(self, "latent_offset_"):
-            draws = draws + self.latent_offset_[:, None]
+        if not hasattr(self, "latent_offset_"):
+            return draws
+        draws = draws + self.latent_offset_[:, None]
+        if self._has_one_latent:
+            draws[:, 0] = -draws[:, 1]
         return draws
 
     def _latent_mean(self, X: Any) -> FloatArray:

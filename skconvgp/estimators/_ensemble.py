@@ -342,8 +342,18 @@ def _by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
             f"Evidences must be finite, got {found!r}: raise `noise_variance`, or use "
             "weights='stacking'."
         )
-    weights: FloatArray = softmax(evidences)
+    weights: FloatArray = softmax(_share_of_own(steps[0]) * evidences)
     return weights
+
+
+def _share_of_own(gp: Any) -> float:
+    """Return which share of the targets is not told by the others.
+
+    Columns of a label code sum to zero, so that one of them follows from the rest, and
+    the evidence of all counts the same data once too often.
+    """
+    targets = _targets_of(gp).reshape(len(gp._codes), -1)
+    return float(np.linalg.matrix_rank(targets) / targets.shape[1])
 
 
 def _targets_of(gp: Any) -> NDArray[Any]:

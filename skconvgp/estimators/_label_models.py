@@ -65,6 +65,11 @@ class LabelModel(Protocol):
         """Prior means (k,) of the latent functions."""
         ...
 
+    @property
+    def has_one_latent(self) -> bool:
+        """Whether two classes share one function, the first with its negative."""
+        ...
+
     def n_copies(self) -> int:
         """Return the matrices of the size of the Gram matrix held at once."""
         ...
@@ -104,6 +109,16 @@ class NoisyModel:
     def offset(self) -> Tensor:
         """Prior means (k,)."""
         return self.targets.offset
+
+    @property
+    def has_one_latent(self) -> bool:
+        """Whether the targets of two classes are each other's negatives."""
+        values, noise = self.targets.values, self.targets.noise
+        assert noise is not None
+        if values.shape[1] != 2:
+            return False
+        is_same = torch.equal(noise[:, 0], noise[:, 1])
+        return is_same and torch.equal(values[:, 0], -values[:, 1])
 
     def n_copies(self) -> int:
         """Return the matrices held at once."""
@@ -167,6 +182,11 @@ class LinkModel:
     def offset(self) -> Tensor:
         """Prior means (k,), all zero."""
         return torch.zeros(self._n_classes, dtype=torch.float64)
+
+    @property
+    def has_one_latent(self) -> bool:
+        """Whether the link is one of a single latent function."""
+        return self._link != "softmax"
 
     def n_copies(self) -> int:
         """Return the matrices held at once."""

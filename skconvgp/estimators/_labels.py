@@ -146,6 +146,7 @@ class BaseLabelGP(BaseGP):
         self.likelihood_ = model.likelihood
         self.latent_offset_ = to_numpy(model.offset)
         self._is_label_model, self._features = True, None
+        self._has_one_latent = model.has_one_latent
         self._label_loo = to_numpy(found.loo_mean), to_numpy(found.loo_cov)
         self._keep_label_prior(prior, found, problem, amplitude)
         timing = Timing(prior.n_pairs, gram_seconds, clock(place.device) - start)

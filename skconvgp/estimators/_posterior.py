@@ -222,7 +222,8 @@ class BasePosterior(BaseNeighborhoods):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield K(X_*, X) and K(x_*, x_*), a block of rows at a time."""
         config = work.config
-        n_train = len(self.dual_coef_)
+        # Models of labels compare new samples with all others, by their features.
+        n_train = len(self._targets if self._is_label_model else self.dual_coef_)
         n_rows = stream_rows(n_train, config.solve_dtype.itemsize, config.memory_budget)
         if isinstance(self.kernel_, Kernel):
             assert self.X_train_ is not None

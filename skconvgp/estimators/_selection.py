@@ -214,13 +214,14 @@ def selection_report(
 
     Notes
     -----
-    The columns are "rho", the share of the squared targets of one half of a batch that
-    the other half does not predict (:class:`~skconvgp.flows.Rho`), with the noise of
-    the process as nugget; "evidence", the log marginal likelihood; and, of the
-    leave-one-out predictions, "accuracy" or "rmse"; "log_density", the mean log
-    probability of the label or log density of the target; and "calibration_error",
-    the expected calibration error, or "coverage", the share of the targets in central
-    intervals of 95 %.
+    The columns are "rho", the squared errors of one half of a batch as the other half
+    predicts it, as a share of its squared targets (:class:`~skconvgp.flows.Rho`), with
+    the noise of the process as nugget, and above 1 where nothing would be a better
+    prediction; for likelihoods that fix the noise it is that of label regression;
+    "evidence", the log marginal likelihood; and, of the leave-one-out predictions,
+    "accuracy" or "rmse"; "log_density", the mean log probability of the label or log
+    density of the target; and "calibration_error", the expected calibration error, or
+    "coverage", the share of the targets in central intervals of 95 %.
 
     Evidences are of the targets that the likelihood makes of labels, and compare
     processes with the same likelihood only. A completed process has leave-one-out
@@ -312,7 +313,12 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
 
 
 def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
-    """Raise unless a process was fitted to these samples."""
+    """Raise unless a process was fitted to these samples, all of weight 1."""
+    if not (gp._weights == 1.0).all():
+        raise ValueError(
+            f"{name!r} was fitted with sample weights, and figures of other weights "
+            "cannot be compared: pass an unfitted clone."
+        )
     rows, truth = gp._validate_predict(X), np.asarray(y)
     numbers = getattr(gp, "landmark_indices_", gp._kept)
     is_long = len(rows) == len(truth) > max(numbers.max(), gp._kept.max())
@@ -362,7 +368,8 @@ def _gram_of(gp: Any, rows: NDArray[Any], numbers: NDArray[Any]) -> torch.Tensor
         return rows_to_tensor(rows[np.ix_(numbers, gp._kept[numbers])])
     images = to_numpy(gp._images(rows[numbers], gp.kernel_))
     settings = {name: getattr(gp, name) for name in ("device", "backend", "n_jobs")}
-    gram = gram_matrix(gp.kernel_, images, memory_budget=gp.memory_budget, **settings)
+    settings |= {"dtype": gp.dtype_, "memory_budget": gp.memory_budget}
+    gram = gram_matrix(gp.kernel_, images, **settings)
     return rows_to_tensor(gram)
 
 

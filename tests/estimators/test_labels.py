@@ -250,6 +250,23 @@ def test_draws_have_the_mean_and_deviation_of_the_latents(name):
 
 
 @pytest.mark.parametrize("name", ONE_LATENT)
+def test_draws_of_two_classes_are_of_one_latent_function(name):
+    X, y = data(name)
+    draws = classifier(name).fit(X, y).sample_y(X[:5], 3, random_state=0)
+    np.testing.assert_array_equal(draws[:, 0], -draws[:, 1])
+
+
+def test_draws_of_classes_with_latent_functions_of_their_own_differ():
+    X, y = blobs(60, 2)
+    draws = classifier("dirichlet").fit(X, y).sample_y(X[:5], 3, random_state=0)
+    assert not np.allclose(draws[:, 0], -draws[:, 1])
+    gaussian = ConvNetGPClassifier(rbf(), likelihood="beta").fit(X, y)
+    gaussian.set_params(likelihood="gaussian").fit(X, y)
+    draws = gaussian.sample_y(X[:5], 3, random_state=0)
+    assert not np.allclose(draws[:, 0], -draws[:, 1])
+
+
+@pytest.mark.parametrize("name", ONE_LATENT)
 def test_the_first_of_two_classes_has_the_negative_latent_function(name):
     X, y = data(name)
     gp = classifier(name).fit(X, y)

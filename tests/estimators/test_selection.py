@@ -229,6 +229,13 @@ def test_bad_settings_name_the_parameter(setting):
         selection_report([rbf()], X, y, **setting)
 
 
+def test_a_process_fitted_with_weights_is_refused():
+    X, y = blobs(30)
+    gp = ConvNetGPClassifier(rbf()).fit(X, y, 1.0 + np.arange(30) % 2)
+    with pytest.raises(ValueError, match="'gp' was fitted with sample weights"):
+        selection_report({"gp": gp}, X, y)
+
+
 def test_a_process_fitted_to_other_data_is_refused():
     X, y = blobs(30)
     gp = ConvNetGPClassifier(rbf()).fit(X, y)
