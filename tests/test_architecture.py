@@ -52,7 +52,8 @@ PUBLIC_NAMES = {
     "skconvgp.likelihoods": "Beta Dirichlet Gaussian Laplace Part Targets",
     "skconvgp.metrics": """accuracy_rejection_auc_score accuracy_rejection_curve
         brier_decomposition expected_calibration_error interval_coverage
-        interval_width negative_log_predictive_density reliability_table""",
+        interval_width negative_log_predictive_density reliability_table
+        robustness_curve""",
     "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
         ConjugateGradientState Lsqr Part Solution""",
 }

@@ -19,7 +19,8 @@ from skconvgp.engine import (
     matrix_neighborhoods,
     nearest,
 )
-from skconvgp.estimators._inputs import BaseInputs, Work
+from skconvgp.estimators._input_gradient import BaseDifferentiable
+from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._validation import rows_to_tensor, to_tensor
 from skconvgp.inference import (
     LeaveOneOut,
@@ -72,7 +73,7 @@ class LocalPosterior:
     jitter: float
 
 
-class BaseNeighborhoods(BaseInputs):
+class BaseNeighborhoods(BaseDifferentiable):
     """Neighbours, and what follows from them; used where `_localization` is set."""
 
     # What says which samples are near; None for models that have no neighbours.

@@ -14,6 +14,7 @@ from skconvgp.metrics._rejection import (
     accuracy_rejection_auc_score,
     accuracy_rejection_curve,
 )
+from skconvgp.metrics._robustness import robustness_curve
 
 __all__ = [
     "accuracy_rejection_auc_score",
@@ -24,4 +25,5 @@ __all__ = [
     "interval_width",
     "negative_log_predictive_density",
     "reliability_table",
+    "robustness_curve",
 ]
