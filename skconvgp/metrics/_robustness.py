@@ -91,8 +91,8 @@ def robustness_curve(
     >>> X, y = load_digits_images(return_X_y=True)
     >>> gp = ConvNetGPClassifier(convnet(depth=1, kernel_size=3)).fit(X[:200], y[:200])
     >>> curve = robustness_curve(gp, X[200:230], y[200:230], (0.0, 0.2))
-    >>> curve.accuracy[1] < curve.accuracy[0]
-    np.True_
+    >>> bool(curve.accuracy[1] < curve.accuracy[0])
+    True
     """
     if not hasattr(estimator, "latent_gradient"):
         raise TypeError(
