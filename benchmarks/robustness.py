@@ -5,10 +5,10 @@
 
 Nearly all of the time is for derivatives by the pixels. A process with the covariance
 of three convolutional layers and a small network of as many, trained by gradient
-descent, learn from the same MNIST images. Then accuracy, entropy and latent variance when each
-pixel is moved by at most epsilon to where the cross-entropy rises, in one step or many;
-and how well entropy and deviation tell images of another kind from digits, as areas
-under the curve.
+descent, learn from the same MNIST images. Then accuracy, entropy and latent variance
+when each pixel is moved by at most epsilon to where the cross-entropy rises, in one
+step or many; and how well entropy and deviation tell images of another kind from
+digits, as areas under the curve.
 
     python benchmarks/robustness.py --quick
     python benchmarks/robustness.py --attacks fgsm
