@@ -58,12 +58,13 @@ plt.show()
 
 # %%
 # Moves of a tenth of the range of a pixel cost nearly twenty points of accuracy, and
-# moves of two tenths nearly all of it, as with trained networks; many small steps find
-# more than one large one. The RBF resists a little longer. The entropy first rises, as
-# the images come near to the border of two classes, and falls again where they are
-# beyond it: the classifier is then sure, and wrong. The latent variance only rises,
-# because the moved images are less and less like any training image; it knows what the
-# probabilities do not.
+# moves of two tenths nearly all of it; many small steps find more than one large one. A
+# process is no safer than a trained network, which ``benchmarks/robustness.py`` puts
+# beside it. The RBF resists a little longer. The entropy first rises, as the images
+# come near to the border of two classes, and falls again where they are beyond it: the
+# classifier is then sure, and wrong. The latent variance only rises, because the moved
+# images are less and less like any training image; it knows what the probabilities do
+# not.
 #
 # Here are some of the images, moved by 0.15, with the label that the process gives.
 
