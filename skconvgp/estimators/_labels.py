@@ -30,7 +30,6 @@ from skconvgp.estimators._resolve import is_direct
 from skconvgp.estimators._validation import (
     freeze,
     rows_to_tensor,
-    thaw,
     to_numpy,
     to_tensor,
 )
@@ -288,11 +287,8 @@ class BaseLabelGP(BaseGP):
             return super()._latent_at(
                 rows, diag, needed, place, needs_var=needs_var, needs_cov=needs_cov
             )
-        device = place.device
-        reserved = 0 if device.type == "cpu" else needed
-        work = self._work(place, is_fitting=False, reserved=reserved)
-        dual = to_tensor(self.dual_coef_, device, work.config.solve_dtype)
-        state = thaw(self.solver_state_, device) if needs_var or needs_cov else None
+        work, dual = self._ready(place, needed)
+        state = self._state_at(place) if needs_var or needs_cov else None
         means, covariances, crosses = [], [], []
         for cross, prior in self._stream(rows, diag, work, needs_var=needs_var):
             means.append(posterior_mean(cross, dual))

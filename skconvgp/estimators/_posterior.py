@@ -100,11 +100,7 @@ class BasePosterior(BaseNeighborhoods):
         needs_var: bool,
         needs_cov: bool,
     ) -> Latent:
-        device = place.device
-        # On the CPU the factor is used where it is kept.
-        reserved = 0 if device.type == "cpu" else needed
-        work = self._work(place, is_fitting=False, reserved=reserved)
-        dual = to_tensor(self.dual_coef_, device, work.config.solve_dtype)
+        work, dual = self._ready(place, needed)
         state = self._state_at(place) if needs_var or needs_cov else None
         means, variances = [], []
         halves: list[Halves] = []
@@ -131,6 +127,13 @@ class BasePosterior(BaseNeighborhoods):
         var = torch.cat(variances)[:, None] if variances else torch.empty(0, 1)
         mean = torch.cat(means)
         return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)
+
+    def _ready(self, place: Place, needed: int) -> tuple[Work, Tensor]:
+        """Return how to predict beside a state of so many bytes, and the dual."""
+        # On the CPU the factor is used where it is kept.
+        reserved = 0 if place.device.type == "cpu" else needed
+        work = self._work(place, is_fitting=False, reserved=reserved)
+        return work, to_tensor(self.dual_coef_, place.device, work.config.solve_dtype)
 
     def _state_at(self, place: Place) -> Any:
         """Return the state of the solver where it is used."""
