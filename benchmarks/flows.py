@@ -217,7 +217,7 @@ def learn_and_judge(
 ) -> Figures:
     """Return what was learned, and what it is worth at the end and on the way."""
     row, log = learn(kernel, method, start, split, plan)
-    learned = kernel.with_theta(row["theta"])
+    learned = kernel.with_theta(row["theta"][: len(start)])
     return row | {
         "budget": plan.budget,
         "accuracies": judge_kernel(learned, split, plan.sizes),

@@ -59,6 +59,8 @@ class _Counted:
         self._inner, self._budget, self._log = inner, budget, log
         self._best = math.inf
         self.fixed = inner.fixed
+        # Of the kernel: derivatives by the noise cost no covariances.
+        self._n_parameters = len(inner.kernel_at(inner.start).theta)
         self.seconds = 0.0
 
     def __getattr__(self, name: str) -> Any:
@@ -80,12 +82,15 @@ class _Counted:
 
     def report(self, step: Any) -> bool:
         is_stopped = self._inner.report(step)
-        return is_stopped or cost(self._inner, len(step.theta)) >= self._budget
+        return is_stopped or self._spent() >= self._budget
 
     def _tell(self, theta: NDArray[Any], value: float, batches: Any) -> None:
         if batches is self.fixed and value < self._best:
             self._best = value
-            self._log.append((cost(self._inner, len(theta)), theta.copy(), value))
+            self._log.append((self._spent(), theta.copy(), value))
+
+    def _spent(self) -> int:
+        return cost(self._inner, self._n_parameters)
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

@@ -12,23 +12,23 @@ CHECK = 10  # steps between two looks at the fixed batches
 MAIN_KIND = Rho().kind
 # The ratio takes kernels that hardly fit for good ones where labels are hard to
 # predict: it is near one half then, and above it for kernels that predict better.
-OTHERS = ("l2", "ratio", "evidence", "loo_nlpd")
+OTHERS = ("held_out", "evidence", "loo_nlpd", "ratio")
 KINDS = tuple(dict.fromkeys((MAIN_KIND, *OTHERS)))
 MAIN = f"{ADAM}-{MAIN_KIND}"
 
 
 @dataclass(frozen=True)
 class Method:
-    """An optimiser and what it minimises."""
+    """An optimiser and the word for what it minimises."""
 
     optimizer: Any
-    objective: Any
+    objective: str
 
 
 def methods() -> dict[str, Method]:
     """Return all of them."""
     return {
-        f"{name}-{kind}": Method(optimizer, Rho(kind))
+        f"{name}-{kind}": Method(optimizer, kind)
         for kind in KINDS
         for name, optimizer in optimizers().items()
     }

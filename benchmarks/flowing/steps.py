@@ -10,7 +10,7 @@ from completing.images import Part
 from flowing.budget import WithinBudget
 from flowing.memory import peak_bytes
 from flowing.networks import NETWORKS
-from flowing.source import AUTOGRAD, BAYESIAN, DIFFERENCES, EXACT, Figures
+from flowing.source import AUTOGRAD, BAYESIAN, DIFFERENCES, EXACT, NOISE, Figures
 from skconvgp import KernelFlowsClassifier
 from skconvgp.engine import free_memory
 from skconvgp.flows import BayesianOptimization, FlowResult, GradientDescent
@@ -62,6 +62,7 @@ def run(network: str, method: str, batch: int, n_steps: int, pool: Part) -> Flow
         optimizer=WithinBudget(optimizer(method, n_steps)),
         batch_size=batch,
         n_batches=1,
+        noise_variance=NOISE,
         random_state=0,
     )
     return gp.fit(pool.X, pool.y).flow_result_

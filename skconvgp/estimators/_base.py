@@ -136,8 +136,6 @@ class BaseGP(BasePosterior, ABC):
     _has_one_latent: bool = False
     # Numbers (m,) of samples and their leave-one-out means, where not all are known.
     _sampled: tuple[NDArray[np.intp], FloatArray] | None = None
-    # In the place of `noise_variance`, where it was learned with the kernel.
-    _learned_noise: float | None = None
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.
@@ -186,10 +184,11 @@ class BaseGP(BasePosterior, ABC):
             )
 
     def _settings(self) -> Settings:
-        noise = resolve_noise(self, self.noise_variance)
-        if self._learned_noise is not None:
-            noise = self._learned_noise
-        return Settings(noise, resolve_amplitude(self, self.amplitude))
+        return Settings(self._noise(), resolve_amplitude(self, self.amplitude))
+
+    def _noise(self) -> float | str:
+        """Return the relative noise variance, or the word for how to choose it."""
+        return resolve_noise(self, self.noise_variance)
 
     def _set_fit(
         self,

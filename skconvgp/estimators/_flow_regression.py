@@ -28,8 +28,9 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         then has no settings to search.
     objective : None, str or objective of :mod:`skconvgp.flows`, default=None
         What is minimised; None is :class:`~skconvgp.flows.Rho`, a word is its `kind`.
-        Both take `noise_variance`, if it is a number > 0, as their nugget: with one
-        much smaller than the noise, a kernel that fits looks bad.
+        Both take `noise_variance`, if it is a number > 0, as their nugget, and learn
+        it where it is a word: with one much smaller than the noise, a kernel that fits
+        looks bad.
     batch_size : "auto", int or sequence of int, default="auto"
         Samples in a batch; "auto" is 600, or all if there are fewer. Of a sequence,
         each size is used for an equal part of the steps.
@@ -41,10 +42,13 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         they come, reads rows of s * s or 3 * s * s values with s >= 8 as square images
         (with a warning), and all others as 1x1 images with a channel for each
         feature. None always does the last. Kernels that know no images ignore it.
-    noise_variance : float, "loo" or "evidence", default=1e-2
-        Variance of the observation noise, as a share of the mean prior variance. The
-        words choose it on a grid, from one eigendecomposition: by leave-one-out log
-        predictive density or by evidence.
+    noise_variance : float, "auto", "loo" or "evidence", default="auto"
+        Variance of the observation noise, as a share of the mean prior variance. A
+        number is that of the process and of the objective. With a word the objective
+        learns one with the kernel, and the process chooses its own on a grid, from one
+        eigendecomposition: by leave-one-out log predictive density or by evidence.
+        "auto" is "loo"; it is what was learned with the kernel where the matrix is not
+        factored, or its eigenvectors do not fit into the free memory.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None takes the kernel as it
@@ -153,7 +157,9 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
     The learning step looks at batches only: its time and memory do not depend on the
     number of samples. It takes no sample weights, as a weight is no number of copies
     where batches are drawn. An objective that is given as an object has a nugget of
-    its own; the process that is fitted in the end has `noise_variance`.
+    its own; the process that is fitted in the end has `noise_variance`. They differ
+    for a reason: noise stands for all that a kernel does not explain, which is less the
+    more samples there are, and a batch is few.
 
     References
     ----------
@@ -180,7 +186,7 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         batch_size: object = "auto",
         n_batches: int = 4,
         image_shape: object = "auto",
-        noise_variance: object = 1e-2,
+        noise_variance: object = "auto",
         amplitude: object = "profile",
         normalize_y: bool = True,
         completion: object = None,

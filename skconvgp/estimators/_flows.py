@@ -5,27 +5,36 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skconvgp._protocols import Optimizer, Step
-from skconvgp.estimators._base import Problem
+from skconvgp._protocols import Objective, Optimizer, Step
+from skconvgp.estimators._base import Problem, Settings
 from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks
+from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._learning import BaseLearningGP, Search
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     LEAST_BATCH,
+    NOISE_WORDS,
+    resolve_amplitude,
     resolve_batch_sizes,
     resolve_count,
     resolve_noise,
     resolve_objective,
     resolve_optimizer,
+    resolve_solver,
     resolve_verbose,
 )
-from skconvgp.flows import FlowResult
+from skconvgp.flows import FlowResult, Rho
+from skconvgp.flows._objectives import WITH_NOISE
 from skconvgp.kernels import Kernel, rbf
+from skconvgp.solvers import Cholesky
 
 __all__ = ["BaseFlowGP"]
 
 STEP = "flow step"
+AUTO = "auto"
+LABEL_NOISE = 1e-4  # beside that of labels which fix their own
 
 
 class BaseFlowGP(BaseCallbacks, BaseLearningGP):
@@ -38,6 +47,9 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
 
     flow_result_: FlowResult
 
+    # What noise_variance="auto" is for the process; None is what was learned.
+    _auto_noise: float | str | None = None
+
     def _fit_problem(self, problem: Problem) -> None:
         """Learn the kernel on batches, then fit to all samples."""
         optimizer = copy.deepcopy(resolve_optimizer(self, self.optimizer))
@@ -49,6 +61,37 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
         self._fit_with(problem, start, result.theta)
         tasks.end()
 
+    def _fit_with(self, problem: Problem, start: Any, theta: NDArray[Any]) -> None:
+        """Fit to all samples with hyperparameters that were found."""
+        beside = theta[len(start.theta) :]
+        if len(beside):
+            self._learned_noise = float(np.exp(beside[0]))
+        super()._fit_with(problem, start, theta)
+
+    def _noise(self) -> float | str:
+        asked = self._asked_noise()
+        if asked != AUTO:
+            return asked
+        if self._auto_noise is not None:
+            return self._auto_noise
+        assert self._learned_noise is not None
+        return self._learned_noise
+
+    def _asked_noise(self) -> float | str:
+        return resolve_noise(self, self.noise_variance, (AUTO, *NOISE_WORDS))
+
+    def _resolve_auto_noise(self, problem: Problem) -> float | str | None:
+        """Return what "auto" is for the process, None for what will be learned."""
+        if self._label_models(problem):
+            return LABEL_NOISE
+        if not isinstance(resolve_solver(self, self.solver), Cholesky):
+            return None
+        choosing = Settings("loo", resolve_amplitude(self, self.amplitude))
+        size = self._route(len(problem.rows), choosing).size
+        if self.completion is None and self._missing_memory(size):
+            return None
+        return "loo"
+
     def _default_kernel(self) -> Kernel:
         return rbf()
 
@@ -56,16 +99,18 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
         self, problem: Problem, optimizer: Optimizer, tasks: FitTasks
     ) -> FlowResult:
         """Return the hyperparameters that the optimiser finds."""
-        noise = resolve_noise(self, self.noise_variance)
+        noise = self._asked_noise()
         objective = copy.deepcopy(resolve_objective(self, self.objective, noise))
         self._require_free(type(self).__name__.replace("KernelFlows", "ConvNetGP"))
         objective.count(LEAST_BATCH)  # its settings are wrong before any work
+        self._learned_noise = float(objective.noise_variance)
+        self._auto_noise = self._resolve_auto_noise(problem)
         self._require_samples(problem)
         sizes = resolve_batch_sizes(self, self.batch_size, len(problem.rows))
         self._require_classes(problem, min(sizes))
         verbose = 0 if tasks.is_watched else resolve_verbose(self, self.verbose)
         search = Search(
-            objective=lambda _: objective,
+            objective=partial(self._with_noise_if_chosen, objective, problem),
             minimize=optimizer.minimize,
             sizes=sizes,
             n_fixed=resolve_count(self, "n_batches", self.n_batches),
@@ -74,6 +119,21 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
             ),
         )
         return self._find(problem, search)
+
+    def _with_noise_if_chosen(
+        self, objective: Objective, problem: Problem, work: Work
+    ) -> Objective:
+        """Return an objective that learns the noise where a word is in its place.
+
+        One that was given knows its own, and norms are for targets without noise.
+        """
+        is_chosen = isinstance(self._asked_noise(), str)
+        is_own = self.objective is None or isinstance(self.objective, str)
+        if not (is_chosen and is_own and isinstance(objective, Rho)):
+            return objective
+        if objective.kind not in WITH_NOISE:
+            return objective
+        return self._with_noise(objective, problem, work)
 
     def _watch(
         self, tasks: FitTasks, problem: Problem, progress: ProgressLine, step: Step
@@ -84,6 +144,7 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
 
         def fitted() -> dict[str, Any]:
             model = copy.copy(self)
+            model.random_state = copy.deepcopy(self.random_state)  # draws nothing here
             model._fit_with(problem, start, step.theta)
             return dict(vars(model))
 

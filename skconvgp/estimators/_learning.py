@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -19,16 +19,18 @@ from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import LEAST_BATCH, reject, resolve_backend
 from skconvgp.estimators._validation import rows_to_tensor
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.flows import FlowResult
+from skconvgp.flows import FlowResult, Rho
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._landscape import BatchLandscape, Task
+from skconvgp.inference import noise_grid
 from skconvgp.kernels import Kernel
 
 __all__ = ["BaseLearningGP", "Search"]
 
 Minimize: TypeAlias = Callable[[BatchLandscape, Generator], Found]
 
+NOISE_START = 1e-2  # where a noise variance that is learned begins
 # Matrices of the size of a batch that an objective holds at once, with derivatives.
 BATCH_COPIES = 8
 
@@ -61,6 +63,9 @@ class Search:
 class BaseLearningGP(BaseConvGP):
     """What all estimators that learn a kernel have in common."""
 
+    # Learned with the kernel; None where it was not.
+    _learned_noise: float | None = None
+
     def _find(self, problem: Problem, search: Search) -> FlowResult:
         """Return the hyperparameters that a search finds."""
         self._require_fit(problem)
@@ -92,6 +97,15 @@ class BaseLearningGP(BaseConvGP):
             return landscape.result(search.minimize(landscape, generator))
 
         return compute_at(place, find)
+
+    def _with_noise(self, objective: Rho, problem: Problem, work: Work) -> Rho:
+        """Return an objective that learns the noise with the kernel."""
+        grid = noise_grid(self._gram_precision(problem.rows, work))
+        return replace(
+            objective,
+            noise_variance=NOISE_START,
+            noise_variance_bounds=(grid[-1], grid[0]),
+        )
 
     def _require_fit(self, problem: Problem) -> None:
         """Raise for what cannot be fitted in the end."""

@@ -25,11 +25,8 @@ from skconvgp.flows import FlowResult, Rho
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._restarts import minimize_from_many
 from skconvgp.flows._search import ALL_DONE
-from skconvgp.inference import noise_grid
 
 __all__ = ["BaseOptimizedGP"]
-
-NOISE_START = 1e-2  # where a noise variance that is learned begins
 
 
 class BaseOptimizedGP(BaseLearningGP):
@@ -104,12 +101,10 @@ class BaseOptimizedGP(BaseLearningGP):
         noise = resolve_noise(self, self.noise_variance)
         if not (isinstance(noise, str) or self._label_models(problem)):
             return Rho(choice.kind, noise_variance=noise)
-        grid = noise_grid(self._gram_precision(problem.rows, work))
-        return Rho(
-            choice.kind,
-            noise_variance=NOISE_START,
-            noise_variance_bounds=(grid[-1], grid[0]),
-        )
+        return self._with_noise(Rho(choice.kind), problem, work)
+
+    def _noise(self) -> float | str:
+        return super()._noise() if self._learned_noise is None else self._learned_noise
 
     def _noise_from(self, result: FlowResult, choice: Choice) -> float | None:
         """Return the noise that was learned, None where it is to be chosen anew.

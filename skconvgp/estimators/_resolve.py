@@ -32,6 +32,7 @@ from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
 __all__ = [
     "DTYPES",
     "LEAST_BATCH",
+    "NOISE_WORDS",
     "PRECOMPUTED",
     "device_exists",
     "is_direct",
@@ -322,14 +323,18 @@ def resolve_count(owner: object, name: str, value: object) -> int:
     reject(owner, name, "an int >= 1", value)
 
 
-def resolve_noise(owner: object, noise: object) -> float | str:
+def resolve_noise(
+    owner: object, noise: object, words: tuple[str, ...] = NOISE_WORDS
+) -> float | str:
     """Return the relative noise variance, or the word for how to choose it."""
-    if isinstance(noise, str) and noise in NOISE_WORDS:
+    if isinstance(noise, str) and noise in words:
         return noise
     number = _as_number(noise)
     if 0.0 <= number < math.inf:
         return number
-    reject(owner, "noise_variance", "a finite number >= 0, 'loo' or 'evidence'", noise)
+    *most, last = map(repr, words)
+    expected = f"a finite number >= 0, {', '.join(most)} or {last}"
+    reject(owner, "noise_variance", expected, noise)
 
 
 def resolve_amplitude(owner: object, amplitude: object) -> float | str | None:

@@ -350,7 +350,7 @@ def _mean_rho(
     size = resolve_batch_size(OWNER, batch_size, len(rows), USUAL_BATCH)
     batches = Batches(len(rows), codes, make_generator(random_state))
     targets = rows_to_tensor(gp._targets)
-    objective = Rho(noise_variance=gp.noise_variance_)
+    objective = Rho("held_out", noise_variance=gp.noise_variance_)
     total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches)
     for _ in range(count):
         numbers = batches.draw(size).numbers

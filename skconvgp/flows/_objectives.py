@@ -13,7 +13,11 @@ from skconvgp._settings import FIXED, as_bounds, is_number, one_of, require
 from skconvgp._typing import Bounds
 from skconvgp.flows._scores import KINDS, Derived, System, rho_by_size
 
-__all__ = ["Rho", "rho_path"]
+__all__ = ["WITH_NOISE", "Rho", "rho_path"]
+
+# Kinds that ask for predictions, by which the nugget can be learned too; the others
+# compare functions that pass through the targets.
+WITH_NOISE = ("held_out", "l2", "evidence", "loo_nlpd")
 
 
 @dataclass(repr=False)
@@ -23,22 +27,22 @@ class Rho(Part):
     A batch :math:`f` of samples is split into a part :math:`s` and the rest :math:`r`.
     With one nugget :math:`\lambda` in all systems, :math:`M = K + \lambda \bar d I`,
 
-    .. math:: \rho_{held\,out} = \frac{\|Y_r - K_{rs} M_{ss}^{-1} Y_s\|^2}{\|Y_r\|^2},
+    .. math:: \rho_{l2} = \frac{\|Y_f - K_{fs} M_{ss}^{-1} Y_s\|^2}{\|Y_f\|^2},
               \qquad
               \rho = 1 - \frac{\langle Y_s, M_{ss}^{-1} Y_s \rangle}
               {\langle Y_f, M_{ff}^{-1} Y_f \rangle} \in [0, 1]:
 
-    the share of the squared targets of the rest that the part does not predict, and
-    the share of the squared RKHS norm of the batch that the rest brings. All comes
-    from one Cholesky factorisation with the sample first, so that the second is in
-    [0, 1] in floating point too.
+    the share of the squared targets of the batch that the part does not predict, and
+    the share of their squared RKHS norm that the rest brings. All comes from one
+    Cholesky factorisation with the sample first, so that the second is in [0, 1] in
+    floating point too.
 
     Parameters
     ----------
-    kind : str, default="held_out"
-        What is minimised: "held_out" or "ratio", above; "l2", as "held_out" with the
-        errors of the sample itself among them; "loo", the mean of the ratio over
-        samples of all but one; "evidence" and "loo_nlpd", negative log marginal
+    kind : str, default="l2"
+        What is minimised: "l2" or "ratio", above; "held_out", as "l2" of the rest
+        alone, without the errors of the sample itself; "loo", the mean of the ratio
+        over samples of all but one; "evidence" and "loo_nlpd", negative log marginal
         likelihood and leave-one-out log predictive density for each target, amplitude
         profiled out, for comparison with the field's usual choices; "polarised", the
         squared norm of the difference of both interpolants, which may exceed 1.
@@ -91,11 +95,11 @@ class Rho(Part):
     >>> for lengthscale in (0.01, 1.0):
     ...     gram = torch.from_numpy(gram_matrix(rbf(lengthscale=lengthscale), x))
     ...     print(round(Rho().score(gram, y).value, 3))
-    1.0
-    0.284
+    0.5
+    0.142
     """
 
-    kind: str = "held_out"
+    kind: str = "l2"
     sample_fraction: float = 0.5
     noise_variance: float = 1e-4
     noise_variance_bounds: Bounds = FIXED

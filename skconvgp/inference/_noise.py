@@ -163,7 +163,13 @@ class _Spectrum:
         return len(self.vectors) - len(self.values)
 
     def squares_by(self, factors: Tensor) -> Tensor:
-        """Return (n,) the sum of squared entries, each times the factor of a vector."""
+        """Return (n, m) sums of squared entries, each times the factors of a vector.
+
+        Parameters
+        ----------
+        factors : Tensor of shape (r, m)
+            Factors, by vector.
+        """
         starts = range(0, len(self.vectors), ROWS)
         return torch.cat(
             [self.vectors[i : i + ROWS].square() @ factors for i in starts]
@@ -184,11 +190,17 @@ def _best_of(
     rotated = vectors.mT @ whole
     # What the eigenvectors left out hold of the targets, and of each sample.
     outside = whole - vectors @ rotated if spectrum.n_zeros else torch.zeros_like(whole)
-    share = (1.0 - spectrum.squares_by(torch.ones_like(values))).clamp(min=0.0)
+    share = (1.0 - spectrum.squares_by(torch.ones_like(values[:, None]))).clamp(min=0.0)
     share *= spectrum.n_zeros > 0
+    grid = noise_grid(precision)
+    noises = torch.tensor(grid, dtype=values.dtype, device=values.device)
+    inverses = 1.0 / (values[:, None] + noises)
+    # All at once: the vectors are as large as the matrix.
+    inverse_diags = (spectrum.squares_by(inverses) + share / noises) * weights[:, None]
     best, best_score = LARGEST, -math.inf
-    for noise in noise_grid(precision):
-        inverse = 1.0 / (values + noise)
+    for noise, inverse, inverse_diag in zip(
+        grid, inverses.mT, inverse_diags.mT, strict=True
+    ):
         dual = vectors @ (rotated * inverse[:, None]) + outside / noise
         dual *= root[:, None]
         scale = amplitude
@@ -201,7 +213,6 @@ def _best_of(
             quadratic = (targets * dual).sum(0)
             score = log_marginal_likelihood(quadratic, logdet, scale, noise, weights)
         else:
-            inverse_diag = (spectrum.squares_by(inverse) + share / noise) * weights
             loo = leave_one_out(targets, dual, inverse_diag, noise, weights)
             score = _log_density(targets, loo, scale, weights)
         if float(score.sum()) > best_score:

@@ -15,11 +15,13 @@ from skconvgp import (
     KernelFlowsClassifier,
     KernelFlowsRegressor,
 )
-from skconvgp.completion import Nystrom
+from skconvgp.completion import NearestNeighbors, Nystrom, SubsetOfData
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization, GradientDescent, Rho
 from skconvgp.kernels import convnet, dense, rbf
+from skconvgp.solvers import Cholesky
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
+SOLVING = "skconvgp.estimators._solving"
 FEW = Adam(max_iter=5)
 OPTIMIZERS = [
     Adam(max_iter=60, learning_rate=0.2),
@@ -30,7 +32,7 @@ OPTIMIZERS = [
 
 
 def regressor(kernel=None, **settings):
-    settings = {"optimizer": FEW, "random_state": 0} | settings
+    settings = {"optimizer": FEW, "random_state": 0, "noise_variance": 1e-2} | settings
     return KernelFlowsRegressor(kernel, **settings)
 
 
@@ -41,7 +43,7 @@ def clean_wave(n, seed=0):
 
 
 def classifier(kernel=None, **settings):
-    settings = {"optimizer": FEW, "random_state": 0} | settings
+    settings = {"optimizer": FEW, "random_state": 0, "noise_variance": 1e-4} | settings
     return KernelFlowsClassifier(kernel, **settings)
 
 
@@ -148,15 +150,113 @@ def test_nugget_of_the_objective_is_the_noise_of_the_process_unless_it_is_given(
         regressor(noise_variance=noise, objective=objective).fit(X, y).flow_result_
         for noise, objective in (
             (0.05, None),
-            (0.05, "held_out"),
+            (0.05, "l2"),
             (0.01, Rho(noise_variance=0.05)),
-            ("loo", None),
             (0.01, Rho()),
         )
     ]
-    own, word, given, chosen, usual = (result.theta.item() for result in thetas)
-    assert own == word == given
-    assert chosen == usual != own
+    own, word, given, usual = (result.theta.item() for result in thetas)
+    assert own == word == given != usual
+
+
+def noisy_wave(n, seed=0):
+    """Return points (n, 1) and a sine (n,) with noise of a fifth of its variance."""
+    X, y = clean_wave(n, seed)
+    return X, y + 0.3 * np.random.default_rng(seed).normal(size=n)
+
+
+WORDS = ("auto", "loo", "evidence")
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("objective", [None, "held_out", "evidence", "loo_nlpd"])
+def test_noise_is_learned_with_the_kernel_where_it_is_a_word(word, objective):
+    X, y = noisy_wave(60)
+    learning = Adam(max_iter=40, learning_rate=0.2)
+    gp = regressor(noise_variance=word, objective=objective, optimizer=learning)
+    result = gp.fit(X, y).flow_result_
+    assert result.labels == ("lengthscale", "noise_variance")
+    assert 1e-3 < result.values["noise_variance"] < 1.0
+    # The process has its own, as if the kernel had been there from the start.
+    chosen = "loo" if word == "auto" else word
+    same = ConvNetGPRegressor(gp.kernel_, noise_variance=chosen).fit(X, y)
+    assert gp.noise_variance_ == same.noise_variance_
+    np.testing.assert_allclose(gp.dual_coef_, same.dual_coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["ratio", "loo", "polarised", "algorithm4"])
+def test_norms_keep_their_nugget(kind):
+    X, y = noisy_wave(40)
+    gp = regressor(noise_variance="auto", objective=kind).fit(X, y)
+    assert gp.flow_result_.labels == ("lengthscale",)
+
+
+def test_default_learns_from_noisy_targets():
+    X, y = noisy_wave(80)
+    X_test, y_test = clean_wave(200, seed=1)
+    errors = {
+        noise: np.mean(
+            (
+                KernelFlowsRegressor(rbf(0.1), noise_variance=noise, random_state=0)
+                .fit(X, y)
+                .predict(X_test)
+                - y_test
+            )
+            ** 2
+        )
+        for noise in ("auto", 1e-4)
+    }
+    assert errors["auto"] < 0.05  # a tenth of the variance
+    assert errors["auto"] < 0.5 * errors[1e-4]
+
+
+@pytest.mark.parametrize(
+    "completion", [Nystrom(n_landmarks=20), SubsetOfData(), NearestNeighbors(5)]
+)
+def test_default_noise_is_chosen_with_any_completion(completion):
+    X, y = noisy_wave(60)
+    settings = {"completion": completion, "observed_fraction": 0.5}
+    gp = regressor(noise_variance="auto", **settings).fit(X, y)
+    same = regressor(noise_variance="loo", **settings).fit(X, y)
+    assert gp.noise_variance_ == same.noise_variance_
+    np.testing.assert_array_equal(gp.predict(X), same.predict(X))
+
+
+@pytest.mark.parametrize("solver", ["cholesky", Cholesky()])
+def test_default_noise_is_chosen_where_the_matrix_is_factored(solver):
+    X, y = noisy_wave(60)
+    one, same = (
+        regressor(noise_variance=word, solver=solver).fit(X, y)
+        for word in ("auto", "loo")
+    )
+    assert one.noise_variance_ == same.noise_variance_
+
+
+def test_default_noise_is_what_was_learned_where_nothing_is_factored():
+    X, y = noisy_wave(60)
+    gp = regressor(noise_variance="auto", solver="cg").fit(X, y)
+    assert gp.noise_variance_ == gp.flow_result_.values["noise_variance"]
+    given = Rho(noise_variance=0.03)
+    gp = regressor(noise_variance="auto", solver="cg", objective=given).fit(X, y)
+    assert gp.noise_variance_ == 0.03
+
+
+def test_default_noise_is_what_was_learned_where_eigenvectors_do_not_fit(monkeypatch):
+    X, y = noisy_wave(60)
+    least = 5 * 8 * 60**2
+    for n_bytes, is_chosen in ((least, True), (least - 1, False)):
+        monkeypatch.setattr(f"{SOLVING}.free_memory", lambda _, n=n_bytes: n)
+        gp = regressor(noise_variance="auto").fit(X, y)
+        learned = gp.flow_result_.values["noise_variance"]
+        assert (gp.noise_variance_ != learned) == is_chosen
+
+
+def test_default_noise_beside_that_of_labels_is_little():
+    X, y = digits(60)
+    gp = classifier(tiny_network(), noise_variance="auto", likelihood="dirichlet")
+    gp.fit(X, y)
+    assert "noise_variance" in gp.flow_result_.labels
+    assert gp.noise_variance_ == 1e-4
 
 
 @pytest.mark.parametrize("kind", ["loo", "evidence", "loo_nlpd"])
@@ -222,6 +322,18 @@ def test_callbacks_watch_score_and_stop():
     assert watcher.scores[2] == pytest.approx(expected, rel=1e-9)
 
 
+def test_being_watched_draws_nothing():
+    pytest.importorskip("sklearn.callback")
+    X, y = wave(40)
+    settings = {"completion": Nystrom(n_landmarks=20)}
+    seeds = [np.random.RandomState(0) for _ in range(2)]
+    alone, watched = (regressor(random_state=seed, **settings) for seed in seeds)
+    alone.fit(X, y)
+    watched.set_callbacks(Recorder(None, X, y)).fit(X, y)
+    np.testing.assert_array_equal(watched.landmark_indices_, alone.landmark_indices_)
+    assert seeds[0].uniform() == seeds[1].uniform()
+
+
 def test_progress_is_shown_and_only_if_asked_for(capsys):
     X, y = wave(40)
     regressor().fit(X, y)
@@ -273,6 +385,7 @@ def test_an_objective_that_is_never_defined_is_told():
         ({"batch_size": ()}, "'batch_size' parameter"),
         ({"batch_size": (10, 2.5)}, "'batch_size' parameter"),
         ({"n_batches": 0}, "'n_batches' parameter"),
+        ({"noise_variance": "best"}, ">= 0, 'auto', 'loo' or 'evidence'"),
     ],
 )
 def test_bad_settings_name_the_parameter(settings, message):
