@@ -36,6 +36,7 @@ from flowing.report import (
     MEMORY_KEYS,
     RANDOM,
     STEP_KEYS,
+    WAY_KEYS,
     comparable,
     learn_targets,
     memory_targets,
@@ -49,6 +50,7 @@ from flowing.report import (
     print_steps_head,
     print_way,
     read,
+    ways,
 )
 from flowing.source import (
     AUTODIFF_FAILED,
@@ -209,6 +211,9 @@ def measure_learning(
             )
         print_method(rows(), method, plan.sizes, options.n_new)
     print_way(rows(), plan, options.n_new)
+    for row in ways(rows(), plan, options.n_new):
+        put(record["ways"], setting | row, *WAY_KEYS)
+    save(options.output, record)
     return learn_targets(name, rows(), plan.sizes, options.n_new)
 
 

@@ -21,6 +21,7 @@ from flowing.source import (
 
 RANDOM = "random start"
 LEARN_KEYS = ("data", "network", "starts", "method", "start")
+WAY_KEYS = ("data", "network", "starts", "method")
 STEP_KEYS = ("network", "method", "batch")
 MEMORY_KEYS = ("network", "gradient", "batch")
 GIBIBYTE = 2**30
@@ -31,7 +32,9 @@ LEAST_DIFFERENCE = -1.0
 
 def read(path: Path | None) -> Figures:
     """Return the figures so far."""
-    empty: Figures = {"learn": [], "steps": [], "profile": [], "memory": []}
+    empty: Figures = {
+        name: [] for name in ("learn", "ways", "steps", "profile", "memory")
+    }
     return empty | (json.loads(path.read_text()) if path and path.exists() else {})
 
 
@@ -154,26 +157,47 @@ def error_of_mean(values: list[float]) -> float:
 def print_way(rows: list[Figures], plan: Any, n_test: int) -> None:
     """Print how good the places were on the way, and when they were good enough."""
     best = accuracy(chosen(of(rows, RANDOM), plan.size_on_way), plan.size_on_way)
-    enough = best - standard_error(best, n_test)
     print(
         f"\nMean test % with N = {plan.size_on_way} after so many kernel evaluations; "
         f"the best random start has {100.0 * best:.1f}"
     )
     heads = "".join(f"{stop:>8}" for stop in plan.stops())
     print(f"{'':<24}{heads}  within a standard error after")
+    for row in ways(rows, plan, n_test):
+        told = "".join(f"{100.0 * value:>8.1f}" for value in row["test_accuracies"])
+        print(f"{row['method']:<24}{told}  {row['enough_after'] or 'never'}")
+
+
+def ways(rows: list[Figures], plan: Any, n_test: int) -> list[Figures]:
+    """Return how good the places of each method were, and when they were good enough.
+
+    That is when the mean over the starts is within a standard error of the best random
+    start, or better.
+    """
+    best = accuracy(chosen(of(rows, RANDOM), plan.size_on_way), plan.size_on_way)
+    enough = best - standard_error(best, n_test)
+    found = []
     for method in dict.fromkeys(row["method"] for row in rows if "way" in row):
-        ways = [row["way"] for row in of(rows, method)]
+        each = [row["way"] for row in of(rows, method)]
         means = [
             float(np.mean([stop["test_accuracy"] for stop in stops]))
-            for stops in zip(*ways, strict=True)
+            for stops in zip(*each, strict=True)
         ]
         there = [
             stop
             for stop, value in zip(plan.stops(), means, strict=True)
             if value >= enough
         ]
-        told = "".join(f"{100.0 * value:>8.1f}" for value in means)
-        print(f"{method:<24}{told}  {there[0] if there else 'never'}")
+        found.append(
+            {
+                "method": method,
+                "n_train": plan.size_on_way,
+                "spent": plan.stops(),
+                "test_accuracies": means,
+                "enough_after": there[0] if there else None,
+            }
+        )
+    return found
 
 
 def print_steps_head() -> None:

@@ -44,21 +44,34 @@ def tables(record: Any) -> str:
             row for row in learned if (row["data"], row["network"]) == (data, network)
         ]
         title = f"{DATA[data]}, {network} network: test accuracy in percent"
-        parts.append("\n".join(list_table(title, of_setting(rows))))
+        ways = {
+            way["method"]: way
+            for way in record.get("ways", [])
+            if (way["data"], way["network"], way["starts"]) == (data, network, STARTS)
+        }
+        parts.append("\n".join(list_table(title, of_setting(rows, ways))))
     if record["steps"]:
         parts.append("\n".join(list_table("Seconds of a step", steps(record))))
     return "\n".join(parts)
 
 
-def of_setting(rows: list[Any]) -> list[list[str]]:
+def of_setting(rows: list[Any], ways: dict[str, Any]) -> list[list[str]]:
     """Return a row for each method: means over the starts, and its cost."""
     sizes = [size for size in SIZES if size in rows[0]["accuracies"]]
-    header = ["", *(f"N = {size}" for size in sizes), "Kernel evaluations", "Seconds"]
+    header = ["", *(f"N = {size}" for size in sizes), "Evaluations", "Seconds"]
     methods = dict.fromkeys(row["method"] for row in rows)
-    return [header] + [
-        of_method(name, [row for row in rows if row["method"] == name], sizes)
+    return [[*header, "Enough after"]] + [
+        [
+            *of_method(name, [row for row in rows if row["method"] == name], sizes),
+            enough(ways.get(name)),
+        ]
         for name in methods
     ]
+
+
+def enough(way: Any) -> str:
+    """Return the evaluations after which a method was good enough."""
+    return "" if way is None else str(way["enough_after"] or "never")
 
 
 def of_method(name: str, rows: list[Any], sizes: list[str]) -> list[str]:
