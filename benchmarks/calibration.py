@@ -37,7 +37,7 @@ N_TRAIN, FEW = 3000, 200  # samples of a table
 def main() -> None:
     """Measure, print and save."""
     options = parse()
-    record = read(options.output)
+    record = read(options.output, "classification")
     record |= {"versions": versions(), "machine": machine()}
     for name in options.tasks:
         for split in options.splits[:1] if name in IMAGES else options.splits:

@@ -21,9 +21,9 @@ LARGEST_ERROR = 0.02  # of calibration
 SCORES = ("error", "log_loss", "calibration_error")
 
 
-def read(path: Path | None) -> Figures:
-    """Return the figures so far."""
-    empty: Figures = {"classification": []}
+def read(path: Path | None, part: str) -> Figures:
+    """Return the figures so far, of one part at least."""
+    empty: Figures = {part: []}
     return empty | (json.loads(path.read_text()) if path and path.exists() else {})
 
 
