@@ -2,6 +2,7 @@
 
 from skconvgp._protocols._flows import (
     Batch,
+    FactoredScore,
     Found,
     Landscape,
     Objective,
@@ -39,6 +40,7 @@ __all__ = [
     "Coarsening",
     "CompletedGram",
     "Completion",
+    "FactoredScore",
     "Found",
     "GramOperator",
     "GramOracle",

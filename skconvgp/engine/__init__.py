@@ -1,7 +1,7 @@
 """Kernel and data to tiles, tiles to their place in the Gram matrix."""
 
 from skconvgp._protocols import TileCosts
-from skconvgp.engine._contract import pull_back
+from skconvgp.engine._contract import FactoredWeights, pull_back
 from skconvgp.engine._devices import (
     count_gpus,
     drop_cached_memory,
@@ -34,6 +34,7 @@ from skconvgp.engine._samples import SampleOracle
 
 __all__ = [
     "Block",
+    "FactoredWeights",
     "KernelGram",
     "KernelOracle",
     "MatrixOracle",

@@ -7,6 +7,7 @@ order, and so may have another last bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -19,16 +20,41 @@ from skconvgp.engine._devices import TileSide, on_device
 from skconvgp.engine._plan import Block, PullbackCosts, TilePlan, plan_pullback
 from skconvgp.engine._tables import ImagesPart
 
-__all__ = ["pull_back"]
+__all__ = ["FactoredWeights", "pull_back"]
 
 HOST = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class FactoredWeights:
+    """Weights A B^T + diag(d) (n, n) of which a block at a time is made.
+
+    Parameters
+    ----------
+    left, right : Tensor of shape (n, r)
+        A and B, on the host.
+    diag : Tensor of shape (n,)
+        The diagonal d, on the host.
+    """
+
+    left: Tensor
+    right: Tensor
+    diag: Tensor
+
+    def __getitem__(self, where: tuple[slice, slice]) -> Tensor:
+        """Return the weights of some rows and columns."""
+        rows, cols = where
+        part = self.left[rows] @ self.right[cols].mT
+        if rows == cols:
+            part.diagonal().add_(self.diag[rows])
+        return part
 
 
 def pull_back(
     backend: PullbackBackend,
     rows: Tensor,
     cols: Tensor | None,
-    weights: Tensor,
+    weights: Tensor | FactoredWeights,
     config: ComputeConfig,
     runner: TileRunner = run_serially,
     on_step: OnStep | None = None,
@@ -43,8 +69,9 @@ def pull_back(
         Images, on the host.
     cols : Tensor of shape (n2, c, h, w) or None
         Other images; None is the same, and derivatives are then by both sides.
-    weights : Tensor of shape (n1, n2)
-        The weights, on the host; they need not be symmetric.
+    weights : Tensor of shape (n1, n2) or FactoredWeights
+        The weights, on the host; they need not be symmetric. Factored ones are
+        for the same images on both sides.
     config : ComputeConfig
         Device, precision and memory.
     runner : TileRunner
@@ -111,7 +138,7 @@ def _jobs(
     plan: TilePlan,
     rows: Tensor,
     cols: Tensor | None,
-    weights: Tensor,
+    weights: Tensor | FactoredWeights,
     config: ComputeConfig,
 ) -> Iterator[Callable[[], tuple[int, Block, Pulled]]]:
     others = rows if cols is None else cols
@@ -123,7 +150,9 @@ def _jobs(
         yield partial(_pull_block, backend, number, block, in_tiles, one, two, part)
 
 
-def _weights_of(block: Block, weights: Tensor, is_symmetric: bool) -> Tensor:
+def _weights_of(
+    block: Block, weights: Tensor | FactoredWeights, is_symmetric: bool
+) -> Tensor:
     """Return the weights of a block; those of a symmetric matrix in one triangle."""
     part = weights[block.rows, block.cols].to(torch.float64, copy=True)
     if not is_symmetric:

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -22,12 +22,14 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.flows import FlowResult, Rho
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
+from skconvgp.flows._iterative import IterativeEvidence
 from skconvgp.flows._landscape import BatchLandscape, Task
 from skconvgp.inference import noise_grid
 from skconvgp.kernels import Kernel
 
 __all__ = ["BaseLearningGP", "Search"]
 
+Noisy = TypeVar("Noisy", Rho, IterativeEvidence)
 Minimize: TypeAlias = Callable[[BatchLandscape, Generator], Found]
 
 NOISE_START = 1e-2  # where a noise variance that is learned begins
@@ -51,6 +53,8 @@ class Search:
         Batches on which places are compared.
     watch : callable
         Told each step; returns whether to stop.
+    n_held : int or None, default=None
+        Numbers held at once where the matrix of a batch is not; None where it is.
     """
 
     objective: Callable[[Work], Objective]
@@ -58,6 +62,7 @@ class Search:
     sizes: Sequence[int]
     n_fixed: int
     watch: Callable[[Step], bool]
+    n_held: int | None = None
 
 
 class BaseLearningGP(BaseConvGP):
@@ -70,7 +75,7 @@ class BaseLearningGP(BaseConvGP):
         """Return the hyperparameters that a search finds."""
         self._require_fit(problem)
         largest = max(search.sizes)
-        held = BATCH_COPIES * largest**2
+        held = search.n_held or BATCH_COPIES * largest**2
         place, needed = self._place_of_fit(largest, Size(held, held, 0))
 
         def find(place: Place) -> FlowResult:
@@ -98,7 +103,7 @@ class BaseLearningGP(BaseConvGP):
 
         return compute_at(place, find)
 
-    def _with_noise(self, objective: Rho, problem: Problem, work: Work) -> Rho:
+    def _with_noise(self, objective: Noisy, problem: Problem, work: Work) -> Noisy:
         """Return an objective that learns the noise with the kernel."""
         grid = noise_grid(self._gram_precision(problem.rows, work))
         return replace(

@@ -1,13 +1,20 @@
 """BaseOptimizedGP: a process whose kernel is chosen on all samples before the fit."""
 
+import copy
 from functools import partial
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._protocols import Objective, Step
 from skconvgp.estimators._base import Problem
-from skconvgp.estimators._inputs import Work
-from skconvgp.estimators._learning import BaseLearningGP, Search
+from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._learning import (
+    BATCH_COPIES,
+    NOISE_START,
+    BaseLearningGP,
+    Search,
+)
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     reject,
@@ -22,9 +29,11 @@ from skconvgp.estimators._resolve_choice import (
 )
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.flows import FlowResult, Rho
+from skconvgp.flows._iterative import IterativeEvidence
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._restarts import minimize_from_many
 from skconvgp.flows._search import ALL_DONE
+from skconvgp.solvers import ConjugateGradient
 
 __all__ = ["BaseOptimizedGP"]
 
@@ -47,6 +56,8 @@ class BaseOptimizedGP(BaseLearningGP):
             super()._fit_problem(problem)
             return
         self._require_learnable(problem)
+        if self._keeps_noise(choice):
+            self._learned_noise = NOISE_START
         result = self._find(problem, self._search(problem, choice, n_restarts))
         self._warn_of(result)
         if choice.is_usual and result.message == ALL_DONE:
@@ -57,7 +68,8 @@ class BaseOptimizedGP(BaseLearningGP):
                 ConvergenceWarning,
             )
         self.optimizer_result_ = result
-        self._learned_noise = self._noise_from(result, choice)
+        if self._keeps_noise(choice):
+            self._learned_noise = result.values[NOISE_LABEL]
         start = self._network()
         self._fit_with(problem, start, result.theta)
 
@@ -85,32 +97,62 @@ class BaseOptimizedGP(BaseLearningGP):
             progress(step.index + 1, step.total)
             return False
 
+        n = len(problem.rows)
+        solver = self._solver_of_search(problem, choice)
         return Search(
-            objective=partial(self._objective, problem, choice),
+            objective=partial(self._objective, problem, choice, solver),
             minimize=partial(minimize_from_many, choice.optimizer, n_restarts),
-            sizes=(len(problem.rows),),
+            sizes=(n,),
             n_fixed=1,
             watch=watch,
+            n_held=solver.n_values(n) if solver else None,
         )
 
-    def _objective(self, problem: Problem, choice: Choice, work: Work) -> Objective:
+    def _objective(
+        self, problem: Problem, choice: Choice, solver: Any, work: Work
+    ) -> Objective:
         """Return what judges a kernel; where a word is the noise, it is learned too.
 
         So it is where labels fix the noise: the kernel is chosen by label regression.
         """
         noise = resolve_noise(self, self.noise_variance)
-        if not (isinstance(noise, str) or self._label_models(problem)):
-            return Rho(choice.kind, noise_variance=noise)
-        return self._with_noise(Rho(choice.kind), problem, work)
+        is_learned = isinstance(noise, str) or bool(self._label_models(problem))
+        usual = NOISE_START if isinstance(noise, str) else noise
+        if solver is not None:
+            iterative = IterativeEvidence(solver, usual)
+            return (
+                self._with_noise(iterative, problem, work) if is_learned else iterative
+            )
+        objective = Rho(choice.kind, noise_variance=usual)
+        return self._with_noise(objective, problem, work) if is_learned else objective
+
+    def _solver_of_search(self, problem: Problem, choice: Choice) -> Any:
+        """Return what iterates for the evidence; None where the matrix is factored.
+
+        It iterates where the process does, and with the solver "auto" where the
+        matrices of a search do not fit into the free memory.
+        """
+        is_whole = self.completion is None and not self._label_models(problem)
+        if choice.criterion != "evidence" or not is_whole:
+            return None
+        n = len(problem.rows)
+        plan = copy.copy(self)  # resolving a solver sets it
+        solver = plan._route(n, plan._settings()).solver
+        if hasattr(solver, "inverse_factors"):
+            return solver
+        held = BATCH_COPIES * n**2
+        is_free = isinstance(self.solver, str) and self.solver == "auto"
+        if is_free and self._missing_memory(Size(held, held, 0)):
+            return ConjugateGradient()
+        return None
 
     def _noise(self) -> float | str:
         return super()._noise() if self._learned_noise is None else self._learned_noise
 
-    def _noise_from(self, result: FlowResult, choice: Choice) -> float | None:
-        """Return the noise that was learned, None where it is to be chosen anew.
+    def _keeps_noise(self, choice: Choice) -> bool:
+        """Say whether the process has the noise that is learned with the kernel.
 
-        So it is where the word asks for the other criterion, and with a completion,
-        whose matrix is another one.
+        It is chosen anew where the word asks for the other criterion, and with a
+        completion, whose matrix is another one.
         """
-        is_same = self.noise_variance == choice.criterion and self.completion is None
-        return result.values[NOISE_LABEL] if is_same else None
+        return self.noise_variance == choice.criterion and self.completion is None

@@ -9,7 +9,13 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import Batch, TileBackend, TileRunner, run_serially
 from skconvgp._typing import ImageShape
 from skconvgp.backends import BackendChoice, choose_backend, choose_pullback
-from skconvgp.engine import KernelOracle, on_device, pull_back
+from skconvgp.engine import (
+    FactoredWeights,
+    KernelGram,
+    KernelOracle,
+    on_device,
+    pull_back,
+)
 from skconvgp.kernels import Kernel
 
 __all__ = ["Evaluator"]
@@ -55,14 +61,22 @@ class Evaluator:
         runner = self.runner if choice.name == "fused" else run_serially
         return self._oracle(choice.tangents(), batch, runner).gram(out)
 
-    def pull(self, kernel: Kernel, batch: Batch, weights: Tensor) -> Tensor:
+    def operator(self, kernel: Kernel, batch: Batch) -> KernelGram:
+        """Return it as what multiplies, with covariances anew for each product."""
+        return KernelGram(
+            self._oracle(self._choice(kernel).tiles(), batch, self.runner)
+        )
+
+    def pull(
+        self, kernel: Kernel, batch: Batch, weights: Tensor | FactoredWeights
+    ) -> Tensor:
         """Return the derivatives (p,) of <weights, K>, in the memory of a tile."""
         pullback = choose_pullback(self._choice(kernel), has_inputs=False)
         by_theta, _ = pull_back(
             pullback,
             self.images[batch.numbers],
             None,
-            weights.to(self.images.device),
+            weights,
             self.config,
             self.runner,
         )

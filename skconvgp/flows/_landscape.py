@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import Batch, Found, Objective, Score, Step
+from skconvgp._protocols import Batch, FactoredScore, Found, Objective, Score, Step
 from skconvgp._settings import FIXED, as_bounds
 from skconvgp._typing import FloatArray
+from skconvgp.engine import FactoredWeights
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
@@ -26,6 +27,7 @@ Watcher: TypeAlias = Callable[[Step], bool]
 # Derivatives of the matrix of a batch up to this size come with its values, in one
 # pass; those of a larger one are contracted with the objective's in a second pass.
 LARGEST_STORED = 2**27  # bytes
+HOST = torch.device("cpu")
 NOISE_LABEL = "noise_variance"
 UNDEFINED = 1.0  # rho's largest value
 
@@ -191,7 +193,7 @@ class BatchLandscape:
         total = 0.0
         for batch in batches:
             self.n_evaluations += 1
-            score = self._score(self._evaluator.gram(kernel, batch), batch, noise)
+            score = self._judge(kernel, batch, noise)
             if score is None:
                 return math.nan
             total += score.value
@@ -199,9 +201,18 @@ class BatchLandscape:
 
     def _by_tiles(
         self, theta: FloatArray, batch: Batch
-    ) -> tuple[Score, FloatArray] | None:
+    ) -> tuple[Score | FactoredScore, FloatArray] | None:
         kernel, noise = self._at(theta)
-        if self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
+        if self._is_iterative:
+            score = self._judge(kernel, batch, noise)
+            if score is None:
+                return None
+            assert isinstance(score, FactoredScore)
+            weights = FactoredWeights(
+                score.left.to(HOST), score.right.to(HOST), score.diag.to(HOST)
+            )
+            by_theta = self._evaluator.pull(kernel, batch, weights)
+        elif self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
             both = self._evaluator.gram_with_tangents(kernel, batch)
             score = self._score(both[..., 0], batch, noise)
             if score is None:
@@ -214,7 +225,7 @@ class BatchLandscape:
             del gram
             if score is None:
                 return None
-            by_theta = self._evaluator.pull(kernel, batch, score.by_gram)
+            by_theta = self._evaluator.pull(kernel, batch, score.by_gram.to(HOST))
         return score, np.array(by_theta.tolist())
 
     def _by_graph(
@@ -229,6 +240,23 @@ class BatchLandscape:
             return None
         (by_theta,) = torch.autograd.grad(gram, free, score.by_gram)
         return score, np.array(by_theta.tolist())
+
+    def _judge(
+        self, kernel: Kernel, batch: Batch, noise: float | None
+    ) -> Score | FactoredScore | None:
+        """Return the score of a kernel on a batch, None where it is undefined."""
+        if not self._is_iterative:
+            return self._score(self._evaluator.gram(kernel, batch), batch, noise)
+        gram = self._evaluator.operator(kernel, batch)
+        targets = self._task.targets[batch.numbers].to(gram.diag().device)
+        score: FactoredScore = self._task.objective.score_products(  # type: ignore[attr-defined]
+            gram, targets, noise
+        )
+        return score if math.isfinite(score.value) else None
+
+    @property
+    def _is_iterative(self) -> bool:
+        return hasattr(self._task.objective, "score_products")
 
     def _score(self, gram: Tensor, batch: Batch, noise: float | None) -> Score | None:
         """Return the score of a batch, None where it is undefined."""

@@ -102,7 +102,9 @@ def _choose(weights: Tensor, count: int, generator: torch.Generator | None) -> T
     count = min(count, int(torch.count_nonzero(weights)))
     if generator is None:
         return weights.topk(count).indices
-    return torch.multinomial(weights, count, generator=generator)
+    # Drawn where the generator is, so that every device has the same pivots.
+    drawn = torch.multinomial(weights.to(generator.device), count, generator=generator)
+    return drawn.to(weights.device)
 
 
 def _independent(square: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:

@@ -60,6 +60,21 @@ class LowRankPlusDiagonal:
         """Return C times columns (n, k)."""
         return self._shrink(columns, 1.0 / self.shrink) / self.scale[:, None]
 
+    def inverse_near(self, diag: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return A, B (n, r) and d (n,): A B^T + diag(d) is near the inverse of M.
+
+        M has the diagonal given (n,), which P falls short of where F leaves something
+        out. In the span of F the inverse is that of P; where F leaves all out, that of
+        the part of M which is the same in all directions.
+        """
+        squares = self.scale.square()
+        n_left = max(len(squares) - len(self.shrink), 1)
+        held = (1.0 / self.shrink.square()).sum()
+        outside = (squares @ diag - held).clamp(min=n_left) / n_left
+        vectors = self.scale[:, None] * self.vectors
+        shares = self.shrink.square() - 1.0 / outside
+        return vectors * shares, vectors, squares / outside
+
     def logdet(self) -> Tensor:
         """Return log |P|."""
         return -2.0 * (self.scale.log().sum() + self.shrink.log().sum())

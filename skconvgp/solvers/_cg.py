@@ -217,18 +217,36 @@ default="pivoted_cholesky"
         new = state.noise.new_tensor
         return new(state.log_det), new(state.log_det_error)
 
-    def inverse_factors(self, state: ConjugateGradientState) -> tuple[Tensor, Tensor]:
-        r"""Return A and B (n, p) with :math:`A B^T` an unbiased estimate of M^-1.
+    def inverse_factors(
+        self, state: ConjugateGradientState
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Return an unbiased estimate of M^-1, A B^T + diag(d).
 
-        They give the derivative of ``log |M|`` by whatever M depends on, its trace with
-        dM, from a product of dM with the p probes. These are those of the determinant:
-        with columns z = C w of the probes w, :math:`E z z^T = C C^T`, A is M^-1 z and B
-        is :math:`C^{-T} w`, both divided by the root of p.
+        It gives the derivative of ``log |M|`` by whatever M depends on, its trace with
+        dM. The p probes w are those of the determinant: with z = C w, where
+        :math:`P = C C^T` is the preconditioner, :math:`E z z^T = P`, and
+        :math:`N + (M^{-1} z - N z)(P^{-1} z)^T` has the mean M^-1 for any N. The nearer
+        N is to M^-1, the less the probes vary.
+
+        Returns
+        -------
+        left, right : Tensor of shape (n, p + r)
+            A and B; first the columns of the probes.
+        diag : Tensor of shape (n,)
+            The diagonal d.
         """
+        assert state.gram is not None
         near = state.preconditioner
         probes = self._probes(state.noise) / self.n_probes**0.5
-        value = self.solve(state, near.unwhiten(probes)).value
-        return value, near.whiten_transposed(probes)
+        z = near.unwhiten(probes)
+        left, right, diag = near.inverse_near(state.gram.diag() + state.noise)
+        known = left @ (right.mT @ z) + diag[:, None] * z
+        unknown = self.solve(state, z).value - known
+        return (
+            torch.cat([unknown, left], dim=1),
+            torch.cat([near.whiten_transposed(probes), right], dim=1),
+            diag,
+        )
 
     def inverse_diag(self, state: ConjugateGradientState) -> Tensor:
         """Return the diagonal (n,) of M^-1, by a solution for each sample."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skconvgp.backends import ReversePullback
-from skconvgp.engine import pull_back
+from skconvgp.engine import FactoredWeights, pull_back
 from skconvgp.engine._tables import ImagesPart
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import convnet
@@ -63,6 +63,22 @@ def test_every_weight_is_pulled_back_to_its_place(
         )
     assert by_theta.tolist() == [float(x @ square @ x)]
     assert torch.equal(by_rows[:, 0, 0, 0], (square + square.mT) @ x)
+
+
+@pytest.mark.parametrize("block", [3, 7, 40])
+def test_factored_weights_are_those_of_their_matrix(block):
+    images = numbered_images(23)
+    factored = FactoredWeights(
+        whole_weights(23, 4), whole_weights(4, 23).mT, whole_weights(1, 23)[0]
+    )
+    dense = factored.left @ factored.right.mT + factored.diag.diag()
+    with small_pullback(block, 3):
+        found, expected = (
+            pull_back(PlacePullback(), images, None, weights, config())
+            for weights in (factored, dense)
+        )
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("memory_budget", [1400, 3000, 10**6])

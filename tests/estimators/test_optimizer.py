@@ -18,10 +18,12 @@ from skconvgp import (
 )
 from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.display import RhoTraceDisplay
+from skconvgp.engine import KernelOracle
 from skconvgp.estimators import _resolve_choice
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization
 from skconvgp.kernels import arcsine, convnet, rbf
+from skconvgp.solvers import ConjugateGradient
 from tests.helpers.estimators import DensePosterior, blobs, digits, wave
 
 WIDTHS = np.geomspace(0.1, 10.0, 81)
@@ -320,3 +322,80 @@ def test_a_process_that_does_not_fit_in_memory_is_told_before_the_search(monkeyp
     monkeypatch.setattr("skconvgp.flows.Adam.minimize", search)
     with pytest.raises(TileMemoryError, match="40 samples"):
         KernelFlowsRegressor(optimizer=Adam(), batch_size=10).fit(X, y)
+
+
+def vectors(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    return X, np.sin(X).sum(1) + 0.2 * rng.normal(size=n)
+
+
+ITERATIVE = ConjugateGradient(rank=60, tolerance=1e-8)
+
+
+@pytest.fixture
+def grams(monkeypatch):
+    """Return a list that fills with the sizes of matrices that are evaluated whole."""
+    sizes = []
+    whole = KernelOracle.gram
+
+    def counted(self, *args):
+        sizes.append(self.n_samples)
+        return whole(self, *args)
+
+    monkeypatch.setattr(KernelOracle, "gram", counted)
+    return sizes
+
+
+def test_evidence_is_maximised_by_products_where_the_solver_iterates(grams):
+    X, y = vectors(300)
+    settings = {"noise_variance": "evidence", "memory_budget": "300 KiB"}
+    gp = regressor(rbf(0.5), solver=ITERATIVE, **settings).fit(X, y)
+    assert not grams
+    assert not gp.fit_report_.is_gram_held
+    exact = regressor(rbf(0.5), noise_variance="evidence").fit(X, y)
+    assert grams
+    found, expected = (model.optimizer_result_.values for model in (gp, exact))
+    assert found.keys() == expected.keys()
+    for label, value in found.items():
+        assert value == pytest.approx(expected[label], rel=0.05)
+    assert gp.noise_variance_ == found["noise_variance"]
+
+
+def test_a_noise_that_is_held_stays_with_products_too():
+    X, y = vectors(200)
+    gp = regressor(rbf(0.5), solver=ITERATIVE, noise_variance=0.02).fit(X, y)
+    exact = regressor(rbf(0.5), noise_variance=0.02).fit(X, y)
+    assert gp.noise_variance_ == 0.02
+    assert gp.kernel_.lengthscale == pytest.approx(exact.kernel_.lengthscale, rel=0.05)
+
+
+def test_labels_are_learned_by_products_too():
+    X, y = blobs(150)
+    settings = {"optimizer": "evidence", "noise_variance": "evidence"}
+    gp = ConvNetGPClassifier(rbf(), solver=ITERATIVE, **settings).fit(X, y)
+    exact = ConvNetGPClassifier(rbf(), **settings).fit(X, y)
+    assert gp.kernel_.lengthscale == pytest.approx(exact.kernel_.lengthscale, rel=0.1)
+    assert gp.score(X, y) == pytest.approx(exact.score(X, y), abs=0.02)
+
+
+@pytest.mark.parametrize(("n_copies", "is_exact"), [(8, True), (7.9, False)])
+def test_a_search_iterates_where_its_matrices_do_not_fit(
+    monkeypatch, grams, n_copies, is_exact
+):
+    n_bytes = int(n_copies * 8 * 600**2)
+    for module in ("skconvgp.engine._devices", "skconvgp.estimators._solving"):
+        monkeypatch.setattr(f"{module}.free_memory", lambda device: n_bytes)
+    monkeypatch.setattr("skconvgp.solvers._preconditioners.USUAL_RANK", 20)
+    X, y = vectors(600)
+    gp = regressor(optimizer=LBFGS(max_iter=2), noise_variance=0.02).fit(X, y)
+    assert gp.fit_report_.solver == "Cholesky"  # its two matrices fit
+    assert (len(grams) > 1) == is_exact
+
+
+def test_leave_one_out_takes_the_matrix_with_any_solver(grams):
+    X, y = vectors(100)
+    regressor(rbf(0.5), optimizer="loo", solver=ITERATIVE, noise_variance=0.02).fit(
+        X, y
+    )
+    assert grams
