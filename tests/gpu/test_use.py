@@ -30,13 +30,16 @@ from skconvgp.completion import (
 )
 from skconvgp.engine import KernelOracle, use_gpu
 from skconvgp.exceptions import TileMemoryError
+from skconvgp.flows import LBFGS
 from skconvgp.kernels import GELU, Conv2d, Dense, Flatten, Sequential, convnet, rbf
+from skconvgp.solvers import ConjugateGradient
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.fused import images
 from tests.helpers.gpu import GPU, GPU_BOUNDS, chosen
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[2]
+CG = ConjugateGradient(rank=40, tolerance=1e-8)
 CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
 WITH_GELU = Sequential(Conv2d(3), GELU(), Flatten(), Dense())
 LATER = """
@@ -291,6 +294,33 @@ def test_completions_on_the_gpu_are_those_of_the_processor(completion, data):
         strict=True,
     ):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"noise_variance": "loo"},
+        {"likelihood": "dirichlet"},
+        {"likelihood": "laplace"},
+        {"optimizer": LBFGS(max_iter=3)},
+        {"solver": CG},
+        {"solver": CG, "memory_budget": "200 KiB"},
+        {"solver": CG, "optimizer": LBFGS(max_iter=3)},
+    ],
+    ids=" ".join,
+)
+def test_ways_to_fit_on_the_gpu_are_those_of_the_processor(settings, data):
+    settings = {"random_state": 0, "dtype": "float64"} | settings
+    mine, expected = (
+        ConvNetGPClassifier(convnet(2, 3), device=device, **settings).fit(*data)
+        for device in (str(GPU), "cpu")
+    )
+    for one, two in zip(
+        mine.predict_latent(data[0], return_std=True),
+        expected.predict_latent(data[0], return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-5)
 
 
 def test_more_samples_on_the_gpu():
