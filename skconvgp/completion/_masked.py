@@ -152,7 +152,9 @@ class MaskedCompletion(Part, abc.ABC):
         return CompletedGram(
             factor=factor,
             anchors=anchors,
-            lift_map=pseudo_inverse_map(factor[anchors], EIGENVALUE_CUT),
+            lift_map=pseudo_inverse_map(
+                factor[anchors], EIGENVALUE_CUT, self._ridge(step) * len(anchors) / n
+            ),
             n_evaluated=entries.n_evaluated,
             error=error,
             relative_rmse=error / spread if spread > 0.0 else math.nan,
@@ -193,6 +195,10 @@ class MaskedCompletion(Part, abc.ABC):
     @abc.abstractmethod
     def _stats(self, step: float) -> dict[str, float]:
         """Return what is to be told of the step that was kept."""
+
+    def _ridge(self, step: float) -> float:
+        """Return the ridge by which rows of all n samples become features."""
+        return 0.0
 
     @property
     def _limits(self) -> Limits:

@@ -116,5 +116,9 @@ class SoftImpute(MaskedCompletion):
     def _check_own(self) -> None:
         pass
 
+    def _ridge(self, step: float) -> float:
+        # Of a filled row k the features are (F^T F + gamma I)^-1 F^T k.
+        return step
+
     def _stats(self, step: float) -> dict[str, float]:
         return {"gamma": step}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from skconvgp.linalg import factor_with_jitter_
+from skconvgp.linalg import factor_with_jitter_, symmetric_eigen
 
 __all__ = ["Halves", "join_halves", "posterior_mean", "sample_gaussian"]
 
@@ -52,13 +52,25 @@ class Halves:
         return var, clipped
 
     def covariance(self, prior: Tensor) -> Tensor:
-        """Return the covariance (n1, n1), from that of the prior."""
+        """Return the covariance (n1, n1), from that of the prior.
+
+        Features that were completed may take away more than there is: as a variance is
+        then nothing, so is a negative part of the matrix.
+        """
         cov = torch.zeros_like(prior)
         if self.minus is not None:
             cov = prior - self.minus.mT @ self.minus
-        if self.plus is not None:
-            cov = cov + self.plus.mT @ self.plus
-        return cov
+        if self.plus is None:
+            return cov
+        if self.minus is not None:
+            cov = _without_negative_part(cov)
+        return cov + self.plus.mT @ self.plus
+
+
+def _without_negative_part(matrix: Tensor) -> Tensor:
+    """Return a symmetric matrix, its negative eigenvalues set to zero."""
+    values, vectors = symmetric_eigen(matrix)  # which clips them
+    return (vectors * values) @ vectors.mT
 
 
 def join_halves(parts: list[Halves]) -> Halves:

@@ -36,14 +36,14 @@ def psd_factor(left: Tensor, right: Tensor, rank: int) -> Tensor:
     return cast(Tensor, (basis @ turn[:, -rank:].flip(1)) * roots)
 
 
-def pseudo_inverse_map(rows: Tensor, rtol: float) -> Tensor:
-    """Return A (A^T A)^+ (m, r) of rows A (m, r).
+def pseudo_inverse_map(rows: Tensor, rtol: float, ridge: float = 0.0) -> Tensor:
+    """Return A (A^T A + ridge I)^+ (m, r) of rows A (m, r).
 
     Eigenvalues of A^T A up to `rtol` of the largest count as zero.
     """
     values, vectors = torch.linalg.eigh(rows.mT @ rows)
     kept = values > rtol * values.max()
-    inverse = torch.where(kept, values, 1.0).reciprocal() * kept
+    inverse = torch.where(kept, values + ridge, 1.0).reciprocal() * kept
     return cast(Tensor, rows @ ((vectors * inverse) @ vectors.mT))
 
 

@@ -81,19 +81,39 @@ def test_facts_of_a_completion(method, pattern):
 @every_method
 def test_lift_takes_the_samples_to_their_rows(method):
     gram = low_rank(60, 3)
-    result, _ = completed(method, gram, 0.5)
-    made = dense(result)[:, result.anchors]
-    assert_close(result.lift(made), result.factor, kind="root")
+    result, oracle = completed(method, gram, 0.5)
+    rows = as_new(result, oracle, method, gram)
+    assert lift_error(result, rows) < allowed(method)
 
 
 @every_method
 def test_few_anchors_lift_as_well_as_all(method):
     gram = low_rank(60, 3)
-    result, _ = completed(method, gram, 0.5, rank=3, n_anchors=5)
+    result, oracle = completed(method, gram, 0.5, rank=3, n_anchors=5)
     assert result.anchors.shape == (5,)
     assert len(set(result.anchors.tolist())) == 5
-    made = dense(result)[:, result.anchors]
-    assert_close(result.lift(made), result.factor, kind="root")
+    rows = as_new(result, oracle, method, gram)
+    assert lift_error(result, rows) < allowed(method)
+
+
+def as_new(result, oracle, method, gram):
+    """Return rows (n, n) whose features are those of the samples.
+
+    Soft-Impute shrinks its matrix, but not what comes in.
+    """
+    made = dense(result)
+    if isinstance(method, SoftImpute):
+        return torch.where(missing(oracle), made, gram)
+    return made
+
+
+def lift_error(result, rows):
+    lifted = result.lift(rows[:, result.anchors])
+    return float((lifted - result.factor).norm() / result.factor.norm())
+
+
+def allowed(method):
+    return 0.1 if isinstance(method, SoftImpute) else 1e-7
 
 
 @every_method

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp.completion import SoftImpute
 from skconvgp.kernels import rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
@@ -107,3 +108,18 @@ def test_draws_leave_the_global_generators_alone():
     before = states()
     ConvNetGPRegressor(rbf(), random_state=0).fit(X, y).sample_y(X)
     assert states() == before
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5])
+def test_draws_of_a_completed_matrix_are_finite(fraction):
+    X, y = digits(120)
+    gp = ConvNetGPClassifier(
+        tiny_network(),
+        completion=SoftImpute(),
+        observed_fraction=fraction,
+        random_state=0,
+    ).fit(X[:80], y[:80])
+    mean, cov = gp.predict_latent(X[80:], return_cov=True)
+    assert np.linalg.eigvalsh(cov[:, :, 0])[0] > -1e-9
+    assert np.isfinite(gp.sample_y(X[80:], n_samples=2)).all()
+    assert mean.shape == (40, 10)

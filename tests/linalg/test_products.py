@@ -53,6 +53,13 @@ def test_pseudo_inverse_map(n):
     )
 
 
+def test_a_ridge_in_the_pseudo_inverse():
+    (rows,) = thin(30, 3)
+    inner = rows.mT @ rows + 0.7 * torch.eye(3, dtype=torch.float64)
+    expected = rows @ torch.linalg.inv(inner)
+    assert_close(pseudo_inverse_map(rows, 1e-12, 0.7), expected, kind="solve")
+
+
 def test_small_eigenvalues_are_cut():
     rows = torch.diag(torch.tensor([1.0, 1e-4]).double())
     expected = torch.diag(torch.tensor([1.0, 0.0]))
