@@ -10,6 +10,7 @@ from peers.pipe import FOLDER
 
 from flowing.images import load
 from flowing.networks import NETWORKS
+from flowing.source import NOISE
 from skconvgp import KernelFlowsClassifier
 from skconvgp.flows import GradientDescent
 
@@ -43,6 +44,7 @@ def learn_one_step(X: Any, y: Any, network: str, gradient: str) -> None:
         optimizer=GradientDescent(gradient, max_iter=1),
         batch_size=len(X),
         n_batches=1,
+        noise_variance=NOISE,
         random_state=0,
     ).fit(X, y)
 

@@ -2,7 +2,6 @@
 
 from skconvgp._protocols._flows import (
     Batch,
-    FactoredScore,
     Found,
     Landscape,
     Objective,
@@ -40,7 +39,6 @@ __all__ = [
     "Coarsening",
     "CompletedGram",
     "Completion",
-    "FactoredScore",
     "Found",
     "GramOperator",
     "GramOracle",

@@ -9,7 +9,6 @@ from skconvgp._typing import FloatArray
 
 __all__ = [
     "Batch",
-    "FactoredScore",
     "Found",
     "Landscape",
     "Objective",
@@ -46,37 +45,12 @@ class Score:
     by_noise: float = 0.0
 
 
-@dataclass(frozen=True)
-class FactoredScore:
-    """The same without a matrix: its derivatives by the entries, A B^T + diag(d).
-
-    Parameters
-    ----------
-    value : float
-        The value; smaller is better.
-    left, right : Tensor of shape (n, r)
-        A and B.
-    diag : Tensor of shape (n,)
-        The diagonal d.
-    by_noise : float
-        Derivative by the logarithm of the relative noise variance.
-    """
-
-    value: float
-    left: Tensor
-    right: Tensor
-    diag: Tensor
-    by_noise: float
-
-
 @runtime_checkable
 class Objective(Protocol):
     """Judges a kernel by its Gram matrix of a batch, whose sample comes first.
 
     Capability ``noise_variance_bounds``: a pair (low, high) if `noise_variance` is
-    learned with the kernel. Capability ``score_products(gram, targets, noise)``: a
-    `FactoredScore` from a `GramOperator` in the place of `score`, for batches whose
-    matrix is not held.
+    learned with the kernel.
     """
 
     @property

@@ -55,7 +55,9 @@ class Solver(Protocol[State]):
     the matrix, which then need not be held; its state has the operator as an attribute
     `gram`, which a fitted model takes out, if that holds no matrix, and puts back.
     Capability ``inverse_diag_of(state, numbers)``: some entries of that diagonal.
-    Capability ``logdet_estimate(state)``: the logarithm and its error.
+    Capability ``logdet_estimate(state)``: the logarithm and its error. Capability
+    ``inverse_factors(state)``: A, B (n, r) and d (n,), where A B^T + diag(d) is an
+    estimate of the inverse; with it and ``n_values`` hyperparameters are learned too.
     """
 
     def init(self, gram: GramOperator, noise: Tensor) -> State:

@@ -29,9 +29,9 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         of the targets, by :class:`~skconvgp.flows.LBFGS` with exact derivatives. An
         object of :mod:`skconvgp.flows` maximises the evidence. None takes the kernel
         as it is. Where the likelihood fixes the noise, targets are those of "gaussian"
-        and their noise is learned beside, for this choice alone. Where the solver
-        iterates the search for evidence does too, and where its matrices do not fit
-        into the free memory: by estimates then.
+        and their noise is learned beside, for this choice alone. Where the
+        matrices of a search for evidence do not fit into the free memory, and the
+        solver is "auto" or "cg" and there is no completion, it follows estimates.
     n_restarts_optimizer : int, default=0
         Searches beside the one from the kernel as it is; theirs begin at places drawn
         log-uniformly within the bounds. The best of all is taken.

@@ -2,12 +2,19 @@
 
 import copy
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skconvgp._protocols import Objective, Optimizer, Step
+from skconvgp._protocols import (
+    Completion,
+    Localization,
+    Objective,
+    Optimizer,
+    Selection,
+    Step,
+)
 from skconvgp.estimators._base import Problem, Settings
 from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks
 from skconvgp.estimators._inputs import Work
@@ -18,7 +25,9 @@ from skconvgp.estimators._resolve import (
     NOISE_WORDS,
     resolve_amplitude,
     resolve_batch_sizes,
+    resolve_completion,
     resolve_count,
+    resolve_fraction,
     resolve_noise,
     resolve_objective,
     resolve_optimizer,
@@ -26,15 +35,14 @@ from skconvgp.estimators._resolve import (
     resolve_verbose,
 )
 from skconvgp.flows import FlowResult, Rho
+from skconvgp.flows._iterative import IterativeEvidence
 from skconvgp.flows._objectives import WITH_NOISE
 from skconvgp.kernels import Kernel, rbf
-from skconvgp.solvers import Cholesky
 
 __all__ = ["BaseFlowGP"]
 
 STEP = "flow step"
 AUTO = "auto"
-LABEL_NOISE = 1e-4  # beside that of labels which fix their own
 
 
 class BaseFlowGP(BaseCallbacks, BaseLearningGP):
@@ -49,6 +57,8 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
 
     # What noise_variance="auto" is for the process; None is what was learned.
     _auto_noise: float | str | None = None
+    # What it is where nothing was learned, and beside noise that labels fix.
+    _usual_noise: ClassVar[float]
 
     def _fit_problem(self, problem: Problem) -> None:
         """Learn the kernel on batches, then fit to all samples."""
@@ -74,8 +84,7 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
             return asked
         if self._auto_noise is not None:
             return self._auto_noise
-        assert self._learned_noise is not None
-        return self._learned_noise
+        return self._usual_noise if self._learned_noise is None else self._learned_noise
 
     def _asked_noise(self) -> float | str:
         return resolve_noise(self, self.noise_variance, (AUTO, *NOISE_WORDS))
@@ -83,14 +92,17 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
     def _resolve_auto_noise(self, problem: Problem) -> float | str | None:
         """Return what "auto" is for the process, None for what will be learned."""
         if self._label_models(problem):
-            return LABEL_NOISE
-        if not isinstance(resolve_solver(self, self.solver), Cholesky):
+            return self._usual_noise
+        if hasattr(resolve_solver(self, self.solver), "n_values"):  # it iterates
             return None
+        n = len(problem.rows)
+        match resolve_completion(self, self.completion):
+            case Completion() | Localization():
+                return "loo"
+            case Selection() as selection:
+                n = selection.count(n, resolve_fraction(self, self.observed_fraction))
         choosing = Settings("loo", resolve_amplitude(self, self.amplitude))
-        size = self._route(len(problem.rows), choosing).size
-        if self.completion is None and self._missing_memory(size):
-            return None
-        return "loo"
+        return None if self._missing_memory(self._route(n, choosing).size) else "loo"
 
     def _default_kernel(self) -> Kernel:
         return rbf()
@@ -103,7 +115,7 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
         objective = copy.deepcopy(resolve_objective(self, self.objective, noise))
         self._require_free(type(self).__name__.replace("KernelFlows", "ConvNetGP"))
         objective.count(LEAST_BATCH)  # its settings are wrong before any work
-        self._learned_noise = float(objective.noise_variance)
+        self._learned_noise = None  # of another fit
         self._auto_noise = self._resolve_auto_noise(problem)
         self._require_samples(problem)
         sizes = resolve_batch_sizes(self, self.batch_size, len(problem.rows))
@@ -122,7 +134,7 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
 
     def _with_noise_if_chosen(
         self, objective: Objective, problem: Problem, work: Work
-    ) -> Objective:
+    ) -> Objective | IterativeEvidence:
         """Return an objective that learns the noise where a word is in its place.
 
         One that was given knows its own, and norms are for targets without noise.

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ from skconvgp.kernels import Kernel
 
 __all__ = ["BaseLearningGP", "Search"]
 
-Noisy = TypeVar("Noisy", Rho, IterativeEvidence)
 Minimize: TypeAlias = Callable[[BatchLandscape, Generator], Found]
 
 NOISE_START = 1e-2  # where a noise variance that is learned begins
@@ -54,10 +53,10 @@ class Search:
     watch : callable
         Told each step; returns whether to stop.
     n_held : int or None, default=None
-        Numbers held at once where the matrix of a batch is not; None where it is.
+        Numbers held at once; None is what an objective holds of a batch.
     """
 
-    objective: Callable[[Work], Objective]
+    objective: Callable[[Work], Objective | IterativeEvidence]
     minimize: Minimize
     sizes: Sequence[int]
     n_fixed: int
@@ -68,7 +67,7 @@ class Search:
 class BaseLearningGP(BaseConvGP):
     """What all estimators that learn a kernel have in common."""
 
-    # Learned with the kernel; None where it was not.
+    # Noise that was learned with the kernel; None where none was.
     _learned_noise: float | None = None
 
     def _find(self, problem: Problem, search: Search) -> FlowResult:
@@ -76,7 +75,8 @@ class BaseLearningGP(BaseConvGP):
         self._require_fit(problem)
         largest = max(search.sizes)
         held = search.n_held or BATCH_COPIES * largest**2
-        place, needed = self._place_of_fit(largest, Size(held, held, 0))
+        beside = search.n_held or 0  # factors of derivatives come back from a GPU
+        place, needed = self._place_of_fit(largest, Size(held, held, beside))
 
         def find(place: Place) -> FlowResult:
             work = self._work(
@@ -103,7 +103,9 @@ class BaseLearningGP(BaseConvGP):
 
         return compute_at(place, find)
 
-    def _with_noise(self, objective: Noisy, problem: Problem, work: Work) -> Noisy:
+    def _with_noise(
+        self, objective: Rho | IterativeEvidence, problem: Problem, work: Work
+    ) -> Rho | IterativeEvidence:
         """Return an objective that learns the noise with the kernel."""
         grid = noise_grid(self._gram_precision(problem.rows, work))
         return replace(

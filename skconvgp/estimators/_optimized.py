@@ -1,6 +1,6 @@
 """BaseOptimizedGP: a process whose kernel is chosen on all samples before the fit."""
 
-import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from skconvgp.estimators._resolve_choice import (
     resolve_choice,
     resolve_restarts,
 )
+from skconvgp.estimators._solving import Route
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.flows import FlowResult, Rho
 from skconvgp.flows._iterative import IterativeEvidence
@@ -36,6 +37,10 @@ from skconvgp.flows._search import ALL_DONE
 from skconvgp.solvers import ConjugateGradient
 
 __all__ = ["BaseOptimizedGP"]
+
+# What a solver must have for a search by products.
+NEEDED = ("inverse_factors", "logdet", "n_values")
+SCORE_COPIES = 1  # of what a solver holds: the factors of derivatives
 
 
 class BaseOptimizedGP(BaseLearningGP):
@@ -98,53 +103,62 @@ class BaseOptimizedGP(BaseLearningGP):
             return False
 
         n = len(problem.rows)
-        solver = self._solver_of_search(problem, choice)
+        route = self._route_of_search(problem, choice)
         return Search(
-            objective=partial(self._objective, problem, choice, solver),
+            objective=partial(self._objective, problem, choice, route),
             minimize=partial(minimize_from_many, choice.optimizer, n_restarts),
             sizes=(n,),
             n_fixed=1,
             watch=watch,
-            n_held=solver.n_values(n) if solver else None,
+            n_held=route.size.held if route else None,
         )
 
     def _objective(
-        self, problem: Problem, choice: Choice, solver: Any, work: Work
-    ) -> Objective:
+        self, problem: Problem, choice: Choice, route: Route | None, work: Work
+    ) -> Objective | IterativeEvidence:
         """Return what judges a kernel; where a word is the noise, it is learned too.
 
         So it is where labels fix the noise: the kernel is chosen by label regression.
         """
         noise = resolve_noise(self, self.noise_variance)
-        is_learned = isinstance(noise, str) or bool(self._label_models(problem))
-        usual = NOISE_START if isinstance(noise, str) else noise
-        if solver is not None:
-            iterative = IterativeEvidence(solver, usual)
-            return (
-                self._with_noise(iterative, problem, work) if is_learned else iterative
-            )
-        objective = Rho(choice.kind, noise_variance=usual)
-        return self._with_noise(objective, problem, work) if is_learned else objective
+        start = NOISE_START if isinstance(noise, str) else noise
+        objective: Rho | IterativeEvidence = Rho(choice.kind, noise_variance=start)
+        if route is not None:
+            objective = IterativeEvidence(route.solver, route.is_held, start)
+        if isinstance(noise, str) or self._label_models(problem):
+            return self._with_noise(objective, problem, work)
+        return objective
 
-    def _solver_of_search(self, problem: Problem, choice: Choice) -> Any:
-        """Return what iterates for the evidence; None where the matrix is factored.
+    def _route_of_search(self, problem: Problem, choice: Choice) -> Route | None:
+        """Return how to iterate for the evidence; None where matrices are factored.
 
-        It iterates where the process does, and with the solver "auto" where the
-        matrices of a search do not fit into the free memory.
+        They are while they fit into the free memory, unless the process cannot hold its
+        own; which only a process of the whole matrix can do without.
         """
         is_whole = self.completion is None and not self._label_models(problem)
         if choice.criterion != "evidence" or not is_whole:
             return None
         n = len(problem.rows)
-        plan = copy.copy(self)  # resolving a solver sets it
-        solver = plan._route(n, plan._settings()).solver
-        if hasattr(solver, "inverse_factors"):
-            return solver
+        route = self._route(n, self._settings())
+        is_iterative = all(hasattr(route.solver, name) for name in NEEDED)
+        if not is_iterative:
+            if not (isinstance(self.solver, str) and self.solver == "auto"):
+                return None
+            route = replace(route, solver=ConjugateGradient())
         held = BATCH_COPIES * n**2
-        is_free = isinstance(self.solver, str) and self.solver == "auto"
-        if is_free and self._missing_memory(Size(held, held, 0)):
-            return ConjugateGradient()
-        return None
+        is_tight = is_iterative and not route.is_held
+        if not (is_tight or self._missing_memory(Size(held, held, 0))):
+            return None
+        return self._search_route(route, n)
+
+    def _search_route(self, route: Route, n: int) -> Route:
+        """Return a route with what a search holds: solutions, and factors of slopes."""
+        found = self._iterative(route, n)
+        solver: Any = found.solver
+        if hasattr(solver, "deviations"):  # which a search has no use for
+            solver = replace(solver, deviations="solve")
+        held = found.size.held + SCORE_COPIES * solver.n_values(n)
+        return replace(found, solver=solver, size=Size(held, held, held))
 
     def _noise(self) -> float | str:
         return super()._noise() if self._learned_noise is None else self._learned_noise

@@ -23,8 +23,9 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
         samples: to maximise the evidence or the leave-one-out log predictive density
         of the targets, by :class:`~skconvgp.flows.LBFGS` with exact derivatives. An
         object of :mod:`skconvgp.flows` maximises the evidence. None takes the kernel
-        as it is. Where the solver iterates the search for evidence does too, and where
-        its matrices do not fit into the free memory: by estimates then.
+        as it is. Where the matrices of a search for evidence do not fit into the free
+        memory, and the solver is "auto" or "cg" and there is no completion, it follows
+        estimates.
     n_restarts_optimizer : int, default=0
         Searches beside the one from the kernel as it is; theirs begin at places drawn
         log-uniformly within the bounds. The best of all is taken.

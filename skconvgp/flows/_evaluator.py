@@ -1,12 +1,19 @@
 """Evaluator: Gram matrices of batches, and their derivatives."""
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._protocols import Batch, TileBackend, TileRunner, run_serially
+from skconvgp._protocols import (
+    Batch,
+    GramOperator,
+    TileBackend,
+    TileRunner,
+    run_serially,
+)
 from skconvgp._typing import ImageShape
 from skconvgp.backends import BackendChoice, choose_backend, choose_pullback
 from skconvgp.engine import (
@@ -16,7 +23,9 @@ from skconvgp.engine import (
     on_device,
     pull_back,
 )
+from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import Kernel
+from skconvgp.linalg import DenseGram
 
 __all__ = ["Evaluator"]
 
@@ -61,11 +70,29 @@ class Evaluator:
         runner = self.runner if choice.name == "fused" else run_serially
         return self._oracle(choice.tangents(), batch, runner).gram(out)
 
-    def operator(self, kernel: Kernel, batch: Batch) -> KernelGram:
-        """Return it as what multiplies, with covariances anew for each product."""
-        return KernelGram(
-            self._oracle(self._choice(kernel).tiles(), batch, self.runner)
-        )
+    def operator(
+        self, kernel: Kernel, batch: Batch, *, is_held: bool
+    ) -> tuple[GramOperator, float]:
+        """Return it as what multiplies, and what it was divided by.
+
+        Its mean diagonal is 1. Where it is not held, covariances are evaluated anew for
+        each product.
+
+        Raises
+        ------
+        NotPSDError
+            If a prior variance is not finite, or all of them are zero.
+        """
+        oracle = self._oracle(self._choice(kernel).tiles(), batch, self.runner)
+        try:
+            scale = float(oracle.diag().mean())
+        except ValueError as error:
+            raise NotPSDError(str(error)) from error
+        if not 0.0 < scale < math.inf:
+            raise NotPSDError(f"The mean prior variance is {scale}.")
+        if is_held:
+            return DenseGram(oracle.gram().div_(scale)), scale
+        return KernelGram(oracle, scale), scale
 
     def pull(
         self, kernel: Kernel, batch: Batch, weights: Tensor | FactoredWeights

@@ -1,19 +1,41 @@
-"""IterativeEvidence: the evidence of many samples, whose matrix is never held."""
+"""IterativeEvidence: the evidence of many samples, from products with their matrix."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import FactoredScore, Score
+from skconvgp._protocols import GramOperator
 from skconvgp._settings import FIXED
 from skconvgp._typing import Bounds
-from skconvgp.engine import KernelGram
-from skconvgp.flows._objectives import Rho
+from skconvgp.exceptions import NotPSDError
 
-__all__ = ["IterativeEvidence"]
+__all__ = ["FactoredScore", "IterativeEvidence"]
+
+
+@dataclass(frozen=True)
+class FactoredScore:
+    """Value of an objective, and its derivatives by the entries, A B^T + diag(d).
+
+    Parameters
+    ----------
+    value : float
+        The value; smaller is better.
+    by_noise : float
+        Derivative by the logarithm of the relative noise variance.
+    left, right : Tensor of shape (n, r)
+        A and B; empty where slopes were not asked for.
+    diag : Tensor of shape (n,)
+        The diagonal d.
+    """
+
+    value: float
+    by_noise: float
+    left: Tensor
+    right: Tensor
+    diag: Tensor
 
 
 @dataclass(frozen=True)
@@ -27,6 +49,8 @@ class IterativeEvidence:
     ----------
     solver : object
         An iterative solver with `inverse_factors`.
+    is_held : bool
+        Whether the matrix is held for the products, or its entries evaluated anew.
     noise_variance : float
         Relative noise variance.
     noise_variance_bounds : tuple of float or "fixed"
@@ -38,64 +62,69 @@ class IterativeEvidence:
     """
 
     solver: Any
+    is_held: bool
     noise_variance: float
     noise_variance_bounds: Bounds = FIXED
 
-    def score_products(
-        self, gram: KernelGram, targets: Tensor, noise_variance: float | None = None
-    ) -> FactoredScore:
-        """Return the value and its derivatives from products with the matrix.
+    def score(
+        self,
+        gram: GramOperator,
+        targets: Tensor,
+        noise_variance: float | None = None,
+        *,
+        has_slopes: bool = True,
+    ) -> FactoredScore | None:
+        """Return an estimate of the value, and of its derivatives.
 
         Parameters
         ----------
-        gram : KernelGram
-            The matrix K, not scaled.
+        gram : GramOperator
+            The matrix, with mean diagonal 1.
         targets : Tensor of shape (n, k)
             Targets.
         noise_variance : float, default=None
             Relative noise variance in the place of the own one.
+        has_slopes : bool, default=True
+            Whether derivatives are wanted; they take solutions for the probes.
 
         Returns
         -------
-        score : FactoredScore
-            The value, an estimate, and its derivatives by the entries of K.
+        score : FactoredScore or None
+            None where the value is undefined, or nothing converges.
         """
         noise = self.noise_variance if noise_variance is None else noise_variance
-        n = gram.n_samples
-        diag = gram.diag()
-        scale = float(diag.mean())
-        scaled = replace(gram, scale=scale)
-        state = self.solver.init(scaled, torch.full_like(diag, noise))
-        targets = targets.to(diag)
-        dual = self.solver.solve(state, targets).value
+        try:
+            return self._score(gram, targets, noise, has_slopes=has_slopes)
+        except (NotPSDError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
+            return None
+
+    def _score(
+        self, gram: GramOperator, targets: Tensor, noise: float, *, has_slopes: bool
+    ) -> FactoredScore | None:
+        n, diag = gram.n_samples, gram.diag()
+        if not bool((diag.isfinite() & (diag >= 0.0)).all()):
+            return None
+        state = self.solver.init(gram, torch.full_like(diag, noise))
+        solution = self.solver.solve(state, targets)
+        dual = solution.value
         norm = float((targets * dual).sum())
-        if not norm > 0.0:  # as for constant targets
-            norm = math.nan
+        if not (solution.converged and 0.0 < norm < math.inf):
+            return None
         value = 0.5 * (math.log(2.0 * math.pi * norm / targets.numel()) + 1.0)
         value += float(self.solver.logdet(state)) / (2.0 * n)
-        left, right, diag = self.solver.inverse_factors(state)
-        trace = float((left * right).sum() + diag.sum())  # of the inverse
+        if not math.isfinite(value):
+            return None
+        if not has_slopes:
+            return FactoredScore(value, math.nan, dual[:, :0], dual[:, :0], diag)
+        left, right, beside = self.solver.inverse_factors(state)
+        trace = float((left * right).sum() + beside.sum())  # of the inverse
         squares = float(dual.square().sum())
         by_noise = 0.5 * noise * (trace / n - squares / norm)
+        left = torch.cat([left.div_(2.0 * n), dual * (-0.5 / norm)], dim=1)
+        right = torch.cat([right, dual], dim=1)
+        if not (math.isfinite(by_noise) and bool(left.isfinite().all())):
+            return None
         # Less noise and a larger K are the same, and K is divided by its mean diagonal.
         return FactoredScore(
-            value,
-            torch.cat([left / (2.0 * n), dual * (-0.5 / norm)], dim=1) / scale,
-            torch.cat([right, dual], dim=1),
-            (diag / 2.0 + by_noise) / (n * scale),
-            by_noise,
+            value, by_noise, left, right, (beside / 2.0 + by_noise) / n
         )
-
-    def score(
-        self, gram: Tensor, targets: Tensor, noise_variance: float | None = None
-    ) -> Score:
-        """Return the value and its derivatives from a matrix that is held."""
-        return self._exact.score(gram, targets, noise_variance)
-
-    def count(self, n: int) -> int:
-        """Return the size of the sample in a batch of n, which has no meaning here."""
-        return self._exact.count(n)
-
-    @property
-    def _exact(self) -> Rho:
-        return Rho("evidence", noise_variance=self.noise_variance)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import Batch, FactoredScore, Found, Objective, Score, Step
+from skconvgp._protocols import Batch, Found, Objective, Score, Step
 from skconvgp._settings import FIXED, as_bounds
 from skconvgp._typing import FloatArray
 from skconvgp.engine import FactoredWeights
@@ -18,6 +18,7 @@ from skconvgp.exceptions import NotPSDError
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._history import FlowResult
+from skconvgp.flows._iterative import FactoredScore, IterativeEvidence
 from skconvgp.kernels import Kernel
 
 __all__ = ["BatchLandscape", "Task"]
@@ -40,8 +41,8 @@ class Task:
     ----------
     kernel : Kernel
         The kernel, at its start.
-    objective : Objective
-        Judges it by the Gram matrix of a batch.
+    objective : Objective or IterativeEvidence
+        Judges it by the Gram matrix of a batch, or by products with it.
     targets : Tensor of shape (n, k)
         Targets of all training samples.
     sizes : sequence of int
@@ -51,7 +52,7 @@ class Task:
     """
 
     kernel: Kernel
-    objective: Objective
+    objective: Objective | IterativeEvidence
     targets: Tensor
     sizes: Sequence[int]
     n_fixed: int
@@ -132,7 +133,8 @@ class BatchLandscape:
         gradient : ndarray of shape (p,)
             Its derivatives; NaN there too.
         """
-        by_tiles = method == "exact"
+        objective = self._task.objective
+        by_tiles = method == "exact" or isinstance(objective, IterativeEvidence)
         derive = self._by_tiles if by_tiles else self._by_graph
         total, slope = 0.0, np.zeros(len(theta))
         for batch in batches:
@@ -193,26 +195,19 @@ class BatchLandscape:
         total = 0.0
         for batch in batches:
             self.n_evaluations += 1
-            score = self._judge(kernel, batch, noise)
-            if score is None:
+            value = self._value_on(kernel, batch, noise)
+            if value is None:
                 return math.nan
-            total += score.value
+            total += value
         return total / len(batches)
 
     def _by_tiles(
         self, theta: FloatArray, batch: Batch
     ) -> tuple[Score | FactoredScore, FloatArray] | None:
         kernel, noise = self._at(theta)
-        if self._is_iterative:
-            score = self._judge(kernel, batch, noise)
-            if score is None:
-                return None
-            assert isinstance(score, FactoredScore)
-            weights = FactoredWeights(
-                score.left.to(HOST), score.right.to(HOST), score.diag.to(HOST)
-            )
-            by_theta = self._evaluator.pull(kernel, batch, weights)
-        elif self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
+        if isinstance(self._task.objective, IterativeEvidence):
+            return self._by_products(self._task.objective, kernel, batch, noise)
+        if self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
             both = self._evaluator.gram_with_tangents(kernel, batch)
             score = self._score(both[..., 0], batch, noise)
             if score is None:
@@ -241,28 +236,64 @@ class BatchLandscape:
         (by_theta,) = torch.autograd.grad(gram, free, score.by_gram)
         return score, np.array(by_theta.tolist())
 
-    def _judge(
+    def _value_on(
         self, kernel: Kernel, batch: Batch, noise: float | None
-    ) -> Score | FactoredScore | None:
-        """Return the score of a kernel on a batch, None where it is undefined."""
-        if not self._is_iterative:
-            return self._score(self._evaluator.gram(kernel, batch), batch, noise)
-        gram = self._evaluator.operator(kernel, batch)
-        targets = self._task.targets[batch.numbers].to(gram.diag().device)
-        score: FactoredScore = self._task.objective.score_products(  # type: ignore[attr-defined]
-            gram, targets, noise
-        )
-        return score if math.isfinite(score.value) else None
+    ) -> float | None:
+        """Return the value on a batch, None where it is undefined."""
+        objective = self._task.objective
+        score: Score | FactoredScore | None
+        if isinstance(objective, IterativeEvidence):
+            found = self._estimate(objective, kernel, batch, noise, has_slopes=False)
+            score = found[0] if found else None
+        else:
+            score = self._score(self._evaluator.gram(kernel, batch), batch, noise)
+        return score.value if score else None
 
-    @property
-    def _is_iterative(self) -> bool:
-        return hasattr(self._task.objective, "score_products")
+    def _by_products(
+        self,
+        objective: IterativeEvidence,
+        kernel: Kernel,
+        batch: Batch,
+        noise: float | None,
+    ) -> tuple[FactoredScore, FloatArray] | None:
+        """Return score and derivatives from products with the matrix of a batch."""
+        found = self._estimate(objective, kernel, batch, noise, has_slopes=True)
+        if found is None:
+            return None
+        score, scale = found
+        weights = FactoredWeights(
+            score.left.to(HOST), score.right.to(HOST), score.diag.to(HOST)
+        )
+        by_theta = self._evaluator.pull(kernel, batch, weights) / scale
+        return score, np.array(by_theta.tolist())
+
+    def _estimate(
+        self,
+        objective: IterativeEvidence,
+        kernel: Kernel,
+        batch: Batch,
+        noise: float | None,
+        *,
+        has_slopes: bool,
+    ) -> tuple[FactoredScore, float] | None:
+        """Return a score and what the matrix was divided by, None if undefined."""
+        try:
+            gram, scale = self._evaluator.operator(
+                kernel, batch, is_held=objective.is_held
+            )
+        except NotPSDError:
+            return None
+        targets = self._task.targets[batch.numbers].to(gram.diag())
+        score = objective.score(gram, targets, noise, has_slopes=has_slopes)
+        return (score, scale) if score else None
 
     def _score(self, gram: Tensor, batch: Batch, noise: float | None) -> Score | None:
         """Return the score of a batch, None where it is undefined."""
+        objective = self._task.objective
+        assert not isinstance(objective, IterativeEvidence)
         targets = self._task.targets[batch.numbers].to(gram.device)
         try:
-            score = self._task.objective.score(gram, targets, noise)
+            score = objective.score(gram, targets, noise)
         except NotPSDError:
             return None
         is_defined = math.isfinite(score.value) and bool(score.by_gram.isfinite().all())
@@ -270,7 +301,7 @@ class BatchLandscape:
 
 
 def _box(
-    kernel: Kernel, objective: Objective
+    kernel: Kernel, objective: Objective | IterativeEvidence
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     """Return start, bounds and names of what is learned."""
     labels = [free.label for free in kernel.hyperparameters if free.is_free]

@@ -195,8 +195,10 @@ def _best_of(
     grid = noise_grid(precision)
     noises = torch.tensor(grid, dtype=values.dtype, device=values.device)
     inverses = 1.0 / (values[:, None] + noises)
-    # All at once: the vectors are as large as the matrix.
-    inverse_diags = (spectrum.squares_by(inverses) + share / noises) * weights[:, None]
+    inverse_diags = torch.zeros_like(inverses)
+    if criterion == "loo":  # all at once: the vectors are as large as the matrix
+        inverse_diags = spectrum.squares_by(inverses) + share / noises
+        inverse_diags *= weights[:, None]
     best, best_score = LARGEST, -math.inf
     for noise, inverse, inverse_diag in zip(
         grid, inverses.mT, inverse_diags.mT, strict=True

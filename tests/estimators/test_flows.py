@@ -15,7 +15,12 @@ from skconvgp import (
     KernelFlowsClassifier,
     KernelFlowsRegressor,
 )
-from skconvgp.completion import NearestNeighbors, Nystrom, SubsetOfData
+from skconvgp.completion import (
+    CoarseKernel,
+    NearestNeighbors,
+    Nystrom,
+    SubsetOfData,
+)
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization, GradientDescent, Rho
 from skconvgp.kernels import convnet, dense, rbf
 from skconvgp.solvers import Cholesky
@@ -236,18 +241,31 @@ def test_default_noise_is_what_was_learned_where_nothing_is_factored():
     X, y = noisy_wave(60)
     gp = regressor(noise_variance="auto", solver="cg").fit(X, y)
     assert gp.noise_variance_ == gp.flow_result_.values["noise_variance"]
-    given = Rho(noise_variance=0.03)
-    gp = regressor(noise_variance="auto", solver="cg", objective=given).fit(X, y)
-    assert gp.noise_variance_ == 0.03
 
 
-def test_default_noise_is_what_was_learned_where_eigenvectors_do_not_fit(monkeypatch):
+@pytest.mark.parametrize("objective", ["ratio", Rho(noise_variance=1e-3)])
+def test_default_noise_is_the_usual_one_where_nothing_can_be_learned(objective):
     X, y = noisy_wave(60)
-    least = 5 * 8 * 60**2
+    settings = {"noise_variance": "auto", "solver": "cg", "objective": objective}
+    assert regressor(**settings).fit(X, y).noise_variance_ == 1e-2
+    X, y = digits(60)
+    gp = classifier(tiny_network(), **settings).fit(X, y)
+    assert gp.noise_variance_ == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("completion", "n_whole"),
+    [(None, 60), (CoarseKernel(pool=1), 60), (SubsetOfData(n_samples=30), 30)],
+)
+def test_default_noise_is_what_was_learned_where_eigenvectors_do_not_fit(
+    completion, n_whole, monkeypatch
+):
+    X, y = digits(60)
+    gp = classifier(tiny_network(), noise_variance="auto", completion=completion)
+    least = 5 * 8 * n_whole**2
     for n_bytes, is_chosen in ((least, True), (least - 1, False)):
         monkeypatch.setattr(f"{SOLVING}.free_memory", lambda _, n=n_bytes: n)
-        gp = regressor(noise_variance="auto").fit(X, y)
-        learned = gp.flow_result_.values["noise_variance"]
+        learned = gp.fit(X, y).flow_result_.values["noise_variance"]
         assert (gp.noise_variance_ != learned) == is_chosen
 
 

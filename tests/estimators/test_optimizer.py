@@ -22,7 +22,8 @@ from skconvgp.engine import KernelOracle
 from skconvgp.estimators import _resolve_choice
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization
-from skconvgp.kernels import arcsine, convnet, rbf
+from skconvgp.flows._iterative import IterativeEvidence
+from skconvgp.kernels import arcsine, convnet, dense, rbf
 from skconvgp.solvers import ConjugateGradient
 from tests.helpers.estimators import DensePosterior, blobs, digits, wave
 
@@ -347,13 +348,16 @@ def grams(monkeypatch):
     return sizes
 
 
-def test_evidence_is_maximised_by_products_where_the_solver_iterates(grams):
+LITTLE = {"memory_budget": "200 KiB"}  # a matrix of 200 samples takes 313
+
+
+def test_evidence_is_maximised_by_products_where_the_matrix_is_not_held(grams):
     X, y = vectors(300)
-    settings = {"noise_variance": "evidence", "memory_budget": "300 KiB"}
-    gp = regressor(rbf(0.5), solver=ITERATIVE, **settings).fit(X, y)
+    settings = {"noise_variance": "evidence"}
+    gp = regressor(rbf(0.5), solver=ITERATIVE, **settings, **LITTLE).fit(X, y)
     assert not grams
     assert not gp.fit_report_.is_gram_held
-    exact = regressor(rbf(0.5), noise_variance="evidence").fit(X, y)
+    exact = regressor(rbf(0.5), **settings).fit(X, y)
     assert grams
     found, expected = (model.optimizer_result_.values for model in (gp, exact))
     assert found.keys() == expected.keys()
@@ -362,40 +366,85 @@ def test_evidence_is_maximised_by_products_where_the_solver_iterates(grams):
     assert gp.noise_variance_ == found["noise_variance"]
 
 
-def test_a_noise_that_is_held_stays_with_products_too():
+def test_a_noise_that_is_held_stays_with_products_too(grams):
     X, y = vectors(200)
-    gp = regressor(rbf(0.5), solver=ITERATIVE, noise_variance=0.02).fit(X, y)
+    gp = regressor(rbf(0.5), solver=ITERATIVE, noise_variance=0.02, **LITTLE).fit(X, y)
+    assert not grams
     exact = regressor(rbf(0.5), noise_variance=0.02).fit(X, y)
     assert gp.noise_variance_ == 0.02
     assert gp.kernel_.lengthscale == pytest.approx(exact.kernel_.lengthscale, rel=0.05)
 
 
-def test_labels_are_learned_by_products_too():
-    X, y = blobs(150)
+def test_labels_are_learned_by_products_too(grams):
+    X, y = blobs(200)
     settings = {"optimizer": "evidence", "noise_variance": "evidence"}
-    gp = ConvNetGPClassifier(rbf(), solver=ITERATIVE, **settings).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(), solver=ITERATIVE, **settings, **LITTLE).fit(X, y)
+    assert not grams
     exact = ConvNetGPClassifier(rbf(), **settings).fit(X, y)
     assert gp.kernel_.lengthscale == pytest.approx(exact.kernel_.lengthscale, rel=0.1)
     assert gp.score(X, y) == pytest.approx(exact.score(X, y), abs=0.02)
 
 
+def test_a_solver_that_holds_the_matrix_leaves_the_search_exact(monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr(IterativeEvidence, "score", never)
+    X, y = vectors(200)
+    gp = regressor(rbf(0.5), solver=ITERATIVE, noise_variance=0.02).fit(X, y)
+    exact = regressor(rbf(0.5), noise_variance=0.02).fit(X, y)
+    assert gp.kernel_ == exact.kernel_
+
+
 @pytest.mark.parametrize(("n_copies", "is_exact"), [(8, True), (7.9, False)])
 def test_a_search_iterates_where_its_matrices_do_not_fit(
-    monkeypatch, grams, n_copies, is_exact
+    monkeypatch, n_copies, is_exact
 ):
-    n_bytes = int(n_copies * 8 * 600**2)
+    n_bytes = int(n_copies * 8 * 1000**2)
     for module in ("skconvgp.engine._devices", "skconvgp.estimators._solving"):
         monkeypatch.setattr(f"{module}.free_memory", lambda device: n_bytes)
     monkeypatch.setattr("skconvgp.solvers._preconditioners.USUAL_RANK", 20)
-    X, y = vectors(600)
+    calls, score = [], IterativeEvidence.score
+
+    def counted(self, *args, **kwargs):
+        calls.append(self.is_held)
+        return score(self, *args, **kwargs)
+
+    monkeypatch.setattr(IterativeEvidence, "score", counted)
+    X, y = vectors(1000)
     gp = regressor(optimizer=LBFGS(max_iter=2), noise_variance=0.02).fit(X, y)
     assert gp.fit_report_.solver == "Cholesky"  # its two matrices fit
-    assert (len(grams) > 1) == is_exact
+    assert (not calls) == is_exact
+
+
+def test_places_that_are_undefined_are_left_by_products_too():
+    X, y = vectors(200)
+    # Where all variances are large, those of a hundred layers are not finite.
+    gp = regressor(
+        dense(100, weight_variance=1.0),
+        solver=ConjugateGradient(rank=20),
+        optimizer=LBFGS(max_iter=2),
+        n_restarts_optimizer=3,
+        **LITTLE,
+    ).fit(X, y)
+    assert np.isfinite(gp.optimizer_result_.rho)
+    assert np.isfinite(gp.predict(X)).all()
+
+
+def test_slopes_of_products_hold_no_graph(grams):
+    X, y = vectors(200)
+    settings = {"solver": ITERATIVE, "noise_variance": 0.02, **LITTLE}
+    exact, graph = (
+        regressor(rbf(0.5), optimizer=optimizer, **settings).fit(X, y)
+        for optimizer in (LBFGS(max_iter=3), LBFGS(max_iter=3, gradient="autograd"))
+    )
+    assert not grams
+    assert graph.kernel_ == exact.kernel_
 
 
 def test_leave_one_out_takes_the_matrix_with_any_solver(grams):
-    X, y = vectors(100)
-    regressor(rbf(0.5), optimizer="loo", solver=ITERATIVE, noise_variance=0.02).fit(
+    X, y = vectors(200)
+    regressor(optimizer="loo", solver=ITERATIVE, noise_variance=0.02, **LITTLE).fit(
         X, y
     )
     assert grams
