@@ -188,7 +188,7 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
     >>> gp = KernelFlowsClassifier(network, optimizer=Adam(max_iter=20), random_state=0)
     >>> result = gp.fit(X[:200], y[:200]).flow_result_
     >>> result.rho <= result.start_rho, result.labels
-    (True, ('weight_variance', 'bias_variance'))
+    (True, ('weight_variance', 'bias_variance', 'noise_variance'))
     """
 
     _usual_noise = 1e-4

@@ -95,7 +95,7 @@ class IterativeEvidence:
         noise = self.noise_variance if noise_variance is None else noise_variance
         try:
             return self._score(gram, targets, noise, has_slopes=has_slopes)
-        except (NotPSDError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
+        except NotPSDError:
             return None
 
     def _score(

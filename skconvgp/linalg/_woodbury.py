@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from skconvgp.exceptions import NotPSDError
 from skconvgp.linalg._cholesky import back_solve, half_solve, plain_cholesky
 
 __all__ = ["BoundedInverse", "LowRankPlusDiagonal"]
@@ -37,7 +38,15 @@ class LowRankPlusDiagonal:
 
     @classmethod
     def from_factor(cls, factor: Tensor, diagonal: Tensor) -> Self:
-        """Return the matrix of F (n, r) and d (n,), all > 0."""
+        """Return the matrix of F (n, r) and d (n,), all > 0.
+
+        Raises
+        ------
+        NotPSDError
+            If F is not finite.
+        """
+        if not bool(factor.isfinite().all()):
+            raise NotPSDError("Some covariances with its columns are not finite.")
         scale = diagonal.rsqrt()
         basis, mixed = torch.linalg.qr(factor * scale[:, None])
         turn, sizes, _ = torch.linalg.svd(mixed, full_matrices=False)

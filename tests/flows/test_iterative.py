@@ -86,6 +86,9 @@ def test_undefined_values_are_none():
     assert objective.score(scaled(gram), torch.zeros_like(targets)) is None
     for spoiled in (torch.full_like(gram, math.nan), -gram):
         assert objective.score(DenseGram(spoiled), targets) is None
+    spoiled = gram / gram.diagonal().mean()
+    spoiled[:3, 3:] = spoiled[3:, :3] = math.nan
+    assert objective.score(DenseGram(spoiled), targets) is None
 
 
 def test_what_does_not_converge_is_undefined():
