@@ -49,8 +49,6 @@ Images = NDArray[Any]
 class TrainedNetwork:
     """Three convolutional layers and a readout, as `robustness_curve` asks for."""
 
-    temperature_ = 1.0
-
     def __init__(self, n_classes: int, side: int) -> None:
         torch.manual_seed(0)
         sizes = (1, CHANNELS, CHANNELS, CHANNELS)

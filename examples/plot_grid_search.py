@@ -82,6 +82,6 @@ for depth in depths:
     print(f"depth {depth}: leave-one-out log loss {-np.log(own).mean():.3f}")
 
 # %%
-# The temperature of each model was fitted on the same leave-one-out predictions, one
-# number for all the samples, so these losses flatter slightly; for comparing kernels
+# The calibration of each model was fitted on the same leave-one-out predictions, two
+# numbers for all the samples, so these losses flatter slightly; for comparing kernels
 # that is no harm.

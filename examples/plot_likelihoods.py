@@ -10,12 +10,12 @@ both; and then, on digits, at which of them can be believed.
 # %%
 # Two classes in the plane
 # ------------------------
-# Two arcs, with a region where they mix. All four classifiers have the same kernel. The
-# three on the right read the variance of the latent function, and are unsure where the
-# data are far. Label regression has a softmax of means alone, divided by a temperature
-# that suits images like those of the training data: away from them it is as sure of
-# what its mean happens to do there. Only very far off, where the mean is nothing, does
-# it return to one half.
+# Two arcs, with a region where they mix. All classifiers have the same kernel. On the
+# left label regression as it would be with a temperature alone, which suits images like
+# those of the training data: away from them it is as sure of what its mean happens to
+# do there. Only very far off, where the mean is nothing, does it return to one half.
+# All others read the variance of the latent function, and are less sure where the data
+# are far. Label regression fits how much that counts on left-out samples.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,17 +27,22 @@ from skconvgp import ConvNetGPClassifier
 from skconvgp.datasets import load_digits_images
 from skconvgp.display import ReliabilityDisplay
 from skconvgp.kernels import convnet, rbf
-from skconvgp.likelihoods import Dirichlet
+from skconvgp.likelihoods import Dirichlet, Gaussian
 from skconvgp.metrics import expected_calibration_error
 
 X, y = make_moons(80, noise=0.25, random_state=0)
 side = np.linspace(-3.0, 4.0, 60)
 grid = np.column_stack([axis.ravel() for axis in np.meshgrid(side, side)])
 
-figure, all_axes = plt.subplots(1, 4, figsize=(11, 3.2), layout="constrained")
-for axes, likelihood in zip(
-    all_axes, ("gaussian", "dirichlet", "beta", "laplace"), strict=True
-):
+likelihoods = {
+    "temperature alone": Gaussian(spread=False),
+    "gaussian": "gaussian",
+    "dirichlet": "dirichlet",
+    "beta": "beta",
+    "laplace": "laplace",
+}
+figure, all_axes = plt.subplots(1, 5, figsize=(13, 3.0), layout="constrained")
+for axes, (name, likelihood) in zip(all_axes, likelihoods.items(), strict=True):
     gp = ConvNetGPClassifier(rbf(), noise_variance=1e-2, likelihood=likelihood)
     second = gp.fit(X, y).predict_proba(grid)[:, 1].reshape(60, 60)
     levels = np.linspace(0.0, 1.0, 11)
@@ -45,7 +50,7 @@ for axes, likelihood in zip(
     axes.contour(side, side, second, [0.5], colors="black", linewidths=1)
     for label, color in enumerate(("tab:blue", "tab:red")):
         axes.scatter(*X[y == label].T, color=color, edgecolor="white", s=14, lw=0.4)
-    axes.set(title=likelihood, aspect="equal", xticks=[], yticks=[])
+    axes.set(title=name, aspect="equal", xticks=[], yticks=[])
 figure.colorbar(image, ax=all_axes, label="probability of red", shrink=0.8)
 plt.show()
 
@@ -55,7 +60,7 @@ plt.show()
 # Two hundred digits to learn from, eight hundred to be judged on. The last column is
 # the log loss by leave-one-out, from the training digits alone: it foretells the one
 # before it, and says which likelihood to take. With ten classes it is label regression,
-# whose temperature is fitted to just that; an averaged softmax with Laplace's
+# whose calibration is fitted to just that; an averaged softmax with Laplace's
 # approximation is far too timid.
 
 X, y = load_digits_images(return_X_y=True)

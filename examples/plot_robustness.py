@@ -11,8 +11,8 @@ means have exact derivatives by the pixels, and latent functions have deviations
 # Moved on purpose
 # ----------------
 # Each pixel of a digit is moved by at most epsilon, to where the cross-entropy of its
-# label rises: in one step by the sign of the derivatives (FGSM), or in forty small ones
-# (PGD). ``latent_gradient`` gives the derivatives, tile by tile, for any kernel.
+# label rises: in one step by the sign of the derivatives (FGSM), or in twenty small
+# ones (PGD). ``latent_gradient`` gives the derivatives, tile by tile, for any kernel.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -61,10 +61,10 @@ plt.show()
 # moves of two tenths nearly all of it; many small steps find more than one large one. A
 # process is no safer than a trained network, which ``benchmarks/robustness.py`` puts
 # beside it. The RBF resists a little longer. The entropy first rises, as the images
-# come near to the border of two classes, and falls again where they are beyond it: the
-# classifier is then sure, and wrong. The latent variance only rises, because the moved
-# images are less and less like any training image; it knows what the probabilities do
-# not.
+# come near to the border of two classes. After one large step it stays up, as the
+# variance has grown too, and probabilities count that; after many small ones it falls
+# again: the attacker has found images of another class, and the classifier is sure, and
+# wrong.
 #
 # Here are some of the images, moved by 0.15, with the label that the process gives.
 

@@ -10,6 +10,7 @@ from skconvgp._protocols._flows import (
     Step,
 )
 from skconvgp._protocols._inference import (
+    Calibration,
     Likelihood,
     LinkLikelihood,
     Solution,
@@ -36,6 +37,7 @@ from skconvgp._protocols._tiles import (
 
 __all__ = [
     "Batch",
+    "Calibration",
     "Coarsening",
     "CompletedGram",
     "Completion",

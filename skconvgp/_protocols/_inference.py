@@ -8,6 +8,7 @@ from torch import Tensor
 from skconvgp._protocols._matrices import GramOperator
 
 __all__ = [
+    "Calibration",
     "Likelihood",
     "LinkLikelihood",
     "Solution",
@@ -109,12 +110,51 @@ class Targets:
     noise: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Calibration:
+    r"""What latents go through before they become probabilities.
+
+    .. math:: z_c = \frac{m_c + b_c}{\sqrt{T^2 + \kappa v_c}}
+
+    Parameters
+    ----------
+    temperature : float, default=1.0
+        T, in units of the latents.
+    spread : float, default=0.0
+        :math:`\kappa`: how much less a mean counts whose variance is large.
+    offsets : tuple of float, default=()
+        b, one for each class, in units of the latents; empty for none.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.likelihoods import Calibration
+    >>> mean, var = torch.tensor([[0.3, 0.6]]), torch.tensor([[0.16, 0.0]])
+    >>> Calibration(temperature=0.3, spread=1.0).latents(mean, var)[0]
+    tensor([[0.6000, 2.0000]])
+    """
+
+    temperature: float = 1.0
+    spread: float = 0.0
+    offsets: tuple[float, ...] = ()
+
+    def latents(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+        """Return z and its variances; they need not be given without a spread."""
+        if self.offsets:
+            mean = mean + mean.new_tensor(self.offsets)
+        if self.spread == 0.0:
+            return mean / self.temperature, var / self.temperature**2
+        square = self.temperature**2 + self.spread * var
+        return mean / square.sqrt(), var / square
+
+
 @runtime_checkable
 class Likelihood(Protocol):
     """Pure functions of labels and latents; no linear algebra.
 
-    Capability ``temperature(loo_mean, codes, weights) -> float``: fits a divisor of
-    the latents on leave-one-out values (n, k).
+    Capability ``calibrate(mean, var, codes, weights) -> Calibration``: on leave-one-out
+    latents (n, k) and their variances (n, k), which are None where those of new samples
+    will not be known.
 
     Capability ``candidates() -> sequence of likelihoods``: the one with the least
     leave-one-out log loss is taken in its place.
@@ -125,7 +165,7 @@ class Likelihood(Protocol):
         ...
 
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
-        """Turn latent means and variances (n, k) into probabilities (n, k)."""
+        """Turn calibrated means and variances (n, k) into probabilities (n, k)."""
         ...
 
     @property

@@ -135,7 +135,7 @@ class BaseGP(BasePosterior, ABC):
     # other's.
     _has_one_latent: bool = False
     # Numbers (m,) of samples and their leave-one-out means, where not all are known.
-    _sampled: tuple[NDArray[np.intp], FloatArray] | None = None
+    _sampled: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.
@@ -273,12 +273,12 @@ class BaseGP(BasePosterior, ABC):
         work = self._work(place, is_fitting=False)
         return self._local_leave_one_out(self.noise_variance_, work)
 
-    def _sampled_loo(self) -> tuple[NDArray[np.intp], FloatArray]:
-        """Return numbers of samples and their leave-one-out means, to calibrate on."""
+    def _sampled_loo(self) -> tuple[NDArray[np.intp], LeaveOneOut]:
+        """Return numbers of samples and their leave-one-out values, to calibrate on."""
         if self._sampled is not None:
-            return self._sampled
-        mean = self._loo_of_latent()
-        return np.arange(len(mean)), mean
+            numbers, mean, var = self._sampled
+            return numbers, LeaveOneOut(rows_to_tensor(mean), rows_to_tensor(var))
+        return np.arange(len(self._weights)), self._leave_one_out()
 
     def _loo_of_latent(self) -> FloatArray:
         """Return the leave-one-out means (n, k) of the scaled latent functions."""

@@ -13,8 +13,8 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
 
     Label regression: a latent function for each class is regressed on the labels,
     exactly, with one Cholesky factorisation for all classes; probabilities are the
-    softmax of the latent means divided by a temperature, which is fitted on
-    closed-form leave-one-out predictions.
+    softmax of the latent means, each divided by a temperature that grows with its
+    variance and is fitted on closed-form leave-one-out predictions.
 
     Parameters
     ----------
@@ -101,9 +101,12 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    calibration_ : Calibration
+        What latent functions go through before they become probabilities; its
+        `temperature`, `spread` and `offsets`.
     temperature_ : float
-        What latent means are divided by for probabilities; 1 for a likelihood that
-        has none.
+        What latent means are divided by where their variance is zero; 1 for a
+        likelihood that has no temperature.
     likelihood_ : object
         The likelihood used.
     kernel_ : Kernel or "precomputed"

@@ -10,13 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
+from torch import Tensor
 
-from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
+from skconvgp._protocols import Calibration, Likelihood, LinkLikelihood, Targets
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, Problem
 from skconvgp.estimators._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._validation import rows_to_tensor, to_numpy
+from skconvgp.inference import LeaveOneOut
+from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Gaussian
 
 __all__ = ["BaseGPClassifier"]
@@ -30,11 +33,12 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
     classes_: NDArray[Any]
     likelihood_: Any  # a Likelihood or a LinkLikelihood
     latent_offset_: FloatArray
+    calibration_: Calibration
     temperature_: float
     _codes: NDArray[np.intp]
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the latent functions and the temperature.
+        """Fit the latent functions, and calibrate the probabilities.
 
         Parameters
         ----------
@@ -68,8 +72,8 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         labels : ndarray of shape (n,)
             Labels.
         """
-        mean = self._latent_mean(X)
-        return self.classes_[mean.argmax(axis=1)]  # type: ignore[no-any-return]
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]  # type: ignore[no-any-return]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
@@ -86,6 +90,7 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         """
         check_is_fitted(self)
         needs_var = self._is_label_model or self.likelihood_.needs_variance
+        needs_var = needs_var or self.calibration_.spread > 0.0
         latent = self._latent(X, None, needs_var=needs_var)
         var = latent.var * self._amplitudes()
         if latent.between.size:
@@ -105,9 +110,9 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         decision : ndarray of shape (n, n_classes), or (n,) for two classes
             Larger is more probable; for two classes > 0 means ``classes_[1]``.
         """
-        mean = self._latent_mean(X)
+        scores = self._scores(X)
         is_binary = len(self.classes_) == 2
-        return mean[:, 1] - mean[:, 0] if is_binary else mean
+        return scores[:, 1] - scores[:, 0] if is_binary else scores
 
     def predict_latent(
         self,
@@ -156,13 +161,13 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         labels : ndarray of shape (n_samples,)
             Labels.
         """
-        mean = self._loo_mean()
-        return self.classes_[mean.argmax(axis=1)]  # type: ignore[no-any-return]
+        scores = self._shifted(self._loo_of_latent() + self.latent_offset_)
+        return self.classes_[scores.argmax(axis=1)]  # type: ignore[no-any-return]
 
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
 
-        In closed form, with the amplitude and the temperature of the whole fit.
+        In closed form, with the amplitude and the calibration of the whole fit.
         Samples of weight 0 are left out.
 
         Returns
@@ -174,11 +179,8 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         if self._label_loo is not None:
             mean, var = self._label_loo
             return self._probabilities(mean + self.latent_offset_, var)
-        loo = self._leave_one_out()
-        noise = self.noise_variance_ / np.minimum(self._weights, 1.0)
-        var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
-        mean = to_numpy(loo.mean) + self.latent_offset_
-        return self._probabilities(mean, var * self._amplitudes())
+        everyone = np.arange(len(self._weights))
+        return self._probabilities(*self._left_out(everyone, self._leave_one_out()))
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = None
@@ -209,14 +211,30 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
             draws[:, 0] = -draws[:, 1]
         return draws
 
-    def _latent_mean(self, X: Any) -> FloatArray:
+    def _scores(self, X: Any) -> FloatArray:
+        """Return what the largest of is predicted: latent means, calibrated."""
         check_is_fitted(self)
-        mean: FloatArray = self._latent(X, None).mean + self.latent_offset_
-        return mean
+        return self._shifted(self._latent(X, None).mean + self.latent_offset_)
 
-    def _loo_mean(self) -> FloatArray:
-        mean: FloatArray = self._loo_of_latent() + self.latent_offset_
-        return mean
+    def _shifted(self, mean: FloatArray) -> FloatArray:
+        offsets = self.calibration_.offsets
+        return mean + np.asarray(offsets) if offsets else mean
+
+    def _sampled_latents(self) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
+        """Return numbers of samples and their latent functions without them."""
+        if self._label_loo is not None:
+            mean, var = self._label_loo
+            return np.arange(len(mean)), mean + self.latent_offset_, var
+        numbers, loo = self._sampled_loo()
+        return numbers, *self._left_out(numbers, loo)
+
+    def _left_out(
+        self, numbers: NDArray[np.intp], loo: LeaveOneOut
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances (n, k) of latent functions at left-out samples."""
+        noise = self.noise_variance_ / np.minimum(self._weights[numbers], 1.0)
+        var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
+        return to_numpy(loo.mean) + self.latent_offset_, var * self._amplitudes()
 
     def _fit_labels(
         self,
@@ -243,10 +261,10 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         return self
 
     def _fit_problem(self, problem: Problem) -> None:
-        """Fit the latent functions, and the temperature to the samples used."""
+        """Fit the latent functions, and calibrate on the samples used."""
         assert problem.codes is not None
         self._codes = problem.codes[self._fit_latent(problem)]
-        self.temperature_ = self._fit_temperature()
+        self._calibrate()
 
     def _codes_of(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Return the place of each label in `classes_`."""
@@ -311,20 +329,29 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
                 "likelihood='dirichlet' or 'gaussian'."
             )
 
-    def _fit_temperature(self) -> float:
-        temper = getattr(self.likelihood_, "temperature", None)
-        if temper is None:
-            return 1.0
-        numbers, mean = self._sampled_loo()
-        loo = rows_to_tensor(mean + self.latent_offset_)
-        weights = rows_to_tensor(self._weights[numbers]).to(loo)
-        codes = torch.as_tensor(self._codes[numbers])
-        return float(temper(loo, codes, weights))
+    def _calibrate(self) -> None:
+        """Fit what latents go through before they become probabilities."""
+        calibrate = getattr(self.likelihood_, "calibrate", None)
+        self.calibration_ = Calibration()
+        if calibrate is not None:
+            numbers, mean, var = self._sampled_latents()
+            # Of new samples a given matrix does not tell the prior variances.
+            is_known = isinstance(self.kernel_, Kernel)
+            self.calibration_ = calibrate(
+                _in_double(mean),
+                _in_double(var) if is_known else None,
+                torch.as_tensor(self._codes[numbers]),
+                _in_double(self._weights[numbers]),
+            )
+        self.temperature_ = self.calibration_.temperature
 
     def _probabilities(self, mean: FloatArray, var: FloatArray) -> FloatArray:
-        scaled = rows_to_tensor(mean).to(torch.float64) / self.temperature_
-        scaled_var = rows_to_tensor(var).to(torch.float64) / self.temperature_**2
-        return to_numpy(self.likelihood_.probabilities(scaled, scaled_var))
+        latents = self.calibration_.latents(_in_double(mean), _in_double(var))
+        return to_numpy(self.likelihood_.probabilities(*latents))
+
+
+def _in_double(values: FloatArray) -> Tensor:
+    return rows_to_tensor(values).to(torch.float64)
 
 
 def _candidates(likelihood: Likelihood) -> Sequence[Likelihood]:

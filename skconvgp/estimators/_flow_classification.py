@@ -103,9 +103,12 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    calibration_ : Calibration
+        What latent functions go through before they become probabilities; its
+        `temperature`, `spread` and `offsets`.
     temperature_ : float
-        What latent means are divided by for probabilities; 1 for a likelihood that
-        has none.
+        What latent means are divided by where their variance is zero; 1 for a
+        likelihood that has no temperature.
     likelihood_ : object
         The likelihood used.
     kernel_ : Kernel
@@ -241,7 +244,7 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
     # Without the weights of its base: where batches are drawn they are no copies.
     @with_callbacks
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Learn the kernel, then fit the latent functions and the temperature.
+        """Learn the kernel, then fit the latent functions, and calibrate.
 
         Parameters
         ----------

@@ -141,7 +141,7 @@ class BaseLocalGP(BaseGP):
         loo = left_out.of_noise(best)
         mean, var = to_numpy(loo.mean), to_numpy(loo.var)
         self._loo = (mean, var) if len(numbers) == n else None
-        self._sampled = to_numpy(numbers), mean
+        self._sampled = to_numpy(numbers), mean, var
         return _Chosen(float(noises[best]), amplitudes[best], **facts)
 
     def _leave_out(

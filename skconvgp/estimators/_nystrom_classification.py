@@ -86,9 +86,12 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    calibration_ : Calibration
+        What latent functions go through before they become probabilities; its
+        `temperature`, `spread` and `offsets`.
     temperature_ : float
-        What latent means are divided by for probabilities; 1 for a likelihood that
-        has none.
+        What latent means are divided by where their variance is zero; 1 for a
+        likelihood that has no temperature.
     likelihood_ : object
         The likelihood used.
     latent_offset_ : ndarray of shape (n_classes,)
@@ -242,5 +245,5 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         codes = self._codes_of(labels)
         self._append(self._problem(rows, codes, weights, are_further=True))
         self._codes = np.concatenate([self._codes, codes])
-        self.temperature_ = self._fit_temperature()
+        self._calibrate()
         return self

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import GramOperator, Solver
-from skconvgp._typing import FloatArray
 from skconvgp.engine import KernelGram, KernelOracle, free_memory
 from skconvgp.estimators._base import (
     GRAM_COPIES,
@@ -42,7 +41,7 @@ __all__ = ["BaseSolvingGP"]
 # While the noise is chosen: the matrix, a scaled copy, vectors, and two of work space,
 # which is what LAPACK's `syevd` asks for.
 SELECTION_COPIES = 5
-# Samples that a temperature is fitted to where a leave-one-out value costs a solution:
+# Samples to calibrate probabilities on where a leave-one-out value costs a solution:
 # the standard error of an accuracy of 97 % is then below a percent.
 LEFT_OUT = 500
 HOST = torch.device("cpu")
@@ -159,8 +158,8 @@ class BaseSolvingGP(BaseGP):
         oracle = self._oracle(images, work, "predict")
         return replace(state, gram=KernelGram(oracle, self._mean_diag))
 
-    def _sampled_loo(self) -> tuple[NDArray[np.intp], FloatArray]:
-        """Return leave-one-out means: of some samples where each costs a solution."""
+    def _sampled_loo(self) -> tuple[NDArray[np.intp], LeaveOneOut]:
+        """Return leave-one-out values: of some samples where each costs a solution."""
         n = len(self._targets)
         if n <= LEFT_OUT or not hasattr(self.solver_, "inverse_diag_of"):
             return super()._sampled_loo()
@@ -169,7 +168,7 @@ class BaseSolvingGP(BaseGP):
         needed = frozen_bytes(self.solver_state_)
         place = self._place(is_fitting=False, needed=needed)
         loo = compute_at(place, partial(self._left_out_at, numbers))
-        return to_numpy(numbers), to_numpy(loo.mean)
+        return to_numpy(numbers), loo
 
     def _left_out_at(self, numbers: Tensor, place: Place) -> LeaveOneOut:
         state = self._state_at(place)

@@ -1,35 +1,52 @@
-"""Label regression with a softmax of tempered latents."""
+"""Label regression with a softmax of calibrated latents."""
 
 from dataclasses import dataclass
 
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 from skconvgp._parts import Part
-from skconvgp._protocols import Targets
+from skconvgp._protocols import Calibration, Targets
+from skconvgp._settings import require
+from skconvgp.likelihoods._calibration import fit_calibration
 
 __all__ = ["Gaussian"]
-
-# Bounds of 1 / temperature. Targets lie one apart or two, so that at the upper bound
-# a prediction as sure as a label has odds of e^50 and more.
-INVERSE_TEMPERATURES = (1e-2, 50.0)
-ROOT_TOLERANCE = 1e-12  # maths.md 4.2
 
 
 @dataclass(repr=False)
 class Gaussian(Part):
-    r"""Label regression: one-vs-rest targets, softmax of tempered latent means.
+    r"""Label regression: one-vs-rest targets, softmax of calibrated latents.
 
     Targets are 1 for the class of a sample and -1 / (n_classes - 1) for the others,
-    so that they sum to zero. Probabilities are :math:`\mathrm{softmax}(m / T)`, where
-    the temperature T minimises the log loss of the closed-form leave-one-out means.
+    so that they sum to zero. Probabilities are
+
+    .. math::
+
+        p_c = \mathrm{softmax}_c \left( \frac{m_c + b_c}{\sqrt{T^2 + \kappa v}} \right)
+
+    for latent means m and their variance v. The temperature T, and with it
+    :math:`\kappa` and the offsets b, minimises the log loss of the closed-form
+    leave-one-out values. Priors count as much as one sample: :math:`\kappa` is
+    log-normal around :math:`\pi / 8`, the factor of a logistic function averaged over
+    a Gaussian, and :math:`b_c / T` normal with deviation 1/4.
+
+    Parameters
+    ----------
+    spread : bool, default=True
+        Whether a mean counts less where its variance is large, so that a sample unlike
+        all training samples has no sure prediction. What is predicted stays the same;
+        a probability then costs a variance. False sets :math:`\kappa` to 0, as does
+        ``kernel="precomputed"``, which tells no variance of a new sample.
+    offsets : bool, default=False
+        Whether each class has an offset, which predictions follow too: for classes
+        that are of different sizes, or not equally hard.
 
     References
     ----------
     Rifkin and Klautau, "In defense of one-vs-all classification", 2004 (label
     regression); Guo et al., "On calibration of modern neural networks", 2017,
-    section 4.2 (temperature).
+    section 4.2 (temperature); MacKay, "The evidence framework applied to
+    classification networks", 1992 (the average over a Gaussian).
 
     Examples
     --------
@@ -40,29 +57,38 @@ class Gaussian(Part):
             [-0.5000, -0.5000,  1.0000]], dtype=torch.float64)
     """
 
+    spread: bool = True
+    offsets: bool = False
+
     @property
     def needs_variance(self) -> bool:
-        """Whether `probabilities` reads the variance: no."""
+        """Whether `probabilities` reads the variance: no, the calibration has."""
         return False
 
     def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:
         """Turn class codes (n,) into regression targets; weights are not read."""
+        for name in ("spread", "offsets"):  # before any work
+            require(self, name, isinstance(getattr(self, name), bool), "a bool")
         off = -1.0 / (n_classes - 1)
         one_hot = torch.nn.functional.one_hot(codes, n_classes).to(torch.float64)
         values = one_hot * (1.0 - off) + off
         return Targets(values, torch.zeros(n_classes, dtype=torch.float64))
 
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
-        """Turn latent means (n, k) into probabilities (n, k)."""
+        """Turn calibrated means (n, k) into probabilities (n, k)."""
         return torch.softmax(mean, dim=1)
 
-    def temperature(self, loo_mean: Tensor, codes: Tensor, weights: Tensor) -> float:
-        """Return the divisor of the latents that minimises their weighted log loss.
+    def calibrate(
+        self, mean: Tensor, var: Tensor | None, codes: Tensor, weights: Tensor
+    ) -> Calibration:
+        """Return the most probable calibration of left-out samples.
 
         Parameters
         ----------
-        loo_mean : Tensor of shape (n, k)
+        mean : Tensor of shape (n, k)
             Leave-one-out latent means.
+        var : Tensor of shape (n, k), or None
+            Their variances, if those of new samples will be known.
         codes : Tensor of shape (n,)
             Class codes.
         weights : Tensor of shape (n,)
@@ -70,18 +96,8 @@ class Gaussian(Part):
 
         Returns
         -------
-        temperature : float
-            Root of the derivative, or the bound that is nearest to it.
+        calibration : Calibration
+            Temperature, spread and offsets.
         """
-        own = loo_mean.gather(1, codes[:, None])[:, 0]
-
-        def slope(inverse: float) -> float:
-            expected = (torch.softmax(inverse * loo_mean, dim=1) * loo_mean).sum(1)
-            return float((weights * (expected - own)).sum())
-
-        low, high = INVERSE_TEMPERATURES
-        if slope(low) >= 0.0:
-            return 1.0 / low
-        if slope(high) <= 0.0:
-            return 1.0 / high
-        return 1.0 / float(brentq(slope, low, high, xtol=ROOT_TOLERANCE))
+        spread = var if self.spread else None
+        return fit_calibration(mean, spread, codes, weights, has_offsets=self.offsets)

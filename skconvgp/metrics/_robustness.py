@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from scipy.stats import entropy
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, column_or_1d
@@ -71,10 +70,9 @@ def robustness_curve(
 
     Notes
     -----
-    The attacker knows the classifier, and moves up the cross-entropy of a softmax of
-    its latent means divided by ``temperature_``, whatever the likelihood. Where
-    probabilities are averaged over the latent functions that is not the steepest way,
-    but a way up.
+    The attacker knows the classifier, and moves up the cross-entropy of the label, of a
+    softmax of latent means that has the classifier's probabilities. What the variances
+    do on the way is left out: that is not the steepest way, but a way up.
 
     References
     ----------
@@ -134,10 +132,11 @@ def _judge(
 
 def _slope(estimator: Any, X: FloatArray, codes: NDArray[Any]) -> FloatArray:
     """Return the derivatives of the cross-entropy by the inputs."""
-    divisor = getattr(estimator, "temperature_", 1.0)
-    weights = softmax(estimator.predict_latent(X) / divisor, axis=1)
-    weights[np.arange(len(codes)), codes] -= 1.0
-    slope: FloatArray = estimator.latent_gradient(X, weights=weights / divisor)
+    weights = np.array(estimator.predict_proba(X))
+    own = np.arange(len(codes)), codes
+    weights[own] = 0.0
+    weights[own] = -weights.sum(axis=1)  # p - 1, also where p is rounded to 1
+    slope: FloatArray = estimator.latent_gradient(X, weights=weights)
     return slope
 
 

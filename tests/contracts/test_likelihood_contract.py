@@ -11,14 +11,14 @@ from sklearn.base import clone
 from skconvgp import ConvNetGPClassifier
 from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
 from skconvgp.kernels import rbf
-from skconvgp.likelihoods import Beta, Dirichlet, Gaussian, Laplace
+from skconvgp.likelihoods import Beta, Calibration, Dirichlet, Gaussian, Laplace
 from tests.helpers.tolerances import assert_close
 
 
 class Damped:
     """Third-party likelihood: less sure where the variance is large, no base class.
 
-    Its prior mean is not zero, and it fits no temperature.
+    Its prior mean is not zero, and it is not calibrated.
     """
 
     needs_variance = True
@@ -163,20 +163,20 @@ def test_classifier_learns(likelihood):
 
 
 @every_transform
-def test_classifier_hands_over_latents_divided_by_the_temperature(likelihood):
+def test_classifier_hands_over_calibrated_latents(likelihood):
     X, y, X_new, _ = problem(most_classes(likelihood))
     gp = classifier(copy.deepcopy(likelihood)).fit(X, y)
     mean, std = gp.predict_latent(X_new, return_std=True)
-    expected = likelihood.probabilities(
-        torch.as_tensor(mean / gp.temperature_),
-        torch.as_tensor((std / gp.temperature_) ** 2),
-    )
+    latents = gp.calibration_.latents(torch.as_tensor(mean), torch.as_tensor(std**2))
+    expected = likelihood.probabilities(*latents)
     assert_close(gp.predict_proba(X_new), expected, kind="solve")
 
 
-def test_temperature_is_one_without_the_capability():
+def test_nothing_is_calibrated_without_the_capability():
     X, y, _, _ = problem()
-    assert classifier(Damped()).fit(X, y).temperature_ == 1.0
+    gp = classifier(Damped()).fit(X, y)
+    assert gp.calibration_ == Calibration()
+    assert gp.temperature_ == 1.0
 
 
 @every_transform

@@ -19,6 +19,7 @@ from tests.helpers.estimators import (
     DensePosterior,
     blobs,
     digits,
+    label_probabilities,
     label_targets,
     tiny_network,
 )
@@ -73,19 +74,70 @@ def test_predictions_are_the_largest_latent_probability_and_decision():
         np.testing.assert_array_equal(labels, scores(X[40:]).argmax(1))
 
 
-def test_probabilities_are_a_softmax_with_one_temperature():
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(), Gaussian(spread=False), Gaussian(offsets=True)], ids=repr
+)
+def test_probabilities_are_a_softmax_of_calibrated_latents(likelihood):
     X, y = blobs(60)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X[:40], y[:40])
-    expected = softmax(gp.predict_latent(X[40:]) / gp.temperature_, axis=1)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE, likelihood=likelihood)
+    gp.fit(X[:40], y[:40])
+    assert (gp.calibration_.spread > 0.0) == likelihood.spread
+    assert len(gp.calibration_.offsets) == (3 if likelihood.offsets else 0)
+    mean, std = gp.predict_latent(X[40:], return_std=True)
+    expected = label_probabilities(gp, mean, std**2)
     np.testing.assert_allclose(gp.predict_proba(X[40:]), expected, rtol=1e-9)
+
+
+def test_images_of_another_kind_have_no_sure_class():
+    X, y = digits(300)
+    mirrored = X[200:].transpose(0, 1, 3, 2)
+    settings = {"kernel": tiny_network(), "noise_variance": 1e-3}
+    aware = ConvNetGPClassifier(**settings).fit(X[:200], y[:200])
+    plain = ConvNetGPClassifier(**settings, likelihood=Gaussian(spread=False))
+    plain.fit(X[:200], y[:200])
+    np.testing.assert_array_equal(aware.predict(mirrored), plain.predict(mirrored))
+    sure = [gp.predict_proba(mirrored).max(axis=1).mean() for gp in (aware, plain)]
+    assert sure[0] < sure[1] - 0.2
+    sure = [gp.predict_proba(X[200:]).max(axis=1).mean() for gp in (aware, plain)]
+    assert abs(sure[0] - sure[1]) < 0.05
+
+
+def test_offsets_are_followed_by_predictions():
+    X, y = blobs(80, n_classes=2)
+    few = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:6]])
+    gp = ConvNetGPClassifier(
+        rbf(), noise_variance=NOISE, likelihood=Gaussian(offsets=True)
+    ).fit(X[few], y[few])
+    new = blobs(400, n_classes=2, seed=1)[0]
+    probabilities, decision = gp.predict_proba(new), gp.decision_function(new)
+    labels = gp.classes_[probabilities.argmax(1)]
+    np.testing.assert_array_equal(gp.predict(new), labels)
+    np.testing.assert_array_equal(decision > 0.0, labels == gp.classes_[1])
+    assert (labels != gp.classes_[gp.predict_latent(new).argmax(1)]).any()
+    left_out = gp.classes_[gp.loo_predict_proba().argmax(1)]
+    np.testing.assert_array_equal(gp.loo_predict(), left_out)
+
+
+def test_given_matrix_has_no_spread():
+    X, y = blobs(60)
+    gram = gram_matrix(rbf(), X)
+    gp = ConvNetGPClassifier("precomputed", noise_variance=NOISE)
+    gp.fit(gram[:40, :40], y[:40])
+    assert gp.calibration_.spread == 0.0
+    known = ConvNetGPClassifier(
+        rbf(), noise_variance=NOISE, likelihood=Gaussian(spread=False)
+    ).fit(X[:40], y[:40])
+    np.testing.assert_allclose(
+        gp.predict_proba(gram[40:, :40]), known.predict_proba(X[40:]), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_temperature_minimises_the_leave_one_out_log_loss(n_classes):
     X, y = blobs(50, n_classes)
-    gp, dense = fit_and_dense(rbf(), X, y)
-    residual = dense.inverse @ dense.targets / np.diag(dense.inverse)[:, None]
-    loo = dense.targets - residual
+    gp, plain = fit_and_dense(rbf(), X, y, likelihood=Gaussian(spread=False))
+    residual = plain.inverse @ plain.targets / np.diag(plain.inverse)[:, None]
+    loo = plain.targets - residual
 
     def loss(log_temperature):
         scaled = loo / np.exp(log_temperature)

@@ -43,6 +43,7 @@ from tests.helpers.estimators import (
     DensePosterior,
     blobs,
     digits,
+    label_probabilities,
     label_targets,
     tiny_network,
     wave,
@@ -189,19 +190,18 @@ def test_classifier_is_that_of_the_dense_formulas():
     assert_close(mean, latent, kind="solve")
     deviation = np.sqrt(np.diag(dense.cov(X_new)))
     assert_close(std, np.tile(deviation[:, None], 3), kind="solve")
-    assert_close(
-        gp.predict_proba(X_new), softmax(latent / gp.temperature_), kind="solve"
+    expected = label_probabilities(gp, latent, deviation[:, None] ** 2)
+    assert_close(gp.predict_proba(X_new), expected, kind="solve")
+    left_out, spread = (
+        np.array(each)
+        for each in zip(*(dense.left_out(i) for i in range(N)), strict=True)
     )
-    left_out = np.array([dense.left_out(i)[0] for i in range(N)]) + offset
-    expected = softmax(left_out / gp.temperature_)
+    left_out = left_out + offset
+    var = spread.reshape(N, 1) - gp.noise_variance_ * gp.amplitude_
+    expected = label_probabilities(gp, left_out, var)
     assert_close(gp.loo_predict_proba(), expected, kind="solve")
     np.testing.assert_array_equal(gp.loo_predict(), left_out.argmax(1))
     np.testing.assert_array_equal(gp.predict(X_new), latent.argmax(1))
-
-
-def softmax(values):
-    powers = np.exp(values - values.max(1, keepdims=True))
-    return powers / powers.sum(1, keepdims=True)
 
 
 @every_class

@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
-from scipy.special import softmax
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag
 from skconvgp.kernels import rbf
-from tests.helpers.estimators import blobs, digits, tiny_network, wave
+from tests.helpers.estimators import (
+    blobs,
+    digits,
+    label_probabilities,
+    tiny_network,
+    wave,
+)
 
 
 def without(array, i):
@@ -60,18 +65,20 @@ def test_outputs_are_left_out_together():
 def test_classification_equals_literal_refits(n_classes):
     X, y = blobs(24, n_classes)
     gp = ConvNetGPClassifier(rbf(), noise_variance=0.05).fit(X, y)
-    latents = []
+    latents, deviations = [], []
     for i in range(24):
-        refit = ConvNetGPClassifier(rbf(), noise_variance=0.05)
-        refit.fit(without(X, i), without(y, i))
-        latents.append(refit.predict_latent(X[i : i + 1])[0])
+        refit = ConvNetGPClassifier(
+            rbf(), noise_variance=0.05, amplitude=gp.amplitude_
+        ).fit(without(X, i), without(y, i))
+        mean, std = refit.predict_latent(X[i : i + 1], return_std=True)
+        latents.append(mean[0])
+        deviations.append(std[0])
     latents = np.array(latents)
     labels = gp.classes_[latents.argmax(1)]
     assert not (labels == y).all()  # the clouds overlap
     np.testing.assert_array_equal(gp.loo_predict(), labels)
-    np.testing.assert_allclose(
-        gp.loo_predict_proba(), softmax(latents / gp.temperature_, axis=1), rtol=1e-6
-    )
+    expected = label_probabilities(gp, latents, np.square(deviations))
+    np.testing.assert_allclose(gp.loo_predict_proba(), expected, rtol=1e-6)
 
 
 def test_probabilities_and_labels_agree():

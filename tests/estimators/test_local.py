@@ -14,6 +14,7 @@ from skconvgp.completion import NearestNeighbors, Nystrom
 from skconvgp.engine import KernelOracle
 from skconvgp.estimators import _local
 from skconvgp.kernels import rbf
+from skconvgp.likelihoods import Gaussian
 from tests.helpers.dense_gp import noisy, refit_without_one_unit
 from tests.helpers.estimators import (
     blobs,
@@ -197,7 +198,8 @@ def test_regressor_with_all_as_neighbors_is_exact(weights, noise):
 def test_classifier_with_all_as_neighbors_is_exact(weights):
     X, labels = blobs(N + N_NEW)
     new, X, labels = X[N:], X[:N], labels[:N]
-    exact = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X, labels, weights)
+    exact = ConvNetGPClassifier(rbf(), noise_variance=NOISE, amplitude=1.0)
+    exact.fit(X, labels, weights)
     local = clone(exact).set_params(completion=NearestNeighbors(1000))
     local.fit(X, labels, weights)
     assert local.temperature_ == pytest.approx(exact.temperature_, rel=1e-6)
@@ -223,7 +225,8 @@ def test_classifier_regresses_labels_on_its_neighbors():
 def test_temperature_is_that_of_the_left_out_samples():
     X, labels = blobs(60)
     settings = {"noise_variance": NOISE, "completion": NearestNeighbors(K)}
-    gp = ConvNetGPClassifier(rbf(), **settings).fit(X, labels)
+    gp = ConvNetGPClassifier(rbf(), likelihood=Gaussian(spread=False), **settings)
+    gp.fit(X, labels)
     loo = Dense(X, label_targets(labels), None, kernel=rbf()).leave_one_out()
     mean = next(iter(loo))
     rows = np.arange(60), labels

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from skconvgp.datasets import load_digits_images
 from skconvgp.kernels import convnet
@@ -40,6 +41,14 @@ def label_targets(labels):
     classes = np.unique(labels)
     is_own = np.asarray(labels)[:, None] == classes
     return np.where(is_own, 1.0, -1.0 / (len(classes) - 1))
+
+
+def label_probabilities(gp, mean, var):
+    """Return the softmax of latents (n, k) as a fitted classifier calibrated them."""
+    found = gp.calibration_
+    offsets = np.array(found.offsets) if found.offsets else 0.0
+    scaled = (mean + offsets) / np.sqrt(found.temperature**2 + found.spread * var)
+    return softmax(scaled, axis=1)
 
 
 @dataclass

@@ -70,11 +70,21 @@ def test_moves_stay_within_the_range_of_the_data():
             return super().predict_proba(X)
 
     robustness_curve(Watched(SLOPES), X, y, (0.5,))
+    assert X.min() <= seen[-1].min()
+    assert seen[-1].max() <= X.max()
     robustness_curve(Watched(SLOPES), X, y, (0.5,), clip=(-0.4, 0.6))
-    assert seen[0].min() >= X.min()
-    assert seen[0].max() <= X.max()
-    assert seen[1].min() == -0.4
-    assert seen[1].max() == 0.6
+    assert seen[-1].min() == -0.4
+    assert seen[-1].max() == 0.6
+
+
+def test_attack_goes_on_where_a_label_is_certain():
+    X, y = samples()
+    model = Linear(SLOPES, temperature=1e-2)
+    assert (model.predict_proba(X).max(axis=1) == 1.0).any()
+    usual = robustness_curve(Linear(SLOPES), X, y, (0.0, 0.5))
+    np.testing.assert_array_equal(
+        robustness_curve(model, X, y, (0.0, 0.5)).accuracy, usual.accuracy
+    )
 
 
 def test_a_process_is_attacked_through_its_exact_derivatives():
