@@ -115,6 +115,7 @@ def write_figures(_app):
     import completion_table
     import flows_table
     import gpu_table
+    import robustness_table
     import roofline
     import speed_table
     import warp
@@ -124,7 +125,8 @@ def write_figures(_app):
     for figure in (cache, roofline, warp):
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
-    for table in (speed_table, gpu_table, completion_table, flows_table):
+    tables = [speed_table, gpu_table, completion_table, flows_table, robustness_table]
+    for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 
 

@@ -18,6 +18,7 @@ from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     KernelFlowsClassifier,
+    gram_diag,
     gram_matrix,
 )
 
@@ -79,6 +80,8 @@ def judge_kernel(kernel: Any, split: Split, sizes: tuple[int, ...]) -> Figures:
     Each has the noise that is best on validation images.
     """
     train = split.train.first(max(sizes))
+    # Of seven layers with large variances a matrix in float32 would overflow.
+    kernel = (1.0 / gram_diag(kernel, train.X[:1], dtype="float64")[0]) * kernel
     gram = gram_matrix(kernel, train.X)
     cross = split.both(lambda X_new: gram_matrix(kernel, X_new, train.X))
     found = {}

@@ -226,8 +226,10 @@ class EnsembleNystrom(Part):
 
     def n_values(self, n: int, observed_fraction: float) -> int:
         """Return how many numbers `complete` holds at once for n samples."""
-        _check_settings(self, self._least())
-        return COPIES * n * count_landmarks(self.n_landmarks, observed_fraction, n)
+        least = self._least()
+        _check_settings(self, least)
+        m = count_landmarks(self.n_landmarks, observed_fraction, n, min(least, n))
+        return COPIES * n * m
 
     def _least(self) -> int:
         """Return the number of landmarks that each member needs one of."""

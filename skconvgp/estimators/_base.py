@@ -280,13 +280,6 @@ class BaseGP(BasePosterior, ABC):
             return numbers, LeaveOneOut(rows_to_tensor(mean), rows_to_tensor(var))
         return np.arange(len(self._weights)), self._leave_one_out()
 
-    def _loo_of_latent(self) -> FloatArray:
-        """Return the leave-one-out means (n, k) of the scaled latent functions."""
-        check_is_fitted(self)
-        if self._label_loo is not None:
-            return self._label_loo[0]
-        return to_numpy(self._leave_one_out().mean)
-
     def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
         state = self._state_at(place)
         everyone = np.arange(len(self._targets))

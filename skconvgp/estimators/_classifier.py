@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
@@ -15,6 +14,7 @@ from torch import Tensor
 from skconvgp._protocols import Calibration, Likelihood, LinkLikelihood, Targets
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, Problem
+from skconvgp.estimators._judged import JudgedClassifier
 from skconvgp.estimators._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._validation import rows_to_tensor, to_numpy
@@ -25,12 +25,11 @@ from skconvgp.likelihoods import Gaussian
 __all__ = ["BaseGPClassifier"]
 
 
-class BaseGPClassifier(ClassifierMixin, BaseGP):
+class BaseGPClassifier(JudgedClassifier, BaseGP):
     """Methods of a classifier with a latent function for each class."""
 
     likelihood: object
 
-    classes_: NDArray[Any]
     likelihood_: Any  # a Likelihood or a LinkLikelihood
     latent_offset_: FloatArray
     calibration_: Calibration
@@ -57,10 +56,11 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         return self._fit_labels(X, y, sample_weight, None)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label with the largest latent mean.
+        """Return the most probable label.
 
-        Where latent functions have variances of their own it is mostly, but not
-        always, the label with the largest probability.
+        In label regression that is the one of the largest latent mean, as latent
+        functions share their variance: it costs no variance. So it is if precomputed,
+        where the variances are not known.
 
         Parameters
         ----------
@@ -72,8 +72,10 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         labels : ndarray of shape (n,)
             Labels.
         """
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]  # type: ignore[no-any-return]
+        check_is_fitted(self)
+        if self._reads_variances:
+            return self._labels(self.predict_proba(X))
+        return self._labels(self._shifted_mean(X))
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
@@ -88,17 +90,11 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         probabilities : ndarray of shape (n, n_classes)
             Rows sum to 1; columns in the order of `classes_`.
         """
-        check_is_fitted(self)
-        needs_var = self._is_label_model or self.likelihood_.needs_variance
-        needs_var = needs_var or self.calibration_.spread > 0.0
-        latent = self._latent(X, None, needs_var=needs_var)
-        var = latent.var * self._amplitudes()
-        if latent.between.size:
-            var = latent.between * self._amplitudes()[0]
-        return self._probabilities(latent.mean + self.latent_offset_, var)
+        latents = self._calibrated_latents(X)
+        return to_numpy(self.likelihood_.probabilities(*latents))
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return latent means; for two classes their difference.
+        """Return how far each class is ahead; for two classes the log odds.
 
         Parameters
         ----------
@@ -108,11 +104,21 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
         Returns
         -------
         decision : ndarray of shape (n, n_classes), or (n,) for two classes
-            Larger is more probable; for two classes > 0 means ``classes_[1]``.
+            Calibrated latent means, or logarithms of probabilities where the likelihood
+            reads variances. Larger is more probable; for two classes > 0 means
+            ``classes_[1]``.
         """
-        scores = self._scores(X)
+        check_is_fitted(self)
+        if self._reads_variances:
+            smallest = np.finfo(np.float64).tiny
+            scores = np.log(self.predict_proba(X).clip(min=smallest))
+        elif self._needs_variances:  # and does not know them
+            scores = self._shifted_mean(X)
+        else:
+            scores = to_numpy(self._calibrated_latents(X)[0])
         is_binary = len(self.classes_) == 2
-        return scores[:, 1] - scores[:, 0] if is_binary else scores
+        decision: FloatArray = scores[:, 1] - scores[:, 0] if is_binary else scores
+        return decision
 
     def predict_latent(
         self,
@@ -153,16 +159,19 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
     def loo_predict(self) -> NDArray[Any]:
         """Return the label that each training sample gets from all the others.
 
-        That of the largest latent mean, as in `predict`. In closed form, without
-        fitting again. Samples of weight 0 are left out.
+        The most probable one, as in `predict`. In closed form, without fitting again.
+        Samples of weight 0 are left out.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
             Labels.
         """
-        scores = self._shifted(self._loo_of_latent() + self.latent_offset_)
-        return self.classes_[scores.argmax(axis=1)]  # type: ignore[no-any-return]
+        check_is_fitted(self)
+        if self._needs_variances:
+            return self._labels(self.loo_predict_proba())
+        mean = to_numpy(self._leave_one_out().mean)
+        return self._labels(self._shifted(mean + self.latent_offset_))
 
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
@@ -211,10 +220,28 @@ class BaseGPClassifier(ClassifierMixin, BaseGP):
             draws[:, 0] = -draws[:, 1]
         return draws
 
-    def _scores(self, X: Any) -> FloatArray:
-        """Return what the largest of is predicted: latent means, calibrated."""
-        check_is_fitted(self)
+    @property
+    def _reads_variances(self) -> bool:
+        """Whether the most probable class is found by variances that are known."""
+        return self._needs_variances and isinstance(self.kernel_, Kernel)
+
+    @property
+    def _needs_variances(self) -> bool:
+        return self._is_label_model or bool(self.likelihood_.needs_variance)
+
+    def _shifted_mean(self, X: Any) -> FloatArray:
         return self._shifted(self._latent(X, None).mean + self.latent_offset_)
+
+    def _calibrated_latents(self, X: Any) -> tuple[Tensor, Tensor]:
+        """Return means (n, k) and variances, as probabilities are made of them."""
+        check_is_fitted(self)
+        needs_var = self._needs_variances or self.calibration_.spread > 0.0
+        latent = self._latent(X, None, needs_var=needs_var)
+        var = latent.var * self._amplitudes()
+        if latent.between.size:
+            var = latent.between * self._amplitudes()[0]
+        mean = latent.mean + self.latent_offset_
+        return self.calibration_.latents(_in_double(mean), _in_double(var))
 
     def _shifted(self, mean: FloatArray) -> FloatArray:
         offsets = self.calibration_.offsets

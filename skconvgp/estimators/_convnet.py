@@ -207,6 +207,12 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         self._require_spatial(coarsening, self.kernel_)
         kernel = coarsening.coarsen(self.kernel_)
         self.pool_ = coarsening.pool
+        if self.image_shape_ is not None and self.pool_ > min(self.image_shape_[1:]):
+            raise ValueError(
+                f"{coarsening!r} averages squares of {self.pool_} x {self.pool_} "
+                f"pixels, more than images of shape {self.image_shape_!r} have: lower "
+                "`pool`."
+            )
         try:
             if isinstance(kernel, Kernel):
                 kernel.check(self._map_shape(kernel))

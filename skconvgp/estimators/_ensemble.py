@@ -3,10 +3,9 @@
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
-from sklearn.base import ClassifierMixin, clone, is_classifier
+from scipy.special import logsumexp
+from sklearn.base import clone, is_classifier
 from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import (
@@ -15,12 +14,16 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
-from skconvgp._protocols import LinkLikelihood
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._pipelines import last_step
+from skconvgp.estimators._judged import JudgedClassifier
+from skconvgp.estimators._mixture_weights import (
+    require_same_targets,
+    weights_by_evidence,
+    weights_by_stacking,
+)
+from skconvgp.estimators._pipelines import last_inputs, last_step
 from skconvgp.estimators._resolve import reject, resolve_word
-from skconvgp.estimators._validation import check_weights, rows_to_tensor, to_numpy
-from skconvgp.inference import stacking_weights
+from skconvgp.estimators._validation import check_weights
 
 __all__ = ["KernelEnsembleClassifier"]
 
@@ -28,7 +31,7 @@ __all__ = ["KernelEnsembleClassifier"]
 NEEDED = {"stacking": "loo_predict_proba", "evidence": "log_marginal_likelihood"}
 
 
-class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
+class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
     """Gaussian process classifiers over several kernels, their probabilities mixed.
 
     Each classifier is fitted to all samples. Weights come from the training data in
@@ -108,7 +111,6 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
     True
     """
 
-    classes_: NDArray[Any]
     weights_: FloatArray
     estimators_: list[Any]
     _names: list[str]
@@ -192,10 +194,10 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         self.classes_ = np.unique(labels)
         self._require_classes(named, fitted)
         if way == "evidence":
-            self.weights_ = _by_evidence(named, fitted, len(labels))
+            self.weights_ = weights_by_evidence(named, fitted, len(labels))
         else:
             codes = np.searchsorted(self.classes_, labels)
-            self.weights_ = _by_stacking(named, fitted, codes, weights)
+            self.weights_ = weights_by_stacking(named, fitted, codes, weights)
         self.estimators_, self._names = fitted, list(named)
         self.n_features_in_ = fitted[0].n_features_in_
         self.__dict__.pop("feature_names_in_", None)  # of another fit
@@ -217,6 +219,64 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
             Labels.
         """
         return self._labels(self.predict_proba(X))
+
+    def predict_latent(
+        self, X: Any, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return mean and deviation of the mixture of the latent functions.
+
+        Parameters
+        ----------
+        X : array-like
+            Images or vectors, as in `fit`.
+        return_std : bool, default=False
+            Whether to return standard deviations.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, n_classes)
+            Latent means, mixed by `weights_`.
+        std : ndarray of shape (n, n_classes)
+            Standard deviations, with `return_std`: those within the classifiers and
+            between them.
+
+        Raises
+        ------
+        ValueError
+            If latent functions are of different targets.
+        """
+        check_is_fitted(self)
+        steps = list(map(last_step, self.estimators_))
+        require_same_targets(steps, "Latent functions", "Use `predict_proba`.")
+        inputs = [last_inputs(one, X) for one in self.estimators_]
+        found = [
+            step.predict_latent(own, return_std=return_std)
+            for step, own in zip(steps, inputs, strict=True)
+        ]
+        if not return_std:
+            return self._mix(found)
+        means, deviations = map(np.stack, zip(*found, strict=True))
+        mean = self._mix(means)
+        return mean, np.sqrt(self._mix(deviations**2 + (means - mean) ** 2))
+
+    def log_marginal_likelihood(self) -> float:
+        """Return the evidence of the classifiers, equally likely before.
+
+        Returns
+        -------
+        evidence : float
+            Logarithm of the mean of their evidences.
+
+        Raises
+        ------
+        ValueError
+            If they are of different targets.
+        """
+        check_is_fitted(self)
+        steps = list(map(last_step, self.estimators_))
+        require_same_targets(steps, "Evidences", "Use `loo_predict_proba`.")
+        evidences = [one.log_marginal_likelihood() for one in steps]
+        return float(logsumexp(evidences) - np.log(len(evidences)))
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
@@ -260,11 +320,8 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         steps = map(last_step, self.estimators_)
         return self._mix([one.loo_predict_proba() for one in steps])
 
-    def _labels(self, probabilities: FloatArray) -> NDArray[Any]:
-        return self.classes_[probabilities.argmax(axis=1)]  # type: ignore[no-any-return]
-
-    def _mix(self, probabilities: list[FloatArray]) -> FloatArray:
-        mixed: FloatArray = np.tensordot(self.weights_, probabilities, axes=1)
+    def _mix(self, arrays: Any) -> FloatArray:
+        mixed: FloatArray = np.tensordot(self.weights_, arrays, axes=1)
         return mixed
 
     def _require_candidates(self, needed: str) -> dict[str, Any]:
@@ -316,72 +373,3 @@ def _instances(estimators: Any) -> list[Any]:
         and hasattr(pair[1], "fit")
         and not isinstance(pair[1], type)
     ]
-
-
-def _by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
-    """Return the posterior probabilities of estimators that were equally likely."""
-    steps = [last_step(one) for one in fitted]
-    kinds = {type(one.likelihood_).__name__ for one in steps}
-    if len(kinds) > 1:
-        raise ValueError(
-            "Evidences of different likelihoods are of different targets, and cannot "
-            f"be compared: got {sorted(kinds)!r}. Use weights='stacking'."
-        )
-    for name, one in zip(names, steps, strict=True):
-        _require_all(name, one.fit_report_.n_samples, n_samples)
-        if not np.allclose(_targets_of(one), _targets_of(steps[0])):
-            raise ValueError(
-                "Evidences of different targets cannot be compared: "
-                f"{steps[0].likelihood_!r} and {one.likelihood_!r} make other numbers "
-                "of the labels. Use weights='stacking'."
-            )
-    evidences = np.array([one.log_marginal_likelihood() for one in steps])
-    if not np.isfinite(evidences).all():
-        found = dict(zip(names, evidences.tolist(), strict=True))
-        raise ValueError(
-            f"Evidences must be finite, got {found!r}: raise `noise_variance`, or use "
-            "weights='stacking'."
-        )
-    weights: FloatArray = softmax(_share_of_own(steps[0]) * evidences)
-    return weights
-
-
-def _share_of_own(gp: Any) -> float:
-    """Return which share of the targets is not told by the others.
-
-    Columns of a label code sum to zero, so that one of them follows from the rest, and
-    the evidence of all counts the same data once too often.
-    """
-    targets = _targets_of(gp).reshape(len(gp._codes), -1)
-    return float(np.linalg.matrix_rank(targets) / targets.shape[1])
-
-
-def _targets_of(gp: Any) -> NDArray[Any]:
-    """Return the numbers that a likelihood makes of the labels."""
-    codes, likelihood = gp._codes, gp.likelihood_
-    if isinstance(likelihood, LinkLikelihood):
-        return codes  # type: ignore[no-any-return]
-    weights = rows_to_tensor(gp._weights)
-    targets = likelihood.targets(torch.as_tensor(codes), len(gp.classes_), weights)
-    return to_numpy(targets.values)
-
-
-def _by_stacking(
-    names: Any, fitted: list[Any], codes: NDArray[np.intp], weights: FloatArray
-) -> FloatArray:
-    """Return the weights of the mixture with the least leave-one-out log loss."""
-    columns = []
-    for name, one in zip(names, fitted, strict=True):
-        y_prob = last_step(one).loo_predict_proba()
-        _require_all(name, len(y_prob), len(codes))
-        columns.append(y_prob[np.arange(len(codes)), codes])
-    own = torch.from_numpy(np.column_stack(columns))
-    return to_numpy(stacking_weights(own, torch.from_numpy(weights)))
-
-
-def _require_all(name: str, n_used: int, n_samples: int) -> None:
-    if n_used != n_samples:
-        raise ValueError(
-            f"Estimators must be fitted to the same samples to be weighed: {name!r} "
-            f"uses {n_used} of {n_samples}."
-        )

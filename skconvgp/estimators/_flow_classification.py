@@ -13,9 +13,10 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
     """Gaussian process classifier whose kernel learns itself by Kernel Flows.
 
     A kernel is good if half of a batch predicts the other half: its hyperparameters
-    are moved, batch after batch, to where the held-out half brings the least surprise.
-    Each batch, and each half of it, holds the classes in their shares. Then a Gaussian
-    process with that kernel is fitted to all samples, exactly or with a completion.
+    are moved, batch after batch, to where a half predicts the batch best.
+    Each batch holds the classes in their shares, and so does each half of it, as far as
+    it has room for them. Then a Gaussian process with that kernel is fitted to all
+    samples, exactly or with a completion.
 
     Parameters
     ----------
@@ -33,7 +34,9 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         looks bad.
     batch_size : "auto", int or sequence of int, default="auto"
         Samples in a batch; "auto" is 600, or all if there are fewer. Of a sequence,
-        each size is used for an equal part of the steps.
+        each size is used for an equal part of the steps of
+        :class:`~skconvgp.flows.Adam` and :class:`~skconvgp.flows.GradientDescent`;
+        other optimisers see batches of the last size alone.
     n_batches : int, default=4
         Batches, of the last size, on which places are compared: the best there is
         what is learned.

@@ -23,6 +23,7 @@ from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     LEAST_BATCH,
     NOISE_WORDS,
+    require_room,
     resolve_amplitude,
     resolve_batch_sizes,
     resolve_completion,
@@ -119,7 +120,7 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
         self._auto_noise = self._resolve_auto_noise(problem)
         self._require_samples(problem)
         sizes = resolve_batch_sizes(self, self.batch_size, len(problem.rows))
-        self._require_classes(problem, min(sizes))
+        require_room(problem.codes, min(sizes))
         verbose = 0 if tasks.is_watched else resolve_verbose(self, self.verbose)
         search = Search(
             objective=partial(self._with_noise_if_chosen, objective, problem),
@@ -161,14 +162,3 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
             return dict(vars(model))
 
         return tasks.step(STEP, reconstruction_attributes=fitted)
-
-    def _require_classes(self, problem: Problem, smallest: int) -> None:
-        """Raise where a batch has no room for all classes."""
-        if problem.codes is None:
-            return
-        n_classes = len(np.unique(problem.codes))
-        if smallest < n_classes:
-            raise ValueError(
-                f"A batch of {smallest} samples has no room for {n_classes} classes: "
-                "raise `batch_size`. Batches are stratified, each class in its share."
-            )

@@ -54,8 +54,8 @@ __all__ = ["BaseInputs", "Size", "Work"]
 
 VERSION_KEY = "_skconvgp_version"
 SMALLER_MATRIX = (
-    "fit on fewer samples, with solver='cg' and a number as `noise_variance`, or with "
-    "solve_dtype='float32'."
+    "fit on fewer samples, with solver='cg' and a number as `noise_variance` (of "
+    "classifiers with likelihood='gaussian'), or with solve_dtype='float32'."
 )
 
 

@@ -13,6 +13,7 @@ from skconvgp.backends import BackendChoice, ReferenceBackend, choose_backend
 from skconvgp.engine import KernelOracle
 from skconvgp.estimators._arguments import find_place
 from skconvgp.estimators._place import Place, compute_at
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import convnet
 from skconvgp.linalg import shifted_cholesky_
@@ -30,7 +31,7 @@ NOISE = 1e-4  # on the diagonal of the matrix factored
 FLOAT32_BOUNDS = {"cpu": 2e-6, "cuda": 1e-5}
 FLOAT64_BOUND = 1e-11
 # Float32 has errors near 1e-7 here, TF32, with 10 bits of the mantissa, near 1e-4.
-PRODUCT_BOUND = 2e-6
+PRODUCT, PRODUCT_BOUND = "float32 matrix product", 2e-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,6 +83,8 @@ def check_precision(device: object = "auto") -> PrecisionReport:
     On a small problem made here: a product of matrices in float32, which must not be
     shortened to TF32; the covariances of a network of three hidden layers, in float32
     and in float64, by the backend that "auto" takes; and a Cholesky factor in float64.
+    All of it as this package computes, which switches TF32 off for itself. It warns if
+    an error is too large, and if torch is set to shorten the products of others.
 
     Parameters
     ----------
@@ -91,8 +94,7 @@ def check_precision(device: object = "auto") -> PrecisionReport:
     Returns
     -------
     report : PrecisionReport
-        The errors, their bounds, and `ok`: whether all keep to them. Errors that are
-        too large raise nothing.
+        The errors, their bounds, and `ok`: whether all keep to them.
 
     Raises
     ------
@@ -117,7 +119,23 @@ def check_precision(device: object = "auto") -> PrecisionReport:
     >>> check_precision("cpu").ok
     True
     """
-    return compute_at(find_place("check_precision", device), _check)
+    place = find_place("check_precision", device)
+    report = compute_at(place, _check)
+    if not report.ok:
+        warn_caller(
+            f"{report.device} is less precise than this package relies on: {report!r}",
+            UserWarning,
+        )
+    as_set = _product_error(torch.device(report.device))
+    if as_set > PRODUCT_BOUND and report.errors[PRODUCT] <= PRODUCT_BOUND:
+        warn_caller(
+            f"torch is set to shorten products in float32 on {report.device}, by TF32 "
+            f"or the like: their error is {as_set:.1e}. This package does not follow "
+            "that, your own code does: torch.set_float32_matmul_precision('highest') "
+            "switches it off.",
+            UserWarning,
+        )
+    return report
 
 
 def _check(place: Place) -> PrecisionReport:
@@ -127,7 +145,7 @@ def _check(place: Place) -> PrecisionReport:
         device=str(place.device),
         backend=choice.name,
         errors={
-            "float32 matrix product": _product_error(place.device),
+            PRODUCT: _product_error(place.device),
             "float32 covariances": _error(
                 choice, place.device, torch.float32, expected
             ),
@@ -137,7 +155,7 @@ def _check(place: Place) -> PrecisionReport:
             "float64 Cholesky factor": _cholesky_error(place.device, expected),
         },
         bounds={
-            "float32 matrix product": PRODUCT_BOUND,
+            PRODUCT: PRODUCT_BOUND,
             "float32 covariances": FLOAT32_BOUNDS[place.device.type],
             "float64 covariances": FLOAT64_BOUND,
             "float64 Cholesky factor": FLOAT64_BOUND,

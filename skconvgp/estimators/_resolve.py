@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from skconvgp._protocols import (
     Coarsening,
@@ -37,6 +38,7 @@ __all__ = [
     "device_exists",
     "is_direct",
     "reject",
+    "require_room",
     "resolve_amplitude",
     "resolve_backend",
     "resolve_batch_size",
@@ -314,6 +316,16 @@ def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
         expected = f"at most the number of training samples, {n}"
         reject(owner, "batch_size", expected, size)
     return tuple(map(int, sizes))
+
+
+def require_room(codes: ArrayLike | None, batch_size: int) -> None:
+    """Raise where a batch has no room for all classes."""
+    n_classes = 0 if codes is None else len(np.unique(np.asarray(codes)))
+    if batch_size < n_classes:
+        raise ValueError(
+            f"A batch of {batch_size} samples has no room for {n_classes} classes: "
+            "raise `batch_size`. Batches are stratified, each class in its share."
+        )
 
 
 def resolve_count(owner: object, name: str, value: object) -> int:

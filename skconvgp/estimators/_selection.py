@@ -20,6 +20,7 @@ from skconvgp.estimators._gram import gram_matrix
 from skconvgp.estimators._pipelines import last_inputs, last_step
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import resolve_batch_size, resolve_count
+from skconvgp.estimators._same_targets import have_same_targets
 from skconvgp.estimators._validation import rows_to_tensor, to_numpy
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import Rho
@@ -223,9 +224,10 @@ def selection_report(
     density of the target; and "calibration_error", the expected calibration error, or
     "coverage", the share of the targets in central intervals of 95 %.
 
-    Evidences are of the targets that the likelihood makes of labels, and compare
-    processes with the same likelihood only. A completed process has leave-one-out
-    predictions of the samples that it is fitted to.
+    Evidences are of the targets that the likelihood makes of labels. Those of different
+    targets, or of different numbers of them, cannot be compared, and are NaN then; each
+    process still tells its own, by ``log_marginal_likelihood``. A completed process has
+    leave-one-out predictions of the samples that it is fitted to.
 
     Examples
     --------
@@ -249,6 +251,8 @@ def selection_report(
         rho = _mean_rho(gp, inputs, batch_size, n_batches, random_state)
         evidence = gp.log_marginal_likelihood()
         rows.append({"rho": rho, "evidence": evidence} | judge(gp, y))
+    if not have_same_targets([last_step(one) for one in fitted]):
+        rows = [row | {"evidence": math.nan} for row in rows]
     scores = tuple(rows[0])
     values = np.array([[row[score] for score in scores] for row in rows])
     values.setflags(write=False)

@@ -23,6 +23,7 @@ from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     reject,
+    require_room,
     resolve_batch_size,
     resolve_objective,
     resolve_verbose,
@@ -249,6 +250,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         )
         targets, codes = _targets(values)
         flow = self._flow(len(rows))
+        require_room(codes, flow.batch_size)
         generator = make_generator(self.random_state)
         progress = ProgressLine("fit", resolve_verbose(self, self.verbose))
         points = _points(rows)

@@ -137,12 +137,15 @@ class System:
 def rho_by_size(system: System) -> Tensor:
     """Return the ratio of norms for samples of 1 to n - 1 of the first samples."""
     squares = system.half.square().sum(1)
-    return squares.flip(0).cumsum(0).flip(0)[1:] / system.norm
+    tails = squares.flip(0).cumsum(0).flip(0)
+    return tails[1:] / tails[0]
 
 
 def _ratio(system: System) -> Derived:
     """Share of the squared RKHS norm that the sample does not explain."""
-    value = system.half[system.n_sample :].square().sum() / system.norm
+    squares = system.half.square().sum(1)
+    tail = squares[system.n_sample :].sum()
+    value = tail / (squares[: system.n_sample].sum() + tail)  # in [0, 1], rounded too
     y, z = system.dual, system.sample_dual
     return Derived(value, (z @ z.mT - (1.0 - value) * (y @ y.mT)) / system.norm)
 

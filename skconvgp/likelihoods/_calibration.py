@@ -110,8 +110,9 @@ def _sharpened(
         return other
 
     def slopes(free: NDArray[np.float64]) -> NDArray[np.float64]:
-        slope: NDArray[np.float64] = posterior.value_and_slope(moved(free))[1]
-        return slope[is_free]
+        slope = posterior.value_and_slope(moved(free))[1]
+        of_free: NDArray[np.float64] = slope[is_free]
+        return of_free
 
     found = root(slopes, place[is_free], tol=ROOT_TOLERANCE)
     is_near = np.abs(found.x - place[is_free]).max(initial=0.0) < NEAR

@@ -10,6 +10,7 @@ from skconvgp._settings import is_number, require
 __all__ = ["Counting"]
 
 LOO = "loo"
+SMALLEST = 1e-12  # below, one less the share of a class is rounded away
 
 
 class Counting(Part):
@@ -28,5 +29,7 @@ class Counting(Part):
     def _count(self) -> float:
         """Return the count; raise unless it is a number by now."""
         count = self.alpha_eps
-        require(self, "alpha_eps", is_number(count), f"a finite number > 0 or {LOO!r}")
+        is_count = is_number(count) and float(count) >= SMALLEST
+        expected = f"a finite number >= {SMALLEST} or {LOO!r}"
+        require(self, "alpha_eps", is_count, expected)
         return float(count)

@@ -9,6 +9,7 @@ from scipy.stats import entropy
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
 
 __all__ = ["robustness_curve"]
@@ -101,12 +102,12 @@ def robustness_curve(
     bounds = _check_bounds(epsilons)
     if attack not in ATTACKS:
         raise ValueError(f"`attack` must be one of {ATTACKS!r}, got {attack!r}.")
-    if isinstance(n_steps, bool) or int(n_steps) != n_steps or n_steps < 1:
+    if not is_int(n_steps):
         raise ValueError(f"`n_steps` must be an int >= 1, got {n_steps!r}.")
     inputs, labels = np.asarray(X, dtype=np.float64), column_or_1d(y)
     check_consistent_length(inputs, labels)
     codes = _codes_of(estimator, labels)
-    low, high = (inputs.min(), inputs.max()) if clip is None else clip
+    low, high = _check_range((inputs.min(), inputs.max()) if clip is None else clip)
     curve: dict[str, list[float]] = {"accuracy": [], "entropy": [], "variance": []}
     for bound in bounds:
         moved = inputs
@@ -145,6 +146,13 @@ def _codes_of(estimator: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
     if len(unknown):
         raise ValueError(f"y holds labels that `classes_` does not: {unknown!r}.")
     return np.searchsorted(estimator.classes_, labels)
+
+
+def _check_range(clip: Any) -> tuple[float, float]:
+    values = np.asarray(clip, dtype=np.float64)
+    if values.shape != (2,) or not values[0] <= values[1]:
+        raise ValueError(f"`clip` must be a pair (low, high), got {clip!r}.")
+    return float(values[0]), float(values[1])
 
 
 def _check_bounds(epsilons: Sequence[float]) -> FloatArray:

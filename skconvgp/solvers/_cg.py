@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
-from numbers import Integral
 
 import torch
 from torch import Generator, Tensor
 
 from skconvgp._parts import Part
 from skconvgp._protocols import GramOperator, Solution
+from skconvgp._settings import is_int, is_number, one_of, require
 from skconvgp.linalg import (
     BoundedInverse,
     LowRankPlusDiagonal,
@@ -108,7 +108,7 @@ default="pivoted_cholesky"
     Raises
     ------
     ValueError
-        In `init`, for a preconditioner or a rank that there is not.
+        In `init`, before any work, for a setting that is not allowed.
 
     Notes
     -----
@@ -152,6 +152,7 @@ default="pivoted_cholesky"
 
     def n_values(self, n_samples: int) -> int:
         """Return how many numbers it holds at once beside the matrix."""
+        self._check()
         rank = self._rank(n_samples)
         probes = self.n_probes * min(self.n_lanczos, n_samples)
         later = KEPT_COPIES * rank + max(SOLVE_COPIES * BLOCK, probes)
@@ -159,15 +160,19 @@ default="pivoted_cholesky"
 
     def init(self, gram: GramOperator, noise: Tensor) -> ConjugateGradientState:
         """Make the preconditioner; `noise` (n,) is added to the diagonal."""
-        is_bound, rank = self._is_bound(), self._rank(gram.n_samples)
-        near = make_preconditioner(gram, noise, self._kind(), rank, self._generator())
+        self._check()
+        rank = self._rank(gram.n_samples)
+        near = make_preconditioner(
+            gram, noise, self.preconditioner, rank, self._generator()
+        )
         state = ConjugateGradientState(gram, noise, near, None, 0.0, 0.0)
         seen = log_quadrature(
             state.whitened, self._probes(noise), self.n_lanczos, SETTLED
         )
         change = float((seen.forms - seen.coarse).mean())
         bound = None
-        if is_bound:
+        # Without columns there are no bounds.
+        if self.deviations == "bound" and self.preconditioner is not None:
             found = BoundedInverse.from_products(near, state.matmul)
             bound = replace(found, ceiling=seen.largest)
         return replace(
@@ -293,36 +298,26 @@ default="pivoted_cholesky"
             parts.append(value[some, columns])
         return torch.cat(parts)
 
-    def _is_bound(self) -> bool:
-        """Say whether deviations are bounds; without columns there are none."""
-        if self.deviations in DEVIATIONS:
-            return self.deviations == "bound" and self.preconditioner is not None
-        raise ValueError(
-            "The 'deviations' parameter of ConjugateGradient must be 'bound' or "
-            f"'solve'. Got {self.deviations!r} instead."
-        )
+    def _check(self) -> None:
+        """Raise unless every setting is allowed."""
+        is_share = is_number(self.tolerance) and self.tolerance < 1.0
+        require(self, "tolerance", is_share, "a number in (0, 1)")
+        for name in ("max_iter", "n_probes", "n_lanczos"):
+            require(self, name, is_int(getattr(self, name)), "an int >= 1")
+        is_seed = is_int(self.random_state, least=0)
+        require(self, "random_state", is_seed, "an int >= 0")
+        is_rank = self.rank == "auto" or is_int(self.rank)
+        require(self, "rank", is_rank, "'auto' or an int >= 1")
+        is_kind = self.preconditioner in PRECONDITIONERS
+        expected = "'pivoted_cholesky', 'nystrom' or None"
+        require(self, "preconditioner", is_kind, expected)
+        require(self, "deviations", self.deviations in DEVIATIONS, one_of(DEVIATIONS))
 
     def _probes(self, noise: Tensor) -> Tensor:
         return rademacher(len(noise), self.n_probes, self._generator()).to(noise)
 
-    def _kind(self) -> str | None:
-        if self.preconditioner in PRECONDITIONERS:
-            return self.preconditioner
-        raise ValueError(
-            "The 'preconditioner' parameter of ConjugateGradient must be "
-            "'pivoted_cholesky', 'nystrom' or None. Got "
-            f"{self.preconditioner!r} instead."
-        )
-
     def _rank(self, n: int) -> int:
-        if self.rank == "auto":
-            return usual_rank(n)
-        if isinstance(self.rank, Integral) and self.rank >= 1:
-            return min(n, int(self.rank))
-        raise ValueError(
-            "The 'rank' parameter of ConjugateGradient must be 'auto' or an int >= 1. "
-            f"Got {self.rank!r} instead."
-        )
+        return usual_rank(n) if self.rank == "auto" else min(n, int(self.rank))
 
     def _generator(self) -> Generator:
         return Generator().manual_seed(self.random_state)

@@ -118,6 +118,40 @@ def test_offsets_are_followed_by_predictions():
     np.testing.assert_array_equal(gp.loo_predict(), left_out)
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet", "laplace"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_decisions_rank_as_probabilities(n_classes, likelihood):
+    X, y = blobs(60, n_classes)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE, likelihood=likelihood)
+    gp.fit(X[:40], y[:40])
+    new = 2.0 * X[40:]
+    odds = np.log(gp.predict_proba(new))
+    decision = gp.decision_function(new)
+    if n_classes == 2:
+        np.testing.assert_allclose(decision, odds[:, 1] - odds[:, 0], atol=1e-9)
+        labels = gp.classes_[(decision > 0.0).astype(int)]
+    else:
+        top = odds.max(axis=1, keepdims=True)
+        ahead = decision - decision.max(axis=1, keepdims=True)
+        np.testing.assert_allclose(ahead, odds - top, atol=1e-9)
+        labels = gp.classes_[decision.argmax(axis=1)]
+    np.testing.assert_array_equal(gp.predict(new), labels)
+    left_out = gp.classes_[gp.loo_predict_proba().argmax(axis=1)]
+    np.testing.assert_array_equal(gp.loo_predict(), left_out)
+
+
+def test_unknown_labels_are_not_judged():
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X, y)
+    wrong = y.copy()
+    wrong[3] = 7
+    with pytest.raises(ValueError, match=r"labels that are not in `classes_`.*\[7\]"):
+        gp.score(X, wrong)
+    with pytest.raises(ValueError, match="not in `classes_`"):
+        gp.score(X, y.astype(str))
+    assert gp.score(X[y < 2], y[y < 2], np.ones((y < 2).sum())) > 0.5
+
+
 def test_given_matrix_has_no_spread():
     X, y = blobs(60)
     gram = gram_matrix(rbf(), X)
@@ -155,7 +189,9 @@ def test_two_classes_have_one_decision_and_two_latents():
     assert decision.shape == (10,)
     assert latent.shape == (10, 2)
     assert gp.predict_proba(X[30:]).shape == (10, 2)
-    np.testing.assert_allclose(decision, latent[:, 1] - latent[:, 0])
+    std = gp.predict_latent(X[30:], return_std=True)[1][:, 0]
+    divisor = np.sqrt(gp.temperature_**2 + gp.calibration_.spread * std**2)
+    np.testing.assert_allclose(decision, (latent[:, 1] - latent[:, 0]) / divisor)
     np.testing.assert_array_equal(decision > 0, gp.predict(X[30:]) == gp.classes_[1])
 
 
@@ -311,7 +347,11 @@ def test_likelihood_that_needs_variances_cannot_be_precomputed_without():
     X, y = blobs(20)
     gram = gram_matrix(rbf(), X)
     gp = ConvNetGPClassifier("precomputed", likelihood=Shrinking()).fit(gram, y)
-    np.testing.assert_array_equal(gp.predict(gram).shape, (20,))
+    labels = gp.classes_[gp.predict_latent(gram).argmax(1)]
+    np.testing.assert_array_equal(gp.predict(gram), labels)
+    np.testing.assert_array_equal(
+        gp.decision_function(gram).argmax(1), gp.predict_latent(gram).argmax(1)
+    )
     with pytest.raises(ValueError, match=r"precomputed.*`diag`"):
         gp.predict_proba(gram)
 

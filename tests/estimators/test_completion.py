@@ -1,6 +1,7 @@
 """Estimators whose Gram matrix is completed, or has less in its place."""
 
 import pickle
+import re
 import warnings
 from dataclasses import replace
 
@@ -680,6 +681,7 @@ BAD_SETTINGS = [
     ),
     ({"completion": CoarseKernel(0)}, "'pool' parameter of CoarseKernel"),
     ({"completion": CoarseKernel(2.0)}, "'pool' parameter of CoarseKernel"),
+    ({"completion": CoarseKernel(9, depth=1)}, r"9 x 9 pixels.*\(1, 8, 8\).*lower"),
     ({"completion": CoarseKernel(), "kernel": rbf()}, r"looks at images, got rbf\(\)"),
     ({"completion": CoarseKernel(kernel=rbf())}, r"looks at images, got rbf\(\)"),
     ({"completion": CoarseKernel(kernel="small")}, "looks at images, got 'small'"),
@@ -705,6 +707,31 @@ def test_bad_settings_are_refused_before_any_work(settings, message, cls, no_wor
     settings = {"kernel": tiny_network(), "completion": Nystrom()} | settings
     with pytest.raises(ValueError, match=message):
         cls(**settings).fit(X, y)
+
+
+@every_class
+@pytest.mark.parametrize(
+    "part",
+    [
+        Nystrom(),
+        EnsembleNystrom(4),
+        SubsetOfData(),
+        IterativeSVD(),
+        MatrixFactorization(pattern="landmarks"),
+        SoftImpute(pattern="random"),
+    ],
+    ids=repr,
+)
+def test_smallest_usable_fraction_is_usable(part, cls):
+    X, y = blobs(60)
+    gp = cls(rbf(), completion=part, observed_fraction=1e-5)
+    with pytest.raises(CompletionError) as error:
+        gp.fit(X, y)
+    told = re.search(r"smallest usable (value|fraction) is (0\.\d+)", str(error.value))
+    gp.set_params(observed_fraction=float(told.group(2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        gp.fit(X, y)
 
 
 @every_class

@@ -217,6 +217,45 @@ def test_bad_estimators_are_told(estimators, message):
         KernelEnsembleClassifier(estimators).fit(X, y)
 
 
+def test_latents_and_evidence_are_those_of_the_mixture():
+    X, y = blobs(60)
+    fitted = ensemble().fit(X[:40], y[:40])
+    mean, std = fitted.predict_latent(X[40:], return_std=True)
+    np.testing.assert_array_equal(fitted.predict_latent(X[40:]), mean)
+    rng, draws = np.random.default_rng(0), []
+    for weight, gp in zip(fitted.weights_, fitted.estimators_, strict=True):
+        own, spread = gp.predict_latent(X[40:], return_std=True)
+        n_draws = round(200_000 * weight)
+        draws.append(own + spread * rng.normal(size=(n_draws, *own.shape)))
+    drawn = np.concatenate(draws)
+    np.testing.assert_allclose(mean, drawn.mean(axis=0), atol=0.02)
+    np.testing.assert_allclose(std, drawn.std(axis=0), rtol=0.02)
+    alone = [gp.log_marginal_likelihood() for gp in fitted.estimators_]
+    expected = np.log(np.mean(np.exp(np.array(alone) - alone[0]))) + alone[0]
+    assert fitted.log_marginal_likelihood() == pytest.approx(expected)
+
+
+def test_latents_of_other_targets_are_not_mixed():
+    X, y = blobs(30)
+    named = [
+        (word, ConvNetGPClassifier(rbf(), likelihood=word, noise_variance=0.1))
+        for word in ("gaussian", "laplace")
+    ]
+    fitted = KernelEnsembleClassifier(named).fit(X, y)
+    with pytest.raises(ValueError, match=r"Latent functions of different targets"):
+        fitted.predict_latent(X)
+    with pytest.raises(ValueError, match=r"Evidences of different targets"):
+        fitted.log_marginal_likelihood()
+
+
+def test_unknown_labels_are_not_judged():
+    X, y = blobs(30)
+    fitted = ensemble().fit(X, y)
+    assert fitted.score(X, y) > 0.5
+    with pytest.raises(ValueError, match="not in `classes_`"):
+        fitted.score(X, y + 5)
+
+
 def test_what_evidence_cannot_compare_is_told():
     X, y = blobs(30)
 
@@ -227,7 +266,7 @@ def test_what_evidence_cannot_compare_is_told():
     with pytest.raises(ValueError, match=r"'log_marginal_likelihood'.*'a'"):
         fit(DummyClassifier())
     other = ConvNetGPClassifier(rbf(), likelihood=OtherLikelihood())
-    with pytest.raises(ValueError, match="'Gaussian', 'OtherLikelihood'"):
+    with pytest.raises(ValueError, match=r"Gaussian\(\), .*OtherLikelihood"):
         fit(ConvNetGPClassifier(rbf()), other)
     counts = [
         ConvNetGPClassifier(rbf(), likelihood=Dirichlet(count)) for count in (0.1, 0.01)

@@ -22,6 +22,7 @@ from skconvgp.completion import (
     SubsetOfData,
 )
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization, GradientDescent, Rho
+from skconvgp.flows._batches import Batches
 from skconvgp.kernels import convnet, dense, rbf
 from skconvgp.solvers import Cholesky
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
@@ -296,11 +297,21 @@ def test_same_seed_same_result_and_another_seed_another():
     assert (one.theta_trace != other.theta_trace).any()
 
 
-def test_batches_of_a_classifier_hold_every_class():
+def test_batches_of_a_classifier_hold_every_class(monkeypatch):
     X, y = blobs(90)
     rare = np.flatnonzero((y != 2) | (np.arange(90) < 9))  # three of the last class
+    drawn, draw = [], Batches.draw
+
+    def watched(self, size):
+        drawn.append(draw(self, size))
+        return drawn[-1]
+
+    monkeypatch.setattr(Batches, "draw", watched)
     gp = classifier(batch_size=3, optimizer=Adam(max_iter=3)).fit(X[rare], y[rare])
     assert np.isfinite(gp.flow_result_.rho_trace).all()
+    assert len(drawn) >= 7
+    for batch in drawn:
+        assert set(y[rare][batch.numbers.tolist()]) == {0, 1, 2}
 
 
 def test_search_and_pipeline():

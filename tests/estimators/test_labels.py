@@ -134,9 +134,7 @@ def test_leave_one_out_is_near_what_refits_say(name):
         )
     # The prior means, and the mode of Laplace, are those with the sample.
     np.testing.assert_allclose(found, again, atol=0.05)
-    np.testing.assert_array_equal(
-        gp.loo_predict(), gp.classes_[gp._loo_mean().argmax(1)]
-    )
+    np.testing.assert_array_equal(gp.loo_predict(), gp.classes_[found.argmax(1)])
 
 
 @every_likelihood
@@ -205,7 +203,7 @@ def test_amplitude_of_many_samples_is_chosen_on_some_of_each_class(monkeypatch):
     monkeypatch.setattr(_labels, "CHOOSING", 100)
     some = classifier("dirichlet").fit(X, y)
     assert some.amplitude_ != whole.amplitude_
-    assert some.amplitude_ == pytest.approx(whole.amplitude_, rel=1.0)
+    assert 0.5 < some.amplitude_ / whole.amplitude_ < 2.0
     numbers = _labels._spread(np.repeat([0, 1, 2], [5, 1, 14]), 10)
     assert len(numbers) == 10
     assert np.bincount(np.repeat([0, 1, 2], [5, 1, 14])[numbers])[0] in (2, 3)
@@ -273,7 +271,9 @@ def test_the_first_of_two_classes_has_the_negative_latent_function(name):
     mean, std = gp.predict_latent(X, return_std=True)
     np.testing.assert_allclose(mean[:, 0], -mean[:, 1], atol=1e-9)
     np.testing.assert_allclose(std[:, 0], std[:, 1], rtol=1e-6)
-    np.testing.assert_allclose(gp.decision_function(X), 2.0 * mean[:, 1], atol=1e-9)
+    odds = np.log(gp.predict_proba(X))
+    np.testing.assert_allclose(gp.decision_function(X), odds[:, 1] - odds[:, 0])
+    np.testing.assert_array_equal(gp.predict(X) == gp.classes_[1], mean[:, 1] > 0.0)
 
 
 @every_likelihood

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -96,21 +97,27 @@ def test_torch_is_precise_too(doctor):
     assert check_precision("cpu").ok
 
 
+def check_loosely():
+    """Return the report of a device of which the user is warned."""
+    with pytest.warns(UserWarning, match="cpu is less precise than this package rel"):
+        return check_precision("cpu")
+
+
 def test_covariances_of_coarse_images_are_found_out(doctor):
     doctor(before=lambda x: ten_bits(x) if x.dtype == torch.float32 else x)
-    report = check_precision("cpu")
+    report = check_loosely()
     assert too_large(report) == {SINGLE}
     assert not report.ok
 
 
 def test_covariances_computed_in_float32_throughout_are_found_out(doctor):
     doctor(after=lambda values: values.to(torch.float32).to(values.dtype))
-    assert too_large(check_precision("cpu")) == {DOUBLE}
+    assert too_large(check_loosely()) == {DOUBLE}
 
 
 def test_covariances_that_are_no_numbers_are_found_out(doctor):
     doctor(after=lambda values: values * torch.nan)
-    report = check_precision("cpu")
+    report = check_loosely()
     assert math.isnan(report.errors[DOUBLE])
     assert too_large(report) == {SINGLE, DOUBLE}
 
@@ -120,7 +127,28 @@ def test_products_in_tf32_are_found_out(monkeypatch):
         return ten_bits(one) @ ten_bits(two)
 
     monkeypatch.setattr(f"{PRECISION}._product", multiply)
-    assert too_large(check_precision("cpu")) == {PRODUCT}
+    assert too_large(check_loosely()) == {PRODUCT}
+
+
+def test_a_setting_that_shortens_the_products_of_others_is_told(monkeypatch):
+    is_ours = []
+
+    @contextmanager
+    def full_precision(device):
+        is_ours.append(True)
+        try:
+            yield
+        finally:
+            is_ours.pop()
+
+    def multiply(one, two):
+        return one @ two if is_ours else ten_bits(one) @ ten_bits(two)
+
+    monkeypatch.setattr("skconvgp.engine._devices.full_precision", full_precision)
+    monkeypatch.setattr(f"{PRECISION}._product", multiply)
+    with pytest.warns(UserWarning, match="torch is set to shorten products"):
+        report = check_precision("cpu")
+    assert report.ok
 
 
 def test_a_coarse_factor_is_found_out(monkeypatch):
@@ -129,7 +157,7 @@ def test_a_coarse_factor_is_found_out(monkeypatch):
         return torch.linalg.cholesky(coarse).to(torch.float64), 0.0
 
     monkeypatch.setattr(f"{PRECISION}.shifted_cholesky_", factor)
-    assert too_large(check_precision("cpu")) == {FACTOR}
+    assert too_large(check_loosely()) == {FACTOR}
 
 
 def test_no_factor_at_all_is_found_out(monkeypatch):
@@ -137,14 +165,14 @@ def test_no_factor_at_all_is_found_out(monkeypatch):
         raise NotPSDError
 
     monkeypatch.setattr(f"{PRECISION}.shifted_cholesky_", fail)
-    report = check_precision("cpu")
+    report = check_loosely()
     assert report.errors[FACTOR] == math.inf
     assert not report.ok
 
 
 def test_report_is_a_table(doctor):
     doctor(after=lambda values: values * 1.001)
-    lines = repr(check_precision("cpu")).splitlines()
+    lines = repr(check_loosely()).splitlines()
     assert lines[0].startswith("cpu, ")
     assert [line.split("  ")[-1] for line in lines[1:]] == [
         "ok",
@@ -177,7 +205,8 @@ def test_gpu_is_precise_even_where_torch_was_told_to_hurry():
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
-        report = check_precision("cuda")
+        with pytest.warns(UserWarning, match="torch is set to shorten products"):
+            report = check_precision("cuda")
     finally:
         torch.set_float32_matmul_precision(before)
     assert report.ok, report

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -162,6 +163,23 @@ def test_an_undefined_rho_is_nan_and_never_the_best():
     report = selection_report({"exact": exact, "noisy": rbf()}, singular, targets)
     assert np.isnan(report.values[0, 0])
     assert report.best("rho") == "noisy"
+
+
+def test_evidences_of_other_targets_are_not_compared():
+    X, y = blobs(40)
+    words = ("gaussian", "dirichlet")
+    candidates = {
+        word: ConvNetGPClassifier(rbf(), likelihood=word, **FEW) for word in words
+    }
+    report = selection_report(candidates, X, y)
+    evidence = report.values[:, report.scores.index("evidence")]
+    assert np.isnan(evidence).all()
+    assert not report.is_best("evidence").any()
+    same = {name: clone(gp) for name, gp in candidates.items()}
+    same["gaussian"].set_params(likelihood="dirichlet", kernel=rbf(2.0))
+    assert np.isfinite(selection_report(same, X, y).values[:, 1]).all()
+    some = {"all": rbf(), "some": ConvNetGPClassifier(rbf(), completion=SubsetOfData())}
+    assert np.isnan(selection_report(some, X, y).values[:, 1]).all()
 
 
 def made(values, scores=("rho", "evidence", "coverage")):

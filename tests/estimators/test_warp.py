@@ -320,6 +320,12 @@ def test_objective_may_be_a_word():
     assert not np.allclose(word, usual)
 
 
+def test_a_batch_too_small_for_the_classes_is_told():
+    X, y = digits(60)
+    with pytest.raises(ValueError, match="no room for 10 classes"):
+        KernelFlowsWarp(rbf(3.0), batch_size=9, n_steps=1).fit(X, y)
+
+
 def test_original_interpolation_is_of_euler_only():
     X, y = wave(20)
     warp = KernelFlowsWarp(interpolation="original", solver="rk45")

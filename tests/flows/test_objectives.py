@@ -179,6 +179,18 @@ def test_value_is_in_0_1_where_explicit_inverses_leave_it(kind, seed):
             assert 0.0 <= objective.score(gram, targets).value <= 1.0
 
 
+def test_value_is_in_0_1_where_the_sample_knows_nothing():
+    above = []
+    for seed in range(300):
+        gram, targets = ill_conditioned(20, seed)
+        targets[:10] = 0.0
+        above.append(Rho("ratio", noise_variance=1e-4).score(gram, targets).value - 1.0)
+        path = rho_path(gram, targets, 1e-4)
+        assert path.min() >= 0.0
+        assert path.max() <= 1.0
+    assert max(above) == 0.0
+
+
 @pytest.mark.parametrize("noise", [1e-12, 1e-4, 1.0])
 def test_path_falls_and_holds_the_values_of_all_sizes(noise):
     gram, targets = ill_conditioned()

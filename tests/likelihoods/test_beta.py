@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import beta, kstest, norm
 
-from skconvgp.likelihoods import Beta
+from skconvgp.likelihoods import Beta, Dirichlet
 
 CENTRES = {0.01: 2.467464, 0.1: 1.568139, 0.2: 1.274799}  # maths.md 5.3
 
@@ -75,3 +75,9 @@ def test_candidates_are_made_only_where_asked_for():
 def test_wrong_count_is_refused(wrong):
     with pytest.raises(ValueError, match="'alpha_eps' parameter of Beta"):
         Beta(wrong).targets(torch.tensor([0, 1]), 2, torch.ones(2))
+
+
+@pytest.mark.parametrize("cls", [Beta, Dirichlet])
+def test_count_that_is_rounded_away_is_refused(cls):
+    with pytest.raises(ValueError, match=r"'alpha_eps' parameter.*>= 1e-12"):
+        cls(1e-20).targets(torch.tensor([0, 1]), 2, torch.ones(2))

@@ -129,6 +129,9 @@ def test_estimators_without_derivatives_are_refused():
         ({"epsilons": (-0.1,)}, "`epsilons` must be finite numbers >= 0"),
         ({"epsilons": (np.nan,)}, "`epsilons` must be finite numbers >= 0"),
         ({"n_steps": 0}, "`n_steps` must be an int >= 1"),
+        ({"n_steps": "many"}, "`n_steps` must be an int >= 1"),
+        ({"clip": (1.0, 0.0)}, "`clip` must be a pair"),
+        ({"clip": 3.0}, "`clip` must be a pair"),
     ],
     ids=str,
 )

@@ -1,0 +1,74 @@
+"""Weights of classifiers that are mixed: by evidence, or by stacking."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._pipelines import last_step
+from skconvgp.estimators._same_targets import have_same_targets, targets_of
+from skconvgp.estimators._validation import to_numpy
+from skconvgp.inference import stacking_weights
+
+__all__ = ["require_same_targets", "weights_by_evidence", "weights_by_stacking"]
+
+
+def weights_by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
+    """Return the posterior probabilities of estimators that were equally likely."""
+    steps = [last_step(one) for one in fitted]
+    for name, one in zip(names, steps, strict=True):
+        _require_all(name, one.fit_report_.n_samples, n_samples)
+    require_same_targets(steps, "Evidences", "Use weights='stacking'.")
+    evidences = np.array([one.log_marginal_likelihood() for one in steps])
+    if not np.isfinite(evidences).all():
+        found = dict(zip(names, evidences.tolist(), strict=True))
+        raise ValueError(
+            f"Evidences must be finite, got {found!r}: raise `noise_variance`, or use "
+            "weights='stacking'."
+        )
+    weights: FloatArray = softmax(_share_of_own(steps[0]) * evidences)
+    return weights
+
+
+def _share_of_own(gp: Any) -> float:
+    """Return which share of the targets is not told by the others.
+
+    Columns of a label code sum to zero, so that one of them follows from the rest, and
+    the evidence of all counts the same data once too often.
+    """
+    targets = targets_of(gp).reshape(len(gp._codes), -1)
+    return float(np.linalg.matrix_rank(targets) / targets.shape[1])
+
+
+def require_same_targets(steps: list[Any], what: str, remedy: str) -> None:
+    """Raise where classifiers have targets that cannot be compared."""
+    if not have_same_targets(steps):
+        told = sorted({repr(one.likelihood_) for one in steps})
+        raise ValueError(
+            f"{what} of different targets cannot be compared, and {', '.join(told)} "
+            f"make other numbers of the labels. {remedy}"
+        )
+
+
+def weights_by_stacking(
+    names: Any, fitted: list[Any], codes: NDArray[np.intp], weights: FloatArray
+) -> FloatArray:
+    """Return the weights of the mixture with the least leave-one-out log loss."""
+    columns = []
+    for name, one in zip(names, fitted, strict=True):
+        y_prob = last_step(one).loo_predict_proba()
+        _require_all(name, len(y_prob), len(codes))
+        columns.append(y_prob[np.arange(len(codes)), codes])
+    own = torch.from_numpy(np.column_stack(columns))
+    return to_numpy(stacking_weights(own, torch.from_numpy(weights)))
+
+
+def _require_all(name: str, n_used: int, n_samples: int) -> None:
+    if n_used != n_samples:
+        raise ValueError(
+            f"Estimators must be fitted to the same samples to be weighed: {name!r} "
+            f"uses {n_used} of {n_samples}."
+        )
