@@ -14,7 +14,8 @@ cross-validation or leave-one-out, on training samples only. Each part can run a
     python benchmarks/calibration.py --no-others
 
 Prints tables and writes benchmarks/results/calibration.json after each figure; other
-figures stay. A quick run writes only what --output names.
+figures stay. A quick run writes only what --output names. One option of the peers, the
+temperature of a support vector machine, needs scikit-learn 1.8 or later.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 """What a user of scikit-learn would take instead, tuned by cross-validation."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,7 +51,10 @@ def gaussian_process(task: Task) -> tuple[Any, Figures] | None:
     """Fit scikit-learn's Gaussian process, where that ends."""
     if len(task.y) > MOST_BY_SKLEARN:
         return None
-    kernel = ConstantKernel(1.0, (1e-2, 1e4)) * RBF(1.0, (1e-2, 1e3))
+    # From a length of the size of distances: started at 1, it stays where digits, ten
+    # apart, have nothing to do with each other.
+    length = math.sqrt(task.rows.var() * task.rows.shape[1])
+    kernel = ConstantKernel(1.0, (1e-2, 1e4)) * RBF(length, (1e-2, 1e3))
     model = GaussianProcessClassifier(kernel, random_state=0, copy_X_train=False)
     model.fit(task.rows, task.y)
     return model, {"kernel": repr(model.kernel_)}

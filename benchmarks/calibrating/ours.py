@@ -12,21 +12,29 @@ from calibrating.source import Figures
 from calibrating.tasks import Task
 from skconvgp import ConvNetGPClassifier, KernelEnsembleClassifier
 from skconvgp.kernels import convnet, dense, rbf
-from skconvgp.likelihoods import Beta, Dirichlet
+from skconvgp.likelihoods import Beta, Dirichlet, Gaussian
 
 DEFAULT, STACKED = "default", "stacked"
 TABLE_KERNELS = {"rbf": rbf(), "dense": dense(2)}
-# Laplace holds and factors a matrix for each class.
+# Laplace holds and factors a matrix for each class: ten of 5000 samples are 3 GiB, and
+# Newton's method takes dozens of them for each amplitude that is tried.
 MOST_BY_LAPLACE = 2000
 
 
 def likelihoods(task: Task) -> dict[str, Any]:
     """Return those that the task allows, by name."""
-    found: dict[str, Any] = {"gaussian": "gaussian", "dirichlet": Dirichlet("loo")}
+    found: dict[str, Any] = {
+        "gaussian": "gaussian",
+        "gaussian, offsets": Gaussian(offsets=True),
+        "gaussian, temperature alone": Gaussian(spread=False),
+        "dirichlet": Dirichlet("loo"),
+    }
     if task.n_classes == 2:
         found["beta"] = Beta("loo")
     if task.n_classes == 2 or len(task.y) <= MOST_BY_LAPLACE:
         found["laplace"] = "laplace"
+    else:
+        print(f"{task.name}: laplace is left out, {len(task.y)} samples are too many")
     return found
 
 
@@ -49,41 +57,48 @@ def measure(task: Task) -> Iterator[tuple[str, Figures, Any]]:
     watch = Stopwatch()
     ensemble = KernelEnsembleClassifier(members, weights="stacking")
     ensemble.fit(task.X, task.y)
-    row = {"fit_seconds": watch.read()["seconds"], "weights": list(ensemble.weights_)}
+    seconds = watch.read()["seconds"] + sum(each[2] for each in learned.values())
+    row = {"fit_seconds": seconds, "weights": list(ensemble.weights_)}
     yield STACKED, row, ensemble.predict_proba(task.X_test)
 
 
 def _judge(
     task: Task, learned: dict[str, tuple[Any, float, float]]
 ) -> Iterator[tuple[str, Figures, Any]]:
-    """Yield each likelihood with each kernel; last the default, by leave-one-out."""
-    best, least = None, math.inf
+    """Yield each likelihood with each kernel; last the default, by leave-one-out.
+
+    The default has taken as long as the fits of all kernels that it was chosen from.
+    """
+    best, least, total = None, math.inf, 0.0
     for kernel_name, (kernel, noise, seconds) in learned.items():
         for name, likelihood in likelihoods(task).items():
             # But for label regression, the labels fix the noise.
-            gp = _fixed(kernel, noise if name == "gaussian" else 1e-6, likelihood)
+            is_ours = name.startswith("gaussian")
+            gp = _fixed(kernel, noise if is_ours else 1e-6, likelihood)
             watch = Stopwatch()
             gp.fit(task.X, task.y)
+            fit_seconds = seconds + watch.read()["seconds"]
             left_out = float(
                 log_loss(task.y, gp.loo_predict_proba(), labels=gp.classes_)
             )
             row = {
-                "fit_seconds": seconds + watch.read()["seconds"],
+                "fit_seconds": fit_seconds,
                 "kernel": repr(kernel),
-                "noise_variance": float(noise),
+                "noise_variance": float(gp.noise_variance_),
                 "amplitude": float(np.max(gp.amplitude_)),
                 "likelihood": repr(gp.likelihood_),
                 "loo_log_loss": left_out,
             }
             probabilities = gp.predict_proba(task.X_test)
             yield f"{kernel_name}, {name}", row, probabilities
-            if name == "gaussian" and left_out < least:
-                best, least = (
-                    (row | {"kernel_name": kernel_name}, probabilities),
-                    left_out,
-                )
+            if name != "gaussian":
+                continue
+            total += fit_seconds
+            if left_out < least:
+                best = row | {"kernel_name": kernel_name}, probabilities
+                least = left_out
     assert best is not None
-    yield DEFAULT, *best
+    yield DEFAULT, best[0] | {"fit_seconds": total}, best[1]
 
 
 def _fixed(kernel: Any, noise: float, likelihood: Any) -> ConvNetGPClassifier:

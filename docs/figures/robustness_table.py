@@ -40,7 +40,7 @@ def tables(record: Any) -> str:
         away.append([name, *(f"{area:.2f}" for area in row["areas"].values())])
     titles = (
         f"Accuracy of {n_test} test images in percent, under attack",
-        f"{n_test} digits against {n_test} images of another kind: area under the curve",
+        f"{n_test} digits against {n_test} others: area under the curve",
     )
     pairs = zip(titles, (under, away), strict=True)
     return "\n".join("\n".join([*list_table(*pair), ""]) for pair in pairs)

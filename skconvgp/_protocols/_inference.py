@@ -119,11 +119,11 @@ class Calibration:
     Parameters
     ----------
     temperature : float, default=1.0
-        T, in units of the latents.
+        The divisor T, in units of the latents.
     spread : float, default=0.0
-        :math:`\kappa`: how much less a mean counts whose variance is large.
+        The factor :math:`\kappa`: how much less a mean of large variance counts.
     offsets : tuple of float, default=()
-        b, one for each class, in units of the latents; empty for none.
+        Numbers b, one for each class, in units of the latents; empty for none.
 
     Examples
     --------

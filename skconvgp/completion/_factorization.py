@@ -80,9 +80,19 @@ class MatrixFactorization(MaskedCompletion):
 
     Examples
     --------
+    >>> from skconvgp import ConvNetGPClassifier
     >>> from skconvgp.completion import MatrixFactorization
-    >>> MatrixFactorization(rank=20, algorithm="elementwise")
-    MatrixFactorization(rank=20, algorithm='elementwise')
+    >>> from skconvgp.datasets import load_digits_images
+    >>> from skconvgp.kernels import rbf
+    >>> X, y = load_digits_images(return_X_y=True)
+    >>> gp = ConvNetGPClassifier(
+    ...     rbf(2.0),
+    ...     completion=MatrixFactorization(rank=10, rtol=1e-3),
+    ...     observed_fraction=0.4,
+    ...     random_state=0,
+    ... ).fit(X[:200], y[:200])
+    >>> gp.fit_report_.relative_rmse < 0.12
+    True
     """
 
     algorithm: str = "als"

@@ -60,9 +60,19 @@ class SoftImpute(MaskedCompletion):
 
     Examples
     --------
+    >>> from skconvgp import ConvNetGPClassifier
     >>> from skconvgp.completion import SoftImpute
-    >>> SoftImpute(rank=100, pattern="random")
-    SoftImpute(rank=100, pattern='random')
+    >>> from skconvgp.datasets import load_digits_images
+    >>> from skconvgp.kernels import rbf
+    >>> X, y = load_digits_images(return_X_y=True)
+    >>> gp = ConvNetGPClassifier(
+    ...     rbf(2.0),
+    ...     completion=SoftImpute(),
+    ...     observed_fraction=0.4,
+    ...     random_state=0,
+    ... ).fit(X[:200], y[:200])
+    >>> gp.fit_report_.relative_rmse < 0.06
+    True
     """
 
     def _path(
