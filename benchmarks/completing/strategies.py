@@ -122,7 +122,7 @@ def masked() -> dict[str, Strategy]:
     found = {}
     for name in (SVD, SOFT, FACTORS):
         method = METHODS[name]
-        found[name] = completed(method, SOME, LARGEST_DENSE)
+        found[name] = completed(method, MANY, LARGEST_DENSE)
         for pattern in ("landmarks", "random"):
             found[f"{name}, {pattern}"] = completed(
                 method, ONE, LARGEST_DENSE, pattern=pattern

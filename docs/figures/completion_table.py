@@ -28,8 +28,12 @@ HEADER = [
 TITLES = {
     "1": "5000 training images, 1000 for validation, 1000 for tests",
     "2": "20 000 training images, 2500 for validation, 2500 for tests",
+    "3": "25 000 training images, 2500 for validation, 2500 for tests",
+    "4": "12 500 training images, 1000 for validation, 2000 for tests",
 }
 SHOWN = (None, 0.2)  # fractions
+MANY = [i / 10 for i in range(1, 10)]
+LEAST_COLUMNS = 4  # of a strategy in the table by fractions
 
 
 def main(target: Path) -> None:
@@ -41,12 +45,33 @@ def tables(record: Any) -> str:
     """Return a table for each setting that was measured."""
     if not record or not record["settings"]:
         return MISSING
-    parts = [
-        "\n".join(list_table(title, of_setting(record["settings"][number])))
-        for number, title in TITLES.items()
-        if number in record["settings"]
+    parts = []
+    for number, title in TITLES.items():
+        setting = record["settings"].get(number)
+        if setting is None:
+            continue
+        parts.append("\n".join(list_table(title, of_setting(setting))))
+        curves = by_fraction(setting)
+        if len(curves) > 1:
+            n_train = title.partition(",")[0]
+            head = f"{n_train}: test accuracy in percent by the share of the entries"
+            parts.append("\n".join(list_table(head, curves)))
+    return "\n\n".join(parts) + "\n"
+
+
+def by_fraction(setting: Any) -> list[list[str]]:
+    """Return a row for each strategy that was measured at many fractions."""
+    found: dict[str, dict[float, str]] = {}
+    for row in setting["rows"]:
+        if row["fraction"] is not None:
+            told = f"{100.0 * row['test_accuracy']:.1f}"
+            found.setdefault(row["strategy"], {})[row["fraction"]] = told
+    head = ["Strategy", *(f"{fraction:.0%}" for fraction in MANY)]
+    return [head] + [
+        [name, *(told.get(fraction, "") for fraction in MANY)]
+        for name, told in found.items()
+        if len(told) >= LEAST_COLUMNS
     ]
-    return "\n".join(parts)
 
 
 def of_setting(setting: Any) -> list[list[str]]:
