@@ -58,8 +58,7 @@ PUBLIC_NAMES = {
         ConjugateGradientState Lsqr Part Solution""",
 }
 # Made by the package and never by a user.
-WITHOUT_EXAMPLES = {"CompletedGram", "Hyperparameter", "CholeskyState"}
-WITHOUT_EXAMPLES |= {"ConjugateGradientState"}
+WITHOUT_EXAMPLES = {"CholeskyState", "ConjugateGradientState"}
 ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor", "KernelFlowsClassifier"]
 ESTIMATORS += ["KernelFlowsRegressor", "KernelFlowsWarp", "KernelEnsembleClassifier"]
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]

@@ -90,6 +90,20 @@ class CompletedGram:
         Whether the method met its tolerance.
     stats : dict
         What happened: iterations, rank.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.completion import CompletedGram
+    >>> columns = torch.tensor([[4.0], [2.0], [1.0]])  # with the first of three samples
+    >>> lift_map = torch.tensor([[0.5]])
+    >>> completed = CompletedGram(columns @ lift_map, torch.tensor([0]), lift_map, 3)
+    >>> completed.factor @ completed.factor.mT
+    tensor([[4.0000, 2.0000, 1.0000],
+            [2.0000, 1.0000, 0.5000],
+            [1.0000, 0.5000, 0.2500]])
+    >>> completed.lift(torch.tensor([[3.0]]))
+    tensor([[1.5000]])
     """
 
     factor: Tensor

@@ -92,13 +92,9 @@ class Nystrom(Part):
     >>> from skconvgp.datasets import load_digits_images
     >>> from skconvgp.kernels import rbf
     >>> X, y = load_digits_images(return_X_y=True)
-    >>> gp = ConvNetGPClassifier(
-    ...     rbf(2.0),
-    ...     completion=Nystrom(landmarks="kmeans"),
-    ...     observed_fraction=0.4,
-    ...     random_state=0,
-    ... ).fit(X[:200], y[:200])
-    >>> gp.fit_report_.relative_rmse < 0.04
+    >>> part = Nystrom(n_landmarks=50, landmarks="kmeans")
+    >>> gp = ConvNetGPClassifier(rbf(2.0), completion=part, random_state=0)
+    >>> gp.fit(X[:200], y[:200]).fit_report_.relative_rmse < 0.1
     True
     """
 
@@ -193,13 +189,8 @@ class EnsembleNystrom(Part):
     >>> from skconvgp.datasets import load_digits_images
     >>> from skconvgp.kernels import rbf
     >>> X, y = load_digits_images(return_X_y=True)
-    >>> gp = ConvNetGPClassifier(
-    ...     rbf(2.0),
-    ...     completion=EnsembleNystrom(n_members=3),
-    ...     observed_fraction=0.4,
-    ...     random_state=0,
-    ... ).fit(X[:200], y[:200])
-    >>> gp.fit_report_.relative_rmse < 0.12
+    >>> gp = ConvNetGPClassifier(rbf(2.0), completion=EnsembleNystrom(n_landmarks=50))
+    >>> gp.fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.7
     True
     """
 

@@ -43,7 +43,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         self.__dict__.pop("landmark_indices_", None)  # of another completion
         self._localization, self._sampled, self._loo = None, None, None
         self._is_label_model, self._label_loo = False, None
-        self._has_one_latent = False
+        self._has_one_latent, self._is_converged = False, True
         kept, n = self._kept, len(problem.rows)
         settings, fit, place, needed = self._planned(problem)
 

@@ -96,6 +96,9 @@ class BaseExactGP(BaseSolvingGP):
         require_finite_noise(noise)
         state = self.solver_.init(gram, noise)
         solution = self.solver_.solve(state, y)
+        # A direct solver that was stopped early still has its factor for all else.
+        is_iterative = hasattr(self.solver_, "inverse_diag_of")
+        self._is_converged = solution.converged or not is_iterative
         if not solution.converged:
             warn_caller(
                 f"{self.solver_!r} did not converge, {solution.stats!r}: the result is "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -65,6 +66,8 @@ class BasePosterior(BaseNeighborhoods):
     _features: str | None
     # Whether the latent functions are those of a `LabelModel`.
     _is_label_model: bool = False
+    # Whether the solver met its tolerance in `fit`.
+    _is_converged: bool = True
 
     def _latent(
         self, X: Any, diag: Any, *, needs_var: bool = False, needs_cov: bool = False
@@ -137,6 +140,12 @@ class BasePosterior(BaseNeighborhoods):
 
     def _state_at(self, place: Place) -> Any:
         """Return the state of the solver where it is used."""
+        if not self._is_converged:
+            warn_caller(
+                f"{self.solver_!r} did not converge in `fit`, and what it solves for "
+                "now is no better: deviations and left-out predictions are inexact.",
+                ConvergenceWarning,
+            )
         return thaw(self.solver_state_, place.device)
 
     def _warn_of_clipping(self, clipped: float) -> None:

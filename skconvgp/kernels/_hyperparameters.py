@@ -35,6 +35,13 @@ class Hyperparameter:
         Its value.
     bounds : tuple of float or "fixed"
         Smallest and largest value allowed.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import rbf
+    >>> width = rbf(lengthscale=2.0).hyperparameters[0]
+    >>> width.label, width.value, width.is_free
+    ('lengthscale', 2.0, True)
     """
 
     name: str

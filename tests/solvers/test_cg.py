@@ -1,6 +1,7 @@
 """What is particular to conjugate gradients: accuracy, preconditioners, estimates."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -287,6 +288,22 @@ def test_without_noise_and_with_equal_samples_is_told():
     with pytest.warns(ConvergenceWarning, match="did not converge"):
         gp = ConvNetGPRegressor(rbf(2.0), solver="cg", noise_variance=0.0).fit(X, y)
     assert np.isfinite(gp.predict(X)).all()
+
+
+def test_what_follows_from_a_fit_that_did_not_converge_is_told():
+    X, y = vectors(150)
+    few = ConjugateGradient(max_iter=3, rank=5, deviations="solve")
+    gp = ConvNetGPRegressor(rbf(2.0), solver=few, noise_variance=1e-4)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        gp.fit(X, y)
+    gp.predict(X)  # that of the last iterate, of which `fit` has told
+    with pytest.warns(ConvergenceWarning, match="did not converge in `fit`"):
+        gp.predict(X, return_std=True)
+    with pytest.warns(ConvergenceWarning, match="did not converge in `fit`"):
+        gp.loo_predict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp.set_params(solver="cg").fit(X, y).predict(X, return_std=True)
 
 
 @every_noise
