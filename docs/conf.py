@@ -112,6 +112,7 @@ def include_markdown(_app, path, _docname, content):
 def write_figures(_app):
     """Draw the figures; what needs a benchmark says so where it was not run."""
     import cache
+    import calibration_table
     import completion_table
     import flows_table
     import gpu_table
@@ -125,8 +126,8 @@ def write_figures(_app):
     for figure in (cache, roofline, warp):
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
-    tables = [speed_table, gpu_table, completion_table, flows_table, robustness_table]
-    for table in tables:
+    tables = [speed_table, gpu_table, completion_table, flows_table]
+    for table in [*tables, calibration_table, robustness_table]:
         table.main(target / f"{table.__name__}.rst.inc")
 
 
