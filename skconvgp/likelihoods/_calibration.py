@@ -103,6 +103,8 @@ def _sharpened(
     """Return the root of the slopes beside the place where a search has ended."""
     low, high = np.array(posterior.bounds()).T
     is_free = (place > low) & (place < high)
+    if not is_free.any():
+        return place
 
     def moved(free: NDArray[np.float64]) -> NDArray[np.float64]:
         other = place.copy()

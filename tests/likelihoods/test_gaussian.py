@@ -10,6 +10,7 @@ from skconvgp.likelihoods import Calibration, Gaussian
 from skconvgp.likelihoods._calibration import (
     INVERSE_TEMPERATURES,
     OFFSET_DEVIATION,
+    SPREADS,
     USUAL_SPREAD,
 )
 
@@ -214,6 +215,16 @@ def test_calibration_divides_and_shifts():
     shifted = mean + np.array([0.1, -0.1, 0.0, 0.2])
     np.testing.assert_allclose(latents, shifted / divisor, rtol=1e-14)
     np.testing.assert_allclose(scaled, var / divisor**2, rtol=1e-14)
+
+
+def test_certain_samples_end_at_the_bounds():
+    codes = np.repeat([0, 1], 20_000)
+    mean = np.array([1.0, -1.0])[np.abs(codes[:, None] - [0, 1])]
+    certain = calibrate(
+        Gaussian(), mean, np.full_like(mean, 1e4), codes, np.full(len(codes), 1e9)
+    )
+    assert certain.temperature == pytest.approx(COLDEST)
+    assert certain.spread == pytest.approx(SPREADS[0])
 
 
 @pytest.mark.parametrize("name", ["spread", "offsets"])
