@@ -7,6 +7,7 @@ is not.
 
 import statistics
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,62 +22,76 @@ MISSING = (
     "The figures of {what} have not been measured for this build of the documentation. "
     "``python benchmarks/{script}.py`` measures them.\n"
 )
-HEADER = ["", "Error %", "Log loss", "Calibration error", "Seconds"]
-HEADER_REGRESSION = ["", "RMSE", "NLPD", "In 95 % intervals", "Seconds"]
 EMPHASIZED = ("default", "largest evidence")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a table shows of each method, and how."""
+
+    what: str
+    script: str
+    set_key: str
+    columns: dict[str, tuple[str, str]]  # heading: score, format
+    reported: dict[str, dict[str, tuple[float, ...]]]
+
+
+LABELS = Figures(
+    "probabilities",
+    "calibration",
+    "task",
+    {
+        "Error": ("error", ".1%"),
+        "Log loss": ("log_loss", ".4f"),
+        "Calibration error": ("calibration_error", ".3f"),
+        "Seconds": ("fit_seconds", ".0f"),
+    },
+    REPORTED,
+)
+NUMBERS = Figures(
+    "intervals",
+    "regression",
+    "set",
+    {
+        "RMSE": ("rmse", ".3g"),
+        "NLPD": ("nlpd", ".3f"),
+        "In 95 % intervals": ("coverage", ".1%"),
+        "Seconds": ("fit_seconds", ".0f"),
+    },
+    REPORTED_REGRESSION,
+)
 
 
 def main(target: Path) -> None:
     """Write the tables."""
-    parts = [of_labels(read_record(RESULTS)), of_numbers(read_record(REGRESSION))]
+    labels = (read_record(RESULTS) or {}).get("classification", [])
+    numbers = (read_record(REGRESSION) or {}).get("regression", [])
+    parts = [tables(LABELS, labels), tables(NUMBERS, numbers)]
     target.write_text("\n\n".join(parts) + "\n")
 
 
-def of_labels(record: Any) -> str:
-    """Return a table for each set of labels that was measured."""
-    rows = record["classification"] if record else []
+def tables(figures: Figures, rows: list[Any]) -> str:
+    """Return a table for each set that was measured."""
     if not rows:
-        return MISSING.format(what="probabilities", script="calibration")
+        return MISSING.format(what=figures.what, script=figures.script)
+    scores = [score for score, _ in figures.columns.values()]
+    formats = [each for _, each in figures.columns.values()]
     found = []
-    for task in dict.fromkeys(row["task"] for row in rows):
-        own = [row for row in rows if row["task"] == task]
-        table = [HEADER]
-        for name, means, mark in averages(
-            own, ("error", "log_loss", "calibration_error", "fit_seconds")
-        ):
-            error, loss, calibration, seconds = means
-            told = [f"{100.0 * error:.1f}", f"{loss:.4f}", f"{calibration:.3f}"]
-            table.append([mark.format(name), *told, f"{seconds:.0f}"])
-        for name, figures in REPORTED.get(task, {}).items():
-            error, *rest = figures
-            told = [f"{100.0 * error:.1f}", *map(str, rest)]
-            table.append([f"*{name}*", *told, *[""] * (4 - len(told))])
-        found.append("\n".join(list_table(title(task, own), table)))
-    return "\n\n".join(found)
-
-
-def of_numbers(record: Any) -> str:
-    """Return a table for each set of numbers that was measured."""
-    rows = record["regression"] if record else []
-    if not rows:
-        return MISSING.format(what="intervals", script="regression")
-    found = []
-    for name in dict.fromkeys(row["set"] for row in rows):
-        own = [row for row in rows if row["set"] == name]
-        table = [HEADER_REGRESSION]
-        for method, means, mark in averages(
-            own, ("rmse", "nlpd", "coverage", "fit_seconds")
-        ):
-            rmse, nlpd, coverage, seconds = means
-            told = [f"{rmse:.3g}", f"{nlpd:.3f}", f"{coverage:.1%}", f"{seconds:.0f}"]
+    for name in dict.fromkeys(row[figures.set_key] for row in rows):
+        own = [row for row in rows if row[figures.set_key] == name]
+        table = [["", *figures.columns]]
+        for method, means, mark in averages(own, scores):
+            told = map(format, means, formats)
             table.append([mark.format(method), *told])
-        for method, figures in REPORTED_REGRESSION.get(name, {}).items():
-            table.append([f"*{method}*", *map(str, figures), "", ""])
+        for method, values in figures.reported.get(name, {}).items():
+            told = [format(*pair) for pair in zip(values, formats, strict=False)]
+            blank = [""] * (len(formats) - len(told))
+            table.append([f"*{method}*", *told, *blank])
         found.append("\n".join(list_table(title(name, own), table)))
     return "\n\n".join(found)
 
 
-def averages(rows: list[Any], scores: tuple[str, ...]) -> Any:
+def averages(rows: list[Any], scores: list[str]) -> Any:
     """Yield name, means over the splits and how to set the name, of each method."""
     for name in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == name]
