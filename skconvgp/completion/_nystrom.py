@@ -189,7 +189,8 @@ class EnsembleNystrom(Part):
     >>> from skconvgp.datasets import load_digits_images
     >>> from skconvgp.kernels import rbf
     >>> X, y = load_digits_images(return_X_y=True)
-    >>> gp = ConvNetGPClassifier(rbf(2.0), completion=EnsembleNystrom(n_landmarks=50))
+    >>> part = EnsembleNystrom(n_landmarks=50)
+    >>> gp = ConvNetGPClassifier(rbf(2.0), completion=part, random_state=0)
     >>> gp.fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.7
     True
     """

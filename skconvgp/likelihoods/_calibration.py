@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skconvgp._protocols import Calibration
 
-__all__ = ["fit_calibration", "fit_temperature"]
+__all__ = ["fit_calibration"]
 
 # Bounds of 1 / temperature. Targets lie one apart or two, so that at the upper bound
 # a prediction as sure as a label has odds of e^50 and more.
@@ -26,37 +26,6 @@ SPREADS = (1e-6, 1e3)
 LARGEST_OFFSET = 20.0  # over temperature
 SEARCH = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 500}
 NEAR = 1e-3  # a root of the slopes as far from where the search ends is another one
-
-
-def fit_temperature(mean: Tensor, codes: Tensor, weights: Tensor) -> float:
-    """Return the divisor of the latents that minimises their weighted log loss.
-
-    Parameters
-    ----------
-    mean : Tensor of shape (n, k)
-        Leave-one-out latent means.
-    codes : Tensor of shape (n,)
-        Class codes.
-    weights : Tensor of shape (n,)
-        Sample weights.
-
-    Returns
-    -------
-    temperature : float
-        Root of the derivative, or the bound that is nearest to it.
-    """
-    own = mean.gather(1, codes[:, None])[:, 0]
-
-    def slope(inverse: float) -> float:
-        expected = (torch.softmax(inverse * mean, dim=1) * mean).sum(1)
-        return float((weights * (expected - own)).sum())
-
-    low, high = INVERSE_TEMPERATURES
-    if slope(low) >= 0.0:
-        return 1.0 / low
-    if slope(high) <= 0.0:
-        return 1.0 / high
-    return 1.0 / float(brentq(slope, low, high, xtol=ROOT_TOLERANCE))
 
 
 def fit_calibration(
@@ -82,7 +51,7 @@ def fit_calibration(
     has_offsets : bool
         Whether classes have offsets.
     """
-    temperature = fit_temperature(mean, codes, weights)
+    temperature = _best_temperature(mean, codes, weights)
     if var is None and not has_offsets:
         return Calibration(temperature)
     posterior = _Posterior(mean, var, codes, weights, has_offsets)
@@ -95,6 +64,22 @@ def fit_calibration(
         options=SEARCH,
     )
     return posterior.calibration(_sharpened(posterior, found.x))
+
+
+def _best_temperature(mean: Tensor, codes: Tensor, weights: Tensor) -> float:
+    """Return the root of the derivative of the log loss, or the nearest bound."""
+    own = mean.gather(1, codes[:, None])[:, 0]
+
+    def slope(inverse: float) -> float:
+        expected = (torch.softmax(inverse * mean, dim=1) * mean).sum(1)
+        return float((weights * (expected - own)).sum())
+
+    low, high = INVERSE_TEMPERATURES
+    if slope(low) >= 0.0:
+        return 1.0 / low
+    if slope(high) <= 0.0:
+        return 1.0 / high
+    return 1.0 / float(brentq(slope, low, high, xtol=ROOT_TOLERANCE))
 
 
 def _sharpened(
