@@ -1,6 +1,7 @@
 """Kernel and data to tiles, tiles to their place in the Gram matrix."""
 
 from skconvgp._protocols import TileCosts
+from skconvgp.engine._cache import TileCache
 from skconvgp.engine._contract import FactoredWeights, pull_back
 from skconvgp.engine._devices import (
     count_gpus,
@@ -14,7 +15,7 @@ from skconvgp.engine._devices import (
     use_gpu,
     wait_for,
 )
-from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
+from skconvgp.engine._evaluate import KernelOracle
 from skconvgp.engine._local import (
     kernel_neighborhoods,
     matrix_neighborhoods,
@@ -30,6 +31,7 @@ from skconvgp.engine._plan import (
     slices,
     stream_rows,
 )
+from skconvgp.engine._precomputed import MatrixOracle
 from skconvgp.engine._samples import SampleOracle
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "MatrixOracle",
     "PullbackCosts",
     "SampleOracle",
+    "TileCache",
     "TileCosts",
     "TilePlan",
     "count_gpus",

@@ -10,6 +10,7 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, TileCosts, TileRunner, run_serially
 from skconvgp._typing import OnStep, Prepared
+from skconvgp.engine._cache import TileCache, cut_for_cache, name_of
 from skconvgp.engine._devices import TileSide, on_device
 from skconvgp.engine._plan import (
     LANES,
@@ -22,9 +23,8 @@ from skconvgp.engine._plan import (
 from skconvgp.engine._store import ProductStore, Store, TensorStore
 from skconvgp.engine._tables import Tables, take
 from skconvgp.exceptions import TileMemoryError
-from skconvgp.linalg import symmetrize_
 
-__all__ = ["KernelOracle", "MatrixOracle", "evaluate_block"]
+__all__ = ["KernelOracle", "evaluate_block"]
 
 
 def _silent(done: int, total: int) -> None:
@@ -64,6 +64,8 @@ class KernelOracle:
         Runs the blocks; serial by default.
     on_step : callable
         Told (pairs done, pairs in all) after each block.
+    cache : TileCache, optional
+        Where finished blocks of matrices are kept, and taken from.
     """
 
     backend: TileBackend
@@ -71,6 +73,7 @@ class KernelOracle:
     config: ComputeConfig
     runner: TileRunner = run_serially
     on_step: OnStep = _silent
+    cache: TileCache | None = None
 
     @property
     def n_samples(self) -> int:
@@ -101,7 +104,9 @@ class KernelOracle:
             The matrix, exactly symmetric.
         """
         out = self._new(self.n_samples, self.n_samples) if out is None else out
-        self._fill(self._own_plan, self._tables, self._tables, TensorStore(out, True))
+        store = TensorStore(out, True)
+        tables = self._tables
+        self._fill(self._own_plan, tables, tables, store, matrix="gram")
         return out
 
     def product(self, columns: Tensor) -> Tensor:
@@ -129,7 +134,7 @@ class KernelOracle:
         plan = self._plan(images.shape[0], self.n_samples, is_symmetric=False)
         out = self._new(images.shape[0], self.n_samples) if out is None else out
         rows = Tables(self.backend, images, self.config)
-        self._fill(plan, rows, self._tables, TensorStore(out, False))
+        self._fill(plan, rows, self._tables, TensorStore(out, False), matrix="cross")
         return out
 
     def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
@@ -148,7 +153,8 @@ class KernelOracle:
         out = self._new(len(rows), len(cols))
         two = one if is_symmetric else two
         store = TensorStore(out, is_symmetric)
-        self._fill(plan, one, two, store, Progress(_silent, 0, plan.n_pairs))
+        silent = Progress(_silent, 0, plan.n_pairs)
+        self._fill(plan, one, two, store, silent, matrix=name_of(rows, cols))
         if not is_symmetric or len(set(rows.tolist())) < len(rows):
             i, j = (rows[:, None] == cols).nonzero(as_tuple=True)
             out[i, j] = self._variances[rows[i]]
@@ -263,21 +269,31 @@ class KernelOracle:
         cols: Tables,
         store: Store,
         progress: Progress | None = None,
+        matrix: str = "",
     ) -> None:
-        if plan.keeps_tables:
+        """Compute the blocks of a plan, but for those of the matrix that are kept."""
+        cache = self.cache if matrix else None
+        plan = cut_for_cache(plan) if cache else plan
+        progress = progress or Progress(self.on_step, 0, plan.n_pairs)
+        done, left = progress.done, plan.blocks()
+        if cache:
+            left = cache.fill(matrix, left, store)
+            done += plan.n_pairs - sum(block.n_pairs for block in left)
+            progress.on_step(done, progress.total)
+        if left and plan.keeps_tables:
             rows.keep(slices(plan.n_rows, plan.block), self.runner)
             cols.keep(slices(plan.n_cols, plan.block), self.runner)
-        progress = progress or Progress(self.on_step, 0, plan.n_pairs)
-        done = progress.done
-        for block, values in self.runner(self._jobs(plan, rows, cols)):
+        for block, values in self.runner(self._jobs(plan.tile, left, rows, cols)):
+            if cache:
+                cache.keep(matrix, block, values)
             store.write(block, values)
             done += block.n_pairs
             progress.on_step(done, progress.total)
 
     def _jobs(
-        self, plan: TilePlan, rows: Tables, cols: Tables
+        self, side: int, blocks: list[Block], rows: Tables, cols: Tables
     ) -> Iterator[Callable[[], tuple[Block, Tensor]]]:
-        for block in plan.blocks():
+        for block in blocks:
             one = rows.source(block.rows)
             two = None if block.is_diagonal else cols.source(block.cols)
             yield partial(
@@ -285,53 +301,10 @@ class KernelOracle:
                 self.backend,
                 self.config.device,
                 block,
-                partial(self._side.shrink_to_fit, side=plan.tile),
+                partial(self._side.shrink_to_fit, side=side),
                 one,
                 two,
             )
-
-
-@dataclass(frozen=True)
-class MatrixOracle:
-    """A precomputed Gram matrix in the place of a kernel and images.
-
-    Parameters
-    ----------
-    matrix : Tensor of shape (n, n)
-        The Gram matrix, on the host.
-    config : ComputeConfig
-        Device and precision of the results.
-    """
-
-    matrix: Tensor
-    config: ComputeConfig
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return self.matrix.shape[0]
-
-    def diag(self) -> Tensor:
-        """Return the prior variances (n,)."""
-        return self._copy(self.matrix.diagonal())
-
-    def gram(self) -> Tensor:
-        """Return the Gram matrix (n, n), a copy, exactly symmetric."""
-        return symmetrize_(self._copy(self.matrix))
-
-    def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
-        """Return the covariances (n1, n2) of samples given by number; None is all.
-
-        They are the means of entries and of those across the diagonal.
-        """
-        everyone = torch.arange(self.n_samples)
-        rows, cols = (everyone if some is None else some for some in (rows, cols))
-        upper = self.matrix[rows[:, None], cols]
-        lower = self.matrix[cols[:, None], rows]
-        return self._copy(upper.add_(lower.mT).mul_(0.5))
-
-    def _copy(self, values: Tensor) -> Tensor:
-        return values.to(self.config.device, self.config.solve_dtype, copy=True)
 
 
 def evaluate_block(

@@ -9,8 +9,9 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, run_serially
 from skconvgp.engine._devices import TileSide
-from skconvgp.engine._evaluate import KernelOracle, MatrixOracle, evaluate_block
+from skconvgp.engine._evaluate import KernelOracle, evaluate_block
 from skconvgp.engine._plan import TilePlan, plan_tiles, slices, stream_rows
+from skconvgp.engine._precomputed import MatrixOracle
 from skconvgp.engine._store import TensorStore
 from skconvgp.engine._tables import Tables
 from skconvgp.linalg import symmetrize_

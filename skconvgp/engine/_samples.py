@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import OnStep
-from skconvgp.engine._evaluate import KernelOracle, MatrixOracle
+from skconvgp.engine._evaluate import KernelOracle
+from skconvgp.engine._precomputed import MatrixOracle
 
 __all__ = ["SampleOracle"]
 

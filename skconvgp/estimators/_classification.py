@@ -91,6 +91,10 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         fused backend too. More jobs go through joblib, as threads one a core at most,
         and share the cores; a job of the fused backend is one thread. On a GPU,
         with "auto" or "cuda" without a number, as many GPUs.
+    cache_dir : None, str or path, default=None
+        Folder where finished tiles of the training covariances are kept: a `fit` that
+        was interrupted goes on where it stopped if it is called again with the same
+        data and kernel. See :ref:`cache`.
     random_state : int, RandomState instance or None, default=None
         Chooses what a completion evaluates, and where searches begin again; seed of
         `sample_y` where it is given none.
@@ -207,6 +211,7 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         solve_dtype: object = "float64",
         memory_budget: object = None,
         n_jobs: int | None = None,
+        cache_dir: object = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -226,5 +231,6 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         self.solve_dtype = solve_dtype
         self.memory_budget = memory_budget
         self.n_jobs = n_jobs
+        self.cache_dir = cache_dir
         self.random_state = random_state
         self.verbose = verbose

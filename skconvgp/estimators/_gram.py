@@ -17,6 +17,7 @@ from skconvgp.estimators._arguments import (
     matching_rows,
     sample_rows,
 )
+from skconvgp.estimators._kept_tiles import find_cache, resolve_cache_dir
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_verbose
@@ -40,6 +41,7 @@ def gram_matrix(
     dtype: object = "auto",
     memory_budget: object = None,
     n_jobs: int | None = None,
+    cache_dir: object = None,
     verbose: int = 0,
 ) -> NDArray[Any]:
     """Return the covariances of all pairs of samples.
@@ -75,6 +77,11 @@ def gram_matrix(
         fused backend too. More jobs go through joblib, as threads one a core at most,
         and share the cores; a job of the fused backend is one thread. On a GPU,
         with "auto" or "cuda" without a number, as many GPUs.
+    cache_dir : None, str or path, default=None
+        Folder where finished tiles are kept: after an interruption the same call goes
+        on where it stopped. They take as much as the matrix, or half of it for X
+        alone, and stay until they are deleted. Tiles of another kernel, other samples
+        or another version of the package are never used.
     verbose : int, default=0
         1 shows progress on stderr.
 
@@ -87,6 +94,9 @@ def gram_matrix(
     ------
     ValueError
         If the kernel cannot take samples of this shape, or a setting is wrong.
+    OSError
+        If a finished tile cannot be written to `cache_dir`: the disk is full, for
+        example. Those written before stay.
     TileMemoryError
         Before any work, if the matrix or a single tile does not fit in memory.
 
@@ -116,6 +126,7 @@ def gram_matrix(
     progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     columns = images
+    folder = resolve_cache_dir(OWNER, cache_dir, kernel)
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
 
@@ -132,12 +143,14 @@ def gram_matrix(
             remedy="pass a memory map as `out`, use fewer samples, or dtype='float32'.",
         )
         tiles = choice.tiles()
-        oracle = KernelOracle(tiles, columns, config, runner, progress)
+        sides = (columns,) if others is None else (images, columns)
+        cache = find_cache(folder, choice, config.dtype, place.device, *sides)
+        oracle = KernelOracle(tiles, columns, config, runner, progress, cache)
         if others is None:
             oracle.diag()  # overflow is found here, before any tile
             gram = oracle.gram(buffer)
         else:
-            for side in (images, columns):
+            for side in sides:
                 KernelOracle(tiles, side, config).diag()
             gram = oracle.cross(images, buffer)
         return out if out is not None else to_numpy(gram)

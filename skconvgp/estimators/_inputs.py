@@ -18,7 +18,8 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends import BackendChoice, choose_backend
-from skconvgp.engine import KernelOracle, MatrixOracle, require_memory
+from skconvgp.engine import KernelOracle, MatrixOracle, TileCache, require_memory
+from skconvgp.estimators._kept_tiles import find_cache, resolve_cache_dir
 from skconvgp.estimators._parallel import make_runner
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._progress import ProgressLine
@@ -117,6 +118,7 @@ class BaseInputs(BaseEstimator):
     solve_dtype: object
     memory_budget: object
     n_jobs: object
+    cache_dir: object = None  # where there is no such setting
     random_state: Any
     verbose: object
 
@@ -170,6 +172,7 @@ class BaseInputs(BaseEstimator):
             rows = rows.copy()  # what the model keeps is its own
         given_kernel = resolve_kernel(self, self.kernel, self._default_kernel())
         kernel = copy.deepcopy(given_kernel)
+        resolve_cache_dir(self, self.cache_dir, kernel)
         self.kernel_ = kernel
         self.image_shape_, is_guess = resolve_image_shape(
             self.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial
@@ -309,18 +312,27 @@ class BaseInputs(BaseEstimator):
         )
         return Work(config, runner, choice, resolve_verbose(self, self.verbose))
 
-    def _oracle(self, images: Tensor, work: Work, label: str) -> KernelOracle:
+    def _oracle(
+        self,
+        images: Tensor,
+        work: Work,
+        label: str,
+        cache: TileCache | None = None,
+    ) -> KernelOracle:
         assert work.choice is not None
         tiles = work.choice.tiles()
         progress = ProgressLine(label, work.verbose)
-        return KernelOracle(tiles, images, work.config, work.runner, progress)
+        return KernelOracle(tiles, images, work.config, work.runner, progress, cache)
 
     def _training_oracle(
         self, rows: NDArray[Any], work: Work
     ) -> KernelOracle | MatrixOracle:
         if isinstance(self.kernel_, Kernel):
-            images = self._images(rows, self.kernel_)
-            return self._oracle(images, work, "fit")
+            images, config = self._images(rows, self.kernel_), work.config
+            folder = resolve_cache_dir(self, self.cache_dir, self.kernel_)
+            assert work.choice is not None
+            cache = find_cache(folder, work.choice, config.dtype, config.device, images)
+            return self._oracle(images, work, "fit", cache)
         return MatrixOracle(rows_to_tensor(rows), work.config)
 
 

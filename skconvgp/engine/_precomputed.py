@@ -1,0 +1,54 @@
+"""A matrix that is there already, asked as a kernel is."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp.linalg import symmetrize_
+
+__all__ = ["MatrixOracle"]
+
+
+@dataclass(frozen=True)
+class MatrixOracle:
+    """A precomputed Gram matrix in the place of a kernel and images.
+
+    Parameters
+    ----------
+    matrix : Tensor of shape (n, n)
+        The Gram matrix, on the host.
+    config : ComputeConfig
+        Device and precision of the results.
+    """
+
+    matrix: Tensor
+    config: ComputeConfig
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.matrix.shape[0]
+
+    def diag(self) -> Tensor:
+        """Return the prior variances (n,)."""
+        return self._copy(self.matrix.diagonal())
+
+    def gram(self) -> Tensor:
+        """Return the Gram matrix (n, n), a copy, exactly symmetric."""
+        return symmetrize_(self._copy(self.matrix))
+
+    def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
+        """Return the covariances (n1, n2) of samples given by number; None is all.
+
+        They are the means of entries and of those across the diagonal.
+        """
+        everyone = torch.arange(self.n_samples)
+        rows, cols = (everyone if some is None else some for some in (rows, cols))
+        upper = self.matrix[rows[:, None], cols]
+        lower = self.matrix[cols[:, None], rows]
+        return self._copy(upper.add_(lower.mT).mul_(0.5))
+
+    def _copy(self, values: Tensor) -> Tensor:
+        return values.to(self.config.device, self.config.solve_dtype, copy=True)
