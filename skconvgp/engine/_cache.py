@@ -6,7 +6,7 @@ import math
 import os
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -25,7 +25,6 @@ DIGEST_BYTES = 16
 SUFFIX = ".tile"
 
 
-@dataclass(frozen=True)
 class TileCache:
     """A folder with the finished blocks of one kernel on one set of samples.
 
@@ -39,7 +38,9 @@ class TileCache:
         The folder, which exists.
     """
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.n_pairs_read = 0
 
     def fill(self, matrix: str, blocks: Iterable[Block], store: Store) -> list[Block]:
         """Store the blocks of a matrix that are kept; return those that are not."""
@@ -50,6 +51,7 @@ class TileCache:
                 left.append(block)
             else:
                 store.write(block, values)
+                self.n_pairs_read += block.n_pairs
         return left
 
     def keep(self, matrix: str, block: Block, values: Tensor) -> None:

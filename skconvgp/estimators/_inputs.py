@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, ClassVar
 
@@ -74,12 +74,15 @@ class Work:
         Computes tiles; None for a precomputed matrix.
     verbose : int
         How much progress is shown.
+    caches : list of TileCache
+        Those that were used.
     """
 
     config: ComputeConfig
     runner: TileRunner
     choice: BackendChoice | None
     verbose: int
+    caches: list[TileCache] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -332,6 +335,7 @@ class BaseInputs(BaseEstimator):
             folder = resolve_cache_dir(self, self.cache_dir, self.kernel_)
             assert work.choice is not None
             cache = find_cache(folder, work.choice, config.dtype, config.device, images)
+            work.caches.extend([cache] if cache else [])
             return self._oracle(images, work, "fit", cache)
         return MatrixOracle(rows_to_tensor(rows), work.config)
 

@@ -39,6 +39,8 @@ class FitReport:
     n_pairs : int
         Distinct entries of the Gram matrix that were evaluated; where samples have
         neighbours of their own, all evaluations.
+    n_pairs_read : int
+        Those of them that `cache_dir` had.
     gram_seconds, solve_seconds : float
         Time for the Gram matrix; time for noise selection, factorisation and solves.
     backend, device, dtype : str
@@ -94,6 +96,7 @@ class FitReport:
     instruction_set: str
     jitter: float
     peak_memory: int
+    n_pairs_read: int = 0
     observed_fraction: float = 1.0
     relative_rmse: float = math.nan
     solver: str = ""
@@ -105,7 +108,7 @@ class FitReport:
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
-        rate = self.n_pairs / max(self.gram_seconds, 1e-9)
+        rate = (self.n_pairs - self.n_pairs_read) / max(self.gram_seconds, 1e-9)
         backend = f"{self.backend} backend"
         if self.instruction_set:
             backend += f" ({self.instruction_set})"
@@ -122,6 +125,8 @@ class FitReport:
             if not math.isnan(self.relative_rmse):
                 completed += f", relative RMSE of the rest {self.relative_rmse:.2g}"
             lines.insert(2, completed)
+        if self.n_pairs_read:
+            lines[1] += f", {self.n_pairs_read} of them read from `cache_dir`"
         if not self.is_gram_held:
             lines[1] = "Gram         not held, evaluated anew for each product"
         if self.solver_reason and self.solver != DIRECT:

@@ -81,14 +81,18 @@ def forbid_work(monkeypatch):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_second_fit_computes_no_tile(name, images, labels, tmp_path, monkeypatch):
     monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", 1)
-    usual = ESTIMATORS[name].fit(images, labels)
-    gp = ESTIMATORS[name].set_params(cache_dir=tmp_path)
+    usual = clone(ESTIMATORS[name]).fit(images, labels)
+    gp = clone(ESTIMATORS[name]).set_params(cache_dir=tmp_path)
     expected = gp.fit(images, labels).predict_latent(images[:9])
+    assert gp.fit_report_.n_pairs_read == 0
     np.testing.assert_allclose(expected, usual.predict_latent(images[:9]), rtol=1e-4)
     assert len(folders(tmp_path)) == 1
     forbid_work(monkeypatch)
     again = gp.fit(images, labels)
     np.testing.assert_array_equal(again.predict_latent(images[:9]), expected)
+    report = again.fit_report_
+    assert report.n_pairs_read >= report.n_pairs - len(images)  # but the diagonal
+    assert f"{report.n_pairs_read} of them read from `cache_dir`" in str(report)
 
 
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
