@@ -86,14 +86,8 @@ def measure(task: Task, record: Figures, options: Any) -> None:
         add(name, row, probabilities)
     if options.no_others:
         return
-    for name in others.OTHERS:
-        found = others.measure(name, task)
-        if found is None:
-            print(
-                f"{task.name}: {name} is left out, {len(task.y)} samples are too many"
-            )
-        else:
-            add(name, *found)
+    for name, row, probabilities in others.measure(task):
+        add(name, row, probabilities)
 
 
 if __name__ == "__main__":
