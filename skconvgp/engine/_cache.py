@@ -16,10 +16,10 @@ from torch import Tensor
 from skconvgp.engine._plan import LANES, Block, TilePlan
 from skconvgp.engine._store import Store
 
-__all__ = ["TileCache", "cut_for_cache", "name_of"]
+__all__ = ["TileCache", "cut_for_cache", "is_worth_files", "name_of"]
 
-SIDE = 512  # of a file: 1 MiB in float32, and a fraction of a second of work
-FILES = 64  # of a smaller matrix
+SIDE = 512  # of a file: 2 MiB in float64, and a fraction of a second of work
+FILES = 128  # of a smaller matrix, or a little more
 FEWEST_PAIRS = 2**16  # of a matrix that is worth files
 DIGEST_BYTES = 16
 SUFFIX = ".tile"
@@ -30,7 +30,8 @@ class TileCache:
 
     A block is there as a whole or not at all: it is written beside its place and then
     moved there, and what was read must have the digest that was written. Several
-    processes may use a folder at the same time.
+    processes may use a folder at the same time. One that dies while it writes leaves a
+    file behind that nobody reads.
 
     Parameters
     ----------
@@ -70,9 +71,11 @@ class TileCache:
         try:
             part.write_bytes(_digest(content) + content)
             os.replace(part, path)
-        except BaseException:
+        except BaseException as error:
             part.unlink(missing_ok=True)
-            raise
+            # On Windows a file that another process reads or writes is not replaced.
+            if not (isinstance(error, PermissionError) and path.exists()):
+                raise
 
     def _path(self, matrix: str, block: Block) -> Path:
         rows, cols = block.rows, block.cols
@@ -83,7 +86,7 @@ class TileCache:
         """Return the values of a file; None without it, or if it was damaged."""
         try:
             content = path.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             return None
         digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
         if digest != _digest(content):
@@ -95,23 +98,35 @@ class TileCache:
         return values
 
 
+def is_worth_files(plan: TilePlan) -> bool:
+    """Say whether a matrix takes so long that its blocks are to be kept."""
+    is_thin = min(plan.n_rows, plan.n_cols) < LANES
+    return plan.n_pairs >= FEWEST_PAIRS and not is_thin
+
+
 def cut_for_cache(plan: TilePlan) -> TilePlan:
     """Return the plan with blocks of a side that follows from the matrix alone.
 
-    With more workers or less memory the same blocks are found again, unless they are
-    too large for that.
+    Another number of workers so finds the same blocks, and so does less memory as long
+    as they are not too large for it.
     """
-    side = math.isqrt(plan.n_pairs // FILES) // LANES * LANES
-    side = max(LANES, min(side, SIDE))
-    while side > plan.block:
-        side = max(1, side // 2)
+
+    def area(side: int) -> int:
+        return min(side, plan.n_rows) * min(side, plan.n_cols)
+
+    side = max(LANES, math.isqrt(plan.n_pairs // FILES) // LANES * LANES)
+    side = min(side, SIDE)
+    while plan.n_pairs > 2 * FILES * area(side) and area(2 * side) <= SIDE**2:
+        side *= 2  # a side is shorter than that
+    largest = max(plan.largest, plan.block)
+    while side > largest > LANES:
+        side = max(LANES, side // 2 // LANES * LANES)
+    side = min(side, max(1, largest))
     return replace(plan, block=side, tile=min(plan.tile, side))
 
 
 def name_of(rows: Tensor, cols: Tensor) -> str:
-    """Return a name of the covariances of samples by number; "" for few of them."""
-    if len(rows) * len(cols) < FEWEST_PAIRS:
-        return ""
+    """Return a name of the covariances of samples by number."""
     numbers = repr((rows.tolist(), cols.tolist())).encode()
     return f"part-{_digest(numbers).hex()}"
 

@@ -10,7 +10,12 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, TileCosts, TileRunner, run_serially
 from skconvgp._typing import OnStep, Prepared
-from skconvgp.engine._cache import TileCache, cut_for_cache, name_of
+from skconvgp.engine._cache import (
+    TileCache,
+    cut_for_cache,
+    is_worth_files,
+    name_of,
+)
 from skconvgp.engine._devices import TileSide, on_device
 from skconvgp.engine._plan import (
     LANES,
@@ -63,7 +68,7 @@ class KernelOracle:
     runner : TileRunner
         Runs the blocks; serial by default.
     on_step : callable
-        Told (pairs done, pairs in all) after each block.
+        Told (pairs done, pairs in all) after each block that was not kept.
     cache : TileCache, optional
         Where finished blocks of matrices are kept, and taken from.
     """
@@ -154,7 +159,8 @@ class KernelOracle:
         two = one if is_symmetric else two
         store = TensorStore(out, is_symmetric)
         silent = Progress(_silent, 0, plan.n_pairs)
-        self._fill(plan, one, two, store, silent, matrix=name_of(rows, cols))
+        matrix = name_of(rows, cols) if self.cache else ""
+        self._fill(plan, one, two, store, silent, matrix)
         if not is_symmetric or len(set(rows.tolist())) < len(rows):
             i, j = (rows[:, None] == cols).nonzero(as_tuple=True)
             out[i, j] = self._variances[rows[i]]
@@ -272,14 +278,14 @@ class KernelOracle:
         matrix: str = "",
     ) -> None:
         """Compute the blocks of a plan, but for those of the matrix that are kept."""
-        cache = self.cache if matrix else None
+        cache = self.cache if matrix and is_worth_files(plan) else None
         plan = cut_for_cache(plan) if cache else plan
-        progress = progress or Progress(self.on_step, 0, plan.n_pairs)
-        done, left = progress.done, plan.blocks()
+        left = plan.blocks()
         if cache:
             left = cache.fill(matrix, left, store)
-            done += plan.n_pairs - sum(block.n_pairs for block in left)
-            progress.on_step(done, progress.total)
+        n_left = sum(block.n_pairs for block in left)
+        progress = progress or Progress(self.on_step, 0, n_left)
+        done = progress.done
         if left and plan.keeps_tables:
             rows.keep(slices(plan.n_rows, plan.block), self.runner)
             cols.keep(slices(plan.n_cols, plan.block), self.runner)

@@ -114,6 +114,9 @@ class TilePlan:
         Largest side of a tile within a block.
     keeps_tables : bool
         Whether the tables of all images fit in the budget, and are computed once.
+    largest : int
+        The largest side of a block that memory allows, and more than `block` where
+        several workers are to have blocks.
     """
 
     n_rows: int
@@ -122,6 +125,7 @@ class TilePlan:
     block: int
     tile: int
     keeps_tables: bool
+    largest: int = 0
 
     def blocks(self) -> list[Block]:
         """Return the blocks, row by row; those below the diagonal are left out."""
@@ -192,12 +196,13 @@ def plan_tiles(
     block = _largest_side(rest, QUEUED * costs.value_bytes, image_bytes)
     work = math.isqrt(BLOCK_BYTES // costs.pair_bytes)
     block = min(_in_vectors(min(block, work, MAX_BLOCK)), max(n_rows, n_cols))
-    block = max(1, block)
+    block = largest = max(1, block)
     if n_workers > 1:  # a few blocks for each, however small the matrix
         n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
         fair = math.isqrt(n_pairs // (BLOCKS_A_WORKER * n_workers))
         block = min(block, max(1, -(-fair // LANES)) * LANES)
-    return TilePlan(n_rows, n_cols, is_symmetric, block, min(tile, block), keeps_tables)
+    tile = min(tile, block)
+    return TilePlan(n_rows, n_cols, is_symmetric, block, tile, keeps_tables, largest)
 
 
 def plan_pullback(

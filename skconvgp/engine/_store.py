@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from skconvgp.engine._plan import Block
@@ -23,6 +24,9 @@ class Store(Protocol):
 class TensorStore:
     """A matrix in memory; blocks are written once, with their mirror image.
 
+    Copies are made by one thread: torch would split those of larger blocks, and its
+    helpers then spin for a while and take the cores from what computes blocks.
+
     Parameters
     ----------
     out : Tensor of shape (n1, n2) or (n1, n2, q)
@@ -36,9 +40,14 @@ class TensorStore:
 
     def write(self, block: Block, values: Tensor) -> None:
         """Put a finished block in its place."""
-        self.out[block.rows, block.cols] = values
-        if self.is_symmetric and not block.is_diagonal:
-            self.out[block.cols, block.rows] = values.transpose(0, 1)
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            self.out[block.rows, block.cols] = values
+            if self.is_symmetric and not block.is_diagonal:
+                self.out[block.cols, block.rows] = values.transpose(0, 1)
+        finally:
+            torch.set_num_threads(before)
 
 
 class ProductStore:

@@ -208,7 +208,9 @@ class BaseGP(BasePosterior, ABC):
         self.fit_report_ = FitReport(
             n_samples=len(problem.rows),
             n_pairs=timing.n_pairs,
-            n_pairs_read=sum(cache.n_pairs_read for cache in work.caches),
+            n_pairs_read=min(
+                timing.n_pairs, sum(cache.n_pairs_read for cache in work.caches)
+            ),
             gram_seconds=timing.gram_seconds,
             solve_seconds=timing.solve_seconds,
             backend=self.backend_,

@@ -79,9 +79,8 @@ def gram_matrix(
         with "auto" or "cuda" without a number, as many GPUs.
     cache_dir : None, str or path, default=None
         Folder where finished tiles are kept: after an interruption the same call goes
-        on where it stopped. They take as much as the matrix, or half of it for X
-        alone, and stay until they are deleted. Tiles of another kernel, other samples
-        or another version of the package are never used.
+        on where it stopped. They take 8 bytes for each distinct pair, and stay until
+        they are deleted. See :ref:`cache`.
     verbose : int, default=0
         1 shows progress on stderr.
 

@@ -1,10 +1,15 @@
 """`cache_dir`: a folder with the finished tiles of one kernel on one set of samples."""
 
+import hashlib
+import inspect
 import json
 import os
+from collections.abc import Iterator
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from pickle import PicklingError
+from typing import Any
 
 import joblib
 import numpy as np
@@ -21,6 +26,15 @@ from skconvgp.kernels import Kernel
 __all__ = ["find_cache", "resolve_cache_dir"]
 
 ABOUT = "about.json"
+PACKAGE = Path(__file__).parents[1]
+CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
+# Libraries whose functions are what their names and versions say.
+TRUSTED = {"builtins", "math", "numpy", "scipy", "skconvgp", "torch"}
+UNKNOWN = (
+    "`cache_dir` needs a kernel that can be pickled, made of functions and classes "
+    "whose source can be read; {!r} is not: {}. Define them in a module, or use "
+    "cache_dir=None."
+)
 
 
 def resolve_cache_dir(owner: object, cache_dir: object, kernel: object) -> Path | None:
@@ -33,10 +47,7 @@ def resolve_cache_dir(owner: object, cache_dir: object, kernel: object) -> Path 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(
-            f"`cache_dir` must be a folder that can be written to, got {cache_dir!r}: "
-            f"{error}."
-        ) from error
+        raise _no_folder(cache_dir, error) from error
     _identity(kernel)
     return folder
 
@@ -50,15 +61,15 @@ def find_cache(
 ) -> TileCache | None:
     """Return the cache of a computation; None without a folder.
 
-    Its name follows from all that values depend on, and from the version of the
-    package: tiles of something else are never found in it.
+    Its name follows from what values depend on, the code of the package included:
+    tiles of something else are not looked at.
 
     Parameters
     ----------
     folder : Path or None
         The folder of all caches.
     choice : BackendChoice
-        The kernel, the shape of the images, and what computes.
+        The kernel, and what computes.
     dtype : torch.dtype
         Precision of the tiles.
     device : torch.device
@@ -74,37 +85,76 @@ def find_cache(
     Raises
     ------
     ValueError
-        If the kernel cannot be pickled, or the folder cannot be written to.
+        If the kernel cannot be told from others, or the folder cannot be written to.
     """
     if folder is None:
         return None
     about = {
         "skconvgp": version("skconvgp"),
-        "kernel": repr(choice.kernel),
         "images": [list(side.shape) for side in sides],
         "backend": choice.name,
+        "instruction_set": choice.instruction_set,
         "device": device.type,
         "dtype": str(dtype).removeprefix("torch."),
     }
     images = [np.ascontiguousarray(to_numpy(side)) for side in sides]
-    own = folder / str(joblib.hash([about, _identity(choice.kernel), images]))
+    parts = [about, _code_of_package(), _identity(choice.kernel), images]
+    own = folder / str(joblib.hash(parts))
     try:
         own.mkdir(exist_ok=True)
-        (own / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
+        told = about | {"kernel": repr(choice.kernel)}
+        (own / ABOUT).write_text(json.dumps(told, indent=1) + "\n")
     except OSError as error:
-        raise ValueError(
-            f"`cache_dir` must be a folder that can be written to, got "
-            f"{str(folder)!r}: {error}."
-        ) from error
+        raise _no_folder(str(folder), error) from error
     return TileCache(own)
 
 
-def _identity(kernel: Kernel) -> str:
-    """Return a digest of a kernel and its settings; raise where it has none."""
+def _no_folder(given: object, error: OSError) -> ValueError:
+    return ValueError(
+        f"`cache_dir` must be a folder that can be written to, got {given!r}: {error}."
+    )
+
+
+def _identity(kernel: Kernel) -> list[str]:
+    """Return digests of a kernel, its settings and the code of what is not ours.
+
+    Raises
+    ------
+    ValueError
+        If it has no digest, or code that is not to be seen.
+    """
     try:
-        return str(joblib.hash(clone(kernel)))  # without what it remembers of use
-    except PicklingError as error:
-        raise ValueError(
-            f"`cache_dir` needs a kernel that can be pickled, got {kernel!r}: define "
-            "its function in a module."
-        ) from error
+        # Without what it remembers of use; and twice, as not all objects have one.
+        name, again = (str(joblib.hash(clone(kernel))) for _ in range(2))
+        sources = sorted({_source(each) for each in _foreign(kernel)})
+    except (AttributeError, OSError, PicklingError, TypeError) as error:
+        raise ValueError(UNKNOWN.format(kernel, error)) from error
+    if name != again:
+        raise ValueError(UNKNOWN.format(kernel, "its digest is another each time"))
+    return [name, *sources]
+
+
+def _foreign(kernel: Kernel) -> Iterator[Any]:
+    """Yield the functions and classes of a kernel that are of no known library."""
+    for value in (kernel, *kernel.get_params(deep=True).values()):
+        inner = value
+        while isinstance(inner, partial):
+            inner = inner.func
+        code = inner if inspect.isroutine(inner) else type(inner)
+        if (code.__module__ or "builtins").split(".")[0] not in TRUSTED:
+            yield code
+
+
+def _source(code: Any) -> str:
+    """Return the source of a function or a class, as it is now."""
+    return f"{code.__module__}.{code.__qualname__}\n{inspect.getsource(code)}"
+
+
+@lru_cache(maxsize=1)
+def _code_of_package() -> str:
+    """Return a digest of the package: a checkout may change and keep its version."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(PACKAGE.rglob("*")):
+        if path.suffix in CODE:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

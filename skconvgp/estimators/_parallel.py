@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -89,27 +88,24 @@ class _ThreadRunner:
         self._finish = finish or _finish_at_once
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-        """Yield the results of the jobs as they come.
-
-        Those who take them have as few threads of torch: more would spin for a while
-        after each copy of a block, and take the cores from the jobs.
-        """
+        """Yield the results of the jobs as they come."""
+        before = torch.get_num_threads()
         queue = iter(jobs)
         numbers = iter(range(self._n_threads))
         pool = ThreadPoolExecutor(
             self._n_threads, initializer=lambda: self._begin(next(numbers))
         )
-        with _torch_threads(self._n_inner):
-            try:
-                first = islice(queue, 2 * self._n_threads)
-                pending = {pool.submit(self._run, job) for job in first}
-                while pending:
-                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    for job in islice(queue, len(done)):
-                        pending.add(pool.submit(self._run, job))
-                    yield from map(Future.result, done)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        try:
+            first = islice(queue, 2 * self._n_threads)
+            pending = {pool.submit(self._run, job) for job in first}
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for job in islice(queue, len(done)):
+                    pending.add(pool.submit(self._run, job))
+                yield from map(Future.result, done)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(before)
 
     def _run(self, job: Callable[[], Result]) -> Result:
         result: Result = _limited(job, self._n_inner)
@@ -133,11 +129,7 @@ class _JoblibRunner:
         self._n_threads = n_threads
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-        """Yield the results of the jobs as they come, as those of threads are."""
-        with _torch_threads(1):
-            yield from self._results(jobs)
-
-    def _results(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+        """Yield the results of the jobs as they come."""
         calls = (delayed(_limited)(job, self._n_threads) for job in jobs)
         settings = {"n_jobs": self._n_workers, "prefer": "threads"}
         try:
@@ -151,17 +143,10 @@ class _JoblibRunner:
 
 
 def _limited(job: Callable[[], Any], n_threads: int) -> Any:
-    """Run a job with so many threads of torch."""
-    with _torch_threads(n_threads):
-        return job()
-
-
-@contextmanager
-def _torch_threads(n_threads: int) -> Iterator[None]:
-    """Let torch have so many threads in what this thread does."""
+    """Run a job with so many threads of torch; the setting is of this thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
-        yield
+        return job()
     finally:
         torch.set_num_threads(before)

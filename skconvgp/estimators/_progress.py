@@ -25,20 +25,16 @@ class ProgressLine:
         self._label, self._unit = label, unit
         self._verbose = verbose
         self._start = self._last = time.perf_counter()
-        self._first: tuple[float, int] | None = None
 
     def __call__(self, done: int, total: int) -> None:
         """Report `done` of `total`, at most twice a second."""
         now = time.perf_counter()
         is_last = done >= total
-        # What a cache had comes with the first report and says nothing of the speed.
-        since, before = self._first or (self._start, 0)
-        self._first = self._first or (now, done)
         if self._verbose < 1 or (now - self._last < INTERVAL and not is_last):
             return
         self._last = now
         total = max(total, 1)
-        rate = max(done - before, 1) / max(now - since, 1e-9)
+        rate = max(done, 1) / max(now - self._start, 1e-9)
         left = (total - done) / rate
         line = (
             f"{self._label}: {done / total:4.0%}, {rate:.3g} {self._unit}/s, "

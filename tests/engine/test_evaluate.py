@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skconvgp.backends import ReferenceBackend, TangentBackend
-from skconvgp.engine import KernelOracle, MatrixOracle, TileCosts
+from skconvgp.engine import Block, KernelOracle, MatrixOracle, TileCosts
+from skconvgp.engine._store import TensorStore
 from skconvgp.kernels import (
     Conv2d,
     Dense,
@@ -341,3 +342,17 @@ def test_matrix_oracle_copies_and_symmetrises():
     gram.zero_()
     diag.zero_()
     assert torch.equal(matrix, before)
+
+
+def test_finished_blocks_are_copied_by_one_thread(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    out = torch.zeros(4, 4)
+    store = TensorStore(out, True)
+    store.write(Block(slice(0, 2), slice(2, 4), False), torch.ones(2, 2))
+    assert asked == [1, 5]
+    assert out.sum() == 8
+    with pytest.raises(RuntimeError):
+        store.write(Block(slice(0, 2), slice(2, 4), False), torch.ones(3, 2))
+    assert asked == [1, 5, 1, 5]

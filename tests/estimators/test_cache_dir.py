@@ -1,10 +1,9 @@
 """`cache_dir`: nothing computed is lost when a run is killed."""
 
+import importlib
 import json
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -47,14 +46,31 @@ ESTIMATORS = {
     "nystrom classifier": NystromCompletedGP(KERNEL, **PARTS),
     "nystrom regressor": NystromCompletedGPRegressor(KERNEL, **PARTS),
 }
-PROGRAM = """
-import sys
+DIED = 3
+PROGRAM = f"""
+import os, sys
 import numpy as np
 import skconvgp
 from skconvgp.kernels import convnet
-X = np.load(sys.argv[1])
-skconvgp.gram_matrix(convnet(), X, cache_dir=sys.argv[2], backend="torch")
+
+replace, moved = os.replace, []
+
+def die(*paths):  # as if killed, with the fifth block written beside its place
+    if len(moved) == 4:
+        os._exit({DIED})
+    moved.append(paths)
+    replace(*paths)
+
+os.replace = die
+kernel = convnet(depth=1, kernel_size=3)
+skconvgp.gram_matrix(kernel, np.load(sys.argv[1]), cache_dir=sys.argv[2])
 """
+
+
+@pytest.fixture(autouse=True)
+def small_matrices(monkeypatch):
+    """Let matrices of any size be kept."""
+    monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", 1)
 
 
 @pytest.fixture
@@ -80,7 +96,6 @@ def forbid_work(monkeypatch):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_second_fit_computes_no_tile(name, images, labels, tmp_path, monkeypatch):
-    monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", 1)
     usual = clone(ESTIMATORS[name]).fit(images, labels)
     gp = clone(ESTIMATORS[name]).set_params(cache_dir=tmp_path)
     expected = gp.fit(images, labels).predict_latent(images[:9])
@@ -91,21 +106,20 @@ def test_a_second_fit_computes_no_tile(name, images, labels, tmp_path, monkeypat
     again = gp.fit(images, labels)
     np.testing.assert_array_equal(again.predict_latent(images[:9]), expected)
     report = again.fit_report_
-    assert report.n_pairs_read >= report.n_pairs - len(images)  # but the diagonal
+    n = len(images)
+    assert report.n_pairs - n <= report.n_pairs_read <= report.n_pairs
     assert f"{report.n_pairs_read} of them read from `cache_dir`" in str(report)
 
 
-def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    X = np.random.default_rng(0).random((300, 28, 28))
+def test_a_run_that_died_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    X = np.random.default_rng(0).random((600, 8, 8))
     path, cache = tmp_path / "X.npy", tmp_path / "cache"
     np.save(path, X)
     command = [sys.executable, "-c", PROGRAM, str(path), str(cache)]
-    with subprocess.Popen(command) as process:
-        while process.poll() is None and len(list(cache.glob("*/*.tile"))) < 4:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    kept = len(list(cache.glob("*/*.tile")))
+    assert subprocess.run(command, check=False).returncode == DIED
+    assert len(list(cache.glob("*/*.tile"))) == 4
+    (folder,) = folders(cache)
+    assert len(folders(folder)) == 4 + 1 + 1  # what was being written, and about.json
     written, keep = [], TileCache.keep
 
     def count(self, *block):
@@ -113,12 +127,9 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
         keep(self, *block)
 
     monkeypatch.setattr(TileCache, "keep", count)
-    K = gram_matrix(convnet(), X, cache_dir=cache, backend="torch")
-    n_tiles = len(list(cache.glob("*/*.tile")))
-    assert kept >= 4
-    assert len(written) == n_tiles - kept
-    expected = gram_matrix(convnet(), X, backend="torch")
-    np.testing.assert_allclose(K, expected, rtol=1e-12)
+    K = gram_matrix(KERNEL, X, cache_dir=cache)
+    assert len(written) == len(list(cache.glob("*/*.tile"))) - 4 > 0
+    np.testing.assert_allclose(K, gram_matrix(KERNEL, X), rtol=1e-12)
 
 
 def test_tiles_of_something_else_are_not_taken(images, tmp_path, monkeypatch):
@@ -133,10 +144,14 @@ def test_tiles_of_something_else_are_not_taken(images, tmp_path, monkeypatch):
     assert count(X=other) == 3
     assert count(Y=other) == 4
     assert count(X=other, Y=images) == 5
-    assert count(dtype="float64", backend="torch") == 6
-    assert count(X=images.reshape(90, 64), image_shape=(4, 16)) == 7
+    torch_only = {"backend": "torch", "X": other}
+    known = count(dtype="float64", **torch_only)
+    assert count(dtype="float32", **torch_only) == known + 1
+    assert count(X=images.reshape(90, 64), image_shape=(4, 16)) == known + 2
     monkeypatch.setattr(_kept_tiles, "version", lambda _: "0.0.1")
-    assert count() == 8
+    assert count() == known + 3
+    monkeypatch.setattr(_kept_tiles, "_code_of_package", lambda: "changed")
+    assert count() == known + 4
 
 
 def test_samples_are_the_same_in_any_layout(images, tmp_path):
@@ -174,6 +189,45 @@ def test_other_settings_are_refused(wrong, images, labels):
         ConvNetGPRegressor(KERNEL, cache_dir=wrong).fit(images, labels)
     with pytest.raises(ValueError, match="'cache_dir' parameter"):
         gram_matrix(KERNEL, images, cache_dir=wrong)
+
+
+MODULE = """
+class Slope:
+    def __call__(self, x):
+        return {}
+
+def function(x):
+    return {}
+"""
+
+
+def imported(path, monkeypatch, formula):
+    """Return the functions of a module that is written anew."""
+    path.write_text(MODULE.format(formula, formula))
+    monkeypatch.syspath_prepend(str(path.parent))
+    monkeypatch.delitem(sys.modules, path.stem, raising=False)
+    importlib.invalidate_caches()
+    return importlib.import_module(path.stem)
+
+
+@pytest.mark.parametrize("get", [lambda m: m.function, lambda m: m.Slope()])
+def test_a_function_that_was_rewritten_is_another_one(
+    get, images, tmp_path, monkeypatch
+):
+    path, cache = tmp_path / "own_functions.py", tmp_path / "cache"
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def gram(formula, **settings):
+        function = get(imported(path, monkeypatch, formula))
+        kernel = Sequential(Flatten(), Dense(), Elementwise(function), Dense())
+        return gram_matrix(kernel, images, **settings)
+
+    first = gram("x.tanh()", cache_dir=cache)
+    np.testing.assert_array_equal(gram("x.tanh()", cache_dir=cache), first)
+    assert len(folders(cache)) == 1
+    other = gram("(3.0 * x).sin()", cache_dir=cache)
+    assert len(folders(cache)) == 2
+    assert abs(other - first).max() > 0.01 * first.max()
 
 
 def test_a_kernel_without_a_name_is_refused_before_work(images, labels, tmp_path):

@@ -100,22 +100,6 @@ def test_jobs_in_threads_are_no_more_than_the_cores(place, n_workers, monkeypatc
         assert make_runner(64, torch.device("cpu"))[1] == n_workers
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_who_takes_results_wakes_no_threads_beside_the_jobs(n_jobs, monkeypatch):
-    monkeypatch.setattr("joblib.cpu_count", lambda: 4)
-    runner, _ = make_runner(n_jobs, torch.device("cpu"))
-    results = runner([torch.get_num_threads] * 5)
-    jobs_have = 1 if n_jobs is None else 2
-    for had in results:
-        assert had == jobs_have
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == 2
-    left_early = runner([torch.get_num_threads] * 5)
-    next(left_early)
-    left_early.close()
-    assert torch.get_num_threads() == 2
-
-
 @pytest.fixture
 def waits(monkeypatch):
     """Return a list that fills with the threads that have waited for their GPU."""
