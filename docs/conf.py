@@ -99,7 +99,7 @@ def to_restructuredtext(text: str) -> str:
 
 def read_markdown(app, docname, content):
     """Convert pages that are Markdown files."""
-    if app.env.doc2path(docname).endswith(".md"):
+    if Path(app.env.doc2path(docname)).suffix == ".md":
         content[0] = to_restructuredtext(content[0])
 
 
