@@ -39,7 +39,7 @@ PYTEST = -m pytest -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS)
 # The tests that tell whether the package works without its compiled extension.
 PURE_TESTS ?= tests/backends tests/estimators/test_gram.py tests/test_common.py
 SANITIZE_TESTS ?= tests/backends/test_fused*.py
-# What holds for the arithmetic of a GPU too: maps of up to 64 columns, one thread.
+# What holds for the arithmetic of a GPU too: maps of up to 128 columns, one thread.
 LANES_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_bits.py \
     tests/backends/test_fused_fuzz.py tests/backends/test_fused_tangents.py \
     -k "not many_positions and not instruction_set_that and not interpreter_is_free"

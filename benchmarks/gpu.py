@@ -23,11 +23,21 @@ from typing import Any
 
 import torch
 from on_gpu.card import DTYPES, describe, measure_peak
-from on_gpu.mnist import N_TEST, N_TRAIN, SUM, load, measure_mnist
+from on_gpu.mnist import (
+    N_TEST,
+    N_TRAIN,
+    SUM,
+    Member,
+    load,
+    measure_mixtures,
+    measure_mnist,
+)
 from on_gpu.pairs import measure_errors, measure_pairs, share_of_peak, why_not_fused
 from on_gpu.report import (
+    missing,
     print_card,
     print_errors,
+    print_mixture,
     print_mnist,
     print_pairs,
     put,
@@ -42,6 +52,9 @@ from peers.report import print_targets
 import skconvgp
 
 RESULTS = Path(__file__).parent / "results" / "gpu.json"
+# What tells rows of a table apart.
+PAIRS = ("network", "data", "source", "dtype", "n", "backend")
+FITS = ("kernel", "split", "n_train", "n_test", "backend")
 # The larger images with the main network only.
 CASES = [*((name, "mnist") for name in KERNELS), ("convnet", "cifar10")]
 
@@ -62,6 +75,9 @@ def main() -> None:
     if not options.skip_mnist:
         measure_all_of_mnist(figures, options)
     is_good = print_targets(targets(figures)) and not options.left_out
+    if options.is_whole and options.device.type == "cuda" and missing(figures):
+        is_good = False
+        print(f"not measured: {', '.join(missing(figures))}")
     if options.output:
         print(f"\nwritten to {options.output}")
     if options.check and not is_good:
@@ -84,6 +100,7 @@ def parse() -> Any:
     add("--n-test", type=int, default=N_TEST, help="test images of MNIST")
     add("--published-split", action="store_true", help="fit on 50 000 images")
     add("--skip-speed", action="store_true", help="leave out all before MNIST")
+    add("--skip-torch", action="store_true", help="leave torch's times out")
     add("--skip-mnist", action="store_true", help="leave out fit and predict")
     add(
         "--check",
@@ -93,6 +110,8 @@ def parse() -> Any:
     add("--output", type=Path, help="by default results/gpu.json for a GPU")
     options = parser.parse_args()
     options.left_out = []
+    options.is_whole = not (options.skip_speed or options.skip_mnist)
+    options.is_whole = options.is_whole and set(options.kernels) == set(names)
     if options.device.type == "cuda" and not options.output:
         options.output = RESULTS
     return options
@@ -124,23 +143,24 @@ def measure_speed(figures: dict[str, Any], options: Any) -> None:
                     row, figures["peak"], is_card=options.device.type == "cuda"
                 )
                 print_pairs(row)
-                put(figures["pairs"], dated(row), "network", "data", "dtype", "n")
+                put(figures["pairs"], dated(row), *PAIRS)
                 keep(figures, options)
         if data == "mnist":
             row = measure_errors(network, options)
             print_errors(row)
-            put(figures["errors"], dated(row), "network")
+            put(figures["errors"], dated(row), "network", "source", "backend")
             keep(figures, options)
     measure_precision(figures, options)
 
 
 def measure_precision(figures: dict[str, Any], options: Any) -> None:
     """Add what the package itself says of the card's precision."""
-    if not hasattr(skconvgp, "check_precision"):
-        leave_out("The precision", "there is no check_precision", options)
-        return
-    figures["precision"] = str(skconvgp.check_precision(str(options.device)))
-    print(f"\n{figures['precision']}")
+    report = skconvgp.check_precision(str(options.device))
+    figures["precision"] = {
+        "errors": dict(report.errors),
+        "bounds": dict(report.bounds),
+    }
+    print(f"\n{report}")
     keep(figures, options)
 
 
@@ -151,14 +171,21 @@ def measure_all_of_mnist(figures: dict[str, Any], options: Any) -> None:
     except OSError as error:
         leave_out("MNIST", error, options)
         return
+    members: list[Member] = []
     for name in options.kernels:
         try:
-            row = measure_mnist(name, parts, options)
+            row, member = measure_mnist(name, parts, options)
         except (MemoryError, ValueError, torch.cuda.OutOfMemoryError) as error:
             leave_out(f"MNIST, {name}", error, options)
             continue
         print_mnist(row)
-        put(figures["mnist"], dated(row), "kernel", "split", "n_train", "n_test")
+        put(figures["mnist"], dated(row), *FITS)
+        keep(figures, options)
+        members += [member] if name != SUM else []
+    for row in measure_mixtures(members, parts, options) if len(members) > 1 else []:
+        row |= {"backend": options.backend}
+        print_mixture(row)
+        put(figures["mnist"], dated(row), *FITS)
         keep(figures, options)
 
 

@@ -2,7 +2,7 @@
 
     SKCONVGP_DATA=<folder with uci_regression> python benchmarks/regression.py
 
-Takes about an hour on two cores. Root mean squared error, negative log density and the
+Takes about an hour on a core. Root mean squared error, negative log density and the
 coverage of 95 % intervals of exact Gaussian processes with three kernels, beside
 scikit-learn's and what the literature reports, on the first five of the splits that the
 literature uses.
@@ -31,7 +31,7 @@ from peers.machine import machine, versions
 RESULTS = Path(__file__).parent / "results" / "regression.json"
 KEYS = ("set", "split", "method")
 SPLITS = {"protein": range(5)}  # that are stored; of the others 20
-SCORES = ("rmse", "nlpd", "coverage", "fit_seconds")
+SCORES = ("rmse", "nlpd", "coverage", "fit_cpu_seconds")
 N_LEARNED, N_TRAIN = 2000, 10_000
 FEW = 150  # samples of a quick run
 
@@ -81,7 +81,7 @@ def print_set(rows: list[Figures], name: str) -> None:
         f"\n{name}: means over {n_splits} split{'s' if n_splits > 1 else ''} of "
         f"{rows[0]['n_train']} training samples"
     )
-    heads = ("RMSE", "NLPD", "in 95 %", "seconds")
+    heads = ("RMSE", "NLPD", "in 95 %", "CPU s")
     print(f"{'':<36}" + "".join(f"{head:>10}" for head in heads))
     for method in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == method]

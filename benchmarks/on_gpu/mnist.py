@@ -1,18 +1,22 @@
 """All of MNIST, exactly: seconds, memory and errors on the test images."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
 from peers.ours import KERNELS
+from scipy.special import softmax
 
 from on_gpu.card import seconds_of
 from skconvgp import ConvNetGPClassifier, gram_diag
 from skconvgp.datasets import fetch_mnist
+from skconvgp.inference import stacking_weights
 
 Figures = dict[str, Any]
 
 SUM = "sum"  # of the three networks, each with a mean variance of 1
+MIXTURES = ("mixture by evidence", "mixture by stacking")  # of the three networks
 N_TRAIN, N_TEST = 60_000, 10_000
 PUBLISHED_TRAIN = slice(5000, 55_000)  # the others are its validation set
 N_SCALED = 500  # images for the mean variance
@@ -38,8 +42,8 @@ def is_complete(row: Figures) -> bool:
 
 def measure_mnist(
     name: str, parts: dict[str, tuple[Any, Any]], options: Any
-) -> Figures:
-    """Fit, predict and count."""
+) -> tuple[Figures, "Member"]:
+    """Fit, predict and count; return the figures, and what a mixture needs."""
     X, y = parts["train"]
     device = options.device
     if device.type == "cuda":
@@ -54,13 +58,12 @@ def measure_mnist(
     )
     fit_seconds = seconds_of(lambda: gp.fit(X, y), device)
     report = gp.fit_report_
-    row = {
-        "kernel": name,
-        "split": "published" if options.published_split else "all",
-        "n_train": len(X),
-        "n_test": len(parts["test"][0]),
+    row = place_of(name, parts, options) | {
         "backend": report.backend,
         "backend_reason": report.backend_reason,
+        "solver": report.solver,
+        "solver_reason": report.solver_reason,
+        "jitter": report.jitter,
         "gram_seconds": report.gram_seconds,
         "solve_seconds": report.solve_seconds,
         "fit_seconds": fit_seconds,
@@ -73,7 +76,58 @@ def measure_mnist(
     row["peak_bytes"] = report.peak_memory
     if device.type == "cuda":
         row["peak_bytes"] = torch.cuda.max_memory_allocated(device)
-    return row
+    return row, Member.of(name, gp, parts)
+
+
+def place_of(name: str, parts: dict[str, tuple[Any, Any]], options: Any) -> Figures:
+    """Return what tells a row from others."""
+    return {
+        "kernel": name,
+        "split": "published" if options.published_split else "all",
+        "n_train": len(parts["train"][0]),
+        "n_test": len(parts["test"][0]),
+    }
+
+
+@dataclass(frozen=True)
+class Member:
+    """What is left of a fit for a mixture: the factor of another one needs the room."""
+
+    name: str
+    evidence: float
+    own: Any  # probabilities of the training labels, each sample left out
+    y_prob: Any  # of the test images
+
+    @classmethod
+    def of(cls, name: str, gp: Any, parts: dict[str, tuple[Any, Any]]) -> Self:
+        """Ask a fitted classifier."""
+        _, y = parts["train"]
+        left_out = gp.loo_predict_proba()[np.arange(len(y)), y]
+        y_prob = gp.predict_proba(parts["test"][0])
+        return cls(name, gp.log_marginal_likelihood(), left_out, y_prob)
+
+
+def measure_mixtures(
+    members: list[Member], parts: dict[str, tuple[Any, Any]], options: Any
+) -> list[Figures]:
+    """Return the test errors of mixtures, as `KernelEnsembleClassifier` mixes."""
+    y_test = parts["test"][1]
+    # Of k columns of a label code that add up to zero, k - 1 count.
+    share = 1.0 - 1.0 / members[0].y_prob.shape[1]
+    own = torch.from_numpy(np.column_stack([member.own for member in members]))
+    weights = (
+        softmax([share * member.evidence for member in members]),
+        stacking_weights(own, torch.ones(len(own), dtype=own.dtype)).numpy(),
+    )
+    rows = []
+    for name, shares in zip(MIXTURES, weights, strict=True):
+        y_prob = sum(w * one.y_prob for w, one in zip(shares, members, strict=True))
+        error = float(np.mean(y_prob.argmax(1) != y_test))
+        told = dict(zip([one.name for one in members], shares.tolist(), strict=True))
+        rows.append(
+            place_of(name, parts, options) | {"weights": told, "test_error": error}
+        )
+    return rows
 
 
 class Prediction:

@@ -34,8 +34,9 @@ def measure_pairs(network: str, data: str, dtype: str, n: int, options: Any) -> 
     }
     figures |= _timed(network, images, dtype, options.backend, options)
     fewer = images[: min(max(n // TORCH_SHARE, 2), N_TORCH)]
-    figures["torch"] = _timed(network, fewer, dtype, "torch", options)
-    figures["ratio"] = figures["torch"]["nanoseconds"] / figures["nanoseconds"]
+    if not options.skip_torch:
+        figures["torch"] = _timed(network, fewer, dtype, "torch", options)
+        figures["ratio"] = figures["torch"]["nanoseconds"] / figures["nanoseconds"]
     return figures
 
 
@@ -102,9 +103,9 @@ def share_of_peak(row: Figures, peak: Figures, *, is_card: bool) -> float | None
     """Return the part of the card's arithmetic that float32 pairs take.
 
     A lane's instruction counts as one multiply-add, two operations of the peak. They
-    were counted when the kernel was designed, in float32; a processor has no warps.
+    were counted in the compiled kernel for float32; a processor has no warps.
     """
-    if row["dtype"] != "float32" or not is_card:
+    if row["dtype"] != "float32" or row["backend"] != "fused" or not is_card:
         return None
     lanes = LANES * n_warp_instructions(row["network"], tuple(row["image_shape"]))
     return row["pairs_per_second"] * 2 * lanes / peak["float32"]["operations"]
@@ -127,4 +128,5 @@ def measure_errors(network: str, options: Any) -> Figures:
         )
         for dtype in DTYPES
     }
-    return {"network": network, "source": source, "n": len(images)} | errors
+    row = {"network": network, "source": source, "backend": options.backend}
+    return row | {"n": len(images)} | errors

@@ -56,7 +56,7 @@ NUMBERS = Figures(
         "RMSE": ("rmse", ".3g"),
         "NLPD": ("nlpd", ".3f"),
         "In 95 % intervals": ("coverage", ".1%"),
-        "Seconds": ("fit_seconds", ".0f"),
+        "CPU seconds": ("fit_cpu_seconds", ".0f"),
     },
     REPORTED_REGRESSION,
 )

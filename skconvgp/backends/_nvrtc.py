@@ -7,6 +7,7 @@ toolkit. torch's own wrapper of both asks for the headers of one.
 import ctypes
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -181,14 +182,15 @@ def _compiler(version: str) -> ctypes.CDLL:
     names = [f"libnvrtc.so.{major}", "libnvrtc.so"]
     if sys.platform == "win32":
         names = [f"nvrtc64_{major}0_0.dll"]
-    found = ""
-    for place in (None, *_folders()):
+    # The one that torch brings is as new as torch; the system's may know no new card.
+    for place in _folders():
         for name in names:
-            try:
+            with suppress(OSError):
                 return _load(place, name)
-            except OSError as error:
-                found = found or str(error)
-    raise OSError(found)
+    for name in names[1:]:
+        with suppress(OSError):
+            return _load(None, name)
+    return _load(None, names[0])
 
 
 def _load(folder: Path | None, name: str) -> ctypes.CDLL:

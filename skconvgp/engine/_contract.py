@@ -130,6 +130,7 @@ def _plan(
         ),
         memory_budget=config.memory_budget,
         n_workers=config.n_workers,
+        on_gpu=config.device.type == "cuda",
     )
 
 

@@ -28,9 +28,10 @@ __all__ = [
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 
-# What torch raises where a device has no memory left. After its other errors a GPU
-# cannot be used any more, so no other is caught.
-OutOfMemoryError = torch.cuda.OutOfMemoryError
+# What errors say where a device has no memory left: torch's own, those of the run time,
+# and those of libraries that find no room for their work space. After other errors a
+# GPU cannot be used any more, so no other is caught.
+NO_MEMORY = ("out of memory", "_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
 Result = TypeVar("Result")
 
 
@@ -158,7 +159,9 @@ def on_device(device: torch.device) -> Iterator[None]:
     try:
         with full_precision(device):
             yield
-    except OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
         raise TileMemoryError(
             f"Device {str(device)!r} has run out of memory, and smaller tiles do not "
             "help: lower `memory_budget`, close what else uses the device, use fewer "
@@ -203,13 +206,20 @@ class TileSide:
         while True:
             try:
                 return compute(side)
-            except OutOfMemoryError:
-                if side == 1:
+            except RuntimeError as error:
+                if side == 1 or not is_out_of_memory(error):
                     raise
             # The error held the frames that failed, and they their tensors: now both
             # are gone.
             drop_cached_memory(self._device)
             side = self._limit = side // 2
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Say whether an error tells that a device has no memory left."""
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return True
+    return any(sign in str(error) for sign in NO_MEMORY)
 
 
 def _available_memory() -> int | None:

@@ -238,6 +238,7 @@ class KernelOracle:
             costs=self.costs,
             memory_budget=self.config.memory_budget // share,
             n_workers=self.config.n_workers,
+            on_gpu=self.config.device.type == "cuda",
         )
 
     def _new(self, n_rows: int, n_cols: int) -> Tensor:

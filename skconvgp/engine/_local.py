@@ -116,6 +116,7 @@ def kernel_neighborhoods(
         is_symmetric=True,
         costs=oracle.costs,
         memory_budget=share - size * sample_bytes,
+        on_gpu=config.device.type == "cuda",
     )
     tile_side = TileSide(config.device)
     jobs = (

@@ -24,6 +24,9 @@ __all__ = [
 # threads: half of this and less is slower by torch's cost of a call; four times as much
 # is as fast, but a third of its time goes into pages that the system hands out anew.
 TILE_BYTES = 8 * 2**20
+# A GPU has no cache for maps to stay in, and a call of torch there costs as much as
+# some MiB of maps: in larger tiles calls do not count. Not measured on a card yet.
+GPU_TILE_BYTES = 2**28
 BLOCK_BYTES = 2**30  # ... of a block, one after the other: a tenth to a few seconds
 MAX_BLOCK = 2048
 BLOCKS_A_WORKER = 16  # the last block, alone in work, wastes little
@@ -34,6 +37,7 @@ QUEUED = 2  # blocks held for each worker: one in work, one waiting
 # All layers of all pairs of a tile. Measured with torch on 28x28 maps, 7 layers, one
 # thread: a quarter and four times as much are slower by a third and more.
 PULLBACK_BYTES = 32 * 2**20
+GPU_PULLBACK_BYTES = 2**29
 PULLBACK_SIDE = 128  # tables cost little then; and there are tiles for all workers
 PULLBACK_BLOCKS = 256  # whatever the number of workers: sums then have one order
 
@@ -152,6 +156,7 @@ def plan_tiles(
     costs: TileCosts,
     memory_budget: int,
     n_workers: int = 1,
+    on_gpu: bool = False,
 ) -> TilePlan:
     """Cut a matrix of pairs so that no more than the budget is held.
 
@@ -168,6 +173,8 @@ def plan_tiles(
         matrix.
     n_workers : int
         Blocks in work at the same time; they share the budget.
+    on_gpu : bool
+        Whether a GPU computes them, which is slow where tiles are small.
 
     Returns
     -------
@@ -190,7 +197,7 @@ def plan_tiles(
     if share < needed:
         raise _too_little(needed, share, n_workers)
     share -= costs.worker_bytes
-    tile_bytes = min(share // 2, TILE_BYTES)
+    tile_bytes = min(share // 2, GPU_TILE_BYTES if on_gpu else TILE_BYTES)
     tile = max(1, _in_vectors(math.isqrt(tile_bytes // costs.pair_bytes)))
     rest = share - tile**2 * costs.pair_bytes
     block = _largest_side(rest, QUEUED * costs.value_bytes, image_bytes)
@@ -213,6 +220,7 @@ def plan_pullback(
     costs: PullbackCosts,
     memory_budget: int,
     n_workers: int = 1,
+    on_gpu: bool = False,
 ) -> TilePlan:
     """Cut a matrix of pairs for a pass back through the kernel.
 
@@ -231,6 +239,8 @@ def plan_pullback(
         Bytes beside the images, the weights and the result.
     n_workers : int
         Blocks in work at the same time; they share the budget.
+    on_gpu : bool
+        Whether a GPU computes them, which is slow where tiles are small.
 
     Returns
     -------
@@ -254,9 +264,10 @@ def plan_pullback(
     n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
     fair = math.isqrt(n_pairs // PULLBACK_BLOCKS)
     room = min(share - block_image - block_pair, max(share // 2, needed))
+    most = GPU_PULLBACK_BYTES if on_gpu else PULLBACK_BYTES
     tile = min(
         _largest_side(room, costs.pair_bytes, 2 * costs.image_bytes),
-        max(1, math.isqrt(PULLBACK_BYTES // costs.pair_bytes)),
+        max(1, math.isqrt(most // costs.pair_bytes)),
         max(fair, PULLBACK_SIDE),
     )
     held = costs.pair_bytes * tile**2 + 2 * costs.image_bytes * tile

@@ -136,6 +136,9 @@ class BaseGP(BasePosterior, ABC):
     _has_one_latent: bool = False
     # Numbers (m,) of samples and their leave-one-out means, where not all are known.
     _sampled: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
+    # Whether a fit is followed by what leave-one-out values are needed for: they are
+    # then computed while the factor is where it was made.
+    _needs_left_out: bool = False
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.

@@ -226,6 +226,10 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         return self._needs_variances and isinstance(self.kernel_, Kernel)
 
     @property
+    def _needs_left_out(self) -> bool:  # type: ignore[override]
+        return hasattr(self.likelihood_, "calibrate")
+
+    @property
     def _needs_variances(self) -> bool:
         return self._is_label_model or bool(self.likelihood_.needs_variance)
 
@@ -358,13 +362,12 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
 
     def _calibrate(self) -> None:
         """Fit what latents go through before they become probabilities."""
-        calibrate = getattr(self.likelihood_, "calibrate", None)
         self.calibration_ = Calibration()
-        if calibrate is not None:
+        if self._needs_left_out:
             numbers, mean, var = self._sampled_latents()
             # Of new samples a given matrix does not tell the prior variances.
             is_known = isinstance(self.kernel_, Kernel)
-            self.calibration_ = calibrate(
+            self.calibration_ = self.likelihood_.calibrate(
                 _in_double(mean),
                 _in_double(var) if is_known else None,
                 torch.as_tensor(self._codes[numbers]),

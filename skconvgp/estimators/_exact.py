@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
@@ -67,6 +68,10 @@ class BaseExactGP(BaseSolvingGP):
         evidence = log_marginal_likelihood(
             (y * dual).sum(0), self.solver_.logdet(state), amplitude, noise, w
         )
+        inverse_diag = None
+        if self._needs_left_out and not hasattr(self.solver_, "inverse_diag_of"):
+            del gram  # its place is for columns of the inverse
+            inverse_diag = self.solver_.inverse_diag(state)
         solve_seconds = clock(device) - start
 
         self._features, self._loo = None, None
@@ -88,6 +93,9 @@ class BaseExactGP(BaseSolvingGP):
             **self._solver_facts(state, solution),
             **facts,
         )
+        if inverse_diag is not None:
+            loo = self._closed_form_loo(inverse_diag, np.arange(len(rows)))
+            self._loo = to_numpy(loo.mean), to_numpy(loo.var)
 
     def _solve(
         self, gram: GramOperator, y: Tensor, noise: Tensor

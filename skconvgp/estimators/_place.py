@@ -14,8 +14,9 @@ __all__ = ["Place", "choose_place", "compute_at", "gibibytes"]
 Result = TypeVar("Result")
 
 CPU = torch.device("cpu")
-# For tiles and tables, and for what CUDA and its libraries take for themselves.
-GPU_ROOM = 2**29
+# For tiles, tables and columns of the inverse, and for what CUDA and its libraries take
+# for themselves.
+GPU_ROOM = 2**30
 
 
 @dataclass(frozen=True)

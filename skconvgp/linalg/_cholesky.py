@@ -24,8 +24,11 @@ JITTER = {
     torch.float32: (0.0, 1e-6, 1e-5, 1e-4, 1e-3),
 }
 # Columns of the inverse factor held at once, and rows of a step. A GPU is slow where
-# steps are many and small; for 60 000 samples these columns are a quarter of a GiB.
-INVERSE_BLOCK, GPU_INVERSE_BLOCK = 256, 512
+# steps are many and small; there the columns are as many as are half a GiB in double
+# precision, up to some thousand.
+INVERSE_BLOCK, GPU_INVERSE_BLOCK, GPU_INVERSE_NUMBERS = 256, 2048, 2**26
+# An error takes no longer than this allows: for as many samples, some seconds.
+MOST_FOR_EIGENVALUES = 4000
 
 
 def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
@@ -138,12 +141,14 @@ def cholesky_inverse(factor: Tensor, out: Tensor | None = None) -> Tensor:
 def cholesky_inverse_diag(factor: Tensor) -> Tensor:
     """Return the diagonal (n,) of (L L^T)^-1, a block of columns at a time."""
     n = factor.shape[0]
-    block = INVERSE_BLOCK if factor.device.type == "cpu" else GPU_INVERSE_BLOCK
+    block = INVERSE_BLOCK
+    if factor.device.type != "cpu":
+        block = max(block, min(GPU_INVERSE_BLOCK, GPU_INVERSE_NUMBERS // max(n, 1)))
     diag = factor.new_empty(n)
     for start in range(0, n, block):
         stop = min(start + block, n)
         columns = _inverse_columns(factor[start:, start:], stop - start, block)
-        diag[start:stop] = (columns * columns).sum(0)
+        diag[start:stop] = columns.square_().sum(0)
     return diag
 
 
@@ -191,8 +196,10 @@ def _climb_(matrix: Tensor, shift: Tensor, scale: float) -> tuple[Tensor, float]
 
 
 def _smallest_eigenvalue(matrix: Tensor) -> str:
-    """Return the number as text, or that there is no memory for it: it takes copies."""
+    """Return the number as text, or why it is not known: it takes time and copies."""
+    if len(matrix) > MOST_FOR_EIGENVALUES:
+        return f"unknown (it takes long for {len(matrix)} samples)"
     try:
         return f"{float(torch.linalg.eigvalsh(matrix)[0]):.3g}"
-    except torch.cuda.OutOfMemoryError:
-        return "unknown (there is no memory to compute it)"
+    except RuntimeError:  # of memory, or of LAPACK: what is to be told is another
+        return "unknown (it cannot be computed here)"

@@ -7,7 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from skconvgp.backends._cuda_source import cuda_source, layout_of
+from skconvgp.backends._cuda_source import KERNEL_NAME, cuda_source, layout_of
+from skconvgp.backends._nvrtc import compile_cuda
 from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.kernels import (
     Conv2d,
@@ -156,3 +157,53 @@ def test_source_compiles(kernel, shape, n_tangents, is_double, architecture, tmp
     assert done.returncode == 0, done.stderr
     if layout_of(program, is_double=is_double).in_registers:
         assert "0 bytes stack frame, 0 bytes spill stores" in done.stderr
+
+
+def version_of_nvrtc():
+    """Return a version of CUDA whose run-time compiler is there, None without one."""
+    for version in ("13.0", "12.8"):
+        try:
+            compile_cuda("", "sm_90", version)
+        except OSError:
+            continue
+        return version
+    return None
+
+
+VERSION = version_of_nvrtc()
+
+
+@pytest.mark.skipif(
+    VERSION is None, reason="there is no NVRTC: pip install nvidia-cuda-nvrtc-cu12"
+)
+@pytest.mark.parametrize(
+    ("kernel", "shape", "n_tangents", "is_double", "architecture"),
+    [
+        (convnet(), MNIST, 0, False, "sm_80"),
+        (convnet(), MNIST, 0, False, "sm_90"),
+        (convnet(), MNIST, 0, False, "sm_100"),
+        *(
+            (*NETWORKS[name], n_tangents, is_double, architecture)
+            for name, n_tangents, is_double, architecture in (
+                ("128 columns", 0, False, "sm_100"),
+                ("leaky", 3, False, "sm_80"),
+                ("windows of all kinds", 2, False, "sm_100"),
+                ("dense, many numbers", 1, True, "sm_90"),
+            )
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_compiler_of_torch_takes_it(kernel, shape, n_tangents, is_double, architecture):
+    source = cuda_source(lowered(kernel, shape, n_tangents), is_double=is_double)
+    binary = compile_cuda(source, architecture, VERSION)
+    assert binary.startswith(b"\x7fELF")
+    assert KERNEL_NAME.encode() in binary
+
+
+@pytest.mark.skipif(VERSION is None, reason="there is no NVRTC here")
+def test_compiler_of_torch_says_what_is_wrong():
+    with pytest.raises(
+        RuntimeError, match=r'(?s)does not compile for sm_90.*"nothing"'
+    ):
+        compile_cuda("int a = nothing;", "sm_90", VERSION)

@@ -332,11 +332,14 @@ def test_compiler_is_found_in_a_package(
     assert missing_compiler() == ""
 
 
-def test_compiler_that_the_system_finds_comes_first(libraries, packages):
-    (packages / "cuda_nvrtc/lib").mkdir(parents=True)
-    libraries.add(str(packages / "cuda_nvrtc/lib/libnvrtc.so.12"))
+def test_compiler_of_a_package_comes_before_that_of_the_system(libraries, packages):
     libraries.add("libnvrtc.so.12")
     assert door._compiler("12.8") == "libnvrtc.so.12"
+    (packages / "cuda_nvrtc/lib").mkdir(parents=True)
+    path = str(packages / "cuda_nvrtc/lib/libnvrtc.so.12")
+    libraries.add(path)
+    door._compiler.cache_clear()
+    assert door._compiler("12.8") == path
 
 
 def test_parts_of_the_compiler_beside_it_are_loaded(libraries, packages, monkeypatch):

@@ -1,5 +1,6 @@
 """Where a device has no room for a tile, smaller ones give the same values."""
 
+import re
 import weakref
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from skconvgp._config import ComputeConfig
 from skconvgp.backends import ReferenceBackend
-from skconvgp.engine import KernelOracle, drop_cached_memory, pull_back
+from skconvgp.engine import KernelOracle, drop_cached_memory, on_device, pull_back
 from skconvgp.engine._devices import TileSide
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import convnet
@@ -106,6 +107,27 @@ def test_no_room_for_the_matrix_is_told(monkeypatch):
         oracle.gram()
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`",
+        "CUDA error: out of memory",
+    ],
+)
+def test_libraries_that_find_no_memory(message):
+    def compute(side):
+        if side > 2:
+            raise RuntimeError(message)
+        return side
+
+    assert TileSide(CPU).shrink_to_fit(compute, 8) == 2
+    told = pytest.raises(TileMemoryError, match=f"has run out.*{re.escape(message)}")
+    with told, on_device(CPU):
+        raise RuntimeError(message)
+
+
 def test_other_errors_are_no_lack_of_memory():
     sides = []
 
@@ -113,7 +135,7 @@ def test_other_errors_are_no_lack_of_memory():
         sides.append(side)
         raise RuntimeError("an illegal memory access was encountered")
 
-    with pytest.raises(RuntimeError, match="illegal"):
+    with pytest.raises(RuntimeError, match="illegal"), on_device(CPU):
         TileSide(CPU).shrink_to_fit(fail, 8)
     assert sides == [8]
 

@@ -80,6 +80,7 @@ def held(plan, costs, n_images, n_workers):
     worker_bytes=st.integers(0, 10**7),
     memory_budget=st.integers(0, 10**9),
     n_workers=st.integers(1, 8),
+    on_gpu=st.booleans(),
 )
 def test_a_plan_holds_no_more_than_the_budget(
     n_rows,
@@ -91,11 +92,13 @@ def test_a_plan_holds_no_more_than_the_budget(
     worker_bytes,
     memory_budget,
     n_workers,
+    on_gpu,
 ):
     costs = TileCosts(image_bytes, pair_bytes, value_bytes, worker_bytes=worker_bytes)
     n_cols = n_rows if is_symmetric else n_cols
     n_images = n_rows if is_symmetric else n_rows + n_cols
     cut = {"is_symmetric": is_symmetric, "costs": costs, "n_workers": n_workers}
+    cut |= {"on_gpu": on_gpu}
     try:
         plan = plan_tiles(n_rows, n_cols, memory_budget=memory_budget, **cut)
     except TileMemoryError:
@@ -185,6 +188,23 @@ def test_a_fast_backend_gets_large_tiles_and_many_blocks(dtype, n_workers):
     assert small.keeps_tables
 
 
+def test_a_gpu_gets_larger_tiles():
+    costs = TileCosts(image_bytes=9000, pair_bytes=25_000, value_bytes=8)
+    cut = {"is_symmetric": True, "memory_budget": 2**34}
+    on_cpu, on_gpu = (
+        plan_tiles(9000, 9000, costs=costs, on_gpu=is_gpu, **cut)
+        for is_gpu in (False, True)
+    )
+    assert on_cpu.tile**2 * costs.pair_bytes <= 2**23
+    assert 2**27 <= on_gpu.tile**2 * costs.pair_bytes <= 2**28
+    back = PullbackCosts(157_000, 113_000, 12_544, 8)
+    on_cpu, on_gpu = (
+        plan_pullback(9000, 9000, costs=back, on_gpu=is_gpu, **cut)
+        for is_gpu in (False, True)
+    )
+    assert on_gpu.tile >= 3 * on_cpu.tile
+
+
 @pytest.mark.parametrize("n_workers", [2, 4])
 def test_no_worker_waits_long_for_the_last_block(n_workers):
     plan = plan_tiles(
@@ -222,6 +242,7 @@ def held_back(plan, costs, n_workers):
     worker_bytes=st.integers(0, 10**7),
     memory_budget=st.integers(0, 10**9),
     n_workers=st.integers(1, 8),
+    on_gpu=st.booleans(),
 )
 def test_a_plan_back_holds_no_more_than_the_budget(
     n_rows,
@@ -233,10 +254,12 @@ def test_a_plan_back_holds_no_more_than_the_budget(
     worker_bytes,
     memory_budget,
     n_workers,
+    on_gpu,
 ):
     costs = PullbackCosts(pair_bytes, image_bytes, result_bytes, 8, worker_bytes)
     n_cols = n_rows if is_symmetric else n_cols
     cut = {"is_symmetric": is_symmetric, "costs": costs, "n_workers": n_workers}
+    cut |= {"on_gpu": on_gpu}
     try:
         plan = plan_pullback(n_rows, n_cols, memory_budget=memory_budget, **cut)
     except TileMemoryError:

@@ -118,6 +118,24 @@ def test_offsets_are_followed_by_predictions():
     np.testing.assert_array_equal(gp.loo_predict(), left_out)
 
 
+def test_inverse_for_leave_one_out_is_computed_once(monkeypatch):
+    calls = []
+    compute = Cholesky.inverse_diag
+    monkeypatch.setattr(
+        Cholesky,
+        "inverse_diag",
+        lambda self, state: calls.append(state) or compute(self, state),
+    )
+    X, y = blobs(40, 3)
+    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X, y)
+    y_prob = gp.loo_predict_proba()
+    gp.loo_predict()
+    assert len(calls) == 1
+    gp._loo = None  # from the factor that a model keeps
+    np.testing.assert_array_equal(gp.loo_predict_proba(), y_prob)
+    assert len(calls) == 2
+
+
 @pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet", "laplace"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_decisions_rank_as_probabilities(n_classes, likelihood):

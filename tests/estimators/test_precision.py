@@ -11,6 +11,7 @@ from skconvgp import check_precision
 from skconvgp.backends import ReferenceBackend
 from skconvgp.backends import choose_backend as choose
 from skconvgp.exceptions import NotPSDError
+from tests.helpers.gpu import coarse_products
 from tests.helpers.tiles import WatchedBackend
 
 PRECISION = "skconvgp.estimators._precision"
@@ -202,11 +203,7 @@ def test_absent_gpu_is_an_error(monkeypatch):
 
 @pytest.mark.gpu
 def test_gpu_is_precise_even_where_torch_was_told_to_hurry():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        with pytest.warns(UserWarning, match="torch is set to shorten products"):
-            report = check_precision("cuda")
-    finally:
-        torch.set_float32_matmul_precision(before)
+    shortens = pytest.warns(UserWarning, match="torch is set to shorten products")
+    with coarse_products(), shortens:
+        report = check_precision("cuda")
     assert report.ok, report

@@ -35,7 +35,7 @@ from skconvgp.kernels import GELU, Conv2d, Dense, Flatten, Sequential, convnet, 
 from skconvgp.solvers import ConjugateGradient
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.fused import images
-from tests.helpers.gpu import GPU, GPU_BOUNDS, chosen
+from tests.helpers.gpu import GPU, GPU_BOUNDS, chosen, coarse_products
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[2]
@@ -211,26 +211,15 @@ def test_auto_works_where_others_use_the_gpu(cls, data, full_gpu):
     assert np.abs(found - expected).max() <= 1e-3 * np.abs(expected).max()
 
 
-@pytest.fixture
-def tf32():
-    """Let products of matrices be coarse, as users may; return what reads that."""
-    matmul = torch.backends.cuda.matmul
-    is_new = hasattr(matmul, "fp32_precision")  # torch 2.9 and later
-    name, coarse = ("fp32_precision", "tf32") if is_new else ("allow_tf32", True)
-    before = getattr(matmul, name)
-    setattr(matmul, name, coarse)
-    yield lambda: getattr(matmul, name) == coarse
-    setattr(matmul, name, before)
-
-
 @pytest.mark.parametrize("backend", ["torch", "fused"])
-def test_no_tf32(backend, tf32):
+def test_no_tf32(backend):
     X = images(40, (3, 8, 8)).numpy()  # products over channels
     kernel = convnet(2, 3, bias_variance=0.0)
     exact = gram_matrix(kernel, X, device="cpu", backend="torch", dtype="float64")
-    gram = gram_matrix(kernel, X, device=str(GPU), backend=backend, dtype="float32")
+    with coarse_products() as is_coarse:
+        gram = gram_matrix(kernel, X, device=str(GPU), backend=backend, dtype="float32")
+        assert is_coarse()
     assert relative_error(gram, exact) <= GPU_BOUNDS[torch.float32]
-    assert tf32()
 
 
 def test_no_matrix_is_held_beside_those_that_are_counted():

@@ -1,5 +1,7 @@
 """Backends on a GPU, asked and read from the host."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -43,3 +45,17 @@ def chosen(kernel, shape, backend="fused"):
 def on_gpu(kernel, shape):
     """Return the fused backend of a kernel on the GPU."""
     return FromHost(chosen(kernel, shape).tiles())
+
+
+@contextmanager
+def coarse_products() -> Iterator[Callable[[], bool]]:
+    """Let torch shorten products of matrices to TF32; yield what says that it may."""
+    matmul = torch.backends.cuda.matmul
+    is_new = hasattr(matmul, "fp32_precision")  # torch 2.9 and later
+    name, coarse = ("fp32_precision", "tf32") if is_new else ("allow_tf32", True)
+    before = getattr(matmul, name)
+    setattr(matmul, name, coarse)
+    try:
+        yield lambda: bool(getattr(matmul, name) == coarse)
+    finally:
+        setattr(matmul, name, before)

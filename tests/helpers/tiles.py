@@ -25,7 +25,8 @@ def small_tiles(block, tile, pair_bytes):
     """Let the planner cut blocks and tiles of these sides at most."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_plan, "MAX_BLOCK", block)
-        patch.setattr(_plan, "TILE_BYTES", tile * tile * pair_bytes)
+        for name in ("TILE_BYTES", "GPU_TILE_BYTES"):
+            patch.setattr(_plan, name, tile * tile * pair_bytes)
         yield
 
 

@@ -113,8 +113,12 @@ def test_beside_the_cpu_steps_of_the_inverse_diagonal_are_few_and_large(monkeypa
         return torch.empty_like(rhs)
 
     monkeypatch.setattr("skconvgp.linalg._cholesky.half_solve", solve)
-    cholesky_inverse_diag(torch.empty(1200, 1200, device="meta"))
-    assert steps == [512, 512, 176, 512, 176, 176]
+    cholesky_inverse_diag(torch.empty(4200, 4200, device="meta"))
+    assert steps == [2048, 2048, 104, 2048, 104, 104]
+    steps.clear()
+    cholesky_inverse_diag(torch.empty(60_000, 60_000, device="meta"))
+    assert len(set(steps)) == 2  # half a GiB of columns, but for the last ones
+    assert 2**28 < 8 * 60_000 * max(steps) <= 2**29
 
 
 @pytest.mark.parametrize(
@@ -169,9 +173,16 @@ def test_error_names_the_smallest_eigenvalue_and_remedies():
         assert remedy in message
 
 
-def test_error_without_memory_for_the_eigenvalue_names_the_remedies(monkeypatch):
+def test_error_of_a_large_matrix_takes_no_longer_than_its_factor(monkeypatch):
+    monkeypatch.setattr("skconvgp.linalg._cholesky.MOST_FOR_EIGENVALUES", 29)
+    with pytest.raises(NotPSDError, match=r"is unknown \(it takes long for 30 samples"):
+        shifted_cholesky_(indefinite(-1.0), torch.zeros(30, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError, RuntimeError])
+def test_error_without_memory_for_the_eigenvalue_names_the_remedies(error, monkeypatch):
     def fail(matrix):
-        raise torch.cuda.OutOfMemoryError("tried to allocate 27 GiB")
+        raise error("tried to allocate 27 GiB")
 
     monkeypatch.setattr(torch.linalg, "eigvalsh", fail)
     matrix = indefinite(-1.0)

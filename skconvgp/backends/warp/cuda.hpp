@@ -23,7 +23,7 @@ struct Registers {
     V sum[n_maps * WIDTH];
     V ring[n_maps * n_window * WIDTH];
     V whole[Code::has_windows ? n_maps * n_rows * WIDTH : 1];
-    double totals[n_maps * PAIRS];
+    Lanes<double> totals[n_maps * PAIRS];
 };
 
 template <int K, int LAST, class W>
