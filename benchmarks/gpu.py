@@ -181,7 +181,7 @@ def measure_all_of_mnist(figures: dict[str, Any], options: Any) -> None:
         print_mnist(row)
         put(figures["mnist"], dated(row), *FITS)
         keep(figures, options)
-        members += [member] if name != SUM else []
+        members += [member] if member else []
     for row in measure_mixtures(members, parts, options) if len(members) > 1 else []:
         row |= {"backend": options.backend}
         print_mixture(row)

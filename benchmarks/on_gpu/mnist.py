@@ -42,8 +42,8 @@ def is_complete(row: Figures) -> bool:
 
 def measure_mnist(
     name: str, parts: dict[str, tuple[Any, Any]], options: Any
-) -> tuple[Figures, "Member"]:
-    """Fit, predict and count; return the figures, and what a mixture needs."""
+) -> tuple[Figures, "Member | None"]:
+    """Fit, predict and count; return figures, and what a mixture of networks needs."""
     X, y = parts["train"]
     device = options.device
     if device.type == "cuda":
@@ -76,7 +76,7 @@ def measure_mnist(
     row["peak_bytes"] = report.peak_memory
     if device.type == "cuda":
         row["peak_bytes"] = torch.cuda.max_memory_allocated(device)
-    return row, Member.of(name, gp, parts)
+    return row, None if name == SUM else Member.of(name, gp, parts)
 
 
 def place_of(name: str, parts: dict[str, tuple[Any, Any]], options: Any) -> Figures:
