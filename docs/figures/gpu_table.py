@@ -36,8 +36,8 @@ MISSING = """\
    - The source that a card gets, generated for each network of the tests, runs on the
      CPU as a whole, with its launches, and gives the values and derivatives of the
      host's build of the same arithmetic to the last bit.
-   - NVRTC and nvcc compile it for compute capability 8.0, 9.0 and 10.0, and the maps
-     of the networks of this page stay in registers.
+   - NVRTC and nvcc compile it for compute capability 7.5, 8.0, 9.0 and 10.0, and the
+     maps of the networks of this page stay in registers.
    - Where there is no memory, or a GPU is busy, errors are raised in the place of a
      card's.
 

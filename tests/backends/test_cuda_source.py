@@ -179,7 +179,7 @@ VERSION = version_of_nvrtc()
 @pytest.mark.parametrize(
     ("kernel", "shape", "n_tangents", "is_double", "architecture"),
     [
-        (convnet(), MNIST, 0, False, "sm_80"),
+        (convnet(), MNIST, 0, False, "sm_75"),
         (convnet(), MNIST, 0, False, "sm_90"),
         (convnet(), MNIST, 0, False, "sm_100"),
         *(

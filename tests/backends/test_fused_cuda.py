@@ -58,17 +58,19 @@ def card(monkeypatch):
     return put
 
 
-@pytest.mark.parametrize("capability", [(8, 0), (8, 9), (9, 0), (12, 0)])
+@pytest.mark.parametrize(
+    "capability", [(7, 0), (7, 5), (8, 0), (8, 9), (9, 0), (12, 0)]
+)
 def test_card_can_be_used(capability, card):
     card(*capability)
     assert unusable_gpu(GPU) == ""
 
 
 def test_old_card_cannot_be_used(card):
-    card(7, 5)
+    card(6, 1)
     assert unusable_gpu(GPU) == (
-        "there are no fused kernels for device cuda:1: its compute capability is 7.5, "
-        "below 8.0"
+        "there are no fused kernels for device cuda:1: its compute capability is 6.1, "
+        "below 7.0"
     )
 
 

@@ -54,6 +54,7 @@ SKCONVGP_WARP double root(double x) { return __dsqrt_rn(x); }
 SKCONVGP_WARP double inverse(double x) { return __drcp_rn(x); }
 
 // Of a number and one that is none, the latter.
+#if __CUDA_ARCH__ >= 800
 SKCONVGP_WARP float larger(float a, float b) {
     float y;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
@@ -64,6 +65,10 @@ SKCONVGP_WARP float smaller(float a, float b) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
     return y;
 }
+#else  // older cards would return the number
+SKCONVGP_WARP float larger(float a, float b) { return b > a || b != b ? b : a; }
+SKCONVGP_WARP float smaller(float a, float b) { return b < a || b != b ? b : a; }
+#endif
 SKCONVGP_WARP double larger(double a, double b) { return b > a || b != b ? b : a; }
 SKCONVGP_WARP double smaller(double a, double b) { return b < a || b != b ? b : a; }
 SKCONVGP_WARP float magnitude(float x) { return fabsf(x); }
