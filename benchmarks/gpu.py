@@ -34,6 +34,7 @@ from on_gpu.mnist import (
 )
 from on_gpu.pairs import measure_errors, measure_pairs, share_of_peak, why_not_fused
 from on_gpu.report import (
+    DIRECT,
     missing,
     print_card,
     print_errors,
@@ -174,15 +175,20 @@ def measure_all_of_mnist(figures: dict[str, Any], options: Any) -> None:
     members: list[Member] = []
     for name in options.kernels:
         try:
-            row, member = measure_mnist(name, parts, options)
+            row, gp = measure_mnist(name, parts, options)
         except (MemoryError, ValueError, torch.cuda.OutOfMemoryError) as error:
             leave_out(f"MNIST, {name}", error, options)
             continue
         print_mnist(row)
         put(figures["mnist"], dated(row), *FITS)
         keep(figures, options)
-        members += [member] if member else []
-    for row in measure_mixtures(members, parts, options) if len(members) > 1 else []:
+        # Without a factor each value that is left out takes a solution of its own.
+        if name != SUM and row["solver"] == DIRECT:
+            members.append(Member.of(name, gp, parts))
+        del gp
+    if len(members) < len(KERNELS):
+        return
+    for row in measure_mixtures(members, parts, options):
         row |= {"backend": options.backend}
         print_mixture(row)
         put(figures["mnist"], dated(row), *FITS)

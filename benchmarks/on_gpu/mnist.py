@@ -42,8 +42,8 @@ def is_complete(row: Figures) -> bool:
 
 def measure_mnist(
     name: str, parts: dict[str, tuple[Any, Any]], options: Any
-) -> tuple[Figures, "Member | None"]:
-    """Fit, predict and count; return figures, and what a mixture of networks needs."""
+) -> tuple[Figures, ConvNetGPClassifier]:
+    """Fit, predict and count; return the figures and the classifier."""
     X, y = parts["train"]
     device = options.device
     if device.type == "cuda":
@@ -76,7 +76,7 @@ def measure_mnist(
     row["peak_bytes"] = report.peak_memory
     if device.type == "cuda":
         row["peak_bytes"] = torch.cuda.max_memory_allocated(device)
-    return row, None if name == SUM else Member.of(name, gp, parts)
+    return row, gp
 
 
 def place_of(name: str, parts: dict[str, tuple[Any, Any]], options: Any) -> Figures:
@@ -97,14 +97,15 @@ class Member:
     evidence: float
     own: Any  # probabilities of the training labels, each sample left out
     y_prob: Any  # of the test images
+    classes: Any
 
     @classmethod
     def of(cls, name: str, gp: Any, parts: dict[str, tuple[Any, Any]]) -> Self:
         """Ask a fitted classifier."""
-        _, y = parts["train"]
-        left_out = gp.loo_predict_proba()[np.arange(len(y)), y]
+        codes = np.searchsorted(gp.classes_, parts["train"][1])
+        left_out = gp.loo_predict_proba()[np.arange(len(codes)), codes]
         y_prob = gp.predict_proba(parts["test"][0])
-        return cls(name, gp.log_marginal_likelihood(), left_out, y_prob)
+        return cls(name, gp.log_marginal_likelihood(), left_out, y_prob, gp.classes_)
 
 
 def measure_mixtures(
@@ -122,7 +123,7 @@ def measure_mixtures(
     rows = []
     for name, shares in zip(MIXTURES, weights, strict=True):
         y_prob = sum(w * one.y_prob for w, one in zip(shares, members, strict=True))
-        error = float(np.mean(y_prob.argmax(1) != y_test))
+        error = float(np.mean(members[0].classes[y_prob.argmax(1)] != y_test))
         told = dict(zip([one.name for one in members], shares.tolist(), strict=True))
         rows.append(
             place_of(name, parts, options) | {"weights": told, "test_error": error}

@@ -35,15 +35,16 @@ MISSING = """\
 
    - The source that a card gets, generated for each network of the tests, runs on the
      CPU as a whole, with its launches, and gives the values and derivatives of the
-     host's build of the same arithmetic to the last bit.
-   - NVRTC and nvcc compile it for compute capability 7.5, 8.0, 9.0 and 10.0, and the
-     maps of the networks of this page stay in registers.
+     host's build of the same arithmetic to the last bit. Arrays stand for lanes there.
+   - NVRTC compiles it for compute capability 7.5, 9.0 and 10.0, nvcc for 8.0, 9.0 and
+     10.0, where the maps of the networks of this page stay in registers.
    - Where there is no memory, or a GPU is busy, errors are raised in the place of a
      card's.
 
-   What has not: loading and launching through the driver, the approximate square roots
-   and reciprocals of a card, ``make test-gpu``, several GPUs, a Cholesky factor of 60
-   000 images, and ``benchmarks/gpu.py``. Compiled for compute capability 9.0, the
+   What has not: loading and launching through the driver; what a card has in the place
+   of arrays, its shuffles, fused multiply-adds, minima, and approximate roots and
+   reciprocals; ``make test-gpu``, several GPUs, the factor of all of MNIST, and
+   ``benchmarks/gpu.py``. Compiled for compute capability 9.0, the
    kernel has 5200 instructions of a warp for a pair of MNIST's images and seven
    layers: 132 multiprocessors at 1.8 GHz cannot start more of them than for 180
    million pairs a second, 5.5 ns a pair. The aim is 30 ns, and 120 s for all of MNIST.

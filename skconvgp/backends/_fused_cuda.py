@@ -23,7 +23,7 @@ from skconvgp.exceptions import NotFusableError
 __all__ = ["Gpu", "unusable_gpu"]
 
 HOST = torch.device("cpu")
-OLDEST = (7, 0)  # compute capability; NVRTC has known none before since CUDA 13
+OLDEST = (7, 0)  # compute capability; NVRTC knows 7.0 up to CUDA 12, then 7.5
 LARGEST_WIDTH, LARGEST_WINDOW = 128, 127
 LARGEST_THREAD = 2**18  # bytes of a lane: a thread may have twice as much
 WARPS = (2, 2)  # of a block, as in warp/cuda.hpp

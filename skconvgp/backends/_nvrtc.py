@@ -20,6 +20,7 @@ __all__ = [
     "CudaKernel",
     "architecture",
     "compile_cuda",
+    "known_architectures",
     "knows_architecture",
     "load_kernel",
     "missing_compiler",
@@ -104,13 +105,17 @@ def architecture(device: torch.device) -> str:
 
 def knows_architecture(device: torch.device) -> bool:
     """Say whether the compiler is not older than the device."""
-    compiler = _compiler(torch.version.cuda or "")
+    return architecture(device) in known_architectures(torch.version.cuda or "")
+
+
+def known_architectures(version: str) -> list[str]:
+    """Return what the compiler of a version of CUDA compiles for, such as "sm_90"."""
+    compiler = _compiler(version)
     n = ctypes.c_int()
     compiler.nvrtcGetNumSupportedArchs(ctypes.byref(n))
     known = (ctypes.c_int * n.value)()
     compiler.nvrtcGetSupportedArchs(known)
-    major, minor = torch.cuda.get_device_capability(device)
-    return 10 * major + minor in list(known)
+    return [f"sm_{number}" for number in known]
 
 
 @lru_cache(maxsize=256)
@@ -187,10 +192,10 @@ def _compiler(version: str) -> ctypes.CDLL:
         for name in names:
             with suppress(OSError):
                 return _load(place, name)
-    for name in names[1:]:
+    for name in names:
         with suppress(OSError):
             return _load(None, name)
-    return _load(None, names[0])
+    return _load(None, names[0])  # which says what is missing
 
 
 def _load(folder: Path | None, name: str) -> ctypes.CDLL:

@@ -29,8 +29,9 @@ MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 
 # What errors say where a device has no memory left: torch's own, those of the run time,
-# and those of libraries that find no room for their work space. After other errors a
-# GPU cannot be used any more, so no other is caught.
+# and those of libraries that find no room for their work space, one of which says no
+# more than that it could not begin. After most other errors a GPU cannot be used any
+# more, so none is caught.
 NO_MEMORY = ("out of memory", "_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
 Result = TypeVar("Result")
 

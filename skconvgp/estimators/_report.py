@@ -42,7 +42,8 @@ class FitReport:
     n_pairs_read : int
         Those of them that `cache_dir` had.
     gram_seconds, solve_seconds : float
-        Time for the Gram matrix; time for noise selection, factorisation and solves.
+        Time for the Gram matrix; time for noise selection, factorisation, solves, and
+        leave-one-out values where probabilities are calibrated on them.
     backend, device, dtype : str
         What computed the tiles, where and in which precision.
     backend_reason : str

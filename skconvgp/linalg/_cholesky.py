@@ -24,10 +24,10 @@ JITTER = {
     torch.float32: (0.0, 1e-6, 1e-5, 1e-4, 1e-3),
 }
 # Columns of the inverse factor held at once, and rows of a step. A GPU is slow where
-# steps are many and small; there the columns are as many as are half a GiB in double
-# precision, up to some thousand.
+# steps are many and small: what is held there is up to an eighth of the matrix, with
+# three squares of a step beside it, and half a GiB in double precision.
 INVERSE_BLOCK, GPU_INVERSE_BLOCK, GPU_INVERSE_NUMBERS = 256, 2048, 2**26
-# An error takes no longer than this allows: for as many samples, some seconds.
+# Samples up to which an error tells the smallest eigenvalue: it takes some seconds.
 MOST_FOR_EIGENVALUES = 4000
 
 
@@ -143,7 +143,8 @@ def cholesky_inverse_diag(factor: Tensor) -> Tensor:
     n = factor.shape[0]
     block = INVERSE_BLOCK
     if factor.device.type != "cpu":
-        block = max(block, min(GPU_INVERSE_BLOCK, GPU_INVERSE_NUMBERS // max(n, 1)))
+        most = GPU_INVERSE_NUMBERS // (n + 3 * GPU_INVERSE_BLOCK)
+        block = max(block, min(GPU_INVERSE_BLOCK, n // 8, most))
     diag = factor.new_empty(n)
     for start in range(0, n, block):
         stop = min(start + block, n)

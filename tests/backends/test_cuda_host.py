@@ -29,13 +29,13 @@ from tests.helpers.fused import (
     tile,
 )
 from tests.helpers.gpu import GPU_BOUNDS
-from tests.helpers.host_kernel import HostKernel, missing_compiler, on_host
+from tests.helpers.host_kernel import HostKernel, has_no_compiler, on_host
 from tests.helpers.tiles import config, small_tiles
 
 HOST = Gpu(torch.device("cpu"))
 pytestmark = [
     needs_extension,
-    pytest.mark.skipif(missing_compiler, reason="there is no C++ compiler here"),
+    pytest.mark.skipif(has_no_compiler, reason="there is no C++ compiler here"),
 ]
 
 

@@ -333,7 +333,7 @@ def test_compiler_is_found_in_a_package(
 
 
 def test_compiler_of_a_package_comes_before_that_of_the_system(libraries, packages):
-    libraries.add("libnvrtc.so.12")
+    libraries |= {"libnvrtc.so", "libnvrtc.so.12"}
     assert door._compiler("12.8") == "libnvrtc.so.12"
     (packages / "cuda_nvrtc/lib").mkdir(parents=True)
     path = str(packages / "cuda_nvrtc/lib/libnvrtc.so.12")

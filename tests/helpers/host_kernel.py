@@ -12,10 +12,10 @@ import torch
 from skconvgp.backends._cuda_source import KERNEL_NAME
 
 LANES = 32
-COMPILER = os.environ.get("CXX", "c++").split()
+COMPILER = os.environ.get("CXX", "").split() or ["c++"]
 # As the compiled extension is built: what is rounded does not depend on the compiler.
 OPTIONS = ["-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-w"]
-missing_compiler = shutil.which(COMPILER[0]) is None
+has_no_compiler = shutil.which(COMPILER[0]) is None
 
 # What CUDA has and C++ has not, and a loop over the blocks and warps of a launch.
 BEFORE = """

@@ -113,12 +113,13 @@ def test_beside_the_cpu_steps_of_the_inverse_diagonal_are_few_and_large(monkeypa
         return torch.empty_like(rhs)
 
     monkeypatch.setattr("skconvgp.linalg._cholesky.half_solve", solve)
-    cholesky_inverse_diag(torch.empty(4200, 4200, device="meta"))
-    assert steps == [2048, 2048, 104, 2048, 104, 104]
-    steps.clear()
-    cholesky_inverse_diag(torch.empty(60_000, 60_000, device="meta"))
-    assert len(set(steps)) == 2  # half a GiB of columns, but for the last ones
-    assert 2**28 < 8 * 60_000 * max(steps) <= 2**29
+    cholesky_inverse_diag(torch.empty(600, 600, device="meta"))
+    assert steps == [256, 256, 88, 256, 88, 88]
+    for n, side in ((4000, 500), (20_000, 2048), (60_000, 1014)):
+        steps.clear()
+        cholesky_inverse_diag(torch.empty(n, n, device="meta"))
+        assert set(steps) <= {side, n % side}
+        assert 8 * (n + 3 * side) * side <= 2**29
 
 
 @pytest.mark.parametrize(
