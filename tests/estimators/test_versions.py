@@ -52,6 +52,8 @@ def test_threads_of_torch(capfd):
 
 
 def test_torch_with_and_without_cuda(capfd, monkeypatch):
+    report = "skconvgp.estimators._report"
+    monkeypatch.setattr(f"{report}.missing_compiler", lambda: "it went home")
     monkeypatch.setattr(torch.version, "cuda", None)
     assert shown(capfd)["torch"]["CUDA"] == "not in this build"
     monkeypatch.setattr(torch.version, "cuda", "12.8")
