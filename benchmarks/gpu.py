@@ -17,11 +17,11 @@ other cards and of earlier runs stay. A dry run on the processor writes only wha
 
 import argparse
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
+from completing.report import dated, put
 from on_gpu.card import DTYPES, describe, measure_peak
 from on_gpu.mnist import (
     N_TEST,
@@ -41,7 +41,6 @@ from on_gpu.report import (
     print_mixture,
     print_mnist,
     print_pairs,
-    put,
     read,
     save,
     targets,
@@ -199,11 +198,6 @@ def leave_out(what: str, reason: object, options: Any) -> None:
     """Say why there is no figure."""
     print(f"\n{what} is left out: {reason}")
     options.left_out.append(what)
-
-
-def dated(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with the day of today: rows of one file need not be of one run."""
-    return row | {"day": datetime.now(UTC).date().isoformat()}
 
 
 def keep(figures: dict[str, Any], options: Any) -> None:

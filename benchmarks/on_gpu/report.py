@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from peers.ours import KERNELS
-from peers.report import MAIN, Target, find
+from peers.report import MAIN, Target
 
 from on_gpu.mnist import MIXTURES, SUM, is_complete
 
@@ -42,15 +42,6 @@ def save(path: Path | None, card: str, figures: Figures) -> None:
     unfinished = path.with_suffix(".part")
     unfinished.write_text(json.dumps(record, indent=1) + "\n")
     os.replace(unfinished, path)
-
-
-def put(rows: list[Figures], row: Figures, *names: str) -> None:
-    """Add a row in the place of one that it repeats."""
-    old = find(rows, **{name: row[name] for name in names})
-    if old is None:
-        rows.append(row)
-    else:
-        rows[rows.index(old)] = row
 
 
 def targets(figures: Figures) -> list[Target]:
