@@ -44,10 +44,7 @@ MISSING = """\
    What has not: loading and launching through the driver; what a card has in the place
    of arrays, its shuffles, fused multiply-adds, minima, and approximate roots and
    reciprocals; ``make test-gpu``, several GPUs, the factor of all of MNIST, and
-   ``benchmarks/gpu.py``. Compiled for compute capability 9.0, the
-   kernel has 5200 instructions of a warp for a pair of MNIST's images and seven
-   layers: 132 multiprocessors at 1.8 GHz cannot start more of them than for 180
-   million pairs a second, 5.5 ns a pair. The aim is 30 ns, and 120 s for all of MNIST.
+   ``benchmarks/gpu.py``. The aim is 30 ns a pair, and 120 s for all of MNIST.
    If you have a card, ``python benchmarks/gpu.py`` tells.
 """
 PAIRS = [

@@ -136,9 +136,11 @@ class BaseGP(BasePosterior, ABC):
     _has_one_latent: bool = False
     # Numbers (m,) of samples and their leave-one-out means, where not all are known.
     _sampled: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
-    # Whether a fit is followed by what leave-one-out values are needed for: they are
-    # then computed while the factor is where it was made.
-    _needs_left_out: bool = False
+
+    @property
+    def _needs_left_out(self) -> bool:
+        """Whether leave-one-out values are computed while the factor is at hand."""
+        return False
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.

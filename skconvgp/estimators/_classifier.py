@@ -226,7 +226,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         return self._needs_variances and isinstance(self.kernel_, Kernel)
 
     @property
-    def _needs_left_out(self) -> bool:  # type: ignore[override]
+    def _needs_left_out(self) -> bool:
         return hasattr(self.likelihood_, "calibrate")
 
     @property
