@@ -50,7 +50,7 @@ BUSY = 0.95  # below this part of a core, another program had the rest
 def main() -> None:
     """Measure, print and save."""
     options = parse()
-    record: dict[str, Any] = {"floor": [], "whole": None, "gradient": [], "cases": []}
+    record: dict[str, Any] = {"whole": None, "gradient": [], "cases": []}
     record["settings"] = {
         name: getattr(options, name)
         for name in (
@@ -67,7 +67,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for case in options.cases:
-            measure_floor(record, options)
             record["cases"].append(measure_case(case, folder, options, record))
         if options.whole and find(record["cases"], network=MAIN[0], data=MAIN[1]):
             record["whole"] = measure_whole(folder, options, record["cases"][0])
@@ -137,17 +136,6 @@ def neural_tangents_python(options: Any) -> str | None:
         return None
 
 
-def measure_floor(record: dict[str, Any], options: Any) -> None:
-    """Add what the processor reaches at this moment, where there is a compiler."""
-    worker = Worker("floor", {"instruction_set": options.instruction_set})
-    try:
-        record["floor"] += [worker.ask("measure") for _ in range(options.repeat)]
-    except RuntimeError as error:
-        print(f"The floor is left out: {error}")
-    finally:
-        worker.close()
-
-
 def measure_case(
     name: str, folder: Path, options: Any, record: dict[str, Any]
 ) -> dict[str, Any]:
@@ -157,7 +145,7 @@ def measure_case(
     figures = case.measure()
     record["versions"] |= case.versions
     figures["ratios"] = ratios(figures, options.clock)
-    figures["floor"] = floor(figures, record["floor"], options.clock)
+    figures["floor"] = floor(figures, options.clock)
     print_case(figures, options.clock)
     return figures
 

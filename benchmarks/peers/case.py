@@ -37,6 +37,7 @@ class Case:
         self._shape = blocks.shape[1:]
         self._rows: list[Figures] = []
         self._workers: list[Worker] = []
+        self._floors: list[Figures] = []
         self.versions: dict[str, str] = {}
 
     def measure(self) -> Figures:
@@ -46,6 +47,7 @@ class Case:
             self._start_peers()
             errors = self._errors()
             for _ in range(self._options.repeat):
+                self._measure_floor()
                 self._round()
         finally:
             for worker in self._workers:
@@ -57,7 +59,19 @@ class Case:
             "image_shape": self._shape,
             "rows": self._rows,
             "errors": errors,
+            "floors": self._floors,
         }
+
+    def _measure_floor(self) -> None:
+        """Add what the processor reaches at this moment, where there is a compiler."""
+        name = self._options.instruction_set
+        worker = Worker("floor", {"instruction_set": name})
+        try:
+            self._floors.append(worker.ask("measure"))
+        except RuntimeError as error:
+            print(f"The floor is left out: {error}")
+        finally:
+            worker.close()
 
     def _round(self) -> None:
         for row, worker in zip(self._rows, self._workers, strict=True):

@@ -47,26 +47,31 @@ def ratios(case: Figures, clock: str) -> Figures:
     return found
 
 
-def floor(case: Figures, machine: list[Figures], clock: str) -> Figures | None:
-    """Return microseconds per pair and core: the least, and ours, in float32."""
+def floor(case: Figures, clock: str) -> Figures | None:
+    """Return microseconds per pair and core in float32: the least, and ours.
+
+    The clock of a processor changes with what else it does: our best run is put beside
+    the floor that was measured just before it.
+    """
     row = find(case["rows"], code="ours", dtype="float32", n_threads=1)
-    if not machine or not machine[0]["lanes"] or not row:
+    if not case["floors"] or not case["floors"][0]["lanes"] or not row:
         return None
-    clock_hz = max(one["clock_hz"] for one in machine)
-    lanes = machine[0]["lanes"]
+    rates = [run["pairs"] / run[clock] for run in row["runs"]]
+    beside = case["floors"][rates.index(max(rates))]
+    lanes = beside["lanes"]
     vectors = n_activations(case["network"], tuple(case["image_shape"])) / lanes
-    measured = clock_hz * min(one["seconds_per_vector"] for one in machine)
-    micro = 1e6 / clock_hz * vectors
-    ours = 1e6 / rate(row, clock)
+    least = 1e6 * CYCLES / beside["clock_hz"] * vectors
+    measured = 1e6 * beside["seconds_per_vector"] * vectors
+    ours = 1e6 / max(rates)
     return {
-        "clock_ghz": clock_hz / 1e9,
+        "clock_ghz": beside["clock_hz"] / 1e9,
         "lanes": lanes,
-        "least": CYCLES * micro,
-        "least_measured": measured * micro,
-        "cycles_measured": measured,
+        "least": least,
+        "least_measured": measured,
+        "cycles_measured": beside["clock_hz"] * beside["seconds_per_vector"],
         "ours": ours,
-        "ours / least": ours / (CYCLES * micro),
-        "ours / least_measured": ours / (measured * micro),
+        "ours / least": ours / least,
+        "ours / least_measured": ours / measured,
     }
 
 
@@ -108,9 +113,9 @@ def _of_case(case: Figures, instruction_set: str) -> list[Target]:
         if name in case["ratios"]
     ]
     if case["floor"]:
-        found.append(
-            ("time / arithmetic floor", case["floor"]["ours / least"], "at most", 2.0)
-        )
+        # CYCLES are another processor's; what this one reaches has been measured.
+        times = case["floor"]["ours / least_measured"]
+        found.append(("time / arithmetic floor", times, "at most", 2.0))
     for name, error in case["errors"].items():
         limit = LARGEST_ERRORS[name.partition(",")[0]]
         found.append((f"{name} error", error, "at most", limit))

@@ -87,8 +87,7 @@ def of_case(case: Any, clock: str) -> str:
     if found:
         lines[-1] += (
             f" One pair takes {found['ours']:.2f} microseconds of a core in float32; "
-            f"{found['least']:.2f} is the floor of its arithmetic at "
-            f"{found['clock_ghz']:.1f} GHz."
+            f"its bare arithmetic, measured just before, {found['least_measured']:.2f}."
         )
     lines[-1] += of_avx2(case["ratios"])
     return "\n".join([*lines, ""])

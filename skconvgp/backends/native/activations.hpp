@@ -161,7 +161,7 @@ SKCONVGP_INLINE void evaluate(const LeakyValue<T, POSITIVE, Table>& f, int p,
     for (int j = 0; j < N; ++j) out[j] = fma(d[j], sum[j], out[j]);
 }
 
-constexpr double ONE_OVER_PI = 0.31830988618379067154;
+constexpr double PI = 3.14159265358979323846;
 
 // Values of two maps.
 template <class V>
@@ -249,12 +249,13 @@ struct LeakyJoint {
     typedef typename Slopes::Result Result;
     LeakyValue<T, POSITIVE, Table> value;
     decltype(polynomial<T>(Fits<T, POSITIVE>::angle, 1.0)) angle;
-    V sine_scale;
+    V once, twice;  // u (twice - once u) is the square of lambda sin(theta) / pi
     Slopes slopes;
     SKCONVGP_INLINE_MEMBER LeakyJoint(const Op& op, const V* row, Table table,
                                       const Slopes& slopes)
-        : value(op, row, table), angle(Fits<T, POSITIVE>::angle, op.lambda),
-          sine_scale(set1(T(op.lambda * ONE_OVER_PI))), slopes(slopes) {}
+        : value(op, row, table), angle(Fits<T, POSITIVE>::angle, PI),
+          once(set1(T(op.lambda / PI * op.lambda / PI))), twice(once + once),
+          slopes(slopes) {}
     SKCONVGP_INLINE_MEMBER Result operator()(int p) const {
         Result out;
         together<1>(p, &out);
@@ -279,11 +280,11 @@ struct LeakyJoint {
             for (int j = 0; j < N; ++j) by_c[j] = fma(by_c[j], u[j], angle.terms[i]);
 #pragma GCC unroll 8
         for (int j = 0; j < N; ++j) {
-            const V sine = root(u[j] * (set1(T(2)) - u[j]));
-            const V turn = sine * by_c[j];
-            by_c[j] = set1(T(1)) - turn;
-            if (!POSITIVE) by_c[j] = c[j] < V{} ? turn + value.mu : by_c[j];
-            by_q[j] = by_q[j] * (sine * sine_scale);
+            const V sine = root(u[j] * fma(-once, u[j], twice));
+            const V turn = by_c[j];
+            by_c[j] = fma(-sine, turn, set1(T(1)));
+            if (!POSITIVE) by_c[j] = c[j] < V{} ? fma(sine, turn, value.mu) : by_c[j];
+            by_q[j] = by_q[j] * sine;
             values[j] = fma(c[j], by_c[j], by_q[j]);
         }
         slopes.template put<N>(p, values, by_c, by_q, out);

@@ -90,10 +90,13 @@ struct Variances {
     template <class T>
     void watch(const V* values, int n) const {
         const V smallest = set1(Range<T>::SMALLEST_ROOT * Range<T>::SMALLEST_ROOT);
+        V high = largest[0], low = faint[0];  // in registers
         for (int p = 0; p < n; ++p) {
-            hold(values[p]);
-            faint[0] = max(values[p] < smallest ? values[p] : V{}, faint[0]);
+            high = max(values[p], high);
+            low = max(values[p] < smallest ? values[p] : V{}, low);
         }
+        largest[0] = high;
+        faint[0] = low;
     }
 
     template <class T>
