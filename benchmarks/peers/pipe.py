@@ -29,6 +29,11 @@ class Worker:
         n_threads: int = 1,
     ) -> None:
         self.module = module
+        self._told: dict[str, Any] = {
+            "settings": settings,
+            "python": python,
+            "n_threads": n_threads,
+        }
         given = settings | {"n_threads": n_threads}
         self._process = subprocess.Popen(
             [python, "-m", f"peers.{module}", json.dumps(given)],
@@ -66,6 +71,11 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
+
+    def restarted(self) -> "Worker":
+        """End the process and start another like it."""
+        self.close()
+        return Worker(self.module, **self._told)
 
 
 class Stopwatch:
