@@ -4,7 +4,8 @@ Under attack, and away from the data
 
 Two questions to a classifier: what does it take to mislead it on purpose, and does it
 notice images that are not of its kind? Both have answers in closed form here: latent
-means have exact derivatives by the pixels, and latent functions have deviations.
+means have exact derivatives by the pixels, and latent functions have deviations. A
+small trained network is asked the same.
 """
 
 # %%
@@ -13,9 +14,12 @@ means have exact derivatives by the pixels, and latent functions have deviations
 # Each pixel of a digit is moved by at most epsilon, to where the cross-entropy of its
 # label rises: in one step by the sign of the derivatives (FGSM), or in twenty small
 # ones (PGD). ``latent_gradient`` gives the derivatives, tile by tile, for any kernel.
+# What has that method, `predict_latent` and `predict_proba` can be attacked, so here is
+# a network beside the processes.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from scipy.stats import entropy
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -30,18 +34,55 @@ X, X_test, y, y_test = train_test_split(
     X, y, train_size=600, test_size=200, stratify=y, random_state=0
 )
 epsilons = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
-processes = {
+
+
+class TrainedNetwork:
+    """Two convolutional layers, trained by gradient descent."""
+
+    def fit(self, X, y):
+        torch.manual_seed(0)
+        self.classes_ = np.unique(y)
+        relu, flatten = torch.nn.ReLU(), torch.nn.Flatten()
+        first = torch.nn.Conv2d(1, 32, 3, padding=1)
+        second = torch.nn.Conv2d(32, 32, 3, padding=1)
+        readout = torch.nn.Linear(32 * 64, len(self.classes_))
+        self.layers = torch.nn.Sequential(first, relu, second, relu, flatten, readout)
+        optimizer = torch.optim.Adam(self.layers.parameters())
+        images, labels = torch.tensor(X).float(), torch.tensor(y)
+        for _ in range(40):
+            for some in torch.randperm(len(y)).split(50):
+                optimizer.zero_grad()
+                outputs = self.layers(images[some])
+                torch.nn.functional.cross_entropy(outputs, labels[some]).backward()
+                optimizer.step()
+        return self
+
+    def predict_latent(self, X, return_std=False):
+        with torch.no_grad():
+            outputs = self.layers(torch.tensor(X).float()).double().numpy()
+        return (outputs, np.full_like(outputs, np.nan)) if return_std else outputs
+
+    def predict_proba(self, X):
+        return torch.softmax(torch.tensor(self.predict_latent(X)), dim=1).numpy()
+
+    def latent_gradient(self, X, weights):
+        images = torch.tensor(X).float().requires_grad_()
+        total = (self.layers(images) * torch.tensor(weights)).sum()
+        return torch.autograd.grad(total, images)[0].double().numpy()
+
+
+models = {
     "convolutions": ConvNetGPClassifier(convnet(depth=2, kernel_size=3)).fit(X, y),
     "RBF": ConvNetGPClassifier(rbf(2.0)).fit(X, y),
+    "network": TrainedNetwork().fit(X, y),
 }
+colors = ("tab:blue", "tab:orange", "tab:green")
 
 figure, all_axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
-for (name, gp), color in zip(
-    processes.items(), ("tab:blue", "tab:orange"), strict=True
-):
+for (name, model), color in zip(models.items(), colors, strict=True):
     for attack, line in (("fgsm", "-"), ("pgd", "--")):
         curve = robustness_curve(
-            gp, X_test, y_test, epsilons, attack=attack, n_steps=20
+            model, X_test, y_test, epsilons, attack=attack, n_steps=20
         )
         print(f"{name:13}{attack:5}", *(f"{value:.2f}" for value in curve.accuracy))
         for axes, key in zip(
@@ -68,7 +109,7 @@ plt.show()
 #
 # Here are some of the images, moved by 0.15, with the label that the process gives.
 
-gp = processes["convolutions"]
+gp, network = models["convolutions"], models["network"]
 few, labels = X_test[:8], y_test[:8]
 probabilities = gp.predict_proba(few)
 weights = probabilities.copy()
@@ -105,16 +146,14 @@ def scores(images):
     return entropy(gp.predict_proba(images), axis=1), std
 
 
-own = scores(X_test)
+own, of_network = scores(X_test), entropy(network.predict_proba(X_test), axis=1)
 figure, all_axes = plt.subplots(1, 4, figsize=(11, 2.8), layout="constrained")
-print("area under the curve by  entropy  deviation")
+print("area under the curve by  entropy  deviation  entropy of the network")
 for axes, (name, images) in zip(all_axes, others.items(), strict=True):
-    found = scores(images)
+    found, by_network = scores(images), entropy(network.predict_proba(images), axis=1)
     truth = np.repeat([0, 1], [len(X_test), len(images)])
-    areas = [
-        roc_auc_score(truth, np.concatenate(both))
-        for both in zip(own, found, strict=True)
-    ]
+    pairs = [*zip(own, found, strict=True), (of_network, by_network)]
+    areas = [roc_auc_score(truth, np.concatenate(both)) for both in pairs]
     print(f"{name:23}", *(f"{area:8.3f}" for area in areas))
     bins = np.linspace(0.0, max(own[1].max(), found[1].max()), 30)
     axes.hist(own[1], bins, color="tab:blue", alpha=0.6, label="digits")

@@ -15,6 +15,7 @@ from peers.pipe import Stopwatch, serve, settings
 from skconvgp.backends import _fused_cpu
 from skconvgp.kernels import convnet, residual_convnet, resnet32
 
+WARM_UP = 32  # images before the first measurement of a process
 STATUS = Path("/proc/self/status")
 KERNELS = {
     "convnet": convnet,
@@ -70,6 +71,8 @@ class Runner:
     def gradient(self, n: int, n_parameters: int) -> dict[str, Any]:
         """Time the matrix with and without its derivatives."""
         kernel, images = WITH_PARAMETERS[n_parameters](), self._images[:n]
+        for compute in (skconvgp.gram_matrix, skconvgp.gram_gradient):
+            compute(kernel, images[:WARM_UP], **self._options)
         watch = Stopwatch()
         skconvgp.gram_matrix(kernel, images, **self._options)
         value, watch = watch.read(), Stopwatch()

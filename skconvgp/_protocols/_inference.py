@@ -56,6 +56,8 @@ class Solver(Protocol[State]):
     the matrix, which then need not be held; its state has the operator as an attribute
     `gram`, which a fitted model takes out, if that holds no matrix, and puts back.
     Capability ``inverse_diag_of(state, numbers)``: some entries of that diagonal.
+    Capability ``left_out_variances(state, numbers)``: what 1 / (M^-1)_ii is where
+    `half_solve` is as far from exact as for a new sample, or None where it is exact.
     Capability ``logdet_estimate(state)``: the logarithm and its error. Capability
     ``inverse_factors(state)``: A, B (n, r) and d (n,), where A B^T + diag(d) is an
     estimate of the inverse; with it and ``n_values`` hyperparameters are learned too.

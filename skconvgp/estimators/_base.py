@@ -3,6 +3,7 @@
 import copy
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -28,12 +29,7 @@ from skconvgp.estimators._validation import (
     to_numpy,
     to_tensor,
 )
-from skconvgp.inference import (
-    LeaveOneOut,
-    leave_one_out,
-    mean_variance,
-    sample_gaussian,
-)
+from skconvgp.inference import LeaveOneOut, mean_variance, sample_gaussian
 from skconvgp.kernels import Kernel
 
 __all__ = [
@@ -136,11 +132,17 @@ class BaseGP(BasePosterior, ABC):
     _has_one_latent: bool = False
     # Numbers (m,) of samples and their leave-one-out means, where not all are known.
     _sampled: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
+    # Leave-one-out values from the state of a solver, where there is one.
+    _leave_one_out_at: Callable[[Place], LeaveOneOut]
 
     @property
     def _needs_left_out(self) -> bool:
         """Whether leave-one-out values are computed while the factor is at hand."""
         return False
+
+    def _knows_left_out(self) -> bool:
+        """Return whether leave-one-out values tell something; warn if they do not."""
+        return True
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.
@@ -287,24 +289,6 @@ class BaseGP(BasePosterior, ABC):
             numbers, mean, var = self._sampled
             return numbers, LeaveOneOut(rows_to_tensor(mean), rows_to_tensor(var))
         return np.arange(len(self._weights)), self._leave_one_out()
-
-    def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
-        state = self._state_at(place)
-        everyone = np.arange(len(self._targets))
-        return self._closed_form_loo(self.solver_.inverse_diag(state), everyone)
-
-    def _closed_form_loo(
-        self, inverse_diag: Tensor, numbers: NDArray[np.intp]
-    ) -> LeaveOneOut:
-        """Return predictions of some samples, whose entries of M^-1 are given."""
-        dual = self.dual_coef_ * self._mean_diag / self._scale
-        targets, alpha, weights = (
-            to_tensor(array[numbers], inverse_diag.device, inverse_diag.dtype)
-            for array in (self._targets, dual, self._weights)
-        )
-        return leave_one_out(
-            targets, alpha, inverse_diag, self.noise_variance_, weights
-        )
 
     def _sample_latent(self, X: Any, n_samples: int, random_state: Any) -> FloatArray:
         """Draw latent functions (n, k, n_samples); from the prior before `fit`."""

@@ -363,7 +363,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
     def _calibrate(self) -> None:
         """Fit what latents go through before they become probabilities."""
         self.calibration_ = Calibration()
-        if self._needs_left_out:
+        if self._needs_left_out and self._knows_left_out():
             numbers, mean, var = self._sampled_latents()
             # Of new samples a given matrix does not tell the prior variances.
             is_known = isinstance(self.kernel_, Kernel)

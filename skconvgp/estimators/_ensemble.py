@@ -18,6 +18,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._judged import JudgedClassifier
 from skconvgp.estimators._mixture_weights import (
     require_same_targets,
+    share_of_own,
     weights_by_evidence,
     weights_by_stacking,
 )
@@ -265,7 +266,8 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         Returns
         -------
         evidence : float
-            Logarithm of the mean of their evidences.
+            Logarithm of the mean of their evidences, as those count targets: where
+            columns tell the same twice, the mean is of what one set of them says.
 
         Raises
         ------
@@ -275,8 +277,9 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         check_is_fitted(self)
         steps = list(map(last_step, self.estimators_))
         require_same_targets(steps, "Evidences", "Use `loo_predict_proba`.")
-        evidences = [one.log_marginal_likelihood() for one in steps]
-        return float(logsumexp(evidences) - np.log(len(evidences)))
+        evidences = np.array([one.log_marginal_likelihood() for one in steps])
+        share = share_of_own(steps[0])
+        return float((logsumexp(share * evidences) - np.log(len(steps))) / share)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.

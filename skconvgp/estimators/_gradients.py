@@ -123,7 +123,6 @@ def gram_gradient(
     columns = images
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
-    sides = [images] if others is None else [images, columns]
     progress = ProgressLine("gram", resolve_verbose("gram_gradient", verbose))
 
     def evaluate(place: Place) -> NDArray[Any]:
@@ -140,15 +139,16 @@ def gram_gradient(
         )
         if choice.name == "torch":  # it has one level of forward mode for all threads
             config, runner = replace(config, n_workers=1), run_serially
-        _require_finite(choice.tiles(), config, sides)
         # The values lie together, and so do the derivatives by one hyperparameter.
         both = torch.empty(
             (n_columns, len(rows), n_cols), dtype=config.dtype, device=config.device
         ).permute(1, 2, 0)
         oracle = KernelOracle(choice.tangents(), columns, config, runner, progress)
         if others is None:
+            oracle.diag()  # an error where it is not finite; the tables serve both
             oracle.gram(both)
         else:
+            _require_finite(choice.tiles(), config, [images, columns])
             oracle.cross(images, both)
         return to_numpy(both)
 

@@ -147,9 +147,11 @@ class NoisyModel:
         fit = fit_labels(
             gram, values.to(gram), noise.to(gram) + nugget, self.weights.to(gram)
         )
+        # What is each other's negative is one function, and one set of targets.
+        own = fit.evidence[:1] if self.has_one_latent else fit.evidence
         return LabelPosterior(
             fit.dual,
-            float(fit.evidence.sum()),
+            float(own.sum()),
             fit.state,
             fit.loo_mean,
             fit.loo_var,

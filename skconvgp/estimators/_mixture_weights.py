@@ -13,7 +13,12 @@ from skconvgp.estimators._same_targets import have_same_targets, targets_of
 from skconvgp.estimators._validation import to_numpy
 from skconvgp.inference import stacking_weights
 
-__all__ = ["require_same_targets", "weights_by_evidence", "weights_by_stacking"]
+__all__ = [
+    "require_same_targets",
+    "share_of_own",
+    "weights_by_evidence",
+    "weights_by_stacking",
+]
 
 
 def weights_by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
@@ -29,16 +34,18 @@ def weights_by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatA
             f"Evidences must be finite, got {found!r}: raise `noise_variance`, or use "
             "weights='stacking'."
         )
-    weights: FloatArray = softmax(_share_of_own(steps[0]) * evidences)
+    weights: FloatArray = softmax(share_of_own(steps[0]) * evidences)
     return weights
 
 
-def _share_of_own(gp: Any) -> float:
-    """Return which share of the targets is not told by the others.
+def share_of_own(gp: Any) -> float:
+    """Return which share of the targets of an evidence is not told by the others.
 
     Columns of a label code sum to zero, so that one of them follows from the rest, and
     the evidence of all counts the same data once too often.
     """
+    if gp._has_one_latent:
+        return 1.0
     targets = targets_of(gp).reshape(len(gp._codes), -1)
     return float(np.linalg.matrix_rank(targets) / targets.shape[1])
 

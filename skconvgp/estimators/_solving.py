@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from skconvgp._protocols import GramOperator, Solver
@@ -30,8 +31,10 @@ from skconvgp.estimators._validation import (
     freeze,
     frozen_bytes,
     to_numpy,
+    to_tensor,
 )
-from skconvgp.inference import LeaveOneOut, mean_variance
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.inference import LeaveOneOut, leave_one_out, mean_variance
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import DenseGram
 from skconvgp.solvers import ConjugateGradient
@@ -41,6 +44,8 @@ __all__ = ["BaseSolvingGP"]
 # While the noise is chosen: the matrix, a scaled copy, vectors, and two of work space,
 # which is what LAPACK's `syevd` asks for.
 SELECTION_COPIES = 5
+# Residual up to which solutions tell what is predicted of a sample that is left out.
+SOLVED = 1e-2
 # Samples to calibrate probabilities on where a leave-one-out value costs a solution:
 # the standard error of an accuracy of 97 % is then below a percent.
 LEFT_OUT = 500
@@ -158,6 +163,16 @@ class BaseSolvingGP(BaseGP):
         oracle = self._oracle(images, work, "predict")
         return replace(state, gram=KernelGram(oracle, self._mean_diag))
 
+    def _knows_left_out(self) -> bool:
+        if self._is_converged or self.fit_report_.residual <= SOLVED:
+            return True
+        warn_caller(
+            f"{self.solver_!r} is too far from a solution for left-out predictions: "
+            "probabilities are not calibrated.",
+            ConvergenceWarning,
+        )
+        return False
+
     def _sampled_loo(self) -> tuple[NDArray[np.intp], LeaveOneOut]:
         """Return leave-one-out values: of some samples where each costs a solution."""
         n = len(self._targets)
@@ -170,8 +185,40 @@ class BaseSolvingGP(BaseGP):
         loo = compute_at(place, partial(self._left_out_at, numbers))
         return to_numpy(numbers), loo
 
+    def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
+        state = self._state_at(place)
+        everyone = torch.arange(len(self._targets), device=place.device)
+        inverse_diag = self.solver_.inverse_diag(state)
+        return self._as_predicted(inverse_diag, state, everyone)
+
     def _left_out_at(self, numbers: Tensor, place: Place) -> LeaveOneOut:
         state = self._state_at(place)
         some = numbers.to(place.device)
         inverse_diag = self.solver_.inverse_diag_of(state, some)  # type: ignore[attr-defined]
-        return self._closed_form_loo(inverse_diag, to_numpy(numbers))
+        return self._as_predicted(inverse_diag, state, some)
+
+    def _as_predicted(
+        self, inverse_diag: Tensor, state: Any, numbers: Tensor
+    ) -> LeaveOneOut:
+        """Return leave-one-out values, with variances such as new samples get."""
+        loo = self._closed_form_loo(inverse_diag, to_numpy(numbers))
+        variances = None
+        if hasattr(self.solver_, "left_out_variances"):
+            variances = self.solver_.left_out_variances(state, numbers)
+        if variances is None:
+            return loo
+        bounded = self._closed_form_loo(1.0 / variances, to_numpy(numbers))
+        return LeaveOneOut(loo.mean, bounded.var)
+
+    def _closed_form_loo(
+        self, inverse_diag: Tensor, numbers: NDArray[np.intp]
+    ) -> LeaveOneOut:
+        """Return predictions of some samples, whose entries of M^-1 are given."""
+        dual = self.dual_coef_ * self._mean_diag / self._scale
+        targets, alpha, weights = (
+            to_tensor(array[numbers], inverse_diag.device, inverse_diag.dtype)
+            for array in (self._targets, dual, self._weights)
+        )
+        return leave_one_out(
+            targets, alpha, inverse_diag, self.noise_variance_, weights
+        )

@@ -9,7 +9,7 @@ from torch import Tensor
 from skconvgp._protocols import Targets
 from skconvgp._settings import is_int, require
 from skconvgp.likelihoods._counts import Counting
-from skconvgp.likelihoods._expectations import antithetic_draws, softmax_expectation
+from skconvgp.likelihoods._expectations import softmax_expectation
 
 __all__ = ["Dirichlet"]
 
@@ -35,7 +35,7 @@ class Dirichlet(Counting):
         leave-one-out log loss.
     n_draws : int, default=512
         Normal draws of the expectation, the same for all samples, and their negatives
-        among them.
+        among them; two classes need none.
 
     Raises
     ------
@@ -92,8 +92,7 @@ class Dirichlet(Counting):
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
         """Turn latent means and variances (n, k) into probabilities (n, k)."""
         self._require_draws()
-        draws = antithetic_draws(mean.shape[1], self.n_draws)
-        return softmax_expectation(mean, var, draws)
+        return softmax_expectation(mean, var, self.n_draws)
 
     def _require_draws(self) -> None:
         is_even = is_int(self.n_draws, least=2) and self.n_draws % 2 == 0

@@ -11,6 +11,7 @@ from skconvgp.linalg import symmetric_eigen
 
 __all__ = [
     "antithetic_draws",
+    "drawn_softmax",
     "logit_expectation",
     "normal_cdf",
     "probit_expectation",
@@ -39,8 +40,8 @@ def antithetic_draws(n_outputs: int, n_draws: int = N_DRAWS) -> Tensor:
     return torch.cat([half, -half])
 
 
-def softmax_expectation(mean: Tensor, cov: Tensor, draws: Tensor) -> Tensor:
-    """Return E[softmax(f)] (b, k), the mean over draws shared by all rows.
+def softmax_expectation(mean: Tensor, cov: Tensor, n_draws: int = N_DRAWS) -> Tensor:
+    """Return E[softmax(f)] (b, k): of two classes by quadrature, of more by draws.
 
     Parameters
     ----------
@@ -48,9 +49,19 @@ def softmax_expectation(mean: Tensor, cov: Tensor, draws: Tensor) -> Tensor:
         Means of the latents.
     cov : Tensor of shape (b, k) or (b, k, k)
         Their variances, if they are independent, or covariances.
-    draws : Tensor of shape (s, k)
-        Standard normal, of `antithetic_draws`.
+    n_draws : int
+        Even number of draws.
     """
+    if mean.shape[1] != 2:
+        return drawn_softmax(mean, cov, antithetic_draws(mean.shape[1], n_draws))
+    # The logistic function of the difference; either sign, for small probabilities.
+    var = cov.sum(1) if cov.ndim == 2 else _variance_of_difference(cov)
+    gap = mean[:, 1] - mean[:, 0]
+    return torch.stack([logit_expectation(-gap, var), logit_expectation(gap, var)], 1)
+
+
+def drawn_softmax(mean: Tensor, cov: Tensor, draws: Tensor) -> Tensor:
+    """Return E[softmax(f)] (b, k), the mean over draws (s, k) shared by all rows."""
     draws = draws.to(mean)
     size = max(1, VALUES // max(1, draws.numel()))
     probs = torch.empty_like(mean)
@@ -87,6 +98,12 @@ def normal_cdf(values: Tensor) -> Tensor:
     """Return Phi, exact in its tail too, which `torch.special.ndtr` is not."""
     tail: Tensor = torch.special.erfc(values * -math.sqrt(0.5))
     return 0.5 * tail
+
+
+def _variance_of_difference(cov: Tensor) -> Tensor:
+    """Return Var(f_1 - f_0) (b,) from covariances (b, 2, 2)."""
+    var = cov[:, 0, 0] + cov[:, 1, 1] - cov[:, 0, 1] - cov[:, 1, 0]
+    return var.clamp(min=0.0)
 
 
 def _deviations(cov: Tensor, draws: Tensor) -> Tensor:

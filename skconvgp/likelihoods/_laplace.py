@@ -8,7 +8,6 @@ from torch import Tensor
 from skconvgp._parts import Part
 from skconvgp._settings import is_int, one_of, require
 from skconvgp.likelihoods._expectations import (
-    antithetic_draws,
     logit_expectation,
     probit_expectation,
     softmax_expectation,
@@ -36,7 +35,7 @@ class Laplace(Part):
         "softmax".
     n_draws : int, default=512
         Normal draws of the expected softmax, the same for all samples, and their
-        negatives among them.
+        negatives among them; two classes need none.
 
     Raises
     ------
@@ -92,7 +91,6 @@ class Laplace(Part):
         n_classes = mean.shape[1]
         link = self.link_of(n_classes)
         if link == SOFTMAX:
-            draws = antithetic_draws(n_classes, self.n_draws)
-            return softmax_expectation(mean, var, draws)
+            return softmax_expectation(mean, var, self.n_draws)
         second = BINARY[link](mean[:, 1], var[:, 1])
         return torch.stack([1.0 - second, second], dim=1)

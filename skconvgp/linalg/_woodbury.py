@@ -13,6 +13,9 @@ from skconvgp.linalg._cholesky import back_solve, half_solve, plain_cholesky
 
 __all__ = ["BoundedInverse", "LowRankPlusDiagonal"]
 
+# Share of a diagonal entry below which what vectors leave of it is rounding.
+WITHIN = 1e-12
+
 
 @dataclass(frozen=True)
 class LowRankPlusDiagonal:
@@ -141,6 +144,61 @@ class BoundedInverse:
 
     def half_solve(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
         """Return R (r + n, k) with R^T R nowhere above rhs^T M^-1 rhs."""
+        half = self._split(near, rhs)
+        half[near.vectors.shape[1] :] /= self.ceiling**0.5
+        return half
+
+    def left_out_variances(
+        self, near: LowRankPlusDiagonal, columns: Tensor, numbers: Tensor
+    ) -> Tensor:
+        r"""Return variances of samples that all but themselves predict, or above them.
+
+        Parameters
+        ----------
+        near : LowRankPlusDiagonal
+            The matrix with the vectors.
+        columns : Tensor of shape (n, k)
+            Columns of M.
+        numbers : Tensor of shape (k,)
+            Their numbers.
+
+        Returns
+        -------
+        variances : Tensor of shape (k,)
+            The diagonal of M less what `half_solve` would take off it, if M and U had
+            neither row nor column of the sample: at least 1 / (M^-1)_ii.
+
+        Notes
+        -----
+        With :math:`B = A e_i`, :math:`f = e_i - N B`, :math:`g = (I - N A) N e_i` and
+        entries :math:`\alpha = B_i, q = f_i, e = g_i`, the span of the vectors without
+        entry i leaves :math:`v = e / (\alpha e + q^2)` and, outside of it,
+        :math:`v (q g / e - f)`, whose entry i is not a residual.
+        """
+        rank = near.vectors.shape[1]
+        each = torch.arange(len(numbers), device=numbers.device)
+        unit = torch.zeros_like(columns)
+        unit[numbers, each] = 1.0 / near.scale[numbers]
+        own = self._split(near, unit)
+        image = self._split(near, columns * near.scale[numbers])
+        alpha = own[:rank].square().sum(0)
+        f, g = own[rank:], image[rank:]
+        q, e = f[numbers, each], g[numbers, each]
+        # A sample within the span takes a vector with it: e and q are rounding then.
+        entries = columns[numbers, each] * near.scale[numbers].square()
+        is_within = e <= WITHIN * entries
+        e, q = torch.where(is_within, 1.0, e), torch.where(is_within, 0.0, q)
+        share = 1.0 / (alpha * e + q.square())
+        residual = g * (q * share) - f * (e * share)
+        residual[numbers, each] = 0.0
+        left = e * share - residual.square().sum(0) / self.ceiling
+        return left / near.scale[numbers].square()
+
+    def _split(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
+        """Return what a half solution has within the span (r, k), and the rest (n, k).
+
+        These are L^-1 U^T D rhs and (I - N A) D rhs, with D = diag(scale).
+        """
         vectors = near.vectors
         rank = vectors.shape[1]
         half = rhs.new_empty(rank + len(rhs), rhs.shape[1])
@@ -149,5 +207,4 @@ class BoundedInverse:
         half[:rank] = half_solve(self.factor, held)
         outside.addmm_(vectors, held, alpha=-1.0)
         outside.addmm_(self.rest, back_solve(self.factor, half[:rank]), alpha=-1.0)
-        outside /= self.ceiling**0.5
         return half

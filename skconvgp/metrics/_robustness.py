@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import entropy
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skconvgp._settings import is_int
@@ -65,7 +65,8 @@ def robustness_curve(
     Raises
     ------
     ValueError
-        For labels that the classifier does not know, or a wrong setting.
+        For labels that the classifier does not know, inputs that are not finite, an
+        estimator without ``classes_``, or a wrong setting.
     TypeError
         For an estimator without derivatives.
 
@@ -99,12 +100,15 @@ def robustness_curve(
             "pipeline has none: pass its last step and inputs as that sees them. Got "
             f"{estimator!r}."
         )
+    if not hasattr(estimator, "classes_"):
+        raise ValueError(f"`estimator` must be a fitted classifier, got {estimator!r}.")
     bounds = _check_bounds(epsilons)
     if attack not in ATTACKS:
         raise ValueError(f"`attack` must be one of {ATTACKS!r}, got {attack!r}.")
     if not is_int(n_steps):
         raise ValueError(f"`n_steps` must be an int >= 1, got {n_steps!r}.")
-    inputs, labels = np.asarray(X, dtype=np.float64), column_or_1d(y)
+    inputs = check_array(X, dtype=np.float64, allow_nd=True)
+    labels = column_or_1d(y)
     check_consistent_length(inputs, labels)
     codes = _codes_of(estimator, labels)
     low, high = _check_range((inputs.min(), inputs.max()) if clip is None else clip)

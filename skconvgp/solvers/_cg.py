@@ -265,6 +265,28 @@ default="pivoted_cholesky"
         """
         return self._inverse_diag(state, numbers, math.sqrt(self.tolerance))
 
+    def left_out_variances(
+        self, state: ConjugateGradientState, numbers: Tensor
+    ) -> Tensor | None:
+        """Return variances (m,) of observations of some samples from all others.
+
+        They are what `half_solve` gives for a new sample in the place of each, bounds
+        where those are: of the same size as the variances that are predicted. None
+        where `half_solve` is exact, as then 1 / (M^-1)_ii is the same.
+        """
+        if state.bound is None:
+            return None
+        assert state.gram is not None
+        parts = []
+        for some in torch.split(numbers, ROOT_BLOCK):
+            each = torch.arange(len(some), device=some.device)
+            columns = state.gram.columns(some).clone()
+            columns[some, each] += state.noise[some]
+            parts.append(
+                state.bound.left_out_variances(state.preconditioner, columns, some)
+            )
+        return torch.cat(parts)
+
     def _solve(
         self, state: ConjugateGradientState, rhs: Tensor, tolerance: float
     ) -> Solution:
@@ -289,6 +311,7 @@ default="pivoted_cholesky"
     def _inverse_diag(
         self, state: ConjugateGradientState, numbers: Tensor, tolerance: float
     ) -> Tensor:
+        assert state.gram is not None
         parts = []
         for some in torch.split(numbers, BLOCK):
             columns = torch.arange(len(some), device=some.device)
@@ -296,7 +319,9 @@ default="pivoted_cholesky"
             unit[some, columns] = 1.0
             value = self._solve(state, unit, tolerance).value
             parts.append(value[some, columns])
-        return torch.cat(parts)
+        # They are nowhere below the inverse of the diagonal, as iterates may be.
+        least = 1.0 / (state.gram.diag() + state.noise)[numbers]
+        return torch.maximum(torch.cat(parts), least)
 
     def _check(self) -> None:
         """Raise unless every setting is allowed."""

@@ -230,8 +230,25 @@ def test_latents_and_evidence_are_those_of_the_mixture():
     drawn = np.concatenate(draws)
     np.testing.assert_allclose(mean, drawn.mean(axis=0), atol=0.02)
     np.testing.assert_allclose(std, drawn.std(axis=0), rtol=0.02)
-    alone = [gp.log_marginal_likelihood() for gp in fitted.estimators_]
-    expected = np.log(np.mean(np.exp(np.array(alone) - alone[0]))) + alone[0]
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "likelihood", "share"),
+    [(3, "gaussian", 2 / 3), (2, "gaussian", 1 / 2), (2, "beta", 1.0)],
+)
+def test_evidence_is_that_of_the_mixture(n_classes, likelihood, share):
+    # Of columns that sum to zero one follows from the others.
+    X, y = blobs(40, n_classes)
+    named = [
+        (str(scale), ConvNetGPClassifier(rbf(scale), likelihood=likelihood))
+        for scale in (0.9, 1.0)
+    ]
+    fitted = KernelEnsembleClassifier(named, weights="evidence").fit(X, y)
+    alone = np.array([gp.log_marginal_likelihood() for gp in fitted.estimators_])
+    first = alone[0]
+    of_one_set = np.exp(share * (alone - first))
+    np.testing.assert_allclose(fitted.weights_, of_one_set / of_one_set.sum())
+    expected = first + np.log(of_one_set.mean()) / share
     assert fitted.log_marginal_likelihood() == pytest.approx(expected)
 
 

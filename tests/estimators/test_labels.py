@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal
 
 from skconvgp import (
     ConvNetGPClassifier,
@@ -177,6 +178,17 @@ def test_weights_other_than_zero_and_one_are_refused_by_laplace(name):
     np.testing.assert_allclose(some.predict_proba(X), few.predict_proba(X), atol=1e-9)
     with pytest.raises(ValueError, match="takes no sample weights other than 0 and 1"):
         classifier(name).fit(X, y, 2.0 * weights)
+
+
+def test_evidence_of_beta_is_the_density_of_one_set_of_targets():
+    X, y = data("beta")
+    gp = classifier("beta").fit(X, y)
+    codes, ones = torch.as_tensor(y), torch.ones(len(y))
+    values = gp.likelihood_.targets(codes, 2, ones).values[:, 1]
+    noise = 1.0 + gp.amplitude_ * gp.noise_variance_
+    cov = gp.amplitude_ * gram_matrix(rbf(), X) + noise * np.eye(len(y))
+    expected = multivariate_normal(cov=cov).logpdf(values.numpy())
+    assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 
 
 @every_likelihood

@@ -14,6 +14,7 @@ from scipy.stats import norm
 from skconvgp.likelihoods import _expectations
 from skconvgp.likelihoods._expectations import (
     antithetic_draws,
+    drawn_softmax,
     logit_expectation,
     probit_expectation,
     softmax_expectation,
@@ -114,7 +115,7 @@ def test_softmax_is_within_the_errors_of_its_draws(kind, scale):
     n_draws = 200_000
     generator = np.random.default_rng(1)
     given_to = variances if kind == "variances" else cov
-    actual = softmax_expectation(*tensors(mean, given_to), antithetic_draws(4))
+    actual = softmax_expectation(*tensors(mean, given_to))
     np.testing.assert_allclose(actual.sum(1), 1.0, rtol=1e-12)
     for row in range(len(mean)):
         draws = generator.multivariate_normal(mean[row], cov[row], n_draws)
@@ -124,20 +125,21 @@ def test_softmax_is_within_the_errors_of_its_draws(kind, scale):
         assert (np.abs(actual[row].numpy() - probs.mean(0)) <= error + 1e-12).all()
 
 
-def test_variances_are_covariances_of_independent_latents():
-    mean, cov = latents()
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_variances_are_covariances_of_independent_latents(n_classes):
+    mean, cov = latents(n_classes=n_classes)
     var = np.einsum("bkk->bk", cov)
-    draws = antithetic_draws(4)
-    independent = softmax_expectation(*tensors(mean, var), draws)
-    diagonal = softmax_expectation(*tensors(mean, var[:, :, None] * np.eye(4)), draws)
+    independent = softmax_expectation(*tensors(mean, var))
+    diagonal = softmax_expectation(*tensors(mean, var[:, :, None] * np.eye(n_classes)))
     np.testing.assert_allclose(independent, diagonal, rtol=1e-12)
 
 
-def test_softmax_of_latents_without_variance_is_the_softmax():
-    mean, cov = latents()
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_softmax_of_latents_without_variance_is_the_softmax(n_classes):
+    mean, cov = latents(n_classes=n_classes)
     expected = softmax(mean, axis=1)
     for none in (np.zeros_like(mean), np.zeros_like(cov)):
-        actual = softmax_expectation(*tensors(mean, none), antithetic_draws(4))
+        actual = softmax_expectation(*tensors(mean, none))
         np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
 
@@ -146,22 +148,37 @@ def test_softmax_of_two_latents_is_the_logistic_function_of_their_difference():
     side = np.array([-1.0, 1.0])
     var = np.einsum("k,bkl,l->b", side, cov, side)
     exact = logit_expectation(*tensors(mean @ side, var))
-    actual = softmax_expectation(*tensors(mean, cov), antithetic_draws(2))[:, 1]
-    half = torch.randn(256, 2, generator=torch.Generator().manual_seed(1)).double()
-    independent = softmax_expectation(*tensors(mean, cov), torch.cat([half, -half]))
-    error = (actual - exact).square().mean()
-    assert float(error) < 0.25 * float((independent[:, 1] - exact).square().mean())
+    probs = softmax_expectation(*tensors(mean, cov))
+    np.testing.assert_allclose(probs[:, 1], exact, rtol=1e-12)
+    np.testing.assert_allclose(probs.sum(1), 1.0, rtol=1e-12)
+    far = tensors(mean - [0.0, 60.0], np.full_like(mean, 1e-6))
+    # exp(-60) and so on: one less what the other has would have no digits left
+    expected = np.exp(mean @ side - 60.0 + 1e-6)
+    np.testing.assert_allclose(softmax_expectation(*far)[:, 1], expected, rtol=1e-9)
+
+
+def test_spread_draws_are_better_than_independent_ones():
+    mean, cov = latents(n_rows=50, n_classes=3)
+    mean[:, 2] -= 1e3  # the other two share the probability
+    side = np.array([-1.0, 1.0, 0.0])
+    var = np.einsum("k,bkl,l->b", side, cov, side)
+    exact = logit_expectation(*tensors(mean @ side, var))
+    half = torch.randn(256, 3, generator=torch.Generator().manual_seed(1)).double()
+    spread, independent = (
+        float((drawn_softmax(*tensors(mean, cov), draws)[:, 1] - exact).square().mean())
+        for draws in (antithetic_draws(3), torch.cat([half, -half]))
+    )
+    assert spread < 0.25 * independent
 
 
 def test_blocks_of_rows_do_not_matter(monkeypatch):
     mean, cov = tensors(*latents(n_rows=23))
-    draws = antithetic_draws(4)
-    whole = softmax_expectation(mean, cov, draws)
-    monkeypatch.setattr(_expectations, "VALUES", 5 * draws.numel())
-    np.testing.assert_allclose(softmax_expectation(mean, cov, draws), whole, rtol=1e-13)
+    whole = softmax_expectation(mean, cov)
+    monkeypatch.setattr(_expectations, "VALUES", 5 * 4 * _expectations.N_DRAWS)
+    np.testing.assert_allclose(softmax_expectation(mean, cov), whole, rtol=1e-13)
 
 
 def test_no_rows():
     mean, cov = torch.empty(0, 3).double(), torch.empty(0, 3, 3).double()
-    assert softmax_expectation(mean, cov, antithetic_draws(3)).shape == (0, 3)
+    assert softmax_expectation(mean, cov).shape == (0, 3)
     assert logit_expectation(mean[:, 0], mean[:, 0]).shape == (0,)

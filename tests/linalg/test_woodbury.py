@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from skconvgp.linalg import BoundedInverse, LowRankPlusDiagonal
+from tests.helpers.oracles import seeded
 from tests.helpers.tolerances import assert_close
 
 N = 40
@@ -73,6 +74,53 @@ def test_bounded_inverse_is_nowhere_above_and_right_in_its_span(rank):
     inside = matrix @ (near.scale[:, None] * near.vectors)
     assert float((excess @ inside).abs().max()) < 1e-9
     assert (float(excess.norm()) < 1e-9) == (rank == N)
+
+
+@pytest.mark.parametrize("rank", [1, 7, N - 1, N])
+def test_left_out_variances_are_those_of_matrices_without_the_sample(rank):
+    root = torch.randn(N, N, generator=seeded(), dtype=torch.float64)
+    diagonal = torch.linspace(0.5, 3.0, N, dtype=torch.float64)
+    matrix = root @ root.mT + torch.diag(diagonal)
+    near = LowRankPlusDiagonal.from_factor(root[:, :rank], diagonal)
+    found = BoundedInverse.from_products(near, lambda v: matrix @ v)
+    numbers = torch.tensor([0, 3, N - 1])
+    ceiling = 1.0 + float(torch.linalg.eigvalsh(matrix)[-1])
+    variances = replace(found, ceiling=ceiling).left_out_variances(
+        near, matrix[:, numbers], numbers
+    )
+    whole = near.scale[:, None] * matrix * near.scale
+    for i, variance in zip(numbers.tolist(), variances.tolist(), strict=True):
+        rest = torch.tensor([j for j in range(N) if j != i])
+        part, vectors = whole[rest][:, rest], near.vectors[rest]
+        if rank == N:  # N vectors of N - 1 entries: their span
+            vectors = torch.eye(N - 1, dtype=torch.float64)
+        inverse = vectors @ torch.linalg.inv(vectors.mT @ part @ vectors) @ vectors.mT
+        outside = torch.eye(N - 1, dtype=torch.float64) - part @ inverse
+        bounded = inverse + outside.mT @ outside / ceiling
+        column = whole[rest, i]
+        expected = whole[i, i] - column @ bounded @ column
+        assert variance == pytest.approx(float(expected / near.scale[i] ** 2), rel=1e-9)
+    exact = 1.0 / torch.linalg.inv(matrix).diagonal()[numbers]
+    assert (variances >= exact * (1.0 - 1e-9)).all()
+    if rank == N:
+        assert_close(variances, exact, kind="solve")
+
+
+def test_left_out_variance_of_a_sample_within_the_span():
+    # The first sample is a vector of its own, which the others know nothing of.
+    factor = torch.zeros(N, 3, dtype=torch.float64)
+    factor[0, 0] = 2.0
+    factor[1:, 1:] = torch.randn(N - 1, 2, generator=seeded(), dtype=torch.float64)
+    noise = torch.full((N,), 0.1, dtype=torch.float64)
+    matrix = factor @ factor.mT + torch.diag(noise)
+    near = LowRankPlusDiagonal.from_factor(factor, noise)
+    found = BoundedInverse.from_products(near, lambda v: matrix @ v)
+    variances = replace(found, ceiling=1.0).left_out_variances(
+        near, matrix, torch.arange(N)
+    )
+    assert float(variances[0]) == pytest.approx(4.1)
+    exact = 1.0 / torch.linalg.inv(matrix).diagonal()
+    assert_close(variances, exact, kind="solve")
 
 
 def test_bounded_inverse_of_a_singular_matrix_is_finite():

@@ -6,7 +6,7 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skconvgp import ConvNetGPClassifier
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor
 from skconvgp.kernels import convnet, rbf
 from skconvgp.metrics import robustness_curve
 from tests.helpers.estimators import blobs, digits
@@ -120,6 +120,23 @@ def test_estimators_without_derivatives_are_refused():
     model = make_pipeline(LogisticRegression()).fit(X, y)
     with pytest.raises(TypeError, match="must have `latent_gradient`"):
         robustness_curve(model, X, y)
+
+
+@pytest.mark.parametrize("estimator", [ConvNetGPClassifier(), ConvNetGPRegressor()])
+def test_estimators_that_know_no_classes_are_refused(estimator):
+    X, y = samples()
+    with pytest.raises(ValueError, match="must be a fitted classifier"):
+        robustness_curve(estimator, X, y)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [([[np.nan, 0.0]], "NaN"), (np.empty((0, 2)), r"0 sample\(s\)")],
+    ids=["not finite", "none"],
+)
+def test_samples_that_are_none_are_refused(X, message):
+    with pytest.raises(ValueError, match=message):
+        robustness_curve(Linear(SLOPES), X, np.zeros(len(X), dtype=int))
 
 
 @pytest.mark.parametrize(
