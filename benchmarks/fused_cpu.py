@@ -8,7 +8,10 @@ are generated, without a checkout cnn-gp is left out; neural-tangents is install
 an environment of its own. Every code runs in a process of its own, on as many cores as
 it has threads, and all take turns, so that they see the same machine; the best of
 several runs counts. On a processor with AVX-512 the main network is measured with AVX2
-too. Prints tables and writes benchmarks/results/fused_cpu.json.
+too. Prints tables and writes benchmarks/results/fused_cpu.json after each part; figures
+of other parts stay, if they are of this machine and of the same settings:
+
+    python benchmarks/fused_cpu.py --cases convnet/mnist --no-gradient
 """
 
 import argparse
@@ -18,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from completing.report import put, save
 from peers.case import N_IMAGES, Case
 from peers.environment import default_folder, python_with_neural_tangents
 from peers.images import write_images
@@ -50,34 +54,35 @@ BUSY = 0.95  # below this part of a core, another program had the rest
 def main() -> None:
     """Measure, print and save."""
     options = parse()
-    record: dict[str, Any] = {"whole": None, "gradient": [], "cases": []}
-    record["settings"] = {
-        name: getattr(options, name)
-        for name in (
-            "backend",
-            "instruction_set",
-            "threads",
-            "clock",
-            "repeat",
-            "seconds",
-        )
-    }
-    record["versions"] = {}
-    record["machine"] = machine()
+    record = begun(options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for case in options.cases:
-            record["cases"].append(measure_case(case, folder, options, record))
-        if options.whole and find(record["cases"], network=MAIN[0], data=MAIN[1]):
-            record["whole"] = measure_whole(folder, options, record["cases"][0])
+            figures = measure_case(case, folder, options, record)
+            put(record["cases"], figures, "network", "data")
+            save(options.output, record)
+            if options.whole and tuple(case.split("/")) == MAIN:
+                record["whole"] = measure_whole(folder, options, figures)
+                save(options.output, record)
         if options.gradient:
             record["gradient"] = measure_gradients(folder, options)
     are_met = print_targets(targets(record))
     warn_if_busy(record)
-    options.output.write_text(json.dumps(record, indent=1) + "\n")
+    save(options.output, record)
     print(f"\nwritten to {options.output}")
     if options.check and not are_met:
         sys.exit(1)
+
+
+def begun(options: Any) -> dict[str, Any]:
+    """Return the figures so far, if they were measured here and like this."""
+    record: dict[str, Any] = {"whole": None, "gradient": [], "cases": []}
+    names = ("backend", "instruction_set", "threads", "clock", "repeat", "seconds")
+    record["settings"] = {name: getattr(options, name) for name in names}
+    record |= {"versions": {}, "machine": machine()}
+    old = json.loads(options.output.read_text()) if options.output.exists() else {}
+    is_like = all(old.get(key) == record[key] for key in ("settings", "machine"))
+    return old if is_like else record
 
 
 def parse() -> Any:
