@@ -78,7 +78,7 @@ models = {
 }
 colors = ("tab:blue", "tab:orange", "tab:green")
 
-figure, all_axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+figure, all_axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
 for (name, model), color in zip(models.items(), colors, strict=True):
     for attack, line in (("fgsm", "-"), ("pgd", "--")):
         curve = robustness_curve(
@@ -93,7 +93,8 @@ for (name, model), color in zip(models.items(), colors, strict=True):
             )
             axes.set(xlabel="epsilon", title=key)
             axes.spines[["top", "right"]].set_visible(False)
-all_axes[0].legend(frameon=False)
+lines = all_axes[0].get_legend_handles_labels()
+figure.legend(*lines, loc="outside right center", frameon=False)
 all_axes[2].set_yscale("log")
 plt.show()
 
