@@ -167,6 +167,6 @@ plt.show()
 
 # %%
 # The deviation tells all four from digits without a mistake, and the entropy of the
-# process with at most one pair of a hundred in the wrong order, as its probabilities
-# count the deviation. That of the network asks only whether the classes are in doubt:
+# process with about one pair of a hundred in the wrong order at most, as its
+# probabilities count the deviation. That of the network asks only whether the classes are in doubt:
 # it mistakes between eleven and forty-four pairs of a hundred.
