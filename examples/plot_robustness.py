@@ -168,5 +168,5 @@ plt.show()
 # %%
 # The deviation tells all four from digits without a mistake, and the entropy of the
 # process with about one pair of a hundred in the wrong order at most, as its
-# probabilities count the deviation. That of the network asks only whether the classes are in doubt:
-# it mistakes between eleven and forty-four pairs of a hundred.
+# probabilities count the deviation. That of the network asks only whether the classes
+# are in doubt: it mistakes between eleven and forty-four pairs of a hundred.
