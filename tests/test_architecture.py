@@ -32,8 +32,8 @@ PUBLIC_NAMES = {
         SubsetOfData""",
     "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images load_uci
         make_swissroll_cheesecake make_three_bumps""",
-    "skconvgp.display": """ReliabilityDisplay RhoTraceDisplay SelectionDisplay
-        UncertainDigitsDisplay""",
+    "skconvgp.display": """CompletionErrorDisplay ReliabilityDisplay RhoTraceDisplay
+        SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
         ConvNetGPRegressor FitReport KernelEnsembleClassifier KernelFlowsClassifier
         KernelFlowsRegressor

@@ -1,13 +1,17 @@
 """Pictures; matplotlib is imported only when one is drawn."""
 
+from skconvgp.display._completion import CompletionErrorDisplay
 from skconvgp.display._digits import UncertainDigitsDisplay
 from skconvgp.display._reliability import ReliabilityDisplay
 from skconvgp.display._rho import RhoTraceDisplay
 from skconvgp.display._selection import SelectionDisplay
+from skconvgp.display._spectrum import SpectrumDisplay
 
 __all__ = [
+    "CompletionErrorDisplay",
     "ReliabilityDisplay",
     "RhoTraceDisplay",
     "SelectionDisplay",
+    "SpectrumDisplay",
     "UncertainDigitsDisplay",
 ]
