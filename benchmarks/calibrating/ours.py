@@ -16,9 +16,6 @@ from skconvgp.likelihoods import Beta, Dirichlet, Gaussian
 
 DEFAULT, STACKED = "default", "stacked"
 TABLE_KERNELS = {"rbf": rbf(), "dense": dense(2)}
-# Laplace holds and factors a matrix for each class: ten of 5000 samples are 3 GiB, and
-# Newton's method takes dozens of them for each amplitude that is tried.
-MOST_BY_LAPLACE = 2000
 
 
 def likelihoods(task: Task) -> dict[str, Any]:
@@ -28,13 +25,10 @@ def likelihoods(task: Task) -> dict[str, Any]:
         "gaussian, offsets": Gaussian(offsets=True),
         "gaussian, temperature alone": Gaussian(spread=False),
         "dirichlet": Dirichlet("loo"),
+        "laplace": "laplace",
     }
     if task.n_classes == 2:
         found["beta"] = Beta("loo")
-    if task.n_classes == 2 or len(task.y) <= MOST_BY_LAPLACE:
-        found["laplace"] = "laplace"
-    else:
-        print(f"{task.name}: laplace is left out, {len(task.y)} samples are too many")
     return found
 
 

@@ -140,6 +140,11 @@ class BaseGP(BasePosterior, ABC):
         """Whether leave-one-out values are computed while the factor is at hand."""
         return False
 
+    @property
+    def _has_left_out(self) -> bool:
+        """Whether leave-one-out values tell something."""
+        return True
+
     def _knows_left_out(self) -> bool:
         """Return whether leave-one-out values tell something; warn if they do not."""
         return True
@@ -152,7 +157,8 @@ class BaseGP(BasePosterior, ABC):
         log_marginal_likelihood : float
             Natural logarithm of the density of the targets under the model, summed
             over outputs. A sample of weight w counts as w observations; without noise
-            and with other weights than 1 it is infinite.
+            and with other weights than 1 it is infinite. NaN if an iterative solver
+            ended too far from a solution, of which `fit` warns.
 
         Examples
         --------

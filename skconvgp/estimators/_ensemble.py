@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._judged import JudgedClassifier
 from skconvgp.estimators._mixture_weights import (
+    require_same_latents,
     require_same_targets,
     share_of_own,
     weights_by_evidence,
@@ -244,11 +245,11 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         Raises
         ------
         ValueError
-            If latent functions are of different targets.
+            If latent functions are of different targets, or links.
         """
         check_is_fitted(self)
         steps = list(map(last_step, self.estimators_))
-        require_same_targets(steps, "Latent functions", "Use `predict_proba`.")
+        require_same_latents(steps)
         inputs = [last_inputs(one, X) for one in self.estimators_]
         found = [
             step.predict_latent(own, return_std=return_std)

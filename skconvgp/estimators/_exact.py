@@ -18,11 +18,13 @@ from skconvgp.estimators._base import (
 )
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place
-from skconvgp.estimators._solving import BaseSolvingGP
+from skconvgp.estimators._solving import SOLVED, BaseSolvingGP
 from skconvgp.estimators._validation import to_numpy, to_tensor
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import (
     log_marginal_likelihood,
+    missing_quadratic,
+    moment_amplitude,
     profiled_amplitude,
     select_noise,
 )
@@ -63,11 +65,22 @@ class BaseExactGP(BaseSolvingGP):
             )
         state, solution = self._solve(gram, y, noise / w)
         dual = solution.value
+        quadratic, missing = self._quadratic(y, noise / w, state, solution)
+        is_known = bool((missing <= SOLVED * quadratic).all())
         if amplitude is None:
-            amplitude = torch.full_like(y[0], profiled_amplitude(y, dual, w))
+            profiled = (
+                profiled_amplitude(quadratic + missing, w)
+                if is_known
+                else moment_amplitude(y, noise, w)
+            )
+            amplitude = torch.full_like(y[0], profiled)
         evidence = log_marginal_likelihood(
-            (y * dual).sum(0), self.solver_.logdet(state), amplitude, noise, w
+            quadratic, self.solver_.logdet(state), amplitude, noise, w
         )
+        evidence_error = self._logdet_error(state) * len(amplitude)
+        evidence_error += float((missing / amplitude).sum())
+        if not is_known:
+            evidence, evidence_error = torch.full_like(evidence, math.nan), math.inf
         inverse_diag = None
         if self._needs_left_out and not hasattr(self.solver_, "inverse_diag_of"):
             del gram  # its place is for columns of the inverse
@@ -90,7 +103,8 @@ class BaseExactGP(BaseSolvingGP):
             amplitude,
             evidence,
             jitter=state.jitter,
-            **self._solver_facts(state, solution),
+            evidence_error=evidence_error / 2.0,
+            **self._solver_facts(solution),
             **facts,
         )
         if inverse_diag is not None:
@@ -108,23 +122,45 @@ class BaseExactGP(BaseSolvingGP):
         is_iterative = hasattr(self.solver_, "inverse_diag_of")
         self._is_converged = solution.converged or not is_iterative
         if not solution.converged:
+            told = ", ".join(f"{k} {v:.3g}" for k, v in solution.stats.items())
+            most = getattr(self.solver_, "max_iter", None)
+            if most is None or solution.stats.get("iterations", 0.0) >= most:
+                remedy = "allow more iterations"
+            elif y.dtype != torch.float64:
+                remedy = "take solve_dtype='float64'"
+            else:
+                remedy = "a larger tolerance: rounding errors ended it"
             warn_caller(
-                f"{self.solver_!r} did not converge, {solution.stats!r}: the result is "
-                "its last iterate. Allow more iterations or raise `noise_variance`.",
+                f"{self.solver_!r} did not converge, {told}: the result is its best "
+                f"iterate. Raise `noise_variance` or {remedy}.",
                 ConvergenceWarning,
             )
         return state, solution
 
-    def _solver_facts(self, state: Any, solution: Solution) -> dict[str, Any]:
+    def _quadratic(
+        self, y: Tensor, noise: Tensor, state: Any, solution: Solution
+    ) -> tuple[Tensor, Tensor]:
+        """Return <y, M^-1 y> (k,) of the targets, and what it may lack (k,)."""
+        quadratic = (y * solution.value).sum(0)
+        nothing = torch.zeros_like(quadratic)
+        if solution.converged:
+            return quadratic, nothing
+        if not self._is_converged:
+            residual = solution.stats.get("residual", math.inf)
+            return quadratic, missing_quadratic(y, residual, noise)
+        return self.solver_.half_solve(state, y).square().sum(0), nothing
+
+    def _logdet_error(self, state: Any) -> float:
+        if not hasattr(self.solver_, "logdet_estimate"):
+            return 0.0
+        return float(self.solver_.logdet_estimate(state)[1])
+
+    def _solver_facts(self, solution: Solution) -> dict[str, Any]:
         """Return what a report says of the solver."""
-        facts: dict[str, Any] = {
+        return {
             "solver": type(self.solver_).__name__,
             "solver_reason": self._solver_reason,
             "is_gram_held": self._is_held,
             "iterations": int(solution.stats.get("iterations", 0)),
             "residual": solution.stats.get("residual", math.nan),
         }
-        if hasattr(self.solver_, "logdet_estimate"):
-            error = float(self.solver_.logdet_estimate(state)[1])
-            facts["evidence_error"] = error / 2 * solution.value.shape[1]
-        return facts

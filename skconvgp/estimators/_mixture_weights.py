@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from skconvgp._protocols import LinkLikelihood
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._pipelines import last_step
 from skconvgp.estimators._same_targets import have_same_targets, targets_of
@@ -14,6 +15,7 @@ from skconvgp.estimators._validation import to_numpy
 from skconvgp.inference import stacking_weights
 
 __all__ = [
+    "require_same_latents",
     "require_same_targets",
     "share_of_own",
     "weights_by_evidence",
@@ -31,8 +33,8 @@ def weights_by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatA
     if not np.isfinite(evidences).all():
         found = dict(zip(names, evidences.tolist(), strict=True))
         raise ValueError(
-            f"Evidences must be finite, got {found!r}: raise `noise_variance`, or use "
-            "weights='stacking'."
+            f"Evidences must be finite, got {found!r}: raise `noise_variance`, take a "
+            "solver that converges, or use weights='stacking'."
         )
     weights: FloatArray = softmax(share_of_own(steps[0]) * evidences)
     return weights
@@ -60,12 +62,34 @@ def require_same_targets(steps: list[Any], what: str, remedy: str) -> None:
         )
 
 
+def require_same_latents(steps: list[Any]) -> None:
+    """Raise where latent functions of classifiers have no common scale."""
+    remedy = "Use `predict_proba`."
+    require_same_targets(steps, "Latent functions", remedy)
+    links = {
+        one.likelihood_.link_of(len(one.classes_))
+        for one in steps
+        if isinstance(one.likelihood_, LinkLikelihood)
+    }
+    if len(links) > 1:
+        raise ValueError(
+            f"Latent functions of links {', '.join(map(repr, sorted(links)))} have "
+            f"different scales and cannot be mixed. {remedy}"
+        )
+
+
 def weights_by_stacking(
     names: Any, fitted: list[Any], codes: NDArray[np.intp], weights: FloatArray
 ) -> FloatArray:
     """Return the weights of the mixture with the least leave-one-out log loss."""
     columns = []
     for name, one in zip(names, fitted, strict=True):
+        if not last_step(one)._has_left_out:
+            raise ValueError(
+                f"Stacking needs leave-one-out predictions, and the solver of {name!r} "
+                "is too far from a solution: raise its `noise_variance`, or let it "
+                "iterate for longer."
+            )
         y_prob = last_step(one).loo_predict_proba()
         _require_all(name, len(y_prob), len(codes))
         columns.append(y_prob[np.arange(len(codes)), codes])

@@ -72,7 +72,8 @@ class FitReport:
         Largest norm of Y - M x, computed from the solution x, as a share of that of the
         targets; NaN for a solver that does not tell.
     evidence_error : float
-        Standard error of an evidence that is an estimate; 0 where it is none.
+        Standard error of an evidence that is an estimate, and what may lack where the
+        solver did not converge; 0 where it is none, infinite where it is NaN.
     peak_memory : int
         Largest resident size of the process so far, bytes; 0 where unknown.
 

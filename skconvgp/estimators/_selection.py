@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import NotFittedError, check_is_fitted, column_or_1d
+from sklearn.utils.validation import NotFittedError, check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, make_generator
@@ -20,7 +20,7 @@ from skconvgp.estimators._gram import gram_matrix
 from skconvgp.estimators._pipelines import last_inputs, last_step
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import resolve_batch_size, resolve_count
-from skconvgp.estimators._same_targets import have_same_targets
+from skconvgp.estimators._same_targets import have_same_targets, require_same_data
 from skconvgp.estimators._validation import rows_to_tensor, to_numpy
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import Rho
@@ -227,7 +227,8 @@ def selection_report(
     Evidences are of the targets that the likelihood makes of labels. Those of different
     targets, or of different numbers of them, cannot be compared, and are NaN then; each
     process still tells its own, by ``log_marginal_likelihood``. A completed process has
-    leave-one-out predictions of the samples that it is fitted to.
+    leave-one-out predictions of the samples that it is fitted to. One whose solver
+    ended far from a solution has neither evidence nor leave-one-out predictions: NaN.
 
     Examples
     --------
@@ -247,10 +248,13 @@ def selection_report(
     rows = []
     for name, one in zip(named, fitted, strict=True):
         gp, inputs = last_step(one), last_inputs(one, X)
-        _require_same_data(name, gp, inputs, y)
+        require_same_data(name, gp, inputs, y)
         rho = _mean_rho(gp, inputs, batch_size, n_batches, random_state)
         evidence = gp.log_marginal_likelihood()
-        rows.append({"rho": rho, "evidence": evidence} | judge(gp, y))
+        judged = judge(gp, y)
+        if not gp._has_left_out:
+            judged = dict.fromkeys(judged, math.nan)
+        rows.append({"rho": rho, "evidence": evidence} | judged)
     if not have_same_targets([last_step(one) for one in fitted]):
         rows = [row | {"evidence": math.nan} for row in rows]
     scores = tuple(rows[0])
@@ -314,35 +318,6 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
     except NotFittedError:
         return clone(estimator).fit(X, y)
     return estimator
-
-
-def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
-    """Raise unless a process was fitted to these samples, all of weight 1."""
-    if not (gp._weights == 1.0).all():
-        raise ValueError(
-            f"{name!r} was fitted with sample weights, and figures of other weights "
-            "cannot be compared: pass an unfitted clone."
-        )
-    rows, truth = gp._validate_predict(X), np.asarray(y)
-    numbers = getattr(gp, "landmark_indices_", gp._kept)
-    is_long = len(rows) == len(truth) > max(numbers.max(), gp._kept.max())
-    has_rows = is_long and (
-        not isinstance(gp.kernel_, Kernel) or np.array_equal(gp.X_train_, rows[numbers])
-    )
-    if not has_rows or not _has(gp, truth):
-        raise ValueError(
-            f"{name!r} was fitted to other data than X and y: pass an unfitted clone."
-        )
-
-
-def _has(gp: Any, y: NDArray[Any]) -> bool:
-    """Say whether the targets of a process are those."""
-    if is_classifier(gp):
-        own = gp.classes_[gp._codes]
-        return np.array_equal(own, column_or_1d(y)[gp._kept])
-    kept = y.reshape(len(y), -1)[gp._kept]
-    own = gp._targets * gp.y_scale_ + gp.y_mean_
-    return own.shape == kept.shape and np.allclose(own, kept)
 
 
 def _mean_rho(

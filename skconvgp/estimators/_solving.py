@@ -39,12 +39,13 @@ from skconvgp.kernels import Kernel
 from skconvgp.linalg import DenseGram
 from skconvgp.solvers import ConjugateGradient
 
-__all__ = ["BaseSolvingGP"]
+__all__ = ["SOLVED", "BaseSolvingGP"]
 
 # While the noise is chosen: the matrix, a scaled copy, vectors, and two of work space,
 # which is what LAPACK's `syevd` asks for.
 SELECTION_COPIES = 5
-# Residual up to which solutions tell what is predicted of a sample that is left out.
+# Residual up to which solutions tell what is predicted of a sample that is left out;
+# share of <y, M^-1 y> that they may lack where they tell the evidence.
 SOLVED = 1e-2
 # Samples to calibrate probabilities on where a leave-one-out value costs a solution:
 # the standard error of an accuracy of 97 % is then below a percent.
@@ -163,8 +164,12 @@ class BaseSolvingGP(BaseGP):
         oracle = self._oracle(images, work, "predict")
         return replace(state, gram=KernelGram(oracle, self._mean_diag))
 
+    @property
+    def _has_left_out(self) -> bool:
+        return self._is_converged or self.fit_report_.residual <= SOLVED
+
     def _knows_left_out(self) -> bool:
-        if self._is_converged or self.fit_report_.residual <= SOLVED:
+        if self._has_left_out:
             return True
         warn_caller(
             f"{self.solver_!r} is too far from a solution for left-out predictions: "

@@ -6,6 +6,8 @@ from skconvgp.inference._evidence import (
     leave_one_out,
     log_marginal_likelihood,
     mean_variance,
+    missing_quadratic,
+    moment_amplitude,
     profiled_amplitude,
 )
 from skconvgp.inference._features import (
@@ -81,6 +83,8 @@ __all__ = [
     "local_spectra",
     "log_marginal_likelihood",
     "mean_variance",
+    "missing_quadratic",
+    "moment_amplitude",
     "noise_grid",
     "posterior_mean",
     "profiled_amplitude",

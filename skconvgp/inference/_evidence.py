@@ -15,6 +15,8 @@ __all__ = [
     "leave_one_out",
     "log_marginal_likelihood",
     "mean_variance",
+    "missing_quadratic",
+    "moment_amplitude",
     "profiled_amplitude",
 ]
 
@@ -35,19 +37,56 @@ class LeaveOneOut:
     var: Tensor
 
 
-def profiled_amplitude(targets: Tensor, dual: Tensor, weights: Tensor) -> float:
+def profiled_amplitude(quadratic: Tensor, weights: Tensor) -> float:
     """Return the amplitude that maximises the evidence, shared by all outputs.
 
     Parameters
     ----------
-    targets, dual : Tensor of shape (n, k)
-        Y and M^-1 Y.
+    quadratic : Tensor of shape (k,)
+        <y, M^-1 y> of each output.
     weights : Tensor of shape (n,)
         Sample weights.
     """
-    n_values = targets.shape[1] * float(weights.sum())
-    tiny = torch.finfo(targets.dtype).tiny  # targets that are all zero
-    return max(float((targets * dual).sum()) / n_values, tiny)
+    n_values = len(quadratic) * float(weights.sum())
+    tiny = torch.finfo(quadratic.dtype).tiny  # targets that are all zero
+    return max(float(quadratic.sum()) / n_values, tiny)
+
+
+def moment_amplitude(targets: Tensor, noise: float | Tensor, weights: Tensor) -> float:
+    """Return the amplitude with which targets (n, k) are as large as the model's.
+
+    It needs no solution: the mean of the weighted squares of prior and noise is known.
+
+    Parameters
+    ----------
+    targets : Tensor of shape (n, k)
+        Y.
+    noise : float or Tensor of shape (n,)
+        Noise variance of a single observation.
+    weights : Tensor of shape (n,)
+        Sample weights.
+    """
+    squares = float((weights[:, None] * targets.square()).sum()) / targets.shape[1]
+    of_model = float((weights + noise).sum())
+    return max(squares / of_model, torch.finfo(targets.dtype).tiny)
+
+
+def missing_quadratic(targets: Tensor, residual: float, noise: Tensor) -> Tensor:
+    """Return what <y, x> may lack (k,) of <y, M^-1 y> for an iterate x.
+
+    For one whose residual r is orthogonal to it, as those of conjugate gradients are,
+    it lacks <r, M^-1 r>, and no eigenvalue of M is below the noise.
+
+    Parameters
+    ----------
+    targets : Tensor of shape (n, k)
+        Y.
+    residual : float
+        Largest norm of a residual, as a share of that of its target.
+    noise : Tensor of shape (n,)
+        What M adds to the diagonal.
+    """
+    return residual**2 * targets.square().sum(0) / noise.min()
 
 
 def log_marginal_likelihood(

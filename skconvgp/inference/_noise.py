@@ -205,14 +205,14 @@ def _best_of(
     ):
         dual = vectors @ (rotated * inverse[:, None]) + outside / noise
         dual *= root[:, None]
+        quadratic = (targets * dual).sum(0)
         scale = amplitude
         if scale is None:
-            profiled = profiled_amplitude(targets, dual, weights)
+            profiled = profiled_amplitude(quadratic, weights)
             scale = torch.full_like(targets[0], profiled)
         if criterion == "evidence":
             logdet = (values + noise).log().sum() - weights.log().sum()
             logdet += spectrum.n_zeros * math.log(noise)
-            quadratic = (targets * dual).sum(0)
             score = log_marginal_likelihood(quadratic, logdet, scale, noise, weights)
         else:
             loo = leave_one_out(targets, dual, inverse_diag, noise, weights)

@@ -78,7 +78,13 @@ def logit_expectation(mean: Tensor, var: Tensor) -> Tensor:
     Gauss-Hermite quadrature for narrow Gaussians. To wide ones the logistic function is
     a step between two nodes; since it is the probability that a logistic variable is
     below f, they are averaged over that one: trapezoids lose nothing of smooth tails.
+
+    Far below 0 the logistic function is exp(f) / (1 + exp(f)), and the first factor
+    moves the Gaussian by its variance: what remains is not small.
     """
+    is_far = mean + var < 0.0
+    factor = torch.where(is_far, (mean + var / 2.0).exp(), 1.0)
+    mean = torch.where(is_far, -(mean + var), mean)
     nodes, weights = (torch.as_tensor(part).to(mean) for part in hermgauss(N_NODES))
     spread = (2.0 * var.clamp(max=WIDE)).sqrt()[:, None]
     narrow = torch.sigmoid(mean[:, None] + spread * nodes) @ weights
@@ -86,7 +92,7 @@ def logit_expectation(mean: Tensor, var: Tensor) -> Tensor:
     spread = var.clamp(min=WIDE).sqrt()[:, None]
     below = normal_cdf((mean[:, None] - grid) / spread)
     wide = below @ (STEP * torch.sigmoid(grid) * torch.sigmoid(-grid))
-    return torch.where(var > WIDE, wide, narrow / math.sqrt(math.pi))
+    return factor * torch.where(var > WIDE, wide, narrow / math.sqrt(math.pi))
 
 
 def probit_expectation(mean: Tensor, var: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ from skconvgp.linalg._cholesky import back_solve, half_solve, plain_cholesky
 
 __all__ = ["BoundedInverse", "LowRankPlusDiagonal"]
 
-# Share of a diagonal entry below which what vectors leave of it is rounding.
-WITHIN = 1e-12
+# Share of a unit vector outside of the span of others that is rounding.
+WITHIN = 1e-10
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,8 @@ class BoundedInverse:
         -------
         variances : Tensor of shape (k,)
             The diagonal of M less what `half_solve` would take off it, if M and U had
-            neither row nor column of the sample: at least 1 / (M^-1)_ii.
+            neither row nor column of the sample: at least 1 / (M^-1)_ii, and at least
+            the diagonal d of the matrix near M.
 
         Notes
         -----
@@ -185,14 +186,13 @@ class BoundedInverse:
         f, g = own[rank:], image[rank:]
         q, e = f[numbers, each], g[numbers, each]
         # A sample within the span takes a vector with it: e and q are rounding then.
-        entries = columns[numbers, each] * near.scale[numbers].square()
-        is_within = e <= WITHIN * entries
+        is_within = 1.0 - near.vectors[numbers].square().sum(1) <= WITHIN
         e, q = torch.where(is_within, 1.0, e), torch.where(is_within, 0.0, q)
         share = 1.0 / (alpha * e + q.square())
         residual = g * (q * share) - f * (e * share)
         residual[numbers, each] = 0.0
         left = e * share - residual.square().sum(0) / self.ceiling
-        return left / near.scale[numbers].square()
+        return left.clamp(min=1.0) / near.scale[numbers].square()
 
     def _split(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
         """Return what a half solution has within the span (r, k), and the rest (n, k).

@@ -23,7 +23,7 @@ from skconvgp import (
 )
 from skconvgp.completion import NearestNeighbors, SubsetOfData
 from skconvgp.kernels import convnet, dense, rbf
-from skconvgp.likelihoods import Dirichlet, Gaussian
+from skconvgp.likelihoods import Dirichlet, Gaussian, Laplace
 from tests.helpers.estimators import blobs, digits, label_targets
 
 WIDTHS = (0.3, 1.0, 3.0)
@@ -263,6 +263,18 @@ def test_latents_of_other_targets_are_not_mixed():
         fitted.predict_latent(X)
     with pytest.raises(ValueError, match=r"Evidences of different targets"):
         fitted.log_marginal_likelihood()
+
+
+def test_latents_of_other_links_are_not_mixed():
+    X, y = blobs(30, 2)
+    named = [
+        (link, ConvNetGPClassifier(rbf(), likelihood=Laplace(link)))
+        for link in ("logit", "softmax")
+    ]
+    fitted = KernelEnsembleClassifier(named).fit(X, y)
+    with pytest.raises(ValueError, match=r"links 'logit', 'softmax' .*predict_proba"):
+        fitted.predict_latent(X)
+    assert np.isfinite(fitted.log_marginal_likelihood())
 
 
 def test_unknown_labels_are_not_judged():

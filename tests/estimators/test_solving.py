@@ -7,7 +7,13 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from skconvgp import SKOPS_TRUSTED_TYPES, ConvNetGPClassifier, ConvNetGPRegressor
+from skconvgp import (
+    SKOPS_TRUSTED_TYPES,
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    KernelEnsembleClassifier,
+    selection_report,
+)
 from skconvgp.completion import Nystrom, SubsetOfData
 from skconvgp.engine import KernelGram
 from skconvgp.exceptions import TileMemoryError
@@ -310,6 +316,99 @@ def test_classifier_whose_solver_did_not_converge(max_iter):
     assert probabilities.max() < 0.999  # before, its left-out errors were all 0
     with pytest.warns(ConvergenceWarning):
         assert np.isfinite(gp.loo_predict_proba()).all()
+
+
+FAR = ConjugateGradient(max_iter=5, rank=20)  # from a solution without noise
+EXPECTED = "ignore::sklearn.exceptions.ConvergenceWarning"
+
+
+@pytest.mark.filterwarnings(EXPECTED)
+@pytest.mark.parametrize("max_iter", [1, 5, 20])
+def test_far_from_a_solution_nothing_is_made_of_it(max_iter):
+    X, labels = halves()
+    targets = labels + 0.1 * X[:, 0]
+    solver = ConjugateGradient(max_iter=max_iter, rank=20)
+    settings = {"noise_variance": 1e-8, "normalize_y": False}
+    gp = ConvNetGPRegressor(rbf(2.0), solver=solver, **settings).fit(X, targets)
+    assert gp.fit_report_.residual > 0.01
+    assert np.isnan(gp.log_marginal_likelihood())
+    assert gp.fit_report_.evidence_error == np.inf
+    # The amplitude was that of a part of <y, M^-1 y>, or next to zero.
+    expected = np.mean(targets**2) / (1.0 + 1e-8)
+    np.testing.assert_allclose(gp.amplitude_, expected, rtol=1e-9)
+    assert ConvNetGPClassifier(
+        rbf(2.0), solver=solver, noise_variance=1e-8, amplitude=2.0
+    ).fit(X, labels).amplitude_ == pytest.approx(2.0)
+
+
+@pytest.mark.filterwarnings(EXPECTED)
+def test_near_a_solution_errors_are_counted():
+    X, labels = halves()
+    targets = labels + 0.1 * X[:, 0]
+    settings = {"noise_variance": 1e-2, "normalize_y": False}
+    exact = ConvNetGPRegressor(rbf(2.0), **settings).fit(X, targets)
+    gp, solved = (
+        ConvNetGPRegressor(
+            rbf(2.0),
+            solver=ConjugateGradient(tolerance=1e-12, max_iter=max_iter, rank=100),
+            **settings,
+        ).fit(X, targets)
+        for max_iter in (15, 100)
+    )
+    assert 1e-3 < gp.fit_report_.residual < 1e-2
+    assert solved.fit_report_.residual < 1e-10
+    assert exact.amplitude_ <= gp.amplitude_ < 1.01 * exact.amplitude_
+    truth = exact.log_marginal_likelihood()
+    found, error = gp.log_marginal_likelihood(), gp.fit_report_.evidence_error
+    assert abs(found - truth) < 2.0 * error
+    more = error - solved.fit_report_.evidence_error
+    lacks = found - solved.log_marginal_likelihood()
+    assert 0.01 * more < abs(lacks) < more < 0.5
+
+
+def test_remedies_are_those_that_help():
+    X, labels = halves()
+    for settings, remedy in (
+        ({"solver": FAR, "noise_variance": 1e-8}, "or allow more iterations"),
+        ({"solver": "cg", "solve_dtype": "float32"}, "solve_dtype='float64'"),
+        (
+            {"solver": ConjugateGradient(tolerance=1e-15), "noise_variance": 1e-6},
+            "a larger tolerance",
+        ),
+    ):
+        gp = ConvNetGPRegressor(rbf(2.0), **({"noise_variance": 1e-3} | settings))
+        with pytest.warns(ConvergenceWarning, match=f"residual .*{remedy}"):
+            gp.fit(X, labels)
+
+
+@pytest.mark.filterwarnings(EXPECTED)
+def test_processes_far_from_a_solution_are_not_selected():
+    X, labels = halves()
+    far = ConvNetGPClassifier(rbf(2.0), noise_variance=1e-8, solver=FAR)
+    good = ConvNetGPClassifier(rbf(2.0), noise_variance=1e-2)
+    report = selection_report({"far": far, "good": good}, X, labels)
+    assert np.isnan(report.values[0, 1:]).all()
+    assert np.isfinite(report.values[1]).all()
+    assert report.best("accuracy") == report.best("evidence") == "good"
+    for weights, message in (
+        ("evidence", "take a solver that converges"),
+        ("stacking", "the solver of 'far' is too far from a solution"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            KernelEnsembleClassifier(
+                [("far", far), ("good", good)], weights=weights
+            ).fit(X, labels)
+
+
+def test_left_out_deviations_with_next_to_no_noise():
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    X[1] = X[0]
+    solver = ConjugateGradient(rank=100, tolerance=1e-3)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=1e-12, solver=solver)
+    gp.fit(X, np.sin(X[:, 0]))
+    std = gp.loo_predict(return_std=True)[1]
+    assert np.isfinite(std).all()
+    assert (std**2 >= 0.99e-12 * gp.amplitude_).all()
 
 
 def test_probabilities_count_bounds_for_what_they_are():

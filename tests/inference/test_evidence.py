@@ -9,6 +9,8 @@ from skconvgp import ConvNetGPRegressor
 from skconvgp.inference import (
     leave_one_out,
     log_marginal_likelihood,
+    missing_quadratic,
+    moment_amplitude,
     profiled_amplitude,
 )
 from skconvgp.kernels import rbf
@@ -72,7 +74,7 @@ def test_evidence_is_the_density_of_the_targets(weights):
 )
 def test_profiled_amplitude_is_the_best_one(weights):
     system = solved(weights)
-    best = profiled_amplitude(system["targets"], system["dual"], system["weights"])
+    best = profiled_amplitude(system["quadratic"], system["weights"])
 
     def total(amplitude):
         return float(evidence(weights, np.full(N_OUTPUTS, amplitude)).sum())
@@ -91,13 +93,43 @@ def test_profiled_amplitude_of_repeated_rows():
     y = targets[again]
     expected = (y * np.linalg.solve(matrix, y)).sum() / y.size
     system = solved(COUNTS)
-    actual = profiled_amplitude(system["targets"], system["dual"], system["weights"])
+    actual = profiled_amplitude(system["quadratic"], system["weights"])
     assert actual == pytest.approx(expected, rel=1e-9)
 
 
 def test_profiled_amplitude_of_targets_that_are_zero_is_positive():
     zero = torch.zeros(3, 1, dtype=torch.float64)
-    assert profiled_amplitude(zero, zero, torch.ones(3)) > 0.0
+    assert profiled_amplitude(zero[0], torch.ones(3)) > 0.0
+    assert moment_amplitude(zero, 0.1, torch.ones(3)) > 0.0
+
+
+@pytest.mark.parametrize("weights", [ONES, MIXED], ids=["ones", "mixed"])
+def test_moment_amplitude_is_that_of_targets_from_the_model(weights):
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(0.1, 1.0, N)
+    gram = problem(N, 1)[0]
+    gram = gram / np.average(np.diag(gram), weights=weights)
+    root = np.linalg.cholesky(3.0 * (gram + np.diag(noise / weights)))
+    targets = root @ rng.normal(size=(N, 100_000))
+    found = moment_amplitude(*map(torch.from_numpy, (targets, noise, weights)))
+    assert found == pytest.approx(3.0, rel=0.02)
+
+
+def test_missing_quadratic_is_above_what_iterates_lack():
+    gram, _, _, targets = problem(N, N_OUTPUTS)
+    noise = np.full(N, 0.05)
+    matrix = gram + np.diag(noise)
+    y = targets[:, 0]
+    _, vectors = np.linalg.eigh(matrix)
+    for rank in range(N):  # the best of a subspace, as conjugate gradients find it
+        basis = vectors[:, N - rank :]
+        x = basis @ np.linalg.solve(basis.T @ matrix @ basis, basis.T @ y)
+        residual = np.linalg.norm(y - matrix @ x) / np.linalg.norm(y)
+        lacks = y @ np.linalg.solve(matrix, y) - y @ x
+        bound = missing_quadratic(
+            torch.from_numpy(y[:, None]), residual, torch.from_numpy(noise)
+        )
+        assert lacks <= float(bound[0]) * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(

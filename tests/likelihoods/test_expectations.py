@@ -68,6 +68,22 @@ def test_improbable_classes_keep_their_logarithm():
     )
 
 
+@pytest.mark.parametrize("var", [0.5, 1.99, 2.01, 3.0, 30.0])
+@pytest.mark.parametrize("mean", [-20.0, -45.0, -60.0, -300.0])
+def test_improbable_classes_of_wide_latents(mean, var):
+    # exp(f) sigmoid(-f), with the exponential in the density: its mean moves by var.
+    scale = np.sqrt(var)
+    rest = quad(
+        lambda z: expit(-(mean + var + scale * z)) * norm.pdf(z),
+        *(-12.0, 12.0),
+        epsabs=1e-13,
+        points=[np.clip(-(mean + var) / scale, -12.0, 12.0)],
+    )[0]
+    expected = mean + var / 2.0 + np.log(rest)
+    found = logit_expectation(*tensors([mean], [var]))
+    np.testing.assert_allclose(found.log(), [expected], rtol=1e-9)
+
+
 @pytest.mark.parametrize("actual", [logit_expectation, probit_expectation])
 def test_both_signs_add_up_to_one(actual):
     mean, var = tensors(*(part.ravel() for part in np.meshgrid([0, 1, 9], VARIANCES)))

@@ -123,6 +123,28 @@ def test_left_out_variance_of_a_sample_within_the_span():
     assert_close(variances, exact, kind="solve")
 
 
+@pytest.mark.parametrize("noise", [1e-6, 1e-11, 1e-12, 1e-14])
+def test_left_out_variances_with_next_to_no_noise(noise):
+    n, rank, ceiling = 300, 45, 1.5
+    x = torch.linspace(-3.0, 3.0, n, dtype=torch.float64)[:, None]
+    gram = torch.exp(-((x - x.mT) ** 2) / 2.0)
+    values, vectors = torch.linalg.eigh(gram)
+    factor = vectors[:, -rank:] * values[-rank:].clamp(min=0.0).sqrt()
+    near = LowRankPlusDiagonal.from_factor(
+        factor, torch.full((n,), noise, dtype=torch.float64)
+    )
+    matrix = gram + noise * torch.eye(n, dtype=torch.float64)
+    found = BoundedInverse.from_products(near, lambda v: matrix @ v)
+    numbers = torch.tensor([0, 40, 77, 150, 299])
+    variances = replace(found, ceiling=ceiling).left_out_variances(
+        near, matrix[:, numbers], numbers
+    )
+    # Nearly all is known of a sample but its noise; at the ends of the line less.
+    assert (variances >= noise).all()
+    assert (variances <= 5.0 * noise).all()
+    assert (variances[1:4] <= 1.5 * noise).all()
+
+
 def test_bounded_inverse_of_a_singular_matrix_is_finite():
     factor = torch.ones(N, 2, dtype=torch.float64)
     diagonal = torch.full((N,), 1e-300, dtype=torch.float64)

@@ -72,12 +72,15 @@ def test_word_warns_and_loses_accuracy():
     assert gp.score(X[300:], y[300:]) < exact.score(X[300:], y[300:]) - 0.02
 
 
-def test_deviations_are_those_of_the_direct_solver():
+def test_deviations_and_evidence_are_those_of_the_direct_solver():
     X = np.linspace(0.0, 4.0, 30)[:, None]
     y = np.sin(X[:, 0])
     with pytest.warns(ConvergenceWarning):
-        gp = ConvNetGPRegressor(rbf(), amplitude=1.0, solver="lsqr").fit(X, y)
-    exact = ConvNetGPRegressor(rbf(), amplitude=1.0).fit(X, y)
+        gp = ConvNetGPRegressor(rbf(), solver="lsqr").fit(X, y)
+    exact = ConvNetGPRegressor(rbf()).fit(X, y)
+    assert_close(gp.amplitude_, exact.amplitude_, kind="solve")
+    ours, theirs = gp.log_marginal_likelihood(), exact.log_marginal_likelihood()
+    assert ours == pytest.approx(theirs, rel=1e-6)
     new = X + 0.05
     deviations = (m.predict(new, return_std=True)[1] for m in (gp, exact))
     assert_close(*deviations, kind="solve")
