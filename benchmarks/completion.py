@@ -46,6 +46,7 @@ from completing.source import (
     NYSTROM,
     RANDOM_MINUTES,
     RANDOM_MISSING,
+    REGRESSION,
     SETTINGS,
     SVD,
     Figures,
@@ -64,7 +65,7 @@ LARGEST_MIXED = 5000  # images; it holds three matrices of all of them
 FRACTION = 0.2  # of the source's tables
 # Settings whose figures the source shows at all fractions; others are of tables.
 AT_ALL_FRACTIONS = (1, 4)
-MIXED = (NYSTROM, SVD)
+MIXED = (NYSTROM, SVD, REGRESSION)
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ SETTINGS = {
 }
 
 EXACT, NYSTROM, SVD = "exact", "nystrom", "iterative-svd"
+REGRESSION = "iterative-svd, regression"  # as the source describes it
 SOFT, FACTORS = "soft-impute", "factorization"
 SUBSET = "subset of data"  # not in the source
 
@@ -68,6 +69,7 @@ RANDOM_MINUTES = {
 
 def find_reported(setting: int, strategy: str, fraction: float | None) -> Figures:
     """Return what the source reports of a strategy, empty if nothing."""
+    strategy = SVD if strategy == REGRESSION else strategy
     fraction = 1.0 if fraction is None else fraction
     for row in REPORTED:
         if (row["setting"], row["strategy"], row["fraction"]) == (

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from completing.source import EXACT, FACTORS, NYSTROM, SOFT, SUBSET, SVD
+from completing.source import (
+    EXACT,
+    FACTORS,
+    NYSTROM,
+    REGRESSION,
+    SOFT,
+    SUBSET,
+    SVD,
+)
 from skconvgp import ConvNetGPClassifier, NystromCompletedGP, completion
 from skconvgp.kernels import convnet
 
@@ -18,6 +26,7 @@ WHOLE = (None,)  # there is no fraction to choose
 METHODS = {
     NYSTROM: completion.Nystrom,
     SVD: completion.IterativeSVD,
+    REGRESSION: partial(completion.IterativeSVD, rule="row_regression"),
     SOFT: completion.SoftImpute,
     FACTORS: completion.MatrixFactorization,
 }
@@ -127,4 +136,5 @@ def masked() -> dict[str, Strategy]:
             found[f"{name}, {pattern}"] = completed(
                 method, ONE, LARGEST_DENSE, pattern=pattern
             )
+    found[REGRESSION] = completed(METHODS[REGRESSION], ONE, LARGEST_DENSE)
     return found

@@ -19,7 +19,8 @@ MISSING = (
 HEADER = [
     "Strategy",
     "Entries",
-    "Time / exact matrix",
+    "Fit / exact matrix",
+    "Predict / exact",
     "Relative RMSE",
     "Validation %",
     "Test %",
@@ -88,6 +89,7 @@ def of_row(row: Any) -> list[str]:
         f"**{row['strategy']}**" if row["strategy"] == "exact" else row["strategy"],
         f"{row['share']:.1%}",
         f"{row['fit_ratio']:.2f}",
+        f"{row['predict_ratio']:.2f}",
         "" if error is None else f"{error:.2g}",
         f"{100.0 * row['validation_accuracy']:.2f}",
         f"{100.0 * row['test_accuracy']:.2f}",

@@ -2,6 +2,7 @@
 
 import math
 
+from skconvgp._settings import is_number
 from skconvgp.exceptions import CompletionError
 
 __all__ = [
@@ -17,7 +18,7 @@ BUDGET_ROUNDING = 1e-12
 
 def entry_budget(observed_fraction: float, n: int) -> int:
     """Return how many of the n (n + 1) / 2 distinct entries may be evaluated."""
-    if not 0.0 < observed_fraction <= 1.0:
+    if not (is_number(observed_fraction) and observed_fraction <= 1.0):
         raise ValueError(
             "`observed_fraction` must be a number > 0 and <= 1, got "
             f"{observed_fraction!r}."

@@ -123,9 +123,9 @@ class MaskedCompletion(Part, abc.ABC):
         -------
         completed : CompletedGram
             The matrix as F F^T. Its errors are those of the fit without the held-out
-            entries; `stats` has the rank, the rounds of all fits and, as
-            `observed_change`, how far the matrix is from the observed entries, as a
-            share of their norm.
+            entries; `stats` has the rank, the rounds of all fits, as `observed_change`
+            how far the matrix is from the observed entries, as a share of their norm,
+            and as `explained` which share of the variance of held-out entries it tells.
 
         Raises
         ------
@@ -146,6 +146,7 @@ class MaskedCompletion(Part, abc.ABC):
         step, start, n_iter = self._walk(entries, generator)
         checked = self._fit(entries, step, start, limits, generator)
         error, spread = _held_out_error(entries, checked.factor)
+        explained = _explained(entries, error)
         entries.put_back_()
         final = self._fit(entries, step, checked.factor, limits, generator)
         factor, anchors = final.factor, self._anchors(final.factor)
@@ -164,6 +165,7 @@ class MaskedCompletion(Part, abc.ABC):
                 "rank": factor.shape[1],
                 "n_iter": n_iter + checked.n_iter + final.n_iter,
                 "observed_change": observed_change(entries, factor),
+                "explained": explained,
             },
         )
 
@@ -318,6 +320,13 @@ def _held_out_error(entries: Entries, factor: Tensor) -> tuple[float, float]:
     one, two = factor[entries.check_rows], factor[entries.check_cols]
     error = ((one * two).sum(1) - truth).square().mean().sqrt()
     return float(error), float(truth.max() - truth.min())
+
+
+def _explained(entries: Entries, error: float) -> float:
+    """Return the share of the variance of held-out entries that an error explains."""
+    truth = entries.check_values
+    variance = float(truth.var(correction=0)) if len(truth) else 0.0
+    return 1.0 - error**2 / variance if variance > 0.0 else math.nan
 
 
 def observed_change(entries: Entries, factor: Tensor) -> float:

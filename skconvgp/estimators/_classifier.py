@@ -282,8 +282,9 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         self.classes_ = np.unique(labels) if classes is None else classes
         codes = self._codes_of(labels)
         if len(self.classes_) == 1:
+            what = "y" if classes is None else "`classes`"
             raise ValueError(
-                "y must have at least two classes, got one class: "
+                f"{what} must have at least two classes, got one class: "
                 f"{self.classes_[0]!r}."
             )
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))

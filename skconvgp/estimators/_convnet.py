@@ -172,7 +172,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         weights = to_tensor(problem.weights, diag.device, diag.dtype)
         least = completed.error / mean_variance(diag, weights)
         least_noise = 0.0 if np.isnan(least) else least
-        self._warn_unless_converged(completion, completed)
+        self._warn_of_bad_fit(completion, completed)
         gram_seconds = clock(place.device) - start
         models = self._label_models(problem)
         if models:
@@ -204,10 +204,18 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
 
     def _coarsen(self, coarsening: Coarsening) -> None:
         """Replace the kernel by a cheaper one that looks at smaller images."""
-        self._require_spatial(coarsening, self.kernel_)
+        # A kernel of its own takes the place of any other, but not of a given matrix.
+        own = getattr(coarsening, "kernel", None)
+        if own is None or not isinstance(self.kernel_, Kernel):
+            self._require_spatial(coarsening, self.kernel_)
         kernel = coarsening.coarsen(self.kernel_)
         self.pool_ = coarsening.pool
-        if self.image_shape_ is not None and self.pool_ > min(self.image_shape_[1:]):
+        if self.image_shape_ is None:
+            raise ValueError(
+                f"{coarsening!r} needs images, and rows of X are read as vectors: set "
+                f"`image_shape`, which is {self.image_shape!r}."
+            )
+        if self.pool_ > min(self.image_shape_[1:]):
             raise ValueError(
                 f"{coarsening!r} averages squares of {self.pool_} x {self.pool_} "
                 f"pixels, more than images of shape {self.image_shape_!r} have: lower "

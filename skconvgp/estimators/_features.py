@@ -35,6 +35,8 @@ __all__ = ["BaseFeatureGP", "FeatureState", "Featured", "entries"]
 
 # Below this noise the precision of the coefficients is not resolved (maths.md 14).
 SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
+# Share of the variance of held-out entries below which a completed matrix is of no use.
+LEAST_EXPLAINED = 0.5
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,8 @@ class BaseFeatureGP(BaseGP):
         variance: str,
         least_noise: float,
         gram_seconds: float,
-    ) -> FeatureSums:
-        """Fit latent functions; return the sums that more samples may be added to.
+    ) -> tuple[Featured, FeatureSums]:
+        """Fit latent functions; return samples, and sums that more may be added to.
 
         Parameters
         ----------
@@ -167,11 +169,19 @@ class BaseFeatureGP(BaseGP):
             relative_rmse=completed.relative_rmse,
             observed_fraction=completed.n_evaluated / entries(len(problem.rows)),
         )
-        return sums
+        return data, sums
 
-    def _warn_unless_converged(
+    def _warn_of_bad_fit(
         self, completion: Completion, completed: CompletedGram
     ) -> None:
+        explained = completed.stats.get("explained", math.nan)
+        if explained < LEAST_EXPLAINED:
+            warn_caller(
+                f"{completion!r} explains {explained:.0%} of the variance of entries "
+                "that were held out, and predictions are no better: evaluate more of "
+                "them or in another `pattern`, or use Nystrom().",
+                UserWarning,
+            )
         if not completed.converged:
             warn_caller(
                 f"{completion!r} did not converge, {completed.stats!r}: the matrix is "

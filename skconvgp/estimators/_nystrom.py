@@ -1,14 +1,15 @@
 """BaseNystromGP: a process that never looks at more than the columns of landmarks."""
 
-import dataclasses
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
+from torch import Tensor
 
 from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
@@ -30,12 +31,45 @@ from skconvgp.estimators._validation import (
     to_numpy,
     to_tensor,
 )
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import FeatureSums, feature_evidence, feature_posterior
 from skconvgp.kernels import Kernel
 
 __all__ = ["BaseNystromGP"]
 
 VARIANCES = ("dtc", "sor", "fitc")
+# Samples whose features are kept, for leave-one-out values after more have come.
+RESERVOIR = 500
+
+
+@dataclass(frozen=True)
+class Reservoir:
+    """Some of all samples so far, drawn at random.
+
+    Parameters
+    ----------
+    numbers : Tensor of shape (r,)
+        Their numbers, in increasing order.
+    keys : Tensor of shape (r,)
+        Random numbers, the smallest of all samples.
+    data : Featured
+        The samples.
+    """
+
+    numbers: Tensor
+    keys: Tensor
+    data: Featured
+
+    def __add__(self, other: Self) -> Self:
+        """Return those of the smallest keys in both."""
+        keys = torch.cat([self.keys, other.keys])
+        kept = keys.argsort()[:RESERVOIR].sort().values
+        columns = (
+            torch.cat([getattr(part.data, field.name) for part in (self, other)])[kept]
+            for field in fields(Featured)
+        )
+        numbers = torch.cat([self.numbers, other.numbers])[kept]
+        return replace(self, numbers=numbers, keys=keys[kept], data=Featured(*columns))
 
 
 class BaseNystromGP(BaseFeatureGP):
@@ -48,6 +82,7 @@ class BaseNystromGP(BaseFeatureGP):
     variance: object
 
     _sums: FeatureSums
+    _reservoir: Reservoir
 
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
@@ -76,7 +111,7 @@ class BaseNystromGP(BaseFeatureGP):
         n_allowed = n * min(n, strategy.n_landmarks or n)
         oracle = self._sample_oracle(problem, work, n_allowed)
         completed = strategy.complete(oracle, 1.0, make_generator(self.random_state))
-        sums = self._fit_features(
+        data, sums = self._fit_features(
             completed,
             oracle.diag(),
             problem,
@@ -87,7 +122,29 @@ class BaseNystromGP(BaseFeatureGP):
             least_noise=0.0,
             gram_seconds=clock(place.device) - start,
         )
-        self._sums = freeze(sums)
+        self._sums, self._reservoir = freeze(sums), freeze(self._some_of(data, 0))
+        self._sampled = None
+
+    def _some_of(self, data: Featured, n_before: int) -> Reservoir:
+        """Return some of the samples that came after so many."""
+        n = n_before + len(data.targets)
+        keys = torch.rand(n, generator=make_generator(self.random_state))[n_before:]
+        numbers = torch.arange(n_before, n)
+        none = Featured(*(getattr(data, field.name)[:0] for field in fields(data)))
+        device = data.targets.device
+        return Reservoir(numbers[:0].to(device), keys[:0].to(device), none) + Reservoir(
+            numbers.to(device), keys.to(device), data
+        )
+
+    def _warn_of_few_landmarks(self) -> None:
+        n, wanted = len(self._targets), self.n_landmarks
+        assert isinstance(wanted, Integral)
+        if n < int(wanted):
+            warn_caller(
+                "Landmarks are samples of the first call of `partial_fit`, which has "
+                f"{n}, fewer than n_landmarks={wanted}: pass a larger first batch.",
+                UserWarning,
+            )
 
     def _append(self, problem: Problem) -> None:
         """Take more samples in; landmarks, noise and units stay."""
@@ -126,21 +183,26 @@ class BaseNystromGP(BaseFeatureGP):
         )
         evidence, amplitude = feature_evidence(sums, posterior, amplitude)
         loo = self._feature_loo(data, posterior)
+        some = thaw(self._reservoir, device) + self._some_of(data, len(self._targets))
+        some_mean, some_var = self._feature_loo(some.data, posterior)
 
         assert self._loo is not None
         old_mean, old_var = self._loo
-        all_loo = np.vstack([old_mean, loo[0]]), np.concatenate([old_var, loo[1]])
+        mean, var = np.vstack([old_mean, loo[0]]), np.concatenate([old_var, loo[1]])
+        numbers = to_numpy(some.numbers)
+        mean[numbers], var[numbers] = some_mean, some_var
         everything = self._with_earlier(problem)
 
-        self._sums, self._loo = freeze(sums), all_loo
+        self._sums, self._reservoir = freeze(sums), freeze(some)
+        self._loo, self._sampled = (mean, var), (numbers, some_mean, some_var)
         self.solver_state_ = freeze(
-            dataclasses.replace(state, factor=posterior.factor, jitter=posterior.jitter)
+            replace(state, factor=posterior.factor, jitter=posterior.jitter)
         )
         self.dual_coef_ = to_numpy(state.lift_map @ posterior.mean) * problem.scale
         self._set_model(everything, amplitude, evidence)
         report, n = self.fit_report_, len(self._targets)
         n_pairs = report.n_pairs + len(problem.rows) * (len(self.dual_coef_) + 1)
-        self.fit_report_ = dataclasses.replace(
+        self.fit_report_ = replace(
             report,
             n_samples=n,
             n_pairs=n_pairs,
@@ -151,7 +213,7 @@ class BaseNystromGP(BaseFeatureGP):
 
     def _with_earlier(self, problem: Problem) -> Problem:
         """Return a problem with the targets and weights of earlier samples before."""
-        return dataclasses.replace(
+        return replace(
             problem,
             targets=np.vstack([self._targets, problem.targets]),
             weights=np.concatenate([self._weights, problem.weights]),

@@ -145,7 +145,9 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
 
     `partial_fit` adds samples to the sums that the posterior is made of. Landmarks,
     noise and units stay those of the first call; what is predicted is what one `fit`
-    with these gives.
+    with these gives. Of at most 500 samples, drawn from all, the features are kept: the
+    probabilities are calibrated on their leave-one-out predictions, those of other
+    samples stay what they were in the call that brought them.
 
     References
     ----------
@@ -237,7 +239,9 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
                     "`classes` must be passed on the first call to partial_fit: all "
                     "labels that will come."
                 )
-            return self._fit_labels(X, y, sample_weight, unique_labels(classes))
+            self._fit_labels(X, y, sample_weight, unique_labels(classes))
+            self._warn_of_few_landmarks()
+            return self
         if classes is not None and not np.array_equal(
             self.classes_, unique_labels(classes)
         ):

@@ -131,7 +131,9 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
 
     `partial_fit` adds samples to the sums that the posterior is made of. Landmarks,
     noise and units stay those of the first call; what is predicted is what one `fit`
-    with these gives.
+    with these gives. Leave-one-out predictions are those of all samples for at most 500
+    of them, drawn from all, and for those of the last call; others stay what they were
+    in the call that brought them.
 
     References
     ----------
@@ -211,7 +213,9 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
             The fitted estimator.
         """
         if not hasattr(self, "dual_coef_"):
-            return self.fit(X, y, sample_weight)
+            self.fit(X, y, sample_weight)
+            self._warn_of_few_landmarks()
+            return self
         rows, y = self._validate_append(X, y, multi_output=True, y_numeric=True)
         n_outputs = 1 if y.ndim == 1 else y.shape[1]
         if n_outputs != len(self.y_mean_):

@@ -4,10 +4,13 @@ from skconvgp import completion, inference, kernels, likelihoods, solvers
 from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
-from skconvgp.estimators._features import FeatureState
+from skconvgp.estimators._features import Featured, FeatureState
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._labels import LabelState
+from skconvgp.estimators._nystrom import Reservoir
+from skconvgp.estimators._nystrom_classification import NystromCompletedGP
+from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
 from skconvgp.estimators._warp import KernelFlowsWarp
@@ -31,7 +34,9 @@ _LIKELIHOODS = (getattr(likelihoods, name) for name in likelihoods.__all__)
 _CLASSES += [cls for cls in _LIKELIHOODS if cls not in (Part, likelihoods.Targets)]
 _CLASSES += [LabelState, inference.LabelState]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
-_CLASSES += [FeatureState, solvers.Cholesky]
+_CLASSES += [NystromCompletedGP, NystromCompletedGPRegressor]
+_CLASSES += [Featured, FeatureState, Reservoir, inference.FeatureSums]
+_CLASSES += [solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]
 _CLASSES += [BoundedInverse, DenseGram, LowRankPlusDiagonal]

@@ -61,6 +61,7 @@ def test_completion_is_exact_where_the_rank_allows(method, pattern):
     assert result.relative_rmse < 1e-7
     assert result.stats["rank"] == 3
     assert result.stats["observed_change"] < 1e-7
+    assert result.stats["explained"] == pytest.approx(1.0)
 
 
 @every_pattern

@@ -401,6 +401,30 @@ def test_completion_that_does_not_converge_warns_the_caller(cls):
 
 
 @every_class
+def test_completion_that_explains_little_warns_the_caller(cls):
+    X, labels = digits(160)
+    part = IterativeSVD(pattern="landmarks")
+    gp = cls(rbf(2.0), completion=part, observed_fraction=0.2, random_state=0)
+    with pytest.warns(
+        UserWarning, match=r"SVD\(.*explains -\d+% of .*`pattern`"
+    ) as seen:
+        gp.fit(X, labels)
+    assert seen[0].filename == __file__
+    gp.set_params(completion=SoftImpute(), observed_fraction=0.5).fit(X, labels)
+
+
+@every_class
+def test_coarse_kernel_of_its_own_takes_the_place_of_any(cls):
+    X, labels = digits(40)
+    part = CoarseKernel(kernel=tiny_network())
+    settings = {"completion": part, "image_shape": (8, 8)}
+    gp, other = (
+        cls(kernel, **settings).fit(X, labels) for kernel in (rbf(), tiny_network())
+    )
+    np.testing.assert_array_equal(gp.predict(X), other.predict(X))
+
+
+@every_class
 def test_solver_that_does_not_converge_warns_the_caller(cls):
     X, labels = blobs(N)
     for part in (None, SubsetOfData(30)):
@@ -682,6 +706,10 @@ BAD_SETTINGS = [
     ({"completion": CoarseKernel(0)}, "'pool' parameter of CoarseKernel"),
     ({"completion": CoarseKernel(2.0)}, "'pool' parameter of CoarseKernel"),
     ({"completion": CoarseKernel(9, depth=1)}, r"9 x 9 pixels.*\(1, 8, 8\).*lower"),
+    (
+        {"completion": CoarseKernel(depth=1), "image_shape": None},
+        r"needs images.*read as vectors: set `image_shape`",
+    ),
     ({"completion": CoarseKernel(), "kernel": rbf()}, r"looks at images, got rbf\(\)"),
     ({"completion": CoarseKernel(kernel=rbf())}, r"looks at images, got rbf\(\)"),
     ({"completion": CoarseKernel(kernel="small")}, "looks at images, got 'small'"),
