@@ -210,16 +210,13 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
             self._require_spatial(coarsening, self.kernel_)
         kernel = coarsening.coarsen(self.kernel_)
         self.pool_ = coarsening.pool
-        if self.image_shape_ is None:
-            raise ValueError(
-                f"{coarsening!r} needs images, and rows of X are read as vectors: set "
-                f"`image_shape`, which is {self.image_shape!r}."
-            )
-        if self.pool_ > min(self.image_shape_[1:]):
+        if self.image_shape_ is not None and self.pool_ > min(self.image_shape_[1:]):
+            is_vector = self.image_shape_[1:] == (1, 1)
+            remedy = "rows are read as vectors, set `image_shape`"
             raise ValueError(
                 f"{coarsening!r} averages squares of {self.pool_} x {self.pool_} "
-                f"pixels, more than images of shape {self.image_shape_!r} have: lower "
-                "`pool`."
+                f"pixels, more than images of shape {self.image_shape_!r} have: "
+                f"{remedy if is_vector else 'lower `pool`'}."
             )
         try:
             if isinstance(kernel, Kernel):

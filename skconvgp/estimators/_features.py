@@ -177,9 +177,9 @@ class BaseFeatureGP(BaseGP):
         explained = completed.stats.get("explained", math.nan)
         if explained < LEAST_EXPLAINED:
             warn_caller(
-                f"{completion!r} explains {explained:.0%} of the variance of entries "
-                "that were held out, and predictions are no better: evaluate more of "
-                "them or in another `pattern`, or use Nystrom().",
+                f"{completion!r} explains {max(explained, 0.0):.0%} of the variance of "
+                "entries that were held out, and predictions are no better: evaluate "
+                "more, or in another `pattern`, or use Nystrom().",
                 UserWarning,
             )
         if not completed.converged:

@@ -16,6 +16,8 @@ from skconvgp import (
     ConvNetGPRegressor,
     KernelFlowsClassifier,
     KernelFlowsRegressor,
+    NystromCompletedGP,
+    NystromCompletedGPRegressor,
     gram_matrix,
 )
 from skconvgp.completion import (
@@ -98,6 +100,16 @@ def models():
             points,
         ),
         "flow": (flow.fit(points, labels), points),
+        "columns": (
+            NystromCompletedGP(rbf(), n_landmarks=5)
+            .partial_fit(points, labels, classes=[0, 1, 2])
+            .partial_fit(points[:6] + 0.1, labels[:6]),
+            points,
+        ),
+        "columns, targets": (
+            NystromCompletedGPRegressor(rbf(), n_landmarks=5).fit(points, labels),
+            points,
+        ),
         "coarse": (ConvNetGPClassifier(completion=coarse).fit(X, y), X),
         "network": (ConvNetGPClassifier(tiny_network()).fit(X, y), X),
         "layers": (ConvNetGPRegressor(LAYERS, noise_variance="loo").fit(X, y), X),
@@ -134,7 +146,8 @@ def outputs(model, X):
         results += [model.predict_proba(X), last.loo_predict_proba()]
     if last.kernel != "precomputed" and last is model:
         results += model.predict_latent(X, return_std=True)
-    if last.kernel != "precomputed" and last is model and last.completion is None:
+    is_complete = getattr(last, "completion", "columns") is None
+    if last.kernel != "precomputed" and last is model and is_complete:
         results += [model.sample_y(X, 2, random_state=0)]
     return [*results, last.log_marginal_likelihood(), last.loo_predict()]
 
@@ -167,6 +180,15 @@ def test_loaded_models_predict_the_same(way, tmp_path):
         loaded = way(model, tmp_path / name)
         for got, expected in zip(outputs(loaded, X), outputs(model, X), strict=True):
             np.testing.assert_array_equal(got, expected, err_msg=name)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_loaded_models_take_more_samples(way, tmp_path):
+    X, y = blobs(30)
+    gp = NystromCompletedGP(rbf(), n_landmarks=5, random_state=0).fit(X[:20], y[:20])
+    loaded = way(gp, tmp_path / "model").partial_fit(X[20:], y[20:])
+    gp.partial_fit(X[20:], y[20:])
+    np.testing.assert_array_equal(loaded.predict_proba(X), gp.predict_proba(X))
 
 
 @pytest.mark.parametrize("kernel", NAMED, ids=repr)
