@@ -136,18 +136,17 @@ class BaseNystromGP(BaseFeatureGP):
             numbers.to(device), keys.to(device), data
         )
 
-    def _warn_of_few_landmarks(self) -> None:
-        n, wanted = len(self._targets), self.n_landmarks
-        assert isinstance(wanted, Integral)
-        if n < int(wanted):
-            warn_caller(
-                "Landmarks are samples of the first call of `partial_fit`, which has "
-                f"{n}, fewer than n_landmarks={wanted}: pass a larger first batch.",
-                UserWarning,
-            )
-
     def _append(self, problem: Problem) -> None:
         """Take more samples in; landmarks, noise and units stay."""
+        n_first, wanted = len(self._targets), self._strategy().n_landmarks
+        is_second = self._sampled is None
+        if is_second and wanted is not None and n_first < wanted:
+            warn_caller(
+                "Landmarks are samples of the first call of `partial_fit`, which had "
+                f"{n_first}, fewer than n_landmarks={wanted}: begin with a larger "
+                "batch.",
+                UserWarning,
+            )
         moment = self._sums.moment
         needed = moment.nbytes + len(problem.rows) * len(moment) * moment.itemsize
         place = self._place(is_fitting=False, needed=needed)

@@ -239,9 +239,7 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
                     "`classes` must be passed on the first call to partial_fit: all "
                     "labels that will come."
                 )
-            self._fit_labels(X, y, sample_weight, unique_labels(classes))
-            self._warn_of_few_landmarks()
-            return self
+            return self._fit_labels(X, y, sample_weight, unique_labels(classes))
         if classes is not None and not np.array_equal(
             self.classes_, unique_labels(classes)
         ):

@@ -213,9 +213,7 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
             The fitted estimator.
         """
         if not hasattr(self, "dual_coef_"):
-            self.fit(X, y, sample_weight)
-            self._warn_of_few_landmarks()
-            return self
+            return self.fit(X, y, sample_weight)
         rows, y = self._validate_append(X, y, multi_output=True, y_numeric=True)
         n_outputs = 1 if y.ndim == 1 else y.shape[1]
         if n_outputs != len(self.y_mean_):

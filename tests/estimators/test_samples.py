@@ -110,6 +110,7 @@ def test_draws_leave_the_global_generators_alone():
     assert states() == before
 
 
+@pytest.mark.filterwarnings("ignore:.*of the variance of entries:UserWarning")
 @pytest.mark.parametrize("fraction", [0.1, 0.5])
 def test_draws_of_a_completed_matrix_are_finite(fraction):
     X, y = digits(120)
