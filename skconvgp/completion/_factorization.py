@@ -59,7 +59,8 @@ class MatrixFactorization(MaskedCompletion):
         Rounds end when :math:`U V^\top` changes less, as a share of its norm.
     check_fraction : float, default=0.05
         Share of the evaluated entries that is held out to measure the error, then put
-        back for the final fit: the error is that of the fit without them.
+        back for the final fit: the error is that of the fit without them. Beside
+        columns of landmarks they stay out.
     n_anchors : int, optional
         Samples with which new ones are compared; by default all.
     algorithm : {"als", "elementwise"}, default="als"
@@ -113,7 +114,9 @@ class MatrixFactorization(MaskedCompletion):
         limits: Limits,
         generator: Generator,
     ) -> Fit:
-        rank, known = int(step), Observed.of(entries)
+        # Beside columns of landmarks a low rank cannot have the prior variances too.
+        has_lone = entries.landmarks() is None
+        rank, known = int(step), Observed.of(entries, has_lone=has_lone)
         if start is not None:
             return self._widen(entries, known, start, rank, limits, generator)
         fits = [
@@ -156,6 +159,7 @@ class MatrixFactorization(MaskedCompletion):
             partial(self._update, known, ridge),
             torch.cat([start, added], dim=1),
             limits,
+            entries.landmarks(),
         )
 
     def _update(

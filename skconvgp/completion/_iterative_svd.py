@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from skconvgp._settings import one_of, require
 from skconvgp.completion._masked import (
+    EIGENVALUE_CUT,
     Fit,
     Limits,
     MaskedCompletion,
@@ -18,6 +19,7 @@ from skconvgp.completion._observed import Filled, Observed
 from skconvgp.completion._patterns import Entries
 from skconvgp.completion._regression import alternate, solve_rows
 from skconvgp.linalg import (
+    column_factor,
     leading_eigenpairs,
     leading_right_vectors,
     product_change,
@@ -66,7 +68,8 @@ class IterativeSVD(MaskedCompletion):
         missing entries change less, as a share of their norm.
     check_fraction : float, default=0.05
         Share of the evaluated entries that is held out to measure the error, then put
-        back for the final fit: the error is that of the fit without them.
+        back for the final fit: the error is that of the fit without them. Beside
+        columns of landmarks they stay out.
     n_anchors : int, optional
         Samples with which new ones are compared; by default all.
     rule : {"truncation", "row_regression"}, default="truncation"
@@ -115,7 +118,9 @@ class IterativeSVD(MaskedCompletion):
         limits: Limits,
         generator: Generator,
     ) -> Fit:
-        rank, known = int(step), Observed.of(entries)
+        # Beside columns of landmarks a low rank cannot have the prior variances too.
+        landmarks = entries.landmarks()
+        rank, known = int(step), Observed.of(entries, has_lone=landmarks is None)
         left, right = _row_means(entries) if start is None else (start, start)
         vectors = widened(right, rank, generator)
         if self.rule == "row_regression":
@@ -125,7 +130,10 @@ class IterativeSVD(MaskedCompletion):
         factor, _ = _nearest(Filled.of(known, left, right), vectors)
         ridge = RIDGE * max(float(entries.values.diagonal().abs().sum()), SMALLEST)
         sweeps = alternate(
-            lambda columns, _: solve_rows(known, columns, ridge), factor, limits
+            lambda columns, _: solve_rows(known, columns, ridge),
+            factor,
+            limits,
+            landmarks,
         )
         filled = Filled.of(known, sweeps.factor, sweeps.factor)
         vectors = widened(sweeps.factor, rank, generator)
@@ -182,6 +190,11 @@ def _regress(
         coefs = solve_rows(known, vectors, RIDGE)
         change, size = fill_(filled, entries.mask, coefs, vectors)
         converged = change <= limits.rtol**2 * size
+    landmarks = entries.landmarks()
+    if landmarks is not None:
+        rank = vectors.shape[1]
+        factor = column_factor(filled[:, landmarks], landmarks, rank, EIGENVALUE_CUT)
+        return Fit(factor, n_iter, converged)
     symmetrize_(filled)
     values, vectors = leading_eigenpairs(filled, vectors, max_rounds=8)
     return Fit(vectors * values.clamp(min=0.0).sqrt(), n_iter, converged)

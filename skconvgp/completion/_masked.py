@@ -28,6 +28,7 @@ from skconvgp.exceptions import CompletionError
 from skconvgp.linalg import pseudo_inverse_map, spread_rows
 
 __all__ = [
+    "EIGENVALUE_CUT",
     "LOOSE",
     "Fit",
     "Limits",
@@ -147,8 +148,10 @@ class MaskedCompletion(Part, abc.ABC):
         checked = self._fit(entries, step, start, limits, generator)
         error, spread = _held_out_error(entries, checked.factor)
         explained = _explained(entries, error)
-        entries.put_back_()
-        final = self._fit(entries, step, checked.factor, limits, generator)
+        final = checked
+        if entries.landmarks() is None:
+            entries.put_back_()
+            final = self._fit(entries, step, checked.factor, limits, generator)
         factor, anchors = final.factor, self._anchors(final.factor)
         return CompletedGram(
             factor=factor,

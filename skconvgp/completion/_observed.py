@@ -49,13 +49,13 @@ class Observed:
     variances: Tensor
 
     @classmethod
-    def of(cls, entries: Entries) -> Self:
-        """Gather the entries that are observed now."""
+    def of(cls, entries: Entries, *, has_lone: bool = True) -> Self:
+        """Gather the entries that are observed now, lone prior variances or not."""
         blocks, variances = [], entries.values.diagonal().clone()
-        alone = torch.ones_like(variances, dtype=torch.bool)
+        alone = torch.full_like(variances, has_lone, dtype=torch.bool)
         for rows, cols, has_diagonal in entries.groups():
             blocks.append(Block(rows, cols, entries.values[rows[:, None], cols]))
-            alone[rows] = not has_diagonal
+            alone[rows] = has_lone and not has_diagonal
         return cls(tuple(blocks), alone, variances * alone)
 
     def __matmul__(self, columns: Tensor) -> Tensor:

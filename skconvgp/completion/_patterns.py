@@ -42,12 +42,16 @@ class Pattern:
         Whether a tile is evaluated; symmetric.
     held_out : Tensor of shape (g, g)
         Whether it is for checks only; symmetric, part of `observed`.
+    n_landmarks : int
+        Samples of the first group, where all others are compared with them and, but
+        for checks, with no others; otherwise 0.
     """
 
     order: Tensor
     sizes: Tensor
     observed: Tensor
     held_out: Tensor
+    n_landmarks: int = 0
 
     def requests(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield rows and columns of the entries to evaluate, one triangle of tiles."""
@@ -116,6 +120,15 @@ class Entries:
             cols = order[seen.repeat_interleave(self.pattern.sizes).to(order.device)]
             if len(rows):
                 yield rows, cols, bool(seen[number])
+
+    def landmarks(self) -> Tensor | None:
+        """Return the samples (m,) that all others are compared with, if with no more.
+
+        What is then known of the rest is what columns of these tell: without the
+        held-out entries, which stay apart, and without the prior variances.
+        """
+        m = self.pattern.n_landmarks
+        return self.pattern.order[:m].to(self.values.device) if m else None
 
     def hold_out_(self) -> None:
         """Take the held-out entries away."""
@@ -225,7 +238,7 @@ def _landmarks(order: Tensor, budget: int, n_check: int) -> Pattern:
     held_out[1, 1] = True
     observed = held_out.clone()
     observed[0, :] = observed[:, 0] = True
-    return Pattern(order, torch.tensor(sizes), observed, held_out)
+    return Pattern(order, torch.tensor(sizes), observed, held_out, sizes[0])
 
 
 def _triangle(side: int) -> int:

@@ -4,15 +4,24 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from skconvgp.completion._masked import Fit, Limits
+from skconvgp.completion._masked import EIGENVALUE_CUT, Fit, Limits
 from skconvgp.completion._observed import Observed
-from skconvgp.linalg import Anderson, product_change, psd_factor, ridge_solve
+from skconvgp.linalg import (
+    Anderson,
+    column_factor,
+    product_change,
+    psd_factor,
+    ridge_solve,
+)
 
 __all__ = ["alternate", "solve_rows", "sweep_rows"]
 
 
 def alternate(
-    update: Callable[[Tensor, Tensor], Tensor], right: Tensor, limits: Limits
+    update: Callable[[Tensor, Tensor], Tensor],
+    right: Tensor,
+    limits: Limits,
+    landmarks: Tensor | None = None,
 ) -> Fit:
     """Update U and V in turn from U = V, and tie them at the end.
 
@@ -24,11 +33,14 @@ def alternate(
         V.
     limits : Limits
         Rounds end when U V^T changes less.
+    landmarks : Tensor of shape (m,) or None
+        Samples that all observed entries belong to, if there are such.
 
     Returns
     -------
     fit : Fit
-        F F^T is nearest to the symmetric part of U V^T.
+        F F^T is nearest to the symmetric part of U V^T. With landmarks it is what their
+        columns of U V^T tell: the rest of that product has never been fitted.
     """
     left, last, n_iter, converged = right, (right, right), 0, False
     acceleration = Anderson()
@@ -39,7 +51,12 @@ def alternate(
         converged = change <= limits.rtol**2 * size
         last, n_iter = (left, made), n_iter + 1
         right = acceleration.next(right, made)
-    return Fit(psd_factor(*last, right.shape[1]), n_iter, converged)
+    rank = right.shape[1]
+    if landmarks is None:
+        return Fit(psd_factor(*last, rank), n_iter, converged)
+    columns = last[0] @ last[1][landmarks].mT
+    factor = column_factor(columns, landmarks, rank, EIGENVALUE_CUT)
+    return Fit(factor, n_iter, converged)
 
 
 def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:

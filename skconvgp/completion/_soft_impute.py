@@ -48,7 +48,7 @@ class SoftImpute(MaskedCompletion):
     check_fraction : float, default=0.05
         Share of the evaluated entries that is held out to choose :math:`\gamma` and to
         measure the error, then put back for the final fit: the error is that of the
-        fit without them.
+        fit without them. Beside columns of landmarks they stay out.
     n_anchors : int, optional
         Samples with which new ones are compared; by default all.
 

@@ -178,8 +178,8 @@ class BaseFeatureGP(BaseGP):
         if explained < LEAST_EXPLAINED:
             warn_caller(
                 f"{completion!r} explains {max(explained, 0.0):.0%} of the variance of "
-                "entries that were held out, and predictions are no better: evaluate "
-                "more, or in another `pattern`, or use Nystrom().",
+                "entries that were held out: evaluate more or in another `pattern`, "
+                "and compare with SubsetOfData().",
                 UserWarning,
             )
         if not completed.converged:

@@ -25,6 +25,7 @@ from skconvgp.linalg._lsqr import lsqr
 from skconvgp.linalg._operators import DenseGram, LowRankGram
 from skconvgp.linalg._pivoted import PivotedCholesky, pivoted_cholesky
 from skconvgp.linalg._products import (
+    column_factor,
     product_change,
     psd_factor,
     pseudo_inverse_map,
@@ -57,6 +58,7 @@ __all__ = [
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_solve",
+    "column_factor",
     "factor_with_jitter_",
     "half_solve",
     "inverse_root",

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "column_factor",
     "product_change",
     "psd_factor",
     "pseudo_inverse_map",
@@ -34,6 +35,19 @@ def psd_factor(left: Tensor, right: Tensor, rank: int) -> Tensor:
     values, turn = torch.linalg.eigh((small + small.mT) / 2)
     roots = values[-rank:].flip(0).clamp(min=0.0).sqrt()
     return cast(Tensor, (basis @ turn[:, -rank:].flip(1)) * roots)
+
+
+def column_factor(columns: Tensor, numbers: Tensor, rank: int, cut: float) -> Tensor:
+    """Return F (n, r), with F F^T the matrix that some columns (n, m) tell.
+
+    F = C Q L^-1/2, with the r <= `rank` largest eigenvalues L of the rows of C with
+    these numbers (m,), their symmetric part, those above `cut` times the largest.
+    """
+    own = columns[numbers]
+    values, turn = torch.linalg.eigh((own + own.mT) / 2)
+    kept = (values > cut * values[-1]) & (values > 0.0)
+    kept[:-rank] = False
+    return cast(Tensor, columns @ (turn[:, kept] * values[kept].rsqrt()))
 
 
 def pseudo_inverse_map(rows: Tensor, rtol: float, ridge: float = 0.0) -> Tensor:

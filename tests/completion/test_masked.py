@@ -8,7 +8,12 @@ import torch
 from sklearn.base import clone
 
 from skconvgp._protocols import Completion
-from skconvgp.completion import IterativeSVD, MatrixFactorization, SoftImpute
+from skconvgp.completion import (
+    IterativeSVD,
+    MatrixFactorization,
+    Nystrom,
+    SoftImpute,
+)
 from skconvgp.completion import _masked as masked
 from skconvgp.completion._patterns import PATTERNS
 from skconvgp.exceptions import CompletionError
@@ -75,8 +80,37 @@ def test_facts_of_a_completion(method, pattern):
     assert result.stats["rank"] == rank
     assert result.lift_map.shape == (70, rank)
     seen = ~missing(oracle)
+    if pattern == "landmarks":  # the held-out block is not put back
+        is_landmark = seen.all(1)
+        seen = (is_landmark[:, None] | is_landmark).fill_diagonal_(True)
     change = ((dense(result) - gram) * seen).norm() / (gram * seen).norm()
     assert result.stats["observed_change"] == pytest.approx(float(change))
+
+
+@pytest.mark.parametrize("n", [60, 150])
+@pytest.mark.parametrize(
+    "method",
+    [
+        IterativeSVD(),
+        IterativeSVD(rule="row_regression"),
+        MatrixFactorization(),
+        MatrixFactorization(algorithm="elementwise"),
+    ],
+    ids=repr,
+)
+def test_columns_of_landmarks_are_completed_as_well_as_by_nystrom(method, n):
+    # With prior variances beside them, and from a product that had never been fitted
+    # there, errors were up to those of no matrix at all.
+    gram, _ = smooth(n)
+    result, oracle = completed(method, gram, 0.3, pattern="landmarks", max_iter=400)
+    unseen = missing(oracle)
+    error = float((dense(result) - gram)[unseen].square().mean().sqrt())
+    m = int((~unseen).all(1).sum())
+    theirs = Nystrom(n_landmarks=m).complete(PlainOracle(gram), 0.3, seeded())
+    nystrom = float((dense(theirs) - gram)[unseen].square().mean().sqrt())
+    assert error < 3.0 * nystrom + 1e-3
+    assert result.error == pytest.approx(error, rel=1.0, abs=1e-4)
+    assert result.stats["explained"] > 0.9
 
 
 @every_method

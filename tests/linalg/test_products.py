@@ -1,9 +1,11 @@
 """Products of thin matrices against dense ones."""
 
+import numpy as np
 import pytest
 import torch
 
 from skconvgp.linalg import (
+    column_factor,
     product_change,
     psd_factor,
     pseudo_inverse_map,
@@ -82,3 +84,28 @@ def test_rows_are_spread():
     assert spread_rows(near, 4).tolist()[:2] == [1, 3]
     assert sorted(spread_rows(near, 5).tolist()) == [0, 1, 2, 3, 4]
     assert sorted(spread_rows(torch.zeros(3, 2), 3).tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+def test_column_factor_is_what_columns_tell(rank):
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(20, 4, generator=generator, dtype=torch.float64)
+    gram, numbers = root @ root.mT, torch.tensor([3, 0, 17, 9, 5])
+    factor = column_factor(gram[:, numbers], numbers, rank, 1e-9)
+    assert factor.shape == (20, min(rank, 4))  # the rest is rounding
+    values, vectors = np.linalg.eigh(gram[numbers][:, numbers].numpy())
+    columns = gram[:, numbers].numpy() @ vectors[:, -min(rank, 4) :]
+    expected = columns / values[-min(rank, 4) :] @ columns.T
+    np.testing.assert_allclose(factor @ factor.mT, expected, rtol=0, atol=1e-9)
+    if rank > 3:
+        np.testing.assert_allclose(factor @ factor.mT, gram, rtol=0, atol=1e-9)
+
+
+def test_column_factor_takes_the_symmetric_part_and_no_negative_eigenvalues():
+    columns = torch.tensor([[2.0, 1.0], [3.0, -5.0], [4.0, 4.0]], dtype=torch.float64)
+    factor = column_factor(columns, torch.tensor([0, 1]), 2, 0.0)
+    own = np.array([[2.0, 2.0], [2.0, -5.0]])
+    values, vectors = np.linalg.eigh(own)
+    assert factor.shape == (3, 1)
+    expected = columns.numpy() @ vectors[:, 1:] / np.sqrt(values[1])
+    np.testing.assert_allclose(factor.abs(), np.abs(expected))
