@@ -148,10 +148,11 @@ class MaskedCompletion(Part, abc.ABC):
         checked = self._fit(entries, step, start, limits, generator)
         error, spread = _held_out_error(entries, checked.factor)
         explained = _explained(entries, error)
-        final = checked
+        n_iter, final = n_iter + checked.n_iter, checked
         if entries.landmarks() is None:
             entries.put_back_()
             final = self._fit(entries, step, checked.factor, limits, generator)
+            n_iter += final.n_iter
         factor, anchors = final.factor, self._anchors(final.factor)
         return CompletedGram(
             factor=factor,
@@ -166,7 +167,7 @@ class MaskedCompletion(Part, abc.ABC):
             stats=self._stats(step)
             | {
                 "rank": factor.shape[1],
-                "n_iter": n_iter + checked.n_iter + final.n_iter,
+                "n_iter": n_iter,
                 "observed_change": observed_change(entries, factor),
                 "explained": explained,
             },

@@ -35,7 +35,7 @@ __all__ = ["BaseFeatureGP", "FeatureState", "Featured", "entries"]
 
 # Below this noise the precision of the coefficients is not resolved (maths.md 14).
 SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
-# Share of the variance of held-out entries below which a completed matrix is of no use.
+# Share of the variance of held-out entries below which a user is warned.
 LEAST_EXPLAINED = 0.5
 
 
