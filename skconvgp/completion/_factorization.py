@@ -159,6 +159,8 @@ class MatrixFactorization(MaskedCompletion):
             partial(self._update, known, ridge),
             torch.cat([start, added], dim=1),
             limits,
+            known,
+            ridge,
             entries.landmarks(),
         )
 

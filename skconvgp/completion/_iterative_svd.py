@@ -133,6 +133,8 @@ class IterativeSVD(MaskedCompletion):
             lambda columns, _: solve_rows(known, columns, ridge),
             factor,
             limits,
+            known,
+            ridge,
             landmarks,
         )
         filled = Filled.of(known, sweeps.factor, sweeps.factor)

@@ -1,5 +1,6 @@
 """Regression of the observed entries of each row on the columns of a thin matrix."""
 
+import math
 from collections.abc import Callable
 
 from torch import Tensor
@@ -16,14 +17,21 @@ from skconvgp.linalg import (
 
 __all__ = ["alternate", "solve_rows", "sweep_rows"]
 
+GROWTH = 1.1  # of the objective beyond which an accelerated round is taken back
+
 
 def alternate(
     update: Callable[[Tensor, Tensor], Tensor],
     right: Tensor,
     limits: Limits,
+    known: Observed,
+    ridge: float,
     landmarks: Tensor | None = None,
 ) -> Fit:
     """Update U and V in turn from U = V, and tie them at the end.
+
+    Rounds are accelerated; where that has led away, to another minimum with a larger
+    objective, it goes on from the round before.
 
     Parameters
     ----------
@@ -33,6 +41,10 @@ def alternate(
         V.
     limits : Limits
         Rounds end when U V^T changes less.
+    known : Observed
+        Observed entries P(K) of the objective |P(K - U V^T)|^2 + ridge (|U|^2 + |V|^2).
+    ridge : float
+        Its factor.
     landmarks : Tensor of shape (m,) or None
         Samples that all observed entries belong to, if there are such.
 
@@ -43,13 +55,20 @@ def alternate(
         columns of U V^T tell: the rest of that product has never been fitted.
     """
     left, last, n_iter, converged = right, (right, right), 0, False
-    acceleration = Anderson()
+    acceleration, least = Anderson(), math.inf
     while n_iter < limits.max_iter and not converged:
         left = update(right, left)
         made = update(left, right)
+        n_iter += 1
+        loss = known.minus(left, made).square_sum() + ridge * (
+            float(left.square().sum()) + float(made.square().sum())
+        )
+        if loss > GROWTH * least:
+            (left, right), acceleration, least = last, Anderson(), math.inf
+            continue
         change, size = product_change(left, made, *last)
         converged = change <= limits.rtol**2 * size
-        last, n_iter = (left, made), n_iter + 1
+        last, least = (left, made), loss
         right = acceleration.next(right, made)
     rank = right.shape[1]
     if landmarks is None:

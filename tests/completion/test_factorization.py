@@ -121,6 +121,17 @@ def test_mean_may_be_negative():
     assert result.relative_rmse < 1e-4
 
 
+@pytest.mark.parametrize("seed", [0, 20, 38, 68, 73])  # where that led away
+def test_acceleration_leads_to_no_other_minimum(seed):
+    x = torch.randn(60, 4, generator=seeded(seed), dtype=torch.float64)
+    oracle = PlainOracle(torch.exp(-0.5 * torch.cdist(x, x).square()))
+    completion = MatrixFactorization(pattern="landmarks")
+    result = completion.complete(oracle, 0.0351, seeded(seed))
+    landmark = int((oracle.asked | oracle.asked.mT).sum(0).argmax())
+    made = result.factor @ result.factor[landmark]
+    assert made[landmark].item() == pytest.approx(1.0, abs=0.01)
+
+
 def test_wrong_settings_are_refused():
     for settings, allowed in [
         ({"algorithm": "sgd"}, "one of 'als', 'elementwise'"),

@@ -101,6 +101,11 @@ def test_column_factor_is_what_columns_tell(rank):
         np.testing.assert_allclose(factor @ factor.mT, gram, rtol=0, atol=1e-9)
 
 
+def test_column_factor_of_nothing_positive_is_zero():
+    columns = torch.tensor([[-1.0], [3.0]], dtype=torch.float64)
+    assert column_factor(columns, torch.tensor([0]), 1, 1e-6).tolist() == [[0.0], [0.0]]
+
+
 def test_column_factor_takes_the_symmetric_part_and_no_negative_eigenvalues():
     columns = torch.tensor([[2.0, 1.0], [3.0, -5.0], [4.0, 4.0]], dtype=torch.float64)
     factor = column_factor(columns, torch.tensor([0, 1]), 2, 0.0)
