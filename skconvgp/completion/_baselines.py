@@ -94,7 +94,7 @@ class SubsetOfData(Part):
         if m < fewest:
             needed = fewest * (fewest + 1) // 2
             what = f"the matrix of {fewest} samples"
-            raise too_few(observed_fraction, n, what, needed, "n_samples")
+            raise too_few(observed_fraction, n, what, needed, "set `n_samples`")
         return m
 
     def select(

@@ -73,19 +73,20 @@ def count_landmarks(
     if m < least:
         what = f"{least} landmark column{'s' if least > 1 else ''}"
         needed = column_entries(least, n)
-        raise too_few(observed_fraction, n, what, needed, "n_landmarks")
+        advice = "set `n_landmarks`" if least == 1 else "lower `n_members`"
+        raise too_few(observed_fraction, n, what, needed, advice)
     return m
 
 
 def too_few(
-    observed_fraction: float, n: int, what: str, needed: int, setting: str
+    observed_fraction: float, n: int, what: str, needed: int, advice: str
 ) -> CompletionError:
     """Return the error about a share that is less than what is needed."""
     smallest = 2 * needed / (n * (n + 1))
     return CompletionError(
         f"observed_fraction={observed_fraction!r} of {n} samples is less than {what}; "
         f"the smallest usable value is {_rounded_up(smallest):.3g}. Raise "
-        f"`observed_fraction` or set `{setting}`."
+        f"`observed_fraction` or {advice}."
     )
 
 

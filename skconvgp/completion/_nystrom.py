@@ -57,10 +57,12 @@ class Nystrom(Part):
         give. The last three look at the correlations of the kernel.
     rank : int or "auto", default=None
         Number of eigenvalues used; None for all but those cut off. "auto" takes the
-        number with the smallest error on held-out entries.
+        number with the smallest error on held-out entries; of fewer than two samples
+        that are no landmarks none are held out, and it takes all.
     check_fraction : float, default=0.05
         Entries evaluated to measure the error, as a share of those that are
-        evaluated; at most 1024. None are where it is 0.
+        evaluated; at most 1024. They are part of `observed_fraction`, also where that
+        is 1. None are where it is 0.
 
     Raises
     ------

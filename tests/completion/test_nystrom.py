@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
 
 from skconvgp._protocols import Completion
 from skconvgp.completion import EnsembleNystrom, Nystrom
@@ -84,6 +85,15 @@ def test_agrees_with_the_pseudoinverse(word):
     expected = K[:, S] @ np.linalg.pinv(K[np.ix_(S, S)], hermitian=True) @ K[S]
     assert_close(filled(completed), expected, kind="solve")
     assert_close(filled(completed)[S], K[S], kind="solve")
+
+
+def test_agrees_with_the_features_of_scikit_learn():
+    oracle = oracle_of(50, lengthscale=0.05)
+    completed = Nystrom(12).complete(oracle, 0.2, seeded())
+    points = smooth(50, 0.05)[1].numpy()
+    twin = Nystroem(gamma=0.5 / 0.05**2, n_components=12, random_state=0)
+    features = twin.fit(points[completed.anchors.numpy()]).transform(points)
+    assert_close(filled(completed), features @ features.T, kind="solve")
 
 
 @pytest.mark.parametrize("rank", [1, 4, 12])
@@ -351,6 +361,8 @@ def test_a_share_too_small_names_the_smallest(cls):
     oracle = PlainOracle(low_rank(30, 30))
     with pytest.raises(CompletionError, match="smallest usable value is") as caught:
         cls().complete(oracle, 0.01, seeded())
+    remedy = {Nystrom: "set `n_landmarks`", EnsembleNystrom: "lower `n_members`"}[cls]
+    assert str(caught.value).endswith(f"Raise `observed_fraction` or {remedy}.")
     smallest = float(str(caught.value).split("value is ")[1].split(". ")[0])
     completed = cls().complete(oracle, smallest, seeded())
     assert len(completed.anchors) == (1 if cls is Nystrom else 4)

@@ -497,6 +497,11 @@ gp.fit(X[:1000], y[:1000]).predict_latent(X[:10], return_std=True)
 """
 
 
+def large(landmarks, variance, noise):
+    setup = LARGE.replace("{landmarks}", landmarks).replace("{variance}", variance)
+    return setup.replace("{noise}", noise)
+
+
 @needs_peak
 @pytest.mark.parametrize(
     ("landmarks", "variance", "noise"),
@@ -505,10 +510,15 @@ gp.fit(X[:1000], y[:1000]).predict_latent(X[:10], return_std=True)
         ("uniform", "dtc", "'evidence'"),
         ("kmeans", "fitc", "1e-4"),
         ("random_pivoted", "sor", "1e-4"),
+        ("leverage", "fitc", "1e-4"),
     ],
 )
 def test_20_000_vectors_and_500_landmarks_fit_in_256_mib(landmarks, variance, noise):
-    setup = LARGE.replace("{landmarks}", landmarks).replace("{variance}", variance)
-    setup = setup.replace("{noise}", noise)
     call = "gp.fit(X, y).predict_latent(X, return_std=True)"
-    assert peak_memory(setup, call) <= 256 * 2**20
+    assert peak_memory(large(landmarks, variance, noise), call) <= 256 * 2**20
+
+
+@needs_peak
+def test_appended_rows_fit_in_256_mib():
+    call = "for k in range(4): gp.partial_fit(X[k::4], y[k::4], classes=range(3))"
+    assert peak_memory(large("uniform", "fitc", "1e-4"), call) <= 256 * 2**20
