@@ -133,7 +133,7 @@ def measure_setting(split: Split, record: Figures, options: Any) -> list[Any]:
     if not options.skip_strategies:
         rows = measure_strategies(split, figures["rows"], record, options)
         print_beside_subset(rows)
-        found = targets(options.setting, rows) if options.is_whole else []
+        found = targets(options.setting, figures["rows"]) if options.is_whole else []
     if not options.skip_mixed:
         measure_mixed(split, figures["mixed"], options)
         save(options.output, record)
