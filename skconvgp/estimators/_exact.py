@@ -77,10 +77,12 @@ class BaseExactGP(BaseSolvingGP):
         evidence = log_marginal_likelihood(
             quadratic, self.solver_.logdet(state), amplitude, noise, w
         )
-        evidence_error = self._logdet_error(state) * len(amplitude)
-        evidence_error += float((missing / amplitude).sum())
+        evidence_error = self._logdet_error(state) * len(amplitude) + float(
+            (missing / amplitude).sum()
+        )
         if not is_known:
             evidence, evidence_error = torch.full_like(evidence, math.nan), math.inf
+        told = self._solver_facts(state, solution)
         inverse_diag = None
         if self._needs_left_out and not hasattr(self.solver_, "inverse_diag_of"):
             del gram  # its place is for columns of the inverse
@@ -104,7 +106,7 @@ class BaseExactGP(BaseSolvingGP):
             evidence,
             jitter=state.jitter,
             evidence_error=evidence_error / 2.0,
-            **self._solver_facts(solution),
+            **told,
             **facts,
         )
         if inverse_diag is not None:
@@ -155,7 +157,7 @@ class BaseExactGP(BaseSolvingGP):
             return 0.0
         return float(self.solver_.logdet_estimate(state)[1])
 
-    def _solver_facts(self, solution: Solution) -> dict[str, Any]:
+    def _solver_facts(self, state: Any, solution: Solution) -> dict[str, Any]:
         """Return what a report says of the solver."""
         return {
             "solver": type(self.solver_).__name__,
@@ -163,4 +165,5 @@ class BaseExactGP(BaseSolvingGP):
             "is_gram_held": self._is_held,
             "iterations": int(solution.stats.get("iterations", 0)),
             "residual": solution.stats.get("residual", math.nan),
+            "deviation_excess": self._deviation_excess(state),
         }

@@ -27,6 +27,8 @@ DEPENDENCIES = [
     "skops",
 ]
 
+LEAST_EXCESS = 1e-3  # of deviations; less is not told apart
+
 
 @dataclass(frozen=True)
 class FitReport:
@@ -74,6 +76,10 @@ class FitReport:
     evidence_error : float
         Standard error of an evidence that is an estimate, and what may lack where the
         solver did not converge; 0 where it is none, infinite where it is NaN.
+    deviation_excess : float
+        How much too large deviations of the latent function are, at most, of 16
+        training samples that are left out, as a share; 0 where deviations are exact,
+        NaN where the solver did not converge.
     peak_memory : int
         Largest resident size of the process so far, bytes; 0 where unknown.
 
@@ -107,6 +113,7 @@ class FitReport:
     iterations: int = 0
     residual: float = math.nan
     evidence_error: float = 0.0
+    deviation_excess: float = 0.0
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -131,6 +138,8 @@ class FitReport:
             lines[1] += f", {self.n_pairs_read} of them read from `cache_dir`"
         if not self.is_gram_held:
             lines[1] = "Gram         not held, evaluated anew for each product"
+        if self.deviation_excess > 0.0:
+            lines.insert(-2, f"deviations   {self._excess()}, of samples left out")
         if self.solver_reason and self.solver != DIRECT:
             lines.insert(-1, f"not direct   {self.solver_reason}")
         if self.backend_reason:
@@ -138,6 +147,12 @@ class FitReport:
         if self.device_reason:
             lines.insert(-1, f"not on GPU   {self.device_reason}")
         return "\n".join(lines)
+
+    def _excess(self) -> str:
+        """Return what is to be said of deviations."""
+        if self.deviation_excess < LEAST_EXCESS:
+            return f"less than {LEAST_EXCESS:.1%} too large"
+        return f"up to {self.deviation_excess:.1%} too large"
 
     def _way(self) -> str:
         """Return what is to be said of the solver."""

@@ -1,6 +1,7 @@
 """BaseSolvingGP: which solver a fit takes, and whether it holds the Gram matrix."""
 
 import copy
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -50,6 +51,9 @@ SOLVED = 1e-2
 # Samples to calibrate probabilities on where a leave-one-out value costs a solution:
 # the standard error of an accuracy of 97 % is then below a percent.
 LEFT_OUT = 500
+# Samples that tell how much too large deviations are; and the least latent variance, as
+# a share of that of the observation: less is not told from rounding.
+COMPARED, LEAST_LATENT = 16, 1e-4
 HOST = torch.device("cpu")
 
 
@@ -163,6 +167,27 @@ class BaseSolvingGP(BaseGP):
         work = self._work(place, is_fitting=False)
         oracle = self._oracle(images, work, "predict")
         return replace(state, gram=KernelGram(oracle, self._mean_diag))
+
+    def _deviation_excess(self, state: Any) -> float:
+        """Return how much too large deviations of left-out samples are, at most."""
+        if not self._is_converged:
+            return math.nan
+        if not hasattr(self.solver_, "left_out_variances"):
+            return 0.0
+        noise = state.noise
+        # Its own seed: the draws that follow do not depend on what is reported.
+        shuffled = torch.randperm(
+            len(noise), generator=torch.Generator().manual_seed(0)
+        )
+        numbers = shuffled[:COMPARED].sort().values.to(noise.device)
+        bounds = self.solver_.left_out_variances(state, numbers)
+        if bounds is None:
+            return 0.0
+        inverse_diag = self.solver_.inverse_diag_of(state, numbers)  # type: ignore[attr-defined]
+        exact, noise = inverse_diag.reciprocal(), noise[numbers]
+        latent = torch.maximum(exact - noise, LEAST_LATENT * exact)
+        ratios = ((bounds - noise) / latent).clamp(min=1.0)
+        return float(ratios.max().sqrt()) - 1.0
 
     @property
     def _has_left_out(self) -> bool:

@@ -124,6 +124,32 @@ def test_bounds_of_deviations_are_never_below_them(rank, products):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
+@pytest.mark.parametrize("rank", [10, 40, 150])
+def test_report_tells_how_much_too_large_deviations_are(rank):
+    settings = {"noise_variance": 1e-3, "amplitude": 1.0}
+    exact = regressor(**settings).fit(X, y)
+    gp = regressor(solver=ConjugateGradient(rank=rank), **settings).fit(X, y)
+    ours, theirs = (
+        process.predict(X_NEW, return_std=True)[1] for process in (gp, exact)
+    )
+    excess, told = ours / theirs - 1.0, gp.fit_report_.deviation_excess
+    assert np.median(excess) < told < 3.0 * excess.max()
+    assert exact.fit_report_.deviation_excess == 0.0
+    says = f"up to {told:.1%} too large" if told > 1e-3 else "less than 0.1% too large"
+    assert f"deviations   {says}" in str(gp.fit_report_)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [ConjugateGradient(deviations="solve"), ConjugateGradient(preconditioner=None)],
+    ids=repr,
+)
+def test_deviations_by_solutions_are_not_too_large(solver):
+    gp = regressor(solver=solver, noise_variance=1e-2).fit(X, y)
+    assert gp.fit_report_.deviation_excess == 0.0
+    assert "deviations" not in str(gp.fit_report_)
+
+
 def test_joint_covariance_of_bounds_is_no_smaller():
     settings = {"noise_variance": 1e-3, "amplitude": 1.0}
     exact = regressor(**settings).fit(X, y).predict(X_NEW, return_cov=True)[1]
@@ -333,6 +359,7 @@ def test_far_from_a_solution_nothing_is_made_of_it(max_iter):
     assert gp.fit_report_.residual > 0.01
     assert np.isnan(gp.log_marginal_likelihood())
     assert gp.fit_report_.evidence_error == np.inf
+    assert np.isnan(gp.fit_report_.deviation_excess)
     # The amplitude was that of a part of <y, M^-1 y>, or next to zero.
     expected = np.mean(targets**2) / (1.0 + 1e-8)
     np.testing.assert_allclose(gp.amplitude_, expected, rtol=1e-9)
