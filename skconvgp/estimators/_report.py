@@ -79,7 +79,7 @@ class FitReport:
     deviation_excess : float
         How much too large deviations of the latent function are, at most, of 16
         training samples that are left out, as a share; 0 where deviations are exact,
-        NaN where the solver did not converge.
+        NaN where the solver did not converge or does not tell.
     peak_memory : int
         Largest resident size of the process so far, bytes; 0 where unknown.
 

@@ -172,19 +172,22 @@ class BaseSolvingGP(BaseGP):
         """Return how much too large deviations of left-out samples are, at most."""
         if not self._is_converged:
             return math.nan
-        if not hasattr(self.solver_, "left_out_variances"):
+        solver = self.solver_
+        if not hasattr(solver, "left_out_variances"):
             return 0.0
+        if not hasattr(solver, "inverse_diag_of"):
+            return math.nan
         noise = state.noise
         # Its own seed: the draws that follow do not depend on what is reported.
         shuffled = torch.randperm(
             len(noise), generator=torch.Generator().manual_seed(0)
         )
         numbers = shuffled[:COMPARED].sort().values.to(noise.device)
-        bounds = self.solver_.left_out_variances(state, numbers)
+        bounds = solver.left_out_variances(state, numbers)
         if bounds is None:
             return 0.0
-        inverse_diag = self.solver_.inverse_diag_of(state, numbers)  # type: ignore[attr-defined]
-        exact, noise = inverse_diag.reciprocal(), noise[numbers]
+        exact = solver.inverse_diag_of(state, numbers).reciprocal()
+        noise = noise[numbers]
         latent = torch.maximum(exact - noise, LEAST_LATENT * exact)
         ratios = ((bounds - noise) / latent).clamp(min=1.0)
         return float(ratios.max().sqrt()) - 1.0
