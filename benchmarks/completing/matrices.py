@@ -1,7 +1,9 @@
 """Completions of a matrix that is there: the source's method, random entries."""
 
 import warnings
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,7 +17,6 @@ from completing.measure import judge
 from completing.source import Figures
 from completing.strategies import NOISE
 from skconvgp import ConvNetGPClassifier, gram_matrix
-from skconvgp.kernels import convnet
 
 SOLVERS = ("lsqr", "cholesky")  # as the source stopped it, and to the end
 
@@ -54,42 +55,72 @@ class StoredMatrix:
         return float(rest.square().mean().sqrt() / spread)
 
 
-class Mixed:
-    """The source's method: a dense completed matrix, exact covariances in predict."""
+@dataclass(frozen=True)
+class Covariances:
+    """Of the training images with each other, and of new ones with them, by name."""
 
-    def __init__(self, split: Split) -> None:
-        self._split = split
+    gram: NDArray[Any]
+    cross: dict[str, NDArray[Any]]
+
+    @classmethod
+    def of(cls, kernel: Any, split: Split) -> Self:
+        """Evaluate all of them."""
         X = split.train.X
-        self._gram = gram_matrix(convnet(), X, dtype="float32")
-        self._cross = split.both(lambda X_new: gram_matrix(convnet(), X_new, X))
+        cross = split.both(lambda X_new: gram_matrix(kernel, X_new, X))
+        return cls(gram_matrix(kernel, X, dtype="float32"), cross)
 
-    def measure(self, name: str, method: Any, fraction: float) -> list[Figures]:
-        """Return a row for each solver."""
-        oracle = StoredMatrix(self._gram)
-        done = method.complete(oracle, fraction, torch.Generator().manual_seed(0))
-        told = {"strategy": name, "fraction": fraction, "share": oracle.share()}
-        told["relative_rmse"] = oracle.relative_rmse(done.factor)
-        dense = (done.factor @ done.factor.mT).numpy()
-        return [told | self._solve(dense, solver) for solver in SOLVERS]
+    def changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
+        """Return what becomes of all rows."""
+        cross = {name: change(rows) for name, rows in self.cross.items()}
+        return type(self)(change(self.gram), cross)
 
-    def _solve(self, gram: NDArray[Any], solver: str) -> Figures:
-        """Return the accuracies of the completed matrix with exact covariances."""
-        gp = ConvNetGPClassifier("precomputed", noise_variance=NOISE, solver=solver)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            gp.fit(gram, self._split.train.y)
-        values = {name: gp.predict_proba(K) for name, K in self._cross.items()}
-        return {"solver": solver} | judge(values, gp.classes_, self._split)
+    def weighted(self, weight: float, other: Self) -> Self:
+        """Return a sum in which `other` has the rest of the mean variance."""
+        mine = weight / self.gram.diagonal().mean()
+        rest = (1.0 - weight) / other.gram.diagonal().mean()
+        cross = {
+            name: mine * rows + rest * other.cross[name]
+            for name, rows in self.cross.items()
+        }
+        return type(self)(mine * self.gram + rest * other.gram, cross)
+
+
+def judge_matrix(
+    covariances: Covariances, split: Split, solver: str = "cholesky"
+) -> Figures:
+    """Return the accuracies of a process of which the covariances are given."""
+    gp = ConvNetGPClassifier("precomputed", noise_variance=NOISE, solver=solver)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        gp.fit(covariances.gram, split.train.y)
+    values = {name: gp.predict_proba(rows) for name, rows in covariances.cross.items()}
+    return judge(values, gp.classes_, split)
+
+
+def measure_mixed(
+    split: Split, exact: Covariances, name: str, method: Any, fraction: float
+) -> Iterator[Figures]:
+    """Yield a row for each solver of the source's method.
+
+    That is a dense completed matrix, and exact covariances of new images.
+    """
+    oracle = StoredMatrix(exact.gram)
+    done = method.complete(oracle, fraction, torch.Generator().manual_seed(0))
+    told = {"strategy": name, "fraction": fraction, "share": oracle.share()}
+    told["relative_rmse"] = oracle.relative_rmse(done.factor)
+    mixed = replace(exact, gram=(done.factor @ done.factor.mT).numpy())
+    for solver in SOLVERS:
+        yield told | {"solver": solver} | judge_matrix(mixed, split, solver)
 
 
 def complete_random(n: int, missing: float, name: str, method: Any) -> Figures:
-    """Return error and minutes for a matrix with entries from U(0, 1)."""
+    """Return error and minutes of a core for a matrix with entries from U(0, 1)."""
     rng = np.random.default_rng(0)
     upper = np.triu(rng.uniform(size=(n, n)))
     oracle = StoredMatrix(upper + np.triu(upper, 1).T)
     watch = Stopwatch()
     done = method.complete(oracle, 1.0 - missing, torch.Generator().manual_seed(0))
-    seconds = watch.read()["seconds"]
+    seconds = watch.read()["cpu_seconds"]
     return {
         "strategy": name,
         "n": n,

@@ -176,11 +176,26 @@ def print_mixed_head() -> None:
     )
 
 
+def print_combined_head() -> None:
+    """Print what the rows are."""
+    print("\ncombinations; entries are those of the exact kernel")
+    print(f"{'':<60}{'entries':>9}{'val %':>7}{'test %':>8}{'loss':>7}")
+
+
+def print_combined(row: Figures) -> None:
+    """Print one combination."""
+    print(
+        f"{label(row):<60}{row['share']:>9.1%}{accuracies(row)}"
+        f"{row['test_log_loss']:>7.3f}",
+        flush=True,
+    )
+
+
 def print_random_head(n: int) -> None:
     """Print what the rows are."""
     print(
-        f"\nentries from U(0, 1), n = {n}; the mean has a relative RMSE of 0.2887; the "
-        f"source, n = {RANDOM_N}: about {RANDOM_ERROR}"
+        f"\nentries from U(0, 1), n = {n}, on one core; the mean has a relative RMSE "
+        f"of 0.2887; the source, n = {RANDOM_N}: about {RANDOM_ERROR}"
     )
     print(f"{'':<20}{'missing':>9}{'RMSE':>9}{'rank':>6}{'minutes':>9}{'source':>9}")
 

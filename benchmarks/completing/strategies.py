@@ -94,6 +94,10 @@ def baselines() -> dict[str, Strategy]:
             depth=depth,
             kernel_size=size,
         )
+    for pool, depth in ((2, 5), (4, 3)):
+        found[f"coarse {pool}, {depth} layers of 3x3 + {NYSTROM}"] = completed(
+            completion.CoarseKernel, pool=pool, depth=depth, exact=completion.Nystrom()
+        )
     for k in (100, 150):
         found[f"{k} neighbours"] = completed(
             completion.NearestNeighbors, WHOLE, n_neighbors=k

@@ -32,6 +32,11 @@ TITLES = {
     "3": "25 000 training images, 2500 for validation, 2500 for tests",
     "4": "12 500 training images, 1000 for validation, 2000 for tests",
 }
+COMBINED = "5000 training images: combinations"
+RANDOM = (
+    "Entries from U(0, 1), n = 5000, by the share that is missing: relative RMSE, "
+    "minutes of a core, and the minutes of the source"
+)
 SHOWN = (None, 0.2)  # fractions
 MANY = [i / 10 for i in range(1, 10)]
 LEAST_COLUMNS = 4  # of a strategy in the table by fractions
@@ -57,6 +62,10 @@ def tables(record: Any) -> str:
             n_train = title.partition(",")[0]
             head = f"{n_train}: test accuracy in percent by the share of the entries"
             parts.append("\n".join(list_table(head, curves)))
+        if setting.get("combined"):
+            parts.append("\n".join(list_table(COMBINED, combined(setting))))
+    if record["random"]:
+        parts.append("\n".join(list_table(RANDOM, of_random(record))))
     return "\n\n".join(parts) + "\n"
 
 
@@ -72,6 +81,33 @@ def by_fraction(setting: Any) -> list[list[str]]:
         [name, *(told.get(fraction, "") for fraction in MANY)]
         for name, told in found.items()
         if len(told) >= LEAST_COLUMNS
+    ]
+
+
+def combined(setting: Any) -> list[list[str]]:
+    """Return a row for each combination."""
+    head = ["Combination", "Exact entries", "Validation %", "Test %", "Log loss"]
+    return [head] + [
+        [row["strategy"], f"{row['share']:.1%}", *accuracies(row)]
+        for row in setting["combined"]
+    ]
+
+
+def of_random(record: Any) -> list[list[str]]:
+    """Return a row for each share that is missing, a column for each method."""
+    reported = record["source"]["random"]
+    methods = list(reported["minutes"])
+    cells: dict[float, dict[str, str]] = {}
+    for row in record["random"]:
+        if row["n"] != reported["n"]:
+            continue
+        missing, name = row["missing"], row["strategy"]
+        minutes = reported["minutes"][name][reported["missing"].index(missing)]
+        told = f"{row['relative_rmse']:.3f}; {row['minutes']:.2f}; {minutes}"
+        cells.setdefault(missing, {})[name] = told
+    return [["Missing", *methods]] + [
+        [f"{missing:.0%}", *(told.get(name, "") for name in methods)]
+        for missing, told in sorted(cells.items())
     ]
 
 
@@ -91,6 +127,13 @@ def of_row(row: Any) -> list[str]:
         f"{row['fit_ratio']:.2f}",
         f"{row['predict_ratio']:.2f}",
         "" if error is None else f"{error:.2g}",
+        *accuracies(row),
+    ]
+
+
+def accuracies(row: Any) -> list[str]:
+    """Return the cells of how well a strategy predicts."""
+    return [
         f"{100.0 * row['validation_accuracy']:.2f}",
         f"{100.0 * row['test_accuracy']:.2f}",
         f"{row['test_log_loss']:.3f}",

@@ -152,7 +152,11 @@ class Selection(Protocol):
 
 @runtime_checkable
 class Coarsening(Protocol):
-    """Leaves the Gram matrix of a cheaper kernel in the place of the kernel's own."""
+    """Leaves the Gram matrix of a cheaper kernel in the place of the kernel's own.
+
+    With attributes ``exact``, a completion, and ``exact_weight``, a share of the mean
+    prior variance, the kernel's own completed matrix is added.
+    """
 
     @property
     def pool(self) -> int:

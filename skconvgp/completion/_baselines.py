@@ -8,8 +8,8 @@ from typing import Any
 from torch import Generator, Tensor
 
 from skconvgp._parts import Part
-from skconvgp._protocols import GramOracle
-from skconvgp._settings import is_int, reject
+from skconvgp._protocols import Completion, GramOracle
+from skconvgp._settings import is_int, is_number, reject
 from skconvgp.completion._budget import entry_budget, too_few
 from skconvgp.completion._landmarks import (
     WITHOUT_COLUMNS,
@@ -130,11 +130,19 @@ class SubsetOfData(Part):
 
 @dataclass(repr=False)
 class CoarseKernel(Part):
-    """The exact process of a cheaper network that looks at smaller images.
+    r"""The exact process of a cheaper network that looks at smaller images.
 
     Squares of pixels are averaged, smaller ones at the edges, and a network with
     fewer layers or smaller windows looks at the result. All entries of its Gram
-    matrix are evaluated; `observed_fraction` is not used.
+    matrix are evaluated. With `exact` the process has the sum of this kernel and of
+    the exact one, whose matrix is completed from a share `observed_fraction` of its
+    entries,
+
+    .. math:: (1 - v) \frac{\bar d}{\bar d_c} K_c + v F F^\top, \qquad
+              F F^\top \approx K,
+
+    with the mean prior variances :math:`\bar d, \bar d_c`; without, the fraction is
+    not used.
 
     Parameters
     ----------
@@ -147,6 +155,12 @@ class CoarseKernel(Part):
     kernel : Kernel, default=None
         The cheaper kernel itself; `depth` and `kernel_size` are then not used. None
         for the kernel of the estimator with these settings.
+    exact : Completion, default=None
+        Completes the matrix of the kernel of the estimator; None for the cheaper
+        kernel alone.
+    exact_weight : float, default=0.5
+        Share :math:`v` of the mean prior variance that the exact kernel has in the
+        sum, between 0 and 1.
 
     Raises
     ------
@@ -160,7 +174,8 @@ class CoarseKernel(Part):
     Notes
     -----
     The amplitude of covariances differs from that of the kernel; estimators profile
-    it out.
+    it out. In a sum the Gram matrix is held, and predictions look at all samples and at
+    the anchors of the completion; deviations add what its features leave out.
 
     References
     ----------
@@ -182,6 +197,8 @@ class CoarseKernel(Part):
     depth: int | None = 5
     kernel_size: int | None = 3
     kernel: Any = None
+    exact: Any = None
+    exact_weight: float = 0.5
 
     def coarsen(self, kernel: Any) -> Any:
         """Return the kernel of smaller images.
@@ -211,9 +228,18 @@ class CoarseKernel(Part):
         return kernel.replace(**changed)
 
     def _check_settings(self) -> None:
+        if self.exact is not None and not _is_completion(self.exact):
+            expected = "None or a completion, such as Nystrom()"
+            reject(self, "exact", expected, self.exact)
+        if not (is_number(self.exact_weight) and self.exact_weight < 1.0):
+            reject(self, "exact_weight", "a number > 0 and < 1", self.exact_weight)
         if not is_int(self.pool, 1):
             reject(self, "pool", "an int >= 1", self.pool)
         for name in ("depth", "kernel_size"):
             value = getattr(self, name)
             if value is not None and not is_int(value, 1):
                 reject(self, name, "None or an int >= 1", value)
+
+
+def _is_completion(part: object) -> bool:
+    return isinstance(part, Completion) and not isinstance(part, type)

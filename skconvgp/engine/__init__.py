@@ -33,6 +33,7 @@ from skconvgp.engine._plan import (
 )
 from skconvgp.engine._precomputed import MatrixOracle
 from skconvgp.engine._samples import SampleOracle
+from skconvgp.engine._summed import SummedOracle
 
 __all__ = [
     "Block",
@@ -42,6 +43,7 @@ __all__ = [
     "MatrixOracle",
     "PullbackCosts",
     "SampleOracle",
+    "SummedOracle",
     "TileCache",
     "TileCosts",
     "TilePlan",

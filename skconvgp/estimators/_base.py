@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import KernelOracle, MatrixOracle, wait_for
+from skconvgp.engine import KernelOracle, MatrixOracle, SummedOracle, wait_for
 from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._label_models import LabelModel
 from skconvgp.estimators._place import Place, compute_at
@@ -367,7 +367,7 @@ def require_finite_noise(noise: Tensor) -> None:
 
 
 def scaled_gram(
-    oracle: KernelOracle | MatrixOracle, weights: Tensor
+    oracle: KernelOracle | MatrixOracle | SummedOracle, weights: Tensor
 ) -> tuple[Tensor, float]:
     """Return the Gram matrix with mean diagonal 1, and what it was divided by."""
     mean_diag = mean_variance(oracle.diag(), weights)

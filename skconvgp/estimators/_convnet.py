@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from skconvgp._protocols import Coarsening, Completion, Localization, Selection
 from skconvgp.estimators._base import Problem, Settings, clock, make_generator
-from skconvgp.estimators._exact import BaseExactGP
 from skconvgp.estimators._features import BaseFeatureGP, entries
 from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._label_models import LabelModel
@@ -23,7 +23,9 @@ from skconvgp.estimators._resolve import (
     resolve_fraction,
     resolve_solver,
 )
+from skconvgp.estimators._sums import BaseSummedGP, ExactPart
 from skconvgp.estimators._validation import to_numpy, to_tensor
+from skconvgp.exceptions import TileMemoryError
 from skconvgp.inference import mean_variance
 from skconvgp.kernels import Kernel
 
@@ -32,7 +34,7 @@ __all__ = ["BaseConvGP"]
 Fit: TypeAlias = Callable[[Problem, Settings, Work, Place], NDArray[np.intp]]
 
 
-class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
+class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
     """What classifier and regressor have in common."""
 
     completion: object
@@ -44,6 +46,7 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         self._localization, self._sampled, self._loo = None, None, None
         self._is_label_model, self._label_loo = False, None
         self._has_one_latent, self._is_converged = False, True
+        self._exact_part = None
         kept, n = self._kept, len(problem.rows)
         settings, fit, place, needed = self._planned(problem)
 
@@ -88,7 +91,16 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
                 held = self._local_size(completion, n)
                 return Size(held, held, 0), partial(self._fit_neighbors, completion)
             case Coarsening():
+                exact = self.kernel_
                 self._coarsen(completion)
+                added = getattr(completion, "exact", None)
+                if added is not None:
+                    assert isinstance(exact, Kernel)
+                    size = self._dense_size(n, settings, models)
+                    self._require_held(completion, models)
+                    held = size.held + added.n_values(n, fraction)
+                    fit = partial(self._fit_sum, completion, fraction, exact)
+                    return replace(size, held=held), fit
         return self._dense_size(n, settings, models), self._fit_all
 
     def _dense_size(self, n: int, settings: Settings, models: list[LabelModel]) -> Size:
@@ -202,6 +214,62 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         )
         return np.arange(n)
 
+    def _fit_sum(
+        self,
+        coarsening: Any,
+        fraction: float,
+        kernel: Kernel,
+        problem: Problem,
+        settings: Settings,
+        work: Work,
+        place: Place,
+    ) -> NDArray[np.intp]:
+        """Fit with the sum of the coarse kernel and of one that is completed."""
+        start, n = clock(place.device), len(problem.rows)
+        self._exact_part = None  # of another place
+        exact, exact_work = self._of_whole_images(kernel), self._work_of(kernel, work)
+        n_allowed = max(n, int(fraction * entries(n)))
+        oracle = exact._sample_oracle(problem, exact_work, n_allowed)
+        generator = make_generator(self.random_state)
+        completed = coarsening.exact.complete(oracle, fraction, generator)
+        self._warn_of_bad_fit(coarsening.exact, completed)
+        means = [
+            mean_variance(diag, to_tensor(problem.weights, diag.device, diag.dtype))
+            for diag in (
+                oracle.diag(),
+                self._training_oracle(problem.rows, work).diag(),
+            )
+        ]
+        share = coarsening.exact_weight
+        self._exact_part = ExactPart.of(
+            kernel,
+            exact_work.config.dtype,
+            problem.rows,
+            completed,
+            oracle.diag(),
+            scale=share,
+            coarse_scale=(1.0 - share) * means[0] / means[1],
+        )
+        seconds = clock(place.device) - start
+        told = {
+            "relative_rmse": completed.relative_rmse,
+            "observed_fraction": completed.n_evaluated / entries(n),
+        }
+        least = share * completed.error / means[0]
+        if not isinstance(settings.noise, str) and settings.noise < least:
+            settings = replace(settings, noise=least)
+        self._fit_dense(problem, settings, work, place, **told)
+        if self.noise_variance_ < least:  # by a word
+            settings = replace(settings, noise=least)
+            self._fit_dense(problem, settings, work, place, **told)
+        self.landmark_indices_ = self._kept[to_numpy(completed.anchors)]
+        self.fit_report_ = replace(
+            self.fit_report_,
+            gram_seconds=self.fit_report_.gram_seconds + seconds,
+            n_pairs=self.fit_report_.n_pairs + completed.n_evaluated,
+        )
+        return np.arange(n)
+
     def _coarsen(self, coarsening: Coarsening) -> None:
         """Replace the kernel by a cheaper one that looks at smaller images."""
         # A kernel of its own takes the place of any other, but not of a given matrix.
@@ -228,6 +296,15 @@ class BaseConvGP(BaseExactGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
             ) from error
         self._require_spatial(coarsening, kernel)
         self.kernel_ = kernel
+
+    def _require_held(self, coarsening: Coarsening, models: list[LabelModel]) -> None:
+        """Raise where the matrix that features are added to is not held."""
+        if not models and not self._is_held:
+            raise TileMemoryError(
+                f"{coarsening!r} adds a completed matrix to the Gram matrix, which has "
+                f"to be held: {self._solver_reason or f'solver={self.solver!r}'}. Use "
+                "exact=None, or fewer samples."
+            )
 
     def _require_spatial(self, coarsening: Coarsening, kernel: object) -> None:
         if not isinstance(kernel, Kernel) or not kernel.is_spatial:

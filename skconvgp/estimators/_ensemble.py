@@ -223,9 +223,13 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         return self._labels(self.predict_proba(X))
 
     def predict_latent(
-        self, X: Any, return_std: bool = False
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        noise: bool = False,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return mean and deviation of the mixture of the latent functions.
+        """Return mean and uncertainty of the mixture of the latent functions.
 
         Parameters
         ----------
@@ -233,6 +237,10 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
             Images or vectors, as in `fit`.
         return_std : bool, default=False
             Whether to return standard deviations.
+        return_cov : bool, default=False
+            Whether to return covariances instead.
+        noise : bool, default=False
+            Whether they include the observation noise of each classifier.
 
         Returns
         -------
@@ -241,6 +249,8 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         std : ndarray of shape (n, n_classes)
             Standard deviations, with `return_std`: those within the classifiers and
             between them.
+        cov : ndarray of shape (n, n, n_classes)
+            Covariances, with `return_cov`: in the same way.
 
         Raises
         ------
@@ -252,14 +262,18 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         require_same_latents(steps)
         inputs = [last_inputs(one, X) for one in self.estimators_]
         found = [
-            step.predict_latent(own, return_std=return_std)
+            step.predict_latent(own, return_std, return_cov, noise)
             for step, own in zip(steps, inputs, strict=True)
         ]
-        if not return_std:
+        if not return_std and not return_cov:
             return self._mix(found)
-        means, deviations = map(np.stack, zip(*found, strict=True))
+        means, spreads = zip(*found, strict=True)
         mean = self._mix(means)
-        return mean, np.sqrt(self._mix(deviations**2 + (means - mean) ** 2))
+        apart = np.stack(means) - mean
+        if return_std:
+            return mean, np.sqrt(self._mix(np.square(spreads) + apart**2))
+        between = [one[:, None] * one for one in apart]
+        return mean, self._mix(spreads) + self._mix(between)
 
     def log_marginal_likelihood(self) -> float:
         """Return the evidence of the classifiers, equally likely before.

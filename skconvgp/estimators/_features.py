@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skconvgp._protocols import CompletedGram, Completion
 from skconvgp._typing import FloatArray
-from skconvgp.engine import SampleOracle
+from skconvgp.engine import SampleOracle, SummedOracle
 from skconvgp.estimators._base import BaseGP, Problem, Settings, Timing, clock
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place
@@ -91,8 +91,10 @@ class BaseFeatureGP(BaseGP):
     ) -> SampleOracle:
         """Return what completions ask for entries."""
         codes = None if problem.codes is None else torch.as_tensor(problem.codes)
+        oracle = self._training_oracle(problem.rows, work)
+        assert not isinstance(oracle, SummedOracle)
         return SampleOracle(
-            self._training_oracle(problem.rows, work),
+            oracle,
             self._gram_precision(problem.rows, work),
             ProgressLine("fit", work.verbose),
             n_allowed,

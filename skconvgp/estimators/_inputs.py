@@ -18,7 +18,13 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends import BackendChoice, choose_backend
-from skconvgp.engine import KernelOracle, MatrixOracle, TileCache, require_memory
+from skconvgp.engine import (
+    KernelOracle,
+    MatrixOracle,
+    SummedOracle,
+    TileCache,
+    require_memory,
+)
 from skconvgp.estimators._kept_tiles import find_cache, resolve_cache_dir
 from skconvgp.estimators._parallel import make_runner
 from skconvgp.estimators._place import Place
@@ -329,7 +335,7 @@ class BaseInputs(BaseEstimator):
 
     def _training_oracle(
         self, rows: NDArray[Any], work: Work
-    ) -> KernelOracle | MatrixOracle:
+    ) -> KernelOracle | MatrixOracle | SummedOracle:
         if isinstance(self.kernel_, Kernel):
             images, config = self._images(rows, self.kernel_), work.config
             folder = resolve_cache_dir(self, self.cache_dir, self.kernel_)

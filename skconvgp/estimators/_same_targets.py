@@ -46,7 +46,7 @@ def require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
             "cannot be compared: pass an unfitted clone."
         )
     rows, truth = gp._validate_predict(X), np.asarray(y)
-    numbers = getattr(gp, "landmark_indices_", gp._kept)
+    numbers = gp._columns
     is_long = len(rows) == len(truth) > max(numbers.max(), gp._kept.max())
     has_rows = is_long and (
         not isinstance(gp.kernel_, Kernel) or np.array_equal(gp.X_train_, rows[numbers])

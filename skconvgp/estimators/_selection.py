@@ -18,6 +18,7 @@ from skconvgp.estimators._base import BaseGP, make_generator
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._gram import gram_matrix
 from skconvgp.estimators._pipelines import last_inputs, last_step
+from skconvgp.estimators._place import compute_at
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import resolve_batch_size, resolve_count
 from skconvgp.estimators._same_targets import have_same_targets, require_same_data
@@ -345,6 +346,17 @@ def _gram_of(gp: Any, rows: NDArray[Any], numbers: NDArray[Any]) -> torch.Tensor
     """Return the Gram matrix of some samples as the process sees them."""
     if not isinstance(gp.kernel_, Kernel):
         return rows_to_tensor(rows[np.ix_(numbers, gp._kept[numbers])])
+    if getattr(gp, "_exact_part", None) is not None:  # a kernel is not all
+        return compute_at(
+            gp._place(is_fitting=False, needed=0),
+            lambda place: rows_to_tensor(
+                to_numpy(
+                    gp._prior_covariance(
+                        rows[numbers], gp._work(place, is_fitting=False)
+                    )
+                )
+            ),
+        )
     images = to_numpy(gp._images(rows[numbers], gp.kernel_))
     settings = {name: getattr(gp, name) for name in ("device", "backend", "n_jobs")}
     settings |= {"dtype": gp.dtype_, "memory_budget": gp.memory_budget}

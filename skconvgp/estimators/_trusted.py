@@ -13,6 +13,7 @@ from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
+from skconvgp.estimators._sums import ExactPart
 from skconvgp.estimators._warp import KernelFlowsWarp
 from skconvgp.flows import (
     LBFGS,
@@ -35,7 +36,7 @@ _CLASSES += [cls for cls in _LIKELIHOODS if cls not in (Part, likelihoods.Target
 _CLASSES += [LabelState, inference.LabelState]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
 _CLASSES += [NystromCompletedGP, NystromCompletedGPRegressor]
-_CLASSES += [Featured, FeatureState, Reservoir, inference.FeatureSums]
+_CLASSES += [ExactPart, Featured, FeatureState, Reservoir, inference.FeatureSums]
 _CLASSES += [solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]

@@ -1,9 +1,10 @@
 """Estimators whose Gram matrix is completed, or has less in its place."""
 
+import math
 import pickle
 import re
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    KernelFlowsClassifier,
+    gram_diag,
+    gram_matrix,
+)
 from skconvgp._protocols import CompletedGram
 from skconvgp.completion import (
     CoarseKernel,
@@ -27,7 +34,8 @@ from skconvgp.completion import (
     SubsetOfData,
 )
 from skconvgp.engine import KernelOracle
-from skconvgp.exceptions import CompletionError
+from skconvgp.exceptions import CompletionError, TileMemoryError
+from skconvgp.flows import Adam
 from skconvgp.kernels import (
     Conv2d,
     Dense,
@@ -644,9 +652,205 @@ def test_coarse_kernel_of_images_that_are_rows():
     assert (again.predict_proba(X) != expected).any()
 
 
+@dataclass
+class Columns:
+    """The textbook's Nyström completion of the first samples' columns."""
+
+    n_columns: int
+
+    def complete(self, oracle, observed_fraction, generator):
+        anchors = torch.arange(self.n_columns)
+        columns = oracle.block(None, anchors)
+        values, vectors = torch.linalg.eigh(columns[anchors])
+        lift_map = vectors / values.sqrt()
+        n_evaluated = columns.numel() + oracle.n_samples
+        return CompletedGram(
+            columns @ lift_map, anchors, lift_map, n_evaluated, error=self.error
+        )
+
+    def n_values(self, n, observed_fraction):
+        return 2 * n * self.n_columns
+
+    error = math.nan
+
+
+SMALL_NETWORK = convnet(2, 2)
+
+
+def summed(X, n_train, weight, n_columns, exact=None):
+    """Return the summed covariances of all samples, as textbooks have them."""
+    if exact is None:
+        exact = gram_matrix(tiny_network(), X, dtype="float64")
+    coarse = gram_matrix(SMALL_NETWORK, pooled(X, 2), dtype="float64")
+    columns = exact[:, :n_columns]
+    nystrom = columns @ np.linalg.solve(columns[:n_columns], columns.T)
+    means = [np.diag(one)[:n_train].mean() for one in (exact, coarse)]
+    own = (1.0 - weight) * means[0] / means[1] * coarse
+    total = own + weight * nystrom
+    prior = own + weight * (nystrom + np.diag(np.diag(exact - nystrom)))
+    return total, prior
+
+
+SUM = CoarseKernel(2, depth=2, kernel_size=2, exact=Columns(12), exact_weight=0.3)
+
+
+def sum_of(cls, **settings):
+    defaults = {"kernel": tiny_network(), "completion": SUM, **EXACT}
+    return cls(**defaults | settings)
+
+
+@every_class
+def test_sum_of_a_coarse_kernel_and_a_completed_one(cls):
+    X, y = digits(50)
+    gp = sum_of(cls, noise_variance=0.01).fit(X[:40], y[:40])
+    total, prior = summed(X, 40, 0.3, 12)
+    targets = label_targets(y[:40]) if cls is ConvNetGPClassifier else y[:40, None]
+    offset = targets.mean(0) if cls is ConvNetGPRegressor else 0.0
+    dense = DensePosterior(
+        total[:40, :40],
+        targets - offset,
+        0.01,
+        mean_diag=np.diag(prior)[:40].mean(),
+    )
+    mean = dense.mean(total[40:, :40]) + offset
+    cov = dense.cov(total[40:, :40], prior[40:, 40:])
+    found, std = gp.predict_latent(X[40:], return_std=True)
+    _, joint = gp.predict_latent(X[40:], return_cov=True)
+    shape = found.shape
+    np.testing.assert_allclose(found, mean.reshape(shape), rtol=1e-6, atol=1e-8)
+    one = std if std.ndim == 1 else std[:, 0]
+    np.testing.assert_allclose(one**2, np.diag(cov), rtol=1e-6)
+    one = joint if joint.ndim == 2 else joint[:, :, 0]
+    np.testing.assert_allclose(one, cov, rtol=1e-6, atol=1e-9)
+    assert gp.kernel_ == SMALL_NETWORK
+    np.testing.assert_array_equal(gp.landmark_indices_, np.arange(12))
+    n_exact = 40 * 12 + 40
+    assert gp.fit_report_.n_pairs == 40 * 41 // 2 + n_exact
+    assert gp.fit_report_.observed_fraction == n_exact / (40 * 41 // 2)
+
+
+def test_left_out_samples_of_a_sum_are_new_ones():
+    X, y = digits(40)
+    gp = sum_of(ConvNetGPRegressor, noise_variance=0.01, amplitude=3.0).fit(X, y)
+    mean, std = gp.loo_predict(return_std=True)
+    rest = np.arange(40) != 39  # no anchor
+    # The unit of the prior changes a little without the sample, targets do not.
+    other = clone(gp).set_params(normalize_y=False).fit(X[rest], (y - y.mean())[rest])
+    found, deviation = other.predict_latent(X[39:], return_std=True, noise=True)
+    assert found[0] + y.mean() == pytest.approx(mean[39], rel=0.02)
+    assert deviation[0] == pytest.approx(std[39], rel=0.02)
+
+
+def test_noise_of_a_sum_is_not_below_the_error_of_the_completion():
+    X, y = digits(40)
+    rough = Columns(12)
+    mean = gram_diag(tiny_network(), X, dtype="float64").mean()
+    rough.error = 0.1 * mean
+    part = replace(SUM, exact=rough)
+    for noise in (1e-4, "loo"):
+        gp = sum_of(ConvNetGPClassifier, completion=part, noise_variance=noise)
+        assert gp.fit(X, y).noise_variance_ == pytest.approx(0.03)
+    gp = sum_of(ConvNetGPClassifier, completion=part, noise_variance=0.5).fit(X, y)
+    assert gp.noise_variance_ == 0.5
+
+
+@pytest.mark.parametrize("word", ["dirichlet", "laplace"])
+def test_sum_of_kernels_with_other_likelihoods(word):
+    X, y = digits(60)
+    gp = sum_of(ConvNetGPClassifier, likelihood=word).fit(X[:50], y[:50])
+    total, prior = summed(X, 50, 0.3, 12)
+    # The unit of a matrix is the mean variance of what is in it.
+    unit = np.diag(total)[:50].mean() / np.diag(prior)[:50].mean()
+    by_matrix = ConvNetGPClassifier(
+        "precomputed",
+        likelihood=word,
+        amplitude=gp.amplitude_ * unit,
+        noise_variance=gp.noise_variance_ / unit,
+        dtype="float64",
+    ).fit(total[:50, :50], y[:50])
+    expected = by_matrix.predict_latent(total[50:, :50])
+    np.testing.assert_allclose(gp.predict_latent(X[50:]), expected, rtol=1e-5)
+
+
+def test_sums_can_be_searched_and_saved():
+    X, y = digits(60)
+    part = replace(SUM, exact=Nystrom())
+    grid = {
+        "completion__exact__landmarks": ["uniform", "stratified"],
+        "completion__exact_weight": [0.2, 0.8],
+        "observed_fraction": [0.3],
+    }
+    gp = sum_of(ConvNetGPClassifier, completion=part)
+    search = GridSearchCV(gp, grid, cv=2).fit(X, y)
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
+    best = search.best_estimator_
+    again = pickle.loads(pickle.dumps(best))
+    np.testing.assert_array_equal(again.predict_proba(X), best.predict_proba(X))
+    alone = clone(best).set_params(completion=None).fit(X, y)
+    refitted = best.set_params(completion=None).fit(X, y)
+    np.testing.assert_array_equal(refitted.predict_proba(X), alone.predict_proba(X))
+
+
+def test_a_sum_of_a_network_and_of_a_kernel_for_vectors():
+    X, y = digits(50)
+    part = CoarseKernel(kernel=SMALL_NETWORK, exact=Columns(12), exact_weight=0.3)
+    gp = ConvNetGPRegressor(
+        rbf(3.0), completion=part, noise_variance=0.01, image_shape=(8, 8), **EXACT
+    )
+    gp.fit(X[:40].reshape(40, -1), y[:40])
+    rows = X.reshape(50, -1)
+    total, prior = summed(
+        X, 40, 0.3, 12, exact=gram_matrix(rbf(3.0), rows, dtype="float64")
+    )
+    dense = DensePosterior(
+        total[:40, :40],
+        y[:40, None] - y[:40].mean(),
+        0.01,
+        mean_diag=np.diag(prior)[:40].mean(),
+    )
+    mean = dense.mean(total[40:, :40])[:, 0] + y[:40].mean()
+    np.testing.assert_allclose(gp.predict(rows[40:]), mean, rtol=1e-6)
+
+
+def test_kernels_of_a_sum_are_learned():
+    X, y = digits(60)
+    flow = KernelFlowsClassifier(
+        tiny_network(), completion=SUM, optimizer=Adam(max_iter=2), random_state=0
+    )
+    learned = flow.fit(X[:50], y[:50])
+    fixed = sum_of(
+        ConvNetGPClassifier,
+        kernel=tiny_network().with_theta(learned.flow_result_.theta[:2]),
+        noise_variance=learned.noise_variance_,
+        dtype=learned.dtype_,
+    ).fit(X[:50], y[:50])
+    np.testing.assert_allclose(
+        learned.predict_latent(X[50:]), fixed.predict_latent(X[50:]), rtol=1e-6
+    )
+
+
+def test_a_sum_of_what_is_not_held_is_refused():
+    X, y = digits(30)
+    gp = sum_of(ConvNetGPClassifier, solver="cg", memory_budget="1 KiB")
+    with pytest.raises(TileMemoryError, match=r"has to be held.*exact=None"):
+        gp.fit(X, y)
+
+
+def test_a_sum_solved_by_iterations():
+    X, y = digits(60)
+    direct = sum_of(ConvNetGPClassifier, noise_variance=0.01).fit(X[:50], y[:50])
+    iterated = clone(direct).set_params(solver="cg").fit(X[:50], y[:50])
+    for mine, theirs in zip(
+        iterated.predict_latent(X[50:], return_std=True),
+        direct.predict_latent(X[50:], return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-4)
+
+
 @every_class
 @pytest.mark.parametrize(
-    "part", [Nystrom(9), SubsetOfData(9), CoarseKernel(depth=1)], ids=repr
+    "part", [Nystrom(9), SubsetOfData(9), CoarseKernel(depth=1), SUM], ids=repr
 )
 def test_images_of_another_size_are_refused(part, cls):
     X, y = digits(20)
@@ -703,6 +907,15 @@ BAD_SETTINGS = [
     ),
     ({"completion": CoarseKernel(0)}, "'pool' parameter of CoarseKernel"),
     ({"completion": CoarseKernel(2.0)}, "'pool' parameter of CoarseKernel"),
+    ({"completion": CoarseKernel(exact=2)}, "'exact' parameter.*such as Nystrom"),
+    ({"completion": CoarseKernel(exact=Nystrom)}, "'exact' parameter of CoarseKernel"),
+    ({"completion": CoarseKernel(exact=SubsetOfData())}, "'exact' parameter"),
+    ({"completion": CoarseKernel(exact_weight=1)}, "'exact_weight' parameter.*< 1"),
+    ({"completion": CoarseKernel(exact_weight=0.0)}, "'exact_weight' parameter"),
+    (
+        {"completion": CoarseKernel(exact=Nystrom()), "observed_fraction": 1e-3},
+        "smallest usable value",
+    ),
     ({"completion": CoarseKernel(9, depth=1)}, r"9 x 9 pixels.*\(1, 8, 8\).*lower"),
     (
         {"completion": CoarseKernel(depth=1), "image_shape": None},

@@ -232,6 +232,43 @@ def test_latents_and_evidence_are_those_of_the_mixture():
     np.testing.assert_allclose(std, drawn.std(axis=0), rtol=0.02)
 
 
+def test_covariances_are_those_of_the_mixture():
+    X, y = blobs(60)
+    fitted = ensemble().fit(X[:40], y[:40])
+    mean, cov = fitted.predict_latent(X[40:], return_cov=True)
+    np.testing.assert_array_equal(fitted.predict_latent(X[40:]), mean)
+    rng, draws = np.random.default_rng(0), []
+    for weight, gp in zip(fitted.weights_, fitted.estimators_, strict=True):
+        own, spread = gp.predict_latent(X[40:], return_cov=True)
+        of_first = rng.multivariate_normal(
+            own[:, 0], spread[:, :, 0], size=round(200_000 * weight), method="cholesky"
+        )
+        draws.append(of_first)
+    drawn = np.cov(np.concatenate(draws), rowvar=False)
+    np.testing.assert_allclose(cov[:, :, 0], drawn, atol=0.02 * drawn.max())
+    _, std = fitted.predict_latent(X[40:], return_std=True)
+    np.testing.assert_allclose(np.diagonal(cov).T, std**2)
+
+
+def test_noise_is_that_of_each_classifier():
+    X, y = blobs(60)
+    fitted = ensemble().fit(X[:40], y[:40])
+    _, without = fitted.predict_latent(X[40:], return_std=True)
+    _, noisy = fitted.predict_latent(X[40:], return_std=True, noise=True)
+    added = sum(
+        weight * gp.noise_variance_ * np.asarray(gp.amplitude_)
+        for weight, gp in zip(fitted.weights_, fitted.estimators_, strict=True)
+    )
+    np.testing.assert_allclose(noisy**2 - without**2, added, rtol=1e-6)
+
+
+def test_deviations_or_covariances_not_both():
+    X, y = blobs(40)
+    fitted = ensemble().fit(X, y)
+    with pytest.raises(ValueError, match="cannot both be True"):
+        fitted.predict_latent(X, return_std=True, return_cov=True)
+
+
 @pytest.mark.parametrize(
     ("n_classes", "likelihood", "share"),
     [(3, "gaussian", 2 / 3), (2, "gaussian", 1 / 2), (2, "beta", 1.0)],

@@ -57,6 +57,15 @@ def models():
             images,
             labels,
         ),
+        "sum": (
+            ConvNetGPClassifier(
+                convnet(depth=2),
+                completion=CoarseKernel(depth=1, exact=Nystrom(10)),
+                **EXACT,
+            ),
+            images,
+            labels,
+        ),
         "landmarks": (
             NystromCompletedGP(rbf(), n_landmarks=10, **EXACT),
             points,

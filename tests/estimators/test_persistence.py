@@ -111,6 +111,12 @@ def models():
             points,
         ),
         "coarse": (ConvNetGPClassifier(completion=coarse).fit(X, y), X),
+        "sum": (
+            ConvNetGPClassifier(
+                tiny_network(), completion=CoarseKernel(depth=1, exact=Nystrom(5))
+            ).fit(X, y),
+            X,
+        ),
         "network": (ConvNetGPClassifier(tiny_network()).fit(X, y), X),
         "layers": (ConvNetGPRegressor(LAYERS, noise_variance="loo").fit(X, y), X),
         "unshared": (ConvNetGPRegressor(tiny_network().unshared()).fit(X, y), X),

@@ -114,6 +114,9 @@ def test_kernels_stand_for_estimators_of_the_targets_kind():
         ConvNetGPClassifier(rbf(), completion=NearestNeighbors(10)),
         ConvNetGPClassifier(rbf(), completion=SubsetOfData(), observed_fraction=0.5),
         ConvNetGPClassifier(convnet(2, 3), completion=CoarseKernel(depth=1)),
+        ConvNetGPClassifier(
+            convnet(2, 3), completion=CoarseKernel(depth=1, exact=Nystrom(20))
+        ),
         NystromCompletedGP(rbf(), n_landmarks=20),
         make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf(5.0))),
     ],

@@ -265,9 +265,10 @@ def test_other_hyperparameters_are_not_compiled_again():
         MatrixFactorization(rank=5, max_iter=5),
         SubsetOfData(),
         CoarseKernel(depth=1),
+        CoarseKernel(depth=1, exact=Nystrom(40)),
         NearestNeighbors(20),
     ],
-    ids=lambda part: type(part).__name__,
+    ids=repr,
 )
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_completions_on_the_gpu_are_those_of_the_processor(completion, data):
