@@ -175,7 +175,8 @@ class CoarseKernel(Part):
     -----
     The amplitude of covariances differs from that of the kernel; estimators profile
     it out. In a sum the Gram matrix is held, and predictions look at all samples and at
-    the anchors of the completion; deviations add what its features leave out.
+    the anchors of the completion; deviations add what its features leave out. `kernel_`
+    then is the cheaper kernel, and `dual_coef_` multiplies covariances of the sum.
 
     References
     ----------

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.display._pyplot import pyplot_for
-from skconvgp.estimators import gram_matrix
+from skconvgp.estimators._seen import gram_as_seen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +94,9 @@ class SpectrumDisplay:
         name: str | None = None,
         ax: "Axes | None" = None,
     ) -> Self:
-        """Draw the eigenvalues of the kernel of a fitted process on samples.
+        """Draw the eigenvalues of the prior of a fitted process on samples.
+
+        They are those of pooled images, and of a sum of kernels, where it has such.
 
         Parameters
         ----------
@@ -127,13 +129,11 @@ class SpectrumDisplay:
                 "The noise of this process differs between samples; draw the "
                 "eigenvalues alone, with SpectrumDisplay.from_gram."
             )
-        kernel = estimator.kernel_
-        is_precomputed = isinstance(kernel, str)
-        settings = {"image_shape": estimator.image_shape_, "dtype": "float64"}
+        gram = gram_as_seen(estimator, estimator._validate_predict(X), "float64")
         return cls.from_gram(
-            X if is_precomputed else gram_matrix(kernel, X, **settings),
+            gram,
             noise_variance=float(noise),
-            name=str(kernel) if name is None else name,
+            name=str(estimator.kernel_) if name is None else name,
             ax=ax,
         )
 

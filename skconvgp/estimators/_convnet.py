@@ -46,7 +46,6 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         self._localization, self._sampled, self._loo = None, None, None
         self._is_label_model, self._label_loo = False, None
         self._has_one_latent, self._is_converged = False, True
-        self._exact_part = None
         kept, n = self._kept, len(problem.rows)
         settings, fit, place, needed = self._planned(problem)
 
@@ -98,9 +97,10 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
                     assert isinstance(exact, Kernel)
                     size = self._dense_size(n, settings, models)
                     self._require_held(completion, models)
-                    held = size.held + added.n_values(n, fraction)
+                    count = added.n_values(n, fraction)
+                    sizes = (size.held, size.on_gpu, size.beside_gpu)
                     fit = partial(self._fit_sum, completion, fraction, exact)
-                    return replace(size, held=held), fit
+                    return Size(*(one + count for one in sizes)), fit
         return self._dense_size(n, settings, models), self._fit_all
 
     def _dense_size(self, n: int, settings: Settings, models: list[LabelModel]) -> Size:
@@ -250,23 +250,21 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
             scale=share,
             coarse_scale=(1.0 - share) * means[0] / means[1],
         )
-        seconds = clock(place.device) - start
-        told = {
-            "relative_rmse": completed.relative_rmse,
-            "observed_fraction": completed.n_evaluated / entries(n),
-        }
-        least = share * completed.error / means[0]
-        if not isinstance(settings.noise, str) and settings.noise < least:
-            settings = replace(settings, noise=least)
-        self._fit_dense(problem, settings, work, place, **told)
-        if self.noise_variance_ < least:  # by a word
-            settings = replace(settings, noise=least)
-            self._fit_dense(problem, settings, work, place, **told)
+        self._fit_dense(
+            problem,
+            settings,
+            work,
+            place,
+            gram_seconds=clock(place.device) - start,
+            least_noise=share * np.nan_to_num(completed.error) / means[0],
+            relative_rmse=completed.relative_rmse,
+            observed_fraction=completed.n_evaluated / entries(n),
+        )
         self.landmark_indices_ = self._kept[to_numpy(completed.anchors)]
+        n_pairs = self.fit_report_.n_pairs + completed.n_evaluated
+        n_read = sum(cache.n_pairs_read for cache in work.caches)
         self.fit_report_ = replace(
-            self.fit_report_,
-            gram_seconds=self.fit_report_.gram_seconds + seconds,
-            n_pairs=self.fit_report_.n_pairs + completed.n_evaluated,
+            self.fit_report_, n_pairs=n_pairs, n_pairs_read=min(n_pairs, n_read)
         )
         return np.arange(n)
 
@@ -303,7 +301,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
             raise TileMemoryError(
                 f"{coarsening!r} adds a completed matrix to the Gram matrix, which has "
                 f"to be held: {self._solver_reason or f'solver={self.solver!r}'}. Use "
-                "exact=None, or fewer samples."
+                "exact=None, fewer samples, or a larger `memory_budget`."
             )
 
     def _require_spatial(self, coarsening: Coarsening, kernel: object) -> None:

@@ -42,6 +42,8 @@ class BaseExactGP(BaseSolvingGP):
         settings: Settings,
         work: Work,
         place: Place,
+        gram_seconds: float = 0.0,
+        least_noise: float = 0.0,
         **facts: Any,
     ) -> None:
         """Fit latent functions to all samples of a problem."""
@@ -50,7 +52,7 @@ class BaseExactGP(BaseSolvingGP):
         w = to_tensor(problem.weights, device, work.config.solve_dtype)
         y = to_tensor(problem.targets, device, work.config.solve_dtype)
         gram, self._mean_diag = self._gram_operator(rows, work, w)
-        gram_seconds = clock(device) - start
+        gram_seconds += clock(device) - start
 
         start = clock(device)
         amplitude = self._fixed_amplitude(settings.prior, y, problem.scale)
@@ -63,6 +65,7 @@ class BaseExactGP(BaseSolvingGP):
                 amplitude=amplitude,
                 precision=self._gram_precision(rows, work),
             )
+        noise = max(float(noise), least_noise)
         state, solution = self._solve(gram, y, noise / w)
         dual = solution.value
         quadratic, missing = self._quadratic(y, noise / w, state, solution)
@@ -89,8 +92,7 @@ class BaseExactGP(BaseSolvingGP):
             inverse_diag = self.solver_.inverse_diag(state)
         solve_seconds = clock(device) - start
 
-        self._features, self._loo = None, None
-        self._columns = self._kept
+        self._features, self._loo, self._columns = None, None, self._kept
         self.noise_variance_ = float(noise)
         self.dual_coef_ = to_numpy(dual) * problem.scale / self._mean_diag
         self.solver_state_ = self._kept_state(state)

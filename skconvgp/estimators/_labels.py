@@ -82,6 +82,8 @@ class _Prior:
         As in `LabelState`.
     anchors : Tensor of shape (m,) or None
         Samples that new ones are compared with, if those are not all.
+    rest : Tensor of shape (n,)
+        What the matrix leaves out of the prior variances.
     """
 
     gram: Tensor
@@ -89,6 +91,7 @@ class _Prior:
     features: Tensor
     lift_map: Tensor
     anchors: Tensor | None
+    rest: Tensor
 
 
 class BaseLabelGP(BaseGP):
@@ -146,7 +149,12 @@ class BaseLabelGP(BaseGP):
         self.latent_offset_ = to_numpy(model.offset)
         self._is_label_model, self._features = True, None
         self._has_one_latent = model.has_one_latent
-        self._label_loo = to_numpy(found.loo_mean), to_numpy(found.loo_cov)
+        cov, rest = found.loo_cov, amplitude * prior.rest.to(found.loo_cov)
+        if cov.ndim == 2:
+            cov = cov + rest[:, None]
+        else:
+            cov = cov + torch.diag_embed(rest[:, None].expand(cov.shape[:2]))
+        self._label_loo = to_numpy(found.loo_mean), to_numpy(cov)
         self._keep_label_prior(prior, found, problem, amplitude)
         timing = Timing(prior.n_pairs, gram_seconds, clock(place.device) - start)
         unit = prior.gram.new_ones(len(self.latent_offset_))
@@ -179,15 +187,23 @@ class BaseLabelGP(BaseGP):
             gram, n = oracle.gram(), len(diag)
             gram /= self._mean_diag
             empty = diag.new_empty(0, 0)
-            return _Prior(gram, n * (n + 1) // 2, empty, empty, None)
+            rest = self._left_out_of(gram, diag)
+            return _Prior(gram, n * (n + 1) // 2, empty, empty, None, rest)
         features = completed.factor.div_(math.sqrt(self._mean_diag))
+        gram = features @ features.mT
         return _Prior(
-            features @ features.mT,
+            gram,
             completed.n_evaluated,
             features,
             completed.lift_map / math.sqrt(self._mean_diag),
             completed.anchors,
+            self._left_out_of(gram, diag),
         )
+
+    def _left_out_of(self, gram: Tensor, diag: Tensor) -> Tensor:
+        """Return what a matrix leaves out of the prior variances, of mean 1."""
+        own = diag.to(gram) / self._mean_diag
+        return (own - gram.diagonal()).clamp(min=0.0)
 
     def _keep_label_prior(
         self,

@@ -58,7 +58,8 @@ class FitReport:
         What had to be added to the diagonal, as a share of its mean; 0 if nothing.
     observed_fraction : float
         Evaluated entries, as a share of the distinct ones of all training samples; an
-        upper bound where entries are evaluated again.
+        upper bound where entries are evaluated again. Of a sum of kernels those of the
+        one that is completed.
     relative_rmse : float
         Error of a completed Gram matrix on entries that were held out, as a share of
         their range; NaN where none were.

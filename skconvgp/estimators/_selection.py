@@ -16,12 +16,11 @@ from sklearn.utils.validation import NotFittedError, check_is_fitted
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, make_generator
 from skconvgp.estimators._classification import ConvNetGPClassifier
-from skconvgp.estimators._gram import gram_matrix
 from skconvgp.estimators._pipelines import last_inputs, last_step
-from skconvgp.estimators._place import compute_at
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import resolve_batch_size, resolve_count
 from skconvgp.estimators._same_targets import have_same_targets, require_same_data
+from skconvgp.estimators._seen import gram_as_seen
 from skconvgp.estimators._validation import rows_to_tensor, to_numpy
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import Rho
@@ -334,34 +333,15 @@ def _mean_rho(
     total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches)
     for _ in range(count):
         numbers = batches.draw(size).numbers
-        gram = _gram_of(gp, rows, to_numpy(numbers))
+        some = to_numpy(numbers)
+        has_matrix = not isinstance(gp.kernel_, Kernel)
+        part = rows[np.ix_(some, gp._kept[some])] if has_matrix else rows[some]
+        gram = rows_to_tensor(gram_as_seen(gp, part))
         try:
             total += objective.score(gram, targets[numbers]).value
         except NotPSDError:
             return math.nan
     return total / count
-
-
-def _gram_of(gp: Any, rows: NDArray[Any], numbers: NDArray[Any]) -> torch.Tensor:
-    """Return the Gram matrix of some samples as the process sees them."""
-    if not isinstance(gp.kernel_, Kernel):
-        return rows_to_tensor(rows[np.ix_(numbers, gp._kept[numbers])])
-    if getattr(gp, "_exact_part", None) is not None:  # a kernel is not all
-        return compute_at(
-            gp._place(is_fitting=False, needed=0),
-            lambda place: rows_to_tensor(
-                to_numpy(
-                    gp._prior_covariance(
-                        rows[numbers], gp._work(place, is_fitting=False)
-                    )
-                )
-            ),
-        )
-    images = to_numpy(gp._images(rows[numbers], gp.kernel_))
-    settings = {name: getattr(gp, name) for name in ("device", "backend", "n_jobs")}
-    settings |= {"dtype": gp.dtype_, "memory_budget": gp.memory_budget}
-    gram = gram_matrix(gp.kernel_, images, **settings)
-    return rows_to_tensor(gram)
 
 
 def _judge_labels(gp: Any, y: Any) -> dict[str, float]:

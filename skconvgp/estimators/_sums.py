@@ -90,6 +90,10 @@ class BaseSummedGP(BaseExactGP):
     # Of a fit to a sum; None otherwise.
     _exact_part: ExactPart | None = None
 
+    def _validate_fit(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        self._exact_part = None  # of another fit
+        return super()._validate_fit(X, y, **options)
+
     def _training_oracle(
         self, rows: NDArray[Any], work: Work
     ) -> KernelOracle | MatrixOracle | SummedOracle:
@@ -116,7 +120,7 @@ class BaseSummedGP(BaseExactGP):
             done = some.stop
             yield (
                 torch.addmm(cross, lifted, features.mT, beta=part.coarse_scale),
-                part.coarse_scale * prior + part.scale * own,
+                part.coarse_scale * prior + own,
             )
 
     def _prior_covariance(self, rows: NDArray[Any], work: Work) -> Tensor:
@@ -125,8 +129,7 @@ class BaseSummedGP(BaseExactGP):
             return prior
         lifted, own = self._lifted(rows, work, part)
         added = lifted @ lifted.mT
-        rest = (part.scale * own - added.diagonal()).clamp(min=0.0)
-        added.diagonal().add_(rest)
+        added.diagonal().copy_(own)
         return part.coarse_scale * prior + added / self._mean_diag
 
     def _closed_form_loo(
@@ -154,18 +157,21 @@ class BaseSummedGP(BaseExactGP):
     def _lifted(
         self, rows: NDArray[Any], work: Work, part: ExactPart
     ) -> tuple[Tensor, Tensor]:
-        """Return features (n, r) of new samples, and their prior variances (n,)."""
+        """Return features (n, r) of new samples, and their prior variances (n,).
+
+        Features may explain more than there is; then it is theirs.
+        """
         exact = self._seen_by(part)
         config = replace(work.config, dtype=DTYPES[part.dtype])
         choice = exact._choose(config.device, is_fitting=False)
         quiet = replace(work, config=config, choice=choice, verbose=0)
         (lift_map,) = self._parts_at(work, part.lift_map)
         found = [
-            (cross @ lift_map, prior)
+            (cross @ lift_map, part.scale * prior)
             for cross, prior in exact._stream(rows, None, quiet, needs_var=True)
         ]
         lifted, variances = map(torch.cat, zip(*found, strict=True))
-        return lifted, variances
+        return lifted, torch.maximum(variances, lifted.square().sum(1))
 
     def _seen_by(self, part: ExactPart) -> Self:
         """Return the process as one of the completed kernel and its anchors."""

@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.display import SpectrumDisplay
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import convnet, rbf
@@ -45,6 +46,23 @@ def test_effective_dimension_is_the_trace_of_the_smoother(kernel, shape):
     display = SpectrumDisplay.from_estimator(gp, X)
     assert display.effective_dimension == pytest.approx(trace, rel=1e-9)
     assert display.name == str(kernel)
+
+
+@pytest.mark.parametrize("exact", [None, Nystrom(30)], ids=["coarse", "sum"])
+def test_eigenvalues_are_those_of_what_the_process_sees(exact):
+    X = np.random.default_rng(0).normal(size=(30, 1, 8, 8))
+    y = X[:, 0, 0, 0]
+    part = CoarseKernel(depth=1, exact=exact, exact_weight=0.3)
+    settings = {"dtype": "float64", "backend": "torch", "random_state": 0}
+    gp = ConvNetGPRegressor(convnet(2, 3), completion=part, **settings).fit(X, y)
+    pooled = X.reshape(30, 1, 4, 2, 4, 2).mean(axis=(3, 5))
+    gram = gram_matrix(convnet(1, 3), pooled, dtype="float64")
+    if exact is not None:  # all columns: what is completed is the matrix itself
+        whole = gram_matrix(convnet(2, 3), X, dtype="float64")
+        gram = 0.7 * gram / np.trace(gram) + 0.3 * whole / np.trace(whole)
+    expected = SpectrumDisplay.from_gram(gram).eigenvalues
+    found = SpectrumDisplay.from_estimator(gp, X).eigenvalues
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-10)
 
 
 def test_a_guess_that_was_told_is_not_told_again():

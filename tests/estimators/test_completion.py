@@ -772,6 +772,68 @@ def test_sum_of_kernels_with_other_likelihoods(word):
     np.testing.assert_allclose(gp.predict_latent(X[50:]), expected, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*explains")
+def test_deviations_of_a_sum_are_those_of_its_covariance():
+    # Features of some completions explain more than there is.
+    X, y = digits(50)
+    part = CoarseKernel(depth=1, exact=SoftImpute(), exact_weight=0.9)
+    gp = sum_of(ConvNetGPRegressor, completion=part, observed_fraction=0.3)
+    gp.fit(X[:40], y[:40])
+    _, std = gp.predict(X[40:], return_std=True)
+    _, cov = gp.predict(X[40:], return_cov=True)
+    np.testing.assert_allclose(std**2, np.diag(cov), rtol=1e-6)
+    assert std.min() > 0.0
+
+
+def test_a_fit_after_a_sum_is_a_first_one():
+    X, _ = digits(60)
+    y = X.reshape(60, -1)[:, 20:30].mean(axis=1)
+    learned = {"optimizer": Adam(2), "noise_variance": "evidence"}
+    gp = sum_of(ConvNetGPRegressor, dtype="float32", **learned).fit(X, y)
+    later = gp.set_params(dtype="float64", completion=None).fit(X, y)
+    first = clone(later).fit(X, y)
+    assert later.noise_variance_ == first.noise_variance_
+    np.testing.assert_array_equal(later.predict(X), first.predict(X))
+
+
+def test_a_sum_evaluates_each_entry_once(monkeypatch):
+    X, y = digits(40)
+    rough = Columns(12)
+    rough.error = 1e3
+    counts = []
+    gram = KernelOracle.gram
+    monkeypatch.setattr(
+        KernelOracle, "gram", lambda self: counts.append(1) or gram(self)
+    )
+    gp = sum_of(
+        ConvNetGPRegressor, completion=replace(SUM, exact=rough), noise_variance="loo"
+    ).fit(X, y)
+    mean = gram_diag(tiny_network(), X, dtype="float64").mean()
+    assert gp.noise_variance_ == pytest.approx(300.0 / mean)
+    assert len(counts) == 1
+
+
+def test_a_sum_tells_what_was_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", 1)
+    X, y = digits(60)
+    part = replace(SUM, exact=Nystrom(20))
+    gp = sum_of(ConvNetGPRegressor, completion=part, cache_dir=tmp_path)
+    assert gp.fit(X, y).fit_report_.n_pairs_read == 0
+    report = gp.fit(X, y).fit_report_
+    assert report.n_pairs - 60 <= report.n_pairs_read <= report.n_pairs
+
+
+@pytest.mark.parametrize("part", [SUM, Columns(12)], ids=["sum", "completion"])
+@pytest.mark.parametrize("word", ["dirichlet", "laplace"])
+def test_left_out_labels_have_what_features_leave_out(part, word):
+    X, y = digits(60)
+    gp = sum_of(ConvNetGPClassifier, completion=part, likelihood=word, amplitude=50.0)
+    found = gp.fit(X, y).loo_predict_proba()[59]  # no anchor
+    (expected,) = clone(gp).fit(X[:59], y[:59]).predict_proba(X[59:])
+    np.testing.assert_allclose(found, expected, atol=0.01)
+    assert expected.max() < 0.9
+
+
 def test_sums_can_be_searched_and_saved():
     X, y = digits(60)
     part = replace(SUM, exact=Nystrom())
