@@ -11,7 +11,8 @@ cross-validation or leave-one-out, on training samples only. Each part can run a
 
     python benchmarks/calibration.py --quick
     python benchmarks/calibration.py --tasks magic --splits 0
-    python benchmarks/calibration.py --no-others
+    python benchmarks/calibration.py --peers
+    python benchmarks/calibration.py --only-peers --peers svc
 
 Prints tables and writes benchmarks/results/calibration.json after each figure; other
 figures stay. A quick run writes only what --output names. One option of the peers, the
@@ -59,7 +60,8 @@ def parse() -> Any:
     add = parser.add_argument
     add("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     add("--splits", nargs="+", type=int, default=[0, 1, 2], help="of the tables")
-    add("--no-others", action="store_true", help="leave the peers out")
+    add("--peers", nargs="*", choices=others.PEERS, default=others.PEERS)
+    add("--only-peers", action="store_true", help="leave ours out")
     add("--quick", action="store_true", help="a few samples, a minute or two")
     add("--check", action="store_true", help="exit with 1 if a figure is missed")
     add("--output", type=Path, help="by default results/calibration.json if not quick")
@@ -82,11 +84,10 @@ def measure(task: Task, record: Figures, options: Any) -> None:
         put(record["classification"], dated(row), *KEYS)
         save(options.output, record)
 
-    for name, row, probabilities in ours.measure(task):
-        add(name, row, probabilities)
-    if options.no_others:
-        return
-    for name, row, probabilities in others.measure(task):
+    if not options.only_peers:
+        for name, row, probabilities in ours.measure(task):
+            add(name, row, probabilities)
+    for name, row, probabilities in others.measure(task, options.peers):
         add(name, row, probabilities)
 
 

@@ -26,7 +26,12 @@ from typing import Any
 import torch
 from completing.combined import combinations
 from completing.images import Split, load
-from completing.matrices import Covariances, complete_random, measure_mixed
+from completing.matrices import (
+    Covariances,
+    complete_random,
+    judge_matrix,
+    measure_mixed,
+)
 from completing.measure import measure, start_up
 from completing.report import (
     KEYS,
@@ -48,15 +53,17 @@ from completing.report import (
 )
 from completing.source import (
     EXACT,
+    FACTORS,
     NYSTROM,
     RANDOM_MINUTES,
     RANDOM_MISSING,
     REGRESSION,
     SETTINGS,
+    SOFT,
     SVD,
     Figures,
 )
-from completing.strategies import METHODS, Maker, Strategy, strategies
+from completing.strategies import MANY, METHODS, Maker, Strategy, strategies
 from peers.machine import machine, versions
 from peers.report import print_targets
 
@@ -67,12 +74,15 @@ RESULTS = Path(__file__).parent / "results" / "completion.json"
 # Of a quick run.
 LITTLE = {"n_train": 300, "n_test": 200, "random_n": 100, "fractions": [0.2, 0.5]}
 USUAL = {"random_n": 5000}  # as the source's
-LARGEST_HELD = 5000  # images, of parts that hold several matrices of all of them
+LARGEST_HELD = 5000  # images, of combinations: several matrices of all of them
 FRACTION = 0.2  # of the source's tables
 RANDOM_RTOL = 1e-3  # there is nothing to come near to
 # Settings whose figures the source shows at all fractions; others are of tables.
 AT_ALL_FRACTIONS = (1, 4)
-MIXED = (NYSTROM, SVD, REGRESSION)
+MIXED = (NYSTROM, SVD, SOFT, FACTORS, REGRESSION)
+AT_ONCE = (NYSTROM, SVD)  # that take less than an hour of more images
+CURVES_OF = 1  # the setting of which the source's method is shown at all fractions
+SOLVERS = ("lsqr", "cholesky")  # as the source stopped it, and to the end
 PARTS = ("strategies", "mixed", "combined", "random")
 
 
@@ -210,23 +220,42 @@ def beside_exact(row: Figures, exact: Figures, **told: Any) -> Figures:
 
 def measure_held(split: Split, figures: Figures, record: Figures, options: Any) -> None:
     """Measure what needs matrices of all pairs: the source's method, combinations."""
-    if len(split.train.y) > LARGEST_HELD:
-        print(f"\nMatrices of all pairs: {LARGEST_HELD} images at most.")
-        return
     exact = Covariances.of(convnet(), split)
     if "mixed" in options.parts:
         print_mixed_head()
-        for name in MIXED:
-            for row in measure_mixed(split, exact, name, METHODS[name](), FRACTION):
-                print_mixed(options.setting, row)
-                put(figures.setdefault("mixed", []), dated(row), "solver", *KEYS)
-                save(options.output, record)
-    if "combined" in options.parts:
+        for row in mixed(split, exact, options):
+            print_mixed(options.setting, row)
+            put(figures.setdefault("mixed", []), dated(row), "solver", *KEYS)
+            save(options.output, record)
+    if "combined" in options.parts and len(split.train.y) > LARGEST_HELD:
+        print(f"\nCombinations: {LARGEST_HELD} images at most.")
+    elif "combined" in options.parts:
         print_combined_head()
         for row in combinations(split, exact, FRACTION):
             print_combined(row)
             put(figures.setdefault("combined", []), dated(row), *KEYS)
             save(options.output, record)
+
+
+def mixed(split: Split, exact: Covariances, options: Any) -> Iterator[Figures]:
+    """Yield the exact matrix and completions, solved as the source did and exactly."""
+    whole = {"strategy": EXACT, "fraction": None, "share": 1.0, "relative_rmse": None}
+    for solver in SOLVERS:
+        yield whole | {"solver": solver} | judge_matrix(exact, split, solver)
+    for name in MIXED:
+        is_asked = options.strategies and name in options.strategies
+        if options.strategies and not is_asked:
+            continue
+        is_slow = name not in AT_ONCE and len(split.train.y) > LARGEST_HELD
+        if is_slow and not is_asked:
+            print(f"{name}: more than {LARGEST_HELD} images take --strategies")
+            continue
+        is_curve = options.setting == CURVES_OF and name != REGRESSION
+        for fraction in options.fractions or (MANY if is_curve else [FRACTION]):
+            covariances, told = measure_mixed(exact, name, METHODS[name](), fraction)
+            for solver in SOLVERS if fraction == FRACTION else SOLVERS[:1]:
+                judged = judge_matrix(covariances, split, solver)
+                yield told | {"solver": solver} | judged
 
 
 def measure_random(record: Figures, options: Any) -> None:

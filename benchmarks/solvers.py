@@ -2,15 +2,15 @@
 
     python benchmarks/solvers.py
 
-Takes about five minutes on two cores and 7 GiB of memory. Fits 20 000 vectors with
+Takes about ten minutes on two cores and 7 GiB of memory. Fits 20 000 vectors with
 Cholesky, with conjugate gradients on a matrix that is held, and with 256 MiB allowed,
-so that it is never held; each way in a process of its own. Prints a table and writes
-benchmarks/results/solvers.json.
+so that it is never held; each way in a process of its own. Then 5000 vectors with
+several lengthscales, deviations by columns and by solutions: how far from Cholesky they
+are. Prints tables and writes benchmarks/results/solvers.json.
 
-    python benchmarks/solvers.py --n-samples 5000 --lengthscale 2.0
-    python benchmarks/solvers.py --ways cg
+    python benchmarks/solvers.py --n-samples 10000 --lengthscales 2.0 --ways cg
 
-Runs with other settings write only what --output names.
+Runs with settings write only what --output names.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,26 @@ from peers.pipe import Stopwatch
 
 from skconvgp import ConvNetGPRegressor
 from skconvgp.kernels import rbf
+from skconvgp.solvers import ConjugateGradient
 
 RESULTS = Path(__file__).parent / "results" / "solvers.json"
 ENOUGH = "64 GiB"  # to hold the matrix; what is free counts too
+SOLVED = "cg, held, solve"  # deviations are solutions too, not of columns
 WAYS: dict[str, dict[str, Any]] = {
     "cholesky": {"solver": "cholesky"},
     "cg": {"solver": "cg", "memory_budget": "256 MiB"},
     "cg, held": {"solver": "cg", "memory_budget": ENOUGH},
+    SOLVED: {
+        "solver": ConjugateGradient(deviations="solve"),
+        "memory_budget": ENOUGH,
+    },
 }
-USUAL = {"n_samples": 20_000, "lengthscale": 3.0}
+LARGE = {"n_samples": 20_000, "lengthscales": [3.0], "ways": list(WAYS)[:3]}
+HARD = {
+    "n_samples": 5000,
+    "lengthscales": [3.0, 2.0, 1.0],
+    "ways": ["cholesky", "cg, held", SOLVED],
+}
 N_FEATURES, N_NEW, NOISE = 6, 1000, 0.1
 GIBIBYTE, MEBIBYTE = 2**30, 2**20
 
@@ -47,27 +59,20 @@ def main() -> None:
     """Measure each way in a process of its own, print and save."""
     options = parse()
     if options.only:
-        print(json.dumps(measure(options.only, options)))
+        length = options.lengthscales[0]
+        print(json.dumps(measure(options.only, options.n_samples, length)))
         return
-    record: dict[str, Any] = {"versions": versions(), "machine": machine(), "ways": {}}
-    head = ("fit s", "cpu s", "predict s", "GiB", "model MiB", "iter", "evidence")
-    print(f"{'':<12}" + "".join(f"{word:>11}" for word in head) + "    mean, deviation")
-    exact = None
-    for way in options.ways:
-        row = ask(way, options)
-        predictions = np.array(row.pop("mean")), np.array(row.pop("std"))
-        exact = predictions if way == "cholesky" else exact
-        if exact is not None:
-            scale = np.abs(exact[0]).max()
-            row["mean_difference"] = float(
-                np.abs(predictions[0] - exact[0]).max() / scale
-            )
-            row["std_difference"] = float(np.abs(predictions[1] / exact[1] - 1.0).max())
-        record["ways"][way] = row
-        save(options.output, record)
-        print_way(way, row)
-    if options.output:
-        print(f"\nwritten to {options.output}")
+    record: dict[str, Any] = {"versions": versions(), "machine": machine(), "rows": []}
+    asked = {name: getattr(options, name) for name in LARGE}
+    given = {name: value for name, value in asked.items() if value is not None}
+    for settings in [LARGE | given] if given else [LARGE, HARD]:
+        n_samples, ways = settings["n_samples"], settings["ways"]
+        for length in settings["lengthscales"]:
+            print_head(n_samples, length)
+            for row in compare(ways, n_samples, length):
+                print_way(row)
+                record["rows"].append(row)
+                save(options.output or (None if given else RESULTS), record)
 
 
 def parse() -> Any:
@@ -76,22 +81,32 @@ def parse() -> Any:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    add("--n-samples", type=int, default=USUAL["n_samples"])
-    add("--lengthscale", type=float, default=USUAL["lengthscale"], help="of the RBF")
-    add("--output", type=Path, help="by default results/solvers.json")
+    add("--ways", nargs="+", choices=WAYS)
+    add("--n-samples", type=int)
+    add("--lengthscales", nargs="+", type=float, help="of the RBF")
+    add("--output", type=Path, help="by default results/solvers.json, without settings")
     add("--only", choices=WAYS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    is_usual = all(getattr(options, name) == value for name, value in USUAL.items())
-    if is_usual and options.ways == list(WAYS) and not options.output:
-        options.output = RESULTS
-    return options
+    return parser.parse_args()
 
 
-def ask(way: str, options: Any) -> dict[str, Any]:
+def compare(ways: list[str], n_samples: int, length: float) -> Iterator[dict[str, Any]]:
+    """Yield what each way takes, and how far it is from Cholesky if that came first."""
+    exact = None
+    for way in ways:
+        row = ask(way, n_samples, length)
+        mean, std = np.array(row.pop("mean")), np.array(row.pop("std"))
+        exact = (mean, std) if way == "cholesky" else exact
+        if exact is not None:
+            furthest = np.abs(mean - exact[0]).max() / np.abs(exact[0]).max()
+            row["mean_difference"] = float(furthest)
+            row["std_difference"] = float(np.abs(std / exact[1] - 1.0).max())
+        yield row
+
+
+def ask(way: str, n_samples: int, length: float) -> dict[str, Any]:
     """Return what a process of its own measures."""
-    given = ["--only", way, "--n-samples", str(options.n_samples)]
-    given += ["--lengthscale", str(options.lengthscale)]
+    given = ["--only", way, "--n-samples", str(n_samples)]
+    given += ["--lengthscales", str(length)]
     done = subprocess.run(
         [sys.executable, __file__, *given], capture_output=True, text=True, check=False
     )
@@ -101,10 +116,10 @@ def ask(way: str, options: Any) -> dict[str, Any]:
     return row
 
 
-def measure(way: str, options: Any) -> dict[str, Any]:
+def measure(way: str, n_samples: int, length: float) -> dict[str, Any]:
     """Return time, memory and predictions of one way."""
-    X, y, X_new = samples(options.n_samples)
-    gp = ConvNetGPRegressor(rbf(options.lengthscale), **WAYS[way])
+    X, y, X_new = samples(n_samples)
+    gp = ConvNetGPRegressor(rbf(length), **WAYS[way])
     gp.fit(X[:100], y[:100]).predict(X_new[:10], return_std=True)  # start threads
     forget_peak()
     watch = Stopwatch()
@@ -113,8 +128,9 @@ def measure(way: str, options: Any) -> dict[str, Any]:
     watch = Stopwatch()
     mean, std = gp.predict(X_new, return_std=True)
     return {
+        "way": way,
         "n_samples": len(y),
-        "lengthscale": options.lengthscale,
+        "lengthscale": length,
         "fit_seconds": fit["seconds"],
         "fit_cpu_seconds": fit["cpu_seconds"],
         "predict_seconds": watch.read()["seconds"],
@@ -124,6 +140,7 @@ def measure(way: str, options: Any) -> dict[str, Any]:
         "iterations": report.iterations,
         "evidence": gp.log_marginal_likelihood(),
         "evidence_error": report.evidence_error,
+        "deviation_excess": report.deviation_excess,
         "mean": mean.tolist(),
         "std": std.tolist(),
     }
@@ -137,7 +154,14 @@ def samples(n: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return X, y, rng.normal(size=(N_NEW, N_FEATURES))
 
 
-def print_way(way: str, row: dict[str, Any]) -> None:
+def print_head(n_samples: int, length: float) -> None:
+    """Print what the lines are."""
+    head = ("fit s", "cpu s", "predict s", "GiB", "model MiB", "iter", "evidence")
+    print(f"\n{n_samples} vectors, rbf({length}), and differences from Cholesky")
+    print(f"{'':<16}" + "".join(f"{word:>11}" for word in head) + "    mean, deviation")
+
+
+def print_way(row: dict[str, Any]) -> None:
     """Print a line of the table."""
     peak = "?" if row["peak_bytes"] is None else f"{row['peak_bytes'] / GIBIBYTE:.2f}"
     told = f"{row['fit_seconds']:>11.1f}{row['fit_cpu_seconds']:>11.1f}"
@@ -146,7 +170,7 @@ def print_way(way: str, row: dict[str, Any]) -> None:
     told += f"{row['evidence']:>11.1f}"
     if "mean_difference" in row:
         told += f"    {row['mean_difference']:.1e}, {row['std_difference']:.1e}"
-    print(f"{way:<12}{told}")
+    print(f"{row['way']:<16}{told}", flush=True)
 
 
 if __name__ == "__main__":

@@ -159,8 +159,10 @@ def print_row(number: int, row: Figures) -> None:
 def print_mixed(number: int, row: Figures) -> None:
     """Print the source's method, its own figures beside it."""
     published = find_reported(number, row["strategy"], row["fraction"])
+    error = row["relative_rmse"]
+    told = "" if error is None else f"{error:.2g}"
     print(
-        f"{label(row):<32}{row['share']:>9.1%}{row['relative_rmse']:>10.2g}"
+        f"{label(row):<32}{row['share']:>9.1%}{told:>10}"
         f"{row['solver']:>10}{accuracies(row)}{row['test_log_loss']:>7.3f}"
         f"  {beside(published)}",
         flush=True,

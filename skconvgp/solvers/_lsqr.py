@@ -7,6 +7,7 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 from skconvgp._protocols import GramOperator, Solution
+from skconvgp._settings import is_int, is_number, require
 from skconvgp.linalg import (
     cholesky_inverse_diag,
     cholesky_logdet,
@@ -40,6 +41,8 @@ class Lsqr(Part):
     ------
     NotPSDError
         In `init`, as :class:`Cholesky`.
+    ValueError
+        In `init`, before any work, for a setting that is not allowed.
 
     Notes
     -----
@@ -66,6 +69,12 @@ class Lsqr(Part):
 
     def init(self, gram: GramOperator, noise: Tensor) -> CholeskyState:
         """Factor the matrix; `noise` (n,) is added to its diagonal."""
+        for name in ("atol", "btol"):
+            value = getattr(self, name)
+            is_tolerance = is_number(value) or (type(value) is not bool and value == 0)
+            require(self, name, is_tolerance, "a finite number >= 0")
+        is_count = self.max_iter is None or is_int(self.max_iter)
+        require(self, "max_iter", is_count, "None or an int >= 1")
         return CholeskyState(*shifted_cholesky_(gram.dense(), noise))
 
     def solve(self, state: CholeskyState, rhs: Tensor) -> Solution:

@@ -473,6 +473,19 @@ def test_grid_search_over_strategies_and_their_settings():
     assert gp.completion.n_landmarks is None
 
 
+@pytest.mark.filterwarnings("ignore:.* of the variance of entries:UserWarning")
+@pytest.mark.parametrize("method", [IterativeSVD, SoftImpute, MatrixFactorization])
+def test_grid_search_over_settings_of_a_masked_completion(method):
+    X, labels = blobs(60)
+    nested = {"completion__rank": [1, 5], "observed_fraction": [0.5, 0.8]}
+    part = method(pattern="landmarks")
+    gp = ConvNetGPClassifier(KERNEL, completion=part, random_state=0)
+    search = GridSearchCV(gp, nested, cv=3, error_score="raise").fit(X, labels)
+    assert search.best_params_["completion__rank"] == 5
+    assert search.best_estimator_.completion == method(pattern="landmarks", rank=5)
+    assert search.best_score_ > search.cv_results_["mean_test_score"].min()
+
+
 def test_pipeline_and_cross_validation():
     X, labels = blobs(60)
     pipeline = make_pipeline(

@@ -104,6 +104,32 @@ def test_completed_latents_are_those_of_the_completed_matrix():
 
 
 @every_likelihood
+def test_a_completion_is_the_process_of_the_completed_matrix(name):
+    X, y = data(name)
+    gp = classifier(name, completion=Nystrom(15), amplitude=4.0, random_state=0)
+    gp.fit(X[:40], y[:40])
+    landmarks = X[gp.landmark_indices_]
+    columns, new = (gram_matrix(rbf(), x, landmarks) for x in (X[:40], X[40:]))
+    middle = np.linalg.inv(gram_matrix(rbf(), landmarks))
+    gram, cross = columns @ middle @ columns.T, new @ middle @ columns.T
+    mean_variance = gram.diagonal().mean()  # that of the whole kernel is 1
+    twin = ConvNetGPClassifier(
+        "precomputed",
+        likelihood=LIKELIHOODS[name],
+        noise_variance=gp.noise_variance_ / mean_variance,
+        amplitude=4.0 * mean_variance,
+        dtype="float64",
+    ).fit(gram, y[:40])
+    assert gp.log_marginal_likelihood() == pytest.approx(
+        twin.log_marginal_likelihood(), rel=1e-5
+    )
+    mean, std = gp.predict_latent(X[40:], return_std=True)
+    expected = twin.predict_latent(cross, return_std=True, diag=np.ones(len(cross)))
+    np.testing.assert_allclose(mean, expected[0], atol=1e-6)
+    np.testing.assert_allclose(std, expected[1], rtol=1e-6)
+
+
+@every_likelihood
 @pytest.mark.parametrize(
     "completion",
     [None, Nystrom(30), SubsetOfData(), IterativeSVD(10)],

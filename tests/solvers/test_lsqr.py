@@ -84,3 +84,20 @@ def test_deviations_and_evidence_are_those_of_the_direct_solver():
     new = X + 0.05
     deviations = (m.predict(new, return_std=True)[1] for m in (gp, exact))
     assert_close(*deviations, kind="solve")
+
+
+@pytest.mark.parametrize("name", ["atol", "btol"])
+@pytest.mark.parametrize("wrong", [-1.0, np.inf, np.nan, "small", False, None])
+def test_wrong_tolerances_are_refused(name, wrong):
+    refused(name, wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "all"])
+def test_wrong_iterations_are_refused(wrong):
+    refused("max_iter", wrong)
+
+
+def refused(name, wrong):
+    X = np.arange(5.0)[:, None]
+    with pytest.raises(ValueError, match=f"'{name}' parameter of Lsqr must be"):
+        ConvNetGPRegressor(rbf(), solver=Lsqr(**{name: wrong})).fit(X, X[:, 0])
