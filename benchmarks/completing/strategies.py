@@ -30,7 +30,7 @@ METHODS = {
     FACTORS: completion.MatrixFactorization,
 }
 LANDMARKS = ("stratified", "kmeans", "greedy_pivoted", "random_pivoted", "leverage")
-SLOW = ("greedy_pivoted", "random")  # and alike: minutes for one fraction
+SLOW = ("greedy_pivoted",)  # minutes for one fraction
 LARGEST_DENSE = 5000  # images of a strategy that holds more than the exact matrix
 
 
@@ -145,10 +145,7 @@ def masked() -> dict[str, Strategy]:
         found[name] = completed(method, MANY, LARGEST_DENSE)
         for pattern in ("landmarks", "random"):
             found[f"{name}, {pattern}"] = completed(
-                method,
-                ONE if pattern in SLOW else MANY,
-                LARGEST_DENSE,
-                pattern=pattern,
+                method, ONE, LARGEST_DENSE, pattern=pattern
             )
     found[REGRESSION] = completed(METHODS[REGRESSION], ONE, LARGEST_DENSE)
     return found
