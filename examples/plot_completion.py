@@ -15,7 +15,7 @@ choose when, with figures of MNIST.
 # product of features; new images go through the same features. ``SubsetOfData`` is the
 # exact process of as many samples as have that many entries, and completes no matrix.
 # The last strategy has a sum as its prior: a smaller network on pooled images, for all
-# pairs, and the network itself, completed; the shares are those of the latter's entries.
+# pairs, and the network itself, completed; shares are those of the latter's entries.
 
 import matplotlib.pyplot as plt
 import numpy as np
