@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     from linear_operator import settings, to_linear_operator
 
 N, RANK, NOISE = 300, 40, 1e-1
-N_PROBES = 200
+N_PROBES, N_NEW = 200, 50
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +49,12 @@ def iterates():
 
 def ours(gram, **given):
     solver = ConjugateGradient(rank=RANK, n_probes=N_PROBES, tolerance=1e-8, **given)
-    noise = torch.full((N,), NOISE, dtype=torch.float64)
+    noise = torch.full((len(gram),), NOISE, dtype=torch.float64)
     return solver, solver.init(DenseGram(gram), noise)
 
 
 def theirs(gram):
-    return to_linear_operator(gram).add_diagonal(torch.full((N,), NOISE).double())
+    return to_linear_operator(gram).add_diagonal(torch.full((len(gram),), NOISE).double())
 
 
 @pytest.mark.parametrize("rank", [1, 10, 40])
@@ -73,6 +73,22 @@ def test_solutions_agree(system):
     expected = theirs(gram).solve(rhs)
     difference = (found - expected).norm(dim=0) / expected.norm(dim=0)
     assert (difference < 1e-4).all()  # theirs stop there
+
+
+@pytest.mark.usefixtures("iterates")
+@pytest.mark.parametrize("deviations", ["solve", "bound"])
+def test_variances_agree_and_bounds_are_never_below(system, deviations):
+    gram, _ = system
+    known, new = gram[:-N_NEW, :-N_NEW], gram[:-N_NEW, -N_NEW:]
+    solver, state = ours(known, deviations=deviations)
+    prior = 1.0 + NOISE
+    found = prior - solver.half_solve(state, new).square().sum(dim=0)
+    expected = prior - theirs(known).inv_quad(new, reduce_inv_quad=False)
+    assert expected.min() < 0.5 * prior  # something is known of them
+    rounding = 1e-4 * prior  # theirs stop there
+    assert (found > expected - rounding).all()
+    most = {"solve": rounding, "bound": 0.1 * prior}[deviations]
+    assert (found < expected + most).all()
 
 
 @pytest.mark.usefixtures("iterates")
