@@ -13,6 +13,7 @@ cross-validation or leave-one-out, on training samples only. Each part can run a
     python benchmarks/calibration.py --tasks magic --splits 0
     python benchmarks/calibration.py --peers
     python benchmarks/calibration.py --only-peers --peers svc
+    python benchmarks/calibration.py --likelihoods laplace --peers
 
 Prints tables and writes benchmarks/results/calibration.json after each figure; other
 figures stay. A quick run writes only what --output names. One option of the peers, the
@@ -60,6 +61,7 @@ def parse() -> Any:
     add = parser.add_argument
     add("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     add("--splits", nargs="+", type=int, default=[0, 1, 2], help="of the tables")
+    add("--likelihoods", nargs="+", choices=ours.NAMES, default=ours.NAMES)
     add("--peers", nargs="*", choices=others.PEERS, default=others.PEERS)
     add("--only-peers", action="store_true", help="leave ours out")
     add("--quick", action="store_true", help="a few samples, a minute or two")
@@ -85,7 +87,7 @@ def measure(task: Task, record: Figures, options: Any) -> None:
         save(options.output, record)
 
     if not options.only_peers:
-        for name, row, probabilities in ours.measure(task):
+        for name, row, probabilities in ours.measure(task, options.likelihoods):
             add(name, row, probabilities)
     for name, row, probabilities in others.measure(task, options.peers):
         add(name, row, probabilities)

@@ -28,8 +28,9 @@ class Score:
         The value; smaller is better.
     by_gram : Tensor of shape (n, n)
         Its derivatives by the entries of the Gram matrix, symmetric.
-    by_noise : float
-        Its derivative by the logarithm of the relative noise variance.
+    by_own : float
+        Its derivative by the logarithm of what the objective learns itself: the
+        relative noise variance, or the amplitude.
 
     Examples
     --------
@@ -42,7 +43,7 @@ class Score:
 
     value: float
     by_gram: Tensor
-    by_noise: float = 0.0
+    by_own: float = 0.0
 
 
 @runtime_checkable
@@ -50,7 +51,8 @@ class Objective(Protocol):
     """Judges a kernel by its Gram matrix of a batch, whose sample comes first.
 
     Capability ``noise_variance_bounds``: a pair (low, high) if `noise_variance` is
-    learned with the kernel.
+    learned with the kernel; ``amplitude_bounds``: the same of an `amplitude`. One of
+    them at most.
     """
 
     @property
@@ -63,11 +65,12 @@ class Objective(Protocol):
         ...
 
     def score(
-        self, gram: Tensor, targets: Tensor, noise_variance: float | None = None
+        self, gram: Tensor, targets: Tensor, own: float | None = None, /
     ) -> Score:
         """Return the value for a matrix (n, n) and targets (n, k), with derivatives.
 
-        A noise variance, if given, stands in the place of the own one.
+        A third number, if given, stands in the place of the noise variance, or of the
+        amplitude, that is learned.
         """
         ...
 

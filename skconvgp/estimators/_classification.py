@@ -28,10 +28,12 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         samples: to maximise the evidence or the leave-one-out log predictive density
         of the targets, by :class:`~skconvgp.flows.LBFGS` with exact derivatives. An
         object of :mod:`skconvgp.flows` maximises the evidence. None takes the kernel
-        as it is. Where the likelihood fixes the noise, targets are those of "gaussian"
-        and their noise is learned beside, for this choice alone. Where the
-        matrices of a search for evidence do not fit into the free memory, and the
-        solver is "auto" or "cg" and there is no completion, it follows estimates.
+        as it is. With "laplace" the evidence is that of the labels, and the amplitude
+        is learned beside. With the other likelihoods that fix the noise, and for "loo",
+        targets are those of "gaussian" and their noise is learned beside, for this
+        choice alone. Where the matrices of a search for evidence do not fit into the
+        free memory, and the solver is "auto" or "cg" and there is no completion, it
+        follows estimates.
     n_restarts_optimizer : int, default=0
         Searches beside the one from the kernel as it is; theirs begin at places drawn
         log-uniformly within the bounds. The best of all is taken.
@@ -160,7 +162,8 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         In `fit`, if the Gram matrix is not positive definite even with jitter.
     TileMemoryError
         In `fit`, before any work, if the Gram matrix or a single tile does not fit;
-        with an `optimizer`, if eight matrices of that size do not.
+        with an `optimizer`, if eight matrices of that size do not; as many more as
+        there are classes, if there are more than two, for the evidence of "laplace".
 
     See Also
     --------

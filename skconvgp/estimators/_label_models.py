@@ -15,6 +15,7 @@ from skconvgp.inference import (
     fit_labels,
     fit_laplace,
     laplace_matrices,
+    laplace_slopes,
     leave_one_out_laplace,
 )
 
@@ -196,11 +197,25 @@ class LinkModel:
 
     def take(self, numbers: Tensor) -> LinkModel:
         """Return the model of some of the samples."""
-        return LinkModel(self.likelihood, self._codes[numbers], self._n_classes)
+        return self.with_labels(self._codes[numbers])
+
+    def with_labels(self, codes: Tensor) -> LinkModel:
+        """Return the model of other samples, by their class codes."""
+        return LinkModel(self.likelihood, codes, self._n_classes)
+
+    def has_labels(self, codes: Tensor) -> bool:
+        """Return whether these are its class codes."""
+        return torch.equal(codes, self._codes)
 
     def evidence(self, gram: Tensor, nugget: float) -> float:
         """Return the approximate log evidence of the labels."""
         return self._fit(gram, nugget).evidence
+
+    def slopes(self, gram: Tensor, nugget: float) -> tuple[float, Tensor]:
+        """Return the same, and its derivatives (n, n) by the prior covariances."""
+        fit = self._fit(gram, nugget)
+        codes = self._codes.to(gram.device)
+        return fit.evidence, laplace_slopes(gram, codes, self._link, fit)
 
     def fit(self, gram: Tensor, nugget: float) -> LabelPosterior:
         """Fit by Newton's method; the nugget is that of the latent functions."""

@@ -7,8 +7,10 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._protocols import Objective, Step
-from skconvgp.estimators._base import Problem
+from skconvgp.estimators._base import Problem, Settings
 from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._label_evidence import LabelEvidence
+from skconvgp.estimators._label_models import LinkModel
 from skconvgp.estimators._learning import (
     BATCH_COPIES,
     NOISE_START,
@@ -31,7 +33,7 @@ from skconvgp.estimators._solving import Route
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.flows import FlowResult, Rho
 from skconvgp.flows._iterative import IterativeEvidence
-from skconvgp.flows._landscape import NOISE_LABEL
+from skconvgp.flows._landscape import AMPLITUDE_LABEL, NOISE_LABEL
 from skconvgp.flows._restarts import minimize_from_many
 from skconvgp.flows._search import ALL_DONE
 from skconvgp.solvers import ConjugateGradient
@@ -51,17 +53,21 @@ class BaseOptimizedGP(BaseLearningGP):
 
     optimizer_result_: FlowResult
 
+    # Amplitude that was learned with the kernel; None where none was.
+    _learned_amplitude: float | None = None
+
     def _fit_problem(self, problem: Problem) -> None:
         """Choose the hyperparameters, if that is asked for, and fit."""
         self.__dict__.pop("optimizer_result_", None)  # of another fit
-        self._learned_noise = None
+        self._learned_noise = self._learned_amplitude = None
         choice = resolve_choice(self, self.optimizer)
         n_restarts = resolve_restarts(self, self.n_restarts_optimizer)
         if choice is None:
             super()._fit_problem(problem)
             return
         self._require_learnable(problem)
-        if self._keeps_noise(choice):
+        keeps_noise = self._keeps_noise(problem, choice)
+        if keeps_noise:
             self._learned_noise = NOISE_START
         result = self._find(problem, self._search(problem, choice, n_restarts))
         self._warn_of(result)
@@ -73,8 +79,10 @@ class BaseOptimizedGP(BaseLearningGP):
                 ConvergenceWarning,
             )
         self.optimizer_result_ = result
-        if self._keeps_noise(choice):
+        if keeps_noise:
             self._learned_noise = result.values[NOISE_LABEL]
+        if self.completion is None:  # whose matrix is another one
+            self._learned_amplitude = result.values.get(AMPLITUDE_LABEL)
         start = self._network()
         self._fit_with(problem, start, result.theta)
 
@@ -104,13 +112,17 @@ class BaseOptimizedGP(BaseLearningGP):
 
         n = len(problem.rows)
         route = self._route_of_search(problem, choice)
+        held = route.size.held if route else None
+        link = self._link_model(problem, choice)
+        if link is not None:
+            held = LabelEvidence(link, 0.0).n_copies() * n**2
         return Search(
             objective=partial(self._objective, problem, choice, route),
             minimize=partial(minimize_from_many, choice.optimizer, n_restarts),
             sizes=(n,),
             n_fixed=1,
             watch=watch,
-            n_held=route.size.held if route else None,
+            n_held=held,
         )
 
     def _objective(
@@ -118,9 +130,14 @@ class BaseOptimizedGP(BaseLearningGP):
     ) -> Objective | IterativeEvidence:
         """Return what judges a kernel; where a word is the noise, it is learned too.
 
-        So it is where labels fix the noise: the kernel is chosen by label regression.
+        Where the labels are the observations, it is their evidence, with an amplitude;
+        where they fix the noise of others, that of label regression, with a noise.
         """
         noise = resolve_noise(self, self.noise_variance)
+        link = self._link_model(problem, choice)
+        if link is not None:
+            assert not isinstance(noise, str)
+            return LabelEvidence(link, noise)
         start = NOISE_START if isinstance(noise, str) else noise
         objective: Rho | IterativeEvidence = Rho(choice.kind, noise_variance=start)
         if route is not None:
@@ -128,6 +145,13 @@ class BaseOptimizedGP(BaseLearningGP):
         if isinstance(noise, str) or self._label_models(problem):
             return self._with_noise(objective, problem, work)
         return objective
+
+    def _link_model(self, problem: Problem, choice: Choice) -> LinkModel | None:
+        """Return the model of labels whose own evidence is asked for, if it is."""
+        for model in self._label_models(problem):
+            if choice.criterion == "evidence" and isinstance(model, LinkModel):
+                return model
+        return None
 
     def _route_of_search(self, problem: Problem, choice: Choice) -> Route | None:
         """Return how to iterate for the evidence; None where matrices are factored.
@@ -160,13 +184,20 @@ class BaseOptimizedGP(BaseLearningGP):
         held = found.size.held + SCORE_COPIES * solver.n_values(n)
         return replace(found, solver=solver, size=Size(held, held, held))
 
+    def _settings(self) -> Settings:
+        settings = super()._settings()
+        if self._learned_amplitude is None:
+            return settings
+        return replace(settings, prior=self._learned_amplitude)
+
     def _noise(self) -> float | str:
         return super()._noise() if self._learned_noise is None else self._learned_noise
 
-    def _keeps_noise(self, choice: Choice) -> bool:
+    def _keeps_noise(self, problem: Problem, choice: Choice) -> bool:
         """Say whether the process has the noise that is learned with the kernel.
 
         It is chosen anew where the word asks for the other criterion, and with a
-        completion, whose matrix is another one.
+        completion, whose matrix is another one; where labels fix it, no word is taken.
         """
-        return self.noise_variance == choice.criterion and self.completion is None
+        is_other = self.completion is not None or bool(self._label_models(problem))
+        return self.noise_variance == choice.criterion and not is_other

@@ -29,7 +29,8 @@ Watcher: TypeAlias = Callable[[Step], bool]
 # pass; those of a larger one are contracted with the objective's in a second pass.
 LARGEST_STORED = 2**27  # bytes
 HOST = torch.device("cpu")
-NOISE_LABEL = "noise_variance"
+NOISE_LABEL, AMPLITUDE_LABEL = "noise_variance", "amplitude"
+OWN_LABELS = (NOISE_LABEL, AMPLITUDE_LABEL)  # what an objective may learn itself
 UNDEFINED = 1.0  # rho's largest value
 
 
@@ -62,7 +63,7 @@ class BatchLandscape:
     """An objective as a function of a kernel's hyperparameters, seen through batches.
 
     The logarithms of the free hyperparameters come first, then, if the objective
-    learns it, that of the noise variance.
+    learns one, that of its noise variance or amplitude.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ class BatchLandscape:
             score, by_theta = found
             total += score.value
             slope[: len(by_theta)] += by_theta
-            slope[len(by_theta) :] += score.by_noise
+            slope[len(by_theta) :] += score.by_own
         value = total / len(batches)
         if batches is self.fixed:
             self._known[_key(theta)] = value
@@ -185,17 +186,17 @@ class BatchLandscape:
         return self._at(theta)[0]
 
     def _at(self, theta: FloatArray) -> tuple[Kernel, float | None]:
-        """Return the kernel, and the noise variance if it is learned."""
+        """Return the kernel, and what the objective learns itself, if it does."""
         p = len(self._task.kernel.theta)
-        noise = float(np.exp(theta[p])) if len(theta) > p else None
-        return self._task.kernel.with_theta(theta[:p]), noise
+        own = float(np.exp(theta[p])) if len(theta) > p else None
+        return self._task.kernel.with_theta(theta[:p]), own
 
     def _mean(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
-        kernel, noise = self._at(theta)
+        kernel, own = self._at(theta)
         total = 0.0
         for batch in batches:
             self.n_evaluations += 1
-            value = self._value_on(kernel, batch, noise)
+            value = self._value_on(kernel, batch, own)
             if value is None:
                 return math.nan
             total += value
@@ -204,19 +205,19 @@ class BatchLandscape:
     def _by_tiles(
         self, theta: FloatArray, batch: Batch
     ) -> tuple[Score | FactoredScore, FloatArray] | None:
-        kernel, noise = self._at(theta)
+        kernel, own = self._at(theta)
         if isinstance(self._task.objective, IterativeEvidence):
-            return self._by_products(self._task.objective, kernel, batch, noise)
+            return self._by_products(self._task.objective, kernel, batch, own)
         if self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
             both = self._evaluator.gram_with_tangents(kernel, batch)
-            score = self._score(both[..., 0], batch, noise)
+            score = self._score(both[..., 0], batch, own)
             if score is None:
                 return None
             tangents = both[..., 1:].to(score.by_gram)
             by_theta = torch.einsum("ij,ijp->p", score.by_gram, tangents)
         else:
             gram = self._evaluator.gram(kernel, batch)
-            score = self._score(gram, batch, noise)
+            score = self._score(gram, batch, own)
             del gram
             if score is None:
                 return None
@@ -227,26 +228,26 @@ class BatchLandscape:
         self, theta: FloatArray, batch: Batch
     ) -> tuple[Score, FloatArray] | None:
         p = len(self._task.kernel.theta)
-        _, noise = self._at(theta)
+        _, own = self._at(theta)
         free = torch.tensor(theta[:p], dtype=torch.float64, requires_grad=True)
         gram = self._evaluator.graph(self._task.kernel.with_theta(free), batch)
-        score = self._score(gram.detach(), batch, noise)
+        score = self._score(gram.detach(), batch, own)
         if score is None:
             return None
         (by_theta,) = torch.autograd.grad(gram, free, score.by_gram)
         return score, np.array(by_theta.tolist())
 
     def _value_on(
-        self, kernel: Kernel, batch: Batch, noise: float | None
+        self, kernel: Kernel, batch: Batch, own: float | None
     ) -> float | None:
         """Return the value on a batch, None where it is undefined."""
         objective = self._task.objective
         score: Score | FactoredScore | None
         if isinstance(objective, IterativeEvidence):
-            found = self._estimate(objective, kernel, batch, noise, has_slopes=False)
+            found = self._estimate(objective, kernel, batch, own, has_slopes=False)
             score = found[0] if found else None
         else:
-            score = self._score(self._evaluator.gram(kernel, batch), batch, noise)
+            score = self._score(self._evaluator.gram(kernel, batch), batch, own)
         return score.value if score else None
 
     def _by_products(
@@ -254,10 +255,10 @@ class BatchLandscape:
         objective: IterativeEvidence,
         kernel: Kernel,
         batch: Batch,
-        noise: float | None,
+        own: float | None,
     ) -> tuple[FactoredScore, FloatArray] | None:
         """Return score and derivatives from products with the matrix of a batch."""
-        found = self._estimate(objective, kernel, batch, noise, has_slopes=True)
+        found = self._estimate(objective, kernel, batch, own, has_slopes=True)
         if found is None:
             return None
         score, scale = found
@@ -272,7 +273,7 @@ class BatchLandscape:
         objective: IterativeEvidence,
         kernel: Kernel,
         batch: Batch,
-        noise: float | None,
+        own: float | None,
         *,
         has_slopes: bool,
     ) -> tuple[FactoredScore, float] | None:
@@ -284,16 +285,16 @@ class BatchLandscape:
         except NotPSDError:
             return None
         targets = self._task.targets[batch.numbers].to(gram.diag())
-        score = objective.score(gram, targets, noise, has_slopes=has_slopes)
+        score = objective.score(gram, targets, own, has_slopes=has_slopes)
         return (score, scale) if score else None
 
-    def _score(self, gram: Tensor, batch: Batch, noise: float | None) -> Score | None:
+    def _score(self, gram: Tensor, batch: Batch, own: float | None) -> Score | None:
         """Return the score of a batch, None where it is undefined."""
         objective = self._task.objective
         assert not isinstance(objective, IterativeEvidence)
         targets = self._task.targets[batch.numbers].to(gram.device)
         try:
-            score = objective.score(gram, targets, noise)
+            score = objective.score(gram, targets, own)
         except NotPSDError:
             return None
         is_defined = math.isfinite(score.value) and bool(score.by_gram.isfinite().all())
@@ -306,11 +307,12 @@ def _box(
     """Return start, bounds and names of what is learned."""
     labels = [free.label for free in kernel.hyperparameters if free.is_free]
     start, bounds = kernel.theta, kernel.bounds
-    noise = as_bounds(getattr(objective, "noise_variance_bounds", FIXED))
-    if not isinstance(noise, str):
-        start = np.append(start, np.log(objective.noise_variance))
-        bounds = np.vstack([bounds, np.log(noise)])
-        labels.append(NOISE_LABEL)
+    for label in OWN_LABELS:
+        own = as_bounds(getattr(objective, f"{label}_bounds", FIXED))
+        if not isinstance(own, str):
+            start = np.append(start, np.log(getattr(objective, label)))
+            bounds = np.vstack([bounds, np.log(own)])
+            labels.append(label)
     return start, bounds, tuple(labels)
 
 

@@ -30,6 +30,7 @@ from skconvgp.inference._laplace import (
     laplace_matrices,
     leave_one_out_laplace,
 )
+from skconvgp.inference._laplace_slopes import laplace_slopes
 from skconvgp.inference._laplace_states import (
     LaplaceState,
     OneLatentState,
@@ -76,6 +77,7 @@ __all__ = [
     "fit_laplace",
     "join_halves",
     "laplace_matrices",
+    "laplace_slopes",
     "leave_one_out",
     "leave_one_out_laplace",
     "leave_one_unit_out",

@@ -49,6 +49,10 @@ class OneLatentState:
         """Return (K + W^-1)^-1 times the right-hand side (n, 1)."""
         return self.root * cholesky_solve(self.factor, self.root * rhs)
 
+    def inverse_sum(self) -> Tensor:
+        """Return (K + W^-1)^-1, (n, n)."""
+        return cholesky_inverse(self.factor).mul_(self.root).mul_(self.root.mT)
+
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return the variances (b, 1, 1) of new samples.
 
@@ -94,6 +98,14 @@ class SoftmaxState:
         weighted = self._weigh(rhs)
         shared = cholesky_solve(self.factor, weighted.sum(1, keepdim=True))
         return weighted - self._weigh(shared.expand_as(rhs))
+
+    def inverse_sum(self) -> Tensor:
+        """Return the sum (n, n) of the blocks of (K + W^-1)^-1 on its diagonal."""
+        total = self.inverses.sum(0)
+        for inverse in self.inverses:
+            half = half_solve(self.factor, inverse)
+            total.addmm_(half.mT, half, alpha=-1.0)
+        return total
 
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return covariances (b, k, k) of the latent functions at new samples.

@@ -1,11 +1,14 @@
 """Classifiers whose labels fix their noise, against dense formulas and refits."""
 
+import itertools
 import pickle
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import multivariate_normal
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skconvgp import (
     ConvNetGPClassifier,
@@ -13,13 +16,18 @@ from skconvgp import (
     NystromCompletedGP,
     gram_matrix,
 )
+from skconvgp._protocols import Objective
 from skconvgp.completion import IterativeSVD, NearestNeighbors, Nystrom, SubsetOfData
 from skconvgp.estimators import _labels
+from skconvgp.estimators._label_evidence import LabelEvidence
+from skconvgp.estimators._label_models import LinkModel
+from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import Adam
-from skconvgp.kernels import rbf
+from skconvgp.kernels import matern, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
 from tests.helpers.estimators import blobs
 from tests.helpers.memory import needs_peak, peak_memory
+from tests.helpers.oracles import seeded
 from tests.helpers.tolerances import assert_close
 
 LIKELIHOODS = {
@@ -363,10 +371,14 @@ def test_kernel_flows_end_in_the_likelihood_that_was_asked_for():
     [
         ({"solver": "lsqr"}, "is fitted by Cholesky factors: use solver='auto'"),
         ({"noise_variance": "loo"}, "use a number, got 'loo'"),
+        (
+            {"noise_variance": "evidence", "optimizer": "evidence"},
+            "use a number, got 'evidence'",
+        ),
         ({"completion": NearestNeighbors(5)}, "needs a likelihood whose targets share"),
         ({"noise_variance": -1.0}, "'noise_variance' parameter"),
     ],
-    ids=["solver", "noise", "neighbors", "negative"],
+    ids=["solver", "noise", "learned", "neighbors", "negative"],
 )
 @pytest.mark.parametrize("name", ["dirichlet", "softmax"])
 def test_settings_that_need_a_common_noise_are_refused(name, settings, message):
@@ -395,20 +407,114 @@ def test_unknown_link_is_refused(wrong):
         ConvNetGPClassifier(rbf(), likelihood=Laplace(wrong)).fit(X, y)
 
 
-@pytest.mark.parametrize("name", ["dirichlet", "logit"])
-def test_kernel_is_chosen_by_label_regression_with_a_noise_of_its_own(name):
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("dirichlet", "evidence"), ("beta", "evidence"), ("logit", "loo")],
+)
+def test_kernel_is_chosen_by_label_regression_with_a_noise_of_its_own(name, word):
     X, y = data(name)
-    gp = ConvNetGPClassifier(
-        rbf(0.1), likelihood=LIKELIHOODS[name], optimizer="evidence"
-    )
+    gp = ConvNetGPClassifier(rbf(0.1), likelihood=LIKELIHOODS[name], optimizer=word)
     gp.fit(X, y)
-    regression = ConvNetGPClassifier(
-        rbf(0.1), optimizer="evidence", noise_variance="evidence"
-    )
+    regression = ConvNetGPClassifier(rbf(0.1), optimizer=word, noise_variance=word)
     regression.fit(X, y)
     np.testing.assert_allclose(gp.kernel_.theta, regression.kernel_.theta, rtol=1e-6)
     assert gp.noise_variance_ == 1e-4
     assert gp.score(X, y) > 0.8
+
+
+def noisy(n=80, seed=0):
+    """Return vectors and labels of two classes that overlap."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, (np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0.0) * 1
+
+
+def test_kernel_and_amplitude_of_labels_as_labels_are_those_of_scikit_learn():
+    X, y = noisy()
+    gp = ConvNetGPClassifier(
+        rbf(),
+        likelihood="laplace",
+        optimizer="evidence",
+        noise_variance=1e-10,
+        dtype="float64",
+    )
+    gp.fit(X, y)
+    kernel = ConstantKernel(1.0, (1e-3, 1e7)) * RBF(1.0, (1e-4, 1e4))
+    peer = GaussianProcessClassifier(kernel).fit(X, y)
+    found = [np.log(gp.amplitude_), *gp.kernel_.theta]
+    np.testing.assert_allclose(found, peer.kernel_.theta, atol=2e-2)
+    assert gp.log_marginal_likelihood() == pytest.approx(
+        peer.log_marginal_likelihood_value_, abs=1e-4
+    )
+    assert gp.optimizer_result_.labels == ("lengthscale", "amplitude")
+
+
+@pytest.mark.parametrize("kernel", [rbf(), matern(nu=1.5)])
+@pytest.mark.parametrize("name", ["softmax", "probit"])
+def test_no_kernel_nearby_has_a_larger_evidence_of_labels(name, kernel):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    score = X[:, 0] + 0.5 * rng.normal(size=60)
+    y = np.digitize(score, [-0.5, 0.5]) if name == "softmax" else score > 0.0
+    gp = ConvNetGPClassifier(
+        kernel, likelihood=LIKELIHOODS[name], optimizer="evidence", dtype="float64"
+    )
+    best = gp.fit(X, y).log_marginal_likelihood()
+    assert gp.optimizer_result_.rho == pytest.approx(-best / 60, abs=1e-7)
+    for i, step in itertools.product(range(len(gp.kernel_.theta) + 1), (-0.3, 0.3)):
+        moved = np.append(gp.kernel_.theta, np.log(gp.amplitude_))
+        moved[i] += step
+        other = ConvNetGPClassifier(
+            kernel.with_theta(moved[:-1]),
+            likelihood=LIKELIHOODS[name],
+            amplitude=float(np.exp(moved[-1])),
+            dtype="float64",
+        )
+        assert other.fit(X, y).log_marginal_likelihood() < best
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-2])
+@pytest.mark.parametrize("name", ["softmax", "logit", "probit"])
+def test_derivatives_of_the_evidence_of_labels_are_differences(name, noise):
+    X, y = data(name, 30)
+    targets = torch.nn.functional.one_hot(torch.as_tensor(y)).double()
+    model = LinkModel(LIKELIHOODS[name], torch.as_tensor(y), targets.shape[1])
+    objective = LabelEvidence(model, noise)
+    assert isinstance(objective, Objective)
+    gram = 3.0 * torch.as_tensor(gram_matrix(rbf(2.0), X))
+    score = objective.score(gram, targets, 5.0)
+    half = torch.randn(30, 3, generator=seeded(), dtype=torch.float64)
+    step, change = 1e-5, half @ half.mT
+    ahead, behind = (
+        objective.score(gram + sign * step * change, targets, 5.0).value
+        for sign in (1.0, -1.0)
+    )
+    expected = (ahead - behind) / (2.0 * step)
+    assert float((score.by_gram * change).sum()) == pytest.approx(expected, rel=1e-5)
+    ahead, behind = (
+        objective.score(gram, targets, 5.0 * np.exp(sign * step)).value
+        for sign in (1.0, -1.0)
+    )
+    assert score.by_own == pytest.approx((ahead - behind) / (2.0 * step), rel=1e-5)
+    # The order of a batch does not matter, and a multiple of the kernel does not.
+    order = torch.randperm(30, generator=seeded())
+    other = objective.score(7.0 * gram[order][:, order], targets[order], 5.0)
+    assert other.value == pytest.approx(score.value, rel=1e-9)
+
+
+def test_amplitude_is_chosen_anew_for_a_completed_matrix():
+    X, y = noisy()
+    settings = {"likelihood": "laplace", "completion": Nystrom(), "random_state": 0}
+    gp = ConvNetGPClassifier(rbf(), optimizer="evidence", **settings).fit(X, y)
+    learned = gp.optimizer_result_.values["amplitude"]
+    fixed = ConvNetGPClassifier(gp.kernel_, **settings).fit(X, y)
+    assert gp.amplitude_ == fixed.amplitude_ != learned
+
+
+def test_a_kernel_that_is_zero_has_no_evidence_of_labels():
+    model = LinkModel(Laplace(), torch.arange(30) % 2, 2)
+    with pytest.raises(NotPSDError, match="mean prior variance is 0"):
+        LabelEvidence(model, 0.0).score(torch.zeros(30, 30), torch.eye(30))
 
 
 SETUP = """

@@ -15,6 +15,7 @@ from skconvgp.inference import (
     _laplace_states,
     fit_laplace,
     laplace_matrices,
+    laplace_slopes,
     leave_one_out_laplace,
 )
 from skconvgp.likelihoods._expectations import (
@@ -24,6 +25,7 @@ from skconvgp.likelihoods._expectations import (
 )
 from tests.helpers.dense_laplace import dense_laplace
 from tests.helpers.memory import needs_peak, peak_memory
+from tests.helpers.oracles import seeded
 from tests.helpers.tolerances import assert_close
 
 LINKS = [("softmax", 3), ("logit", 2), ("probit", 2)]
@@ -75,6 +77,31 @@ def test_mode_evidence_and_covariances_are_those_of_dense_matrices(
     np.testing.assert_allclose(
         joint, torch.einsum("bkck->bck", expected), rtol=0, atol=ATOL * amplitude
     )
+
+
+@pytest.mark.parametrize("amplitude", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize(("link", "n_classes"), [*LINKS, ("softmax", 2)])
+def test_slopes_are_differences_of_the_dense_evidence(link, n_classes, amplitude):
+    gram, codes, fit = fitted(link, n_classes, amplitude)
+    slopes = laplace_slopes(gram, codes, link, fit)
+    assert torch.equal(slopes, slopes.mT)
+    half = torch.randn(len(gram), 3, generator=seeded(), dtype=torch.float64)
+    change = amplitude * half @ half.mT
+    step = 1e-5
+    ahead, behind = (
+        dense_laplace(gram + sign * step * change, codes, fit.dual.shape[1], link)
+        for sign in (1.0, -1.0)
+    )
+    expected = (ahead.evidence - behind.evidence) / (2.0 * step)
+    assert float((slopes * change).sum()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_slopes_where_labels_are_certain_are_finite():
+    codes = torch.tensor([0, 1])
+    gram = 1e8 * torch.eye(2, dtype=torch.float64)
+    for link in ("softmax", "logit", "probit"):
+        fit = fit_laplace(gram, codes, 2, link)
+        assert laplace_slopes(gram, codes, link, fit).isfinite().all()
 
 
 @pytest.mark.parametrize("amplitude", [0.5, 20.0])

@@ -54,7 +54,8 @@ def ours(gram, **given):
 
 
 def theirs(gram):
-    return to_linear_operator(gram).add_diagonal(torch.full((len(gram),), NOISE).double())
+    noise = torch.full((len(gram),), NOISE, dtype=torch.float64)
+    return to_linear_operator(gram).add_diagonal(noise)
 
 
 @pytest.mark.parametrize("rank", [1, 10, 40])

@@ -1,0 +1,60 @@
+"""Derivatives of the evidence of Laplace's approximation by the prior covariance."""
+
+import torch
+from torch import Tensor
+
+from skconvgp.inference._laplace import LaplaceFit
+from skconvgp.inference._sites import SITES, SiteFunction
+
+__all__ = ["laplace_slopes"]
+
+
+def laplace_slopes(gram: Tensor, codes: Tensor, link: str, fit: LaplaceFit) -> Tensor:
+    r"""Return the derivatives (n, n) of the evidence by a covariance of the prior.
+
+    With f = K a at the mode, :math:`R = (K + W^{-1})^{-1}`, posterior covariance S and
+    :math:`s = -\tfrac12 \partial \mathrm{tr}(S W) / \partial f`, where S stays fixed,
+    a change dK changes the evidence by
+
+    .. math:: \tfrac12 a^T dK\, a - \tfrac12 \mathrm{tr}(R\, dK) + b^T dK\, a,
+              \qquad b = s - R K s,
+
+    summed over the latent functions. The last term is that of the mode, which moves
+    (Rasmussen and Williams, 2006, section 5.5.1 and algorithm 5.1; for the softmax
+    Williams and Barber, 1998).
+
+    Parameters
+    ----------
+    gram : Tensor of shape (n, n)
+        K, the prior covariance of each latent function.
+    codes : Tensor of shape (n,)
+        Class codes.
+    link : {"softmax", "logit", "probit"}
+        What `fit_laplace` was given.
+    fit : LaplaceFit
+        Its result.
+
+    Returns
+    -------
+    slopes : Tensor of shape (n, n)
+        By the entries of K; symmetric.
+    """
+    cov = fit.state.covariance(gram, gram.diagonal())
+    by_mode = _by_latents(gram @ fit.dual, codes, SITES[link], cov)
+    moved = by_mode - fit.state.solve(gram @ by_mode)
+    slopes = fit.state.inverse_sum().mul_(-0.5)
+    slopes.addmm_(fit.dual / 2.0 + moved, fit.dual.mT, beta=1.0)
+    return (slopes + slopes.mT).div_(2.0)
+
+
+def _by_latents(
+    latents: Tensor, codes: Tensor, site_function: SiteFunction, cov: Tensor
+) -> Tensor:
+    """Return the derivatives (n, k) of minus half the trace of S W by the latents."""
+    with torch.enable_grad():
+        free = latents.detach().requires_grad_()
+        precision = site_function(free, codes).precision()
+        trace = -0.5 * (precision * cov).sum()
+        (slope,) = torch.autograd.grad(trace, free)
+    # Where a label is certain its precision is 0 and the way there overflows.
+    return slope.nan_to_num(0.0, 0.0, 0.0)
