@@ -29,8 +29,8 @@ class Score:
     by_gram : Tensor of shape (n, n)
         Its derivatives by the entries of the Gram matrix, symmetric.
     by_own : float
-        Its derivative by the logarithm of what the objective learns itself: the
-        relative noise variance, or the amplitude.
+        Its derivative by the logarithm of what the objective learns itself, the
+        relative noise variance.
 
     Examples
     --------
@@ -51,8 +51,7 @@ class Objective(Protocol):
     """Judges a kernel by its Gram matrix of a batch, whose sample comes first.
 
     Capability ``noise_variance_bounds``: a pair (low, high) if `noise_variance` is
-    learned with the kernel; ``amplitude_bounds``: the same of an `amplitude`. One of
-    them at most.
+    learned with the kernel.
     """
 
     @property
@@ -65,12 +64,11 @@ class Objective(Protocol):
         ...
 
     def score(
-        self, gram: Tensor, targets: Tensor, own: float | None = None, /
+        self, gram: Tensor, targets: Tensor, noise_variance: float | None = None, /
     ) -> Score:
         """Return the value for a matrix (n, n) and targets (n, k), with derivatives.
 
-        A third number, if given, stands in the place of the noise variance, or of the
-        amplitude, that is learned.
+        A noise variance, if given, stands in the place of the own one.
         """
         ...
 

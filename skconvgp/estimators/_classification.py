@@ -31,9 +31,9 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         as it is. With "laplace" the evidence is that of the labels, and the amplitude
         is learned beside. With the other likelihoods that fix the noise, and for "loo",
         targets are those of "gaussian" and their noise is learned beside, for this
-        choice alone. Where the matrices of a search for evidence do not fit into the
-        free memory, and the solver is "auto" or "cg" and there is no completion, it
-        follows estimates.
+        choice alone. With "gaussian", where the matrices of a search for evidence do
+        not fit into the free memory, and the solver is "auto" or "cg" and there is no
+        completion, it follows estimates.
     n_restarts_optimizer : int, default=0
         Searches beside the one from the kernel as it is; theirs begin at places drawn
         log-uniformly within the bounds. The best of all is taken.
@@ -59,7 +59,8 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         "dirichlet", "beta" (two classes) or "laplace", or an object of
         :mod:`skconvgp.likelihoods`. But for the first, labels fix the noise, so that
         `noise_variance` is more of it and a number, "profile" chooses the amplitude
-        by the evidence of at most 1000 samples, and the solver is Cholesky's.
+        by the evidence of at most 1000 samples, unless an `optimizer` has learned it
+        with the kernel, and the solver is Cholesky's.
         "laplace" takes no sample weights.
     completion : None or strategy of :mod:`skconvgp.completion`, default=None
         How the Gram matrix of the training samples is filled in, or what stands in
@@ -163,7 +164,7 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
     TileMemoryError
         In `fit`, before any work, if the Gram matrix or a single tile does not fit;
         with an `optimizer`, if eight matrices of that size do not; as many more as
-        there are classes, if there are more than two, for the evidence of "laplace".
+        there are classes for the evidence of a softmax, that of "laplace" for many.
 
     See Also
     --------

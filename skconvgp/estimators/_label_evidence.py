@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from skconvgp._protocols import Score
-from skconvgp._typing import Bounds
 from skconvgp.estimators._label_models import LinkModel
 from skconvgp.exceptions import NotPSDError
 
-__all__ = ["LabelEvidence"]
+__all__ = ["AMPLITUDE_LABEL", "LabelEvidence"]
 
-AMPLITUDE_START, AMPLITUDE_BOUNDS = 10.0, (1e-3, 1e7)
+AMPLITUDE_LABEL = "amplitude"
+START, BOUNDS = 10.0, (1e-3, 1e7)
 # Matrices of the size of the Gram matrix that are held beside those of a fit: it, the
-# one with mean diagonal 1, the sum of the blocks of an inverse, and derivatives.
+# sum of the blocks of an inverse, and what one of them takes off it, twice.
 SCORE_COPIES = 4
 
 
@@ -24,16 +24,15 @@ SCORE_COPIES = 4
 class LabelEvidence:
     """Negative log evidence for each label, by Laplace's approximation.
 
+    The amplitude, the mean prior variance of the latent functions, is learned with the
+    kernel. The last mode is kept: that of a kernel nearby is found from there.
+
     Parameters
     ----------
     model : LinkModel
         The likelihood, with the labels of all samples.
     noise_variance : float
         That of the latent functions, as a share of the mean prior variance.
-    amplitude : float
-        Mean prior variance of the latent functions.
-    amplitude_bounds : tuple of float or "fixed"
-        Its bounds where it is learned with the kernel.
 
     References
     ----------
@@ -42,9 +41,12 @@ class LabelEvidence:
 
     model: LinkModel
     noise_variance: float
-    amplitude: float = AMPLITUDE_START
-    amplitude_bounds: Bounds = AMPLITUDE_BOUNDS
     _last: list[LinkModel] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def own_parameter(self) -> tuple[str, float, tuple[float, float]]:
+        """Name of what is learned with the kernel, its start and its bounds."""
+        return AMPLITUDE_LABEL, START, BOUNDS
 
     def n_copies(self) -> int:
         """Return how many matrices it holds at once."""
@@ -62,18 +64,18 @@ class LabelEvidence:
         Parameters
         ----------
         gram : Tensor of shape (n, n)
-            Gram matrix of a batch, in float64.
+            Gram matrix of a batch.
         targets : Tensor of shape (n, k)
             The code of its labels, less an offset of each class: the largest is that of
             the own class.
         own : float, default=None
-            Amplitude in the place of the own one.
+            Amplitude in the place of the one to begin with.
         """
-        amplitude = self.amplitude if own is None else own
+        amplitude = START if own is None else own
         scale, n = float(gram.diagonal().mean()), len(gram)
         if not 0.0 < scale < torch.inf:
             raise NotPSDError(f"The mean prior variance is {scale!r} and must be > 0.")
-        unit = gram / scale
+        unit = gram.to(torch.float64) / scale
         nugget = amplitude * self.noise_variance
         model = self._model_of(targets.argmax(dim=1))
         evidence, slopes = model.slopes(unit * amplitude, nugget)

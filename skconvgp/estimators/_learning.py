@@ -54,6 +54,8 @@ class Search:
         Told each step; returns whether to stop.
     n_held : int or None, default=None
         Numbers held at once; None is what an objective holds of a batch.
+    n_beside : int, default=0
+        Numbers held beside a GPU that does the work.
     """
 
     objective: Callable[[Work], Objective | IterativeEvidence]
@@ -62,6 +64,7 @@ class Search:
     n_fixed: int
     watch: Callable[[Step], bool]
     n_held: int | None = None
+    n_beside: int = 0
 
 
 class BaseLearningGP(BaseConvGP):
@@ -75,8 +78,8 @@ class BaseLearningGP(BaseConvGP):
         self._require_fit(problem)
         largest = max(search.sizes)
         held = search.n_held or BATCH_COPIES * largest**2
-        beside = search.n_held or 0  # factors of derivatives come back from a GPU
-        place, needed = self._place_of_fit(largest, Size(held, held, beside))
+        size = Size(held, held, search.n_beside)
+        place, needed = self._place_of_fit(largest, size)
 
         def find(place: Place) -> FlowResult:
             work = self._work(

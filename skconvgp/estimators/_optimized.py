@@ -4,12 +4,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._protocols import Objective, Step
 from skconvgp.estimators._base import Problem, Settings
 from skconvgp.estimators._inputs import Size, Work
-from skconvgp.estimators._label_evidence import LabelEvidence
+from skconvgp.estimators._label_evidence import AMPLITUDE_LABEL, LabelEvidence
 from skconvgp.estimators._label_models import LinkModel
 from skconvgp.estimators._learning import (
     BATCH_COPIES,
@@ -33,7 +34,7 @@ from skconvgp.estimators._solving import Route
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.flows import FlowResult, Rho
 from skconvgp.flows._iterative import IterativeEvidence
-from skconvgp.flows._landscape import AMPLITUDE_LABEL, NOISE_LABEL
+from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._restarts import minimize_from_many
 from skconvgp.flows._search import ALL_DONE
 from skconvgp.solvers import ConjugateGradient
@@ -81,7 +82,7 @@ class BaseOptimizedGP(BaseLearningGP):
         self.optimizer_result_ = result
         if keeps_noise:
             self._learned_noise = result.values[NOISE_LABEL]
-        if self.completion is None:  # whose matrix is another one
+        if np.isfinite(result.rho) and self.completion is None:
             self._learned_amplitude = result.values.get(AMPLITUDE_LABEL)
         start = self._network()
         self._fit_with(problem, start, result.theta)
@@ -112,7 +113,7 @@ class BaseOptimizedGP(BaseLearningGP):
 
         n = len(problem.rows)
         route = self._route_of_search(problem, choice)
-        held = route.size.held if route else None
+        held = beside = route.size.held if route else None
         link = self._link_model(problem, choice)
         if link is not None:
             held = LabelEvidence(link, 0.0).n_copies() * n**2
@@ -123,6 +124,7 @@ class BaseOptimizedGP(BaseLearningGP):
             n_fixed=1,
             watch=watch,
             n_held=held,
+            n_beside=beside or 0,  # factors of derivatives come back from a GPU
         )
 
     def _objective(

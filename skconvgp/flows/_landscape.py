@@ -29,8 +29,7 @@ Watcher: TypeAlias = Callable[[Step], bool]
 # pass; those of a larger one are contracted with the objective's in a second pass.
 LARGEST_STORED = 2**27  # bytes
 HOST = torch.device("cpu")
-NOISE_LABEL, AMPLITUDE_LABEL = "noise_variance", "amplitude"
-OWN_LABELS = (NOISE_LABEL, AMPLITUDE_LABEL)  # what an objective may learn itself
+NOISE_LABEL = "noise_variance"
 UNDEFINED = 1.0  # rho's largest value
 
 
@@ -63,7 +62,7 @@ class BatchLandscape:
     """An objective as a function of a kernel's hyperparameters, seen through batches.
 
     The logarithms of the free hyperparameters come first, then, if the objective
-    learns one, that of its noise variance or amplitude.
+    learns something itself, its noise variance mostly, that of it.
 
     Parameters
     ----------
@@ -307,12 +306,15 @@ def _box(
     """Return start, bounds and names of what is learned."""
     labels = [free.label for free in kernel.hyperparameters if free.is_free]
     start, bounds = kernel.theta, kernel.bounds
-    for label in OWN_LABELS:
-        own = as_bounds(getattr(objective, f"{label}_bounds", FIXED))
-        if not isinstance(own, str):
-            start = np.append(start, np.log(getattr(objective, label)))
-            bounds = np.vstack([bounds, np.log(own)])
-            labels.append(label)
+    own = getattr(objective, "own_parameter", None)
+    noise = as_bounds(getattr(objective, "noise_variance_bounds", FIXED))
+    if not isinstance(noise, str):
+        own = NOISE_LABEL, objective.noise_variance, noise
+    if own is not None:
+        label, value, pair = own
+        start = np.append(start, np.log(value))
+        bounds = np.vstack([bounds, np.log(pair)])
+        labels.append(label)
     return start, bounds, tuple(labels)
 
 

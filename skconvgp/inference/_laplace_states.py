@@ -105,6 +105,7 @@ class SoftmaxState:
         for inverse in self.inverses:
             half = half_solve(self.factor, inverse)
             total.addmm_(half.mT, half, alpha=-1.0)
+            del half  # before the next one is made
         return total
 
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:

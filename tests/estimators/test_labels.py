@@ -21,8 +21,8 @@ from skconvgp.completion import IterativeSVD, NearestNeighbors, Nystrom, SubsetO
 from skconvgp.estimators import _labels
 from skconvgp.estimators._label_evidence import LabelEvidence
 from skconvgp.estimators._label_models import LinkModel
-from skconvgp.exceptions import NotPSDError
-from skconvgp.flows import Adam
+from skconvgp.exceptions import NotPSDError, TileMemoryError
+from skconvgp.flows import LBFGS, Adam
 from skconvgp.kernels import matern, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
 from tests.helpers.estimators import blobs
@@ -447,6 +447,46 @@ def test_kernel_and_amplitude_of_labels_as_labels_are_those_of_scikit_learn():
         peer.log_marginal_likelihood_value_, abs=1e-4
     )
     assert gp.optimizer_result_.labels == ("lengthscale", "amplitude")
+    assert gp.amplitude_ == gp.optimizer_result_.values["amplitude"]
+    # Nothing of the search is left.
+    gp.set_params(optimizer=None, likelihood=Laplace()).fit(X, y)
+    fresh = ConvNetGPClassifier(
+        rbf(), likelihood="laplace", noise_variance=1e-10, dtype="float64"
+    )
+    assert gp.amplitude_ == fresh.fit(X, y).amplitude_
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": LBFGS(gradient="autograd"), "solve_dtype": "float32"},
+        {"n_restarts_optimizer": 2, "random_state": 0},
+        {},
+    ],
+    ids=["graph", "restarts", "weights"],
+)
+def test_ways_to_the_same_kernel_of_labels_agree(settings):
+    X, y = noisy(100)
+    weights = np.append(np.ones(80), np.zeros(20))
+    usual = {"likelihood": "laplace", "optimizer": "evidence", "noise_variance": 1e-4}
+    expected = ConvNetGPClassifier(rbf(), **usual).fit(X[:80], y[:80])
+    gp = ConvNetGPClassifier(rbf(), **usual | settings).fit(X, y, weights)
+    np.testing.assert_allclose(gp.kernel_.theta, expected.kernel_.theta, atol=1e-3)
+    assert gp.amplitude_ == pytest.approx(expected.amplitude_, rel=1e-2)
+
+
+@pytest.mark.parametrize("name", ["logit", "softmax"])
+def test_a_search_by_labels_that_does_not_fit_is_refused(monkeypatch, name):
+    X, y = data(name)
+    copies = LabelEvidence(
+        LinkModel(LIKELIHOODS[name], torch.as_tensor(y), y.max() + 1), 0.0
+    ).n_copies()
+    assert copies == {"logit": 8, "softmax": 3 + 8}[name]
+    room = 8 * len(X) ** 2 * (copies - 1)
+    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: room)
+    classifier(name).fit(X, y)
+    with pytest.raises(TileMemoryError, match="60 samples"):
+        classifier(name, optimizer="evidence").fit(X, y)
 
 
 @pytest.mark.parametrize("kernel", [rbf(), matern(nu=1.5)])
