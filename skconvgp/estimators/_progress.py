@@ -11,6 +11,9 @@ INTERVAL = 0.5  # seconds between two lines
 class ProgressLine:
     """Writes share done, speed and time left of a computation.
 
+    One that is repeated, such as a product in each step of a solver, is timed anew each
+    time; the end of a short one is written the first time only.
+
     Parameters
     ----------
     label : str
@@ -25,14 +28,22 @@ class ProgressLine:
         self._label, self._unit = label, unit
         self._verbose = verbose
         self._start = self._last = time.perf_counter()
+        self._end: float | None = None  # of the computation before
+        self._is_shown = True  # whether a line of this one stands there, or should
 
     def __call__(self, done: int, total: int) -> None:
         """Report `done` of `total`, at most twice a second."""
-        now = time.perf_counter()
-        is_last = done >= total
-        if self._verbose < 1 or (now - self._last < INTERVAL and not is_last):
+        if self._verbose < 1:
             return
-        self._last = now
+        now = time.perf_counter()
+        if self._end is not None:
+            self._start, self._end, self._is_shown = self._end, None, False
+        is_last = done >= total
+        if is_last:
+            self._end = now
+        if now - self._last < INTERVAL and not (is_last and self._is_shown):
+            return
+        self._last, self._is_shown = now, True
         total = max(total, 1)
         rate = max(done, 1) / max(now - self._start, 1e-9)
         left = (total - done) / rate

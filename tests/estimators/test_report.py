@@ -9,6 +9,7 @@ import pytest
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
 from skconvgp.engine import KernelOracle
+from skconvgp.estimators._progress import ProgressLine
 from skconvgp.kernels import rbf
 from skconvgp.solvers import Cholesky
 from tests.helpers.estimators import digits, tiny_network, wave
@@ -134,6 +135,23 @@ def test_progress_is_whole_lines_where_there_is_no_terminal(capfd, monkeypatch):
     shares = [int(re.search(r"(\d+)%", line)[1]) for line in lines]
     assert shares == sorted(shares)
     assert shares[-1] == 100
+
+
+def test_progress_of_a_repeated_computation_is_timed_anew(capfd, monkeypatch):
+    times = iter([0.0, 1.0, 1.1, 1.2, 1.9, 2.0, 2.1])
+    monkeypatch.setattr("time.perf_counter", lambda: next(times))
+    line = ProgressLine("fit", 1)
+    line(100, 100)
+    line(100, 100)  # short, and the first one has been told
+    line(50, 100)
+    line(75, 100)
+    line(100, 100)  # the end of one that was told of
+    line(10, 1000)
+    assert capfd.readouterr().err.splitlines() == [
+        "fit: 100%, 100 pairs/s, 0:01 elapsed, 0:00 left",
+        "fit:  75%, 93.8 pairs/s, 0:01 elapsed, 0:00 left",
+        "fit: 100%, 111 pairs/s, 0:01 elapsed, 0:00 left",
+    ]
 
 
 def test_progress_overwrites_its_line_on_a_terminal(capfd, monkeypatch):
