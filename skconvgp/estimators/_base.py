@@ -275,6 +275,13 @@ class BaseGP(BasePosterior, ABC):
     def _leave_one_out(self) -> LeaveOneOut:
         """Return the closed-form leave-one-out predictions of the scaled targets."""
         check_is_fitted(self)
+        if not self._has_left_out:
+            raise ValueError(
+                "Left-out predictions need a solution, and the one that "
+                f"{self.solver_!r} ended with in `fit` has a residual of "
+                f"{self.fit_report_.residual:.1e}: raise `noise_variance`, or let it "
+                "iterate for longer."
+            )
         if self._loo is not None:
             mean, var = (rows_to_tensor(values) for values in self._loo)
             return LeaveOneOut(mean, var)

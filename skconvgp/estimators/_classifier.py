@@ -285,7 +285,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
             what = "y" if classes is None else "`classes`"
             raise ValueError(
                 f"{what} must have at least two classes, got one class: "
-                f"{self.classes_[0]!r}."
+                f"{self.classes_.tolist()[0]!r}."
             )
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
         self._require_equal_weights(weights)

@@ -178,13 +178,11 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         start = clock(place.device)
         n_allowed = max(n, int(fraction * n * (n + 1) / 2))
         oracle = self._sample_oracle(problem, work, n_allowed)
-        generator = make_generator(self.random_state)
-        completed = completion.complete(oracle, fraction, generator)
+        completed = self._complete(completion, oracle, fraction)
         diag = oracle.diag()
         weights = to_tensor(problem.weights, diag.device, diag.dtype)
         least = completed.error / mean_variance(diag, weights)
         least_noise = 0.0 if np.isnan(least) else least
-        self._warn_of_bad_fit(completion, completed)
         gram_seconds = clock(place.device) - start
         models = self._label_models(problem)
         if models:
@@ -230,9 +228,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         exact, exact_work = self._of_whole_images(kernel), self._work_of(kernel, work)
         n_allowed = max(n, int(fraction * entries(n)))
         oracle = exact._sample_oracle(problem, exact_work, n_allowed)
-        generator = make_generator(self.random_state)
-        completed = coarsening.exact.complete(oracle, fraction, generator)
-        self._warn_of_bad_fit(coarsening.exact, completed)
+        completed = self._complete(coarsening.exact, oracle, fraction)
         means = [
             mean_variance(diag, to_tensor(problem.weights, diag.device, diag.dtype))
             for diag in (

@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
 )
 
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._base import BaseGP
 from skconvgp.estimators._judged import JudgedClassifier
 from skconvgp.estimators._mixture_weights import (
     require_same_latents,
@@ -345,16 +346,19 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
     def _require_candidates(self, needed: str) -> dict[str, Any]:
         """Return the estimators by name; raise unless all can be weighed."""
         given = self.estimators
-        if not given or len(_instances(given)) < len(given):
+        pairs = given if isinstance(given, list | tuple) else []
+        wrong = [pair for pair in pairs if not _is_pair(pair)]
+        if wrong or not pairs:
             expected = "a list of one (name, estimator) tuple or more"
-            reject(self, "estimators", expected, given)
+            reject(self, "estimators", expected, wrong[0] if wrong else given)
         self._validate_names([name for name, _ in given])
         for name, one in given:
-            if not is_classifier(one) or not hasattr(last_step(one), needed):
+            is_process = is_classifier(one) and isinstance(last_step(one), BaseGP)
+            if not is_process or not hasattr(last_step(one), needed):
                 raise ValueError(
-                    f"weights={self.weights!r} takes classifiers with the method "
-                    f"{needed!r}, such as ConvNetGPClassifier, alone or as the last "
-                    f"step of a pipeline; {name!r} is {one!r}."
+                    f"weights={self.weights!r} takes single classifiers of skconvgp "
+                    f"with the method {needed!r}, such as ConvNetGPClassifier, alone "
+                    f"or as the last step of a pipeline; {name!r} is {one!r}."
                 )
         return dict(given)
 
@@ -382,12 +386,15 @@ def _instances(estimators: Any) -> list[Any]:
     """Return the estimators of well formed (name, estimator) pairs."""
     if not isinstance(estimators, list | tuple):
         return []
-    return [
-        pair[1]
-        for pair in estimators
-        if isinstance(pair, list | tuple)
+    return [pair[1] for pair in estimators if _is_pair(pair)]
+
+
+def _is_pair(pair: object) -> bool:
+    """Say whether it is a name and an estimator."""
+    return (
+        isinstance(pair, list | tuple)
         and len(pair) == 2
         and isinstance(pair[0], str)
         and hasattr(pair[1], "fit")
         and not isinstance(pair[1], type)
-    ]
+    )

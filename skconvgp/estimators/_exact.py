@@ -133,7 +133,10 @@ class BaseExactGP(BaseSolvingGP):
             elif y.dtype != torch.float64:
                 remedy = "take solve_dtype='float64'"
             else:
-                remedy = "take a larger tolerance: rounding errors ended it"
+                remedy = (
+                    "take a larger tolerance: rounding errors ended it, or a Gram "
+                    "matrix that is not positive semi-definite"
+                )
             warn_caller(
                 f"{self.solver_!r} did not converge, {told}: the result is its best "
                 f"iterate. Raise `noise_variance` or {remedy}.",

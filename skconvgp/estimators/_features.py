@@ -12,12 +12,20 @@ from torch import Tensor
 from skconvgp._protocols import CompletedGram, Completion
 from skconvgp._typing import FloatArray
 from skconvgp.engine import SampleOracle, SummedOracle
-from skconvgp.estimators._base import BaseGP, Problem, Settings, Timing, clock
+from skconvgp.estimators._base import (
+    BaseGP,
+    Problem,
+    Settings,
+    Timing,
+    clock,
+    make_generator,
+)
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._validation import freeze, to_numpy, to_tensor
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.exceptions import CompletionError
 from skconvgp.inference import (
     FeaturePosterior,
     FeatureSums,
@@ -173,9 +181,19 @@ class BaseFeatureGP(BaseGP):
         )
         return data, sums
 
-    def _warn_of_bad_fit(
-        self, completion: Completion, completed: CompletedGram
-    ) -> None:
+    def _complete(
+        self, completion: Completion, oracle: SampleOracle, fraction: float
+    ) -> CompletedGram:
+        """Return the matrix that a strategy makes of a share of the entries."""
+        generator = make_generator(self.random_state)
+        completed = completion.complete(oracle, fraction, generator)
+        for name in ("factor", "lift_map"):
+            if not bool(getattr(completed, name).sum().isfinite()):
+                raise CompletionError(
+                    f"The `{name}` that {completion!r} returned is not finite, though "
+                    "all covariances are: change its settings, or report it to its "
+                    "authors."
+                )
         explained = completed.stats.get("explained", math.nan)
         if explained < LEAST_EXPLAINED:
             warn_caller(
@@ -190,6 +208,7 @@ class BaseFeatureGP(BaseGP):
                 "its last iterate. Allow more iterations or a larger tolerance.",
                 ConvergenceWarning,
             )
+        return completed
 
     def _feature_noise(
         self,

@@ -136,6 +136,7 @@ class BaseInputs(BaseEstimator):
     pool_: int
     dtype_: str
     _kept: NDArray[np.intp]
+    _n_given: int  # samples that `fit` was given
 
     def __sklearn_tags__(self) -> Tags:
         """Say that images are taken too, and whether X is a Gram matrix."""
@@ -211,6 +212,7 @@ class BaseInputs(BaseEstimator):
         weights = check_weights(sample_weight, rows)
         kept = np.flatnonzero(weights)
         self._kept = kept
+        self._n_given = len(rows) + (self._n_given if are_further else 0)
         if len(kept) == len(weights):
             return rows, y, weights
         is_square = _is_precomputed(self.kernel) and not are_further

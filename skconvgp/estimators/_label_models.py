@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
@@ -19,7 +21,14 @@ from skconvgp.inference import (
     leave_one_out_laplace,
 )
 
-__all__ = ["LabelModel", "LabelPosterior", "LinkModel", "NoisyModel"]
+__all__ = [
+    "LabelModel",
+    "LabelPosterior",
+    "LinkModel",
+    "NoisyModel",
+    "spread_over_classes",
+    "with_variances",
+]
 
 
 @dataclass(frozen=True)
@@ -235,6 +244,22 @@ class LinkModel:
         fit = fit_laplace(gram, codes, self._n_classes, self._link, start=self._start)
         self._start = fit.dual
         return fit
+
+
+def spread_over_classes(codes: NDArray[Any], most: int) -> Tensor:
+    """Return some samples by number, in order: of each class its share."""
+    n = len(codes)
+    if n <= most:
+        return torch.arange(n)
+    by_class = np.argsort(codes, kind="stable")
+    return torch.from_numpy(np.sort(by_class[np.linspace(0, n - 1, most).astype(int)]))
+
+
+def with_variances(cov: Tensor, more: Tensor) -> Tensor:
+    """Return variances (n, k), or covariances (n, k, k), with more (n,) for all k."""
+    if cov.ndim == 2:
+        return cov + more[:, None]
+    return cov + torch.diag_embed(more[:, None].expand(cov.shape[:2]))
 
 
 def _both(columns: Tensor) -> Tensor:

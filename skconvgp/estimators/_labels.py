@@ -23,7 +23,12 @@ from skconvgp.estimators._base import (
     require_finite_noise,
 )
 from skconvgp.estimators._inputs import Size, Work
-from skconvgp.estimators._label_models import LabelModel, LabelPosterior
+from skconvgp.estimators._label_models import (
+    LabelModel,
+    LabelPosterior,
+    spread_over_classes,
+    with_variances,
+)
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._posterior import Latent
 from skconvgp.estimators._resolve import is_direct
@@ -34,7 +39,12 @@ from skconvgp.estimators._validation import (
     to_tensor,
 )
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.inference import choose_amplitude, mean_variance, posterior_mean
+from skconvgp.inference import (
+    choose_amplitude,
+    left_out_covariance,
+    mean_variance,
+    posterior_mean,
+)
 from skconvgp.kernels import Kernel
 
 __all__ = ["BaseLabelGP", "LabelState"]
@@ -149,12 +159,9 @@ class BaseLabelGP(BaseGP):
         self.latent_offset_ = to_numpy(model.offset)
         self._is_label_model, self._features = True, None
         self._has_one_latent = model.has_one_latent
-        cov, rest = found.loo_cov, amplitude * prior.rest.to(found.loo_cov)
-        if cov.ndim == 2:
-            cov = cov + rest[:, None]
-        else:
-            cov = cov + torch.diag_embed(rest[:, None].expand(cov.shape[:2]))
-        self._label_loo = to_numpy(found.loo_mean), to_numpy(cov)
+        rest = amplitude * prior.rest.to(found.loo_cov)
+        loo_cov = with_variances(found.loo_cov, rest)
+        self._label_loo = to_numpy(found.loo_mean), to_numpy(loo_cov)
         self._keep_label_prior(prior, found, problem, amplitude)
         timing = Timing(prior.n_pairs, gram_seconds, clock(place.device) - start)
         unit = prior.gram.new_ones(len(self.latent_offset_))
@@ -268,7 +275,7 @@ class BaseLabelGP(BaseGP):
             return prior
         assert problem.codes is not None
         noise = self.noise_variance_
-        some = _spread(problem.codes, CHOOSING).to(gram.device)
+        some = spread_over_classes(problem.codes, CHOOSING).to(gram.device)
         if len(some) < len(gram):
             model, gram = model.take(some), gram[some][:, some]
         return choose_amplitude(lambda a: model.evidence(gram * a, noise * a))
@@ -306,13 +313,15 @@ class BaseLabelGP(BaseGP):
         work, dual = self._ready(place, needed)
         state = self._state_at(place) if needs_var or needs_cov else None
         means, covariances, crosses = [], [], []
+        excess = 0.0
         for cross, prior in self._stream(rows, diag, work, needs_var=needs_var):
             means.append(posterior_mean(cross, dual))
             if state is None:
                 continue
-            own = prior / self._mean_diag
+            parts = self._explained(state, cross, prior / self._mean_diag)
+            excess = max(excess, float(-parts[1].min()))
             if needs_var:
-                covariances.append(self._label_covariance(state, cross, own))
+                covariances.append(self._label_covariance(state, cross, *parts))
             if needs_cov:
                 crosses.append(cross)
         cov, cov_scale = torch.empty(0), 0.0
@@ -322,6 +331,7 @@ class BaseLabelGP(BaseGP):
             assert state is not None
             cov = self._label_joint(state, torch.cat(crosses), prior)
         var, between = torch.empty(0, 1), torch.empty(0)
+        self._warn_of_excess(excess)
         if covariances:
             var = torch.cat(covariances)
             if var.ndim == 3:
@@ -338,18 +348,14 @@ class BaseLabelGP(BaseGP):
         )
 
     def _label_covariance(
-        self, state: LabelState, cross: Tensor, prior: Tensor
+        self, state: LabelState, cross: Tensor, explained: Tensor, rest: Tensor
     ) -> Tensor:
         """Return variances (b, k), or covariances (b, k, k), in units of the prior."""
-        explained, rest = self._explained(state, cross, prior)
         amplitude = self._label_amplitude
         cov: Tensor = state.posterior.covariance(
             amplitude * self._with_training(state, cross).mT, amplitude * explained
         )
-        cov = cov / amplitude
-        if cov.ndim == 2:
-            return cov + rest[:, None]
-        return cov + torch.diag_embed(rest[:, None].expand(cov.shape[:2]))
+        return with_variances(cov / amplitude, rest.clamp(min=0.0))
 
     def _label_joint(self, state: LabelState, cross: Tensor, prior: Tensor) -> Tensor:
         """Return covariances (n1, n1, k) between samples, in units of the prior."""
@@ -358,7 +364,7 @@ class BaseLabelGP(BaseGP):
         if state.features.numel():
             lifted = cross @ state.lift_map
             explained = lifted @ lifted.mT
-            rest = prior - explained
+            rest = left_out_covariance(prior - explained)
         cov: Tensor = state.posterior.joint_covariance(
             amplitude * self._with_training(state, cross).mT, amplitude * explained
         )
@@ -373,7 +379,7 @@ class BaseLabelGP(BaseGP):
             return prior, torch.zeros_like(prior)
         lifted = cross @ state.lift_map
         explained = (lifted * lifted).sum(1)
-        return explained, (prior - explained).clamp(min=0.0)
+        return explained, prior - explained
 
     def _with_training(self, state: LabelState, cross: Tensor) -> Tensor:
         """Return prior covariances (b, n) with the training samples, of mean 1."""
@@ -385,12 +391,3 @@ class BaseLabelGP(BaseGP):
     @property
     def _label_amplitude(self) -> float:
         return float(np.max(self.amplitude_))
-
-
-def _spread(codes: NDArray[Any], most: int) -> Tensor:
-    """Return some samples by number, in order: of each class its share."""
-    n = len(codes)
-    if n <= most:
-        return torch.arange(n)
-    by_class = np.argsort(codes, kind="stable")
-    return torch.from_numpy(np.sort(by_class[np.linspace(0, n - 1, most).astype(int)]))

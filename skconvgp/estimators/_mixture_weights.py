@@ -33,8 +33,8 @@ def weights_by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatA
     if not np.isfinite(evidences).all():
         found = dict(zip(names, evidences.tolist(), strict=True))
         raise ValueError(
-            f"Evidences must be finite, got {found!r}: raise `noise_variance`, take a "
-            "solver that converges, or use weights='stacking'."
+            f"Evidences must be finite, got {found!r}: raise `noise_variance`, or take "
+            "a solver that converges."
         )
     weights: FloatArray = softmax(share_of_own(steps[0]) * evidences)
     return weights

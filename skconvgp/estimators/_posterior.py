@@ -113,13 +113,16 @@ class BasePosterior(BaseNeighborhoods):
             if state is None:
                 continue
             half = self._halves(state, cross)
+            var, worst = half.variance(prior / self._mean_diag)
+            clipped = max(clipped, worst)
             if needs_var:
-                var, worst = half.variance(prior / self._mean_diag)
                 variances.append(var)
-                clipped = max(clipped, worst)
             if needs_cov:
                 halves.append(half)
-        self._warn_of_clipping(clipped)
+        if self._features is not None:
+            self._warn_of_excess(clipped)
+        elif needs_var:  # covariances are as they are
+            self._warn_of_clipping(clipped)
         empty = torch.empty(0)
         cov, cov_scale = empty, 0.0
         if needs_cov:
@@ -151,18 +154,23 @@ class BasePosterior(BaseNeighborhoods):
     def _warn_of_clipping(self, clipped: float) -> None:
         if clipped <= CLIP_TOLERANCE:
             return
-        message = (
+        warn_caller(
             f"Posterior variances down to -{clipped:.1e} of the prior variance "
-            "were set to 0: raise `noise_variance` or use dtype='float64'."
+            "were set to 0: raise `noise_variance` or use dtype='float64'.",
+            UserWarning,
         )
-        if self._features is not None:
-            message = (
-                "Features of the completion exceed the prior variance of some samples, "
-                f"by up to {clipped:.2g} of its mean: their deviations are too small. "
-                "Raise `observed_fraction`, or use completion=Nystrom() or "
-                "dtype='float64'."
-            )
-        warn_caller(message, UserWarning)
+
+    def _warn_of_excess(self, excess: float) -> None:
+        """Warn of features that tell more than there is, as a share of the prior."""
+        if excess <= CLIP_TOLERANCE:
+            return
+        warn_caller(
+            "Features of the completion exceed the prior variance of some samples, "
+            f"by up to {excess:.2g} of its mean: their deviations are too small. "
+            "Raise `observed_fraction`, or use completion=Nystrom() or "
+            "dtype='float64'.",
+            UserWarning,
+        )
 
     def _local_prior(
         self, rows: NDArray[Any], diag: Any, needs_var: bool, needs_cov: bool

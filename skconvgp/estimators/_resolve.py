@@ -223,8 +223,10 @@ def resolve_solver(owner: object, solver: object) -> Solver[Any]:
 
 
 def is_direct(solver: object) -> bool:
-    """Say whether a solver is the word for factors of whatever the model has."""
-    return isinstance(solver, str) and solver in DIRECT_SOLVERS
+    """Say whether a solver stands for factors of whatever the model has."""
+    if isinstance(solver, str):
+        return solver in DIRECT_SOLVERS
+    return type(solver) is Cholesky
 
 
 def resolve_completion(

@@ -50,7 +50,10 @@ LOSSES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "calibration_error": lambda values: values,
     "coverage": lambda values: np.abs(values - LEVEL),
 }
-FORMATS = {"evidence": ".1f", "rmse": ".4g"}
+# Of leave-one-out predictions.
+LABEL_SCORES = ("accuracy", "log_density", "calibration_error")
+TARGET_SCORES = ("rmse", "log_density", "coverage")
+FORMATS = {"evidence": ".1f", "rmse": "#.4g"}
 USUAL_FORMAT = ".4f"
 
 
@@ -251,10 +254,7 @@ def selection_report(
         require_same_data(name, gp, inputs, y)
         rho = _mean_rho(gp, inputs, batch_size, n_batches, random_state)
         evidence = gp.log_marginal_likelihood()
-        judged = judge(gp, y)
-        if not gp._has_left_out:
-            judged = dict.fromkeys(judged, math.nan)
-        rows.append({"rho": rho, "evidence": evidence} | judged)
+        rows.append({"rho": rho, "evidence": evidence} | judge(gp, y))
     if not have_same_targets([last_step(one) for one in fitted]):
         rows = [row | {"evidence": math.nan} for row in rows]
     scores = tuple(rows[0])
@@ -345,22 +345,28 @@ def _mean_rho(
 
 
 def _judge_labels(gp: Any, y: Any) -> dict[str, float]:
+    if not gp._has_left_out:
+        return dict.fromkeys(LABEL_SCORES, math.nan)
     truth, y_prob = np.asarray(y)[gp._kept], gp.loo_predict_proba()
     labels = gp.classes_
-    return {
-        "accuracy": float(accuracy_score(truth, gp.loo_predict())),
-        "log_density": -float(log_loss(truth, y_prob, labels=labels)),
-        "calibration_error": expected_calibration_error(truth, y_prob, labels=labels),
-    }
+    values = (
+        float(accuracy_score(truth, gp.loo_predict())),
+        -float(log_loss(truth, y_prob, labels=labels)),
+        expected_calibration_error(truth, y_prob, labels=labels),
+    )
+    return dict(zip(LABEL_SCORES, values, strict=True))
 
 
 def _judge_targets(gp: Any, y: Any) -> dict[str, float]:
+    if not gp._has_left_out:
+        return dict.fromkeys(TARGET_SCORES, math.nan)
     truth = np.asarray(y, dtype=np.float64)[gp._kept]
     mean, std = gp.loo_predict(return_std=True)
     density = negative_log_predictive_density(truth, mean, std)
     coverage = interval_coverage(truth, mean, std, level=LEVEL)
-    return {
-        "rmse": float(root_mean_squared_error(truth, mean)),
-        "log_density": -float(np.mean(density)),
-        "coverage": float(np.mean(coverage)),
-    }
+    values = (
+        float(root_mean_squared_error(truth, mean)),
+        -float(np.mean(density)),
+        float(np.mean(coverage)),
+    )
+    return dict(zip(TARGET_SCORES, values, strict=True))

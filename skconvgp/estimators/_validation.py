@@ -193,7 +193,8 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
     check_consistent_length(weights, X)
     if (weights < 0.0).any():
         raise ValueError(
-            f"`sample_weight` must be >= 0, its smallest value is {weights.min()!r}."
+            "`sample_weight` must be >= 0, its smallest value is "
+            f"{float(weights.min())!r}."
         )
     if not weights.any():
         raise ValueError("`sample_weight` must not be zero for every sample.")

@@ -51,6 +51,7 @@ from skconvgp.inference._noise import (
 from skconvgp.inference._posterior import (
     Halves,
     join_halves,
+    left_out_covariance,
     posterior_mean,
     sample_gaussian,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "leave_one_out",
     "leave_one_out_laplace",
     "leave_one_unit_out",
+    "left_out_covariance",
     "local_posterior",
     "local_spectra",
     "log_marginal_likelihood",

@@ -10,7 +10,13 @@ from torch import Generator, Tensor
 
 from skconvgp.linalg import factor_with_jitter_, symmetric_eigen
 
-__all__ = ["Halves", "join_halves", "posterior_mean", "sample_gaussian"]
+__all__ = [
+    "Halves",
+    "join_halves",
+    "left_out_covariance",
+    "posterior_mean",
+    "sample_gaussian",
+]
 
 
 def posterior_mean(cross: Tensor, dual_coef: Tensor) -> Tensor:
@@ -52,25 +58,30 @@ class Halves:
         return var, clipped
 
     def covariance(self, prior: Tensor) -> Tensor:
-        """Return the covariance (n1, n1), from that of the prior.
-
-        Features that were completed may take away more than there is: as a variance is
-        then nothing, so is a negative part of the matrix.
-        """
+        """Return the covariance (n1, n1), from that of the prior."""
         cov = torch.zeros_like(prior)
         if self.minus is not None:
             cov = prior - self.minus.mT @ self.minus
         if self.plus is None:
             return cov
         if self.minus is not None:
-            cov = _without_negative_part(cov)
+            cov = left_out_covariance(cov)
         return cov + self.plus.mT @ self.plus
 
 
-def _without_negative_part(matrix: Tensor) -> Tensor:
-    """Return a symmetric matrix, its negative eigenvalues set to zero."""
-    values, vectors = symmetric_eigen(matrix)  # which clips them
-    return (vectors * values) @ vectors.mT
+def left_out_covariance(rest: Tensor) -> Tensor:
+    """Return what features leave out of a covariance (n1, n1), as a covariance.
+
+    Features that were completed may take away more than there is. A variance below
+    zero becomes zero, and so does a negative part of the matrix; what that adds to the
+    other variances is taken away from all that the sample has in common with others.
+    """
+    values, vectors = symmetric_eigen(rest)  # which clips them
+    cov = (vectors * values) @ vectors.mT
+    tiny = torch.finfo(rest.dtype).tiny
+    own = rest.diagonal().clamp(min=0.0)
+    scale = (own / cov.diagonal().clamp(min=tiny)).sqrt()
+    return scale[:, None] * cov * scale
 
 
 def join_halves(parts: list[Halves]) -> Halves:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.exceptions import NotPSDError
-from skconvgp.linalg._cholesky import back_solve, half_solve, plain_cholesky
+from skconvgp.linalg._cholesky import back_solve, factor_with_jitter_, half_solve
 
 __all__ = ["BoundedInverse", "LowRankPlusDiagonal"]
 
@@ -129,17 +129,19 @@ class BoundedInverse:
     def from_products(
         cls, near: LowRankPlusDiagonal, matmul: Callable[[Tensor], Tensor]
     ) -> Self:
-        """Return it without a ceiling, from M times columns (n, r)."""
+        """Return it without a ceiling, from M times columns (n, r).
+
+        Raises
+        ------
+        NotPSDError
+            If M is not positive definite in the span of the vectors.
+        """
         scale, vectors = near.scale[:, None], near.vectors
         image = matmul(scale * vectors).mul_(scale)
         small = vectors.mT @ image
         small = (small + small.mT) / 2
-        factor = plain_cholesky(small)
-        if factor is None:  # raised, the inverse is lower
-            rounding = len(scale) * torch.finfo(small.dtype).eps
-            floor = rounding * float(small.diagonal().max())
-            raised = small + floor * torch.eye(len(small)).to(small)
-            factor = torch.linalg.cholesky(raised)
+        # Where it has to be raised, the inverse is lower.
+        factor = factor_with_jitter_(small, float(small.diagonal().max()))
         return cls(factor, image.addmm_(vectors, small, alpha=-1.0), math.inf)
 
     def half_solve(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def robustness_curve(
     n_steps : int, default=40
         Steps of "pgd".
     clip : tuple of float, default=None
-        Smallest and largest value of an input; None is that of X.
+        Smallest and largest value that an input is moved to; None is that of X.
 
     Returns
     -------
@@ -96,14 +96,15 @@ def robustness_curve(
     """
     if not hasattr(estimator, "latent_gradient"):
         raise TypeError(
-            "`estimator` must have `latent_gradient`, as classifiers of skconvgp do; a "
-            "pipeline has none: pass its last step and inputs as that sees them. Got "
+            "`estimator` must have `latent_gradient`, as single classifiers of "
+            "skconvgp do. A pipeline or an ensemble has none: pass the last step of "
+            "one, with inputs as that sees them, or the members of the other. Got "
             f"{estimator!r}."
         )
     if not hasattr(estimator, "classes_"):
         raise ValueError(f"`estimator` must be a fitted classifier, got {estimator!r}.")
     bounds = _check_bounds(epsilons)
-    if attack not in ATTACKS:
+    if not isinstance(attack, str) or attack not in ATTACKS:
         raise ValueError(f"`attack` must be one of {ATTACKS!r}, got {attack!r}.")
     if not is_int(n_steps):
         raise ValueError(f"`n_steps` must be an int >= 1, got {n_steps!r}.")
@@ -119,7 +120,7 @@ def robustness_curve(
         for step in steps if bound > 0.0 else []:
             ahead = moved + step * np.sign(_slope(estimator, moved, codes))
             within = np.clip(ahead, inputs - bound, inputs + bound)
-            moved = np.clip(within, low, high)
+            moved = np.clip(within, np.minimum(low, inputs), np.maximum(high, inputs))
         _judge(estimator, moved, codes, curve)
     found = {name: np.array(values) for name, values in curve.items()}
     return Bunch(epsilon=bounds, **found)

@@ -34,6 +34,8 @@ SETTLED = 0.1  # share of its standard error that the determinant may lack
 # while it is made, and of those that are kept: vectors and their rest.
 SOLVE_COPIES, MAKING_COPIES, KEPT_COPIES = 12, 5, 2
 DEVIATIONS = ("bound", "solve")
+LEAST = 8  # steps of Lanczos in which the largest eigenvalue settles, too
+LARGEST_SEED = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,13 @@ default="pivoted_cholesky"
     deviations : {"bound", "solve"}, default="bound"
         "bound" takes deviations from these columns and what is known of the rest: at
         the cost of a product with them, never too small, and too large where columns
-        are too few. "solve" iterates for each sample, to the same tolerance.
+        are too few. "solve" iterates for each sample, to the same tolerance; a
+        variance a billion times smaller than that of the prior is not resolved then.
     n_probes : int, default=16
         Random vectors for the determinant.
     n_lanczos : int, default=100
-        Products with the matrix for each of them at most; it stops where more would
-        change less than a tenth of the error that so few vectors leave.
+        Products with the matrix for each of them at most, 8 or more; it stops where
+        more would change less than a tenth of the error that so few vectors leave.
     random_state : int, default=0
         Seed of the columns and of the probes, which are the same in every call.
 
@@ -327,13 +330,15 @@ default="pivoted_cholesky"
         """Raise unless every setting is allowed."""
         is_share = is_number(self.tolerance) and self.tolerance < 1.0
         require(self, "tolerance", is_share, "a number in (0, 1)")
-        for name in ("max_iter", "n_probes", "n_lanczos"):
-            require(self, name, is_int(getattr(self, name)), "an int >= 1")
-        is_seed = is_int(self.random_state, least=0)
-        require(self, "random_state", is_seed, "an int >= 0")
+        for name, least in (("max_iter", 1), ("n_probes", 1), ("n_lanczos", LEAST)):
+            is_enough = is_int(getattr(self, name), least)
+            require(self, name, is_enough, f"an int >= {least}")
+        is_seed = is_int(self.random_state, least=0, most=LARGEST_SEED)
+        require(self, "random_state", is_seed, "an int from 0 to 2**64 - 1")
         is_rank = self.rank == "auto" or is_int(self.rank)
         require(self, "rank", is_rank, "'auto' or an int >= 1")
-        is_kind = self.preconditioner in PRECONDITIONERS
+        is_word = isinstance(self.preconditioner, str | None)
+        is_kind = is_word and self.preconditioner in PRECONDITIONERS
         expected = "'pivoted_cholesky', 'nystrom' or None"
         require(self, "preconditioner", is_kind, expected)
         require(self, "deviations", self.deviations in DEVIATIONS, one_of(DEVIATIONS))

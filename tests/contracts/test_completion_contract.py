@@ -316,6 +316,23 @@ def test_estimator_leaves_the_completion_alone(part):
     assert vars(part) == before
 
 
+@pytest.mark.parametrize("name", ["factor", "lift_map"])
+def test_what_is_not_finite_is_laid_at_the_door_of_its_maker(name):
+    class Broken(Recorder):
+        def complete(self, *arguments):
+            made = super().complete(*arguments)
+            spoiled = getattr(made, name).clone()
+            spoiled[0, 0] = math.nan
+            return replace(made, **{name: spoiled})
+
+        def __repr__(self):
+            return "Broken()"
+
+    X, y, _, _ = data()
+    with pytest.raises(CompletionError, match=rf"`{name}` that Broken\(\) returned"):
+        regressor(Broken(FirstColumns())).fit(X, y)
+
+
 @pytest.mark.parametrize("wrong", ["nystrom", 3, object(), completion.Nystrom])
 def test_what_is_no_completion_is_refused(wrong):
     X, y, _, _ = data()

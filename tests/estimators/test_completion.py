@@ -457,6 +457,41 @@ def test_features_that_exceed_the_prior_variance_warn():
     assert np.isfinite(std).all()
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet", "laplace"])
+def test_deviations_covariances_and_draws_are_of_one_posterior(likelihood):
+    X, labels = digits(150)
+    gp = ConvNetGPClassifier(
+        rbf(3.0),
+        completion=SoftImpute(),  # whose features are no projection of the kernel's
+        observed_fraction=0.3,
+        likelihood=likelihood,
+        random_state=0,
+    ).fit(X[:120], labels[:120])
+    with pytest.warns(UserWarning, match="exceed the prior variance"):
+        std = gp.predict_latent(X[120:], return_std=True)[1]
+    with pytest.warns(UserWarning, match="exceed the prior variance"):
+        cov = gp.predict_latent(X[120:], return_cov=True)[1]
+    np.testing.assert_allclose(np.einsum("iik->ik", cov), std**2, rtol=1e-9)
+    for c in range(cov.shape[2]):
+        values = np.linalg.eigvalsh(cov[:, :, c])
+        assert values[0] >= -1e-10 * values[-1]
+    with pytest.warns(UserWarning, match="exceed the prior variance"):
+        draws = gp.sample_y(X[120:], 2000, random_state=0)
+    np.testing.assert_allclose(draws.std(axis=2), std, rtol=0.12)
+
+
+def test_cholesky_is_cholesky_by_word_and_by_object():
+    X, labels = blobs(N)
+    for settings in ({"completion": Nystrom(9)}, {"likelihood": "dirichlet"}):
+        one, other = (
+            ConvNetGPClassifier(KERNEL, solver=solver, random_state=0, **settings)
+            for solver in ("cholesky", Cholesky())
+        )
+        np.testing.assert_array_equal(
+            one.fit(X, labels).predict_proba(X), other.fit(X, labels).predict_proba(X)
+        )
+
+
 def test_grid_search_over_strategies_and_their_settings():
     X, labels = blobs(60)
     strategies = [None, Nystrom(n_landmarks=9), SubsetOfData(9)]
@@ -964,7 +999,7 @@ BAD_SETTINGS = [
         "smallest usable value",
     ),
     ({"solver": "lsqr"}, r"Nystrom\(\).*solver='auto', got 'lsqr'"),
-    ({"solver": Cholesky()}, r"solver='auto', got Cholesky\(\)"),
+    ({"solver": Lsqr()}, r"solver='auto', got Lsqr\(\)"),
     ({"completion": Nystrom(5, rank=6)}, "'rank' parameter of Nystrom.*5 landmarks"),
     ({"completion": Nystrom(0)}, "'n_landmarks' parameter of Nystrom"),
     ({"completion": Nystrom("few")}, "'n_landmarks' parameter of Nystrom"),

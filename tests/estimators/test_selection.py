@@ -263,6 +263,9 @@ def test_a_process_fitted_to_other_data_is_refused():
     for inputs, labels in ((2.0 * X, y), (X, y[::-1]), (X[:20], y[:20])):
         with pytest.raises(ValueError, match="'gp' was fitted to other data"):
             selection_report({"gp": gp}, inputs, labels)
+    first = ConvNetGPClassifier(rbf()).fit(X[:20], y[:20])
+    with pytest.raises(ValueError, match="'first' was fitted to other data"):
+        selection_report({"first": first}, X, y)
     regressor = ConvNetGPRegressor(rbf()).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="'gp' was fitted to other data"):
         selection_report({"gp": regressor}, X, X[:, 1])

@@ -348,8 +348,18 @@ def test_classifier_whose_solver_did_not_converge(max_iter):
     assert gp.temperature_ == 1.0
     probabilities = gp.predict_proba(X)
     assert probabilities.max() < 0.999  # before, its left-out errors were all 0
-    with pytest.warns(ConvergenceWarning):
-        assert np.isfinite(gp.loo_predict_proba()).all()
+    for left_out in (gp.loo_predict, gp.loo_predict_proba):  # all right, before
+        with pytest.raises(ValueError, match=r"residual of \d.* iterate for longer"):
+            left_out()
+
+
+def test_regressor_far_from_a_solution_has_no_left_out_predictions():
+    X, y = vectors(200)
+    gp = regressor(solver=ConjugateGradient(max_iter=1, rank=5), noise_variance=1e-8)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        gp.fit(X, y)
+    with pytest.raises(ValueError, match="Left-out predictions need a solution"):
+        gp.loo_predict()
 
 
 FAR = ConjugateGradient(max_iter=5, rank=20)  # from a solution without noise
@@ -426,7 +436,7 @@ def test_processes_far_from_a_solution_are_not_selected():
     assert np.isfinite(report.values[1]).all()
     assert report.best("accuracy") == report.best("evidence") == "good"
     for weights, message in (
-        ("evidence", "take a solver that converges"),
+        ("evidence", "take a solver that converges."),
         ("stacking", "the solver of 'far' is too far from a solution"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -72,9 +72,15 @@ def test_moves_stay_within_the_range_of_the_data():
     robustness_curve(Watched(SLOPES), X, y, (0.5,))
     assert X.min() <= seen[-1].min()
     assert seen[-1].max() <= X.max()
-    robustness_curve(Watched(SLOPES), X, y, (0.5,), clip=(-0.4, 0.6))
-    assert seen[-1].min() == -0.4
-    assert seen[-1].max() == 0.6
+    low, high = X.min() - 0.1, X.max() + 0.2
+    robustness_curve(Watched(SLOPES), X, y, (0.5,), clip=(low, high))
+    assert seen[-1].min() == low
+    assert seen[-1].max() == high
+    robustness_curve(Watched(SLOPES), X, y, (1e-3,), clip=(-0.4, 0.6))
+    np.testing.assert_allclose(seen[-1], X, rtol=0.0, atol=1.001e-3)
+    is_outside = (X < -0.4) | (X > 0.6)
+    assert is_outside.any()
+    assert (np.abs(seen[-1] - 0.1) <= np.maximum(np.abs(X - 0.1), 0.5)).all()
 
 
 def test_attack_goes_on_where_a_label_is_certain():

@@ -9,6 +9,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import convnet, rbf
 from skconvgp.linalg import DenseGram, LowRankGram
 from skconvgp.solvers import Cholesky, ConjugateGradient
@@ -301,7 +302,7 @@ def test_what_follows_from_a_fit_that_did_not_converge_is_told():
     gp.predict(X)  # that of the last iterate, of which `fit` has told
     with pytest.warns(ConvergenceWarning, match="did not converge in `fit`"):
         gp.predict(X, return_std=True)
-    with pytest.warns(ConvergenceWarning, match="did not converge in `fit`"):
+    with pytest.raises(ValueError, match="Left-out predictions need a solution"):
         gp.loo_predict()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -360,7 +361,31 @@ def test_joint_covariance_of_many_blocks_is_positive(monkeypatch):
     assert np.linalg.eigvalsh(ours).min() > -1e-7 * ours.max()
 
 
-@pytest.mark.parametrize("wrong", ["ilu", 3, True])
+def test_few_steps_and_probes_leave_bounds_bounds():
+    X, y = vectors(800)
+    new, _ = vectors(200, seed=1)
+    exact = ConvNetGPRegressor(rbf(2.0), noise_variance=1e-2).fit(X, y)
+    least = exact.predict(new, return_std=True)[1]
+    for rank in (5, 50):
+        solver = ConjugateGradient(rank=rank, n_probes=1, n_lanczos=8)
+        gp = ConvNetGPRegressor(rbf(2.0), noise_variance=1e-2, solver=solver)
+        std = gp.fit(X, y).predict(new, return_std=True)[1]
+        assert (std >= (1.0 - 1e-6) * least).all()
+        assert gp.fit_report_.deviation_excess > 0.0
+
+
+def test_a_matrix_that_is_not_positive_definite_is_told():
+    for seed in range(10):  # in half of them the columns show it
+        some = np.random.default_rng(seed).normal(size=(200, 200))
+        gram = some + some.T + 5.0 * np.eye(200)
+        solver = ConjugateGradient(rank=30)
+        gp = ConvNetGPRegressor(kernel="precomputed", solver=solver)
+        told = (NotPSDError, ConvergenceWarning)  # the second is an error here
+        with pytest.raises(told, match="not positive"):
+            gp.fit(gram, some[:, 0])
+
+
+@pytest.mark.parametrize("wrong", ["ilu", 3, True, np.zeros(2)])
 def test_unknown_preconditioner_is_refused(wrong):
     X, y = vectors(20)
     solver = ConjugateGradient(preconditioner=wrong)
@@ -379,7 +404,9 @@ def test_unknown_preconditioner_is_refused(wrong):
         ("max_iter", 2.5),
         ("n_probes", 0),
         ("n_lanczos", 0),
+        ("n_lanczos", 7),
         ("random_state", None),
+        ("random_state", 2**64),
         ("deviations", "root"),
     ],
 )
