@@ -119,10 +119,6 @@ class BasePosterior(BaseNeighborhoods):
                 variances.append(var)
             if needs_cov:
                 halves.append(half)
-        if self._features is not None:
-            self._warn_of_excess(clipped)
-        elif needs_var:  # covariances are as they are
-            self._warn_of_clipping(clipped)
         empty = torch.empty(0)
         cov, cov_scale = empty, 0.0
         if needs_cov:
@@ -130,6 +126,10 @@ class BasePosterior(BaseNeighborhoods):
             cov_scale = float(prior.diagonal().mean())
             cov = join_halves(halves).covariance(prior)
             cov = cov[:, :, None]
+        if self._features is not None:
+            self._warn_of_excess(clipped)
+        elif needs_var:  # covariances are as they are
+            self._warn_of_clipping(clipped)
         var = torch.cat(variances)[:, None] if variances else torch.empty(0, 1)
         mean = torch.cat(means)
         return Latent(to_numpy(mean), to_numpy(var), to_numpy(cov), cov_scale)

@@ -480,6 +480,16 @@ def test_deviations_covariances_and_draws_are_of_one_posterior(likelihood):
     np.testing.assert_allclose(draws.std(axis=2), std, rtol=0.12)
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet"])
+def test_given_matrices_have_no_covariances_of_new_samples(likelihood):
+    X, labels = blobs(N)
+    gram = gram_matrix(KERNEL, X)
+    settings = {"completion": Nystrom(9), "likelihood": likelihood, "random_state": 0}
+    gp = ConvNetGPClassifier("precomputed", **settings).fit(gram, labels)
+    with pytest.raises(ValueError, match="no covariance between the rows of X"):
+        gp.predict_latent(gram, return_cov=True)
+
+
 def test_cholesky_is_cholesky_by_word_and_by_object():
     X, labels = blobs(N)
     for settings in ({"completion": Nystrom(9)}, {"likelihood": "dirichlet"}):
