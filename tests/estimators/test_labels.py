@@ -20,7 +20,7 @@ from skconvgp._protocols import Objective
 from skconvgp.completion import IterativeSVD, NearestNeighbors, Nystrom, SubsetOfData
 from skconvgp.estimators import _labels
 from skconvgp.estimators._label_evidence import LabelEvidence
-from skconvgp.estimators._label_models import LinkModel
+from skconvgp.estimators._label_models import LinkModel, spread_over_classes
 from skconvgp.exceptions import NotPSDError, TileMemoryError
 from skconvgp.flows import LBFGS, Adam
 from skconvgp.kernels import matern, rbf
@@ -250,7 +250,7 @@ def test_amplitude_of_many_samples_is_chosen_on_some_of_each_class(monkeypatch):
     some = classifier("dirichlet").fit(X, y)
     assert some.amplitude_ != whole.amplitude_
     assert 0.5 < some.amplitude_ / whole.amplitude_ < 2.0
-    numbers = _labels._spread(np.repeat([0, 1, 2], [5, 1, 14]), 10)
+    numbers = spread_over_classes(np.repeat([0, 1, 2], [5, 1, 14]), 10)
     assert len(numbers) == 10
     assert np.bincount(np.repeat([0, 1, 2], [5, 1, 14])[numbers])[0] in (2, 3)
 
