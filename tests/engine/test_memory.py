@@ -179,7 +179,7 @@ def test_workspaces_of_the_fused_backend_are_within_the_budget(
 
 
 @needs_extension
-@pytest.mark.parametrize(("name", "budget"), [("gradient", 4), ("large images", 16)])
+@pytest.mark.parametrize(("name", "budget"), [("gradient", 4), ("large images", 8)])
 def test_workspaces_that_do_not_fit_are_refused_before_they_are_held(name, budget):
     setup = WORKSPACE.replace("{n_threads}", "1")
     call = REFUSED.replace("{call}", CALLS[name].format(budget))
