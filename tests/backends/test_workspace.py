@@ -34,9 +34,10 @@ def test_workspace_holds_tables_of_a_group_and_a_map(name, is_double):
     assert lanes * tables + a_map <= workspace <= lanes * tables + 16 * a_map
 
 
-def test_workspace_of_large_images_is_counted_and_not_held():
-    _, workspace = sizes(4000, is_double=True)
-    assert workspace > 10 * 2**30
+@pytest.mark.parametrize("name", door.instruction_sets())
+def test_workspace_of_large_images_is_counted_and_not_held(name):
+    _, workspace = sizes(5000, is_double=True, name=name)
+    assert workspace > 2**32
 
 
 def test_widest_instruction_set_is_the_default():
