@@ -151,7 +151,11 @@ class BoundedInverse:
         return half
 
     def left_out_variances(
-        self, near: LowRankPlusDiagonal, columns: Tensor, numbers: Tensor
+        self,
+        near: LowRankPlusDiagonal,
+        columns: Tensor,
+        numbers: Tensor,
+        noise: Tensor,
     ) -> Tensor:
         r"""Return variances of samples that all but themselves predict, or above them.
 
@@ -163,13 +167,14 @@ class BoundedInverse:
             Columns of M.
         numbers : Tensor of shape (k,)
             Their numbers.
+        noise : Tensor of shape (k,)
+            Their noise, below which no variance is.
 
         Returns
         -------
         variances : Tensor of shape (k,)
             The diagonal of M less what `half_solve` would take off it, if M and U had
-            neither row nor column of the sample: at least 1 / (M^-1)_ii, and at least
-            the diagonal d of the matrix near M.
+            neither row nor column of the sample: at least 1 / (M^-1)_ii and the noise.
 
         Notes
         -----
@@ -194,7 +199,7 @@ class BoundedInverse:
         residual = g * (q * share) - f * (e * share)
         residual[numbers, each] = 0.0
         left = e * share - residual.square().sum(0) / self.ceiling
-        return left.clamp(min=1.0) / near.scale[numbers].square()
+        return torch.maximum(left / near.scale[numbers].square(), noise)
 
     def _split(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
         """Return what a half solution has within the span (r, k), and the rest (n, k).

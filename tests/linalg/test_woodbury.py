@@ -86,7 +86,7 @@ def test_left_out_variances_are_those_of_matrices_without_the_sample(rank):
     numbers = torch.tensor([0, 3, N - 1])
     ceiling = 1.0 + float(torch.linalg.eigvalsh(matrix)[-1])
     variances = replace(found, ceiling=ceiling).left_out_variances(
-        near, matrix[:, numbers], numbers
+        near, matrix[:, numbers], numbers, diagonal[numbers]
     )
     whole = near.scale[:, None] * matrix * near.scale
     for i, variance in zip(numbers.tolist(), variances.tolist(), strict=True):
@@ -116,7 +116,7 @@ def test_left_out_variance_of_a_sample_within_the_span():
     near = LowRankPlusDiagonal.from_factor(factor, noise)
     found = BoundedInverse.from_products(near, lambda v: matrix @ v)
     variances = replace(found, ceiling=1.0).left_out_variances(
-        near, matrix, torch.arange(N)
+        near, matrix, torch.arange(N), noise
     )
     assert float(variances[0]) == pytest.approx(4.1)
     exact = 1.0 / torch.linalg.inv(matrix).diagonal()
@@ -130,14 +130,13 @@ def test_left_out_variances_with_next_to_no_noise(noise):
     gram = torch.exp(-((x - x.mT) ** 2) / 2.0)
     values, vectors = torch.linalg.eigh(gram)
     factor = vectors[:, -rank:] * values[-rank:].clamp(min=0.0).sqrt()
-    near = LowRankPlusDiagonal.from_factor(
-        factor, torch.full((n,), noise, dtype=torch.float64)
-    )
-    matrix = gram + noise * torch.eye(n, dtype=torch.float64)
+    each = torch.full((n,), noise, dtype=torch.float64)
+    near = LowRankPlusDiagonal.from_factor(factor, each)
+    matrix = gram + torch.diag(each)
     found = BoundedInverse.from_products(near, lambda v: matrix @ v)
     numbers = torch.tensor([0, 40, 77, 150, 299])
     variances = replace(found, ceiling=ceiling).left_out_variances(
-        near, matrix[:, numbers], numbers
+        near, matrix[:, numbers], numbers, each[numbers]
     )
     # Nearly all is known of a sample but its noise; at the ends of the line less.
     assert (variances >= noise).all()

@@ -109,13 +109,16 @@ def test_logdet_is_within_its_error(data, noise, kind, n_lanczos):
     errors, told = [], []
     for seed in range(5):
         solver = ConjugateGradient(
-            preconditioner=kind, n_lanczos=n_lanczos, random_state=seed
+            preconditioner=kind,
+            rank=100,
+            n_lanczos=n_lanczos,
+            random_state=seed,
         )
         value, error = solver.logdet_estimate(solver.init(DenseGram(gram), noise))
         errors.append(float(value) - exact)
         told.append(float(error))
     assert np.sqrt(np.mean(np.square(errors))) < 2.0 * np.mean(told)
-    assert np.mean(told) < (0.1 if n_lanczos == 30 else 0.01) * abs(exact)
+    assert np.mean(told) < (0.1 if n_lanczos == 30 else 0.02) * abs(exact)
 
 
 def test_more_probes_make_the_determinant_more_certain(data):
@@ -175,6 +178,29 @@ def test_a_better_preconditioner_makes_the_derivative_more_certain(data):
         state = solver.init(DenseGram(gram), same(500, 1e-2))
         errors.append(trace_with(solver, state, change)[1])
     assert errors[1] < 0.5 * errors[0]
+
+
+@every_kind
+@pytest.mark.parametrize("lengthscale", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("noise", [1e-4, 1e-8])
+def test_evidence_where_the_noise_is_far_below_what_columns_leave(
+    noise, lengthscale, kind
+):
+    points = torch.as_tensor(vectors(500)[0])
+    squares = torch.cdist(points, points).square() / lengthscale**2
+    gram = torch.exp(-squares / 2.0)
+    change = squares * gram  # by the logarithm of the lengthscale
+    inverse = torch.linalg.inv(gram + same(500, noise).diag())
+    solver = ConjugateGradient(preconditioner=kind, rank=50, max_iter=3000)
+    state = solver.init(DenseGram(gram), same(500, noise))
+    slope, error = trace_with(solver, state, change)
+    exact = float((inverse * change).sum())
+    assert slope == pytest.approx(exact, abs=4.0 * error)
+    assert error < 0.1 * abs(exact)
+    value, error = (float(number) for number in solver.logdet_estimate(state))
+    determinant = -float(torch.logdet(inverse))
+    assert value == pytest.approx(determinant, abs=4.0 * error)
+    assert error < 0.1 * 500
 
 
 def test_derivative_by_probes_is_exact_where_the_preconditioner_is_the_matrix():
@@ -274,7 +300,7 @@ def test_deviations_of_too_few_iterations_are_too_large():
     exact = ConvNetGPRegressor(rbf(2.0), amplitude=1.0, noise_variance=1e-3).fit(X, y)
     solver = ConjugateGradient(max_iter=2, rank=20, deviations="solve")
     with pytest.warns(
-        ConvergenceWarning, match=r"max_iter=2, .*\) did not .*residual 0\.8"
+        ConvergenceWarning, match=r"max_iter=2, .*\) did not .*residual 0\.[78]"
     ):
         gp = ConvNetGPRegressor(
             rbf(2.0), amplitude=1.0, noise_variance=1e-3, solver=solver
