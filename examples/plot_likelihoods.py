@@ -100,13 +100,13 @@ plt.show()
 #
 # Which kernel?
 # -------------
-# The evidence of label regression is that of labels taken for numbers: minus one, one,
-# and noise, which it learns too where ``noise_variance="evidence"``. Laplace's is that
-# of labels, whose noise is their own. With ``optimizer="evidence"`` each climbs its
-# own, and where two classes are all but separable, here tumours by thirty
-# measurements, they ask for different kernels. Numbers that stay at one right up to
-# the border need a short lengthscale. Labels only need the right sign: a function that
-# is nearly linear will do.
+# The evidence of label regression is that of labels taken for numbers with Gaussian
+# noise, which it learns too where ``noise_variance="evidence"``. Laplace's is that of
+# labels, whose noise is their own. With ``optimizer="evidence"`` each climbs its own,
+# and where two classes are all but separable, here tumours by thirty measurements,
+# they ask for different kernels. Numbers that stay the same right up to the border
+# need a short lengthscale. Labels only need the right sign: a function that is nearly
+# linear will do.
 
 X, y = load_breast_cancer(return_X_y=True)
 X, X_test, y, y_test = train_test_split(

@@ -18,7 +18,7 @@ PIVOTS = 16  # columns that are asked for at once
 USUAL_RANK = 1000  # maths.md 7
 FLOOR = 1e-10  # of the noise, as a share of the mean diagonal
 # Of what the columns leave of the diagonal, the share that stands for it. All of it
-# would cost iterations; a tenth costs none.
+# would cost iterations; a tenth next to none.
 STAND_IN = 0.1
 
 
