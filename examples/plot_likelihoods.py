@@ -46,7 +46,7 @@ likelihoods = {
 }
 figure, all_axes = plt.subplots(1, 5, figsize=(13, 3.0), layout="constrained")
 for axes, (name, likelihood) in zip(all_axes, likelihoods.items(), strict=True):
-    gp = ConvNetGPClassifier(rbf(), noise_variance=1e-2, likelihood=likelihood)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=1e-2, likelihood=likelihood)
     second = gp.fit(X, y).predict_proba(grid)[:, 1].reshape(60, 60)
     levels = np.linspace(0.0, 1.0, 11)
     image = axes.contourf(side, side, second, levels, cmap="RdBu_r")
@@ -119,7 +119,7 @@ lengthscales = np.geomspace(1.0, 64.0, 19)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 print("           lengthscale  accuracy  log loss")
 for likelihood, noise in (("gaussian", "evidence"), ("laplace", 0.0)):
-    gp = ConvNetGPClassifier(rbf(), noise_variance=noise, likelihood=likelihood)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=noise, likelihood=likelihood)
     fits = [
         clone(gp).set_params(kernel=rbf(length)).fit(X, y) for length in lengthscales
     ]

@@ -30,7 +30,7 @@ X, X_test, y, y_test = train_test_split(
 )
 kernels = {
     "RBF": rbf(2.0),
-    "Matérn 3/2": matern(nu=1.5),
+    "Matérn 3/2": matern(1.0, nu=1.5),
     "dense, 2 layers": dense(2),
     "convolutions, 1 layer": convnet(depth=1, kernel_size=3),
     "convolutions, 3 layers": convnet(depth=3, kernel_size=3),

@@ -25,35 +25,35 @@ from skconvgp.kernels import Dense, Erf, Flatten, ReLU, Sequential, rbf
 from skconvgp.likelihoods import Gaussian
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
-PAIR = [("rbf", ConvNetGPClassifier(rbf())), ("network", ConvNetGPClassifier())]
+PAIR = [("rbf", ConvNetGPClassifier(rbf(1.0))), ("network", ConvNetGPClassifier())]
 ESTIMATORS = [
     ConvNetGPClassifier(),
     ConvNetGPRegressor(),
-    ConvNetGPClassifier(rbf()),
-    ConvNetGPRegressor(rbf()),
+    ConvNetGPClassifier(rbf(1.0)),
+    ConvNetGPRegressor(rbf(1.0)),
     NystromCompletedGP(),
     NystromCompletedGPRegressor(),
-    NystromCompletedGP(rbf(), variance="fitc"),
-    NystromCompletedGPRegressor(rbf(), variance="sor"),
+    NystromCompletedGP(rbf(1.0), variance="fitc"),
+    NystromCompletedGPRegressor(rbf(1.0), variance="sor"),
     ConvNetGPClassifier(completion=Nystrom(n_landmarks=1000)),
-    ConvNetGPRegressor(rbf(), completion=Nystrom(n_landmarks=1000)),
-    ConvNetGPClassifier(rbf(), completion=NearestNeighbors(50)),
-    ConvNetGPRegressor(rbf(), completion=NearestNeighbors(50, "euclidean")),
+    ConvNetGPRegressor(rbf(1.0), completion=Nystrom(n_landmarks=1000)),
+    ConvNetGPClassifier(rbf(1.0), completion=NearestNeighbors(50)),
+    ConvNetGPRegressor(rbf(1.0), completion=NearestNeighbors(50, "euclidean")),
     KernelFlowsClassifier(optimizer=Adam(max_iter=3)),
     KernelFlowsRegressor(optimizer=Adam(max_iter=3)),
     KernelEnsembleClassifier(PAIR),
     KernelEnsembleClassifier(PAIR, weights="evidence"),
-    ConvNetGPClassifier(rbf(), likelihood=Gaussian(offsets=True)),
-    ConvNetGPClassifier(rbf(), likelihood="dirichlet"),
-    ConvNetGPClassifier(rbf(), solver="cg"),
-    ConvNetGPRegressor(rbf(), solver="cg"),
+    ConvNetGPClassifier(rbf(1.0), likelihood=Gaussian(offsets=True)),
+    ConvNetGPClassifier(rbf(1.0), likelihood="dirichlet"),
+    ConvNetGPClassifier(rbf(1.0), solver="cg"),
+    ConvNetGPRegressor(rbf(1.0), solver="cg"),
 ]
 # Their search, and Laplace's approximation, take no sample weights, whatever the
 # signature of `fit` says. Beta is for two classes, and the suite has three.
 UNWEIGHTED = [
-    ConvNetGPClassifier(rbf(), optimizer="evidence"),
-    ConvNetGPRegressor(rbf(), optimizer="loo", noise_variance="loo"),
-    ConvNetGPClassifier(rbf(), likelihood="laplace"),
+    ConvNetGPClassifier(rbf(1.0), optimizer="evidence"),
+    ConvNetGPRegressor(rbf(1.0), optimizer="loo", noise_variance="loo"),
+    ConvNetGPClassifier(rbf(1.0), likelihood="laplace"),
 ]
 CLASSES = [
     ConvNetGPClassifier,
@@ -157,7 +157,7 @@ def test_set_params_reaches_layers_of_a_network():
 @pytest.mark.parametrize("cls", CLASSES)
 def test_set_params_names_the_valid_parameters(cls):
     with pytest.raises(ValueError, match=r"lengthscales.*lengthscale"):
-        cls(rbf()).set_params(kernel__lengthscales=2.0)
+        cls(rbf(1.0)).set_params(kernel__lengthscales=2.0)
 
 
 def test_set_params_replaces_a_layer_by_a_layer_only():
@@ -167,7 +167,7 @@ def test_set_params_replaces_a_layer_by_a_layer_only():
     with pytest.raises(TypeError, match=r"'layer2'.*part of a kernel.*3"):
         gp.set_params(kernel__layer2=3)
     with pytest.raises(ValueError, match=r"'lengthscale'.*no settings.*\['x'\]"):
-        ConvNetGPRegressor(rbf()).set_params(kernel__lengthscale__x=1)
+        ConvNetGPRegressor(rbf(1.0)).set_params(kernel__lengthscale__x=1)
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -200,7 +200,7 @@ def test_fit_keeps_every_parameter(cls):
 def fitted_estimators():
     X, y = digits(12)
     points, labels = blobs(12)
-    gram = gram_matrix(rbf(), points)
+    gram = gram_matrix(rbf(1.0), points)
     frame = pd.DataFrame(points, columns=["one", "two"])
     both = np.column_stack([points[:, 0], points[:, 1] ** 2])
     weights = np.arange(12) % 3
@@ -208,10 +208,14 @@ def fitted_estimators():
     return {
         "images": ConvNetGPClassifier(tiny_network()).fit(X, y),
         "default": ConvNetGPClassifier(random_state=np.random.RandomState(0)).fit(X, y),
-        "words": ConvNetGPClassifier(rbf()).fit(frame, words),
-        "weights": ConvNetGPClassifier(rbf()).fit(points, labels, weights),
-        "two outputs": ConvNetGPRegressor(rbf(), noise_variance="loo").fit(frame, both),
-        "wave": ConvNetGPRegressor(rbf() + 2.0 * rbf(0.5), device="cpu").fit(*wave(9)),
+        "words": ConvNetGPClassifier(rbf(1.0)).fit(frame, words),
+        "weights": ConvNetGPClassifier(rbf(1.0)).fit(points, labels, weights),
+        "two outputs": ConvNetGPRegressor(rbf(1.0), noise_variance="loo").fit(
+            frame, both
+        ),
+        "wave": ConvNetGPRegressor(rbf(1.0) + 2.0 * rbf(0.5), device="cpu").fit(
+            *wave(9)
+        ),
         "precomputed": ConvNetGPRegressor("precomputed").fit(gram, labels),
     }
 
@@ -250,7 +254,7 @@ def test_documented_attributes_are_there_after_fit(cls):
     names = {"kernel_", "image_shape_", "noise_variance_", "amplitude_", "dual_coef_"}
     names |= {"X_train_", "solver_state_", "fit_report_", "backend_"}
     names |= {"device_", "dtype_", "n_features_in_"}
-    gp = cls(rbf()).fit(*blobs(9))
+    gp = cls(rbf(1.0)).fit(*blobs(9))
     assert names <= set(vars(gp))
     for name in names:
         assert name in cls.__doc__

@@ -25,7 +25,7 @@ NAMES = (
     LAPLACE,
     "beta",
 )
-TABLE_KERNELS = {"rbf": rbf(), "dense": dense(2)}
+TABLE_KERNELS = {"rbf": rbf(1.0), "dense": dense(2)}
 LITTLE = 1e-6  # noise beside that of the labels
 
 

@@ -61,7 +61,9 @@ class SubsetOfData(Part):
     >>> from skconvgp.completion import SubsetOfData
     >>> from skconvgp.kernels import rbf
     >>> X = [[0.1 * i] for i in range(40)]
-    >>> gp = ConvNetGPRegressor(rbf(), completion=SubsetOfData(), observed_fraction=0.1)
+    >>> gp = ConvNetGPRegressor(
+    ...     rbf(1.0), completion=SubsetOfData(), observed_fraction=0.1
+    ... )
     >>> len(gp.fit(X, X).X_train_)
     12
     """

@@ -54,7 +54,7 @@ class RhoTraceDisplay:
     >>> from skconvgp.flows import Adam
     >>> from skconvgp.kernels import rbf
     >>> X = np.linspace(0.0, 6.0, 40)[:, None]
-    >>> gp = KernelFlowsRegressor(rbf(), optimizer=Adam(max_iter=20), random_state=0)
+    >>> gp = KernelFlowsRegressor(rbf(1.0), optimizer=Adam(max_iter=20), random_state=0)
     >>> display = RhoTraceDisplay.from_estimator(gp.fit(X, np.sin(3.0 * X[:, 0])))
     >>> display.axes_.shape, display.running_mean_.shape
     ((2,), (20,))

@@ -56,7 +56,7 @@ class SelectionDisplay:
     >>> from skconvgp.display import SelectionDisplay
     >>> from skconvgp.kernels import matern, rbf
     >>> X = np.linspace(0.0, 6.0, 40)[:, None]
-    >>> report = selection_report([rbf(), matern()], X, np.sin(X[:, 0]))
+    >>> report = selection_report([rbf(2.0), matern(2.0)], X, np.sin(X[:, 0]))
     >>> SelectionDisplay.from_report(report).axes_.shape
     (5,)
     """

@@ -62,7 +62,7 @@ class SpectrumDisplay:
     >>> from skconvgp.display import SpectrumDisplay
     >>> from skconvgp.kernels import rbf
     >>> X = np.linspace(0.0, 6.0, 100)[:, None]
-    >>> gp = ConvNetGPRegressor(rbf(), noise_variance=1e-2).fit(X, np.sin(X[:, 0]))
+    >>> gp = ConvNetGPRegressor(rbf(1.0), noise_variance=1e-2).fit(X, np.sin(X[:, 0]))
     >>> display = SpectrumDisplay.from_estimator(gp, X)
     >>> f"{display.effective_dimension:.1f} of {len(display.eigenvalues)}"
     '9.5 of 100'

@@ -164,7 +164,7 @@ class BaseGP(BasePosterior, ABC):
         --------
         >>> from skconvgp import ConvNetGPRegressor
         >>> from skconvgp.kernels import rbf
-        >>> gp = ConvNetGPRegressor(rbf()).fit([[0.0], [1.0]], [0.0, 1.0])
+        >>> gp = ConvNetGPRegressor(rbf(1.0)).fit([[0.0], [1.0]], [0.0, 1.0])
         >>> round(gp.log_marginal_likelihood(), 2)
         -2.15
         """

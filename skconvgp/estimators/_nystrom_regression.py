@@ -147,7 +147,7 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
     >>> from skconvgp import NystromCompletedGPRegressor
     >>> from skconvgp.kernels import rbf
     >>> X = np.linspace(0, 10, 2000)[:, None]
-    >>> gp = NystromCompletedGPRegressor(rbf(), n_landmarks=50, random_state=0)
+    >>> gp = NystromCompletedGPRegressor(rbf(1.0), n_landmarks=50, random_state=0)
     >>> mean, std = gp.fit(X, np.sin(X[:, 0])).predict([[3.1]], return_std=True)
     >>> bool(abs(mean[0] - np.sin(3.1)) < 0.01)
     True

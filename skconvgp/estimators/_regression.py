@@ -171,7 +171,7 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
     >>> from skconvgp import ConvNetGPRegressor
     >>> from skconvgp.kernels import rbf
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
-    >>> gp = ConvNetGPRegressor(rbf(), noise_variance=1e-4).fit(X, np.sin(X[:, 0]))
+    >>> gp = ConvNetGPRegressor(rbf(1.0), noise_variance=1e-4).fit(X, np.sin(X[:, 0]))
     >>> mean, std = gp.predict([[3.1]], return_std=True)
     >>> bool(abs(mean[0] - np.sin(3.1)) < 0.01)
     True

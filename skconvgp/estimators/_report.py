@@ -88,7 +88,7 @@ class FitReport:
     --------
     >>> from skconvgp import ConvNetGPRegressor
     >>> from skconvgp.kernels import rbf
-    >>> gp = ConvNetGPRegressor(rbf()).fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> gp = ConvNetGPRegressor(rbf(1.0)).fit([[0.0], [1.0]], [0.0, 1.0])
     >>> gp.fit_report_.n_pairs
     3
     """

@@ -78,11 +78,11 @@ class SelectionReport:
     >>> from skconvgp import selection_report
     >>> from skconvgp.kernels import matern, rbf
     >>> X = np.linspace(0.0, 6.0, 40)[:, None]
-    >>> report = selection_report([rbf(), matern()], X, np.sin(X[:, 0]))
+    >>> report = selection_report([rbf(2.0), matern(2.0)], X, np.sin(X[:, 0]))
     >>> report.best("evidence")
-    'rbf()'
+    'rbf(lengthscale=2.0)'
     >>> sorted(report.to_dict()["rmse"])
-    ['matern()', 'rbf()']
+    ['matern(lengthscale=2.0)', 'rbf(lengthscale=2.0)']
     """
 
     names: tuple[str, ...]

@@ -51,7 +51,7 @@ class FlowResult:
     >>> from skconvgp.flows import Adam
     >>> from skconvgp.kernels import rbf
     >>> X = np.linspace(0.0, 6.0, 40)[:, None]
-    >>> gp = KernelFlowsRegressor(rbf(), optimizer=Adam(max_iter=20), random_state=0)
+    >>> gp = KernelFlowsRegressor(rbf(1.0), optimizer=Adam(max_iter=20), random_state=0)
     >>> result = gp.fit(X, np.sin(3.0 * X[:, 0])).flow_result_
     >>> result.rho < result.start_rho, len(result.rho_trace)
     (True, 20)

@@ -171,6 +171,6 @@ def _fit(points: Tensor, values: Tensor, theta: Tensor, matrix: Tensor) -> _Fit:
 
 def _covariance(lengthscales: Tensor, one: Tensor, two: Tensor) -> Tensor:
     """Return the covariances (n1, n2) of points (n1, p) and (n2, p)."""
-    kernel = matern(nu=2.5)
+    kernel = matern(1.0, nu=2.5)
     scaled = [(points / lengthscales)[:, :, None, None] for points in (one, two)]
     return kernel.cross(*map(kernel.prepare, scaled))

@@ -310,8 +310,8 @@ class Scale(Kernel):
     Examples
     --------
     >>> from skconvgp.kernels import rbf
-    >>> 2.0 * rbf()
-    Scale(kernel=rbf(), factor=2.0)
+    >>> 2.0 * rbf(3.0)
+    Scale(kernel=rbf(lengthscale=3.0), factor=2.0)
     """
 
     kernel: Kernel

@@ -129,7 +129,7 @@ class matern(_VectorKernel):
     --------
     >>> import skconvgp
     >>> from skconvgp.kernels import matern
-    >>> skconvgp.gram_matrix(matern(nu=0.5), [[0.0], [1.0]]).round(3)
+    >>> skconvgp.gram_matrix(matern(1.0, nu=0.5), [[0.0], [1.0]]).round(3)
     array([[1.   , 0.368],
            [0.368, 1.   ]])
     """

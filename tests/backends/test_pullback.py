@@ -93,7 +93,7 @@ def test_tangents_read_above_the_diagonal_only():
 
 
 def test_nothing_to_learn_gives_nothing():
-    kernel = rbf(lengthscale_bounds="fixed")
+    kernel = rbf(1.0, lengthscale_bounds="fixed")
     one, weights = random_images(N, *SHAPE), random_weights(N, N).triu()
     for backend in (
         ReversePullback(kernel, has_inputs=False),

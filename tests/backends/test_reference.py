@@ -136,7 +136,7 @@ def test_tangents_in_single_precision(kernel):
 
 
 def test_tangents_of_a_kernel_with_nothing_to_learn():
-    kernel = rbf(lengthscale_bounds="fixed")
+    kernel = rbf(1.0, lengthscale_bounds="fixed")
     backend = TangentBackend(kernel)
     one = backend.prepare(random_images(3, *SHAPE))
     assert backend.cross(one, one).shape == (3, 3, 1)

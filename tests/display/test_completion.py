@@ -110,7 +110,7 @@ def test_takes_the_completion_of_the_estimator(data):
     ("estimator", "scoring", "name"),
     [
         (classifier(), None, "accuracy"),
-        (ConvNetGPRegressor(rbf(), random_state=0), None, "R²"),
+        (ConvNetGPRegressor(rbf(1.0), random_state=0), None, "R²"),
         (classifier(), "neg_log_loss", "negative log loss"),
         (classifier(), lambda gp, X, y: 0.5, "score"),
     ],

@@ -79,7 +79,7 @@ def test_precomputed_kernels_give_the_matrix():
     gp = ConvNetGPClassifier("precomputed", noise_variance=0.1).fit(K, y)
     of_matrix = SpectrumDisplay.from_estimator(gp, K, name="mine")
     of_kernel = SpectrumDisplay.from_estimator(
-        ConvNetGPClassifier(rbf(), noise_variance=0.1).fit(X, y), X
+        ConvNetGPClassifier(rbf(1.0), noise_variance=0.1).fit(X, y), X
     )
     np.testing.assert_allclose(of_matrix.eigenvalues, of_kernel.eigenvalues, rtol=1e-8)
     assert of_matrix.name == "mine"
@@ -109,7 +109,7 @@ def test_several_share_axes():
 
 def test_refuses_what_has_no_spectrum():
     with pytest.raises(NotFittedError):
-        SpectrumDisplay.from_estimator(ConvNetGPRegressor(rbf()), [[1.0]])
+        SpectrumDisplay.from_estimator(ConvNetGPRegressor(rbf(1.0)), [[1.0]])
     with pytest.raises(ValueError, match="square"):
         SpectrumDisplay.from_gram(np.ones((2, 3)))
     with pytest.raises(ValueError, match="diagonal"):

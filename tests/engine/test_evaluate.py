@@ -172,7 +172,7 @@ def test_every_value_lands_in_its_place(
 
 def test_results_are_written_to_a_given_matrix():
     out = torch.full((N, N), torch.nan, dtype=torch.float32)
-    oracle = watched(rbf())
+    oracle = watched(rbf(1.0))
     assert oracle.gram(out) is out
     assert_close(out, oracle.gram(), torch.float32)
     out = torch.full((N_OTHERS, N), torch.nan, dtype=torch.float32)
@@ -236,7 +236,7 @@ def test_runner_may_take_the_blocks_in_any_order(runner):
 def test_progress_only_grows_and_ends_at_the_number_of_pairs(runner):
     calls = []
     oracle = KernelOracle(
-        ReferenceBackend(rbf()),
+        ReferenceBackend(rbf(1.0)),
         IMAGES,
         config(),
         runner,

@@ -151,7 +151,7 @@ def test_a_given_matrix_has_the_means_across_its_diagonal():
 def test_progress_counts_the_pairs_of_all():
     steps = []
     oracle = KernelOracle(
-        ReferenceBackend(rbf()),
+        ReferenceBackend(rbf(1.0)),
         images(N),
         config(),
         on_step=lambda *step: steps.append(step),
@@ -165,10 +165,10 @@ def test_progress_counts_the_pairs_of_all():
 
 
 def test_a_device_without_room_gets_smaller_tiles():
-    backend = ScarceBackend(ReferenceBackend(rbf()), room=3)
+    backend = ScarceBackend(ReferenceBackend(rbf(1.0)), room=3)
     samples, new, near = images(N), images(N_NEW, seed=1), some_neighbors()
     scarce = KernelOracle(backend, samples, config())
-    ample = KernelOracle(ReferenceBackend(rbf()), samples, config())
+    ample = KernelOracle(ReferenceBackend(rbf(1.0)), samples, config())
     assert_close(
         gathered(kernel_neighborhoods(scarce, new.__getitem__, near)),
         gathered(kernel_neighborhoods(ample, new.__getitem__, near)),

@@ -81,7 +81,7 @@ half = gram.astype(np.float32)
 half.flags.writeable = False
 del distances
 
-def make(noise=1e-2, kernel=rbf()):
+def make(noise=1e-2, kernel=rbf(1.0)):
     settings = {"noise_variance": noise, "device": "cpu", "memory_budget": "4 MiB"}
     return ConvNetGPRegressor(kernel, **settings)
 

@@ -163,7 +163,7 @@ def test_kernel_inside_scikit_learn_is_float64_on_any_backend(data, asked):
 @pytest.mark.parametrize("backend", ["auto", "fused", "torch"])
 def test_chooser_is_told_the_shape_that_the_kernel_sees(backend, data, asked):
     X, y = data
-    for kernel, shape in [(tiny_network(), (1, 8, 8)), (rbf(), (64, 1, 1))]:
+    for kernel, shape in [(tiny_network(), (1, 8, 8)), (rbf(1.0), (64, 1, 1))]:
         gp = ConvNetGPRegressor(kernel, backend=backend, device="cpu").fit(X, y)
         gp.predict(X)
         gram_matrix(kernel, X, backend=backend, device="cpu")

@@ -58,7 +58,7 @@ def test_bad_samples_are_refused(case, cls):
     X, error, message = BAD_X[case]
     y = np.arange(12) % 2
     with pytest.raises(error, match=message):
-        cls(rbf()).fit(X, y[: len(X)] if len(X) == 0 else y)
+        cls(rbf(1.0)).fit(X, y[: len(X)] if len(X) == 0 else y)
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -67,7 +67,7 @@ def test_bad_samples_are_refused(case, cls):
 )
 def test_bad_samples_are_refused_at_predict(case, cls):
     X, error, message = BAD_X[case]
-    gp = cls(rbf()).fit(*blobs(12))
+    gp = cls(rbf(1.0)).fit(*blobs(12))
     with pytest.raises(error, match=message):
         gp.predict(X)
 
@@ -77,29 +77,29 @@ def test_bad_samples_are_refused_at_predict(case, cls):
 def test_targets_that_are_not_finite_are_refused(cls, value):
     X = blobs(4)[0]
     with pytest.raises(ValueError, match="Input y contains"):
-        cls(rbf()).fit(X, [0.0, 1.0, value, 1.0])
+        cls(rbf(1.0)).fit(X, [0.0, 1.0, value, 1.0])
 
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_targets_must_be_given(cls):
     with pytest.raises(ValueError, match="requires y to be passed"):
-        cls(rbf()).fit(blobs(4)[0], None)
+        cls(rbf(1.0)).fit(blobs(4)[0], None)
 
 
 def test_one_class_is_refused_by_name():
     with pytest.raises(ValueError, match=r"two classes.*one class.*'cat'"):
-        ConvNetGPClassifier(rbf()).fit(blobs(4)[0], ["cat"] * 4)
+        ConvNetGPClassifier(rbf(1.0)).fit(blobs(4)[0], ["cat"] * 4)
 
 
 def test_real_numbers_are_no_labels():
     with pytest.raises(ValueError, match="Unknown label type"):
-        ConvNetGPClassifier(rbf()).fit(*wave(8))
+        ConvNetGPClassifier(rbf(1.0)).fit(*wave(8))
 
 
 def test_several_labels_a_sample_are_refused():
     X = blobs(4)[0]
     with pytest.raises(ValueError, match="y should be a 1d array"):
-        ConvNetGPClassifier(rbf()).fit(X, np.eye(4, 2))
+        ConvNetGPClassifier(rbf(1.0)).fit(X, np.eye(4, 2))
 
 
 IMAGE_SHAPES = {
@@ -147,7 +147,7 @@ BAD_KERNELS = [
     (Sequential(ReLU(), GlobalAvgPool2d()), ["layer1", "GlobalAvgPool2d", "all pairs"]),
     (closed(Residual(Conv2d(3, stride=2))), ["layer0", "4x4", "8x8"]),
     (closed(Sum(Conv2d(3), Conv2d(3, stride=2))), ["layer0", "one size"]),
-    (closed(rbf()), ["layer0", "rbf()"]),
+    (closed(rbf(2.0)), ["layer0", "rbf("]),
     (Sum(), ["Sum()", "at least one"]),
     (convnet(depth=0), ["`depth`", ">= 1", "0"]),
     (convnet(kernel_size=2.5), ["`kernel_size`", "2.5"]),
@@ -155,9 +155,9 @@ BAD_KERNELS = [
     (convnet(depth=1, weight_variance=(1.0, 2.0)), ["shared_variances"]),
     (resnet32((1.0,), (1.0,), shared_variances=False), ["36 values", "got 1"]),
     (rbf(lengthscale=0.0), ["`lengthscale`", "> 0", "0.0"]),
-    (matern(nu=2.0), ["`nu`", "0.5", "2.0"]),
-    (dot_product(-1.0) + rbf(), ["`bias_variance`", ">= 0", "-1.0"]),
-    (-1.0 * rbf(), ["`factor`", "-1.0"]),
+    (matern(1.0, nu=2.0), ["`nu`", "0.5", "2.0"]),
+    (dot_product(-1.0) + rbf(1.0), ["`bias_variance`", ">= 0", "-1.0"]),
+    (-1.0 * rbf(1.0), ["`factor`", "-1.0"]),
 ]
 
 
@@ -203,7 +203,7 @@ BAD_SETTINGS = {
 def test_wrong_setting_is_refused_in_the_words_of_scikit_learn(name, cls):
     values, right = BAD_SETTINGS[name]
     for value in values:
-        gp = cls(**{"kernel": rbf(), name: value})
+        gp = cls(**{"kernel": rbf(1.0), name: value})
         sentence = f"The {name!r} parameter of {cls.__name__} must be "
         with pytest.raises(ValueError, match=re.escape(sentence)) as caught:
             gp.fit(*blobs(9))
@@ -215,7 +215,7 @@ def test_wrong_setting_is_refused_in_the_words_of_scikit_learn(name, cls):
 @pytest.mark.parametrize("value", ["poisson", None, 1, Gaussian])
 def test_wrong_likelihood_is_refused(value):
     with pytest.raises(ValueError, match=r"'likelihood' parameter.*'gaussian'"):
-        ConvNetGPClassifier(rbf(), likelihood=value).fit(*blobs(9))
+        ConvNetGPClassifier(rbf(1.0), likelihood=value).fit(*blobs(9))
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -232,7 +232,7 @@ OF_FUNCTIONS = ["device", "backend", "dtype", "memory_budget", "n_jobs", "verbos
 def test_gram_matrix_refuses_the_same_settings(name):
     for value in BAD_SETTINGS[name][0]:
         with pytest.raises(ValueError, match=f"'{name}' parameter of gram_matrix"):
-            gram_matrix(rbf(), [[0.0], [1.0]], **{name: value})
+            gram_matrix(rbf(1.0), [[0.0], [1.0]], **{name: value})
 
 
 WEIGHTS = {
@@ -249,7 +249,7 @@ WEIGHTS = {
 def test_bad_weights_are_refused(case, cls):
     weights, message = WEIGHTS[case]
     with pytest.raises(ValueError, match=message):
-        cls(rbf()).fit(*blobs(9), sample_weight=weights)
+        cls(rbf(1.0)).fit(*blobs(9), sample_weight=weights)
 
 
 def test_images_of_another_size_are_refused_with_both_shapes():
@@ -274,7 +274,7 @@ def test_other_number_of_features_is_refused_with_both_numbers(method):
 def test_nothing_is_predicted_before_fit(cls):
     from sklearn.exceptions import NotFittedError
 
-    gp = cls(rbf())
+    gp = cls(rbf(1.0))
     names = ["predict", "predict_latent"]
     if cls is ConvNetGPClassifier:
         names += ["predict_proba", "decision_function"]
@@ -288,9 +288,9 @@ def test_nothing_is_predicted_before_fit(cls):
 
 def test_duplicates_without_noise_are_helped_by_jitter_and_refused_without():
     X = np.repeat(wave(6)[0], 2, axis=0)
-    gp = ConvNetGPRegressor(rbf(), noise_variance=0.0).fit(X, np.arange(12.0))
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit(X, np.arange(12.0))
     assert gp.fit_report_.jitter > 0.0
-    gram = gram_matrix(rbf(), X) - 0.1 * np.ones((12, 12))
+    gram = gram_matrix(rbf(1.0), X) - 0.1 * np.ones((12, 12))
     with pytest.raises(
         NotPSDError, match=r"smallest eigenvalue is -.*`noise_variance`"
     ):

@@ -238,6 +238,6 @@ def test_a_kernel_without_a_name_is_refused_before_work(images, labels, tmp_path
 
 
 def test_a_precomputed_matrix_needs_none(images, labels, tmp_path):
-    K = gram_matrix(rbf(), images.reshape(90, 64))
+    K = gram_matrix(rbf(1.0), images.reshape(90, 64))
     ConvNetGPRegressor("precomputed", cache_dir=tmp_path).fit(K, labels)
     assert not folders(tmp_path)

@@ -41,7 +41,7 @@ def test_latents_are_those_of_the_dense_formulas(name, n_classes):
     X, y = digits(60) if name == "network" else blobs(60, n_classes)
     chosen = y < n_classes
     X, y = X[chosen], y[chosen]
-    kernel = tiny_network() if name == "network" else rbf()
+    kernel = tiny_network() if name == "network" else rbf(1.0)
     gp, dense = fit_and_dense(kernel, X[:-6], y[:-6])
     cross = gram_matrix(kernel, X[-6:], X[:-6], **EXACT)
     prior = gram_matrix(kernel, X[-6:], **EXACT)
@@ -62,13 +62,13 @@ def test_latents_are_those_of_the_dense_formulas(name, n_classes):
 
 def test_targets_of_a_sample_sum_to_zero_over_the_classes():
     X, y = blobs(30)
-    mean = ConvNetGPClassifier(rbf()).fit(X, y).predict_latent(X)
+    mean = ConvNetGPClassifier(rbf(1.0)).fit(X, y).predict_latent(X)
     np.testing.assert_allclose(mean.sum(1), 0.0, atol=1e-9)
 
 
 def test_predictions_are_the_largest_latent_probability_and_decision():
     X, y = blobs(60)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X[:40], y[:40])
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X[:40], y[:40])
     labels = gp.predict(X[40:])
     for scores in (gp.predict_latent, gp.predict_proba, gp.decision_function):
         np.testing.assert_array_equal(labels, scores(X[40:]).argmax(1))
@@ -79,7 +79,7 @@ def test_predictions_are_the_largest_latent_probability_and_decision():
 )
 def test_probabilities_are_a_softmax_of_calibrated_latents(likelihood):
     X, y = blobs(60)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE, likelihood=likelihood)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE, likelihood=likelihood)
     gp.fit(X[:40], y[:40])
     assert (gp.calibration_.spread > 0.0) == likelihood.spread
     assert len(gp.calibration_.offsets) == (3 if likelihood.offsets else 0)
@@ -106,7 +106,7 @@ def test_offsets_are_followed_by_predictions():
     X, y = blobs(80, n_classes=2)
     few = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:6]])
     gp = ConvNetGPClassifier(
-        rbf(), noise_variance=NOISE, likelihood=Gaussian(offsets=True)
+        rbf(1.0), noise_variance=NOISE, likelihood=Gaussian(offsets=True)
     ).fit(X[few], y[few])
     new = blobs(400, n_classes=2, seed=1)[0]
     probabilities, decision = gp.predict_proba(new), gp.decision_function(new)
@@ -127,7 +127,7 @@ def test_inverse_for_leave_one_out_is_computed_once(monkeypatch):
         lambda self, state: calls.append(state) or compute(self, state),
     )
     X, y = blobs(40, 3)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, y)
     y_prob = gp.loo_predict_proba()
     gp.loo_predict()
     assert len(calls) == 1
@@ -140,7 +140,7 @@ def test_inverse_for_leave_one_out_is_computed_once(monkeypatch):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_decisions_rank_as_probabilities(n_classes, likelihood):
     X, y = blobs(60, n_classes)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE, likelihood=likelihood)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE, likelihood=likelihood)
     gp.fit(X[:40], y[:40])
     new = 2.0 * X[40:]
     odds = np.log(gp.predict_proba(new))
@@ -160,7 +160,7 @@ def test_decisions_rank_as_probabilities(n_classes, likelihood):
 
 def test_unknown_labels_are_not_judged():
     X, y = blobs(60)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, y)
     wrong = y.copy()
     wrong[3] = 7
     with pytest.raises(ValueError, match=r"labels that are not in `classes_`.*\[7\]"):
@@ -172,12 +172,12 @@ def test_unknown_labels_are_not_judged():
 
 def test_given_matrix_has_no_spread():
     X, y = blobs(60)
-    gram = gram_matrix(rbf(), X)
+    gram = gram_matrix(rbf(1.0), X)
     gp = ConvNetGPClassifier("precomputed", noise_variance=NOISE)
     gp.fit(gram[:40, :40], y[:40])
     assert gp.calibration_.spread == 0.0
     known = ConvNetGPClassifier(
-        rbf(), noise_variance=NOISE, likelihood=Gaussian(spread=False)
+        rbf(1.0), noise_variance=NOISE, likelihood=Gaussian(spread=False)
     ).fit(X[:40], y[:40])
     np.testing.assert_allclose(
         gp.predict_proba(gram[40:, :40]), known.predict_proba(X[40:]), rtol=1e-6
@@ -187,7 +187,7 @@ def test_given_matrix_has_no_spread():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_temperature_minimises_the_leave_one_out_log_loss(n_classes):
     X, y = blobs(50, n_classes)
-    gp, plain = fit_and_dense(rbf(), X, y, likelihood=Gaussian(spread=False))
+    gp, plain = fit_and_dense(rbf(1.0), X, y, likelihood=Gaussian(spread=False))
     residual = plain.inverse @ plain.targets / np.diag(plain.inverse)[:, None]
     loo = plain.targets - residual
 
@@ -202,7 +202,7 @@ def test_temperature_minimises_the_leave_one_out_log_loss(n_classes):
 
 def test_two_classes_have_one_decision_and_two_latents():
     X, y = blobs(40, 2)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=NOISE).fit(X[:30], y[:30])
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X[:30], y[:30])
     decision, latent = gp.decision_function(X[30:]), gp.predict_latent(X[30:])
     assert decision.shape == (10,)
     assert latent.shape == (10, 2)
@@ -216,8 +216,8 @@ def test_two_classes_have_one_decision_and_two_latents():
 def test_labels_may_be_words_in_any_order():
     X, y = blobs(45)
     words = np.array(["pear", "apple", "quince"])
-    gp = ConvNetGPClassifier(rbf()).fit(X, words[y])
-    numbers = ConvNetGPClassifier(rbf()).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, words[y])
+    numbers = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
     assert list(gp.classes_) == ["apple", "pear", "quince"]
     np.testing.assert_array_equal(gp.predict(X), words[numbers.predict(X)])
     np.testing.assert_allclose(
@@ -228,7 +228,7 @@ def test_labels_may_be_words_in_any_order():
 @pytest.mark.parametrize("labels", [[-5, 100], [True, False], [0.0, 1.0]])
 def test_labels_may_be_any_two_values(labels):
     X, y = blobs(30, 2)
-    gp = ConvNetGPClassifier(rbf()).fit(X, np.array(labels)[y])
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, np.array(labels)[y])
     assert set(gp.predict(X)) == set(labels)
     assert list(gp.classes_) == sorted(labels)
 
@@ -236,13 +236,13 @@ def test_labels_may_be_any_two_values(labels):
 def test_column_of_labels_warns_and_is_raveled():
     X, y = blobs(12)
     with pytest.warns(DataConversionWarning):
-        gp = ConvNetGPClassifier(rbf()).fit(X, y[:, None])
+        gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y[:, None])
     assert gp.predict(X).shape == (12,)
 
 
 def test_evidence_is_the_density_of_the_label_code():
     X, y = blobs(20)
-    gp, dense = fit_and_dense(rbf(), X, y)
+    gp, dense = fit_and_dense(rbf(1.0), X, y)
     model = multivariate_normal(np.zeros(20), dense.covariance)
     expected = sum(model.logpdf(column) for column in dense.targets.T)
     assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-8)
@@ -251,8 +251,8 @@ def test_evidence_is_the_density_of_the_label_code():
 @pytest.mark.parametrize("amplitude", ["profile", 2.0, None])
 def test_amplitude_scales_the_deviations_only(amplitude):
     X, y = blobs(40)
-    reference = ConvNetGPClassifier(rbf()).fit(X[:30], y[:30])
-    gp = ConvNetGPClassifier(3.0 * rbf(), amplitude=amplitude).fit(X[:30], y[:30])
+    reference = ConvNetGPClassifier(rbf(1.0)).fit(X[:30], y[:30])
+    gp = ConvNetGPClassifier(3.0 * rbf(1.0), amplitude=amplitude).fit(X[:30], y[:30])
     expected = {"profile": reference.amplitude_, 2.0: 2.0, None: 3.0}[amplitude]
     assert gp.amplitude_ == pytest.approx(expected)
     mean, std = gp.predict_latent(X[30:], return_std=True)
@@ -280,28 +280,28 @@ def test_scale_of_the_kernel_does_not_matter_with_a_profiled_amplitude():
 @pytest.mark.parametrize("word", ["loo", "evidence"])
 def test_noise_can_be_chosen(word):
     X, y = blobs(60)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=word).fit(X[:40], y[:40])
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=word).fit(X[:40], y[:40])
     assert 1e-3 < gp.noise_variance_ <= 10.0  # the clouds overlap
     assert gp.score(X[40:], y[40:]) > 0.5
 
 
 def test_chosen_noise_has_the_largest_evidence():
     X, y = blobs(40)
-    best = ConvNetGPClassifier(rbf(), noise_variance="evidence").fit(X, y)
+    best = ConvNetGPClassifier(rbf(1.0), noise_variance="evidence").fit(X, y)
     for factor in (0.3, 3.0):
         noise = factor * best.noise_variance_
-        other = ConvNetGPClassifier(rbf(), noise_variance=noise).fit(X, y)
+        other = ConvNetGPClassifier(rbf(1.0), noise_variance=noise).fit(X, y)
         assert other.log_marginal_likelihood() < best.log_marginal_likelihood()
 
 
 def test_parts_may_be_objects_and_are_copied():
     X, y = blobs(20)
     likelihood, solver = Gaussian(), Cholesky()
-    gp = ConvNetGPClassifier(rbf(), likelihood=likelihood, solver=solver).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood=likelihood, solver=solver).fit(X, y)
     assert gp.likelihood_ == likelihood
     assert gp.likelihood_ is not likelihood
     assert gp.solver_ is not solver
-    words = ConvNetGPClassifier(rbf(), likelihood="gaussian", solver="cholesky")
+    words = ConvNetGPClassifier(rbf(1.0), likelihood="gaussian", solver="cholesky")
     np.testing.assert_array_equal(gp.predict_proba(X), words.fit(X, y).predict_proba(X))
 
 
@@ -315,9 +315,9 @@ def test_score_is_the_accuracy():
 
 def test_refitting_forgets_the_first_fit():
     X, y = blobs(30)
-    gp = ConvNetGPClassifier(rbf()).fit(*digits(20))
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(*digits(20))
     gp.fit(X, y)
-    fresh = ConvNetGPClassifier(rbf()).fit(X, y)
+    fresh = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
     assert gp.n_features_in_ == 2
     np.testing.assert_array_equal(gp.predict_proba(X), fresh.predict_proba(X))
 
@@ -343,7 +343,7 @@ def shrunk(mean, var):
 
 def test_likelihood_of_a_third_party_gets_the_variances():
     X, y = blobs(60)
-    gp = ConvNetGPClassifier(rbf(), likelihood=Shrinking(), noise_variance=NOISE)
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood=Shrinking(), noise_variance=NOISE)
     gp.fit(X[:40], y[:40])
     assert gp.temperature_ == 1.0
     mean, std = gp.predict_latent(X[40:], return_std=True)
@@ -353,17 +353,17 @@ def test_likelihood_of_a_third_party_gets_the_variances():
 def test_likelihood_of_a_third_party_gets_leave_one_out_variances_of_the_latent():
     X, y = blobs(20)
     settings = {"likelihood": Shrinking(), "noise_variance": NOISE, "amplitude": 0.5}
-    got = ConvNetGPClassifier(rbf(), **settings).fit(X, y).loo_predict_proba()
+    got = ConvNetGPClassifier(rbf(1.0), **settings).fit(X, y).loo_predict_proba()
     for i in range(20):
         rest = np.arange(20) != i
-        refit = ConvNetGPClassifier(rbf(), **settings).fit(X[rest], y[rest])
+        refit = ConvNetGPClassifier(rbf(1.0), **settings).fit(X[rest], y[rest])
         expected = refit.predict_proba(X[i : i + 1])[0]
         np.testing.assert_allclose(got[i], expected, rtol=1e-6)
 
 
 def test_likelihood_that_needs_variances_cannot_be_precomputed_without():
     X, y = blobs(20)
-    gram = gram_matrix(rbf(), X)
+    gram = gram_matrix(rbf(1.0), X)
     gp = ConvNetGPClassifier("precomputed", likelihood=Shrinking()).fit(gram, y)
     labels = gp.classes_[gp.predict_latent(gram).argmax(1)]
     np.testing.assert_array_equal(gp.predict(gram), labels)
@@ -376,7 +376,7 @@ def test_likelihood_that_needs_variances_cannot_be_precomputed_without():
 
 def test_variances_that_rounding_made_negative_are_reported(monkeypatch):
     X, y = blobs(20)
-    gp = ConvNetGPClassifier(rbf()).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
     monkeypatch.setattr(
         "skconvgp.inference.Halves.variance",
         lambda half, diag: (torch.zeros_like(diag), 1e-3),

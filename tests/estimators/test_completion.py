@@ -425,7 +425,7 @@ def test_coarse_kernel_of_its_own_takes_the_place_of_any(cls):
     part = CoarseKernel(kernel=tiny_network())
     settings = {"completion": part, "image_shape": (8, 8)}
     gp, other = (
-        cls(kernel, **settings).fit(X, labels) for kernel in (rbf(), tiny_network())
+        cls(kernel, **settings).fit(X, labels) for kernel in (rbf(1.0), tiny_network())
     )
     np.testing.assert_array_equal(gp.predict(X), other.predict(X))
 
@@ -1041,8 +1041,8 @@ BAD_SETTINGS = [
         {"completion": CoarseKernel(depth=1), "image_shape": None},
         r"shape \(64, 1, 1\) have: rows are read as vectors, set `image_shape`",
     ),
-    ({"completion": CoarseKernel(), "kernel": rbf()}, r"looks at images, got rbf\(\)"),
-    ({"completion": CoarseKernel(kernel=rbf())}, r"looks at images, got rbf\(\)"),
+    ({"completion": CoarseKernel(), "kernel": rbf(2.0)}, r"looks at images, got rbf\("),
+    ({"completion": CoarseKernel(kernel=rbf(2.0))}, r"looks at images, got rbf\("),
     ({"completion": CoarseKernel(kernel="small")}, "looks at images, got 'small'"),
     (
         {"completion": CoarseKernel(), "kernel": resnet32()},
@@ -1084,7 +1084,7 @@ def test_bad_settings_are_refused_before_any_work(settings, message, cls, no_wor
 )
 def test_smallest_usable_fraction_is_usable(part, cls):
     X, y = blobs(60)
-    gp = cls(rbf(), completion=part, observed_fraction=1e-5, random_state=11)
+    gp = cls(rbf(1.0), completion=part, observed_fraction=1e-5, random_state=11)
     with pytest.raises(CompletionError) as error:
         gp.fit(X, y)
     told = re.search(r"smallest usable (value|fraction) is (0\.\d+)", str(error.value))
@@ -1125,7 +1125,7 @@ def test_coarse_kernel_of_a_precomputed_matrix_is_refused(cls):
 def test_regressor_has_no_classes(part, message, no_work):
     X, y = wave(20)
     with pytest.raises(CompletionError, match=message):
-        ConvNetGPRegressor(rbf(), completion=part).fit(X, y)
+        ConvNetGPRegressor(rbf(1.0), completion=part).fit(X, y)
 
 
 @every_class
@@ -1147,7 +1147,7 @@ def test_completions_of_few_samples(cls):
 
 def test_subset_is_in_the_order_of_the_data():
     X, y = wave(40)
-    gp = ConvNetGPRegressor(rbf(), completion=SubsetOfData(15), random_state=0)
+    gp = ConvNetGPRegressor(rbf(1.0), completion=SubsetOfData(15), random_state=0)
     gp.fit(X, y)
     assert (np.diff(gp.landmark_indices_) > 0).all()
     error = gp.loo_predict() - y[gp.landmark_indices_]
@@ -1178,7 +1178,7 @@ def test_masks_are_completed_in_single_precision_too(completion):
 
 
 def test_progress_of_two_samples(capsys):
-    ConvNetGPRegressor(rbf(), completion=Nystrom(n_landmarks=1), verbose=1).fit(
+    ConvNetGPRegressor(rbf(1.0), completion=Nystrom(n_landmarks=1), verbose=1).fit(
         [[0.0], [1.0]], [0.0, 1.0]
     )
     assert "fit: 100%" in capsys.readouterr().err

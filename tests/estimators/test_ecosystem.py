@@ -45,7 +45,7 @@ def test_grid_search_over_the_kernel_in_two_processes():
 
 def test_grid_search_over_whole_kernels():
     X, y = wave(30)
-    kernels = [rbf(lengthscale=1e-3), rbf(), dense(depth=1)]
+    kernels = [rbf(lengthscale=1e-3), rbf(1.0), dense(depth=1)]
     search = GridSearchCV(ConvNetGPRegressor(), {"kernel": kernels}, cv=3).fit(X, y)
     assert search.best_params_["kernel"] != kernels[0]
 
@@ -53,7 +53,7 @@ def test_grid_search_over_whole_kernels():
 def test_pipeline_scales_and_passes_parameters_down():
     X, y = blobs(60)
     X = X * [1.0, 1e4]
-    gp = make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf()))
+    gp = make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf(1.0)))
     gp.set_params(convnetgpclassifier__kernel__lengthscale=0.7)
     gp.fit(X[:40], y[:40])
     assert gp[-1].kernel_.lengthscale == 0.7
@@ -75,8 +75,8 @@ def test_cross_val_predict_on_images(n_jobs):
 
 def test_cross_val_score_in_two_processes():
     X, y = wave(40)
-    scores = cross_val_score(ConvNetGPRegressor(rbf()), X, y, cv=2, n_jobs=2)
-    expected = cross_val_score(ConvNetGPRegressor(rbf()), X, y, cv=2)
+    scores = cross_val_score(ConvNetGPRegressor(rbf(1.0)), X, y, cv=2, n_jobs=2)
+    expected = cross_val_score(ConvNetGPRegressor(rbf(1.0)), X, y, cv=2)
     np.testing.assert_array_equal(scores, expected)
 
 
@@ -91,7 +91,7 @@ def test_calibration_on_images(method):
 
 def test_voting_with_another_classifier():
     X, y = blobs(60)
-    voters = [("gp", ConvNetGPClassifier(rbf())), ("lr", LogisticRegression())]
+    voters = [("gp", ConvNetGPClassifier(rbf(1.0))), ("lr", LogisticRegression())]
     vote = VotingClassifier(voters, voting="soft").fit(X[:40], y[:40])
     expected = np.mean(
         [e.fit(X[:40], y[:40]).predict_proba(X[40:]) for _, e in voters], axis=0
@@ -102,15 +102,15 @@ def test_voting_with_another_classifier():
 def test_multi_output_wrapper():
     X, y = wave(20)
     both = np.column_stack([y, -y])
-    wrapped = MultiOutputRegressor(ConvNetGPRegressor(rbf())).fit(X, both)
-    direct = ConvNetGPRegressor(rbf()).fit(X, both)
+    wrapped = MultiOutputRegressor(ConvNetGPRegressor(rbf(1.0))).fit(X, both)
+    direct = ConvNetGPRegressor(rbf(1.0)).fit(X, both)
     np.testing.assert_allclose(wrapped.predict(X), direct.predict(X))
 
 
 def test_sample_weight_can_be_requested():
     X, y = blobs(30)
     with sklearn.config_context(enable_metadata_routing=True):
-        gp = ConvNetGPClassifier(rbf()).set_fit_request(sample_weight=True)
+        gp = ConvNetGPClassifier(rbf(1.0)).set_fit_request(sample_weight=True)
         gp.set_score_request(sample_weight=False)
         search = GridSearchCV(gp, {"noise_variance": [1e-2, 1e-1]}, cv=2)
         search.fit(X, y, sample_weight=np.ones(30))
@@ -201,7 +201,7 @@ def test_thread_count_of_torch_is_restored_after_an_error(monkeypatch):
     monkeypatch.setattr("skconvgp.backends.ReferenceBackend.cross", fail)
     before = torch.get_num_threads()
     with pytest.raises(RuntimeError, match="stop"):
-        gram_matrix(rbf(), wave(30)[0], n_jobs=2)
+        gram_matrix(rbf(1.0), wave(30)[0], n_jobs=2)
     assert torch.get_num_threads() == before
 
 

@@ -43,7 +43,7 @@ LINE = np.linspace(0.0, 3.0, 12)[:, None]
 @pytest.mark.parametrize("noise", [0.0, 1e-12])
 def test_noise_free_models_draw_samples_through_the_data(where, noise):
     y = np.sin(LINE[:, 0])
-    gp = ConvNetGPRegressor(rbf(), noise_variance=noise).fit(LINE, y)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=noise).fit(LINE, y)
     draws = gp.sample_y(where, 5, random_state=0)
     mean, std = gp.predict(where, return_std=True)
     assert np.abs(draws - mean[:, None]).max() < 6.0 * std.max() + 1e-2
@@ -58,7 +58,7 @@ def test_prior_samples_of_a_network_that_overflows_are_refused():
 @pytest.mark.parametrize("n_samples", [0, -1, 1.5])
 def test_numbers_of_samples_that_are_none_are_refused(n_samples):
     with pytest.raises(ValueError, match="`n_samples` must be an int >= 1"):
-        ConvNetGPRegressor(rbf()).sample_y(LINE, n_samples)
+        ConvNetGPRegressor(rbf(1.0)).sample_y(LINE, n_samples)
 
 
 @pytest.mark.parametrize("kernel", [dot_product(), dot_product(bias_variance=0.0)])
@@ -78,10 +78,10 @@ def test_samples_far_from_the_training_data_have_its_covariance(kernel, size, dt
 def test_an_outlier_does_not_spoil_the_distances_of_the_others(outlier):
     X = np.random.default_rng(0).normal(size=(40, 3))
     X[0] = outlier
-    np.testing.assert_allclose(gram_matrix(rbf(), X), RBF()(X), atol=1e-14)
+    np.testing.assert_allclose(gram_matrix(rbf(1.0), X), RBF()(X), atol=1e-14)
 
 
-@pytest.mark.parametrize("kernel", [rbf(), matern(nu=2.5)])
+@pytest.mark.parametrize("kernel", [rbf(1.0), matern(1.0, nu=2.5)])
 def test_distances_far_from_the_origin_keep_their_digits(kernel):
     X = np.random.default_rng(0).normal(size=(40, 3))
     near, far = gram_matrix(kernel, X), gram_matrix(kernel, X + 1e7)
@@ -90,7 +90,7 @@ def test_distances_far_from_the_origin_keep_their_digits(kernel):
 
 def test_the_model_keeps_its_own_copy_of_the_data():
     X, y = LINE.copy(), np.sin(LINE[:, 0])
-    gp = ConvNetGPRegressor(rbf()).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     expected = gp.predict(LINE)
     X[:] = 0.0
     np.testing.assert_array_equal(gp.predict(LINE), expected)
@@ -99,13 +99,13 @@ def test_the_model_keeps_its_own_copy_of_the_data():
 @pytest.mark.parametrize("wrap", [pd.DataFrame, torch.from_numpy])
 def test_the_model_keeps_its_own_copy_of_what_wraps_an_array(wrap):
     X = LINE.copy()
-    gp = ConvNetGPRegressor(rbf()).fit(wrap(X), np.sin(LINE[:, 0]))
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(wrap(X), np.sin(LINE[:, 0]))
     assert not np.may_share_memory(gp.X_train_, X)
 
 
 def test_the_model_keeps_its_own_copy_of_the_weights():
     weights = np.ones(12)
-    gp = ConvNetGPRegressor(rbf()).fit(LINE, LINE[:, 0], sample_weight=weights)
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(LINE, LINE[:, 0], sample_weight=weights)
     expected = gp.loo_predict()
     weights[:] = 5.0
     np.testing.assert_array_equal(gp.loo_predict(), expected)
@@ -123,7 +123,7 @@ def test_paddings_that_are_none_are_named(padding):
 
 
 def test_constant_targets_in_float32_have_an_evidence():
-    gp = ConvNetGPRegressor(rbf(), solve_dtype="float32", noise_variance="evidence")
+    gp = ConvNetGPRegressor(rbf(1.0), solve_dtype="float32", noise_variance="evidence")
     gp.fit(LINE, np.ones(12))
     assert np.isfinite(gp.log_marginal_likelihood())
     assert gp.predict(LINE) == pytest.approx(np.ones(12))
@@ -144,7 +144,7 @@ def test_weights_so_small_that_noise_overflows_are_refused():
     weights = np.ones(12)
     weights[3] = 1e-320
     with pytest.raises(ValueError, match="set tiny weights to 0"):
-        ConvNetGPRegressor(rbf()).fit(LINE, LINE[:, 0], sample_weight=weights)
+        ConvNetGPRegressor(rbf(1.0)).fit(LINE, LINE[:, 0], sample_weight=weights)
 
 
 @dataclass(repr=False)
@@ -156,7 +156,7 @@ class Unfinished(Cholesky):
 
 
 def test_a_solver_that_did_not_converge_warns_with_its_residual():
-    gp = ConvNetGPRegressor(rbf(), solver=Unfinished())
+    gp = ConvNetGPRegressor(rbf(1.0), solver=Unfinished())
     with pytest.warns(ConvergenceWarning, match=r"residual.*0\.5"):
         gp.fit(LINE, LINE[:, 0])
 
@@ -201,7 +201,7 @@ def test_numpy_integers_are_settings_of_a_convolution():
 
 def test_an_image_shape_is_ignored_by_kernels_that_know_no_images():
     X = np.random.default_rng(0).normal(size=(9, 3))
-    gp = ConvNetGPRegressor(rbf(), image_shape=(2, 2)).fit(X, X[:, 0])
+    gp = ConvNetGPRegressor(rbf(1.0), image_shape=(2, 2)).fit(X, X[:, 0])
     assert gp.image_shape_ == (3, 1, 1)
 
 
@@ -210,14 +210,14 @@ def test_the_same_layer_given_twice_has_variances_of_its_own():
     net = Sequential(conv, ReLU(), conv, Flatten(), Dense())
     net.set_params(layer0__weight_variance=2.0)
     assert net.parts[2].weight_variance == 1.0
-    kernel = rbf()
+    kernel = rbf(1.0)
     assert len(np.unique((kernel + kernel).with_theta(np.array([0.0, 1.0])).theta)) == 2
 
 
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (Sum(rbf(), 3), "must be made of kernels, got 3"),
+        (Sum(rbf(1.0), 3), "must be made of kernels, got 3"),
         (Scale(3), "must be made of kernels, got 3"),
         (Sequential(Flatten(), Elementwise(3), Dense()), "`function` must be"),
         (Sequential(Flatten(), LeakyReLU(np.nan), Dense()), "`slope` must be a finite"),
@@ -247,7 +247,7 @@ def test_results_that_cannot_be_written_to_are_refused(out, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="`out` must be"):
-            gram_matrix(rbf(), LINE, out=out)
+            gram_matrix(rbf(1.0), LINE, out=out)
 
 
 def test_a_budget_that_is_enough_to_fit_is_enough_to_predict():

@@ -205,9 +205,9 @@ class OtherLikelihood(Gaussian):
         ([("weights", ConvNetGPClassifier())], "conflict"),
         ([("gp", ConvNetGPRegressor())], "takes single classifiers.*'gp'"),
         ([("svc", SVC())], "with the method 'loo_predict_proba'"),
-        ([("gp", OtherClasses(rbf()))], "know the same classes.*99"),
+        ([("gp", OtherClasses(rbf(1.0)))], "know the same classes.*99"),
         (
-            [("gp", ConvNetGPClassifier(rbf(), completion=SubsetOfData()))],
+            [("gp", ConvNetGPClassifier(rbf(1.0), completion=SubsetOfData()))],
             r"same samples.*'gp' uses 13 of 30",
         ),
     ],
@@ -293,7 +293,7 @@ def test_evidence_is_that_of_the_mixture(n_classes, likelihood, share):
 def test_latents_of_other_targets_are_not_mixed():
     X, y = blobs(30)
     named = [
-        (word, ConvNetGPClassifier(rbf(), likelihood=word, noise_variance=0.1))
+        (word, ConvNetGPClassifier(rbf(1.0), likelihood=word, noise_variance=0.1))
         for word in ("gaussian", "laplace")
     ]
     fitted = KernelEnsembleClassifier(named).fit(X, y)
@@ -306,7 +306,7 @@ def test_latents_of_other_targets_are_not_mixed():
 def test_latents_of_other_links_are_not_mixed():
     X, y = blobs(30, 2)
     named = [
-        (link, ConvNetGPClassifier(rbf(), likelihood=Laplace(link)))
+        (link, ConvNetGPClassifier(rbf(1.0), likelihood=Laplace(link)))
         for link in ("logit", "softmax")
     ]
     fitted = KernelEnsembleClassifier(named).fit(X, y)
@@ -332,16 +332,17 @@ def test_what_evidence_cannot_compare_is_told():
 
     with pytest.raises(ValueError, match=r"'log_marginal_likelihood'.*'a'"):
         fit(DummyClassifier())
-    other = ConvNetGPClassifier(rbf(), likelihood=OtherLikelihood())
+    other = ConvNetGPClassifier(rbf(1.0), likelihood=OtherLikelihood())
     with pytest.raises(ValueError, match=r"Gaussian\(\), .*OtherLikelihood"):
-        fit(ConvNetGPClassifier(rbf()), other)
+        fit(ConvNetGPClassifier(rbf(1.0)), other)
     counts = [
-        ConvNetGPClassifier(rbf(), likelihood=Dirichlet(count)) for count in (0.1, 0.01)
+        ConvNetGPClassifier(rbf(1.0), likelihood=Dirichlet(count))
+        for count in (0.1, 0.01)
     ]
     with pytest.raises(ValueError, match=r"alpha_eps=0\.1.*make other numbers"):
         fit(*counts)
     with pytest.raises(ValueError, match="uses 13 of 30"):
-        fit(ConvNetGPClassifier(rbf(), completion=SubsetOfData()))
+        fit(ConvNetGPClassifier(rbf(1.0), completion=SubsetOfData()))
     with pytest.raises(ValueError, match="'weights' parameter"):
         ensemble(weights="equal").fit(X, y)
 
@@ -353,6 +354,6 @@ def test_what_evidence_cannot_compare_is_told():
 )
 def test_estimators_that_take_no_weights_are_named(estimator):
     X, y = blobs(30)
-    named = [("gp", ConvNetGPClassifier(rbf())), ("other", estimator)]
+    named = [("gp", ConvNetGPClassifier(rbf(1.0))), ("other", estimator)]
     with pytest.raises(ValueError, match="'other' takes no `sample_weight`"):
         KernelEnsembleClassifier(named).fit(X, y, sample_weight=np.ones(30))

@@ -316,7 +316,7 @@ def test_batches_of_a_classifier_hold_every_class(monkeypatch):
 
 def test_search_and_pipeline():
     X, y = wave(60)
-    gp = make_pipeline(StandardScaler(), regressor(rbf()))
+    gp = make_pipeline(StandardScaler(), regressor(rbf(1.0)))
     grid = {
         "kernelflowsregressor__optimizer__max_iter": [2, 4],
         "kernelflowsregressor__kernel__lengthscale": [0.1, 1.0],
@@ -396,9 +396,9 @@ def test_an_objective_that_is_never_defined_is_told():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kernel": rbf(lengthscale_bounds="fixed")}, "no free hyperparameters"),
+        ({"kernel": rbf(1.0, lengthscale_bounds="fixed")}, "no free hyperparameters"),
         ({"kernel": rbf(lengthscale=1e5)}, "not within its bounds"),
-        ({"kernel": rbf(lengthscale_bounds=(2.0, 1.0))}, "low <= high"),
+        ({"kernel": rbf(1.0, lengthscale_bounds=(2.0, 1.0))}, "low <= high"),
         ({"kernel": "precomputed"}, "no hyperparameters to learn"),
         ({"kernel": 3}, "'kernel' parameter"),
         ({"optimizer": "adam"}, "'optimizer' parameter"),

@@ -343,18 +343,18 @@ def test_two_threads_give_the_last_bit_of_one(is_symmetric, inputs):
 )
 def test_wrong_weights_are_refused(G, message):
     with pytest.raises(ValueError, match=message):
-        gram_vjp(rbf(), np.ones((3, 2)), None, G)
+        gram_vjp(rbf(1.0), np.ones((3, 2)), None, G)
 
 
 @pytest.mark.parametrize("inputs", ["no", None, 2, [True]])
 def test_what_is_wanted_must_be_said_by_a_bool(inputs):
     with pytest.raises(ValueError, match=r"'inputs' .* gram_vjp must be True or False"):
-        gram_vjp(rbf(), np.ones((3, 2)), None, np.ones((3, 3)), inputs=inputs)
+        gram_vjp(rbf(1.0), np.ones((3, 2)), None, np.ones((3, 3)), inputs=inputs)
 
 
 def test_wrong_weights_of_a_rectangle_are_refused():
     with pytest.raises(ValueError, match=r"shape \(3, 2\), got shape \(2, 3\)"):
-        gram_vjp(rbf(), np.ones((3, 2)), np.ones((2, 2)), np.ones((2, 3)))
+        gram_vjp(rbf(1.0), np.ones((3, 2)), np.ones((2, 2)), np.ones((2, 3)))
 
 
 def test_overflow_is_found_before_any_tile():
@@ -381,7 +381,7 @@ class TestBadInput:
             ({"verbose": "a"}, r"'verbose' parameter of gram_.* an int >= 0"),
         ):
             with pytest.raises(ValueError, match=message):
-                call(rbf(), X, **settings)
+                call(rbf(1.0), X, **settings)
 
     def test_kernel(self, call):
         with pytest.raises(ValueError, match="`kernel` must be a kernel"):
@@ -398,5 +398,5 @@ class TestBadInput:
         assert caught[0].filename == __file__
 
     def test_progress_is_shown_on_demand(self, call, capsys):
-        call(rbf(), samples(3), verbose=1)
+        call(rbf(1.0), samples(3), verbose=1)
         assert "100%" in capsys.readouterr().err

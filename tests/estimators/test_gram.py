@@ -154,11 +154,11 @@ def test_what_is_no_kernel_is_refused(function, kernel):
 def test_values_that_are_not_finite_are_refused(value):
     good, bad = [[0.0], [1.0]], [[0.0], [value]]
     with pytest.raises(ValueError, match="Input X contains"):
-        gram_matrix(rbf(), bad)
+        gram_matrix(rbf(1.0), bad)
     with pytest.raises(ValueError, match="Input Y contains"):
-        gram_matrix(rbf(), good, bad)
+        gram_matrix(rbf(1.0), good, bad)
     with pytest.raises(ValueError, match="Input X contains"):
-        gram_diag(rbf(), bad)
+        gram_diag(rbf(1.0), bad)
 
 
 def test_overflow_is_found_before_any_tile(monkeypatch):

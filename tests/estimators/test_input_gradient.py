@@ -34,21 +34,21 @@ def models():
             images.reshape(40, 64),
             labels,
         ),
-        "vectors": (ConvNetGPClassifier(rbf(), **EXACT), points, three),
+        "vectors": (ConvNetGPClassifier(rbf(1.0), **EXACT), points, three),
         "flattened": (ConvNetGPClassifier(dense(2), **EXACT), images, labels),
-        "outputs": (ConvNetGPRegressor(rbf(), **EXACT), points, 3.0 + 2.0 * points),
+        "outputs": (ConvNetGPRegressor(rbf(1.0), **EXACT), points, 3.0 + 2.0 * points),
         "completed": (
-            ConvNetGPClassifier(rbf(), completion=Nystrom(10), **EXACT),
+            ConvNetGPClassifier(rbf(1.0), completion=Nystrom(10), **EXACT),
             points,
             three,
         ),
         "ensemble": (
-            ConvNetGPClassifier(rbf(), completion=EnsembleNystrom(2, 6), **EXACT),
+            ConvNetGPClassifier(rbf(1.0), completion=EnsembleNystrom(2, 6), **EXACT),
             points,
             three,
         ),
         "subset": (
-            ConvNetGPClassifier(rbf(), completion=SubsetOfData(), **EXACT),
+            ConvNetGPClassifier(rbf(1.0), completion=SubsetOfData(), **EXACT),
             points,
             three,
         ),
@@ -67,12 +67,12 @@ def models():
             labels,
         ),
         "landmarks": (
-            NystromCompletedGP(rbf(), n_landmarks=10, **EXACT),
+            NystromCompletedGP(rbf(1.0), n_landmarks=10, **EXACT),
             points,
             three,
         ),
         "dirichlet": (
-            ConvNetGPClassifier(rbf(), likelihood="dirichlet", **EXACT),
+            ConvNetGPClassifier(rbf(1.0), likelihood="dirichlet", **EXACT),
             points,
             three,
         ),
@@ -108,15 +108,15 @@ def test_weights_add_up_the_latent_functions(name):
 
 def test_weights_of_another_shape_are_refused():
     X, y = blobs(30)
-    gp = ConvNetGPClassifier(rbf()).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
     with pytest.raises(ValueError, match=r"shape \(2, 3\), got \(2, 2\)"):
         gp.latent_gradient(X[:2], weights=np.ones((2, 2)))
 
 
 def test_without_a_sum_of_covariances_there_are_no_derivatives():
     X, y = blobs(30)
-    gram = gram_matrix(rbf(), X)
-    near = ConvNetGPClassifier(rbf(), completion=NearestNeighbors(5)).fit(X, y)
+    gram = gram_matrix(rbf(1.0), X)
+    near = ConvNetGPClassifier(rbf(1.0), completion=NearestNeighbors(5)).fit(X, y)
     for gp, inputs in (
         (ConvNetGPClassifier("precomputed").fit(gram, y), gram),
         (near, X),

@@ -92,7 +92,9 @@ def test_explicit_shape_is_silent(shape):
     assert gp.image_shape_ == expected
 
 
-@pytest.mark.parametrize("kernel", [rbf(), dense(depth=1), rbf() + dense(depth=1)])
+@pytest.mark.parametrize(
+    "kernel", [rbf(1.0), dense(depth=1), rbf(1.0) + dense(depth=1)]
+)
 def test_kernels_without_images_are_silent_and_ignore_the_shape(kernel):
     X, y = digits(8)
     rows = X.reshape(8, -1)
@@ -105,7 +107,7 @@ def test_kernels_without_images_are_silent_and_ignore_the_shape(kernel):
 def test_sum_with_one_spatial_kernel_is_spatial():
     X, y = digits(6)
     with pytest.warns(ImageShapeWarning):
-        ConvNetGPRegressor(tiny_network() + rbf()).fit(X.reshape(6, -1), y)
+        ConvNetGPRegressor(tiny_network() + rbf(1.0)).fit(X.reshape(6, -1), y)
 
 
 def test_gram_functions_warn_of_a_guess_at_the_line_of_the_user():
@@ -161,16 +163,16 @@ def test_nested_lists_are_taken():
     arrays = ConvNetGPClassifier(kernel).fit(X, y)
     lists = ConvNetGPClassifier(kernel).fit(X.tolist(), y.tolist())
     np.testing.assert_array_equal(lists.predict(X.tolist()), arrays.predict(X))
-    rows = ConvNetGPRegressor(rbf()).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0])
+    rows = ConvNetGPRegressor(rbf(1.0)).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0])
     assert rows.predict([[1.5]]).shape == (1,)
 
 
 @pytest.mark.parametrize("library", [pd, pl])
 def test_data_frames_give_feature_names(library):
     X, y = blobs(15)
-    plain = ConvNetGPClassifier(rbf()).fit(X, y)
+    plain = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
     frame = library.DataFrame({"east": X[:, 0], "north": X[:, 1]})
-    gp = ConvNetGPClassifier(rbf()).fit(frame, library.Series(y))
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(frame, library.Series(y))
     if hasattr(StandardScaler().fit(frame), "feature_names_in_"):  # 1.6: pandas only
         assert list(gp.feature_names_in_) == ["east", "north"]
     np.testing.assert_array_equal(gp.predict_proba(frame), plain.predict_proba(X))
@@ -179,7 +181,7 @@ def test_data_frames_give_feature_names(library):
 
 def test_other_feature_names_are_refused():
     X, y = blobs(15)
-    gp = ConvNetGPClassifier(rbf()).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(pd.DataFrame(X, columns=["a", "b"]), y)
     with pytest.raises(ValueError, match="feature names"):
         gp.predict(pd.DataFrame(X, columns=["b", "a"]))
 
@@ -199,7 +201,7 @@ def test_inputs_are_not_changed():
     X, y = wave(12)
     weights = np.linspace(0.0, 2.0, 12)
     copies = X.copy(), y.copy(), weights.copy()
-    gp = ConvNetGPRegressor(rbf()).fit(X, y, sample_weight=weights)
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, y, sample_weight=weights)
     gp.predict(X, return_std=True)
     for given, copy in zip((X, y, weights), copies, strict=True):
         np.testing.assert_array_equal(given, copy)
@@ -284,5 +286,5 @@ def test_rows_without_a_shape_go_with_images(form):
     gp = ConvNetGPRegressor(tiny_network(), image_shape=None).fit(FORMS[form](X), y)
     for other in FORMS.values():
         np.testing.assert_array_equal(gp.predict(other(X)), gp.predict(X))
-        gram = gram_matrix(rbf(), FORMS[form](X), other(X))
-        np.testing.assert_allclose(gram, gram_matrix(rbf(), X), rtol=1e-12)
+        gram = gram_matrix(rbf(1.0), FORMS[form](X), other(X))
+        np.testing.assert_allclose(gram, gram_matrix(rbf(1.0), X), rtol=1e-12)

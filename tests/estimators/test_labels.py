@@ -48,7 +48,7 @@ def data(name, n=60):
 
 def classifier(name, **settings):
     settings = {"noise_variance": NOISE, "dtype": "float64"} | settings
-    return ConvNetGPClassifier(rbf(), likelihood=LIKELIHOODS[name], **settings)
+    return ConvNetGPClassifier(rbf(1.0), likelihood=LIKELIHOODS[name], **settings)
 
 
 def dense_dirichlet(gp, X, y, X_new, gram=None, cross=None):
@@ -57,9 +57,9 @@ def dense_dirichlet(gp, X, y, X_new, gram=None, cross=None):
         torch.as_tensor(y), len(gp.classes_), torch.ones(len(y))
     )
     a = gp.amplitude_
-    gram = gram_matrix(rbf(), X) if gram is None else gram
-    cross = gram_matrix(rbf(), X_new, X) if cross is None else cross
-    prior = a * gram_matrix(rbf(), X_new)
+    gram = gram_matrix(rbf(1.0), X) if gram is None else gram
+    cross = gram_matrix(rbf(1.0), X_new, X) if cross is None else cross
+    prior = a * gram_matrix(rbf(1.0), X_new)
     offset = targets.offset.numpy()
     means, covariances = [], []
     for c in range(len(gp.classes_)):
@@ -92,9 +92,9 @@ def test_completed_latents_are_those_of_the_completed_matrix():
     gp = classifier("dirichlet", completion=Nystrom(15), random_state=0)
     gp.fit(X[:40], y[:40])
     landmarks = X[gp.landmark_indices_]
-    middle = np.linalg.inv(gram_matrix(rbf(), landmarks))
-    columns = gram_matrix(rbf(), X[:40], landmarks)
-    new = gram_matrix(rbf(), X[40:], landmarks)
+    middle = np.linalg.inv(gram_matrix(rbf(1.0), landmarks))
+    columns = gram_matrix(rbf(1.0), X[:40], landmarks)
+    new = gram_matrix(rbf(1.0), X[40:], landmarks)
     mean, cov = dense_dirichlet(
         gp,
         X[:40],
@@ -117,8 +117,8 @@ def test_a_completion_is_the_process_of_the_completed_matrix(name):
     gp = classifier(name, completion=Nystrom(15), amplitude=4.0, random_state=0)
     gp.fit(X[:40], y[:40])
     landmarks = X[gp.landmark_indices_]
-    columns, new = (gram_matrix(rbf(), x, landmarks) for x in (X[:40], X[40:]))
-    middle = np.linalg.inv(gram_matrix(rbf(), landmarks))
+    columns, new = (gram_matrix(rbf(1.0), x, landmarks) for x in (X[:40], X[40:]))
+    middle = np.linalg.inv(gram_matrix(rbf(1.0), landmarks))
     gram, cross = columns @ middle @ columns.T, new @ middle @ columns.T
     mean_variance = gram.diagonal().mean()  # that of the whole kernel is 1
     twin = ConvNetGPClassifier(
@@ -220,7 +220,7 @@ def test_evidence_of_beta_is_the_density_of_one_set_of_targets():
     codes, ones = torch.as_tensor(y), torch.ones(len(y))
     values = gp.likelihood_.targets(codes, 2, ones).values[:, 1]
     noise = 1.0 + gp.amplitude_ * gp.noise_variance_
-    cov = gp.amplitude_ * gram_matrix(rbf(), X) + noise * np.eye(len(y))
+    cov = gp.amplitude_ * gram_matrix(rbf(1.0), X) + noise * np.eye(len(y))
     expected = multivariate_normal(cov=cov).logpdf(values.numpy())
     assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 
@@ -238,7 +238,7 @@ def test_amplitude_has_the_largest_evidence(name):
 
 def test_amplitude_of_the_kernel_is_taken_as_it_is():
     X, y = data("dirichlet")
-    kernel = 3.0 * rbf()
+    kernel = 3.0 * rbf(1.0)
     gp = ConvNetGPClassifier(kernel, likelihood="dirichlet", amplitude=None).fit(X, y)
     assert gp.amplitude_ == pytest.approx(3.0)
 
@@ -304,7 +304,7 @@ def test_draws_of_classes_with_latent_functions_of_their_own_differ():
     X, y = blobs(60, 2)
     draws = classifier("dirichlet").fit(X, y).sample_y(X[:5], 3, random_state=0)
     assert not np.allclose(draws[:, 0], -draws[:, 1])
-    gaussian = ConvNetGPClassifier(rbf(), likelihood="beta").fit(X, y)
+    gaussian = ConvNetGPClassifier(rbf(1.0), likelihood="beta").fit(X, y)
     gaussian.set_params(likelihood="gaussian").fit(X, y)
     draws = gaussian.sample_y(X[:5], 3, random_state=0)
     assert not np.allclose(draws[:, 0], -draws[:, 1])
@@ -335,7 +335,9 @@ def test_another_likelihood_leaves_nothing_of_the_last_fit():
     X, y = data("dirichlet")
     gp = classifier("dirichlet").fit(X, y)
     gp.set_params(likelihood="gaussian").fit(X, y)
-    fresh = ConvNetGPClassifier(rbf(), noise_variance=NOISE, dtype="float64").fit(X, y)
+    fresh = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE, dtype="float64").fit(
+        X, y
+    )
     np.testing.assert_array_equal(gp.predict_proba(X), fresh.predict_proba(X))
     np.testing.assert_array_equal(gp.loo_predict_proba(), fresh.loo_predict_proba())
 
@@ -345,8 +347,8 @@ def test_precomputed_needs_prior_variances():
     gp = ConvNetGPClassifier(
         "precomputed", likelihood="dirichlet", noise_variance=NOISE
     )
-    gp.fit(gram_matrix(rbf(), X[:40]), y[:40])
-    cross = gram_matrix(rbf(), X[40:], X[:40])
+    gp.fit(gram_matrix(rbf(1.0), X[:40]), y[:40])
+    cross = gram_matrix(rbf(1.0), X[40:], X[:40])
     same = classifier("dirichlet").fit(X[:40], y[:40])
     mean, std = gp.predict_latent(cross, diag=np.ones(20), return_std=True)
     again = same.predict_latent(X[40:], return_std=True)
@@ -359,7 +361,7 @@ def test_precomputed_needs_prior_variances():
 def test_kernel_flows_end_in_the_likelihood_that_was_asked_for():
     X, y = data("dirichlet")
     gp = KernelFlowsClassifier(
-        rbf(), optimizer=Adam(max_iter=3), likelihood="dirichlet", random_state=0
+        rbf(1.0), optimizer=Adam(max_iter=3), likelihood="dirichlet", random_state=0
     )
     gp.fit(X, y)
     same = ConvNetGPClassifier(gp.kernel_, likelihood="dirichlet").fit(X, y)
@@ -390,7 +392,7 @@ def test_settings_that_need_a_common_noise_are_refused(name, settings, message):
 def test_columns_of_landmarks_alone_need_a_common_noise():
     X, y = data("dirichlet")
     with pytest.raises(ValueError, match="NystromCompletedGP needs a likelihood whose"):
-        NystromCompletedGP(rbf(), likelihood="dirichlet").fit(X, y)
+        NystromCompletedGP(rbf(1.0), likelihood="dirichlet").fit(X, y)
 
 
 @pytest.mark.parametrize("name", ONE_LATENT)
@@ -404,7 +406,7 @@ def test_likelihoods_of_two_classes_refuse_three(name):
 def test_unknown_link_is_refused(wrong):
     X, y = blobs(30, 2)
     with pytest.raises(ValueError, match="'link' parameter of Laplace"):
-        ConvNetGPClassifier(rbf(), likelihood=Laplace(wrong)).fit(X, y)
+        ConvNetGPClassifier(rbf(1.0), likelihood=Laplace(wrong)).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +434,7 @@ def noisy(n=80, seed=0):
 def test_kernel_and_amplitude_of_labels_as_labels_are_those_of_scikit_learn():
     X, y = noisy()
     gp = ConvNetGPClassifier(
-        rbf(),
+        rbf(1.0),
         likelihood="laplace",
         optimizer="evidence",
         noise_variance=1e-10,
@@ -451,7 +453,7 @@ def test_kernel_and_amplitude_of_labels_as_labels_are_those_of_scikit_learn():
     # Nothing of the search is left.
     gp.set_params(optimizer=None, likelihood=Laplace()).fit(X, y)
     fresh = ConvNetGPClassifier(
-        rbf(), likelihood="laplace", noise_variance=1e-10, dtype="float64"
+        rbf(1.0), likelihood="laplace", noise_variance=1e-10, dtype="float64"
     )
     assert gp.amplitude_ == fresh.fit(X, y).amplitude_
 
@@ -469,8 +471,8 @@ def test_ways_to_the_same_kernel_of_labels_agree(settings):
     X, y = noisy(100)
     weights = np.append(np.ones(80), np.zeros(20))
     usual = {"likelihood": "laplace", "optimizer": "evidence", "noise_variance": 1e-4}
-    expected = ConvNetGPClassifier(rbf(), **usual).fit(X[:80], y[:80])
-    gp = ConvNetGPClassifier(rbf(), **usual | settings).fit(X, y, weights)
+    expected = ConvNetGPClassifier(rbf(1.0), **usual).fit(X[:80], y[:80])
+    gp = ConvNetGPClassifier(rbf(1.0), **usual | settings).fit(X, y, weights)
     np.testing.assert_allclose(gp.kernel_.theta, expected.kernel_.theta, atol=1e-3)
     assert gp.amplitude_ == pytest.approx(expected.amplitude_, rel=1e-2)
 
@@ -489,7 +491,7 @@ def test_a_search_by_labels_that_does_not_fit_is_refused(monkeypatch, name):
         classifier(name, optimizer="evidence").fit(X, y)
 
 
-@pytest.mark.parametrize("kernel", [rbf(), matern(nu=1.5)])
+@pytest.mark.parametrize("kernel", [rbf(1.0), matern(1.0, nu=1.5)])
 @pytest.mark.parametrize("name", ["softmax", "probit"])
 def test_no_kernel_nearby_has_a_larger_evidence_of_labels(name, kernel):
     rng = np.random.default_rng(0)
@@ -545,7 +547,7 @@ def test_derivatives_of_the_evidence_of_labels_are_differences(name, noise):
 def test_amplitude_is_chosen_anew_for_a_completed_matrix():
     X, y = noisy()
     settings = {"likelihood": "laplace", "completion": Nystrom(), "random_state": 0}
-    gp = ConvNetGPClassifier(rbf(), optimizer="evidence", **settings).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0), optimizer="evidence", **settings).fit(X, y)
     learned = gp.optimizer_result_.values["amplitude"]
     fixed = ConvNetGPClassifier(gp.kernel_, **settings).fit(X, y)
     assert gp.amplitude_ == fixed.amplitude_ != learned
@@ -568,7 +570,7 @@ _laplace_states.VALUES = 1 << 16
 torch.set_num_threads(1)
 X = np.linspace(0.0, 90.0, 1400)[:, None]
 y = np.arange(1400) % 10 == 0
-gp = ConvNetGPClassifier(rbf(), likelihood={likelihood}, memory_budget="8 MiB")
+gp = ConvNetGPClassifier(rbf(1.0), likelihood={likelihood}, memory_budget="8 MiB")
 gp.set_params(dtype="float64", noise_variance=1e-2).fit(X[:60], y[:60])
 """
 
@@ -585,6 +587,6 @@ def test_a_fit_holds_what_is_said(likelihood, monkeypatch):
 
     monkeypatch.setattr(ConvNetGPClassifier, "_place_of_fit", spy)
     X, y = blobs(40, 2)
-    ConvNetGPClassifier(rbf(), likelihood=likelihood).fit(X, y)
+    ConvNetGPClassifier(rbf(1.0), likelihood=likelihood).fit(X, y)
     peak = peak_memory(SETUP.format(likelihood=likelihood), "gp.fit(X, y)")
     assert peak / (8 * 1400**2) < said[0] + 0.5

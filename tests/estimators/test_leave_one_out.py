@@ -27,7 +27,7 @@ def scaled_noise(kernel, X, i, noise):
 @pytest.mark.parametrize("name", ["rbf", "network"])
 def test_regression_equals_literal_refits(name):
     X, y = digits(12) if name == "network" else wave(12)
-    kernel = tiny_network() if name == "network" else rbf()
+    kernel = tiny_network() if name == "network" else rbf(1.0)
     settings = {"amplitude": None, "normalize_y": False, "dtype": "float64"}
     gp = ConvNetGPRegressor(kernel, noise_variance=0.05, **settings).fit(X, y)
     mean, std = gp.loo_predict(return_std=True)
@@ -42,8 +42,8 @@ def test_regression_equals_literal_refits(name):
 
 def test_regression_undoes_the_normalisation():
     X, y = wave(12)
-    gp = ConvNetGPRegressor(rbf()).fit(X, y)
-    centred = ConvNetGPRegressor(rbf(), normalize_y=False).fit(X, y - y.mean())
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
+    centred = ConvNetGPRegressor(rbf(1.0), normalize_y=False).fit(X, y - y.mean())
     mean, std = gp.loo_predict(return_std=True)
     centred_mean, centred_std = centred.loo_predict(return_std=True)
     np.testing.assert_allclose(mean, centred_mean + y.mean(), rtol=1e-9)
@@ -53,22 +53,22 @@ def test_regression_undoes_the_normalisation():
 def test_outputs_are_left_out_together():
     X, y = wave(15)
     both = np.column_stack([y, 100.0 * y**2])
-    gp = ConvNetGPRegressor(rbf()).fit(X, both)
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, both)
     mean, std = gp.loo_predict(return_std=True)
     assert mean.shape == std.shape == (15, 2)
     for i in range(2):
-        single = ConvNetGPRegressor(rbf()).fit(X, both[:, i]).loo_predict()
+        single = ConvNetGPRegressor(rbf(1.0)).fit(X, both[:, i]).loo_predict()
         np.testing.assert_allclose(mean[:, i], single)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classification_equals_literal_refits(n_classes):
     X, y = blobs(24, n_classes)
-    gp = ConvNetGPClassifier(rbf(), noise_variance=0.05).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=0.05).fit(X, y)
     latents, deviations = [], []
     for i in range(24):
         refit = ConvNetGPClassifier(
-            rbf(), noise_variance=0.05, amplitude=gp.amplitude_
+            rbf(1.0), noise_variance=0.05, amplitude=gp.amplitude_
         ).fit(without(X, i), without(y, i))
         mean, std = refit.predict_latent(X[i : i + 1], return_std=True)
         latents.append(mean[0])

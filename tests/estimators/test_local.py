@@ -198,7 +198,7 @@ def test_regressor_with_all_as_neighbors_is_exact(weights, noise):
 def test_classifier_with_all_as_neighbors_is_exact(weights):
     X, labels = blobs(N + N_NEW)
     new, X, labels = X[N:], X[:N], labels[:N]
-    exact = ConvNetGPClassifier(rbf(), noise_variance=NOISE, amplitude=1.0)
+    exact = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE, amplitude=1.0)
     exact.fit(X, labels, weights)
     local = clone(exact).set_params(completion=NearestNeighbors(1000))
     local.fit(X, labels, weights)
@@ -225,9 +225,9 @@ def test_classifier_regresses_labels_on_its_neighbors():
 def test_temperature_is_that_of_the_left_out_samples():
     X, labels = blobs(60)
     settings = {"noise_variance": NOISE, "completion": NearestNeighbors(K)}
-    gp = ConvNetGPClassifier(rbf(), likelihood=Gaussian(spread=False), **settings)
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood=Gaussian(spread=False), **settings)
     gp.fit(X, labels)
-    loo = Dense(X, label_targets(labels), None, kernel=rbf()).leave_one_out()
+    loo = Dense(X, label_targets(labels), None, kernel=rbf(1.0)).leave_one_out()
     mean = next(iter(loo))
     rows = np.arange(60), labels
 
@@ -315,10 +315,10 @@ def test_a_given_matrix_with_all_as_neighbors_is_that_of_the_kernel(weights):
 def test_fit_evaluates_no_pair_that_it_does_not_need():
     X, y = wave(30)
     settings = {"completion": NearestNeighbors(5, "euclidean")}
-    gp = ConvNetGPRegressor(rbf(), amplitude=1.0, **settings).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0), amplitude=1.0, **settings).fit(X, y)
     assert gp.fit_report_.n_pairs == 30
     assert gp.fit_report_.observed_fraction == pytest.approx(30 / 465)
-    gp = ConvNetGPRegressor(rbf(), **settings).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0), **settings).fit(X, y)
     assert gp.fit_report_.n_pairs == 30 + 30 * 15
     assert gp.fit_report_.observed_fraction == 1.0
 
@@ -342,7 +342,7 @@ def test_no_matrix_of_all_samples_is_made(method, monkeypatch):
 def test_a_fit_looks_at_some_samples_only(cls, noise, monkeypatch):
     X, labels = blobs(60)
     settings = {"completion": NearestNeighbors(K), "noise_variance": noise}
-    gp = cls(rbf(), random_state=0, **settings)
+    gp = cls(rbf(1.0), random_state=0, **settings)
     whole = clone(gp).fit(X, labels)
     monkeypatch.setattr(_local, "LEFT_OUT", 30)
     gp.fit(X, labels)
@@ -409,7 +409,7 @@ def test_covariances_and_samples_need_a_joint_posterior():
 @pytest.mark.parametrize("n_neighbors", [0, -1, 1.0, 2.5, True, None, "auto"])
 def test_bad_numbers_are_refused_before_any_work(n_neighbors, monkeypatch):
     monkeypatch.setattr(KernelOracle, "diag", None)
-    gp = ConvNetGPRegressor(rbf(), completion=NearestNeighbors(n_neighbors))
+    gp = ConvNetGPRegressor(rbf(1.0), completion=NearestNeighbors(n_neighbors))
     message = r"The 'n_neighbors' parameter of NearestNeighbors must be an int >= 1\. "
     with pytest.raises(ValueError, match=message + rf"Got {n_neighbors!r} instead"):
         gp.fit(*wave(9))
@@ -426,7 +426,7 @@ def test_bad_numbers_are_refused_before_any_work(n_neighbors, monkeypatch):
 )
 def test_bad_settings_are_refused_before_any_work(settings, message, monkeypatch):
     monkeypatch.setattr(KernelOracle, "diag", None)
-    gp = ConvNetGPRegressor(rbf(), **{"completion": NearestNeighbors()} | settings)
+    gp = ConvNetGPRegressor(rbf(1.0), **{"completion": NearestNeighbors()} | settings)
     with pytest.raises(ValueError, match=message):
         gp.fit(*wave(9))
 
@@ -435,7 +435,7 @@ def test_bad_settings_are_refused_before_any_work(settings, message, monkeypatch
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
 def test_noise_of_a_sample_must_be_finite(amplitude, noise):
     settings = {"amplitude": amplitude, "noise_variance": noise}
-    gp = ConvNetGPRegressor(rbf(), completion=NearestNeighbors(3), **settings)
+    gp = ConvNetGPRegressor(rbf(1.0), completion=NearestNeighbors(3), **settings)
     with pytest.raises(ValueError, match="not finite"):
         gp.fit(*wave(3), [1.0, 1e-320, 1.0])
 
@@ -495,7 +495,7 @@ def test_another_fit_forgets_what_was_left_out():
 
 
 def test_one_sample_leaves_the_prior():
-    gp = ConvNetGPRegressor(rbf(), completion=NearestNeighbors(), **PLAIN)
+    gp = ConvNetGPRegressor(rbf(1.0), completion=NearestNeighbors(), **PLAIN)
     mean, std = gp.fit([[1.0]], [3.0]).loo_predict(return_std=True)
     assert mean == 0.0
     assert std == pytest.approx(np.sqrt(AMPLITUDE * (1.0 + NOISE)))
@@ -521,7 +521,7 @@ def test_known_values_are_met_without_noise():
 
 def test_variance_below_zero_is_reported_after_any_fit():
     X, y = wave(20)
-    gram = gram_matrix(rbf(), X)
+    gram = gram_matrix(rbf(1.0), X)
     gp = ConvNetGPRegressor("precomputed", completion=Nystrom(n_landmarks=5))
     gp.fit(gram, y).set_params(completion=NearestNeighbors(6)).fit(gram, y)
     with pytest.warns(UserWarning, match="Posterior variances down to"):

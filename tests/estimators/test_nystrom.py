@@ -434,12 +434,12 @@ def test_many_landmarks_are_as_good_as_the_exact_model():
 def test_works_in_a_pipeline_and_a_grid_search():
     X, labels = blobs(60)
     search = GridSearchCV(
-        NystromCompletedGP(rbf(), random_state=0),
+        NystromCompletedGP(rbf(1.0), random_state=0),
         {"n_landmarks": [1, 30], "kernel__lengthscale": [0.01, 1.0]},
         cv=3,
     ).fit(X, labels)
     assert search.best_params_ == {"n_landmarks": 30, "kernel__lengthscale": 1.0}
-    pipeline = make_pipeline(StandardScaler(), NystromCompletedGP(rbf()))
+    pipeline = make_pipeline(StandardScaler(), NystromCompletedGP(rbf(1.0)))
     assert pipeline.fit(X, labels).score(X, labels) > 0.7
 
 

@@ -32,7 +32,7 @@ WIDTHS = np.geomspace(0.1, 10.0, 81)
 
 def regressor(kernel=None, **settings):
     settings = {"optimizer": "evidence", "random_state": 0} | settings
-    return ConvNetGPRegressor(rbf() if kernel is None else kernel, **settings)
+    return ConvNetGPRegressor(rbf(1.0) if kernel is None else kernel, **settings)
 
 
 def leave_one_out_density(gp, X, y):
@@ -147,7 +147,7 @@ def test_with_a_completion_the_kernel_is_that_of_all_samples():
 def test_a_search_that_does_not_fit_in_memory_is_refused(monkeypatch):
     X, y = wave(40)
     monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 6 * 8 * 1600)
-    ConvNetGPRegressor(rbf()).fit(X, y)
+    ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     with pytest.raises(TileMemoryError, match="40 samples"):
         regressor().fit(X, y)
 
@@ -227,9 +227,9 @@ def test_without_an_optimizer_nothing_is_kept_of_an_earlier_search():
     gp = regressor(noise_variance="evidence").fit(X, y)
     learned = gp.noise_variance_
     gp.set_params(optimizer=None).fit(X, y)
-    fresh = ConvNetGPRegressor(rbf(), noise_variance="evidence").fit(X, y)
+    fresh = ConvNetGPRegressor(rbf(1.0), noise_variance="evidence").fit(X, y)
     assert not hasattr(gp, "optimizer_result_")
-    assert gp.kernel_ == rbf()
+    assert gp.kernel_ == rbf(1.0)
     assert gp.noise_variance_ == fresh.noise_variance_ != learned
 
 
@@ -245,7 +245,7 @@ def test_targets_that_say_nothing_are_told():
     X, _ = wave(20)
     with pytest.warns(UserWarning, match="has learned nothing"):
         gp = regressor().fit(X, np.ones(20))
-    assert gp.kernel_ == rbf()
+    assert gp.kernel_ == rbf(1.0)
 
 
 def test_search_and_trace_and_progress(capsys):
@@ -262,7 +262,7 @@ def test_search_and_trace_and_progress(capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kernel": rbf(lengthscale_bounds="fixed")}, "no free.*optimizer=None"),
+        ({"kernel": rbf(1.0, lengthscale_bounds="fixed")}, "no free.*optimizer=None"),
         ({"kernel": rbf(lengthscale=1e5)}, "not within its bounds"),
         ({"kernel": "precomputed"}, "no hyperparameters to learn"),
         ({"optimizer": "adam"}, r"'optimizer' parameter.*'evidence', 'loo'"),
@@ -310,7 +310,7 @@ def test_what_cannot_be_fitted_is_told_before_the_search(
     monkeypatch.setattr("skconvgp.flows.LBFGS.minimize", search)
     X, y = blobs(30)
     with pytest.raises(ValueError, match=message):
-        cls(rbf(), optimizer=LBFGS(), **settings).fit(X, y)
+        cls(rbf(1.0), optimizer=LBFGS(), **settings).fit(X, y)
 
 
 def test_a_process_that_does_not_fit_in_memory_is_told_before_the_search(monkeypatch):
@@ -378,9 +378,9 @@ def test_a_noise_that_is_held_stays_with_products_too(grams):
 def test_labels_are_learned_by_products_too(grams):
     X, y = blobs(200)
     settings = {"optimizer": "evidence", "noise_variance": "evidence"}
-    gp = ConvNetGPClassifier(rbf(), solver=ITERATIVE, **settings, **LITTLE).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0), solver=ITERATIVE, **settings, **LITTLE).fit(X, y)
     assert not grams
-    exact = ConvNetGPClassifier(rbf(), **settings).fit(X, y)
+    exact = ConvNetGPClassifier(rbf(1.0), **settings).fit(X, y)
     assert gp.kernel_.lengthscale == pytest.approx(exact.kernel_.lengthscale, rel=0.1)
     assert gp.score(X, y) == pytest.approx(exact.score(X, y), abs=0.02)
 

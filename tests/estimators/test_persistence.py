@@ -65,7 +65,7 @@ LAYERS = Sequential(
     *(GELU(), Sin(), Erf(), ReLU()),
     Dense(),
 )
-VECTORS = rbf() + matern() * dot_product() + 0.5 * polynomial() + arcsine()
+VECTORS = rbf(1.0) + matern(1.0) * dot_product() + 0.5 * polynomial() + arcsine()
 NAMED = [residual_convnet(2), resnet32(), three_layer_convnet(), dense(1)]
 
 
@@ -73,19 +73,19 @@ def models():
     X, y = digits(15)
     points, labels = blobs(15)
     words = np.array(["no", "yes", "maybe"])[labels]
-    gram = gram_matrix(rbf(), points)
+    gram = gram_matrix(rbf(1.0), points)
     completions = {
-        "completed": ConvNetGPClassifier(rbf(), completion=Nystrom(5)),
-        "ensemble": ConvNetGPRegressor(rbf(), completion=EnsembleNystrom(2, 6)),
-        "subset": ConvNetGPRegressor(rbf(), completion=SubsetOfData(5)),
-        "dirichlet": ConvNetGPClassifier(rbf(), likelihood="dirichlet"),
+        "completed": ConvNetGPClassifier(rbf(1.0), completion=Nystrom(5)),
+        "ensemble": ConvNetGPRegressor(rbf(1.0), completion=EnsembleNystrom(2, 6)),
+        "subset": ConvNetGPRegressor(rbf(1.0), completion=SubsetOfData(5)),
+        "dirichlet": ConvNetGPClassifier(rbf(1.0), likelihood="dirichlet"),
         "softmax, completed": ConvNetGPClassifier(
-            rbf(), likelihood="laplace", completion=Nystrom(5)
+            rbf(1.0), likelihood="laplace", completion=Nystrom(5)
         ),
     }
     two = blobs(15, 2)
     binary = {
-        word: ConvNetGPClassifier(rbf(), likelihood=word).fit(*two)
+        word: ConvNetGPClassifier(rbf(1.0), likelihood=word).fit(*two)
         for word in ("beta", "laplace")
     }
     coarse = CoarseKernel(depth=1, kernel=tiny_network())
@@ -95,19 +95,19 @@ def models():
         **{name: (gp, two[0]) for name, gp in binary.items()},
         "optimized": (
             ConvNetGPClassifier(
-                rbf(), optimizer="evidence", noise_variance="evidence"
+                rbf(1.0), optimizer="evidence", noise_variance="evidence"
             ).fit(points, labels),
             points,
         ),
         "flow": (flow.fit(points, labels), points),
         "columns": (
-            NystromCompletedGP(rbf(), n_landmarks=5)
+            NystromCompletedGP(rbf(1.0), n_landmarks=5)
             .partial_fit(points, labels, classes=[0, 1, 2])
             .partial_fit(points[:6] + 0.1, labels[:6]),
             points,
         ),
         "columns, targets": (
-            NystromCompletedGPRegressor(rbf(), n_landmarks=5).fit(points, labels),
+            NystromCompletedGPRegressor(rbf(1.0), n_landmarks=5).fit(points, labels),
             points,
         ),
         "coarse": (ConvNetGPClassifier(completion=coarse).fit(X, y), X),
@@ -121,7 +121,7 @@ def models():
         "layers": (ConvNetGPRegressor(LAYERS, noise_variance="loo").fit(X, y), X),
         "unshared": (ConvNetGPRegressor(tiny_network().unshared()).fit(X, y), X),
         "vectors": (ConvNetGPClassifier(VECTORS).fit(points, words), points),
-        "outputs": (ConvNetGPRegressor(rbf()).fit(points, points), points),
+        "outputs": (ConvNetGPRegressor(rbf(1.0)).fit(points, points), points),
         "precomputed": (ConvNetGPRegressor("precomputed").fit(gram, labels), gram),
         "neighbors": (
             ConvNetGPClassifier(tiny_network(), completion=NearestNeighbors(5)).fit(
@@ -136,7 +136,7 @@ def models():
             gram,
         ),
         "pipeline": (
-            make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf())).fit(
+            make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf(1.0))).fit(
                 points, labels
             ),
             points,
@@ -191,7 +191,7 @@ def test_loaded_models_predict_the_same(way, tmp_path):
 @pytest.mark.parametrize("way", WAYS)
 def test_loaded_models_take_more_samples(way, tmp_path):
     X, y = blobs(30)
-    gp = NystromCompletedGP(rbf(), n_landmarks=5, random_state=0).fit(X[:20], y[:20])
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=5, random_state=0).fit(X[:20], y[:20])
     loaded = way(gp, tmp_path / "model").partial_fit(X[20:], y[20:])
     gp.partial_fit(X[20:], y[20:])
     np.testing.assert_array_equal(loaded.predict_proba(X), gp.predict_proba(X))
@@ -210,7 +210,7 @@ def test_named_networks_are_saved_by_their_settings(kernel, tmp_path):
     ids=repr,
 )
 def test_optimizers_are_saved_by_their_settings(optimizer, tmp_path):
-    gp = KernelFlowsRegressor(rbf(), optimizer=optimizer)
+    gp = KernelFlowsRegressor(rbf(1.0), optimizer=optimizer)
     assert through_skops(gp, tmp_path / "model").optimizer == optimizer
 
 
@@ -245,7 +245,7 @@ def test_trusted_types_are_of_this_package():
 
 @pytest.mark.parametrize("cls", [ConvNetGPClassifier, ConvNetGPRegressor])
 def test_other_version_warns(cls, monkeypatch):
-    model = cls(rbf()).fit(*blobs(9))
+    model = cls(rbf(1.0)).fit(*blobs(9))
     with monkeypatch.context() as patch:
         patch.setattr("skconvgp.estimators._inputs.version", lambda name: "0.0.1")
         data = pickle.dumps(model)
@@ -256,7 +256,7 @@ def test_other_version_warns(cls, monkeypatch):
 
 
 def test_state_of_unknown_version_warns():
-    model = ConvNetGPRegressor(rbf()).fit(*wave(5))
+    model = ConvNetGPRegressor(rbf(1.0)).fit(*wave(5))
     state = model.__getstate__()
     del state["_skconvgp_version"]
     with pytest.warns(VersionMismatchWarning, match="unknown"):
@@ -264,7 +264,7 @@ def test_state_of_unknown_version_warns():
 
 
 def test_loading_leaves_no_trace_of_the_version():
-    model = ConvNetGPRegressor(rbf()).fit(*wave(5))
+    model = ConvNetGPRegressor(rbf(1.0)).fit(*wave(5))
     assert set(vars(through_pickle(model, None))) == set(vars(model))
 
 
@@ -292,11 +292,11 @@ def test_fit_on_an_absent_gpu_is_an_error(no_gpu):
 
 def test_gram_matrix_on_an_absent_gpu_is_an_error(no_gpu):
     with pytest.raises(ValueError, match=r"device='cuda'.*device='auto' or 'cpu'"):
-        gram_matrix(rbf(), [[0.0]], device="cuda")
+        gram_matrix(rbf(1.0), [[0.0]], device="cuda")
 
 
 def test_auto_device_never_fails(no_gpu):
-    gp = ConvNetGPRegressor(rbf(), device="auto").fit(*wave(5))
+    gp = ConvNetGPRegressor(rbf(1.0), device="auto").fit(*wave(5))
     assert gp.device_ == "cpu"
 
 

@@ -103,9 +103,9 @@ def test_covariances_and_draws_are_refused():
 def test_draws_before_fit_need_only_the_matrix():
     X = wave(4)[0]
     draws = ConvNetGPRegressor("precomputed", random_state=0).sample_y(
-        gram_matrix(rbf(), X), 3
+        gram_matrix(rbf(1.0), X), 3
     )
-    expected = ConvNetGPRegressor(rbf(), random_state=0).sample_y(X, 3)
+    expected = ConvNetGPRegressor(rbf(1.0), random_state=0).sample_y(X, 3)
     np.testing.assert_allclose(draws, expected, rtol=1e-6)
 
 
@@ -148,7 +148,7 @@ def test_only_a_precomputed_kernel_is_pairwise():
 
 def test_cross_validation_cuts_rows_and_columns():
     X, y = blobs(45)
-    direct = cross_val_predict(ConvNetGPClassifier(rbf()), X, y, cv=3)
-    gram = gram_matrix(rbf(), X)
+    direct = cross_val_predict(ConvNetGPClassifier(rbf(1.0)), X, y, cv=3)
+    gram = gram_matrix(rbf(1.0), X)
     cut = cross_val_predict(ConvNetGPClassifier("precomputed"), gram, y, cv=3)
     np.testing.assert_array_equal(cut, direct)

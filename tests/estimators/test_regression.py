@@ -11,7 +11,7 @@ from skconvgp import ConvNetGPRegressor, gram_matrix
 from skconvgp.kernels import dot_product, rbf
 from tests.helpers.estimators import DensePosterior, digits, tiny_network, wave
 
-KERNELS = {"rbf": rbf(), "network": tiny_network(), "unbounded": dot_product()}
+KERNELS = {"rbf": rbf(1.0), "network": tiny_network(), "unbounded": dot_product()}
 SETTINGS = [
     {},
     {"normalize_y": False},
@@ -68,7 +68,7 @@ def test_mean_std_and_cov_are_those_of_the_dense_formulas(name, settings):
 
 def test_latent_with_noise_adds_the_noise_of_one_observation():
     X, y = wave(20)
-    gp = ConvNetGPRegressor(rbf(), noise_variance=0.05).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.05).fit(X, y)
     added = gp.amplitude_ * gp.noise_variance_
     mean, std = gp.predict_latent(X, return_std=True)
     noisy_mean, noisy_std = gp.predict_latent(X, return_std=True, noise=True)
@@ -81,12 +81,12 @@ def test_latent_with_noise_adds_the_noise_of_one_observation():
 
 def test_latent_is_what_predict_returns():
     X, y = wave(15)
-    gp = ConvNetGPRegressor(rbf()).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     np.testing.assert_array_equal(gp.predict_latent(X), gp.predict(X))
 
 
 def test_std_and_cov_together_are_refused():
-    gp = ConvNetGPRegressor(rbf()).fit(*wave(5))
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(*wave(5))
     with pytest.raises(ValueError, match=r"return_std.*return_cov.*diagonal"):
         gp.predict(wave(5)[0], return_std=True, return_cov=True)
 
@@ -114,12 +114,12 @@ def test_agrees_with_scikit_learn_at_its_amplitude():
 def test_units_of_y_are_those_of_the_results(normalize_y):
     X, y = wave(20)
     settings = {"normalize_y": normalize_y}
-    mean, std = ConvNetGPRegressor(rbf(), **settings).fit(X, y).predict(X, True)
-    large = ConvNetGPRegressor(rbf(), **settings).fit(X, 1000.0 * y)
+    mean, std = ConvNetGPRegressor(rbf(1.0), **settings).fit(X, y).predict(X, True)
+    large = ConvNetGPRegressor(rbf(1.0), **settings).fit(X, 1000.0 * y)
     large_mean, large_std = large.predict(X, return_std=True)
     np.testing.assert_allclose(large_mean, 1000.0 * mean, rtol=1e-9)
     np.testing.assert_allclose(large_std, 1000.0 * std, rtol=1e-9)
-    small = ConvNetGPRegressor(rbf(), **settings).fit(X, y)
+    small = ConvNetGPRegressor(rbf(1.0), **settings).fit(X, y)
     np.testing.assert_allclose(large.amplitude_, 1e6 * small.amplitude_, rtol=1e-9)
 
 
@@ -137,7 +137,7 @@ def test_scale_of_the_kernel_does_not_matter_with_a_profiled_amplitude(name):
 
 def test_amplitude_none_takes_the_kernel_as_it_is():
     X, y = wave(10)
-    gp = ConvNetGPRegressor(3.0 * rbf(), amplitude=None).fit(X, y)
+    gp = ConvNetGPRegressor(3.0 * rbf(1.0), amplitude=None).fit(X, y)
     assert gp.amplitude_ == pytest.approx(3.0)
     far = gp.predict([[1e3]], return_std=True)[1]
     assert far[0] == pytest.approx(np.sqrt(3.0))
@@ -145,24 +145,24 @@ def test_amplitude_none_takes_the_kernel_as_it_is():
 
 def test_amplitude_is_the_prior_variance_far_from_the_data():
     X, y = wave(10)
-    gp = ConvNetGPRegressor(3.0 * rbf(), amplitude=0.7).fit(X, y)
+    gp = ConvNetGPRegressor(3.0 * rbf(1.0), amplitude=0.7).fit(X, y)
     assert gp.amplitude_ == 0.7
     assert gp.predict([[1e3]], return_std=True)[1][0] == pytest.approx(np.sqrt(0.7))
 
 
 def test_profiled_amplitude_maximises_the_evidence():
     X, y = wave(15)
-    best = ConvNetGPRegressor(rbf()).fit(X, y)
+    best = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     top = best.log_marginal_likelihood()
     for factor in (0.9, 0.99, 1.01, 1.1):
-        other = ConvNetGPRegressor(rbf(), amplitude=factor * best.amplitude_)
+        other = ConvNetGPRegressor(rbf(1.0), amplitude=factor * best.amplitude_)
         assert other.fit(X, y).log_marginal_likelihood() < top
 
 
 def test_normalize_y_falls_back_to_the_mean_far_away():
     X, y = wave(20)
-    normal = ConvNetGPRegressor(rbf()).fit(X, y)
-    plain = ConvNetGPRegressor(rbf(), normalize_y=False).fit(X, y)
+    normal = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
+    plain = ConvNetGPRegressor(rbf(1.0), normalize_y=False).fit(X, y)
     assert normal.predict([[1e3]])[0] == pytest.approx(y.mean())
     assert plain.predict([[1e3]])[0] == pytest.approx(0.0)
     np.testing.assert_allclose(normal.y_scale_, [y.std()])
@@ -183,17 +183,19 @@ def test_constant_targets_are_predicted(value, normalize_y):
 def test_outputs_are_predicted_as_separate_fits_predict_them(normalize_y):
     X, first = wave(20)
     both = np.column_stack([first, 100.0 * np.cos(X[:, 0]) - 7.0])
-    gp = ConvNetGPRegressor(rbf(), normalize_y=normalize_y).fit(X, both)
+    gp = ConvNetGPRegressor(rbf(1.0), normalize_y=normalize_y).fit(X, both)
     assert gp.dual_coef_.shape == (20, 2)
     for i in range(2):
-        single = ConvNetGPRegressor(rbf(), normalize_y=normalize_y).fit(X, both[:, i])
+        single = ConvNetGPRegressor(rbf(1.0), normalize_y=normalize_y).fit(
+            X, both[:, i]
+        )
         np.testing.assert_allclose(gp.predict(X)[:, i], single.predict(X), rtol=1e-9)
 
 
 def test_outputs_share_one_amplitude_in_units_of_each():
     X, first = wave(20)
     both = np.column_stack([first, 100.0 * np.cos(X[:, 0]) - 7.0])
-    gp, mean, cov, amplitude = fit_and_dense(rbf(), X, both, X[::4])
+    gp, mean, cov, amplitude = fit_and_dense(rbf(1.0), X, both, X[::4])
     np.testing.assert_allclose(gp.amplitude_, amplitude, rtol=1e-8)
     got_mean, std = gp.predict(X[::4], return_std=True)
     got_cov = gp.predict(X[::4], return_cov=True)[1]
@@ -207,8 +209,8 @@ def test_outputs_share_one_amplitude_in_units_of_each():
 
 def test_one_column_stays_two_dimensional():
     X, y = wave(10)
-    column = ConvNetGPRegressor(rbf()).fit(X, y[:, None])
-    flat = ConvNetGPRegressor(rbf()).fit(X, y)
+    column = ConvNetGPRegressor(rbf(1.0)).fit(X, y[:, None])
+    flat = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     assert column.predict(X).shape == (10, 1)
     np.testing.assert_array_equal(column.predict(X)[:, 0], flat.predict(X))
 
@@ -217,10 +219,10 @@ def test_one_column_stays_two_dimensional():
 @pytest.mark.parametrize("amplitude", ["profile", 2.0, None])
 def test_evidence_is_the_density_of_the_targets(amplitude, normalize_y):
     X, y = wave(12)
-    gp = ConvNetGPRegressor(rbf(), amplitude=amplitude, normalize_y=normalize_y)
+    gp = ConvNetGPRegressor(rbf(1.0), amplitude=amplitude, normalize_y=normalize_y)
     gp.fit(X, y)
     mean = y.mean() if normalize_y else 0.0
-    cov = gp.amplitude_ * (gram_matrix(rbf(), X) + gp.noise_variance_ * np.eye(12))
+    cov = gp.amplitude_ * (gram_matrix(rbf(1.0), X) + gp.noise_variance_ * np.eye(12))
     expected = multivariate_normal(np.full(12, mean), cov).logpdf(y)
     assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 
@@ -228,8 +230,8 @@ def test_evidence_is_the_density_of_the_targets(amplitude, normalize_y):
 def test_evidence_sums_over_outputs():
     X, y = wave(12)
     both = np.column_stack([y, 50.0 * y**2])
-    gp = ConvNetGPRegressor(rbf()).fit(X, both)
-    gram = gram_matrix(rbf(), X) + gp.noise_variance_ * np.eye(12)
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, both)
+    gram = gram_matrix(rbf(1.0), X) + gp.noise_variance_ * np.eye(12)
     expected = sum(
         multivariate_normal(np.full(12, values.mean()), scale * gram).logpdf(values)
         for values, scale in zip(both.T, gp.amplitude_, strict=True)
@@ -243,21 +245,21 @@ def test_chosen_noise_is_the_best_of_its_grid(word, amplitude):
     X, y = wave(30)
 
     def score(noise):
-        gp = ConvNetGPRegressor(rbf(), noise_variance=noise, amplitude=amplitude)
+        gp = ConvNetGPRegressor(rbf(1.0), noise_variance=noise, amplitude=amplitude)
         gp.fit(X, y)
         if word == "evidence":
             return gp.log_marginal_likelihood()
         mean, std = gp.loo_predict(return_std=True)
         return np.sum(-0.5 * ((y - mean) / std) ** 2 - np.log(std))
 
-    chosen = ConvNetGPRegressor(rbf(), noise_variance=word, amplitude=amplitude)
+    chosen = ConvNetGPRegressor(rbf(1.0), noise_variance=word, amplitude=amplitude)
     best = chosen.fit(X, y).noise_variance_
     top = score(best)
     assert 1e-4 < best < 1.0
     for factor in (0.01, 0.5, 2.0, 100.0):
         assert score(best * factor) < top
     np.testing.assert_allclose(
-        ConvNetGPRegressor(rbf(), noise_variance=best, amplitude=amplitude)
+        ConvNetGPRegressor(rbf(1.0), noise_variance=best, amplitude=amplitude)
         .fit(X, y)
         .predict(X),
         chosen.predict(X),
@@ -267,7 +269,7 @@ def test_chosen_noise_is_the_best_of_its_grid(word, amplitude):
 def test_zero_noise_interpolates():
     X = np.linspace(0.0, 5.0, 6)[:, None]
     y = np.sin(X[:, 0])
-    gp = ConvNetGPRegressor(rbf(), noise_variance=0.0).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit(X, y)
     mean, std = gp.predict(X, return_std=True)
     np.testing.assert_allclose(mean, y, atol=1e-9)
     np.testing.assert_allclose(std, 0.0, atol=1e-6)
@@ -275,7 +277,7 @@ def test_zero_noise_interpolates():
 
 def test_score_is_the_coefficient_of_determination():
     X, y = wave(40)
-    gp = ConvNetGPRegressor(rbf()).fit(X[::2], y[::2])
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X[::2], y[::2])
     expected = r2_score(y[1::2], gp.predict(X[1::2]))
     assert gp.score(X[1::2], y[1::2]) == pytest.approx(expected)
     assert expected > 0.9

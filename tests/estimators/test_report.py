@@ -58,12 +58,12 @@ def test_times_are_those_of_the_device_and_not_of_its_queue(monkeypatch):
     monkeypatch.setattr(f"{base}.wait_for", lazy.wait_for)
     monkeypatch.setattr(KernelOracle, "gram", lazy.give(5.0, KernelOracle.gram))
     monkeypatch.setattr(Cholesky, "init", lazy.give(3.0, Cholesky.init))
-    report = ConvNetGPRegressor(rbf(), device="cpu").fit(*wave(5)).fit_report_
+    report = ConvNetGPRegressor(rbf(1.0), device="cpu").fit(*wave(5)).fit_report_
     assert (report.gram_seconds, report.solve_seconds) == (5.0, 3.0)
 
 
 def test_report_is_printed_as_text():
-    gp = ConvNetGPRegressor(rbf(), device="cpu", backend="torch").fit(*wave(10))
+    gp = ConvNetGPRegressor(rbf(1.0), device="cpu", backend="torch").fit(*wave(10))
     text = str(gp.fit_report_)
     for part in ("10", "55 pairs", "cpu", "torch", "float64", "MiB", "jitter 0"):
         assert part in text
@@ -71,26 +71,26 @@ def test_report_is_printed_as_text():
 
 
 def test_report_is_read_only():
-    gp = ConvNetGPRegressor(rbf()).fit(*wave(5))
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(*wave(5))
     with pytest.raises(dataclasses.FrozenInstanceError):
         gp.fit_report_.jitter = 1.0
 
 
 def test_report_names_the_jitter():
     X = np.zeros((6, 1))
-    gp = ConvNetGPRegressor(rbf(), noise_variance=0.0).fit(X, np.arange(6.0))
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit(X, np.arange(6.0))
     assert 0.0 < gp.fit_report_.jitter <= 1e-4
     assert f"jitter {gp.fit_report_.jitter:.3g}" in str(gp.fit_report_)
 
 
 def test_peak_memory_is_zero_where_the_system_does_not_tell(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)
-    assert ConvNetGPRegressor(rbf()).fit(*wave(5)).fit_report_.peak_memory == 0
+    assert ConvNetGPRegressor(rbf(1.0)).fit(*wave(5)).fit_report_.peak_memory == 0
 
 
 def test_report_of_a_precomputed_matrix_names_no_backend_of_tiles():
     X, y = wave(8)
-    gp = ConvNetGPRegressor("precomputed").fit(gram_matrix(rbf(), X), y)
+    gp = ConvNetGPRegressor("precomputed").fit(gram_matrix(rbf(1.0), X), y)
     assert gp.backend_ == gp.fit_report_.backend == "precomputed"
 
 

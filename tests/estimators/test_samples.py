@@ -24,7 +24,7 @@ def assert_moments(draws, mean, cov):
 
 def test_regression_draws_have_the_moments_of_the_posterior():
     X, y = wave(15)
-    gp = ConvNetGPRegressor(rbf(), random_state=0).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0), random_state=0).fit(X, y)
     test = np.array([[-2.0], [1.0], [1.3], [9.0]])
     draws = gp.sample_y(test, N_DRAWS)
     assert draws.shape == (4, N_DRAWS)
@@ -33,7 +33,7 @@ def test_regression_draws_have_the_moments_of_the_posterior():
 
 def test_each_output_has_draws_of_its_own():
     X, y = wave(15)
-    gp = ConvNetGPRegressor(rbf(), random_state=0)
+    gp = ConvNetGPRegressor(rbf(1.0), random_state=0)
     gp.fit(X, np.column_stack([y, 100.0 * y**2]))
     test = np.array([[-2.0], [7.0]])
     draws = gp.sample_y(test, N_DRAWS)
@@ -47,7 +47,7 @@ def test_each_output_has_draws_of_its_own():
 
 def test_classifier_draws_have_the_moments_of_the_latents():
     X, y = blobs(20)
-    gp = ConvNetGPClassifier(rbf(), random_state=0).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0), random_state=0).fit(X, y)
     test = np.array([[0.0, 0.0], [5.0, 5.0]])
     draws = gp.sample_y(test, N_DRAWS)
     mean, cov = gp.predict_latent(test, return_cov=True)
@@ -73,14 +73,14 @@ def test_draws_before_fit_are_those_of_the_prior(amplitude, variance):
 
 
 def test_classifier_has_one_latent_before_fit():
-    draws = ConvNetGPClassifier(rbf(), random_state=0).sample_y(blobs(5)[0], 7)
+    draws = ConvNetGPClassifier(rbf(1.0), random_state=0).sample_y(blobs(5)[0], 7)
     assert draws.shape == (5, 1, 7)
 
 
 @pytest.mark.parametrize("is_fitted", [True, False])
 def test_one_seed_gives_one_draw(is_fitted):
     X, y = wave(10)
-    gp = ConvNetGPRegressor(rbf(), random_state=3)
+    gp = ConvNetGPRegressor(rbf(1.0), random_state=3)
     if is_fitted:
         gp.fit(X, y)
     default = gp.sample_y(X, 2)
@@ -91,7 +91,7 @@ def test_one_seed_gives_one_draw(is_fitted):
 
 def test_random_state_may_be_a_generator_that_moves_on():
     X, y = wave(10)
-    gp = ConvNetGPRegressor(rbf()).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     first = gp.sample_y(X, 2, random_state=np.random.RandomState(3))
     np.testing.assert_array_equal(first, gp.sample_y(X, 2, random_state=3))
     state = np.random.RandomState(3)
@@ -106,7 +106,7 @@ def test_draws_leave_the_global_generators_alone():
 
     X, y = wave(10)
     before = states()
-    ConvNetGPRegressor(rbf(), random_state=0).fit(X, y).sample_y(X)
+    ConvNetGPRegressor(rbf(1.0), random_state=0).fit(X, y).sample_y(X)
     assert states() == before
 
 

@@ -46,9 +46,9 @@ def held_out_share(kernel, X, y, noise):
 def test_scores_of_a_classifier_are_those_of_leaving_one_out():
     X, y = blobs(60)
     words = np.array(["no", "yes", "maybe"])[y]
-    unfitted = {"RBF": ConvNetGPClassifier(rbf(), **FEW)}
+    unfitted = {"RBF": ConvNetGPClassifier(rbf(1.0), **FEW)}
     report = selection_report(unfitted, X, words, n_batches=50)
-    gp = ConvNetGPClassifier(rbf(), **FEW).fit(X, words)
+    gp = ConvNetGPClassifier(rbf(1.0), **FEW).fit(X, words)
     y_prob = gp.loo_predict_proba()
     scores = {
         "evidence": gp.log_marginal_likelihood(),
@@ -61,14 +61,14 @@ def test_scores_of_a_classifier_are_those_of_leaving_one_out():
     for score, expected in scores.items():
         assert found[score]["RBF"] == pytest.approx(expected, rel=1e-12)
     targets = np.where(y[:, None] == np.arange(3), 1.0, -0.5)
-    expected = held_out_share(rbf(), X, targets, 0.1)
+    expected = held_out_share(rbf(1.0), X, targets, 0.1)
     assert found["rho"]["RBF"] == pytest.approx(expected, rel=0.1)
 
 
 def test_scores_of_a_regressor_are_those_of_leaving_one_out():
     X, y = wave(60)
-    report = selection_report([ConvNetGPRegressor(rbf(), **FEW)], X, y, n_batches=50)
-    gp = ConvNetGPRegressor(rbf(), **FEW).fit(X, y)
+    report = selection_report([ConvNetGPRegressor(rbf(1.0), **FEW)], X, y, n_batches=50)
+    gp = ConvNetGPRegressor(rbf(1.0), **FEW).fit(X, y)
     mean, std = gp.loo_predict(return_std=True)
     covered = np.abs(y - mean) <= norm.ppf(0.975) * std
     scores = {
@@ -80,13 +80,13 @@ def test_scores_of_a_regressor_are_those_of_leaving_one_out():
     assert report.scores == ("rho", *scores)
     np.testing.assert_allclose(report.values[0, 1:], list(scores.values()), rtol=1e-12)
     centred = (y - y.mean())[:, None]
-    expected = held_out_share(rbf(), X, centred, 0.1)
+    expected = held_out_share(rbf(1.0), X, centred, 0.1)
     assert report.values[0, 0] == pytest.approx(expected, rel=0.1)
 
 
 def test_fitted_estimators_are_taken_as_they_are():
     X, y = blobs(40)
-    fitted = ConvNetGPClassifier(rbf(), **FEW).fit(X, y)
+    fitted = ConvNetGPClassifier(rbf(1.0), **FEW).fit(X, y)
     unfitted = ConvNetGPClassifier(rbf(2.0), **FEW)
     report = selection_report([fitted, unfitted], X, y)
     assert report.estimators[0] is fitted
@@ -98,11 +98,11 @@ def test_fitted_estimators_are_taken_as_they_are():
 
 def test_kernels_stand_for_estimators_of_the_targets_kind():
     X, y = digits(40)
-    labels = selection_report([rbf(), tiny_network()], X, y)
-    assert labels.names == ("rbf()", "convnet(depth=1, kernel_size=3)")
+    labels = selection_report([rbf(2.0), tiny_network()], X, y)
+    assert labels.names == ("rbf(lengthscale=2.0)", "convnet(depth=1, kernel_size=3)")
     kinds = [type(gp) for gp in labels.estimators]
     assert kinds == [ConvNetGPClassifier] * 2
-    numbers = selection_report([rbf()], X, y + 0.5)
+    numbers = selection_report([rbf(1.0)], X, y + 0.5)
     assert type(numbers.estimators[0]) is ConvNetGPRegressor
     assert numbers.estimators[0].noise_variance == "evidence"
 
@@ -110,14 +110,14 @@ def test_kernels_stand_for_estimators_of_the_targets_kind():
 @pytest.mark.parametrize(
     "candidate",
     [
-        ConvNetGPClassifier(rbf(), completion=Nystrom(n_landmarks=20)),
-        ConvNetGPClassifier(rbf(), completion=NearestNeighbors(10)),
-        ConvNetGPClassifier(rbf(), completion=SubsetOfData(), observed_fraction=0.5),
+        ConvNetGPClassifier(rbf(1.0), completion=Nystrom(n_landmarks=20)),
+        ConvNetGPClassifier(rbf(1.0), completion=NearestNeighbors(10)),
+        ConvNetGPClassifier(rbf(1.0), completion=SubsetOfData(), observed_fraction=0.5),
         ConvNetGPClassifier(convnet(2, 3), completion=CoarseKernel(depth=1)),
         ConvNetGPClassifier(
             convnet(2, 3), completion=CoarseKernel(depth=1, exact=Nystrom(20))
         ),
-        NystromCompletedGP(rbf(), n_landmarks=20),
+        NystromCompletedGP(rbf(1.0), n_landmarks=20),
         make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf(5.0))),
     ],
     ids=repr,
@@ -136,8 +136,8 @@ def test_every_process_has_all_scores_fitted_or_not(candidate):
 
 def test_a_precomputed_matrix_has_the_scores_of_its_kernel():
     X, y = wave(40)
-    gram = gram_matrix(rbf(), X, dtype="float64")
-    by_kernel = selection_report([ConvNetGPRegressor(rbf())], X, y)
+    gram = gram_matrix(rbf(1.0), X, dtype="float64")
+    by_kernel = selection_report([ConvNetGPRegressor(rbf(1.0))], X, y)
     by_matrix = selection_report([ConvNetGPRegressor("precomputed")], gram, y)
     np.testing.assert_allclose(by_matrix.values, by_kernel.values, rtol=1e-6)
 
@@ -151,7 +151,7 @@ def test_several_outputs():
 
 def test_batches_are_the_same_for_all_and_follow_the_seed():
     X, y = wave(40)
-    pair = {"one": rbf(), "same": rbf()}
+    pair = {"one": rbf(1.0), "same": rbf(1.0)}
     report = selection_report(pair, X, y, batch_size=20)
     assert report.values[0, 0] == report.values[1, 0]
     other = selection_report(pair, X, y, batch_size=20, random_state=1)
@@ -162,8 +162,8 @@ def test_an_undefined_rho_is_nan_and_never_the_best():
     X, y = wave(40)
     singular = np.vstack([X, X])
     targets = np.concatenate([y, y + 0.1])
-    exact = ConvNetGPRegressor(rbf(), noise_variance=0.0)
-    report = selection_report({"exact": exact, "noisy": rbf()}, singular, targets)
+    exact = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0)
+    report = selection_report({"exact": exact, "noisy": rbf(1.0)}, singular, targets)
     assert np.isnan(report.values[0, 0])
     assert report.best("rho") == "noisy"
 
@@ -172,7 +172,7 @@ def test_evidences_of_other_targets_are_not_compared():
     X, y = blobs(40)
     words = ("gaussian", "dirichlet")
     candidates = {
-        word: ConvNetGPClassifier(rbf(), likelihood=word, **FEW) for word in words
+        word: ConvNetGPClassifier(rbf(1.0), likelihood=word, **FEW) for word in words
     }
     report = selection_report(candidates, X, y)
     evidence = report.values[:, report.scores.index("evidence")]
@@ -181,7 +181,10 @@ def test_evidences_of_other_targets_are_not_compared():
     same = {name: clone(gp) for name, gp in candidates.items()}
     same["gaussian"].set_params(likelihood="dirichlet", kernel=rbf(2.0))
     assert np.isfinite(selection_report(same, X, y).values[:, 1]).all()
-    some = {"all": rbf(), "some": ConvNetGPClassifier(rbf(), completion=SubsetOfData())}
+    some = {
+        "all": rbf(1.0),
+        "some": ConvNetGPClassifier(rbf(1.0), completion=SubsetOfData()),
+    }
     assert np.isnan(selection_report(some, X, y).values[:, 1]).all()
 
 
@@ -213,7 +216,7 @@ def test_the_table_shows_names_scores_and_the_best():
 
 def test_the_report_is_read_only_and_a_frame_takes_it():
     X, y = wave(20)
-    report = selection_report({"a": rbf(), "b": matern()}, X, y)
+    report = selection_report({"a": rbf(1.0), "b": matern(1.0)}, X, y)
     with pytest.raises(ValueError, match="read-only"):
         report.values[0, 0] = 1.0
     with pytest.raises(AttributeError):
@@ -228,12 +231,15 @@ def test_the_report_is_read_only_and_a_frame_takes_it():
     ("candidates", "message"),
     [
         ([], "one candidate or more"),
-        ([rbf(), rbf()], r"names that differ.*rbf\(\)"),
-        ([("a", rbf()), ("a", matern())], r"names that differ.*'a'"),
+        ([rbf(2.0), rbf(2.0)], r"names that differ.*rbf\(lengthscale=2.0\)"),
+        ([("a", rbf(1.0)), ("a", matern(1.0))], r"names that differ.*'a'"),
         ([SVC()], r"processes of skconvgp.*SVC"),
         ([make_pipeline(StandardScaler(), SVC())], "processes of skconvgp"),
         ([ConvNetGPClassifier], "processes of skconvgp"),
-        ([ConvNetGPClassifier(rbf()), ConvNetGPRegressor(rbf())], "all classifiers"),
+        (
+            [ConvNetGPClassifier(rbf(1.0)), ConvNetGPRegressor(rbf(1.0))],
+            "all classifiers",
+        ),
     ],
 )
 def test_bad_candidates_are_told(candidates, message):
@@ -247,25 +253,25 @@ def test_bad_settings_name_the_parameter(setting):
     X, y = blobs(30)
     (name,) = setting
     with pytest.raises(ValueError, match=f"{name!r} parameter of selection_report"):
-        selection_report([rbf()], X, y, **setting)
+        selection_report([rbf(1.0)], X, y, **setting)
 
 
 def test_a_process_fitted_with_weights_is_refused():
     X, y = blobs(30)
-    gp = ConvNetGPClassifier(rbf()).fit(X, y, 1.0 + np.arange(30) % 2)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y, 1.0 + np.arange(30) % 2)
     with pytest.raises(ValueError, match="'gp' was fitted with sample weights"):
         selection_report({"gp": gp}, X, y)
 
 
 def test_a_process_fitted_to_other_data_is_refused():
     X, y = blobs(30)
-    gp = ConvNetGPClassifier(rbf()).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
     for inputs, labels in ((2.0 * X, y), (X, y[::-1]), (X[:20], y[:20])):
         with pytest.raises(ValueError, match="'gp' was fitted to other data"):
             selection_report({"gp": gp}, inputs, labels)
-    first = ConvNetGPClassifier(rbf()).fit(X[:20], y[:20])
+    first = ConvNetGPClassifier(rbf(1.0)).fit(X[:20], y[:20])
     with pytest.raises(ValueError, match="'first' was fitted to other data"):
         selection_report({"first": first}, X, y)
-    regressor = ConvNetGPRegressor(rbf()).fit(X, X[:, 0])
+    regressor = ConvNetGPRegressor(rbf(1.0)).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="'gp' was fitted to other data"):
         selection_report({"gp": regressor}, X, X[:, 1])

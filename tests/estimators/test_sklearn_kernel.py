@@ -71,13 +71,13 @@ def test_gradient_is_that_of_finite_differences(kernel):
 
 def test_gradient_of_two_sets_is_refused():
     with pytest.raises(ValueError, match="eval_gradient"):
-        as_sklearn_kernel(rbf())([[0.0]], [[1.0]], eval_gradient=True)
+        as_sklearn_kernel(rbf(1.0))([[0.0]], [[1.0]], eval_gradient=True)
 
 
 def test_regressor_finds_the_optimum_of_its_own_kernel():
     X, y = wave(30)
     y = y - y.mean()
-    ours = GaussianProcessRegressor(as_sklearn_kernel(rbf()), alpha=0.01).fit(X, y)
+    ours = GaussianProcessRegressor(as_sklearn_kernel(rbf(1.0)), alpha=0.01).fit(X, y)
     theirs = GaussianProcessRegressor(RBF(), alpha=0.01).fit(X, y)
     assert ours.kernel_.theta[0] != 0.0
     np.testing.assert_allclose(ours.kernel_.theta, theirs.kernel_.theta, atol=1e-3)
@@ -115,7 +115,7 @@ def test_sums_with_kernels_of_scikit_learn():
 
 def test_classifier_with_the_laplace_approximation():
     X, y = blobs(30, 2)
-    ours = GaussianProcessClassifier(as_sklearn_kernel(rbf())).fit(X, y)
+    ours = GaussianProcessClassifier(as_sklearn_kernel(rbf(1.0))).fit(X, y)
     theirs = GaussianProcessClassifier(RBF()).fit(X, y)
     np.testing.assert_allclose(ours.kernel_.theta, theirs.kernel_.theta, atol=1e-2)
     np.testing.assert_allclose(
@@ -133,8 +133,8 @@ def test_support_vectors_are_those_of_the_precomputed_matrix():
 
 def test_kernel_ridge():
     X, y = wave(20)
-    ours = KernelRidge(alpha=0.1, kernel=as_sklearn_kernel(rbf()))
-    gram = gram_matrix(rbf(), X)
+    ours = KernelRidge(alpha=0.1, kernel=as_sklearn_kernel(rbf(1.0)))
+    gram = gram_matrix(rbf(1.0), X)
     expected = gram @ np.linalg.solve(gram + 0.1 * np.eye(20), y)
     np.testing.assert_allclose(ours.fit(X, y).predict(X), expected, rtol=1e-7)
 
@@ -171,7 +171,7 @@ def test_clone_and_equality():
     assert copy.kernel is not kernel.kernel
     assert kernel != network_kernel(depth=1)
     assert kernel != as_sklearn_kernel(kernel.kernel, image_shape=None)
-    assert kernel != rbf()
+    assert kernel != rbf(1.0)
 
 
 def test_repr_shows_the_kernel():
@@ -182,7 +182,7 @@ def test_repr_shows_the_kernel():
 
 def test_fixed_bounds_leave_a_hyperparameter_alone():
     X, y = wave(20)
-    fixed = as_sklearn_kernel(rbf(lengthscale_bounds="fixed"))
+    fixed = as_sklearn_kernel(rbf(1.0, lengthscale_bounds="fixed"))
     assert fixed.n_dims == 0
     assert fixed.theta.shape == (0,)
     assert fixed.bounds.shape == (0, 2)
@@ -205,7 +205,7 @@ def test_hyperparameters_have_names_and_bounds():
 
 
 def test_theta_can_be_set():
-    kernel = as_sklearn_kernel(rbf())
+    kernel = as_sklearn_kernel(rbf(1.0))
     original = kernel.kernel
     kernel.theta = np.log([3.0])
     assert kernel.kernel.lengthscale == pytest.approx(3.0)
@@ -219,4 +219,4 @@ def test_image_shape_is_guessed_with_a_warning():
 
 
 def test_kernel_is_not_stationary():
-    assert not as_sklearn_kernel(rbf()).is_stationary()
+    assert not as_sklearn_kernel(rbf(1.0)).is_stationary()

@@ -256,9 +256,9 @@ def test_weights_of_samples_without_the_matrix():
     X, labels = blobs(90)
     weights = np.random.default_rng(0).uniform(0.3, 3.0, 90)
     settings = {"noise_variance": 1e-2}
-    exact = ConvNetGPClassifier(rbf(), **settings).fit(X, labels, weights)
+    exact = ConvNetGPClassifier(rbf(1.0), **settings).fit(X, labels, weights)
     settings |= {"solver": SOLVER, "memory_budget": "50 KiB"}
-    gp = ConvNetGPClassifier(rbf(), **settings).fit(X, labels, weights)
+    gp = ConvNetGPClassifier(rbf(1.0), **settings).fit(X, labels, weights)
     assert not gp.fit_report_.is_gram_held
     np.testing.assert_allclose(gp.predict_proba(X), exact.predict_proba(X), atol=1e-5)
 

@@ -89,7 +89,7 @@ def test_a_failing_block_reaches_the_caller_and_threads_are_restored(monkeypatch
 
     monkeypatch.setattr("skconvgp.engine._evaluate.evaluate_block", fail)
     with pytest.raises(KeyError, match="block"):
-        gram_matrix(rbf(), np.zeros((60, 2)))
+        gram_matrix(rbf(1.0), np.zeros((60, 2)))
     assert torch.get_num_threads() == 2
 
 

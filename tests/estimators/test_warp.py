@@ -155,7 +155,7 @@ def test_same_random_state_same_result():
 @pytest.mark.parametrize("solver", ["euler", "rk45"])
 def test_pickle_keeps_the_way(solver):
     X, y = blobs(30)
-    warp = KernelFlowsWarp(rbf(), solver=solver, n_steps=3, random_state=0).fit(X, y)
+    warp = KernelFlowsWarp(rbf(1.0), solver=solver, n_steps=3, random_state=0).fit(X, y)
     loaded = pickle.loads(pickle.dumps(warp))
     np.testing.assert_array_equal(loaded.transform(X), warp.transform(X))
 
@@ -163,7 +163,9 @@ def test_pickle_keeps_the_way(solver):
 def test_skops_trusts_what_a_warp_holds():
     sio = pytest.importorskip("skops.io")
     X, y = blobs(30)
-    warp = KernelFlowsWarp(rbf(), objective=Rho(), n_steps=3, random_state=0).fit(X, y)
+    warp = KernelFlowsWarp(rbf(1.0), objective=Rho(), n_steps=3, random_state=0).fit(
+        X, y
+    )
     loaded = sio.loads(sio.dumps(warp), trusted=SKOPS_TRUSTED_TYPES)
     np.testing.assert_array_equal(loaded.transform(X), warp.transform(X))
 
@@ -182,9 +184,9 @@ def test_labels_are_a_column_for_each_class():
 
 def test_labels_in_a_column_are_labels():
     X, y = blobs(30)
-    flat = KernelFlowsWarp(rbf(), n_steps=3, random_state=0).fit(X, y)
+    flat = KernelFlowsWarp(rbf(1.0), n_steps=3, random_state=0).fit(X, y)
     with pytest.warns(DataConversionWarning):
-        column = KernelFlowsWarp(rbf(), n_steps=3, random_state=0).fit(X, y[:, None])
+        column = KernelFlowsWarp(rbf(1.0), n_steps=3, random_state=0).fit(X, y[:, None])
     np.testing.assert_array_equal(column.embedding_, flat.embedding_)
 
 
@@ -245,7 +247,7 @@ def test_pipeline_in_a_grid_search():
 
 def test_field_kernel_and_objective_are_nested():
     warp = KernelFlowsWarp(
-        rbf(), field_kernel=rbf(2.0), objective=Rho(noise_variance=1e-3)
+        rbf(1.0), field_kernel=rbf(2.0), objective=Rho(noise_variance=1e-3)
     )
     warp.set_params(field_kernel__lengthscale=3.0, objective__sample_fraction=0.25)
     assert warp.field_kernel.lengthscale == 3.0

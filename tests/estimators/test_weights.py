@@ -25,7 +25,7 @@ def whole_weights(n, seed=1):
     [{}, {"normalize_y": False}, {"amplitude": 2.0}, {"amplitude": None}],
     ids=str,
 )
-@pytest.mark.parametrize("kernel", [rbf(), dot_product()], ids=repr)
+@pytest.mark.parametrize("kernel", [rbf(1.0), dot_product()], ids=repr)
 def test_regression_weights_equal_repetitions(kernel, settings):
     X, y = wave(25)
     weights = whole_weights(25)
@@ -48,9 +48,9 @@ def test_regression_weights_equal_repetitions(kernel, settings):
 def test_classification_weights_equal_repetitions(n_classes):
     X, y = blobs(60, n_classes)
     weights = whole_weights(40)
-    weighted = ConvNetGPClassifier(rbf(), noise_variance=1e-2)
+    weighted = ConvNetGPClassifier(rbf(1.0), noise_variance=1e-2)
     weighted.fit(X[:40], y[:40], weights)
-    many = ConvNetGPClassifier(rbf(), noise_variance=1e-2)
+    many = ConvNetGPClassifier(rbf(1.0), noise_variance=1e-2)
     many.fit(*repeated(X[:40], y[:40], weights))
     assert weighted.temperature_ == pytest.approx(many.temperature_, rel=TOLERANCE)
     for method in ("predict_proba", "decision_function", "predict_latent"):
@@ -66,8 +66,8 @@ def test_classification_weights_equal_repetitions(n_classes):
 def test_leave_one_out_leaves_one_of_the_repetitions():
     X, y = wave(25)
     weights = whole_weights(25)
-    weighted = ConvNetGPRegressor(rbf()).fit(X, y, weights)
-    many = ConvNetGPRegressor(rbf()).fit(*repeated(X, y, weights))
+    weighted = ConvNetGPRegressor(rbf(1.0)).fit(X, y, weights)
+    many = ConvNetGPRegressor(rbf(1.0)).fit(*repeated(X, y, weights))
     present = weights[weights > 0]
     for got, expected in zip(
         weighted.loo_predict(return_std=True),
@@ -80,8 +80,8 @@ def test_leave_one_out_leaves_one_of_the_repetitions():
 def test_leave_one_out_probabilities_leave_one_of_the_repetitions():
     X, y = blobs(40)
     weights = whole_weights(40)
-    weighted = ConvNetGPClassifier(rbf(), noise_variance=1e-2).fit(X, y, weights)
-    many = ConvNetGPClassifier(rbf(), noise_variance=1e-2)
+    weighted = ConvNetGPClassifier(rbf(1.0), noise_variance=1e-2).fit(X, y, weights)
+    many = ConvNetGPClassifier(rbf(1.0), noise_variance=1e-2)
     many.fit(*repeated(X, y, weights))
     present = weights[weights > 0]
     np.testing.assert_allclose(
@@ -95,8 +95,8 @@ def test_leave_one_out_probabilities_leave_one_of_the_repetitions():
 def test_noise_is_chosen_as_for_repetitions(word):
     X, y = wave(30)
     weights = whole_weights(30)
-    weighted = ConvNetGPRegressor(rbf(), noise_variance=word).fit(X, y, weights)
-    many = ConvNetGPRegressor(rbf(), noise_variance=word)
+    weighted = ConvNetGPRegressor(rbf(1.0), noise_variance=word).fit(X, y, weights)
+    many = ConvNetGPRegressor(rbf(1.0), noise_variance=word)
     many.fit(*repeated(X, y, weights))
     assert weighted.noise_variance_ == pytest.approx(many.noise_variance_)
 
@@ -118,8 +118,8 @@ def test_weights_of_zero_remove_samples():
     X, y = wave(20)
     weights = np.tile([1.0, 0.0], 10)
     spoiled = np.where(weights > 0, y, 1e6)
-    gp = ConvNetGPRegressor(rbf()).fit(X, spoiled, weights)
-    kept = ConvNetGPRegressor(rbf()).fit(X[::2], y[::2])
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, spoiled, weights)
+    kept = ConvNetGPRegressor(rbf(1.0)).fit(X[::2], y[::2])
     np.testing.assert_array_equal(gp.predict(X), kept.predict(X))
     np.testing.assert_array_equal(gp.loo_predict(), kept.loo_predict())
     np.testing.assert_array_equal(gp.X_train_, X[::2])
@@ -128,7 +128,7 @@ def test_weights_of_zero_remove_samples():
 
 def test_class_with_weights_of_zero_is_no_class():
     X, y = blobs(30)
-    gp = ConvNetGPClassifier(rbf()).fit(X, y, y != 1)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y, y != 1)
     assert list(gp.classes_) == [0, 2]
     assert gp.predict_proba(X).shape == (30, 2)
 
@@ -136,15 +136,15 @@ def test_class_with_weights_of_zero_is_no_class():
 def test_only_one_class_with_weight_is_refused():
     X, y = blobs(30)
     with pytest.raises(ValueError, match="one class"):
-        ConvNetGPClassifier(rbf()).fit(X, y, y == 1)
+        ConvNetGPClassifier(rbf(1.0)).fit(X, y, y == 1)
 
 
 def test_weights_of_zero_are_dropped_from_a_precomputed_matrix():
     X, y = wave(20)
     weights = np.tile([1.0, 0.0, 2.0, 1.0], 5)
-    gram = gram_matrix(rbf(), X)
+    gram = gram_matrix(rbf(1.0), X)
     precomputed = ConvNetGPRegressor("precomputed").fit(gram, y, weights)
-    direct = ConvNetGPRegressor(rbf()).fit(X, y, weights)
+    direct = ConvNetGPRegressor(rbf(1.0)).fit(X, y, weights)
     np.testing.assert_allclose(precomputed.predict(gram), direct.predict(X), rtol=1e-7)
     np.testing.assert_allclose(precomputed.loo_predict(), direct.loo_predict())
 
@@ -152,6 +152,6 @@ def test_weights_of_zero_are_dropped_from_a_precomputed_matrix():
 @pytest.mark.parametrize("cls", [ConvNetGPClassifier, ConvNetGPRegressor])
 def test_equal_weights_change_only_the_relative_noise(cls):
     X, y = blobs(30)
-    heavy = cls(rbf(), noise_variance=0.04).fit(X, y, np.full(30, 4.0))
-    plain = cls(rbf(), noise_variance=0.01).fit(X, y)
+    heavy = cls(rbf(1.0), noise_variance=0.04).fit(X, y, np.full(30, 4.0))
+    plain = cls(rbf(1.0), noise_variance=0.01).fit(X, y)
     np.testing.assert_allclose(heavy.predict(X), plain.predict(X), rtol=1e-9)

@@ -113,7 +113,7 @@ def test_labels_start_and_bounds():
 
 
 def test_values_over_the_fixed_batches_are_computed_once():
-    surface = landscape(rbf())
+    surface = landscape(rbf(1.0))
     first = surface.value(surface.start, surface.fixed)
     assert surface.n_evaluations == 2
     assert surface.value(surface.start, surface.fixed) == first
@@ -135,7 +135,7 @@ def test_an_overflowing_kernel_is_undefined(backend):
 
 
 def test_batches_grow_with_progress():
-    surface = landscape(rbf(), sizes=(4, 8, 16))
+    surface = landscape(rbf(1.0), sizes=(4, 8, 16))
     assert [len(surface.draw(p)) for p in (0.0, 0.3, 0.4, 0.7, 1.0)] == [
         4,
         4,
@@ -148,7 +148,7 @@ def test_batches_grow_with_progress():
 
 def test_result_holds_the_trace():
     seen = []
-    surface = landscape(rbf(), watch=lambda step: seen.append(step) or len(seen) > 1)
+    surface = landscape(rbf(1.0), watch=lambda step: seen.append(step) or len(seen) > 1)
     better = surface.start + 1.0
     first = Step(0, 2, better, 0.4)
     assert not surface.report(first)

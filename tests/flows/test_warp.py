@@ -59,7 +59,7 @@ def learn(settings, points, targets, kernel, seed=0):
     ("kernel", "shape"),
     [
         (rbf(lengthscale=1.3), (4, 1, 1)),
-        (matern(nu=2.5), (4, 1, 1)),
+        (matern(1.0, nu=2.5), (4, 1, 1)),
         (convnet(depth=1, kernel_size=2), (1, 2, 2)),
     ],
     ids=["rbf", "matern", "convnet"],
@@ -81,7 +81,7 @@ def test_the_way_down_is_that_of_finite_differences(kind, kernel, shape):
 
 def test_targets_without_information_move_nothing():
     points, _ = cloud(20, 2)
-    kernel = covariances(rbf(), (2, 1, 1))
+    kernel = covariances(rbf(1.0), (2, 1, 1))
     warp = learn(flow(), points, torch.zeros(20, 1, dtype=torch.float64), kernel)
     assert torch.equal(warp.points, points)
     assert not warp.steps
@@ -144,7 +144,7 @@ def reference(points, others, targets, batches, *, is_complete, step):
 def test_euler_takes_the_steps_of_a_plain_implementation(is_complete, step):
     points, targets = cloud(25, 2)
     others, _ = cloud(7, 2, seed=1)
-    kernel = covariances(rbf(), (2, 1, 1))
+    kernel = covariances(rbf(1.0), (2, 1, 1))
     settings = flow(
         objective=Rho("ratio", noise_variance=1e-2),
         field_noise=0.5,
@@ -171,7 +171,7 @@ def test_euler_takes_the_steps_of_a_plain_implementation(is_complete, step):
 @pytest.mark.parametrize("solver", ["euler", "rk45"])
 def test_a_new_point_goes_with_the_training_point_at_its_place(solver):
     points, targets = cloud(30, 2)
-    kernel = covariances(rbf(), (2, 1, 1))
+    kernel = covariances(rbf(1.0), (2, 1, 1))
     warp = learn(flow(solver=solver), points, targets, kernel)
     found = travel(points[:4], warp.steps, kernel)
     torch.testing.assert_close(found, warp.points[:4], rtol=1e-10, atol=1e-10)
@@ -179,7 +179,7 @@ def test_a_new_point_goes_with_the_training_point_at_its_place(solver):
 
 def test_a_batch_that_goes_its_own_way_leaves_its_neighbours_behind():
     points, targets = cloud(30, 2)
-    kernel = covariances(rbf(), (2, 1, 1))
+    kernel = covariances(rbf(1.0), (2, 1, 1))
     warp = learn(flow(is_complete=False), points, targets, kernel)
     found = travel(points, warp.steps, kernel)
     assert (found - warp.points).abs().max() > 0.01
@@ -227,7 +227,7 @@ def test_order_is_that_of_points_apart_and_of_one_dimension():
 def test_points_at_the_origin_do_not_stop_the_others():
     points, targets = cloud(20, 2)
     points[5] = 0.0
-    kernel = covariances(rbf(), (2, 1, 1))
+    kernel = covariances(rbf(1.0), (2, 1, 1))
     warp = learn(flow(step="original"), points, targets, kernel)
     assert len(warp.steps) == 5
     assert (warp.points - points).norm(dim=1).max() > 0.0
@@ -235,14 +235,14 @@ def test_points_at_the_origin_do_not_stop_the_others():
 
 def test_points_in_one_place_stay_there():
     points, targets = torch.ones(20, 2, dtype=torch.float64), cloud(20, 2)[1]
-    kernel = covariances(rbf(), (2, 1, 1))
+    kernel = covariances(rbf(1.0), (2, 1, 1))
     warp = learn(flow(), points, targets, kernel)
     assert torch.equal(warp.points, points)
 
 
 def test_progress_is_told_after_each_step():
     points, targets = cloud(20, 2)
-    kernel, told = covariances(rbf(), (2, 1, 1)), []
+    kernel, told = covariances(rbf(1.0), (2, 1, 1)), []
     batches = Batches(20, None, torch.Generator().manual_seed(0))
     flow(n_steps=3).learn(
         points, targets, batches, kernel, kernel, lambda *done: told.append(done)

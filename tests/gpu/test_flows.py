@@ -26,7 +26,9 @@ def learned(device, gradient, kernel):
 
 
 @pytest.mark.parametrize("gradient", ["exact", "autograd", "finite_difference"])
-@pytest.mark.parametrize("kernel", [convnet(depth=2, kernel_size=3), rbf()], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [convnet(depth=2, kernel_size=3), rbf(1.0)], ids=repr
+)
 def test_network_is_learned_as_on_the_cpu(kernel, gradient):
     found = learned("cuda", gradient, kernel)
     expected = learned("cpu", gradient, kernel)
@@ -37,7 +39,7 @@ def test_network_is_learned_as_on_the_cpu(kernel, gradient):
 def test_process_is_on_the_gpu_in_the_end():
     X, y = wave(60)
     gp = KernelFlowsRegressor(
-        rbf(), optimizer=GradientDescent(max_iter=5), device="cuda", random_state=0
+        rbf(1.0), optimizer=GradientDescent(max_iter=5), device="cuda", random_state=0
     ).fit(X, y)
     assert gp.device_ == "cuda"
     assert gp.score(X, y) > 0.9
@@ -46,9 +48,9 @@ def test_process_is_on_the_gpu_in_the_end():
 def test_points_move_as_on_the_cpu():
     X, y = wave(60)
     ends = [
-        KernelFlowsWarp(rbf(), n_steps=10, device=device, random_state=0).fit_transform(
-            X, y
-        )
+        KernelFlowsWarp(
+            rbf(1.0), n_steps=10, device=device, random_state=0
+        ).fit_transform(X, y)
         for device in ("cuda", "cpu")
     ]
     np.testing.assert_allclose(*ends, rtol=1e-5)

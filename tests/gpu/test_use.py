@@ -225,7 +225,7 @@ def test_no_tf32(backend):
 def test_no_matrix_is_held_beside_those_that_are_counted():
     random, matrix = np.random.default_rng(0), 8 * 4000**2
     X, y = random.random((4000, 5)), random.random(4000)
-    gp = ConvNetGPRegressor(rbf(), device=str(GPU), memory_budget="16 MiB")
+    gp = ConvNetGPRegressor(rbf(1.0), device=str(GPU), memory_budget="16 MiB")
     gp.fit(X[:100], y[:100]).predict(X[:10], return_std=True)  # loads libraries
     for n_matrices, call in (
         (2, lambda: gp.fit(X, y)),

@@ -130,7 +130,7 @@ def test_more_noise_is_found_in_noisier_targets(criterion):
     noise = generator.normal(size=120)
     chosen = []
     for deviation in (0.03, 0.1, 0.3):
-        gp = ConvNetGPRegressor(rbf(), noise_variance=criterion)
+        gp = ConvNetGPRegressor(rbf(1.0), noise_variance=criterion)
         gp.fit(X, np.sin(2.0 * X[:, 0]) + deviation * noise)
         chosen.append(gp.noise_variance_ * gp.amplitude_)
         assert math.sqrt(chosen[-1]) == pytest.approx(deviation, rel=0.3)

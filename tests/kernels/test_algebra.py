@@ -73,17 +73,17 @@ def test_numbers_do_not_add():
 
 
 def test_combinations_are_as_spatial_as_their_parts():
-    assert (NETWORK + rbf()).is_spatial
-    assert (rbf() * NETWORK).is_spatial
+    assert (NETWORK + rbf(1.0)).is_spatial
+    assert (rbf(1.0) * NETWORK).is_spatial
     assert (2.0 * NETWORK).is_spatial
-    assert not (2.0 * (rbf() + matern()) * rbf()).is_spatial
+    assert not (2.0 * (rbf(1.0) + matern(1.0)) * rbf(1.0)).is_spatial
 
 
 def test_positions_of_combinations_are_the_most_of_their_parts():
     shape = (1, 4, 5)
     assert NETWORK.n_positions(shape) == 20
-    assert rbf().n_positions(shape) == 1
-    for kernel in (NETWORK + rbf(), rbf() * NETWORK, 2.0 * NETWORK):
+    assert rbf(1.0).n_positions(shape) == 1
+    for kernel in (NETWORK + rbf(1.0), rbf(1.0) * NETWORK, 2.0 * NETWORK):
         assert kernel.n_positions(shape) == 20
 
 
@@ -105,16 +105,23 @@ def test_sum_of_networks_is_the_network_of_the_sum():
         (convnet(), "convnet()"),
         (convnet(depth=2, bias_variance=1.0), "convnet(depth=2, bias_variance=1.0)"),
         (
-            rbf() + 2.0 * matern(nu=0.5),
-            "Sum(rbf(), Scale(kernel=matern(nu=0.5), factor=2.0))",
+            rbf(2.0) + 2.0 * matern(3.0, nu=0.5),
+            "Sum(rbf(lengthscale=2.0), Scale(kernel=matern(lengthscale=3.0, nu=0.5), "
+            "factor=2.0))",
         ),
-        (rbf() * dot_product(), "Product(rbf(), dot_product())"),
+        (
+            rbf(2.0) * dot_product(),
+            "Product(rbf(lengthscale=2.0), dot_product())",
+        ),
         (
             Sequential(Residual(GELU(), Conv2d(3)), Dense(bias_variance=1.0)),
             "Sequential(Residual(GELU(), Conv2d(kernel_size=3)), "
             "Dense(bias_variance=1.0))",
         ),
-        (rbf(lengthscale_bounds="fixed"), "rbf(lengthscale_bounds='fixed')"),
+        (
+            rbf(2.0, lengthscale_bounds="fixed"),
+            "rbf(lengthscale=2.0, lengthscale_bounds='fixed')",
+        ),
     ],
 )
 def test_repr_shows_what_differs_from_the_defaults(kernel, shown):
@@ -128,8 +135,8 @@ def test_equality_compares_parts():
     assert Sequential(Conv2d(3)) != Sequential(Conv2d(3, bias_variance=0.1))
     assert Residual(ReLU()) != Residual(Abs())
     assert Residual(ReLU()) != Sequential(ReLU())
-    assert Sum(rbf(), matern()) != Sum(matern(), rbf())
-    assert Sum(rbf(), matern()) != Product(rbf(), matern())
-    assert Scale(rbf()) != Scale(rbf(), factor=2.0)
+    assert Sum(rbf(1.0), matern(1.0)) != Sum(matern(1.0), rbf(1.0))
+    assert Sum(rbf(1.0), matern(1.0)) != Product(rbf(1.0), matern(1.0))
+    assert Scale(rbf(1.0)) != Scale(rbf(1.0), factor=2.0)
     assert convnet() != convnet(depth=2)
     assert ReLU() != Abs()

@@ -72,7 +72,7 @@ def test_offset_of_dot_product(value):
 @pytest.mark.parametrize("value", NOT_VARIANCES)
 def test_factor(value):
     words = "`factor`", "must be a finite number", repr(value)
-    refuses(Scale(rbf(), factor=value), *words)
+    refuses(Scale(rbf(1.0), factor=value), *words)
     refuses(closed(Scale(Conv2d(3), factor=value)), "layer0", *words)
 
 
@@ -148,9 +148,9 @@ def test_windows_larger_than_a_later_map():
 def test_networks_that_are_not_closed(kernel, size):
     words = f"has size {size} and a kernel needs 1x1", "`Flatten()` and `Dense()`"
     refuses(kernel, "the last map of", *words)
-    refuses(rbf() + kernel, *words)
+    refuses(rbf(1.0) + kernel, *words)
     refuses(2.0 * kernel, *words)
-    refuses(Product(rbf(), kernel), *words)
+    refuses(Product(rbf(1.0), kernel), *words)
 
 
 def test_dense_layers_need_a_single_position():
@@ -181,7 +181,7 @@ def test_errors_name_nested_layers():
     refuses(kernel, "layer1, Sum(", "layer1, Conv2d(", "`stride` must be an int >= 1")
 
 
-@pytest.mark.parametrize("kernel", [rbf(), Product(Conv2d(1), Conv2d(1))], ids=repr)
+@pytest.mark.parametrize("kernel", [rbf(1.0), Product(Conv2d(1), Conv2d(1))], ids=repr)
 def test_kernels_are_no_layers(kernel):
     words = "must be a layer of a network", "added to or multiplied with the finished"
     refuses(closed(Conv2d(3), kernel), "layer1 of a Sequential", *words)
@@ -190,8 +190,10 @@ def test_kernels_are_no_layers(kernel):
 
 @pytest.mark.parametrize("wrap", [Sum, Scale])
 def test_kernels_in_branches_are_no_layers(wrap):
-    words = "rbf() is a kernel of its own and cannot be a layer of a network"
-    refuses(closed(wrap(rbf())), "layer0", words)
+    words = (
+        "rbf(lengthscale=2.0) is a kernel of its own and cannot be a layer of a network"
+    )
+    refuses(closed(wrap(rbf(2.0))), "layer0", words)
 
 
 @pytest.mark.parametrize("thing", [3, "relu", None, math.tanh, Conv2d])
@@ -218,7 +220,7 @@ def test_empty_sum_in_a_network():
 
 @pytest.mark.parametrize("nu", [1.0, 0.0, math.inf, "1.5", None])
 def test_smoothness(nu):
-    refuses(matern(nu=nu), "`nu` must be one of (0.5, 1.5, 2.5)", repr(nu))
+    refuses(matern(1.0, nu=nu), "`nu` must be one of (0.5, 1.5, 2.5)", repr(nu))
 
 
 @pytest.mark.parametrize("degree", NOT_SIZES)
@@ -227,6 +229,11 @@ def test_degree(degree):
 
 
 def test_wrong_terms_are_found_in_every_combination():
-    bad = matern(nu=3.0)
-    for kernel in (rbf() + bad, rbf() * bad, 2.0 * bad, rbf() + 2.0 * (bad * rbf())):
+    bad = matern(1.0, nu=3.0)
+    for kernel in (
+        rbf(1.0) + bad,
+        rbf(1.0) * bad,
+        2.0 * bad,
+        rbf(1.0) + 2.0 * (bad * rbf(1.0)),
+    ):
         refuses(kernel, "`nu` must be one of")

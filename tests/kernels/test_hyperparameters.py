@@ -56,11 +56,11 @@ KERNELS = [
     resnet32(bias_variance=0.1),
     dense(),
     rbf(lengthscale=2.0),
-    matern(nu=2.5),
+    matern(1.0, nu=2.5),
     dot_product(),
     polynomial(degree=3),
     arcsine(),
-    2.0 * rbf() + convnet(depth=1) * dot_product(bias_variance=0.3),
+    2.0 * rbf(1.0) + convnet(depth=1) * dot_product(bias_variance=0.3),
 ]
 
 
@@ -99,14 +99,14 @@ def test_zero_variance_of_one_layer_stays_so():
 
 
 def test_default_bounds():
-    np.testing.assert_array_equal(rbf().bounds, np.log([[1e-4, 1e4]]))
-    assert rbf(lengthscale_bounds="fixed").bounds.shape == (0, 2)
-    assert rbf(lengthscale_bounds="fixed").theta.shape == (0,)
+    np.testing.assert_array_equal(rbf(1.0).bounds, np.log([[1e-4, 1e4]]))
+    assert rbf(1.0, lengthscale_bounds="fixed").bounds.shape == (0, 2)
+    assert rbf(1.0, lengthscale_bounds="fixed").theta.shape == (0,)
 
 
 def test_bounds_follow_theta():
     kernel = convnet(depth=1, weight_variance_bounds=(0.1, 3.0)) + rbf(
-        lengthscale_bounds=[2, 5]
+        1.0, lengthscale_bounds=[2, 5]
     )
     expected = np.log([[0.1, 3.0], [1e-4, 1e4], [2.0, 5.0]])
     np.testing.assert_array_equal(kernel.bounds, expected)
@@ -167,7 +167,7 @@ def test_wrong_length_of_theta_is_refused():
     ],
 )
 def test_wrong_bounds_are_refused(bounds):
-    kernel = rbf(lengthscale_bounds=bounds)
+    kernel = rbf(1.0, lengthscale_bounds=bounds)
     message = r"must be 'fixed' or a pair \(low, high\) with 0 < low <= high, got"
     with pytest.raises(ValueError, match=message):
         _ = kernel.bounds

@@ -206,7 +206,10 @@ def test_derivatives_are_finite_differences(kernel, backend):
         (fixed(NETWORK, 0.0), "`scale` must be a finite number > 0, got 0.0"),
         (exact(NETWORK, "large"), "`scale` must be a finite number > 0, got 'large'"),
         (MaxNormalization(3), "must be made of kernels, got 3"),
-        (exact(rbf()), "mode='exact' needs a network of piecewise linear activations"),
+        (
+            exact(rbf(1.0)),
+            "mode='exact' needs a network of piecewise linear activations",
+        ),
         (exact(Sequential(Conv2d(3), GELU(), Flatten())), "and GELU() is no part of"),
         (exact(NETWORK + MaxNormalization(NETWORK)), "and MaxNormalization(kernel=Seq"),
         (exact(NETWORK * NETWORK), "and Product("),
@@ -218,7 +221,7 @@ def test_derivatives_are_finite_differences(kernel, backend):
             Sequential(exact(Conv2d(3)), Flatten()),
             "normalizes a finished kernel and cannot be a layer",
         ),
-        (Sequential(fixed(rbf(), 2.0)), "rbf() is a kernel of its own and cannot be"),
+        (Sequential(fixed(rbf(2.0), 2.0)), "is a kernel of its own and cannot be"),
         (fixed(Conv2d(3), 2.0), "end the network with `Flatten()`"),
     ],
 )

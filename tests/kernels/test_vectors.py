@@ -21,14 +21,14 @@ from skconvgp.kernels import (
 from tests.helpers.kernels import ROOT_RTOL, assert_close, cross, diag, random_images
 
 PAIRS = [
-    (rbf(), sk.RBF()),
+    (rbf(1.0), sk.RBF()),
     (rbf(lengthscale=0.4), sk.RBF(0.4)),
     (matern(lengthscale=2.0, nu=0.5), sk.Matern(2.0, nu=0.5)),
     (matern(lengthscale=2.0), sk.Matern(2.0, nu=1.5)),
     (matern(lengthscale=0.7, nu=2.5), sk.Matern(0.7, nu=2.5)),
     (dot_product(bias_variance=2.25), sk.DotProduct(sigma_0=1.5)),
-    (2.0 * rbf() + dot_product(), 2.0 * sk.RBF() + sk.DotProduct()),
-    (rbf() * matern(), sk.RBF() * sk.Matern()),
+    (2.0 * rbf(1.0) + dot_product(), 2.0 * sk.RBF() + sk.DotProduct()),
+    (rbf(1.0) * matern(1.0), sk.RBF() * sk.Matern()),
 ]
 IDS = [repr(kernel) for kernel, _ in PAIRS]
 
@@ -103,6 +103,6 @@ def test_images_are_flattened(kernel):
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
 def test_matern_of_equal_vectors_has_finite_derivatives(nu):
     one = vectors(2).requires_grad_()
-    kernel = matern(nu=nu)
+    kernel = matern(1.0, nu=nu)
     (diag(kernel, one).sum() + cross(kernel, one).sum()).backward()
     assert bool(one.grad.isfinite().all())

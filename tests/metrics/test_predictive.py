@@ -123,7 +123,7 @@ def test_scores_of_a_regressor():
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 6.0, size=(300, 1))
     y = np.sin(X[:, 0]) + rng.normal(scale=0.3, size=300)
-    gp = ConvNetGPRegressor(rbf(), noise_variance="evidence").fit(X[:100], y[:100])
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance="evidence").fit(X[:100], y[:100])
     mean, std = gp.predict_latent(X[100:], return_std=True, noise=True)
     assert interval_coverage(y[100:], mean, std) == pytest.approx(0.95, abs=0.04)
     of_f = gp.predict(X[100:], return_std=True)

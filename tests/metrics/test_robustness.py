@@ -110,7 +110,7 @@ def test_a_process_is_attacked_through_its_exact_derivatives():
 @pytest.mark.parametrize("likelihood", ["dirichlet", "laplace"])
 def test_likelihoods_that_read_the_variance_are_attacked_too(likelihood):
     X, y = blobs(60)
-    gp = ConvNetGPClassifier(rbf(), likelihood=likelihood).fit(X, y)
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood=likelihood).fit(X, y)
     curve = robustness_curve(gp, X, y, (0.0, 1.0))
     assert curve.accuracy[1] < curve.accuracy[0]
 

@@ -416,7 +416,7 @@ def test_unknown_preconditioner_is_refused(wrong):
     X, y = vectors(20)
     solver = ConjugateGradient(preconditioner=wrong)
     with pytest.raises(ValueError, match="'preconditioner' parameter of Conjugate"):
-        ConvNetGPRegressor(rbf(), solver=solver).fit(X, y)
+        ConvNetGPRegressor(rbf(1.0), solver=solver).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -440,11 +440,11 @@ def test_wrong_settings_are_refused(name, wrong):
     X, y = vectors(20)
     solver = ConjugateGradient(**{name: wrong})
     with pytest.raises(ValueError, match=f"'{name}' parameter of ConjugateGradient"):
-        ConvNetGPRegressor(rbf(), solver=solver).fit(X, y)
+        ConvNetGPRegressor(rbf(1.0), solver=solver).fit(X, y)
 
 
 @pytest.mark.parametrize("wrong", ["all", 0, -3, 2.5, True])
 def test_wrong_rank_is_refused(wrong):
     X, y = vectors(20)
     with pytest.raises(ValueError, match="'rank' parameter of ConjugateGradient"):
-        ConvNetGPRegressor(rbf(), solver=ConjugateGradient(rank=wrong)).fit(X, y)
+        ConvNetGPRegressor(rbf(1.0), solver=ConjugateGradient(rank=wrong)).fit(X, y)

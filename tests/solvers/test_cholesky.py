@@ -40,6 +40,6 @@ def test_single_precision():
 
 def test_jitter_of_a_fit_is_in_its_report():
     X = [[0.0], [0.0], [1.0], [1.0]]
-    gp = ConvNetGPRegressor(rbf(), noise_variance=0.0).fit(X, [0.0, 0.0, 1.0, 1.0])
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit(X, [0.0, 0.0, 1.0, 1.0])
     assert 0.0 <= gp.fit_report_.jitter <= 1e-10
     assert gp.fit_report_.jitter == gp.solver_state_.jitter

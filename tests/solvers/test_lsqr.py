@@ -76,8 +76,8 @@ def test_deviations_and_evidence_are_those_of_the_direct_solver():
     X = np.linspace(0.0, 4.0, 30)[:, None]
     y = np.sin(X[:, 0])
     with pytest.warns(ConvergenceWarning):
-        gp = ConvNetGPRegressor(rbf(), solver="lsqr").fit(X, y)
-    exact = ConvNetGPRegressor(rbf()).fit(X, y)
+        gp = ConvNetGPRegressor(rbf(1.0), solver="lsqr").fit(X, y)
+    exact = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     assert_close(gp.amplitude_, exact.amplitude_, kind="solve")
     ours, theirs = gp.log_marginal_likelihood(), exact.log_marginal_likelihood()
     assert ours == pytest.approx(theirs, rel=1e-6)
@@ -100,4 +100,4 @@ def test_wrong_iterations_are_refused(wrong):
 def refused(name, wrong):
     X = np.arange(5.0)[:, None]
     with pytest.raises(ValueError, match=f"'{name}' parameter of Lsqr must be"):
-        ConvNetGPRegressor(rbf(), solver=Lsqr(**{name: wrong})).fit(X, X[:, 0])
+        ConvNetGPRegressor(rbf(1.0), solver=Lsqr(**{name: wrong})).fit(X, X[:, 0])
