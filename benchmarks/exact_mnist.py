@@ -31,7 +31,10 @@ def main() -> None:
     parser.add_argument("--n-test", type=int, default=1000)
     parser.add_argument("--n-jobs", type=int, default=None)
     options = parser.parse_args()
-    X, y, X_test, y_test = fetch_mnist(n_train=options.n_train, n_test=options.n_test)
+    X, y = fetch_mnist(n_samples=options.n_train, return_X_y=True)
+    X_test, y_test = fetch_mnist(
+        subset="test", n_samples=options.n_test, return_X_y=True
+    )
 
     gp = ConvNetGPClassifier(
         convnet(), dtype="float64", n_jobs=options.n_jobs, verbose=1

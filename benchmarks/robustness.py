@@ -100,7 +100,10 @@ class TrainedNetwork:
 def main() -> None:
     """Measure, print and save."""
     options = parse()
-    X, y, X_test, y_test = fetch_mnist(n_train=options.n_train, n_test=options.n_test)
+    X, y = fetch_mnist(n_samples=options.n_train, return_X_y=True)
+    X_test, y_test = fetch_mnist(
+        subset="test", n_samples=options.n_test, return_X_y=True
+    )
     record = {"versions": versions(), "machine": machine(), "curves": [], "kinds": []}
     models = {
         PROCESS: ConvNetGPClassifier(three_layer_convnet()).fit(X, y),
@@ -162,7 +165,7 @@ def parse() -> Any:
 def other_kinds(X: Images) -> dict[str, Images]:
     """Return as many images of other kinds, of the same size and range."""
     rng = np.random.default_rng(0)
-    colours = fetch_cifar10(n_train=0, n_test=len(X))[2]
+    colours = fetch_cifar10(subset="test", n_samples=len(X)).data
     grey = (colours * LUMINANCE).sum(axis=1, keepdims=True)[:, :, 2:30, 2:30]
     return {
         "shifted": np.roll(X, SHIFT, axis=3),

@@ -32,7 +32,8 @@ def load(options):
     """Return images (n, 1, h, w) and labels of a train and a test part."""
     if options.dataset == "mnist":
         n_train, n_test = options.n_train or 5000, options.n_test or 1000
-        return fetch_mnist(n_train=n_train, n_test=n_test)
+        X, y = fetch_mnist(n_samples=n_train, return_X_y=True)
+        return X, y, *fetch_mnist(subset="test", n_samples=n_test, return_X_y=True)
     X, y = load_digits_images(return_X_y=True)
     X, X_test, y, y_test = train_test_split(
         X,

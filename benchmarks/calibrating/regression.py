@@ -52,7 +52,8 @@ class Table:
 
 def load(name: str, split: int) -> Table:
     """Return a set; features have mean 0 and deviation 1 among training samples."""
-    X, y, X_test, y_test = load_uci(name, split)
+    X, y = load_uci(name, split, return_X_y=True)
+    X_test, y_test = load_uci(name, split, subset="test", return_X_y=True)
     scaler = StandardScaler().fit(X)
     return Table(scaler.transform(X), y, scaler.transform(X_test), y_test)
 

@@ -53,8 +53,11 @@ def load(name: str, split: int, n_train: int, n_test: int | None) -> Task:
     """Return a task; `n_train` is for tables."""
     if name in IMAGES:
         n_images = min(IMAGES[name], n_train) if n_test else IMAGES[name]
-        return Task(name, split, *fetch_mnist(n_train=n_images, n_test=n_test))
-    X, y, X_test, y_test = load_uci(name, split)
+        X, y = fetch_mnist(n_samples=n_images, return_X_y=True)
+        test = fetch_mnist(subset="test", n_samples=n_test, return_X_y=True)
+        return Task(name, split, X, y, *test)
+    X, y = load_uci(name, split, return_X_y=True)
+    X_test, y_test = load_uci(name, split, subset="test", return_X_y=True)
     X, y = X[:n_train], y[:n_train]
     scaler = RobustScaler().fit(X)
     X, X_test = (

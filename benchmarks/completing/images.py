@@ -37,7 +37,7 @@ class Split:
 
 def load(number: int, n_train: int | None, n_test: int | None) -> Split:
     """Return the images of a setting, or the first of each part."""
-    X, y, _, _ = fetch_mnist(n_test=0)
+    X, y = fetch_mnist(return_X_y=True)
     setting = SETTINGS[number]
     return Split(
         Part(X[setting.train], y[setting.train]).first(n_train),

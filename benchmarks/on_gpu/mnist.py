@@ -24,8 +24,9 @@ N_SCALED = 500  # images for the mean variance
 
 def load(options: Any) -> dict[str, tuple[Any, Any]]:
     """Return images and labels of each part: train, test, and maybe validation."""
-    X, y, X_test, y_test = fetch_mnist(n_test=options.n_test)
-    parts = {"test": (X_test, y_test)}
+    X, y = fetch_mnist(return_X_y=True)
+    n_test = options.n_test
+    parts = {"test": fetch_mnist(subset="test", n_samples=n_test, return_X_y=True)}
     if options.published_split:
         is_training = np.zeros(len(X), dtype=bool)
         is_training[PUBLISHED_TRAIN] = True

@@ -2,20 +2,27 @@
 
 import os
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import fetch_openml, load_digits
-from sklearn.utils import Bunch
+
+from skconvgp.datasets._files import (
+    as_answer,
+    find_file,
+    find_parts,
+    read_arrays,
+    require_pairs,
+)
 
 __all__ = ["fetch_cifar10", "fetch_mnist", "load_digits_images"]
 
-DATA_VARIABLE = "SKCONVGP_DATA"
 DIGITS_MAX, BYTE_MAX = 16.0, 255.0
 
-Split = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+Pairs = tuple[NDArray[Any], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -26,10 +33,32 @@ class _Source:
     openml: str
     n_train: int
     shape: tuple[int, int, int]
+    description: str
+
+    @property
+    def stored_shapes(self) -> list[tuple[int, ...]]:
+        """Shapes that an image may have in a file."""
+        shapes: list[tuple[int, ...]] = [self.shape, (prod(self.shape),)]
+        return [self.shape[1:], *shapes] if self.shape[0] == 1 else shapes
 
 
-MNIST = _Source("mnist.npz", "mnist_784", 60_000, (1, 28, 28))
-CIFAR10 = _Source("cifar10.npz", "CIFAR_10", 50_000, (3, 32, 32))
+MNIST = _Source(
+    "mnist.npz",
+    "mnist_784",
+    60_000,
+    (1, 28, 28),
+    "MNIST: handwritten digits, 28x28 pixels, 60 000 for training and 10 000 for "
+    "tests. LeCun, Bottou, Bengio and Haffner, 1998.",
+)
+CIFAR10 = _Source(
+    "cifar10.npz",
+    "CIFAR_10",
+    50_000,
+    (3, 32, 32),
+    "CIFAR-10: photographs of airplanes, automobiles, birds, cats, deer, dogs, frogs, "
+    "horses, ships and trucks, labelled 0 to 9 in this order, 32x32 pixels of red, "
+    "green and blue, 50 000 for training and 10 000 for tests. Krizhevsky, 2009.",
+)
 
 
 def load_digits_images(*, return_X_y: bool = False) -> Any:  # noqa: N803
@@ -44,7 +73,7 @@ def load_digits_images(*, return_X_y: bool = False) -> Any:  # noqa: N803
     -------
     data : Bunch
         ``data``, float32 images of shape (1797, 1, 8, 8) in [0, 1]; ``target``, labels
-        0 to 9 of shape (1797,).
+        0 to 9 of shape (1797,); ``DESCR``, a description.
 
     References
     ----------
@@ -59,38 +88,46 @@ def load_digits_images(*, return_X_y: bool = False) -> Any:  # noqa: N803
     """
     digits = load_digits()
     images = (digits.images[:, None] / DIGITS_MAX).astype(np.float32)
-    if return_X_y:
-        return images, digits.target
-    return Bunch(data=images, target=digits.target, DESCR=digits.DESCR)
+    return as_answer(images, digits.target, digits.DESCR, return_X_y)
 
 
 def fetch_mnist(
     *,
-    n_train: int | None = None,
-    n_test: int | None = None,
+    subset: str = "train",
+    n_samples: int | None = None,
     data_home: str | os.PathLike[str] | None = None,
-) -> Split:
+    return_X_y: bool = False,  # noqa: N803
+) -> Any:
     """Load MNIST: from a local ``mnist.npz``, else from OpenML.
 
     Parameters
     ----------
-    n_train, n_test : int, default=None
-        Keep only the first so many images of each part.
+    subset : {"train", "test", "all"}, default="train"
+        The 60 000 images for training, the 10 000 for tests, or the first and then
+        the second.
+    n_samples : int, default=None
+        Keep only the first so many of them.
     data_home : path, default=None
-        Folder with ``mnist.npz`` (arrays ``x_train``, ``y_train``, ``x_test``,
-        ``y_test`` of bytes). None is the folder that the environment variable
-        ``SKCONVGP_DATA`` names; without it, scikit-learn downloads and caches the set.
+        Folder with ``mnist.npz``: arrays ``x_train`` and ``x_test`` of bytes, of shape
+        (n, 28, 28), and ``y_train`` and ``y_test`` of integers. None is the folder
+        that the environment variable ``SKCONVGP_DATA`` names; without it, scikit-learn
+        downloads and caches the set.
+    return_X_y : bool, default=False
+        Whether to return ``(X, y)`` instead of a bunch.
 
     Returns
     -------
-    X_train, y_train, X_test, y_test : ndarray
-        Float32 images (n, 1, 28, 28) in [0, 1] and integer labels (n,), in the
-        original order; 60 000 and 10 000 unless cut.
+    data : Bunch
+        ``data``, float32 images of shape (n, 1, 28, 28) in [0, 1]; ``target``, integer
+        labels 0 to 9 of shape (n,), both in the original order; ``DESCR``, a
+        description.
 
     Raises
     ------
     FileNotFoundError
         If the folder holds no ``mnist.npz``.
+    ValueError
+        If that file holds other arrays.
 
     References
     ----------
@@ -100,39 +137,49 @@ def fetch_mnist(
     Examples
     --------
     >>> from skconvgp.datasets import fetch_mnist
-    >>> X_train, y_train, X_test, y_test = fetch_mnist()  # doctest: +SKIP
+    >>> X, y = fetch_mnist(return_X_y=True)  # doctest: +SKIP
+    >>> X_test, y_test = fetch_mnist(subset="test", return_X_y=True)  # doctest: +SKIP
     """
-    return _fetch(MNIST, n_train, n_test, data_home)
+    return _fetch(MNIST, subset, n_samples, data_home, return_X_y)
 
 
 def fetch_cifar10(
     *,
-    n_train: int | None = None,
-    n_test: int | None = None,
+    subset: str = "train",
+    n_samples: int | None = None,
     data_home: str | os.PathLike[str] | None = None,
-) -> Split:
+    return_X_y: bool = False,  # noqa: N803
+) -> Any:
     """Load CIFAR-10: from a local ``cifar10.npz``, else from OpenML.
 
     Parameters
     ----------
-    n_train, n_test : int, default=None
-        Keep only the first so many images of each part.
+    subset : {"train", "test", "all"}, default="train"
+        The 50 000 images for training, the 10 000 for tests, or the first and then
+        the second. A local file may hold fewer.
+    n_samples : int, default=None
+        Keep only the first so many of them.
     data_home : path, default=None
-        Folder with ``cifar10.npz`` (arrays ``x_train``, ``y_train``, ``x_test``,
-        ``y_test`` of bytes). None is the folder that the environment variable
-        ``SKCONVGP_DATA`` names; without it, scikit-learn downloads and caches the set.
+        Folder with ``cifar10.npz``: arrays ``x_train`` and ``x_test`` of bytes, of
+        shape (n, 3, 32, 32), and ``y_train`` and ``y_test`` of integers. None is the
+        folder that the environment variable ``SKCONVGP_DATA`` names; without it,
+        scikit-learn downloads and caches the set.
+    return_X_y : bool, default=False
+        Whether to return ``(X, y)`` instead of a bunch.
 
     Returns
     -------
-    X_train, y_train, X_test, y_test : ndarray
-        Float32 images (n, 3, 32, 32) in [0, 1], red, green, blue, and integer labels
-        (n,), in the original order; 50 000 and 10 000 unless cut. A local file may
-        hold fewer training images: then they are fewer here too.
+    data : Bunch
+        ``data``, float32 images of shape (n, 3, 32, 32) in [0, 1], red, green, blue;
+        ``target``, integer labels 0 to 9 of shape (n,), both in the original order;
+        ``DESCR``, a description that names the classes.
 
     Raises
     ------
     FileNotFoundError
         If the folder holds no ``cifar10.npz``.
+    ValueError
+        If that file holds other arrays.
 
     References
     ----------
@@ -141,49 +188,62 @@ def fetch_cifar10(
     Examples
     --------
     >>> from skconvgp.datasets import fetch_cifar10
-    >>> X_train, y_train, X_test, y_test = fetch_cifar10()  # doctest: +SKIP
+    >>> X, y = fetch_cifar10(return_X_y=True)  # doctest: +SKIP
+    >>> X_test, y_test = fetch_cifar10(subset="test", return_X_y=True)  # doctest: +SKIP
     """
-    return _fetch(CIFAR10, n_train, n_test, data_home)
+    return _fetch(CIFAR10, subset, n_samples, data_home, return_X_y)
 
 
 def _fetch(
     source: _Source,
-    n_train: int | None,
-    n_test: int | None,
+    subset: str,
+    n_samples: int | None,
     data_home: str | os.PathLike[str] | None,
-) -> Split:
-    folder = data_home if data_home is not None else os.environ.get(DATA_VARIABLE)
-    if folder is None:
+    as_pair: bool,
+) -> Any:
+    names = find_parts(subset)
+    otherwise = "; leave both out to download the set from OpenML"
+    path = find_file(source.file, data_home, otherwise)
+    if path is None:
         parts = _from_openml(source)
     else:
-        parts = _from_file(Path(folder) / source.file)
-    x_train, y_train, x_test, y_test = parts
-    return (
-        _as_images(x_train[:n_train], source.shape),
-        y_train[:n_train].astype(np.int64),
-        _as_images(x_test[:n_test], source.shape),
-        y_test[:n_test].astype(np.int64),
+        parts = {name: _from_file(path, source, name) for name in names}
+    pixels, labels = (
+        np.concatenate([parts[name][i] for name in names])[:n_samples] for i in (0, 1)
     )
-
-
-def _from_file(path: Path) -> list[NDArray[Any]]:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"No file {str(path)!r}: `data_home`, or the environment variable "
-            f"{DATA_VARIABLE}, must name a folder with {path.name}; leave both out "
-            "to download the set from OpenML."
-        )
-    with np.load(path) as arrays:
-        return [arrays[f"{kind}_{part}"] for part in ("train", "test") for kind in "xy"]
-
-
-def _from_openml(source: _Source) -> list[NDArray[Any]]:
-    bunch = fetch_openml(source.openml, version=1, as_frame=False)
-    x, y, cut = bunch.data, bunch.target, source.n_train
-    return [x[:cut], y[:cut], x[cut:], y[cut:]]
-
-
-def _as_images(x: NDArray[Any], shape: tuple[int, int, int]) -> NDArray[Any]:
-    images = x.reshape(-1, *shape).astype(np.float32)
+    images = pixels.astype(np.float32)
     images /= BYTE_MAX
-    return images
+    return as_answer(images, labels.astype(np.int64), source.description, as_pair)
+
+
+def _from_file(path: Path, source: _Source, part: str) -> Pairs:
+    """Return the bytes (n, c, h, w) and the labels (n,) of a part in a file."""
+    arrays = read_arrays(path, [f"x_{part}", f"y_{part}"])
+    require_pairs(path, arrays)
+    pixels, labels = arrays.values()
+    if pixels.shape[1:] not in source.stored_shapes:
+        shapes = " or ".join(
+            f"(n, {', '.join(map(str, one))})" for one in source.stored_shapes
+        )
+        raise ValueError(
+            f"{str(path)!r}: 'x_{part}' must be of shape {shapes}, "
+            f"got {pixels.shape}. Channels come before rows and columns."
+        )
+    if pixels.dtype != np.uint8 or (pixels.size and pixels.max() <= 1):
+        limits = f" from {pixels.min()} to {pixels.max()}" if pixels.size else ""
+        raise ValueError(
+            f"{str(path)!r}: 'x_{part}' must be bytes (uint8) from 0 to 255, got "
+            f"{pixels.dtype}{limits}: multiply pixels in [0, 1] by 255, round them, "
+            "and save them as uint8."
+        )
+    if labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"{str(path)!r}: 'y_{part}' must be integers, got {labels.dtype}."
+        )
+    return pixels.reshape(-1, *source.shape), labels
+
+
+def _from_openml(source: _Source) -> dict[str, Pairs]:
+    bunch = fetch_openml(source.openml, version=1, as_frame=False)
+    x, y, cut = bunch.data.reshape(-1, *source.shape), bunch.target, source.n_train
+    return {"train": (x[:cut], y[:cut]), "test": (x[cut:], y[cut:])}

@@ -2,11 +2,19 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skconvgp.datasets._images import DATA_VARIABLE, Split
+from skconvgp.datasets._files import (
+    DATA_VARIABLE,
+    as_answer,
+    find_file,
+    find_parts,
+    read_arrays,
+    require_pairs,
+)
 
 __all__ = ["load_uci"]
 
@@ -25,8 +33,13 @@ TEST_SHARE = 5  # a fifth of the samples of a classification set
 
 
 def load_uci(
-    name: str, split: int = 0, *, data_home: str | os.PathLike[str] | None = None
-) -> Split:
+    name: str,
+    split: int = 0,
+    *,
+    subset: str = "train",
+    data_home: str | os.PathLike[str] | None = None,
+    return_X_y: bool = False,  # noqa: N803
+) -> Any:
     """Load a table of the UCI repository from a local folder.
 
     Parameters
@@ -39,22 +52,28 @@ def load_uci(
         Which split: of a regression set one of those that are stored (20, but 5 of
         "protein"), nine tenths for training; of a classification set the seed of one
         with four fifths for training.
+    subset : {"train", "test", "all"}, default="train"
+        The samples of the split for training, those for tests, or the first and then
+        the second.
     data_home : path, default=None
         Folder with ``uci_regression`` and ``uci_classification``, and in these a file
         ``<name>.npz`` with arrays ``X`` (n, d), ``y`` (n,) and, for regression,
         ``test_idx`` (n_splits, n_test). None is the folder that the environment
         variable ``SKCONVGP_DATA`` names.
+    return_X_y : bool, default=False
+        Whether to return ``(X, y)`` instead of a bunch.
 
     Returns
     -------
-    X_train, y_train, X_test, y_test : ndarray
-        Features (n, d) and targets (n,), not scaled; the training samples in a random
-        order, the same for each call.
+    data : Bunch
+        ``data``, features of shape (n, d), and ``target``, of shape (n,), not scaled;
+        the training samples in a random order, the same for each call; ``DESCR``, a
+        description.
 
     Raises
     ------
     ValueError
-        For a set or a split that there is not.
+        For a set or a split that there is not, or a file with other arrays.
     FileNotFoundError
         If no folder is named, or it holds no such file.
 
@@ -67,40 +86,68 @@ def load_uci(
     Examples
     --------
     >>> from skconvgp.datasets import load_uci
-    >>> X_train, y_train, X_test, y_test = load_uci("yacht")  # doctest: +SKIP
+    >>> X, y = load_uci("yacht", return_X_y=True)  # doctest: +SKIP
+    >>> X_test, y_test = load_uci(
+    ...     "yacht", subset="test", return_X_y=True
+    ... )  # doctest: +SKIP
     """
-    arrays = _read(name, data_home)
-    X, y = arrays["X"], arrays["y"]
+    names = find_parts(subset)
+    path = _find(name, data_home)
+    arrays = read_arrays(path, ["X", "y"])
+    X, y = arrays.values()
+    if X.ndim != 2:
+        raise ValueError(f"{str(path)!r}: 'X' must be of shape (n, d), got {X.shape}.")
+    require_pairs(path, arrays)
     if name in CLASSIFICATION:
-        order = np.random.default_rng(split).permutation(len(y))
-        n_test = len(y) // TEST_SHARE
-        test, train = order[:n_test], order[n_test:]
+        parts = _drawn(len(y), split)
     else:
-        tests = arrays["test_idx"]
-        if not 0 <= split < len(tests):
-            raise ValueError(
-                f"`split` of {name!r} must be an int from 0 to {len(tests) - 1}, got "
-                f"{split!r}."
-            )
-        test = tests[split]
-        rest = np.setdiff1d(np.arange(len(y)), test)
-        train = np.random.default_rng(split).permutation(rest)
-    return X[train], y[train], X[test], y[test]
+        parts = _stored(path, name, len(y), split)
+    rows = np.concatenate([parts[part] for part in names])
+    description = f"Table {name!r} of the UCI repository, split {split}."
+    return as_answer(X[rows], y[rows], description, return_X_y)
 
 
-def _read(
-    name: str, data_home: str | os.PathLike[str] | None
-) -> dict[str, NDArray[np.float64]]:
+def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path:
     if name not in REGRESSION + CLASSIFICATION:
         known = ", ".join(map(repr, REGRESSION + CLASSIFICATION))
         raise ValueError(f"`name` must be one of {known}, got {name!r}.")
-    folder = data_home if data_home is not None else os.environ.get(DATA_VARIABLE)
     kind = "uci_regression" if name in REGRESSION else "uci_classification"
-    path = Path(folder or ".") / kind / f"{name}.npz"
-    if folder is None or not path.is_file():
+    file = f"{kind}/{name}.npz"
+    path = find_file(file, data_home)
+    if path is None:
         raise FileNotFoundError(
-            f"No file {str(path)!r}: `data_home`, or the environment variable "
-            f"{DATA_VARIABLE}, must name a folder with {kind}/{name}.npz."
+            f"Name a folder with {file} by `data_home`, or by the environment variable "
+            f"{DATA_VARIABLE}: the tables are not downloaded."
         )
-    with np.load(path) as arrays:
-        return dict(arrays)
+    return path
+
+
+def _drawn(n: int, split: int) -> dict[str, NDArray[np.intp]]:
+    """Return the samples for training and for tests of a classification set."""
+    order = np.random.default_rng(split).permutation(n)
+    n_test = n // TEST_SHARE
+    return {"train": order[n_test:], "test": order[:n_test]}
+
+
+def _stored(path: Path, name: str, n: int, split: int) -> dict[str, NDArray[np.intp]]:
+    """Return the samples for training and for tests of a regression set."""
+    tests = read_arrays(path, ["test_idx"])["test_idx"]
+    if tests.ndim != 2 or tests.dtype.kind not in "iu":
+        raise ValueError(
+            f"{str(path)!r}: 'test_idx' must be integers of shape (n_splits, n_test), "
+            f"got {tests.dtype} of shape {tests.shape}."
+        )
+    if not 0 <= split < len(tests):
+        raise ValueError(
+            f"`split` of {name!r} must be an int from 0 to {len(tests) - 1}, got "
+            f"{split!r}."
+        )
+    test = tests[split].astype(np.intp)
+    rest = np.setdiff1d(np.arange(n), test)
+    if len(rest) + len(test) != n:
+        raise ValueError(
+            f"{str(path)!r}: row {split} of 'test_idx' must hold different numbers of "
+            f"samples, from 0 to {n - 1}; it has {len(np.unique(test))} different ones "
+            f"among {len(test)}, from {test.min()} to {test.max()}."
+        )
+    return {"train": np.random.default_rng(split).permutation(rest), "test": test}

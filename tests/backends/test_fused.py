@@ -81,7 +81,7 @@ def test_networks_for_mnist_on_images_of_its_size(name, source, dtype):
 @pytest.mark.parametrize("name", MNIST_NETWORKS)
 def test_networks_for_mnist_on_mnist(name, dtype):
     kernel = MNIST_NETWORKS[name]
-    X, _, _, _ = fetch_mnist(n_train=12, n_test=1)
+    X = fetch_mnist(n_samples=12).data
     given = torch.as_tensor(X).reshape(-1, 1, 28, 28).to(dtype)
     given[1] = given[0] * (1.0 + 1e-5)
     given[2] = -given[0]

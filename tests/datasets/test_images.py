@@ -24,19 +24,16 @@ class Set:
     openml: str
     source: str
 
-    def check(self, parts, arrays):
-        """Fail unless these are the images and labels of the arrays."""
-        for got, name in zip(
-            parts, ("x_train", "y_train", "x_test", "y_test"), strict=True
-        ):
-            if name.startswith("y"):
-                assert got.dtype == np.int64
-                np.testing.assert_array_equal(got, arrays[name])
-            else:
-                assert got.dtype == np.float32
-                assert got.shape[1:] == self.shape
-                back = got.reshape(-1, *self.stored) * 255.0
-                np.testing.assert_allclose(back, arrays[name], atol=1e-4)
+    def check(self, arrays, **settings):
+        """Fail unless the images and labels of both parts are those of the arrays."""
+        for part in ("train", "test"):
+            bunch = self.fetch(subset=part, **settings)
+            assert bunch.target.dtype == np.int64
+            np.testing.assert_array_equal(bunch.target, arrays[f"y_{part}"])
+            assert bunch.data.dtype == np.float32
+            assert bunch.data.shape[1:] == self.shape
+            back = bunch.data.reshape(-1, *self.stored) * 255.0
+            np.testing.assert_allclose(back, arrays[f"x_{part}"], atol=1e-4)
 
 
 SETS = {
@@ -96,18 +93,32 @@ def test_digits_are_images_between_zero_and_one():
 
 
 def test_images_from_a_folder(images, folder, arrays):
-    images.check(images.fetch(data_home=folder), arrays)
-    images.check(images.fetch(data_home=str(folder)), arrays)
+    images.check(arrays, data_home=folder)
+    images.check(arrays, data_home=str(folder))
 
 
 def test_images_from_the_folder_of_the_variable(images, folder, arrays, monkeypatch):
     monkeypatch.setenv("SKCONVGP_DATA", str(folder))
-    images.check(images.fetch(), arrays)
+    images.check(arrays)
 
 
 def test_folder_wins_over_the_variable(images, folder, arrays, monkeypatch, tmp_path):
     monkeypatch.setenv("SKCONVGP_DATA", str(tmp_path / "elsewhere"))
-    images.check(images.fetch(data_home=folder), arrays)
+    images.check(arrays, data_home=folder)
+
+
+def test_parts_are_those_for_training_then_those_for_tests(images, folder):
+    X, y = images.fetch(data_home=folder, return_X_y=True)
+    X_test, y_test = images.fetch(subset="test", data_home=folder, return_X_y=True)
+    bunch = images.fetch(subset="all", data_home=folder)
+    np.testing.assert_array_equal(bunch.data, np.concatenate([X, X_test]))
+    np.testing.assert_array_equal(bunch.target, np.concatenate([y, y_test]))
+    assert str(images.shape[1]) in bunch.DESCR
+
+
+def test_unknown_part_is_refused(images, folder):
+    with pytest.raises(ValueError, match=r"`subset` must be one of 'train', .*'valid'"):
+        images.fetch(subset="valid", data_home=folder)
 
 
 @pytest.mark.parametrize("where", ["data_home", "SKCONVGP_DATA"])
@@ -121,11 +132,68 @@ def test_missing_file_is_named_with_the_remedy(images, where, tmp_path, monkeypa
 
 
 def test_only_the_first_images_are_kept(images, folder, arrays):
-    parts = images.fetch(n_train=7, n_test=2, data_home=folder)
-    cut = {
-        name: values[: 7 if "train" in name else 2] for name, values in arrays.items()
+    cut = {name: values[:3] for name, values in arrays.items()}
+    images.check(cut, n_samples=3, data_home=folder)
+
+
+@pytest.mark.parametrize("stored", ["rows", "channels first"])
+def test_other_shapes_of_an_image_are_read_alike(images, stored, arrays, tmp_path):
+    shape = (-1,) if stored == "rows" else images.shape
+    reshaped = {
+        name: values.reshape(len(values), *shape) if name[0] == "x" else values
+        for name, values in arrays.items()
     }
-    images.check(parts, cut)
+    np.savez(tmp_path / images.file, **reshaped)
+    images.check(arrays, data_home=tmp_path)
+
+
+def without(name):
+    return lambda arrays: arrays.pop(name)
+
+
+def with_array(name, make):
+    return lambda arrays: arrays.update({name: make(arrays[name])})
+
+
+BAD_FILES = {
+    "channels last": (
+        with_array("x_test", lambda x: np.zeros((5, 28, 28, 3), np.uint8)),
+        r"'x_test' must be of shape \(n, .*got \(5, 28, 28, 3\)\. Channels come before",
+    ),
+    "fewer labels": (
+        with_array("y_test", lambda y: y[:-1]),
+        r"'y_test' must be of shape \(n,\).*got \(4,\) and \(5, ",
+    ),
+    "column of labels": (
+        with_array("y_test", lambda y: y[:, None]),
+        r"'y_test' must be of shape \(n,\).*got \(5, 1\)",
+    ),
+    "labels that are no integers": (
+        with_array("y_test", lambda y: y + 0.5),
+        "'y_test' must be integers, got float64",
+    ),
+    "pixels up to 1": (
+        with_array("x_test", lambda x: x / x.max()),
+        r"'x_test' must be bytes \(uint8\) from 0 to 255, got float64 from 0.0 to 1.0",
+    ),
+    "bytes up to 1": (
+        with_array("x_test", lambda x: x // x.max()),
+        r"'x_test' must be bytes \(uint8\) from 0 to 255, got uint8 from 0 to 1",
+    ),
+    "no images": (without("x_test"), "no array 'x_test'.*holds 'x_train', 'y_train'"),
+    "no labels": (without("y_test"), "no array 'y_test'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_file_with_other_arrays_is_refused(images, case, arrays, tmp_path):
+    spoil, message = BAD_FILES[case]
+    spoil(arrays)
+    np.savez(tmp_path / images.file, **arrays)
+    with pytest.raises(ValueError, match=message) as caught:
+        images.fetch(subset="test", data_home=tmp_path)
+    assert str(tmp_path / images.file) in str(caught.value)
+    images.fetch(data_home=tmp_path)  # the other part is as it should be
 
 
 def test_without_a_folder_scikit_learn_downloads(images, arrays, monkeypatch):
@@ -141,7 +209,7 @@ def test_without_a_folder_scikit_learn_downloads(images, arrays, monkeypatch):
     short = replace(source, n_train=SIZES["train"])
     monkeypatch.setattr(f"{module}.fetch_openml", fetch_openml)
     monkeypatch.setattr(f"{module}.{images.source}", short)
-    images.check(images.fetch(), arrays)
+    images.check(arrays)
 
 
 def test_downloads_are_cut_where_the_test_images_begin():

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_vectors_of_a_thousand_digits():
-    X_train, y_train, X_test, y_test = fetch_mnist(n_train=1000, n_test=500)
+    X_train, y_train = fetch_mnist(n_samples=1000, return_X_y=True)
+    X_test, y_test = fetch_mnist(subset="test", n_samples=500, return_X_y=True)
     gp = ConvNetGPClassifier(rbf(lengthscale=7.0)).fit(X_train, y_train)
     assert gp.score(X_test, y_test) >= 0.9
     assert (gp.loo_predict() == y_train).mean() >= 0.9
@@ -25,7 +26,8 @@ def test_vectors_of_a_thousand_digits():
 
 @pytest.mark.slow
 def test_images_of_three_hundred_digits():
-    X_train, y_train, X_test, y_test = fetch_mnist(n_train=300, n_test=100)
+    X_train, y_train = fetch_mnist(n_samples=300, return_X_y=True)
+    X_test, y_test = fetch_mnist(subset="test", n_samples=100, return_X_y=True)
     gp = ConvNetGPClassifier(convnet(depth=1)).fit(X_train, y_train)
     assert gp.image_shape_ == (1, 28, 28)
     assert (gp.loo_predict() == y_train).mean() >= 0.85

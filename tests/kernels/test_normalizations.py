@@ -289,7 +289,7 @@ def test_literal_version_has_correlations_above_one():
 def test_literal_version_on_mnist_has_the_negative_eigenvalues_of_the_docs(
     tile, n_negative
 ):
-    X, _, _, _ = fetch_mnist(n_train=240, n_test=1)
+    X = fetch_mnist(n_samples=240).data
     images = torch.as_tensor(X, dtype=torch.float32).reshape(-1, 1, 28, 28)
     values = torch.linalg.eigvalsh(literal_gram(tile, convnet().layers, images))
     assert float(values[0]) < -0.1
