@@ -1,18 +1,13 @@
 """Finished blocks on disk: a run that was killed goes on where it stopped."""
 
-import hashlib
-import io
 import math
-import os
-import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from pickle import UnpicklingError
 
-import torch
 from torch import Tensor
 
+from skconvgp.engine._files import digest, read_tile, write_text, write_tile
 from skconvgp.engine._plan import LANES, Block, TilePlan
 from skconvgp.engine._store import Store
 
@@ -21,17 +16,17 @@ __all__ = ["TileCache", "cut_for_cache", "is_worth_files", "name_of"]
 SIDE = 512  # of a file: 2 MiB in float64, and a fraction of a second of work
 FILES = 128  # of a smaller matrix, or a little more
 FEWEST_PAIRS = 2**16  # of a matrix that is worth files
-DIGEST_BYTES = 16
 SUFFIX = ".tile"
+ABOUT = "about.json"
 
 
 class TileCache:
     """A folder with the finished blocks of one kernel on one set of samples.
 
     A block is there as a whole or not at all: it is written beside its place and then
-    moved there, and what was read must have the digest that was written. Several
-    processes may use a folder at the same time. One that dies while it writes leaves a
-    file behind that nobody reads.
+    moved there, and what was read must have the digest that was written, of its place
+    and its shape too. Several processes may use a folder at the same time. One that
+    dies while it writes leaves a file behind that nobody reads.
 
     Parameters
     ----------
@@ -43,11 +38,39 @@ class TileCache:
         self.folder = folder
         self.n_pairs_read = 0
 
-    def fill(self, matrix: str, blocks: Iterable[Block], store: Store) -> list[Block]:
-        """Store the blocks of a matrix that are kept; return those that are not."""
+    def describe(self, text: str) -> None:
+        """Say in a file beside the tiles what they are of."""
+        write_text(self.folder / ABOUT, text)
+
+    def fill(
+        self,
+        matrix: str,
+        blocks: Iterable[Block],
+        store: Store,
+        value_shape: tuple[int, ...] = (),
+    ) -> list[Block]:
+        """Store the blocks of a matrix that are kept; return those that are not.
+
+        Parameters
+        ----------
+        matrix : str
+            Name of the matrix.
+        blocks : iterable of Block
+            Its blocks.
+        store : Store
+            Takes those that are kept.
+        value_shape : tuple of int
+            Shape of the value of a pair.
+
+        Returns
+        -------
+        left : list of Block
+            Those that are not kept, or not as they were written.
+        """
         left = []
         for block in blocks:
-            values = self._read(self._path(matrix, block))
+            shape = (_length(block.rows), _length(block.cols), *value_shape)
+            values = read_tile(self._path(matrix, block), shape)
             if values is None:
                 left.append(block)
             else:
@@ -63,39 +86,12 @@ class TileCache:
         OSError
             If it cannot be written: the disk is full, for example.
         """
-        buffer = io.BytesIO()
-        torch.save(values.to("cpu", copy=True), buffer)
-        content = buffer.getvalue()
-        path = self._path(matrix, block)
-        part = path.with_suffix(f".{uuid.uuid4().hex}")
-        try:
-            part.write_bytes(_digest(content) + content)
-            os.replace(part, path)
-        except BaseException as error:
-            part.unlink(missing_ok=True)
-            # On Windows a file that another process reads or writes is not replaced.
-            if not (isinstance(error, PermissionError) and path.exists()):
-                raise
+        write_tile(self._path(matrix, block), values)
 
     def _path(self, matrix: str, block: Block) -> Path:
         rows, cols = block.rows, block.cols
         place = f"{rows.start}-{rows.stop}-{cols.start}-{cols.stop}"
         return self.folder / f"{matrix}-{place}{SUFFIX}"
-
-    def _read(self, path: Path) -> Tensor | None:
-        """Return the values of a file; None without it, or if it was damaged."""
-        try:
-            content = path.read_bytes()
-        except (FileNotFoundError, PermissionError):
-            return None
-        digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
-        if digest != _digest(content):
-            return None
-        try:
-            values: Tensor = torch.load(io.BytesIO(content), weights_only=True)
-        except (UnpicklingError, RuntimeError):  # of a torch that wrote otherwise
-            return None
-        return values
 
 
 def is_worth_files(plan: TilePlan) -> bool:
@@ -128,8 +124,8 @@ def cut_for_cache(plan: TilePlan) -> TilePlan:
 def name_of(rows: Tensor, cols: Tensor) -> str:
     """Return a name of the covariances of samples by number."""
     numbers = repr((rows.tolist(), cols.tolist())).encode()
-    return f"part-{_digest(numbers).hex()}"
+    return f"part-{digest(numbers).hex()}"
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
+def _length(part: slice) -> int:
+    return int(part.stop - part.start)

@@ -283,7 +283,7 @@ class KernelOracle:
         plan = cut_for_cache(plan) if cache else plan
         left = plan.blocks()
         if cache:
-            left = cache.fill(matrix, left, store)
+            left = cache.fill(matrix, left, store, self.costs.value_shape)
         n_left = sum(block.n_pairs for block in left)
         progress = progress or Progress(self.on_step, 0, n_left)
         done = progress.done

@@ -25,7 +25,6 @@ from skconvgp.kernels import Kernel
 
 __all__ = ["find_cache", "resolve_cache_dir"]
 
-ABOUT = "about.json"
 PACKAGE = Path(__file__).parents[1]
 CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
 # Libraries whose functions are what their names and versions say.
@@ -103,10 +102,11 @@ def find_cache(
     try:
         own.mkdir(exist_ok=True)
         told = about | {"kernel": repr(choice.kernel)}
-        (own / ABOUT).write_text(json.dumps(told, indent=1) + "\n")
+        cache = TileCache(own)
+        cache.describe(json.dumps(told, indent=1) + "\n")
     except OSError as error:
         raise _no_folder(str(folder), error) from error
-    return TileCache(own)
+    return cache
 
 
 def _no_folder(given: object, error: OSError) -> ValueError:

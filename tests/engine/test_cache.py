@@ -107,6 +107,42 @@ def test_a_damaged_block_is_computed_again(cache, again, harm):
     assert torch.equal(oracle(cache, StoppedBackend(limit=0)).gram(), expected)
 
 
+def test_tiles_that_were_swapped_are_computed_again(cache, again):
+    expected = oracle(cache).gram()
+    one, other = tiles_of(cache)[2:4]
+    assert one.stat().st_size == other.stat().st_size
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+    assert torch.equal(oracle(cache, again).gram(), expected)
+    assert len(again.tiles) == 2
+    assert torch.equal(oracle(cache, StoppedBackend(limit=0)).gram(), expected)
+
+
+def test_tiles_of_another_folder_are_computed_again(cache, again, tmp_path):
+    expected = oracle(cache).gram()
+    other = TileCache(tmp_path / "other")
+    other.folder.mkdir()
+    for path in tiles_of(cache):
+        path.rename(other.folder / path.name)
+    assert torch.equal(oracle(other, again).gram(), expected)
+    assert len(again.tiles) == N_BLOCKS
+
+
+def test_what_the_tiles_are_of_is_written_as_a_whole(cache, monkeypatch):
+    cache.describe("one")
+
+    def fail(_source, _target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fail)
+        with pytest.raises(OSError, match="No space left"):
+            cache.describe("another")
+    (path,) = cache.folder.iterdir()
+    assert (path.name, path.read_text()) == ("about.json", "one")
+
+
 def test_cross_covariances_are_kept_too(cache):
     expected = oracle(cache).cross(images(N_OTHERS))
     assert_close(expected, oracle(None).cross(images(N_OTHERS)))

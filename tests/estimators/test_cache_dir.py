@@ -56,7 +56,7 @@ from skconvgp.kernels import convnet
 replace, moved = os.replace, []
 
 def die(*paths):  # as if killed, with the fifth block written beside its place
-    if len(moved) == 4:
+    if len(moved) == 1 + 4:  # about.json comes first
         os._exit({DIED})
     moved.append(paths)
     replace(*paths)
