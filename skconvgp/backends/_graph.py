@@ -45,8 +45,8 @@ from skconvgp.kernels import (
     three_layer_convnet,
 )
 from skconvgp.kernels._checks import plain_value
-from skconvgp.kernels._linear import Axis
 from skconvgp.kernels._normalizations import CORRELATION, FIXED
+from skconvgp.kernels._windows import Axis
 
 __all__ = ["Graph", "Node", "build_graph"]
 

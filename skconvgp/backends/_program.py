@@ -20,7 +20,7 @@ from skconvgp.backends._graph import build_graph
 from skconvgp.backends._schedule import Kind, Op, Schedule, schedule_of
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._checks import plain_value
-from skconvgp.kernels._linear import Axis
+from skconvgp.kernels._windows import Axis
 
 __all__ = ["Kind", "Program", "lower", "lower_with_tangents"]
 

@@ -156,7 +156,7 @@ class convnet(_Network):
         layers: list[MapLayer] = []
         for weight, bias in variances[:-1]:
             layers += [_conv(self.kernel_size, weight, bias), ReLU()]
-        return Sequential(*layers, Flatten(), Dense(*variances[-1]))
+        return Sequential(*layers, Flatten(), _dense(*variances[-1]))
 
 
 @dataclass(repr=False)
@@ -214,7 +214,7 @@ class residual_convnet(_Network):
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         convs = [_conv(self.kernel_size, *pair) for pair in variances[:-1]]
         blocks = [Residual(conv, ReLU()) for conv in convs[:-1]]
-        head = (convs[-1], ReLU(), Flatten(), Dense(*variances[-1]))
+        head = (convs[-1], ReLU(), Flatten(), _dense(*variances[-1]))
         return Sequential(*blocks, *head)
 
 
@@ -282,7 +282,7 @@ class resnet32(_Network):
             for _ in range(BLOCKS - 1):
                 convs = (_conv(3, *next(left)), _conv(3, *next(left)))
                 layers.append(Residual(ReLU(), convs[0], ReLU(), convs[1]))
-        head = (Flatten(), Dense(*next(left)), ReLU(), Dense(*next(left)))
+        head = (Flatten(), _dense(*next(left)), ReLU(), _dense(*next(left)))
         return Sequential(*layers, *head)
 
 
@@ -334,7 +334,7 @@ class three_layer_convnet(_Network):
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         first, second, last = variances
         body = (_conv(3, *first), ReLU(), _conv(3, *second, stride=2), ReLU())
-        return Sequential(*body, Flatten(), Dense(*last))
+        return Sequential(*body, Flatten(), _dense(*last))
 
 
 @dataclass(repr=False)
@@ -386,9 +386,13 @@ class dense(_Network):
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         layers: list[MapLayer] = [Flatten()]
         for pair in variances[:-1]:
-            layers += [Dense(*pair), ReLU()]
-        return Sequential(*layers, Dense(*variances[-1]))
+            layers += [_dense(*pair), ReLU()]
+        return Sequential(*layers, _dense(*variances[-1]))
 
 
 def _conv(size: int, weight: Scalar, bias: Scalar, stride: int = 1) -> Conv2d:
     return Conv2d(size, stride=stride, weight_variance=weight, bias_variance=bias)
+
+
+def _dense(weight: Scalar, bias: Scalar) -> Dense:
+    return Dense(weight_variance=weight, bias_variance=bias)

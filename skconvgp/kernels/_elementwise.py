@@ -1,7 +1,7 @@
 """Activations without a closed form, by quadrature (maths.md 2.3, last row)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._activations import reciprocal_sqrt
 from skconvgp.kernels._base import split
 from skconvgp.kernels._checks import require_positive_int
-from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._layer import Layer, settings_by_name
 from skconvgp.kernels._quadrature import hermite_coefficients
 
 __all__ = ["Elementwise"]
@@ -18,6 +18,7 @@ __all__ = ["Elementwise"]
 MAX_NODES = 128  # beyond, the weights of the outer nodes underflow in float64
 
 
+@settings_by_name("The rule of the integrals is not part of a network.")
 @dataclass(repr=False)
 class Elementwise(Layer):
     r"""Any activation, by Gauss-Hermite quadrature.
@@ -52,6 +53,7 @@ class Elementwise(Layer):
     """
 
     function: Callable[[Tensor], Tensor]
+    _: KW_ONLY
     n_nodes: int = 64
 
     @property

@@ -1,6 +1,10 @@
 """Layer: what all layers of a network have in common."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -8,7 +12,9 @@ from torch import Tensor
 from skconvgp._typing import ImageShape, MapShape, Prepared
 from skconvgp.kernels._base import Kernel, MapLayer, split
 
-__all__ = ["Layer"]
+__all__ = ["Layer", "settings_by_name"]
+
+LayerClass = TypeVar("LayerClass", bound=type)
 
 
 class Layer(Kernel, ABC):
@@ -60,6 +66,40 @@ class Layer(Kernel, ABC):
         diag = split(one)[2]
         assert isinstance(diag, Tensor)
         return diag
+
+
+def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:
+    """Let the error of a layer that is given settings by their place say more.
+
+    Parameters
+    ----------
+    hint : str
+        What those who know layers of other libraries may have meant.
+
+    Returns
+    -------
+    decorate : callable
+        Decorates a dataclass whose first setting alone may be given by its place.
+    """
+
+    def decorate(layer: LayerClass) -> LayerClass:
+        store = layer.__init__  # type: ignore[misc]
+        first, *others = (field.name for field in fields(layer))
+
+        @wraps(store)
+        def init(self: object, *settings: object, **named: object) -> None:
+            if len(settings) > 1:
+                given = ", ".join(map(repr, settings))
+                raise TypeError(
+                    f"{layer.__name__}({given}): only `{first}` may be given by its "
+                    f"place, {', '.join(others)} by name. {hint}"
+                )
+            store(self, *settings, **named)
+
+        layer.__init__ = init  # type: ignore[misc]
+        return layer
+
+    return decorate
 
 
 def _require_closed(network: MapLayer, shape: MapShape) -> None:

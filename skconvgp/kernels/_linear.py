@@ -1,7 +1,6 @@
 """Affine layers: convolution, dense readout, flattening, pooling (maths.md 2.1)."""
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import torch
@@ -10,13 +9,18 @@ from torch import Tensor
 from skconvgp._typing import Bounds, MapShape, Prepared, Scalar
 from skconvgp.kernels._checks import require_positive_int, require_variance
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
-from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._layer import Layer, settings_by_name
+from skconvgp.kernels._windows import Axis
 
 __all__ = ["AvgPool2d", "Conv2d", "Dense", "Flatten", "GlobalAvgPool2d"]
 
 PADDINGS = ("same", "valid", "circular")
+LARGEST_WINDOW = 2**16  # positions: far beyond any map that fits into memory
 
 
+@settings_by_name(
+    "There are no in_channels and out_channels: the number of channels is infinite."
+)
 @dataclass(repr=False)
 class Conv2d(Layer):
     r"""Convolution with independent Gaussian weights, fan-in convention.
@@ -58,6 +62,7 @@ class Conv2d(Layer):
     """
 
     kernel_size: int | tuple[int, int]
+    _: KW_ONLY
     stride: int = 1
     padding: str | int = "same"
     dilation: int = 1
@@ -108,13 +113,13 @@ class Conv2d(Layer):
         out = (cols.matrix(maps) * scale) @ out.reshape(rows.n_outputs, width, -1)
         return out.reshape(rows.n_outputs, cols.n_outputs, *rest) + self.bias_variance
 
-    def axes(self, shape: MapShape) -> tuple["Axis", "Axis"]:
+    def axes(self, shape: MapShape) -> tuple[Axis, Axis]:
         """Return the windows along the rows and the columns of a map of a size."""
         return self._axis(shape[0], self.window[0]), self._axis(
             shape[1], self.window[1]
         )
 
-    def _axis(self, size: int, kernel: int) -> "Axis":
+    def _axis(self, size: int, kernel: int) -> Axis:
         span = self.dilation * (kernel - 1)
         before = self.dilation * ((kernel - 1) // 2)
         after = span - before
@@ -134,26 +139,29 @@ class Conv2d(Layer):
 
     def _check_settings(self) -> None:
         for name in ("stride", "dilation"):
-            require_positive_int(name, getattr(self, name))
+            require_positive_int(name, getattr(self, name), LARGEST_WINDOW)
         if len(self.window) != 2:
             raise ValueError(
                 "`kernel_size` must be an int or a pair (height, width), "
                 f"got {self.kernel_size!r}."
             )
         for size in self.window:
-            require_positive_int("kernel_size", size)
+            require_positive_int("kernel_size", size, LARGEST_WINDOW)
         padding = self.padding
         is_size = isinstance(padding, Integral) and not isinstance(padding, bool)
         is_word = isinstance(padding, str) and padding in PADDINGS
-        if not (is_word or (is_size and int(padding) >= 0)):
+        if not (is_word or (is_size and 0 <= int(padding) <= LARGEST_WINDOW)):
             raise ValueError(
-                f"`padding` must be one of {PADDINGS!r} or an int >= 0, "
-                f"got {self.padding!r}."
+                f"`padding` must be one of {PADDINGS!r} or an int from 0 to "
+                f"{LARGEST_WINDOW}, got {self.padding!r}."
             )
         require_variance("weight_variance", self.weight_variance)
         require_variance("bias_variance", self.bias_variance)
 
 
+@settings_by_name(
+    "There are no in_features and out_features: the number of units is infinite."
+)
 @dataclass(repr=False)
 class Dense(Layer):
     r"""Dense layer on a 1x1 map: :math:`\sigma_b^2 + \sigma_w^2 c`.
@@ -179,6 +187,7 @@ class Dense(Layer):
     """
 
     weight_variance: Scalar = 1.0
+    _: KW_ONLY
     bias_variance: Scalar = 0.0
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
@@ -318,81 +327,3 @@ _ALL_PAIRS = (
 
 def _mean(maps: Tensor) -> Tensor:
     return maps.mean((0, 1), keepdim=True, dtype=torch.float64)
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Which inputs each output of a convolution adds up, along one axis.
-
-    Parameters
-    ----------
-    size : int
-        Positions of the map.
-    kernel, stride, dilation : int
-        Elements of a window, distance of windows, distance of elements.
-    before, after : int
-        Positions added before the first and after the last.
-    is_circular : bool
-        Whether positions wrap around; otherwise those added are zero.
-    """
-
-    size: int
-    kernel: int
-    stride: int
-    before: int
-    after: int
-    dilation: int
-    is_circular: bool
-
-    @property
-    def n_outputs(self) -> int:
-        """How many windows there are."""
-        span = self.dilation * (self.kernel - 1)
-        return (self.size + self.before + self.after - span - 1) // self.stride + 1
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether each window is the position itself."""
-        padded = self.before or self.after
-        return self.kernel == 1 and self.stride == 1 and not padded
-
-    @property
-    def is_box(self) -> bool:
-        """Whether running sums along the map pass all windows, and little more."""
-        lead = self.kernel - 1 - self.before
-        tail = self.n_outputs - self.size + lead
-        is_plain = self.stride == self.dilation == 1 and not self.is_circular
-        return is_plain and lead >= 0 and 0 <= tail < self.kernel
-
-    @property
-    def reaches_all(self) -> bool:
-        """Whether each position is in a window."""
-        is_reached = torch.zeros(self.size, dtype=torch.bool)
-        starts = [tap * self.dilation - self.before for tap in range(self.kernel)]
-        for start in sorted(starts, key=abs):  # that at 0 alone may reach all
-            seen = start + self.stride * torch.arange(self.n_outputs)
-            seen = seen % self.size if self.is_circular else seen
-            is_reached[seen[(seen >= 0) & (seen < self.size)]] = True
-            if is_reached.all():
-                return True
-        return False
-
-    @property
-    def hits(self) -> int:
-        """Elements of the first window that see the first position."""
-        taps = [tap * self.dilation - self.before for tap in range(self.kernel)]
-        return sum((tap % self.size if self.is_circular else tap) == 0 for tap in taps)
-
-    def matrix(self, like: Tensor) -> Tensor:
-        """Return the sums as a matrix (n_outputs, size) of zeros and counts."""
-        return _axis_matrix(self, like.dtype, like.device)
-
-
-@lru_cache(maxsize=256)
-def _axis_matrix(axis: Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
-    outputs = torch.arange(axis.n_outputs, device=device)[:, None]
-    taps = torch.arange(axis.kernel, device=device)[None, :]
-    inputs = outputs * axis.stride - axis.before + taps * axis.dilation
-    inside = (inputs >= 0) & (inputs < axis.size) | axis.is_circular
-    matrix = torch.zeros(axis.n_outputs, axis.size, dtype=dtype, device=device)
-    return matrix.scatter_add_(1, inputs % axis.size, inside.type_as(matrix))

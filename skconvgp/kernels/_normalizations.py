@@ -2,7 +2,7 @@
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import cast
 
 import torch
@@ -122,6 +122,7 @@ class MaxNormalization(Kernel):
     """
 
     kernel: Kernel
+    _: KW_ONLY
     mode: str = CORRELATION
     scale: float = 1.0
 

@@ -171,7 +171,7 @@ def problems(draw, drawn=MODERATE):
         layers.append(Flatten())
     for _ in range(draw(st.integers(0, 2))):
         layers.append(draw(drawn.activations))
-        layers.append(Dense(draw(drawn.weights), draw(drawn.biases)))
+        layers.append(Dense(draw(drawn.weights), bias_variance=draw(drawn.biases)))
     kernel = Sequential(*layers)
     kernel.check((channels, height, width))
     n = draw(st.integers(1, 19))

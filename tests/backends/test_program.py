@@ -73,7 +73,7 @@ def ops(program, kind):
         ),
         (dense(depth=2), "DOT AFFINE LEAKY AFFINE LEAKY RESULT"),
         (Flatten(), "DOT RESULT"),
-        (Sequential(Flatten(), Dense(2.0, 3.0)), "DOT RESULT"),
+        (Sequential(Flatten(), Dense(2.0, bias_variance=3.0)), "DOT RESULT"),
         (
             Sequential(Conv2d(3), Identity(), AvgPool2d(), Flatten(), Dense(2.0)),
             "INPUT BOX LOAD SUM RESULT",
@@ -105,7 +105,9 @@ def test_operations_of_small_networks(kernel, expected):
 
 def test_weights_are_scaled_out_and_biases_divided_by_them():
     layers = (Conv2d(3, weight_variance=2.0, bias_variance=0.5), ReLU())
-    program = lowered(Sequential(*layers, Flatten(), Dense(3.0, 0.25)), (2, 6, 5))
+    program = lowered(
+        Sequential(*layers, Flatten(), Dense(3.0, bias_variance=0.25)), (2, 6, 5)
+    )
     _, constants = ops(program, Kind.BOX)
     # c / beta with beta = 1 / channels, times weight / positions of the window
     beta = 0.5 * 2.0 / 9
@@ -302,7 +304,7 @@ class own_net(convnet):
             "images",
         ),
         (
-            Sequential(Flatten(), Dense(0.0, 1.0)),
+            Sequential(Flatten(), Dense(0.0, bias_variance=1.0)),
             "layer1 of a Sequential: a factor of 0 in Dense(weight_variance=0.0, ",
         ),
         (
@@ -317,7 +319,7 @@ class own_net(convnet):
             "weight_variance=1e-200) multiply to 0, which double precision does not",
         ),
         (
-            Sequential(Dense(1e-200), ReLU(), Dense(1e-200, 1.0)),
+            Sequential(Dense(1e-200), ReLU(), Dense(1e-200, bias_variance=1.0)),
             "layer2 of a Sequential: the variances up to Dense(weight_variance=1e-200",
         ),
         (

@@ -132,11 +132,11 @@ def closed(*layers):
 # What is wrong, and every word that the message must have.
 BAD_KERNELS = [
     (closed(Conv2d(9, padding="valid")), ["layer0", "kernel_size", "9", "8x8"]),
-    (closed(Conv2d(3), Conv2d(4, 4), Conv2d(3, padding=0)), ["layer2", "2x2"]),
+    (closed(Conv2d(3), Conv2d(4, stride=4), Conv2d(3, padding=0)), ["layer2", "2x2"]),
     (closed(Conv2d(5, dilation=2, padding="valid")), ["layer0", "dilation", "8x8"]),
-    (closed(Conv2d(3, stride=0)), ["layer0", "`stride`", ">= 1", "0"]),
+    (closed(Conv2d(3, stride=0)), ["layer0", "`stride`", "1 to", "0"]),
     (closed(Conv2d(3, stride=1.5)), ["layer0", "`stride`", "1.5"]),
-    (closed(Conv2d(0)), ["layer0", "`kernel_size`", ">= 1"]),
+    (closed(Conv2d(0)), ["layer0", "`kernel_size`", "1 to"]),
     (closed(Conv2d(3, padding="full")), ["layer0", "`padding`", "'full'", "'same'"]),
     (closed(Conv2d(3, padding=-1)), ["layer0", "`padding`", "-1"]),
     (closed(Conv2d(3), ReLU(), Conv2d(3, weight_variance=-1.0)), ["layer2", ">= 0"]),

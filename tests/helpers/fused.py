@@ -330,7 +330,7 @@ def tiny_weights(weight, activation):
             *plain, biased.replace(bias_variance=small), *end
         ),
         "points": Sequential(
-            Flatten(), Dense(weight), activation, Dense(weight, 1.0), *end
+            Flatten(), Dense(weight), activation, Dense(weight, bias_variance=1.0), *end
         ),
         "sum": Sequential(Sum(biased, Conv2d(3)), *end),
         "residual": Sequential(Residual(activation, *plain, biased), *end),

@@ -1,18 +1,22 @@
 """Settings that cannot be used: which one, and what is allowed."""
 
+import inspect
 import math
 import re
 
 import pytest
+import torch
 
 from skconvgp.kernels import (
     Abs,
     AvgPool2d,
     Conv2d,
     Dense,
+    Elementwise,
     Flatten,
     GlobalAvgPool2d,
     LeakyReLU,
+    MaxNormalization,
     Product,
     ReLU,
     Residual,
@@ -93,7 +97,8 @@ def test_lengthscale(kernel, value):
 @pytest.mark.parametrize("name", ["kernel_size", "stride", "dilation"])
 def test_whole_numbers_of_convolutions(name, value):
     kernel = closed(Conv2d(**{"kernel_size": 3, name: value}))
-    refuses(kernel, "layer0, Conv2d(", f"`{name}` must be an int >= 1", repr(value))
+    words = f"`{name}` must be an int from 1 to 65536"
+    refuses(kernel, "layer0, Conv2d(", words, repr(value))
 
 
 @pytest.mark.parametrize("value", NOT_SIZES)
@@ -111,7 +116,7 @@ def test_windows_have_two_sides(size):
 
 @pytest.mark.parametrize("padding", ["full", -1, 1.5, None, (1, 1)])
 def test_padding(padding):
-    words = "`padding` must be one of ('same', 'valid', 'circular') or an int >= 0"
+    words = "`padding` must be one of ('same', 'valid', 'circular') or an int from 0 to"
     refuses(closed(Conv2d(3, padding=padding)), words, f"got {padding!r}")
 
 
@@ -178,7 +183,7 @@ def test_residual_keeps_the_size():
 def test_errors_name_nested_layers():
     inner = Sequential(ReLU(), Conv2d(3, stride=0))
     kernel = closed(Abs(), Sum(Conv2d(1), inner))
-    refuses(kernel, "layer1, Sum(", "layer1, Conv2d(", "`stride` must be an int >= 1")
+    refuses(kernel, "layer1, Sum(", "layer1, Conv2d(", "`stride` must be an int from 1")
 
 
 @pytest.mark.parametrize("kernel", [rbf(1.0), Product(Conv2d(1), Conv2d(1))], ids=repr)
@@ -237,3 +242,35 @@ def test_wrong_terms_are_found_in_every_combination():
         rbf(1.0) + 2.0 * (bad * rbf(1.0)),
     ):
         refuses(kernel, "`nu` must be one of")
+
+
+@pytest.mark.parametrize("name", ["kernel_size", "stride", "padding", "dilation"])
+def test_windows_too_large_for_any_map(name):
+    kernel = closed(Conv2d(**{"kernel_size": 3, name: 10**20}))
+    refuses(kernel, "layer0, Conv2d(", f"`{name}` must be", "to 65536", f"got {10**20}")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: Conv2d(1, 64, 3),
+            [
+                "Conv2d(1, 64, 3): only `kernel_size` may be given by its place",
+                "no in_channels and out_channels",
+            ],
+        ),
+        (lambda: Dense(784, 10), ["Dense(784, 10): only `weight_variance`", "units"]),
+        (lambda: Elementwise(torch.tanh, 16), ["only `function`", "n_nodes by name"]),
+        (lambda: MaxNormalization(dense(), "fixed"), ["positional"]),
+    ],
+)
+def test_settings_are_given_by_name(make, words):
+    with pytest.raises(TypeError, match=".*".join(map(re.escape, words))):
+        make()
+
+
+def test_signature_says_what_is_given_by_name():
+    first, *others = inspect.signature(Conv2d).parameters.values()
+    assert first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert {other.kind for other in others} == {inspect.Parameter.KEYWORD_ONLY}

@@ -149,7 +149,7 @@ def test_positions_that_windows_reach(padding):
     settings = itertools.product(range(1, 9), range(1, 6), range(1, 5), range(1, 4))
     found = set()
     for size, window, stride, dilation in settings:
-        layer = Conv2d((window, 1), stride, padding, dilation)
+        layer = Conv2d((window, 1), stride=stride, padding=padding, dilation=dilation)
         axis, _ = layer.axes((size, 1))
         if axis.n_outputs < 1:
             continue
@@ -157,3 +157,28 @@ def test_positions_that_windows_reach(padding):
         assert axis.reaches_all == bool((sums > 0).any(0).all())
         found.add(axis.reaches_all)
     assert found == {True, False}
+
+
+@pytest.mark.parametrize("padding", ["same", "valid", "circular", 3])
+def test_sums_are_those_of_the_windows_one_by_one(padding):
+    for size, window, stride, dilation in [(7, 3, 2, 1), (5, 4, 1, 3), (4, 9, 3, 2)]:
+        layer = Conv2d((window, 1), stride=stride, padding=padding, dilation=dilation)
+        axis, _ = layer.axes((size, 1))
+        expected = torch.zeros(max(axis.n_outputs, 0), size)
+        for i, tap in itertools.product(range(len(expected)), range(window)):
+            place = i * stride - axis.before + tap * dilation
+            if padding == "circular":
+                expected[i, place % size] += 1.0
+            elif 0 <= place < size:
+                expected[i, place] += 1.0
+        if len(expected):
+            assert torch.equal(axis.matrix(torch.empty(0)), expected)
+
+
+def test_large_windows_are_as_quick_as_the_map_is_small():
+    layer = Conv2d(2**16, weight_variance=2.0**32)
+    maps = layer.image_pass(torch.ones(3, 3, 1))[0]
+    assert torch.equal(maps, torch.full((3, 3, 1), 9.0))
+    axis = layer.axes((3, 3))[0]
+    assert axis.reaches_all
+    assert axis.hits == 1
