@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends._graph import build_graph
 from skconvgp.backends._schedule import Kind, Op, Schedule, schedule_of
@@ -107,9 +108,10 @@ def lower_with_tangents(
     order : tuple of int
         The place in theta of each derivative.
     """
-    theta = torch.as_tensor(kernel.theta).requires_grad_(True)
-    schedule = schedule_of(build_graph(kernel.with_theta(theta), image_shape))
-    constants = _constants(schedule.ops, theta)
+    with own_autograd():
+        theta = torch.as_tensor(kernel.theta).requires_grad_(True)
+        schedule = schedule_of(build_graph(kernel.with_theta(theta), image_shape))
+        constants = _constants(schedule.ops, theta)
     is_known = (constants[:-1, :, 1:] != 0.0).any(1)  # without the scale of the result
     begins = np.where(is_known.any(0), is_known.argmax(0), len(is_known))
     order = np.argsort(begins, kind="stable")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from skconvgp._autograd import own_autograd
 from skconvgp._protocols import PullbackBackend, Pulled, TileBackend, TileCosts
 from skconvgp.backends._choose import BackendChoice
 from skconvgp.backends._reference import image_shape_of
@@ -53,7 +54,7 @@ class ReversePullback:
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
         """Return derivatives of sum(weights * covariances) of images (n, c, h, w)."""
         sides = [one] if two is None else [one, two]
-        with torch.enable_grad():
+        with own_autograd():
             theta = torch.tensor(self.kernel.theta, device=one.device)
             theta.requires_grad_()
             sides = [side.detach().requires_grad_(self.has_inputs) for side in sides]
@@ -96,7 +97,7 @@ class ReversePullback:
         ]
         theta = torch.tensor(self.kernel.theta, device=image.device, requires_grad=True)
         weights = image.new_zeros(n_rows, n_cols)
-        with torch.enable_grad(), saved_tensors_hooks(count, _same):
+        with own_autograd(), saved_tensors_hooks(count, _same):
             graph = self._weighted(theta, sides, weights)
         del graph  # it lived until here, so that no address was given away twice
         return sum(saved.values())

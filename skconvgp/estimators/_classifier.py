@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
+from skconvgp._autograd import own_autograd
 from skconvgp._protocols import Calibration, Likelihood, LinkLikelihood, Targets
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, Problem
@@ -36,6 +37,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
     temperature_: float
     _codes: NDArray[np.intp]
 
+    @own_autograd()
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the latent functions, and calibrate the probabilities.
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
+from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP
 from skconvgp.estimators._judged import JudgedClassifier
@@ -168,6 +169,7 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
             tags.input_tags.pairwise = any(tag.pairwise for tag in inner)
         return tags
 
+    @own_autograd()
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit each classifier, then weigh them.
 

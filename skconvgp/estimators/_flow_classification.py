@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+from skconvgp._autograd import own_autograd
 from skconvgp.estimators._callbacks import with_callbacks
 from skconvgp.estimators._classifier import BaseGPClassifier
 from skconvgp.estimators._flows import BaseFlowGP
@@ -252,6 +253,7 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
 
     # Without the weights of its base: where batches are drawn they are no copies.
     @with_callbacks
+    @own_autograd()
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Learn the kernel, then fit the latent functions, and calibrate.
 

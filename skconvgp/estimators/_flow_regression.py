@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+from skconvgp._autograd import own_autograd
 from skconvgp.estimators._callbacks import with_callbacks
 from skconvgp.estimators._flows import BaseFlowGP
 from skconvgp.estimators._regressor import BaseGPRegressor
@@ -235,6 +236,7 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
 
     # Without the weights of its base: where batches are drawn they are no copies.
     @with_callbacks
+    @own_autograd()
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Learn the kernel, then fit the latent function of each output.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 from torch import Tensor
 
+from skconvgp._autograd import own_autograd
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, run_serially
 from skconvgp._typing import FloatArray
@@ -39,6 +40,7 @@ __all__ = ["gram_gradient", "gram_vjp"]
 REMEDY = "use fewer samples, or `gram_vjp`, which stores no derivatives of K."
 
 
+@own_autograd()
 def gram_gradient(
     kernel: Kernel,
     X: Any,
@@ -156,6 +158,7 @@ def gram_gradient(
     return values[..., 0], values[..., 1:]
 
 
+@own_autograd()
 def gram_vjp(
     kernel: Kernel,
     X: Any,

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
+from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_pullback
 from skconvgp.engine import pull_back
@@ -27,6 +28,7 @@ class BaseDifferentiable(BaseInputs):
     X_train_: FloatArray | None
     dual_coef_: FloatArray
 
+    @own_autograd()
     def latent_gradient(self, X: Any, weights: ArrayLike | None = None) -> FloatArray:
         r"""Return the derivatives of latent means by the inputs.
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
+from skconvgp._autograd import own_autograd
 from skconvgp.estimators._classifier import BaseGPClassifier
 from skconvgp.estimators._nystrom import BaseNystromGP
 
@@ -207,6 +208,7 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         self.random_state = random_state
         self.verbose = verbose
 
+    @own_autograd()
     def partial_fit(
         self,
         X: Any,

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from skconvgp._autograd import own_autograd
 from skconvgp.estimators._nystrom import BaseNystromGP
 from skconvgp.estimators._regressor import BaseGPRegressor
 
@@ -192,6 +193,7 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
         self.random_state = random_state
         self.verbose = verbose
 
+    @own_autograd()
     def partial_fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, Problem
 from skconvgp.estimators._validation import to_numpy
@@ -21,6 +22,7 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     y_mean_: FloatArray
     y_scale_: FloatArray
 
+    @own_autograd()
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the latent function of each output.
 

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
+from skconvgp._autograd import own_autograd
 from skconvgp._protocols import Objective
 from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
@@ -226,6 +227,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         tags.target_tags.required = True
         return tags
 
+    @own_autograd()
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Move the training samples, and keep the way.
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from skconvgp._autograd import own_autograd
 from skconvgp.inference._laplace import LaplaceFit
 from skconvgp.inference._sites import SITES, SiteFunction
 
@@ -51,7 +52,7 @@ def _by_latents(
     latents: Tensor, codes: Tensor, site_function: SiteFunction, cov: Tensor
 ) -> Tensor:
     """Return the derivatives (n, k) of minus half the trace of S W by the latents."""
-    with torch.enable_grad():
+    with own_autograd():
         free = latents.detach().requires_grad_()
         precision = site_function(free, codes).precision()
         trace = -0.5 * (precision * cov).sum()
