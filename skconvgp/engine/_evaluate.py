@@ -196,8 +196,9 @@ class KernelOracle:
             out = self._new(plan.n_rows, n)
             progress = Progress(self.on_step, part.start * n, images.shape[0] * n)
             store = TensorStore(out, False)
+            diag = self._diag_of(rows, plan)
             self._fill(plan, rows, self._tables, store, progress)
-            yield out, self._diag_of(rows, plan)
+            yield out, diag
 
     @cached_property
     def costs(self) -> TileCosts:
@@ -260,13 +261,8 @@ class KernelOracle:
         diag = torch.cat([parts[i].to(self.config.device) for i in range(len(cuts))])
         n_bad = int((~torch.isfinite(diag.reshape(n, -1))).any(1).sum())
         if n_bad:
-            raise ValueError(
-                f"The prior variance of {n_bad} of {n} samples is not finite in "
-                f"{self.config.dtype}, which does not hold numbers of this size: "
-                "scale X to numbers near 1, lower the depth or the weight variances "
-                "of the kernel if they make variances large, or compute with "
-                "dtype='float64'."
-            )
+            what = f"The prior variance of {n_bad} of {n} samples"
+            raise ValueError(_not_finite(what, self.config.dtype))
         return diag
 
     def _fill(
@@ -306,7 +302,7 @@ class KernelOracle:
             yield partial(
                 evaluate_block,
                 self.backend,
-                self.config.device,
+                self.config,
                 block,
                 partial(self._side.shrink_to_fit, side=side),
                 one,
@@ -316,17 +312,22 @@ class KernelOracle:
 
 def evaluate_block(
     backend: TileBackend,
-    device: torch.device,
+    config: ComputeConfig,
     block: Block,
     in_tiles: Callable[[Callable[[int], Tensor]], Tensor],
     one_source: Callable[[], Prepared],
     two_source: Callable[[], Prepared] | None,
 ) -> tuple[Block, Tensor]:
     """Return a block with its values, from tables that it asks for."""
-    with torch.no_grad(), on_device(device):
+    with torch.no_grad(), on_device(config.device):
         one = one_source()
         two = one if two_source is None else two_source()
-        return block, in_tiles(partial(_evaluate_tiles, backend, block, one, two))
+        values = in_tiles(partial(_evaluate_tiles, backend, block, one, two))
+        # One pass without a copy; the sum alone may be what is not held.
+        if not (values.sum().isfinite() or values.isfinite().all()):
+            what = "The covariance of some pairs of samples"
+            raise ValueError(_not_finite(what, config.dtype))
+        return block, values
 
 
 def _evaluate_tiles(
@@ -377,3 +378,12 @@ def _evaluate_diag(
 ) -> tuple[int, Tensor]:
     with torch.no_grad(), on_device(config.device):
         return number, backend.diag(source()).to(config.solve_dtype)
+
+
+def _not_finite(what: str, dtype: torch.dtype) -> str:
+    """Return the message about numbers that maps do not hold."""
+    return (
+        f"{what} is not finite in {dtype}, which does not hold numbers of this size: "
+        "scale X to numbers near 1, lower the depth or the weight variances of the "
+        "kernel if they make variances large, or compute with dtype='float64'."
+    )

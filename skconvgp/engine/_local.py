@@ -214,4 +214,4 @@ def _evaluate_gram(
     for block in plan.blocks():
         one = tables.source(block.rows)
         two = None if block.is_diagonal else tables.source(block.cols)
-        store.write(*evaluate_block(backend, config.device, block, in_tiles, one, two))
+        store.write(*evaluate_block(backend, config, block, in_tiles, one, two))

@@ -222,12 +222,12 @@ class Sin(_Activation):
         sign = 1.0 - 2.0 * (c < 0.0).to(c.dtype)
         size = sign * c
         # |c| <= (a + b) / 2; rounding must not make the exponent positive
-        decay = torch.exp((size - (a + b) / 2.0).clamp(max=0.0))
+        decay = torch.exp((size - (a / 2.0 + b / 2.0)).clamp(max=0.0))
         return sign * decay * torch.expm1(-2.0 * size) / -2.0
 
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
-        return -torch.expm1(-2.0 * a) / 2.0
+        return -torch.expm1(-2.0 * a) / 2.0 + 0.0 * a  # NaN where a is not held
 
 
 @dataclass(repr=False)

@@ -35,8 +35,9 @@ def hermite_coefficients(
         torch.as_tensor(array, device=var.device, dtype=var.dtype)
         for array in _hermite_basis(n_nodes)
     )
-    positive = var > 0.0
-    deviation = torch.where(positive, torch.where(positive, var, 1.0).sqrt(), 0.0)
+    blank = var <= 0.0
+    deviation = torch.where(blank, 0.0, torch.where(blank, 1.0, var).sqrt())
+    deviation = deviation + 0.0 * var  # NaN where a variance is not held
     values = function(nodes.reshape(-1, *(1,) * var.ndim) * deviation)
     values = torch.broadcast_to(values, (n_nodes, *var.shape))
     return (basis @ values.reshape(n_nodes, -1)).reshape(n_nodes, *var.shape)

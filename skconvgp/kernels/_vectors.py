@@ -21,6 +21,7 @@ from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 __all__ = ["arcsine", "dot_product", "matern", "polynomial", "rbf"]
 
 MATERN_NU = (0.5, 1.5, 2.5)
+FARTHEST = 1e3  # distance, in lengthscales: no precision holds a covariance beyond
 
 
 class _VectorKernel(Kernel):
@@ -146,9 +147,10 @@ class matern(_VectorKernel):
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
         distance2 = _squared_distance(inner, norm1, norm2)
-        apart = distance2 > 0.0  # the root has no derivative at 0
-        distance = torch.where(apart, torch.where(apart, distance2, 1.0).sqrt(), 0.0)
+        same = distance2 <= 0.0  # the root has no derivative at 0
+        distance = torch.where(same, 0.0, torch.where(same, 1.0, distance2).sqrt())
         scaled = distance * (math.sqrt(2.0 * self.nu) / self.lengthscale)
+        scaled = scaled.clamp(max=FARTHEST)
         decay = torch.exp(-scaled)
         if self.nu == MATERN_NU[0]:
             return decay

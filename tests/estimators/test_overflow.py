@@ -1,0 +1,121 @@
+"""Numbers that a precision does not hold: right, or an error, never a silent NaN."""
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp import ConvNetGPRegressor, gram_matrix
+from skconvgp.kernels import (
+    GELU,
+    Abs,
+    Conv2d,
+    Dense,
+    Elementwise,
+    Erf,
+    Flatten,
+    Identity,
+    LeakyReLU,
+    MaxNormalization,
+    ReLU,
+    Sequential,
+    Sin,
+    arcsine,
+    convnet,
+    dot_product,
+    matern,
+    polynomial,
+    rbf,
+)
+
+ACTIVATIONS = [
+    ReLU(),
+    LeakyReLU(slope=0.3),
+    Abs(),
+    Identity(),
+    Erf(),
+    GELU(),
+    Sin(),
+    Elementwise(torch.tanh),
+]
+KERNELS = [
+    rbf(),
+    matern(nu=0.5),
+    matern(nu=1.5),
+    matern(nu=2.5),
+    arcsine(),
+    dot_product(),
+    polynomial(degree=3),
+    convnet(depth=2, kernel_size=3),
+    MaxNormalization(convnet(depth=2, kernel_size=3)),
+    rbf() * matern() + 0.5 * arcsine(),
+]
+KERNELS += [Sequential(Flatten(), Dense(), layer, Dense()) for layer in ACTIVATIONS]
+KERNELS += [
+    Sequential(Conv2d((1, 3), bias_variance=1.0), layer, Flatten(), Dense())
+    for layer in ACTIVATIONS
+]
+# The largest number is far beyond the square root of what the precision holds, near
+# it, or so large that only products of variances are not held.
+LARGE = {"float32": [1e20, 1e18, 1e12], "float64": [1e160, 1e153, 1e80]}
+HELD = 1e30  # in double precision all kernels hold the squares of numbers of this size
+
+
+def samples(size):
+    return np.array([[1.0, 2.0, 1.0], [2.0, -1.0, 0.5], [1e-9, 1e-9, 0.0]]) * size
+
+
+def matrix(kernel, X, **settings):
+    """Return the matrix, or nothing where an error says that numbers are too large."""
+    try:
+        return gram_matrix(kernel, X, image_shape=(1, 1, 3), **settings)
+    except ValueError as error:
+        if "not finite" not in str(error):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("dtype", list(LARGE))
+@pytest.mark.parametrize("backend", ["torch", "auto"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_large_numbers_are_right_or_refused(kernel, backend, dtype):
+    for size in LARGE[dtype]:
+        X = samples(size)
+        found = matrix(kernel, X, backend=backend, dtype=dtype)
+        if found is None:
+            continue
+        # Saturated kernels are those of smaller numbers, others grow with them.
+        like = min(size, HELD)
+        expected = matrix(kernel, samples(like), backend="torch", dtype="float64")
+        deviations = np.sqrt(np.diag(expected))
+        assert np.isfinite(found).all()
+        if like < size:
+            grown = np.sqrt(np.diag(found))
+            found, expected = (
+                found / np.outer(grown, grown),
+                expected / np.outer(deviations, deviations),
+            )
+            deviations = np.ones(3)
+        error = np.abs(found - expected) / np.outer(deviations, deviations)
+        assert error.max() < {"float32": 1e-4, "float64": 1e-7}[dtype]
+
+
+@pytest.mark.parametrize("layer", ACTIVATIONS, ids=repr)
+def test_a_weight_of_zero_does_not_hide_what_is_not_held(layer):
+    kernel = Sequential(Flatten(), Dense(0.0, bias_variance=1.0), layer, Dense())
+    with pytest.raises(ValueError, match="2 of 3 samples is not finite"):
+        gram_matrix(kernel, samples(1e20), dtype="float32", image_shape=None)
+
+
+def test_pairs_that_are_not_held_are_refused():
+    # The centre of the samples is far from half of them: distances overflow, not norms.
+    X = np.array([[9e153], [9e153], [-9e153], [-9e153]])
+    with pytest.raises(ValueError, match="not finite"):
+        gram_matrix(rbf(), X)
+
+
+def test_a_fitted_model_refuses_samples_that_are_not_held():
+    kernel = Sequential(Flatten(), Dense(), Elementwise(torch.tanh), Dense())
+    gp = ConvNetGPRegressor(kernel, dtype="float32", image_shape=None)
+    gp.fit(samples(1.0), [0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="not finite in"):
+        gp.predict(samples(1e20))
