@@ -1,7 +1,11 @@
 """How one tile of a network is computed."""
 
 from skconvgp.backends._choose import BACKENDS, BackendChoice, choose_backend
-from skconvgp.backends._fused_cpu import instruction_set, missing_extension
+from skconvgp.backends._fused_cpu import (
+    extension_file,
+    instruction_set,
+    missing_extension,
+)
 from skconvgp.backends._nvrtc import missing_compiler
 from skconvgp.backends._pullback import (
     ReversePullback,
@@ -19,6 +23,7 @@ __all__ = [
     "TangentPullback",
     "choose_backend",
     "choose_pullback",
+    "extension_file",
     "instruction_set",
     "missing_compiler",
     "missing_extension",

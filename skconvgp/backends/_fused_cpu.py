@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from skconvgp.exceptions import NotFusableError
 
 __all__ = [
     "Extension",
+    "extension_file",
     "instruction_set",
     "missing_extension",
     "table_size",
@@ -38,6 +40,11 @@ _NATIVE, _MISSING = _load()
 def missing_extension() -> str:
     """Say why the compiled extension cannot be used; empty if it can."""
     return _MISSING
+
+
+def extension_file() -> Path | None:
+    """Return the file that was loaded; None without the extension."""
+    return None if _MISSING else Path(_NATIVE.__file__)
 
 
 def instruction_set() -> str:

@@ -17,7 +17,11 @@ from skconvgp.estimators._arguments import (
     matching_rows,
     sample_rows,
 )
-from skconvgp.estimators._kept_tiles import find_cache, resolve_cache_dir
+from skconvgp.estimators._kept_tiles import (
+    find_cache,
+    resolve_cache_dir,
+    warn_of_unknown,
+)
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_verbose
@@ -126,6 +130,7 @@ def gram_matrix(
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     columns = images
     folder = resolve_cache_dir(OWNER, cache_dir, kernel)
+    warn_of_unknown(folder, kernel)
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
 

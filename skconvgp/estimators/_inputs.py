@@ -25,7 +25,11 @@ from skconvgp.engine import (
     TileCache,
     require_memory,
 )
-from skconvgp.estimators._kept_tiles import find_cache, resolve_cache_dir
+from skconvgp.estimators._kept_tiles import (
+    find_cache,
+    resolve_cache_dir,
+    warn_of_unknown,
+)
 from skconvgp.estimators._parallel import make_runner
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._progress import ProgressLine
@@ -182,7 +186,7 @@ class BaseInputs(BaseEstimator):
             rows = rows.copy()  # what the model keeps is its own
         given_kernel = resolve_kernel(self, self.kernel, self._default_kernel())
         kernel = copy.deepcopy(given_kernel)
-        resolve_cache_dir(self, self.cache_dir, kernel)
+        warn_of_unknown(resolve_cache_dir(self, self.cache_dir, kernel), kernel)
         self.kernel_ = kernel
         self.image_shape_, is_guess = resolve_image_shape(
             self.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial

@@ -1,15 +1,12 @@
 """`cache_dir`: a folder with the finished tiles of one kernel on one set of samples."""
 
 import hashlib
-import inspect
 import json
 import os
-from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any
 
 import joblib
 import numpy as np
@@ -17,38 +14,48 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from skconvgp.backends import BackendChoice
+from skconvgp.backends import BackendChoice, extension_file
 from skconvgp.engine import TileCache
+from skconvgp.estimators._digest import UnknownValueError, digest_of
 from skconvgp.estimators._resolve import reject
 from skconvgp.estimators._validation import to_numpy
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.kernels import Kernel
 
-__all__ = ["find_cache", "resolve_cache_dir"]
+__all__ = ["find_cache", "resolve_cache_dir", "warn_of_unknown"]
 
 PACKAGE = Path(__file__).parents[1]
 CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
-# Libraries whose functions are what their names and versions say.
-TRUSTED = {"builtins", "math", "numpy", "scipy", "skconvgp", "torch"}
 UNKNOWN = (
-    "`cache_dir` needs a kernel that can be pickled, made of functions and classes "
-    "whose source can be read; {!r} is not: {}. Define them in a module, or use "
-    "cache_dir=None."
+    "No tiles are kept in `cache_dir`: {!r} uses {}, and whether that stays the same "
+    "cannot be told. Let its functions and classes use numbers, arrays and functions "
+    "instead, or set cache_dir=None."
 )
 
 
 def resolve_cache_dir(owner: object, cache_dir: object, kernel: object) -> Path | None:
-    """Return the folder of all caches; raise unless it can take those of a kernel."""
+    """Return the folder of all caches, which is made; None where no tiles are kept."""
     if cache_dir is None or not isinstance(kernel, Kernel):
         return None
-    if not isinstance(cache_dir, str | os.PathLike) or not str(cache_dir):
+    name = os.fspath(cache_dir) if isinstance(cache_dir, str | os.PathLike) else None
+    if not isinstance(name, str) or not name:
         reject(owner, "cache_dir", "None or the path of a folder", cache_dir)
-    folder = Path(cache_dir).expanduser()
     try:
+        folder = Path(name).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise _no_folder(cache_dir, error) from error
-    _identity(kernel)
     return folder
+
+
+def warn_of_unknown(folder: Path | None, kernel: object) -> None:
+    """Warn if a folder was given and tiles of the kernel cannot be kept there."""
+    if folder is None or not isinstance(kernel, Kernel):
+        return
+    try:
+        _identity(kernel)
+    except UnknownValueError as error:
+        warn_caller(UNKNOWN.format(kernel, error), UserWarning)
 
 
 def find_cache(
@@ -58,7 +65,7 @@ def find_cache(
     device: torch.device,
     *sides: Tensor,
 ) -> TileCache | None:
-    """Return the cache of a computation; None without a folder.
+    """Return the cache of a computation; None without a folder, or a digest.
 
     Its name follows from what values depend on, the code of the package included:
     tiles of something else are not looked at.
@@ -84,12 +91,16 @@ def find_cache(
     Raises
     ------
     ValueError
-        If the kernel cannot be told from others, or the folder cannot be written to.
+        If the folder cannot be written to.
     """
     if folder is None:
         return None
+    try:
+        identity = _identity(choice.kernel)
+    except UnknownValueError:
+        return None
     about = {
-        "skconvgp": version("skconvgp"),
+        **{name: version(name) for name in ("skconvgp", "torch", "numpy")},
         "images": [list(side.shape) for side in sides],
         "backend": choice.name,
         "instruction_set": choice.instruction_set,
@@ -97,7 +108,7 @@ def find_cache(
         "dtype": str(dtype).removeprefix("torch."),
     }
     images = [np.ascontiguousarray(to_numpy(side)) for side in sides]
-    parts = [about, _code_of_package(), _identity(choice.kernel), images]
+    parts = [about, _code_of_package(), identity, images]
     own = folder / str(joblib.hash(parts))
     try:
         own.mkdir(exist_ok=True)
@@ -109,52 +120,38 @@ def find_cache(
     return cache
 
 
-def _no_folder(given: object, error: OSError) -> ValueError:
+def _no_folder(given: object, error: Exception) -> ValueError:
     return ValueError(
         f"`cache_dir` must be a folder that can be written to, got {given!r}: {error}."
     )
 
 
-def _identity(kernel: Kernel) -> list[str]:
-    """Return digests of a kernel, its settings and the code of what is not ours.
+def _identity(kernel: Kernel) -> str:
+    """Return a digest of a kernel, of its settings and of the code that it uses.
 
     Raises
     ------
-    ValueError
-        If it has no digest, or code that is not to be seen.
+    UnknownValueError
+        If it has none.
     """
     try:
         # Without what it remembers of use; and twice, as not all objects have one.
-        name, again = (str(joblib.hash(clone(kernel))) for _ in range(2))
-        sources = sorted({_source(each) for each in _foreign(kernel)})
-    except (AttributeError, OSError, PicklingError, TypeError) as error:
-        raise ValueError(UNKNOWN.format(kernel, error)) from error
-    if name != again:
-        raise ValueError(UNKNOWN.format(kernel, "its digest is another each time"))
-    return [name, *sources]
-
-
-def _foreign(kernel: Kernel) -> Iterator[Any]:
-    """Yield the functions and classes of a kernel that are of no known library."""
-    for value in (kernel, *kernel.get_params(deep=True).values()):
-        inner = value
-        while isinstance(inner, partial):
-            inner = inner.func
-        code = inner if inspect.isroutine(inner) else type(inner)
-        if (code.__module__ or "builtins").split(".")[0] not in TRUSTED:
-            yield code
-
-
-def _source(code: Any) -> str:
-    """Return the source of a function or a class, as it is now."""
-    return f"{code.__module__}.{code.__qualname__}\n{inspect.getsource(code)}"
+        digest, again = (digest_of(clone(kernel)) for _ in range(2))
+    except (TypeError, PicklingError) as error:
+        raise UnknownValueError(f"what cannot be copied: {error}") from error
+    if digest != again:
+        raise UnknownValueError("what has another digest each time")
+    return digest
 
 
 @lru_cache(maxsize=1)
 def _code_of_package() -> str:
-    """Return a digest of the package: a checkout may change and keep its version."""
+    """Return a digest of the package: a checkout may change and keep its version.
+
+    The extension that is loaded may lie elsewhere, or be older than its sources.
+    """
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(PACKAGE.rglob("*")):
-        if path.suffix in CODE:
+    for path in [*sorted(PACKAGE.rglob("*")), extension_file()]:
+        if path is not None and path.suffix in CODE:
             digest.update(path.read_bytes())
     return digest.hexdigest()

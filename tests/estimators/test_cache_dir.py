@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from skconvgp import (
     NystromCompletedGPRegressor,
     gram_matrix,
 )
+from skconvgp.backends import extension_file
 from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.engine import TileCache
 from skconvgp.estimators import _kept_tiles
@@ -47,12 +49,24 @@ ESTIMATORS = {
     "nystrom regressor": NystromCompletedGPRegressor(KERNEL, **PARTS),
 }
 DIED = 3
+NETWORK = """
+from skconvgp.kernels import Dense, Elementwise, Flatten, Sequential
+
+NAMES = {"one", "two", "three", "four"}  # in another order in each process
+
+class Slope:
+    names = NAMES
+
+    def __call__(self, x):
+        return x.tanh() if len(self.names | {"five", "six"}) == 6 else x
+
+kernel = Sequential(Flatten(), Dense(), Elementwise(Slope()), Dense())
+"""
 PROGRAM = f"""
 import os, sys
 import numpy as np
 import skconvgp
-from skconvgp.kernels import convnet
-
+{NETWORK}
 replace, moved = os.replace, []
 
 def die(*paths):  # as if killed, with the fifth block written beside its place
@@ -62,7 +76,6 @@ def die(*paths):  # as if killed, with the fifth block written beside its place
     replace(*paths)
 
 os.replace = die
-kernel = convnet(depth=1, kernel_size=3)
 skconvgp.gram_matrix(kernel, np.load(sys.argv[1]), cache_dir=sys.argv[2])
 """
 
@@ -127,9 +140,12 @@ def test_a_run_that_died_goes_on_where_it_stopped(tmp_path, monkeypatch):
         keep(self, *block)
 
     monkeypatch.setattr(TileCache, "keep", count)
-    K = gram_matrix(KERNEL, X, cache_dir=cache)
+    names = {"__name__": "__main__"}  # what is defined there is known elsewhere too
+    exec(NETWORK, names)
+    K = gram_matrix(names["kernel"], X, cache_dir=cache)
     assert len(written) == len(list(cache.glob("*/*.tile"))) - 4 > 0
-    np.testing.assert_allclose(K, gram_matrix(KERNEL, X), rtol=1e-12)
+    np.testing.assert_allclose(K, gram_matrix(names["kernel"], X), rtol=1e-12)
+    assert folders(cache) == [folder]
 
 
 def test_tiles_of_something_else_are_not_taken(images, tmp_path, monkeypatch):
@@ -183,7 +199,23 @@ def test_a_file_is_no_folder(images, labels, tmp_path):
         ConvNetGPClassifier(KERNEL, cache_dir=path).fit(images, labels)
 
 
-@pytest.mark.parametrize("wrong", [5, "", b"x", True])
+class Path:
+    """A path of bytes, or of nothing."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __fspath__(self):
+        return self.name
+
+
+@pytest.mark.parametrize("wrong", ["~nobody-of-this-name/x", "a\0b"])
+def test_a_path_that_leads_nowhere_is_no_folder(wrong, images):
+    with pytest.raises(ValueError, match="`cache_dir` must be a folder"):
+        gram_matrix(KERNEL, images, cache_dir=wrong)
+
+
+@pytest.mark.parametrize("wrong", [5, "", b"x", True, Path(b"x"), Path("")])
 def test_other_settings_are_refused(wrong, images, labels):
     with pytest.raises(ValueError, match="'cache_dir' parameter"):
         ConvNetGPRegressor(KERNEL, cache_dir=wrong).fit(images, labels)
@@ -198,19 +230,23 @@ class Slope:
 
 def function(x):
     return {}
+
+unnamed = lambda x: {}
 """
 
 
 def imported(path, monkeypatch, formula):
     """Return the functions of a module that is written anew."""
-    path.write_text(MODULE.format(formula, formula))
+    path.write_text(MODULE.format(formula, formula, formula))
     monkeypatch.syspath_prepend(str(path.parent))
     monkeypatch.delitem(sys.modules, path.stem, raising=False)
     importlib.invalidate_caches()
     return importlib.import_module(path.stem)
 
 
-@pytest.mark.parametrize("get", [lambda m: m.function, lambda m: m.Slope()])
+@pytest.mark.parametrize(
+    "get", [lambda m: m.function, lambda m: m.Slope(), lambda m: m.unnamed]
+)
 def test_a_function_that_was_rewritten_is_another_one(
     get, images, tmp_path, monkeypatch
 ):
@@ -230,11 +266,78 @@ def test_a_function_that_was_rewritten_is_another_one(
     assert abs(other - first).max() > 0.01 * first.max()
 
 
-def test_a_kernel_without_a_name_is_refused_before_work(images, labels, tmp_path):
-    kernel = Sequential(Conv2d(3), Elementwise(lambda x: x.tanh()), Flatten(), Dense())
-    gp = ConvNetGPRegressor(kernel, optimizer="evidence", cache_dir=tmp_path)
-    with pytest.raises(ValueError, match="can be pickled"):
+FACTOR = 1.0
+
+
+def steep(x):
+    return (FACTOR * x).tanh()
+
+
+STEEP = Sequential(Flatten(), Dense(), Elementwise(steep), Dense())
+
+
+def test_a_number_that_a_function_uses_is_not_taken_for_another(
+    images, tmp_path, monkeypatch
+):
+    first = gram_matrix(STEEP, images, cache_dir=tmp_path)
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    other = gram_matrix(STEEP, images, cache_dir=tmp_path)
+    np.testing.assert_allclose(other, gram_matrix(STEEP, images), rtol=1e-12)
+    assert abs(other - first).max() > 0.01 * first.max()
+
+
+@pytest.mark.parametrize("library", ["skconvgp", "torch", "numpy"])
+def test_another_version_of_what_computes_begins_anew(
+    library, images, tmp_path, monkeypatch
+):
+    gram_matrix(KERNEL, images, cache_dir=tmp_path)
+    known = _kept_tiles.version
+
+    def version(name):
+        return "0.0.1" if name == library else known(name)
+
+    monkeypatch.setattr(_kept_tiles, "version", version)
+    gram_matrix(KERNEL, images, cache_dir=tmp_path)
+    assert len(folders(tmp_path)) == 2
+
+
+def test_the_extension_that_is_loaded_is_part_of_the_code(tmp_path, monkeypatch):
+    code = _kept_tiles._code_of_package.__wrapped__
+    assert extension_file() is None or extension_file().suffix in {".so", ".pyd"}
+    library, digests = tmp_path / "_native.so", [code()]
+    monkeypatch.setattr(_kept_tiles, "extension_file", lambda: library)
+    for content in (b"one", b"other"):
+        library.write_bytes(content)
+        digests.append(code())
+    assert len(set(digests)) == 3
+
+
+def unknown_kernel():
+    lock = threading.Lock()
+
+    def guarded(x):
+        with lock:
+            return x.tanh()
+
+    return Sequential(Conv2d(3), Elementwise(guarded), Flatten(), Dense())
+
+
+def test_a_kernel_that_cannot_be_told_from_others_is_not_kept(
+    images, labels, tmp_path, monkeypatch
+):
+    forbid_work(monkeypatch)
+    kernel = unknown_kernel()
+    told = r"No tiles are kept.*Elementwise.*type 'lock', enclosed name 'lock'"
+    gp = ConvNetGPRegressor(kernel, cache_dir=tmp_path)
+    with pytest.warns(UserWarning, match=told) as caught:
         gp.fit(images, labels)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert gp.fit_report_.n_pairs_read == 0
+    with pytest.warns(UserWarning, match=told):
+        K = gram_matrix(kernel, images, cache_dir=tmp_path)
+    np.testing.assert_array_equal(K, gram_matrix(kernel, images))
+    assert not folders(tmp_path)
 
 
 def test_a_precomputed_matrix_needs_none(images, labels, tmp_path):
