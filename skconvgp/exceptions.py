@@ -29,8 +29,8 @@ class TileMemoryError(MemoryError):
     """A computation does not fit in the memory allowed; raised before any work.
 
     The message gives the bytes needed, the bytes allowed and the parameters
-    that lower the need. On a GPU, where others take memory too, it may also come
-    while tiles are computed, with what torch says.
+    that lower the need. As others take memory too, it may also come while tiles are
+    computed, with what failed.
 
     Examples
     --------

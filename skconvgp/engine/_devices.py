@@ -1,14 +1,13 @@
 """Memory of the device, and arithmetic without shortcuts."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 import torch
 
+from skconvgp.engine._host_memory import free_host_memory
 from skconvgp.exceptions import TileMemoryError
 
 __all__ = [
@@ -25,14 +24,19 @@ __all__ = [
     "wait_for",
 ]
 
-MEMINFO = Path("/proc/meminfo")
-CGROUP = Path("/sys/fs/cgroup")
-
-# What errors say where a device has no memory left: torch's own, those of the run time,
-# and those of libraries that find no room for their work space, one of which says no
-# more than that it could not begin. After most other errors a GPU cannot be used any
-# more, so none is caught.
-NO_MEMORY = ("out of memory", "_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
+# What errors say where a device has no memory left: torch's own, on Linux and Windows,
+# those of the run time, and those of libraries that find no room for their work space,
+# one of which says no more than that it could not begin. After most other errors a GPU
+# cannot be used any more, so none is caught.
+NO_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "Cannot allocate memory",
+    "std::bad_alloc",
+    "_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+)
 Result = TypeVar("Result")
 
 
@@ -43,12 +47,7 @@ def free_memory(device: torch.device) -> int:
         kept = torch.cuda.memory_reserved(device)
         used = torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + kept - used
-    limits = [_available_memory(), _cgroup_memory()]
-    known = [limit for limit in limits if limit is not None]
-    return min(known) if known else UNKNOWN_MEMORY
-
-
-UNKNOWN_MEMORY = 4 * 2**30  # assumed where the system does not tell
+    return free_host_memory()
 
 
 def gpu_memory() -> int | None:
@@ -160,13 +159,18 @@ def on_device(device: torch.device) -> Iterator[None]:
     try:
         with full_precision(device):
             yield
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
+        remedy = (
+            "or raise the limits of the process and its container"
+            if device.type == "cpu"
+            else "or use device='cpu'"
+        )
         raise TileMemoryError(
             f"Device {str(device)!r} has run out of memory, and smaller tiles do not "
             "help: lower `memory_budget`, close what else uses the device, use fewer "
-            f"samples, or use device='cpu'. torch says: {error}"
+            f"samples, {remedy}. What failed says: {error}"
         ) from error
 
 
@@ -174,7 +178,8 @@ class TileSide:
     """The largest side of tiles for which a device has had room.
 
     A budget bounds what is counted. Other programs may use a GPU too, and its memory
-    falls to pieces: there alone, tiles that were planned may not fit.
+    falls to pieces; on the host others take what was free. So tiles that were planned
+    may not fit.
 
     Parameters
     ----------
@@ -207,7 +212,7 @@ class TileSide:
         while True:
             try:
                 return compute(side)
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 if side == 1 or not is_out_of_memory(error):
                     raise
             # The error held the frames that failed, and they their tensors: now both
@@ -216,41 +221,13 @@ class TileSide:
             side = self._limit = side // 2
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Say whether an error tells that a device has no memory left."""
-    if isinstance(error, torch.cuda.OutOfMemoryError):
+def is_out_of_memory(error: Exception) -> bool:
+    """Say whether an error tells that a device, or the host, has no memory left.
+
+    A plan that does not fit is not one: it says what to do.
+    """
+    if isinstance(error, TileMemoryError):
+        return False
+    if isinstance(error, torch.cuda.OutOfMemoryError | MemoryError):
         return True
     return any(sign in str(error) for sign in NO_MEMORY)
-
-
-def _available_memory() -> int | None:
-    if MEMINFO.exists():
-        for line in MEMINFO.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    names = getattr(os, "sysconf_names", {})
-    if "SC_AVPHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
-
-
-def _cgroup_memory() -> int | None:
-    """Return what a container may still take, where it is limited."""
-    limit, used = CGROUP / "memory.max", CGROUP / "memory.current"
-    if not (limit.exists() and used.exists()):
-        return None
-    text = limit.read_text().strip()
-    if text == "max":
-        return None
-    taken = int(used.read_text()) - _droppable_memory()
-    return max(0, int(text) - taken)
-
-
-def _droppable_memory() -> int:
-    """Return the part of a container's memory that only caches files."""
-    stat = CGROUP / "memory.stat"
-    if stat.exists():
-        for line in stat.read_text().splitlines():
-            if line.startswith("inactive_file "):
-                return int(line.split()[1])
-    return 0

@@ -1,6 +1,5 @@
 """Free memory and full precision."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -32,75 +31,8 @@ def gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1000)
 
 
-@pytest.fixture
-def system(tmp_path, monkeypatch):
-    """Return a folder that takes the place of the system's files; it is empty."""
-    monkeypatch.setattr(_devices, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(_devices, "CGROUP", tmp_path)
-    monkeypatch.setattr(os, "sysconf_names", {})
-    return tmp_path
-
-
-def tell_available(system, kilobytes):
-    text = f"MemTotal: 99999 kB\nMemFree: 1 kB\nMemAvailable:   {kilobytes} kB\n"
-    (system / "meminfo").write_text(text)
-
-
-def limit_container(system, limit, used):
-    (system / "memory.max").write_text(f"{limit}\n")
-    (system / "memory.current").write_text(f"{used}\n")
-
-
-def test_free_memory_is_what_the_system_calls_available(system):
-    tell_available(system, 5000)
-    assert free_memory(CPU) == 5000 * 1024
-
-
-def test_a_container_limits_free_memory(system):
-    tell_available(system, 5000)
-    limit_container(system, limit=3_000_000, used=1_000_000)
-    assert free_memory(CPU) == 2_000_000
-
-
-def test_a_full_container_has_no_free_memory(system):
-    limit_container(system, limit=3_000_000, used=3_000_001)
-    assert free_memory(CPU) == 0
-
-
-def test_a_container_without_limit_does_not_count(system):
-    tell_available(system, 5000)
-    limit_container(system, limit="max", used=1)
-    assert free_memory(CPU) == 5000 * 1024
-
-
-def test_a_limit_without_usage_does_not_count(system):
-    tell_available(system, 5000)
-    (system / "memory.max").write_text("1000\n")
-    assert free_memory(CPU) == 5000 * 1024
-
-
-def test_without_meminfo_the_free_pages_count(system, monkeypatch):
-    names = {"SC_AVPHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(os, "sysconf_names", names)
-    monkeypatch.setattr(os, "sysconf", names.get)
-    assert free_memory(CPU) == 7 * 4096
-
-
-def test_free_memory_is_assumed_where_the_system_does_not_tell(system):
-    assert free_memory(CPU) == 4 * 2**30
-
-
-def test_meminfo_without_the_line_falls_back(system):
-    (system / "meminfo").write_text("MemTotal: 99999 kB\n")
-    assert free_memory(CPU) == 4 * 2**30
-
-
-def test_free_memory_of_this_machine_is_positive():
-    assert free_memory(CPU) > 0
-
-
-def test_what_is_needed_and_free_is_in_the_error(system):
-    limit_container(system, limit=1000, used=0)
+def test_what_is_needed_and_free_is_in_the_error(monkeypatch):
+    monkeypatch.setattr(_devices, "free_memory", lambda _: 1000)
     require_memory(1000, CPU, "A matrix", "take fewer samples.")
     with pytest.raises(TileMemoryError) as caught:
         require_memory(1001, CPU, "A matrix", "take fewer samples.")

@@ -2,6 +2,7 @@
 
 import re
 import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -80,8 +81,23 @@ def test_no_room_for_a_pair_is_told():
     with pytest.raises(TileMemoryError, match="'cpu' has run out of memory") as caught:
         oracle.gram()
     assert isinstance(caught.value.__cause__, OutOfMemoryError)
-    for part in ("`memory_budget`", "fewer samples", "device='cpu'", "20 MiB"):
+    for part in ("`memory_budget`", "fewer samples", "limits of the process", "20 MiB"):
         assert part in str(caught.value)
+
+
+def test_no_room_on_a_gpu_leads_to_the_cpu(monkeypatch):
+    monkeypatch.setattr("skconvgp.engine._devices.full_precision", nullcontext)
+    told = pytest.raises(TileMemoryError, match=r"'cuda' has run.*use device='cpu'")
+    with told, on_device(GPU):
+        raise OutOfMemoryError
+
+
+def test_a_plan_that_does_not_fit_says_so_itself():
+    def fail(side):
+        raise TileMemoryError("raise the budget")
+
+    with pytest.raises(TileMemoryError, match=r"^raise the budget$"), on_device(CPU):
+        TileSide(CPU).shrink_to_fit(fail, 8)
 
 
 @pytest.mark.parametrize("method", ["measure", "prepare", "diag"])
@@ -114,6 +130,10 @@ def test_no_room_for_the_matrix_is_told(monkeypatch):
         "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
         "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`",
         "CUDA error: out of memory",
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't "
+        "allocate memory: you tried to allocate 8000000000000 bytes.",
+        "DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.",
+        "std::bad_alloc",
     ],
 )
 def test_libraries_that_find_no_memory(message):
