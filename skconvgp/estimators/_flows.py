@@ -37,6 +37,7 @@ from skconvgp.estimators._resolve import (
 )
 from skconvgp.flows import FlowResult, Rho
 from skconvgp.flows._iterative import IterativeEvidence
+from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._objectives import WITH_NOISE
 from skconvgp.kernels import Kernel, rbf
 
@@ -70,7 +71,15 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
         self.flow_result_ = result
         self._warn_of(result)
         self._fit_with(problem, start, result.theta)
+        self._warn_of_bounds(self._used_at_bounds(result))
         tasks.end()
+
+    def _used_at_bounds(self, result: FlowResult) -> dict[str, float]:
+        """Return what is at a bound; not the noise, where the process has another."""
+        ended = result.at_bounds
+        if self._noise() != self._learned_noise:
+            ended.pop(NOISE_LABEL, None)
+        return ended
 
     def _fit_with(self, problem: Problem, start: Any, theta: NDArray[Any]) -> None:
         """Fit to all samples with hyperparameters that were found."""

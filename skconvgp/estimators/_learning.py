@@ -9,12 +9,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from torch import Generator
 
 from skconvgp._protocols import Found, Objective, Step
 from skconvgp.estimators._base import Problem, make_generator
 from skconvgp.estimators._convnet import BaseConvGP
 from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._label_evidence import AMPLITUDE_LABEL
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import LEAST_BATCH, reject, resolve_backend
 from skconvgp.estimators._validation import rows_to_tensor
@@ -23,7 +25,7 @@ from skconvgp.flows import FlowResult, Rho
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._iterative import IterativeEvidence
-from skconvgp.flows._landscape import BatchLandscape, Task
+from skconvgp.flows._landscape import NOISE_LABEL, BatchLandscape, Task
 from skconvgp.inference import noise_grid
 from skconvgp.kernels import Kernel
 
@@ -34,6 +36,12 @@ Minimize: TypeAlias = Callable[[BatchLandscape, Generator], Found]
 NOISE_START = 1e-2  # where a noise variance that is learned begins
 # Matrices of the size of a batch that an objective holds at once, with derivatives.
 BATCH_COPIES = 8
+# What to do where a search ends at a bound of what is learned beside the kernel.
+OWN_REMEDIES = {
+    NOISE_LABEL: "hold the noise by a number as `noise_variance`",
+    AMPLITUDE_LABEL: "fit the kernel that was found with optimizer=None and a number "
+    "as `amplitude`",
+}
 
 
 @dataclass(frozen=True)
@@ -107,13 +115,17 @@ class BaseLearningGP(BaseConvGP):
         return compute_at(place, find)
 
     def _with_noise(
-        self, objective: Rho | IterativeEvidence, problem: Problem, work: Work
+        self,
+        objective: Rho | IterativeEvidence,
+        problem: Problem,
+        work: Work,
+        start: float = NOISE_START,
     ) -> Rho | IterativeEvidence:
         """Return an objective that learns the noise with the kernel."""
         grid = noise_grid(self._gram_precision(problem.rows, work))
         return replace(
             objective,
-            noise_variance=NOISE_START,
+            noise_variance=start,
             noise_variance_bounds=(grid[-1], grid[0]),
         )
 
@@ -182,3 +194,20 @@ class BaseLearningGP(BaseConvGP):
                 "`noise_variance`, that of the objective if it has its own.",
                 UserWarning,
             )
+
+    def _warn_of_bounds(self, at_bounds: dict[str, float]) -> None:
+        """Warn of what a search found at a bound, by name; say what to do."""
+        if not at_bounds:
+            return
+        told = ", ".join(f"{name} at {bound:g}" for name, bound in at_bounds.items())
+        remedies = [OWN_REMEDIES[name] for name in at_bounds if name in OWN_REMEDIES]
+        free = [name for name in at_bounds if name not in OWN_REMEDIES]
+        if free:
+            wider = ", ".join(f"`{name}_bounds`" for name in free)
+            remedies.insert(0, f"widen {wider} of the kernel or hold it by 'fixed'")
+        warn_caller(
+            f"The hyperparameters that {type(self).__name__} found are at a bound of "
+            f"the search, and better ones may lie beyond: {told}. Start from other "
+            f"hyperparameters, or {'; '.join(remedies)}.",
+            ConvergenceWarning,
+        )

@@ -8,6 +8,8 @@ from skconvgp._typing import FloatArray
 
 __all__ = ["FlowResult"]
 
+AT_BOUND = 1e-3  # the share of a bound within which a value counts as the bound
+
 
 @dataclass(frozen=True)
 class FlowResult:
@@ -43,6 +45,9 @@ class FlowResult:
         How often it began again from another place.
     stats : dict
         What else happened.
+    bounds : ndarray of shape (p, 2)
+        Between which the hyperparameters themselves were looked for; empty where
+        nothing is known of them.
 
     Examples
     --------
@@ -71,8 +76,24 @@ class FlowResult:
     n_derivatives: int
     n_restarts: int = 0
     stats: dict[str, float] = field(default_factory=dict)
+    bounds: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
     def values(self) -> dict[str, float]:
         """The hyperparameters that were found, by name."""
-        return dict(zip(self.labels, np.exp(self.theta).tolist(), strict=True))
+        values = np.exp(self.theta)
+        if len(self.bounds):  # the exponential of a logarithm may be just outside
+            values = values.clip(*self.bounds.T)
+        return dict(zip(self.labels, values.tolist(), strict=True))
+
+    @property
+    def at_bounds(self) -> dict[str, float]:
+        """The hyperparameters that ended at a bound, by name, and which bound."""
+        return {
+            label: float(bound)
+            for label, value, pair in zip(
+                self.labels, self.values.values(), self.bounds, strict=False
+            )
+            for bound in pair
+            if abs(np.log(value / bound)) < AT_BOUND
+        }

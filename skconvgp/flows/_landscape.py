@@ -88,7 +88,8 @@ class BatchLandscape:
         self._known: dict[bytes, float] = {}  # values over the fixed batches
         self.n_evaluations = self.n_derivatives = 0
         self.worst = UNDEFINED
-        self.origin, self.bounds, self.labels = _box(task.kernel, task.objective)
+        self.origin, self._limits, self.labels = _box(task.kernel, task.objective)
+        self.bounds = np.log(self._limits)
         self.start = self.origin  # where an optimiser begins; may be moved
         last = task.sizes[-1]
         self.fixed = tuple(batches.draw(last) for _ in range(task.n_fixed))
@@ -178,6 +179,7 @@ class BatchLandscape:
             n_derivatives=self.n_derivatives,
             n_restarts=found.n_restarts,
             stats=found.stats,
+            bounds=self._limits,
         )
 
     def kernel_at(self, theta: FloatArray) -> Kernel:
@@ -303,9 +305,11 @@ class BatchLandscape:
 def _box(
     kernel: Kernel, objective: Objective | IterativeEvidence
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Return start, bounds and names of what is learned."""
-    labels = [free.label for free in kernel.hyperparameters if free.is_free]
-    start, bounds = kernel.theta, kernel.bounds
+    """Return the start, a logarithm, the bounds and the names of what is learned."""
+    free = [item for item in kernel.hyperparameters if item.is_free]
+    labels = [item.label for item in free]
+    bounds = np.array([item.bounds for item in free], dtype=np.float64).reshape(-1, 2)
+    start = kernel.theta
     own = getattr(objective, "own_parameter", None)
     noise = as_bounds(getattr(objective, "noise_variance_bounds", FIXED))
     if not isinstance(noise, str):
@@ -313,7 +317,7 @@ def _box(
     if own is not None:
         label, value, pair = own
         start = np.append(start, np.log(value))
-        bounds = np.vstack([bounds, np.log(pair)])
+        bounds = np.vstack([bounds, pair])
         labels.append(label)
     return start, bounds, tuple(labels)
 

@@ -1,7 +1,10 @@
 """Hyperparameters chosen by `fit` on all samples."""
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -161,7 +164,8 @@ def test_the_best_of_several_searches_is_taken():
     again = regressor(far, n_restarts_optimizer=6, **settings).fit(X, y)
     other = regressor(far, n_restarts_optimizer=6, **settings | {"random_state": 1})
     assert many.log_marginal_likelihood() > alone.log_marginal_likelihood() + 1.0
-    assert many.optimizer_result_.n_restarts == 6
+    begun = alone.optimizer_result_.n_restarts  # from the best noise of the start
+    assert many.optimizer_result_.n_restarts == begun + 6
     np.testing.assert_array_equal(
         many.optimizer_result_.theta_trace, again.optimizer_result_.theta_trace
     )
@@ -178,6 +182,79 @@ def test_nothing_is_worse_than_the_start(n_restarts):
     gp = regressor(best, optimizer=far, n_restarts_optimizer=n_restarts).fit(X, y)
     start = ConvNetGPRegressor(best).fit(X, y)
     assert gp.log_marginal_likelihood() >= start.log_marginal_likelihood()
+
+
+def photographs(n, contrast, seed):
+    """Return smooth colour images (n, 3, 8, 8) of some brightness, and 4 labels."""
+    rng = np.random.default_rng(seed)
+    motives = smooth(np.random.default_rng(5).normal(size=(4, 3, 8, 8)))
+    y = rng.integers(4, size=n)
+    light = 0.15 * rng.normal(size=(n, 1, 1, 1))
+    X = 0.5 + light + 0.2 * smooth(rng.normal(size=(n, 3, 8, 8)))
+    return (X + contrast * motives[y]).clip(0.0, 1.0), y
+
+
+def smooth(images):
+    blurred = gaussian_filter(images, (0, 0, 1.5, 1.5))
+    return blurred / blurred.std()
+
+
+# A search that begins with little noise ends, on these, where noise explains all.
+@pytest.mark.filterwarnings("ignore:The hyperparameters .* are at a bound")
+@pytest.mark.parametrize("depth", [2, 3])
+def test_no_search_ends_worse_than_with_the_best_noise_of_its_start(depth):
+    X, y = photographs(60, 0.05, seed=0)
+    start = convnet(depth=depth, kernel_size=3)
+    plain = ConvNetGPClassifier(start, noise_variance="evidence").fit(X, y)
+    gp = ConvNetGPClassifier(start, optimizer="evidence", noise_variance="evidence")
+    gp.fit(X, y)
+    result = gp.optimizer_result_
+    assert np.exp(result.start_theta[-1]) == pytest.approx(plain.noise_variance_)
+    assert gp.log_marginal_likelihood() > plain.log_marginal_likelihood()
+    assert gp.score(*photographs(200, 0.05, seed=1)) > 0.35
+
+
+@pytest.mark.filterwarnings("ignore:The hyperparameters .* are at a bound")
+def test_left_out_samples_choose_the_noise_of_a_start():
+    X, y = photographs(60, 0.02, seed=0)
+    start = convnet(depth=1, kernel_size=3)
+    plain = ConvNetGPClassifier(start, noise_variance="loo").fit(X, y)
+    gp = ConvNetGPClassifier(start, optimizer="loo", noise_variance="loo").fit(X, y)
+    result = gp.optimizer_result_
+    assert np.exp(result.start_theta[-1]) == pytest.approx(plain.noise_variance_)
+    assert result.rho < result.start_rho
+    assert gp.noise_variance_ < 5.0
+
+
+@pytest.mark.parametrize(
+    "gp",
+    [
+        ConvNetGPRegressor(optimizer="evidence", noise_variance=0.01),
+        ConvNetGPRegressor(optimizer="loo", noise_variance="loo"),
+        KernelFlowsRegressor(objective="evidence", optimizer=LBFGS(), n_batches=1),
+    ],
+    ids=["evidence", "loo", "flow"],
+)
+def test_a_hyperparameter_at_a_bound_is_told(gp):
+    X, y = wave(40)
+    gp.set_params(kernel=rbf(0.3, lengthscale_bounds=(0.1, 0.5)))
+    told = "lengthscale at 0.5.*widen `lengthscale_bounds`"
+    with pytest.warns(ConvergenceWarning, match=told):
+        gp.fit(X, y)
+    assert gp.kernel_.lengthscale == pytest.approx(0.5, rel=1e-3)
+    gp.set_params(kernel=rbf(0.3, lengthscale_bounds=(0.01, 100.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp.fit(X, y)
+
+
+def test_a_noise_at_a_bound_is_told_and_is_the_bound():
+    X, _ = wave(40)
+    y = np.where(np.arange(40) % 2, 1.0, -1.0)  # as no smooth function is
+    kernel = rbf(lengthscale_bounds=(1.0, 2.0))
+    with pytest.warns(ConvergenceWarning, match="noise_variance at 10.*by a number"):
+        gp = regressor(kernel, noise_variance="evidence").fit(X, y)
+    assert gp.noise_variance_ == gp.optimizer_result_.values["noise_variance"] == 10.0
 
 
 @pytest.mark.parametrize(
