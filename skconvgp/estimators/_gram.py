@@ -60,7 +60,8 @@ def gram_matrix(
         Images or vectors of the same size; None is X, and then only one triangle is
         computed and the matrix is exactly symmetric.
     out : ndarray of shape (n1, n2), default=None
-        Where to write the matrix, a memory map for example.
+        Where to write the matrix, a memory map for example. It must not share memory
+        with X or Y.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image; "auto" reads rows of s * s or 3 * s * s values
         with s >= 8 as square images, None reads rows as vectors.
@@ -123,7 +124,7 @@ def gram_matrix(
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
     others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
     n_cols = len(rows) if others is None else len(others)
-    buffer = None if out is None else _buffer(out, (len(rows), n_cols))
+    buffer = None if out is None else _buffer(out, (len(rows), n_cols), rows, others)
     n_values = len(rows) * n_cols if out is None else 0
     place = find_place(OWNER, device, dtype, n_values)
     progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
@@ -217,8 +218,8 @@ def gram_diag(
     return compute_at(find_place(OWNER, device), evaluate)
 
 
-def _buffer(out: Any, shape: tuple[int, int]) -> Tensor:
-    """Return `out` as a tensor that shares its memory."""
+def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any] | None) -> Tensor:
+    """Return `out` as a tensor that shares its memory, and none with the samples."""
     is_array = isinstance(out, np.ndarray)
     what = f"{out.dtype} of shape {out.shape!r}" if is_array else repr(type(out))
     if not is_array or out.dtype.char not in "fd" or not out.dtype.isnative:
@@ -233,6 +234,11 @@ def _buffer(out: Any, shape: tuple[int, int]) -> Tensor:
         raise ValueError(
             "`out` must be writeable, not reversed, and have a place for each value: "
             "open a memory map with mode='r+' or 'w+', or pass a fresh array."
+        )
+    if any(each is not None and np.may_share_memory(out, each) for each in samples):
+        raise ValueError(
+            "`out` must not share memory with X or Y, which are read while `out` is "
+            "written: pass an array of its own."
         )
     return torch.from_numpy(out)
 

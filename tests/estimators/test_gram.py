@@ -92,6 +92,21 @@ def test_out_whose_values_share_memory_is_refused(strides):
         gram_matrix(tiny_network(), digits(9)[0], out=out)
 
 
+@pytest.mark.parametrize("budget", ["1 MiB", "64 MiB"])
+def test_out_that_holds_samples_is_refused(budget):
+    X = np.random.default_rng(0).random((300, 300))
+    Y, before = X[:, ::-1].copy(), X.copy()
+    settings = {"image_shape": None, "memory_budget": budget}
+    told = pytest.raises(ValueError, match=r"`out` must not share memory with X or Y")
+    for one, other, out in ((X, None, X), (Y, X, X), (X, Y, X.T)):
+        with told:
+            gram_matrix(dot_product(), one, other, out=out, **settings)
+    np.testing.assert_array_equal(X, before)
+    out = X.copy()
+    gram_matrix(dot_product(), X, out=out, **settings)
+    np.testing.assert_allclose(out, 1.0 + X @ X.T, rtol=1e-12)
+
+
 def test_out_may_have_any_order_of_memory():
     X, Y = digits(9)[0], digits(4, start=50)[0]
     expected = gram_matrix(tiny_network(), X, Y, dtype="float64")
