@@ -1,13 +1,20 @@
 """Finished blocks on disk: a run that was killed goes on where it stopped."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
 
-from skconvgp.engine._files import digest, read_tile, write_text, write_tile
+from skconvgp.engine._files import (
+    digest,
+    holds_text,
+    read_tile,
+    write_text,
+    write_tile,
+)
 from skconvgp.engine._plan import LANES, Block, TilePlan
 from skconvgp.engine._store import Store
 
@@ -18,6 +25,13 @@ FILES = 128  # of a smaller matrix, or a little more
 FEWEST_PAIRS = 2**16  # of a matrix that is worth files
 SUFFIX = ".tile"
 ABOUT = "about.json"
+
+
+OnFailure = Callable[[Path, OSError], None]
+
+
+def _raise(_path: Path, error: OSError) -> None:
+    raise error
 
 
 class TileCache:
@@ -32,15 +46,22 @@ class TileCache:
     ----------
     folder : Path
         The folder, which exists.
+    on_failure : callable
+        Told the first file that cannot be written, and why; no more are written then,
+        and those that are there are still read. By default that is an error.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, on_failure: OnFailure = _raise) -> None:
         self.folder = folder
         self.n_pairs_read = 0
+        self._on_failure = on_failure
+        self._is_written = True
 
     def describe(self, text: str) -> None:
-        """Say in a file beside the tiles what they are of."""
-        write_text(self.folder / ABOUT, text)
+        """Say in a file beside the tiles what they are of, unless it stands there."""
+        path = self.folder / ABOUT
+        if not holds_text(path, text):
+            self._write(path, partial(write_text, path, text))
 
     def fill(
         self,
@@ -79,14 +100,18 @@ class TileCache:
         return left
 
     def keep(self, matrix: str, block: Block, values: Tensor) -> None:
-        """Keep a finished block.
+        """Keep a finished block."""
+        path = self._path(matrix, block)
+        self._write(path, partial(write_tile, path, values))
 
-        Raises
-        ------
-        OSError
-            If it cannot be written: the disk is full, for example.
-        """
-        write_tile(self._path(matrix, block), values)
+    def _write(self, path: Path, write: Callable[[], None]) -> None:
+        if not self._is_written:
+            return
+        try:
+            write()
+        except OSError as error:
+            self._is_written = False
+            self._on_failure(path, error)
 
     def _path(self, matrix: str, block: Block) -> Path:
         rows, cols = block.rows, block.cols

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["digest", "read_tile", "write_text", "write_tile"]
+__all__ = ["digest", "holds_text", "read_tile", "write_text", "write_tile"]
 
 FORMAT = "skconvgp tile 1"
 DIGEST_BYTES = 16
@@ -47,6 +47,16 @@ def write_tile(path: Path, values: Tensor) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text to its place, as a whole or not at all."""
     _write(path, text.encode())
+
+
+def holds_text(path: Path, text: str) -> bool:
+    """Say whether a file can be read and is this text."""
+    content = text.encode()
+    try:
+        with _opened(path) as (file, size):
+            return size == len(content) and file.read(size) == content
+    except OSError:
+        return False
 
 
 def read_tile(path: Path, shape: tuple[int, ...]) -> Tensor | None:

@@ -98,9 +98,6 @@ def gram_matrix(
     ------
     ValueError
         If the kernel cannot take samples of this shape, or a setting is wrong.
-    OSError
-        If a finished tile cannot be written to `cache_dir`: the disk is full, for
-        example. Those written before stay.
     TileMemoryError
         Before any work, if the matrix or a single tile does not fit in memory.
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +27,12 @@ __all__ = ["find_cache", "resolve_cache_dir", "warn_of_unknown"]
 
 PACKAGE = Path(__file__).parents[1]
 CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in texts of objects: another each time
+NOT_WRITTEN = (
+    "Tiles are no longer kept in `cache_dir`, as {!r} cannot be written: {}. The "
+    "computation goes on; if it is interrupted, the next one starts from the tiles that "
+    "are there. To keep the others, make room there or choose another `cache_dir`."
+)
 UNKNOWN = (
     "No tiles are kept in `cache_dir`: {!r} uses {}, and whether that stays the same "
     "cannot be told. Let its functions and classes use numbers, arrays and functions "
@@ -44,7 +51,10 @@ def resolve_cache_dir(owner: object, cache_dir: object, kernel: object) -> Path 
         folder = Path(name).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError, ValueError) as error:
-        raise _no_folder(cache_dir, error) from error
+        raise ValueError(
+            "`cache_dir` must be a folder, or the path of one that can be made, got "
+            f"{cache_dir!r}: {error}."
+        ) from error
     return folder
 
 
@@ -86,12 +96,7 @@ def find_cache(
     Returns
     -------
     cache : TileCache or None
-        The cache.
-
-    Raises
-    ------
-    ValueError
-        If the folder cannot be written to.
+        The cache. A warning says so where it cannot be written to.
     """
     if folder is None:
         return None
@@ -111,19 +116,18 @@ def find_cache(
     parts = [about, _code_of_package(), identity, images]
     own = folder / str(joblib.hash(parts))
     try:
-        own.mkdir(exist_ok=True)
-        told = about | {"kernel": repr(choice.kernel)}
-        cache = TileCache(own)
-        cache.describe(json.dumps(told, indent=1) + "\n")
+        own.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _no_folder(str(folder), error) from error
+        _warn_of_failure(own, error)
+        return None
+    told = about | {"kernel": ADDRESS.sub("", repr(choice.kernel))}
+    cache = TileCache(own, _warn_of_failure)
+    cache.describe(json.dumps(told, indent=1) + "\n")
     return cache
 
 
-def _no_folder(given: object, error: Exception) -> ValueError:
-    return ValueError(
-        f"`cache_dir` must be a folder that can be written to, got {given!r}: {error}."
-    )
+def _warn_of_failure(path: Path, error: OSError) -> None:
+    warn_caller(NOT_WRITTEN.format(str(path), error.strerror or error), UserWarning)
 
 
 def _identity(kernel: Kernel) -> str:

@@ -172,14 +172,64 @@ def test_what_is_quick_and_products_are_not_kept(cache, monkeypatch):
     assert not tiles_of(cache)
 
 
-def test_a_full_disk_is_an_error_that_leaves_nothing_behind(cache, monkeypatch):
-    def refuse(_source, _target):
-        raise OSError(errno.ENOSPC, "No space left on device")
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Return a list to which the number of files that fit is written."""
+    room, replace = [0], os.replace
 
-    monkeypatch.setattr(os, "replace", refuse)
+    def replace_while_there_is_room(source, target):
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_while_there_is_room)
+    return room
+
+
+def test_a_full_disk_leaves_nothing_behind(cache, full_disk):
     with pytest.raises(OSError, match="No space left"):
         oracle(cache).gram()
     assert not list(cache.folder.iterdir())
+
+
+def test_a_full_disk_is_told_once_and_no_failure_of_the_work(cache, full_disk, again):
+    told = []
+    full = TileCache(cache.folder, lambda path, error: told.append((path.name, error)))
+    full_disk[0] = 4
+    expected = oracle(full).gram()
+    assert_close(expected, oracle(None).gram())
+    ((name, error),) = told
+    assert name == "gram-0-16-64-70.tile"  # of those in the first row the fifth
+    assert error.errno == errno.ENOSPC
+    assert full_disk[0] == -1  # nothing more was tried
+    assert len(tiles_of(cache)) == 4
+    full_disk[0] = N_BLOCKS
+    assert torch.equal(oracle(cache, again).gram(), expected)
+    assert len(again.tiles) == N_BLOCKS - 4
+
+
+def test_what_is_there_is_read_where_nothing_can_be_written(cache, full_disk, again):
+    full_disk[0] = N_BLOCKS + 1
+    cache.describe("what")
+    expected = oracle(cache).gram()
+    full_disk[0] = 0
+    tiles_of(cache)[3].unlink()
+    told = []
+    full = TileCache(cache.folder, lambda *failure: told.append(failure))
+    full.describe("what")
+    assert not told
+    assert torch.equal(oracle(full, again).gram(), expected)
+    assert len(again.tiles) == len(told) == 1
+
+
+@pytest.mark.parametrize("harmed", ["", "other", "what what", None])
+def test_a_description_that_was_harmed_is_written_again(harmed, cache):
+    path = cache.folder / "about.json"
+    if harmed is not None:
+        path.write_text(harmed)
+    cache.describe("what")
+    assert path.read_text() == "what"
 
 
 COSTS = TileCosts(image_bytes=1000, pair_bytes=800, value_bytes=8)

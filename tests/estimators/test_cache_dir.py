@@ -1,10 +1,13 @@
 """`cache_dir`: nothing computed is lost when a run is killed."""
 
+import errno
 import importlib
 import json
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,7 +202,7 @@ def test_a_file_is_no_folder(images, labels, tmp_path):
         ConvNetGPClassifier(KERNEL, cache_dir=path).fit(images, labels)
 
 
-class Path:
+class PathLike:
     """A path of bytes, or of nothing."""
 
     def __init__(self, name):
@@ -215,7 +218,7 @@ def test_a_path_that_leads_nowhere_is_no_folder(wrong, images):
         gram_matrix(KERNEL, images, cache_dir=wrong)
 
 
-@pytest.mark.parametrize("wrong", [5, "", b"x", True, Path(b"x"), Path("")])
+@pytest.mark.parametrize("wrong", [5, "", b"x", True, PathLike(b"x"), PathLike("")])
 def test_other_settings_are_refused(wrong, images, labels):
     with pytest.raises(ValueError, match="'cache_dir' parameter"):
         ConvNetGPRegressor(KERNEL, cache_dir=wrong).fit(images, labels)
@@ -338,6 +341,73 @@ def test_a_kernel_that_cannot_be_told_from_others_is_not_kept(
         K = gram_matrix(kernel, images, cache_dir=tmp_path)
     np.testing.assert_array_equal(K, gram_matrix(kernel, images))
     assert not folders(tmp_path)
+
+
+def refuse_to_write(monkeypatch, number, n_files=0):
+    """Let nothing be written after some files, with this error."""
+    left, replace = [n_files], os.replace
+
+    def refuse(*paths):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(number, os.strerror(number))
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", refuse)
+
+
+class Nameless:
+    """Has its address in its repr."""
+
+    def __call__(self, x):
+        return x.tanh()
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_complete_cache_is_read_where_nothing_can_be_written(
+    number, images, labels, tmp_path, monkeypatch
+):
+    kernel = Sequential(Flatten(), Dense(), Elementwise(Nameless()), Dense())
+    gp = ConvNetGPRegressor(kernel, cache_dir=tmp_path).fit(images, labels)
+    refuse_to_write(monkeypatch, number)
+    again = clone(gp).fit(images, labels)  # no warning: they are errors here
+    report = again.fit_report_
+    assert report.n_pairs_read >= report.n_pairs - len(images)
+    np.testing.assert_array_equal(again.predict(images[:9]), gp.predict(images[:9]))
+
+
+@pytest.mark.parametrize("n_files", [0, 1, 4])
+def test_a_full_disk_is_a_warning_that_names_folder_and_file(
+    n_files, images, labels, tmp_path, monkeypatch
+):
+    refuse_to_write(monkeypatch, errno.ENOSPC, n_files)
+    gp = ConvNetGPRegressor(KERNEL, cache_dir=tmp_path)
+    with pytest.warns(UserWarning, match="no longer kept in `cache_dir`") as caught:
+        gp.fit(images, labels)
+    (warning,) = caught
+    (folder,) = folders(tmp_path)
+    file = "about.json" if n_files == 0 else "gram-"
+    assert str(folder / file) in str(warning.message)
+    assert "No space left on device" in str(warning.message)
+    assert warning.filename == __file__
+    assert len(folders(folder)) == n_files
+    usual = clone(gp).set_params(cache_dir=None).fit(images, labels)
+    np.testing.assert_allclose(gp.predict(images[:9]), usual.predict(images[:9]))
+
+
+def test_a_folder_where_none_can_be_made_is_a_warning(images, tmp_path, monkeypatch):
+    expected = gram_matrix(KERNEL, images)
+    mkdir = Path.mkdir
+
+    def refuse(path, *args, **settings):
+        if path.parent == tmp_path:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        mkdir(path, *args, **settings)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.warns(UserWarning, match=r"no longer kept.*Permission denied\. The"):
+        K = gram_matrix(KERNEL, images, cache_dir=tmp_path)
+    np.testing.assert_allclose(K, expected, rtol=1e-12)
 
 
 def test_a_precomputed_matrix_needs_none(images, labels, tmp_path):
