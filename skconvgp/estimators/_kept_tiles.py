@@ -30,8 +30,8 @@ CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in texts of objects: another each time
 NOT_WRITTEN = (
     "Tiles are no longer kept in `cache_dir`, as {!r} cannot be written: {}. The "
-    "computation goes on; if it is interrupted, the next one starts from the tiles that "
-    "are there. To keep the others, make room there or choose another `cache_dir`."
+    "computation goes on; if it is interrupted, the next one starts from the tiles "
+    "that are there. To keep the others, make room there or choose another `cache_dir`."
 )
 UNKNOWN = (
     "No tiles are kept in `cache_dir`: {!r} uses {}, and whether that stays the same "

@@ -118,14 +118,12 @@ class FitReport:
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
-        rate = (self.n_pairs - self.n_pairs_read) / max(self.gram_seconds, 1e-9)
         backend = f"{self.backend} backend"
         if self.instruction_set:
             backend += f" ({self.instruction_set})"
         lines = [
             f"samples      {self.n_samples}",
-            f"Gram         {self.n_pairs} pairs in {self.gram_seconds:.2f} s "
-            f"({rate:.3g} pairs/s)",
+            f"Gram         {self._pairs()}",
             f"solve        {self.solve_seconds:.2f} s{self._way()}",
             f"computed on  {self.device}, {backend}, {self.dtype}",
             f"peak memory  {self.peak_memory / 2**20:.0f} MiB",
@@ -135,8 +133,6 @@ class FitReport:
             if not math.isnan(self.relative_rmse):
                 completed += f", relative RMSE of the rest {self.relative_rmse:.2g}"
             lines.insert(2, completed)
-        if self.n_pairs_read:
-            lines[1] += f", {self.n_pairs_read} of them read from `cache_dir`"
         if not self.is_gram_held:
             lines[1] = "Gram         not held, evaluated anew for each product"
         if self.deviation_excess > 0.0:
@@ -148,6 +144,16 @@ class FitReport:
         if self.device_reason:
             lines.insert(-1, f"not on GPU   {self.device_reason}")
         return "\n".join(lines)
+
+    def _pairs(self) -> str:
+        """Return what is to be said of pairs: how fast, of those that were computed."""
+        text = f"{self.n_pairs} pairs in {self.gram_seconds:.2f} s"
+        n_computed = self.n_pairs - self.n_pairs_read
+        if n_computed:
+            text += f" ({n_computed / max(self.gram_seconds, 1e-9):.3g} pairs/s)"
+        if self.n_pairs_read:
+            text += f", {self.n_pairs_read} of them read from `cache_dir`"
+        return text
 
     def _excess(self) -> str:
         """Return what is to be said of deviations."""

@@ -70,6 +70,21 @@ def test_report_is_printed_as_text():
     assert len(text.splitlines()) == 5
 
 
+@pytest.mark.parametrize(
+    ("n_read", "told"),
+    [
+        (0, "100 pairs in 0.50 s (200 pairs/s)"),
+        (75, "100 pairs in 0.50 s (50 pairs/s), 75 of them read from `cache_dir`"),
+        (100, "100 pairs in 0.50 s, 100 of them read from `cache_dir`"),
+    ],
+)
+def test_speed_is_that_of_pairs_that_were_computed(n_read, told):
+    report = ConvNetGPRegressor(rbf(1.0)).fit(*wave(5)).fit_report_
+    told = f"Gram         {told}"
+    values = {"n_pairs": 100, "n_pairs_read": n_read, "gram_seconds": 0.5}
+    assert str(dataclasses.replace(report, **values)).splitlines()[1] == told
+
+
 def test_report_is_read_only():
     gp = ConvNetGPRegressor(rbf(1.0)).fit(*wave(5))
     with pytest.raises(dataclasses.FrozenInstanceError):
