@@ -122,13 +122,15 @@ def test_logdet_is_within_its_error(data, noise, kind, n_lanczos):
 
 
 def test_more_probes_make_the_determinant_more_certain(data):
+    # A preconditioner of so few columns leaves much to the probes: with all that the
+    # usual rank takes of smooth data, errors are those of rounding.
     gram, _ = data
     errors = []
     for n_probes in (8, 128):
-        solver = ConjugateGradient(n_probes=n_probes)
+        solver = ConjugateGradient(rank=100, n_probes=n_probes)
         state = solver.init(DenseGram(gram), same(500, 1e-2))
         errors.append(float(solver.logdet_estimate(state)[1]))
-    assert errors[1] < 0.5 * errors[0]
+    assert 0.1 < errors[1] < 0.5 * errors[0]
 
 
 def test_one_probe_knows_no_error(data):
