@@ -34,6 +34,7 @@ from skconvgp.engine._plan import (
 from skconvgp.engine._precomputed import MatrixOracle
 from skconvgp.engine._samples import SampleOracle
 from skconvgp.engine._summed import SummedOracle
+from skconvgp.engine._threads import limit_this_thread, survive_forks
 
 __all__ = [
     "Block",
@@ -54,6 +55,7 @@ __all__ = [
     "full_precision",
     "gpu_memory",
     "kernel_neighborhoods",
+    "limit_this_thread",
     "matrix_neighborhoods",
     "nearest",
     "on_device",
@@ -63,6 +65,7 @@ __all__ = [
     "require_memory",
     "slices",
     "stream_rows",
+    "survive_forks",
     "use_gpu",
     "wait_for",
 ]

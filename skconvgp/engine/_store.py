@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from skconvgp.engine._plan import Block
@@ -24,8 +23,9 @@ class Store(Protocol):
 class TensorStore:
     """A matrix in memory; blocks are written once, with their mirror image.
 
-    Copies are made by one thread: torch would split those of larger blocks, and its
-    helpers then spin for a while and take the cores from what computes blocks.
+    Where the matrix is on the host, numpy copies, with one thread: torch would split
+    copies of larger blocks among its own, which then spin for a while and take the
+    cores from what computes blocks.
 
     Parameters
     ----------
@@ -40,14 +40,15 @@ class TensorStore:
 
     def write(self, block: Block, values: Tensor) -> None:
         """Put a finished block in its place."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            self.out[block.rows, block.cols] = values
-            if self.is_symmetric and not block.is_diagonal:
-                self.out[block.cols, block.rows] = values.transpose(0, 1)
-        finally:
-            torch.set_num_threads(before)
+        if self.out.device.type == "cpu":
+            self._write_to(self.out.numpy(), block, values.cpu().numpy())
+        else:
+            self._write_to(self.out, block, values)
+
+    def _write_to(self, out: Any, block: Block, values: Any) -> None:
+        out[block.rows, block.cols] = values
+        if self.is_symmetric and not block.is_diagonal:
+            out[block.cols, block.rows] = values.swapaxes(0, 1)
 
 
 class ProductStore:

@@ -11,7 +11,7 @@ from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
 from skconvgp._protocols import TileRunner, run_serially
-from skconvgp.engine import count_gpus, finish_on_gpu, use_gpu
+from skconvgp.engine import count_gpus, finish_on_gpu, limit_this_thread, use_gpu
 
 __all__ = ["make_runner"]
 
@@ -84,12 +84,11 @@ class _ThreadRunner:
     ) -> None:
         self._n_threads = n_threads
         self._n_inner = n_inner
-        self._begin = begin or _begin_anywhere
+        self._begin_at = begin or _begin_anywhere
         self._finish = finish or _finish_at_once
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the jobs as they come."""
-        before = torch.get_num_threads()
         queue = iter(jobs)
         numbers = iter(range(self._n_threads))
         pool = ThreadPoolExecutor(
@@ -105,10 +104,13 @@ class _ThreadRunner:
                 yield from map(Future.result, done)
         finally:
             pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(before)
+
+    def _begin(self, number: int) -> None:
+        limit_this_thread(self._n_inner)
+        self._begin_at(number)
 
     def _run(self, job: Callable[[], Result]) -> Result:
-        result: Result = _limited(job, self._n_inner)
+        result = job()
         self._finish()
         return result
 
@@ -143,9 +145,8 @@ class _JoblibRunner:
 
 
 def _limited(job: Callable[[], Any], n_threads: int) -> Any:
-    """Run a job with so many threads of torch; the setting is of this thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
+    """Run a job with so many threads of torch."""
+    before = limit_this_thread(n_threads)
     try:
         return job()
     finally:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import torch
 
-from skconvgp.engine import drop_cached_memory, on_device
+from skconvgp.engine import drop_cached_memory, on_device, survive_forks
 from skconvgp.exceptions import TileMemoryError
 
 __all__ = ["Place", "choose_place", "compute_at", "gibibytes"]
@@ -69,6 +69,7 @@ def compute_at(place: Place, compute: Callable[[Place], Result]) -> Result:
 
     Free memory is no promise: other programs use the GPU too.
     """
+    survive_forks()
     try:
         with on_device(place.device):
             return compute(place)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from skconvgp.backends import ReferenceBackend, TangentBackend
 from skconvgp.engine import Block, KernelOracle, MatrixOracle, TileCosts
@@ -344,15 +345,27 @@ def test_matrix_oracle_copies_and_symmetrises():
     assert torch.equal(matrix, before)
 
 
-def test_finished_blocks_are_copied_by_one_thread(monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
-    monkeypatch.setattr(torch, "set_num_threads", asked.append)
-    out = torch.zeros(4, 4)
+class Recorder(TorchDispatchMode):
+    """Lists the operations that torch carries out."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.operations.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("n_values", [(), (3,)])
+def test_threads_of_torch_do_not_copy_finished_blocks(n_values):
+    out = torch.zeros(4, 4, *n_values)
     store = TensorStore(out, True)
-    store.write(Block(slice(0, 2), slice(2, 4), False), torch.ones(2, 2))
-    assert asked == [1, 5]
-    assert out.sum() == 8
-    with pytest.raises(RuntimeError):
-        store.write(Block(slice(0, 2), slice(2, 4), False), torch.ones(3, 2))
-    assert asked == [1, 5, 1, 5]
+    values = torch.rand(2, 2, *n_values, dtype=torch.float64)
+    with Recorder() as recorder:
+        store.write(Block(slice(0, 2), slice(2, 4), False), values)
+    assert not any("copy" in name for name in recorder.operations)
+    torch.testing.assert_close(out[:2, 2:], values.float())
+    assert torch.equal(out[2:, :2], out[:2, 2:].transpose(0, 1))
+    assert not out[:2, :2].any()
+    assert not out[2:, 2:].any()

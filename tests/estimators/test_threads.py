@@ -1,6 +1,7 @@
 """What users do with more than one thread of torch: the other tests have one."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -81,6 +82,25 @@ def test_gram_matrix_of_a_network_is_that_of_one_thread():
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     np.testing.assert_allclose(gram, gram_matrix(kernel, X), rtol=1e-13)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_threads_born_while_blocks_are_computed_have_those_of_torch(
+    n_jobs, monkeypatch
+):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    runner, n_workers = make_runner(n_jobs, torch.device("cpu"))
+    together = threading.Barrier(n_workers, timeout=60)
+
+    def job():
+        together.wait()
+        with ThreadPoolExecutor(1) as born:
+            n_threads = born.submit(torch.get_num_threads).result()
+        together.wait()
+        return torch.get_num_threads(), n_threads
+
+    assert list(runner([job] * 2)) == [(1, 2)] * 2
+    assert torch.get_num_threads() == 2
 
 
 def test_a_failing_block_reaches_the_caller_and_threads_are_restored(monkeypatch):
