@@ -46,7 +46,8 @@ PUBLIC_NAMES = {
         LBFGS Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
         GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU
-        MaxNormalization Product ReLU Residual Scale Sequential Sin Sum arcsine
+        MaxNormalization Product ReLU Residual Scale Sequential SiLU Sigmoid Sin
+        Softplus Sum Tanh arcsine
         convnet dense dot_product literal_max_normalization matern polynomial rbf
         residual_convnet resnet32 three_layer_convnet""",
     "skconvgp.likelihoods": "Beta Calibration Dirichlet Gaussian Laplace Part Targets",

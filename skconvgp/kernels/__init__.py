@@ -32,6 +32,7 @@ from skconvgp.kernels._normalizations import (
     MaxNormalization,
     literal_max_normalization,
 )
+from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
 from skconvgp.kernels._vectors import arcsine, dot_product, matern, polynomial, rbf
 
 __all__ = [
@@ -55,8 +56,12 @@ __all__ = [
     "Residual",
     "Scale",
     "Sequential",
+    "SiLU",
+    "Sigmoid",
     "Sin",
+    "Softplus",
     "Sum",
+    "Tanh",
     "arcsine",
     "convnet",
     "dense",

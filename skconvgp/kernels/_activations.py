@@ -8,32 +8,32 @@ differentiable once by autograd, forward and backward, also where c = a = b.
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._checks import require_within
+from skconvgp.kernels._expectations import LeakyFormula, expect
 from skconvgp.kernels._layer import Layer
 
 __all__ = [
     "GELU",
     "Abs",
+    "Activation",
     "Erf",
     "Identity",
     "LeakyReLU",
     "ReLU",
     "Sin",
     "erf_expectation",
-    "reciprocal_sqrt",
 ]
 
 # Squares of slopes are taken; float64 ends at 1e308.
 LARGEST_SLOPE = 1e100
 
 
-class _Activation(Layer):
+class Activation(Layer):
     """A nonlinearity with an expectation in closed form."""
 
     @property
@@ -65,14 +65,14 @@ class _Activation(Layer):
         """Return V(a, a, a)."""
 
 
-class _LeakyActivation(_Activation):
+class _LeakyActivation(Activation):
     """Piecewise linear: max(x, 0) + slope * min(x, 0)."""
 
     slope: float
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
-        return _LeakyExpectation.apply(c, a, b, self.slope)  # type: ignore[no-any-return, no-untyped-call]
+        return expect(c, a, b, LeakyFormula(self.slope))
 
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
@@ -147,7 +147,7 @@ class LeakyReLU(_LeakyActivation):
 
 
 @dataclass(repr=False)
-class Erf(_Activation):
+class Erf(Activation):
     r"""Error function, :math:`\phi(x) = \mathrm{erf}(x)`.
 
     .. math:: V = \frac2\pi \arcsin\frac{2c}{\sqrt{(1 + 2a)(1 + 2b)}}
@@ -173,7 +173,7 @@ class Erf(_Activation):
 
 
 @dataclass(repr=False)
-class GELU(_Activation):
+class GELU(Activation):
     r"""Gaussian error linear unit, :math:`\phi(x) = x \Phi(x)`.
 
     References
@@ -202,7 +202,7 @@ class GELU(_Activation):
 
 
 @dataclass(repr=False)
-class Sin(_Activation):
+class Sin(Activation):
     r"""Sine, :math:`\phi(x) = \sin x`: :math:`V = e^{-(a+b)/2} \sinh c`.
 
     References
@@ -231,7 +231,7 @@ class Sin(_Activation):
 
 
 @dataclass(repr=False)
-class Identity(_Activation):
+class Identity(Activation):
     """No nonlinearity.
 
     Examples
@@ -255,76 +255,3 @@ def erf_expectation(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
     # arcsin(x) as atan2, whose derivative stays finite where c = a = b.
     rest = 1.0 + 2.0 * (a + b) + 4.0 * (a * b - c * c).clamp(min=0.0)
     return torch.atan2(2.0 * c, rest.sqrt()) * (2.0 / math.pi)
-
-
-class _LeakyExpectation(torch.autograd.Function):
-    """V of leaky ReLUs with its derivatives in closed form (maths.md 2.3, 2.5).
-
-    With the ReLU's expectation V_0, that of slope s is (1 - s)^2 V_0 + s c. The
-    derivatives by a and b have no singularity at c = a = b, autograd's would.
-    """
-
-    @staticmethod
-    def forward(c: Tensor, a: Tensor, b: Tensor, slope: float) -> Tensor:
-        t, q, theta = _angle(c, a, b)
-        value = theta.neg_().add_(math.pi).mul_(t).add_(q)
-        value.mul_(a.sqrt()).mul_(b.sqrt() * ((1.0 - slope) ** 2 / (2.0 * math.pi)))
-        return value.add_(c, alpha=slope) if slope else value
-
-    @staticmethod
-    def setup_context(
-        ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, float], _output: Tensor
-    ) -> None:
-        c, a, b, ctx.slope = inputs
-        ctx.save_for_backward(c, a, b)
-        ctx.save_for_forward(c, a, b)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        c, a, b = ctx.saved_tensors
-        by_c, by_a, by_b = _leaky_partials(c, a, b, ctx.slope)
-        grad_a = (grad * by_a).sum_to_size(a.shape)
-        grad_b = (grad * by_b).sum_to_size(b.shape)
-        return grad * by_c, grad_a, grad_b, None
-
-    @staticmethod
-    def jvp(
-        ctx: Any,
-        c_tangent: Tensor | None,
-        a_tangent: Tensor | None,
-        b_tangent: Tensor | None,
-        _: None,
-    ) -> Tensor:
-        c, a, b = ctx.saved_tensors
-        tangent = torch.zeros_like(c)
-        partials = _leaky_partials(c, a, b, ctx.slope)
-        tangents = (c_tangent, a_tangent, b_tangent)
-        for partial, direction in zip(partials, tangents, strict=True):
-            if direction is not None:
-                tangent = tangent + partial * direction
-        return tangent
-
-
-def _angle(c: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return cos, sin and value of the angle; never forms a * b."""
-    t = (c * reciprocal_sqrt(a)).mul_(reciprocal_sqrt(b)).clamp_(-1.0, 1.0)
-    q = (1.0 - t).mul_(1.0 + t).sqrt_()
-    return t, q, torch.atan2(q, t)
-
-
-def _leaky_partials(
-    c: Tensor, a: Tensor, b: Tensor, slope: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    _, q, theta = _angle(c, a, b)
-    scale = (1.0 - slope) ** 2 / (2.0 * math.pi)
-    by_c = (math.pi - theta) * scale + slope
-    # s / (4 pi a) with s = sqrt(a b) q
-    by_a = q * (b.sqrt() * reciprocal_sqrt(a)) * (scale / 2.0)
-    by_b = q * (a.sqrt() * reciprocal_sqrt(b)) * (scale / 2.0)
-    return by_c, by_a, by_b
-
-
-def reciprocal_sqrt(a: Tensor) -> Tensor:
-    """Return 1 / sqrt(a), and 0 where a = 0 (a blank pixel without bias)."""
-    positive = a > 0.0
-    return torch.where(positive, torch.where(positive, a, 1.0).rsqrt(), 0.0)

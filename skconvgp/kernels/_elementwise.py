@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
-from skconvgp.kernels._activations import reciprocal_sqrt
 from skconvgp.kernels._base import split
 from skconvgp.kernels._checks import require_positive_int
+from skconvgp.kernels._expectations import reciprocal_sqrt
 from skconvgp.kernels._layer import Layer, settings_by_name
 from skconvgp.kernels._quadrature import hermite_coefficients
 

@@ -1,6 +1,7 @@
 """Random networks of finite width: what a kernel is the limit of. For tests, docs."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -19,8 +20,16 @@ from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._elementwise import Elementwise
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
+from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
 
 __all__ = ["sample_network"]
+
+SATURATING: dict[type, Callable[[Tensor], Tensor]] = {
+    Tanh: torch.tanh,
+    Sigmoid: torch.sigmoid,
+    SiLU: torch.nn.functional.silu,
+    Softplus: torch.nn.functional.softplus,
+}
 
 
 def sample_network(
@@ -123,4 +132,6 @@ def _activate(layer: object, maps: Tensor) -> Tensor:
             return maps
         case Elementwise():
             return layer.function(maps)
+        case Tanh() | Sigmoid() | SiLU() | Softplus():
+            return SATURATING[type(layer)](maps)
     raise TypeError(f"{layer!r} has no finite twin.")

@@ -15,7 +15,6 @@ from skconvgp.kernels._activations import (
     Identity,
     LeakyReLU,
     ReLU,
-    reciprocal_sqrt,
 )
 from skconvgp.kernels._architectures import (
     convnet,
@@ -34,6 +33,7 @@ from skconvgp.kernels._base import (
 )
 from skconvgp.kernels._checks import require_positive
 from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._expectations import reciprocal_sqrt
 from skconvgp.kernels._linear import (
     AvgPool2d,
     Conv2d,

@@ -41,7 +41,11 @@ from skconvgp.kernels import (
     ReLU,
     Residual,
     Sequential,
+    Sigmoid,
+    SiLU,
     Sin,
+    Softplus,
+    Tanh,
     arcsine,
     dense,
     dot_product,
@@ -62,7 +66,7 @@ LAYERS = Sequential(
     Abs() + Identity(),
     Flatten(),
     2.0 * Dense(),
-    *(GELU(), Sin(), Erf(), ReLU()),
+    *(GELU(), Sin(), Erf(), ReLU(), Tanh(), Sigmoid(), SiLU(), Softplus()),
     Dense(),
 )
 VECTORS = rbf(1.0) + matern(1.0) * dot_product() + 0.5 * polynomial() + arcsine()

@@ -20,7 +20,11 @@ from skconvgp.kernels import (
     ReLU,
     Residual,
     Sequential,
+    Sigmoid,
+    SiLU,
     Sin,
+    Softplus,
+    Tanh,
     arcsine,
     convnet,
     dot_product,
@@ -41,6 +45,10 @@ LAYERS = [
     GELU(),
     Sin(),
     Identity(),
+    Tanh(),
+    Sigmoid(),
+    SiLU(),
+    Softplus(),
 ]
 
 SMALL = {"kernel_size": 2, "weight_variance": 0.4, "bias_variance": 0.3}

@@ -19,8 +19,12 @@ from skconvgp.kernels import (
     Residual,
     Scale,
     Sequential,
+    Sigmoid,
+    SiLU,
     Sin,
+    Softplus,
     Sum,
+    Tanh,
     dense,
     resnet32,
     three_layer_convnet,
@@ -82,6 +86,10 @@ ACTIVATIONS = [
     GELU(),
     Sin(),
     Identity(),
+    Tanh(),
+    Sigmoid(),
+    SiLU(),
+    Softplus(),
     Elementwise(torch.tanh),
 ]
 
