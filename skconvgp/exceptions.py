@@ -5,6 +5,7 @@ import numpy as np
 __all__ = [
     "CompletionError",
     "ImageShapeWarning",
+    "JitterWarning",
     "NotPSDError",
     "TileMemoryError",
     "VersionMismatchWarning",
@@ -71,6 +72,21 @@ class ImageShapeWarning(UserWarning):
     --------
     >>> from skconvgp.exceptions import ImageShapeWarning
     >>> issubclass(ImageShapeWarning, UserWarning)
+    True
+    """
+
+
+class JitterWarning(UserWarning):
+    """More was added to the diagonal of a Gram matrix than its noise.
+
+    In finite precision the matrix was not positive definite with the noise asked for,
+    or the noise that was chosen. The model that was fitted is one of more noise. Raise
+    `noise_variance`, or compute in float64.
+
+    Examples
+    --------
+    >>> from skconvgp.exceptions import JitterWarning
+    >>> issubclass(JitterWarning, UserWarning)
     True
     """
 

@@ -17,6 +17,7 @@ from skconvgp.estimators._base import (
     require_finite_noise,
 )
 from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._jitter import warn_of_jitter
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._solving import SOLVED, BaseSolvingGP
 from skconvgp.estimators._validation import to_numpy, to_tensor
@@ -66,7 +67,7 @@ class BaseExactGP(BaseSolvingGP):
                 precision=self._gram_precision(rows, work),
             )
         noise = max(float(noise), least_noise)
-        state, solution = self._solve(gram, y, noise / w)
+        state, solution = self._solve(gram, y, noise / w, work)
         dual = solution.value
         quadratic, missing = self._quadratic(y, noise / w, state, solution)
         is_known = bool((missing <= SOLVED * quadratic).all())
@@ -116,11 +117,12 @@ class BaseExactGP(BaseSolvingGP):
             self._loo = to_numpy(loo.mean), to_numpy(loo.var)
 
     def _solve(
-        self, gram: GramOperator, y: Tensor, noise: Tensor
+        self, gram: GramOperator, y: Tensor, noise: Tensor, work: Work
     ) -> tuple[Any, Solution]:
         """Return the state of the solver and its solution for the targets."""
         require_finite_noise(noise)
         state = self.solver_.init(gram, noise)
+        warn_of_jitter(state.jitter, float(noise.min()), work)
         solution = self.solver_.solve(state, y)
         # A direct solver that was stopped early still has its factor for all else.
         is_iterative = hasattr(self.solver_, "inverse_diag_of")

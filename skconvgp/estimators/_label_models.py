@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,6 +52,8 @@ class LabelPosterior:
         Whether the tolerance was met.
     jitter : float
         What had to be added to a diagonal; 0 if nothing.
+    least_noise : float
+        Least noise of a sample: jitter beyond it makes another model.
     """
 
     dual: Tensor
@@ -60,6 +63,7 @@ class LabelPosterior:
     loo_cov: Tensor
     converged: bool = True
     jitter: float = 0.0
+    least_noise: float = math.inf
 
 
 class LabelModel(Protocol):
@@ -154,9 +158,8 @@ class NoisyModel:
         noise = self.targets.noise
         assert noise is not None
         values = self.targets.values - self.targets.offset
-        fit = fit_labels(
-            gram, values.to(gram), noise.to(gram) + nugget, self.weights.to(gram)
-        )
+        noise, weights = noise.to(gram) + nugget, self.weights.to(gram)
+        fit = fit_labels(gram, values.to(gram), noise, weights)
         # What is each other's negative is one function, and one set of targets.
         own = fit.evidence[:1] if self.has_one_latent else fit.evidence
         return LabelPosterior(
@@ -166,6 +169,7 @@ class NoisyModel:
             fit.loo_mean,
             fit.loo_var,
             jitter=fit.state.jitter,
+            least_noise=float((noise / weights[:, None]).min()),
         )
 
 

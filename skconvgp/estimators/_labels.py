@@ -23,6 +23,7 @@ from skconvgp.estimators._base import (
     require_finite_noise,
 )
 from skconvgp.estimators._inputs import Size, Work
+from skconvgp.estimators._jitter import warn_of_jitter
 from skconvgp.estimators._label_models import (
     LabelModel,
     LabelPosterior,
@@ -155,6 +156,7 @@ class BaseLabelGP(BaseGP):
         model, amplitude, found = self._best_model(
             models, prior.gram, problem, settings.prior
         )
+        warn_of_jitter(found.jitter, found.least_noise, work)
         self.likelihood_ = model.likelihood
         self.latent_offset_ = to_numpy(model.offset)
         self._is_label_model, self._features = True, None

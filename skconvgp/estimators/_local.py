@@ -17,6 +17,7 @@ from skconvgp.estimators._base import (
     require_finite_noise,
 )
 from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._jitter import warn_of_jitter
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._resolve import is_direct
 from skconvgp.estimators._validation import to_numpy
@@ -107,6 +108,7 @@ class BaseLocalGP(BaseGP):
         else:
             chosen = _Chosen(noise, amplitude)
         self.noise_variance_ = chosen.noise
+        warn_of_jitter(chosen.jitter, float((chosen.noise / w).min()), work)
         n = len(y)
         n_pairs = n + chosen.n_pairs
         self._set_fit(

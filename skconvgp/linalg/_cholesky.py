@@ -23,6 +23,9 @@ JITTER = {
     torch.float64: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4),
     torch.float32: (0.0, 1e-6, 1e-5, 1e-4, 1e-3),
 }
+# The square of a pivot, in roundings of the scale, up to which it is a rounding error
+# itself: what is solved with such a factor is noise.
+LEAST_PIVOT = 8.0
 # Columns of the inverse factor held at once, and rows of a step. A GPU is slow where
 # steps are many and small: what is held there is up to an eighth of the matrix, with
 # three squares of a step beside it, and half a GiB in double precision.
@@ -180,7 +183,7 @@ def _climb_(matrix: Tensor, shift: Tensor, scale: float) -> tuple[Tensor, float]
             jitter = share * scale
             diagonal.copy_(wanted + jitter)
             factor, info = torch.linalg.cholesky_ex(matrix)
-            if int(info) == 0:
+            if int(info) == 0 and _is_resolved(factor, scale):
                 return factor, jitter
             del factor  # before the next one is made
         diagonal.copy_(wanted)
@@ -194,6 +197,12 @@ def _climb_(matrix: Tensor, shift: Tensor, scale: float) -> tuple[Tensor, float]
         "duplicate samples, compute tiles with dtype='float64', or, with a "
         "precomputed kernel, check that it is symmetric and positive semi-definite."
     )
+
+
+def _is_resolved(factor: Tensor, scale: float) -> bool:
+    """Say whether all pivots are more than rounding errors of the scale."""
+    rounding = torch.finfo(factor.dtype).eps * scale
+    return float(factor.diagonal().min()) ** 2 > LEAST_PIVOT * rounding
 
 
 def _smallest_eigenvalue(matrix: Tensor) -> str:

@@ -278,3 +278,14 @@ def test_many_matrices_are_decomposed_one_by_one():
     rebuilt = (vectors[0] * values[0]) @ vectors[0].mT
     assert_close(rebuilt, matrices[0])
     assert float(values[1, 0]) == 0.0
+
+
+@everywhere
+def test_a_pivot_of_rounding_errors_is_no_factor(dtype):
+    rounding = torch.finfo(dtype).eps
+    matrix = torch.tensor([[1.0, 1.0], [1.0, 1.0 + rounding]], dtype=dtype)
+    assert plain_cholesky(matrix) is not None
+    _, jitter = shifted_cholesky_(matrix, torch.zeros(2, dtype=dtype))
+    assert jitter > 0.0
+    _, jitter = shifted_cholesky_(matrix, torch.full((2,), 20.0 * rounding).to(dtype))
+    assert jitter == 0.0

@@ -1,0 +1,112 @@
+"""What is added to the diagonal of a Gram matrix is told where it matters."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, KernelFlowsRegressor
+from skconvgp.completion import NearestNeighbors
+from skconvgp.exceptions import JitterWarning
+from skconvgp.flows import Adam
+from skconvgp.kernels import convnet, rbf
+from tests.helpers.estimators import blobs
+
+NOISES = [1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 0.0]
+
+
+def similar_images(n):
+    """Return images (n, 1, 8, 8) that differ in the second digit, and targets (n,)."""
+    rng = np.random.default_rng(0)
+    return 0.5 + 0.01 * rng.random((n, 1, 8, 8)), rng.normal(size=n)
+
+
+def fit_and_listen(gp, X, y):
+    """Fit; return the messages of warnings about jitter."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gp.fit(X, y)
+    assert all(one.category is JitterWarning for one in caught)
+    return [str(one.message) for one in caught]
+
+
+def test_jitter_far_above_the_noise_is_told():
+    X, y = similar_images(200)
+    gp = ConvNetGPRegressor(convnet(3, kernel_size=3), noise_variance=1e-10)
+    (message,) = fit_and_listen(gp, X, y)
+    assert gp.fit_report_.jitter > 1e-8
+    assert f"{gp.fit_report_.jitter:.2g}" in message
+    assert "dtype='float64'" in message
+    assert "noise_variance" in message
+
+
+@pytest.mark.parametrize("solve_dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_jitter_is_at_most_the_noise_or_told(dtype, solve_dtype):
+    X, y = similar_images(60)
+    n_told = 0
+    for noise in NOISES:
+        gp = ConvNetGPRegressor(
+            convnet(3, kernel_size=3),
+            noise_variance=noise,
+            dtype=dtype,
+            solve_dtype=solve_dtype,
+        )
+        messages = fit_and_listen(gp, X, y)
+        assert bool(messages) == (gp.fit_report_.jitter > noise)
+        for message in messages:
+            assert ("`dtype='float64'`" in message) == (dtype == "float32")
+            assert ("`solve_dtype='float64'`" in message) == (solve_dtype == "float32")
+        n_told += len(messages)
+    is_coarse = "float32" in (dtype, solve_dtype)
+    assert (n_told > 0) == is_coarse
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_contradictory_copies_without_noise_are_told(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(12, 5))
+    X = np.vstack([X, X[:2]])
+    gp = ConvNetGPRegressor(rbf(2.0), noise_variance=0.0)
+    (message,) = fit_and_listen(gp, X, rng.normal(size=14))
+    assert "noise_variance" in message
+    # With what was added the solution is one.
+    assert gp.fit_report_.jitter >= 1e-12
+    assert np.abs(gp.predict(X)).max() < 10.0
+
+
+def test_copies_that_agree_with_more_noise_than_jitter_are_not_told():
+    X = np.repeat(np.arange(4.0)[:, None], 2, axis=0)
+    y = np.repeat([0.0, 1.0, -1.0, 0.5], 2)
+    for noise in (1e-10, 1e-4):
+        assert not fit_and_listen(ConvNetGPRegressor(rbf(), noise_variance=noise), X, y)
+
+
+def test_jitter_of_neighbours_is_told():
+    X, y = np.repeat(np.arange(6.0), 2)[:, None], np.arange(12.0)
+    neighbours = NearestNeighbors(n_neighbors=4, metric="euclidean")
+    gp = ConvNetGPRegressor(rbf(), completion=neighbours, noise_variance=0.0)
+    (message,) = fit_and_listen(gp, X, y)
+    assert "noise_variance" in message
+
+
+def test_jitter_beside_the_noise_of_labels_is_told():
+    _, y = blobs(24)
+    settings = {"likelihood": "dirichlet", "amplitude": 1e6, "noise_variance": 0.0}
+    gram = np.ones((24, 24)) - 2e-5 * (np.eye(24) - 1.0 / 24)  # not a covariance
+    (message,) = fit_and_listen(ConvNetGPClassifier("precomputed", **settings), gram, y)
+    assert "nearly the same" in message
+    assert "dtype" not in message
+    gram += 4e-5 * np.eye(24)
+    assert not fit_and_listen(ConvNetGPClassifier("precomputed", **settings), gram, y)
+
+
+def test_the_last_fit_of_kernel_flows_tells_of_jitter():
+    X, y = similar_images(60)
+    gp = KernelFlowsRegressor(
+        convnet(3, kernel_size=3),
+        optimizer=Adam(max_iter=1),
+        noise_variance=0.0,
+        random_state=0,
+    )
+    assert len(fit_and_listen(gp, X, y)) == 1
