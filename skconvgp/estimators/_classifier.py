@@ -14,6 +14,7 @@ from torch import Tensor
 from skconvgp._autograd import own_autograd
 from skconvgp._protocols import Calibration, Likelihood, LinkLikelihood, Targets
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._base import BaseGP, Problem
 from skconvgp.estimators._judged import JudgedClassifier
 from skconvgp.estimators._label_models import LabelModel, LinkModel, NoisyModel
@@ -37,6 +38,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
     temperature_: float
     _codes: NDArray[np.intp]
 
+    @all_or_nothing
     @own_autograd()
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the latent functions, and calibrate the probabilities.

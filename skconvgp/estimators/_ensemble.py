@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 
 from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._base import BaseGP
 from skconvgp.estimators._judged import JudgedClassifier
 from skconvgp.estimators._mixture_weights import (
@@ -169,6 +170,7 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
             tags.input_tags.pairwise = any(tag.pairwise for tag in inner)
         return tags
 
+    @all_or_nothing
     @own_autograd()
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit each classifier, then weigh them.

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from skconvgp._autograd import own_autograd
+from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._classifier import BaseGPClassifier
 from skconvgp.estimators._nystrom import BaseNystromGP
 
@@ -208,6 +209,7 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     @own_autograd()
     def partial_fit(
         self,

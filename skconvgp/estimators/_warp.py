@@ -17,6 +17,7 @@ from skconvgp._protocols import Objective
 from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_backend
+from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._arguments import make_config
 from skconvgp.estimators._base import make_generator
 from skconvgp.estimators._inputs import BaseInputs
@@ -227,6 +228,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         tags.target_tags.required = True
         return tags
 
+    @all_or_nothing
     @own_autograd()
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Move the training samples, and keep the way.
