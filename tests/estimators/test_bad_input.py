@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
-from skconvgp.exceptions import NotPSDError, TileMemoryError
+from skconvgp.exceptions import JitterWarning, NotPSDError, TileMemoryError
 from skconvgp.kernels import (
     AvgPool2d,
     Conv2d,
@@ -288,7 +288,8 @@ def test_nothing_is_predicted_before_fit(cls):
 
 def test_duplicates_without_noise_are_helped_by_jitter_and_refused_without():
     X = np.repeat(wave(6)[0], 2, axis=0)
-    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit(X, np.arange(12.0))
+    with pytest.warns(JitterWarning, match="noise_variance"):
+        gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit(X, np.arange(12.0))
     assert gp.fit_report_.jitter > 0.0
     gram = gram_matrix(rbf(1.0), X) - 0.1 * np.ones((12, 12))
     with pytest.raises(

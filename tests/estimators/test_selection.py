@@ -20,6 +20,7 @@ from skconvgp import (
 )
 from skconvgp.completion import CoarseKernel, NearestNeighbors, Nystrom, SubsetOfData
 from skconvgp.estimators import SelectionReport
+from skconvgp.exceptions import JitterWarning
 from skconvgp.flows import Adam
 from skconvgp.kernels import convnet, matern, rbf
 from skconvgp.metrics import expected_calibration_error
@@ -163,7 +164,9 @@ def test_an_undefined_rho_is_nan_and_never_the_best():
     singular = np.vstack([X, X])
     targets = np.concatenate([y, y + 0.1])
     exact = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0)
-    report = selection_report({"exact": exact, "noisy": rbf(1.0)}, singular, targets)
+    candidates = {"exact": exact, "noisy": rbf(1.0)}
+    with pytest.warns(JitterWarning):
+        report = selection_report(candidates, singular, targets)
     assert np.isnan(report.values[0, 0])
     assert report.best("rho") == "noisy"
 

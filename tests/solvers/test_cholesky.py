@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from skconvgp import ConvNetGPRegressor
-from skconvgp.exceptions import NotPSDError
+from skconvgp.exceptions import JitterWarning, NotPSDError
 from skconvgp.kernels import rbf
 from skconvgp.linalg import DenseGram
 from skconvgp.solvers import Cholesky
@@ -40,6 +40,8 @@ def test_single_precision():
 
 def test_jitter_of_a_fit_is_in_its_report():
     X = [[0.0], [0.0], [1.0], [1.0]]
-    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit(X, [0.0, 0.0, 1.0, 1.0])
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0)
+    with pytest.warns(JitterWarning):
+        gp.fit(X, [0.0, 0.0, 1.0, 1.0])
     assert 0.0 <= gp.fit_report_.jitter <= 1e-10
     assert gp.fit_report_.jitter == gp.solver_state_.jitter
