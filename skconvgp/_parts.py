@@ -5,7 +5,9 @@ import dataclasses
 import inspect
 from typing import Any, ClassVar, Self
 
-__all__ = ["Part", "distinct"]
+import numpy as np
+
+__all__ = ["Part", "distinct", "same_settings"]
 
 
 class Part:
@@ -133,10 +135,26 @@ def distinct(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+def same_settings(one: Part, two: Part) -> bool:
+    """Say whether two parts of one class have equal settings, arrays among them."""
+    pairs = (
+        [getattr(part, field.name) for part in (one, two)] for field in _settings(one)
+    )
+    return all(_equal(*pair) for pair in pairs)
+
+
 def _shown(value: object) -> str:
     """Return a setting as text; functions by name, as their repr is an address."""
-    return value.__qualname__ if inspect.isroutine(value) else repr(value)
+    if inspect.isroutine(value):
+        return value.__qualname__
+    return repr(value.tolist() if isinstance(value, np.ndarray) else value)
 
 
 def _equal(value: object, default: object) -> bool:
-    return value is default or bool(value == default)
+    return value is default or bool(_plain(value) == _plain(default))
+
+
+def _plain(value: object) -> object:
+    """Return a setting with a tuple for an array or a list."""
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    return tuple(items) if isinstance(items, list) else items

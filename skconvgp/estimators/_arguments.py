@@ -37,6 +37,7 @@ __all__ = [
     "find_shape",
     "make_config",
     "matching_rows",
+    "resolve_by",
     "sample_rows",
 ]
 
@@ -78,6 +79,18 @@ def matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
             f"sample, of shape {given!r}; X has {n_features}, read as {shape!r}."
         )
     return rows  # type: ignore[no-any-return]
+
+
+def resolve_by(kernel: Kernel, rows: NDArray[Any], *, is_alone: bool) -> Kernel:
+    """Return the kernel with settings that follow from X; raise where there is a Y."""
+    resolved = kernel.resolve(rows)
+    if resolved is not kernel and not is_alone:
+        raise ValueError(
+            f"{kernel!r} has settings that follow from training samples, and with Y "
+            "it is not known which they are: pass `kernel.resolve(X_train)`, `kernel_` "
+            "of a fitted estimator, or a kernel with numbers."
+        )
+    return resolved
 
 
 def find_place(

@@ -63,14 +63,14 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         models = self._label_models(problem)
         if models:
             self._require_labels(settings)
-        n = len(problem.rows)
-        size, fit = self._way(n, settings, models)
-        return settings, fit, *self._place_of_fit(n, size)
+        size, fit = self._way(problem, settings, models)
+        return settings, fit, *self._place_of_fit(len(problem.rows), size)
 
     def _way(
-        self, n: int, settings: Settings, models: list[LabelModel]
+        self, problem: Problem, settings: Settings, models: list[LabelModel]
     ) -> tuple[Size, Fit]:
-        """Return how many numbers a fit to n samples holds, and what fits."""
+        """Return how many numbers a fit to a problem holds, and what fits."""
+        n = len(problem.rows)
         completion = copy.deepcopy(resolve_completion(self, self.completion))
         fraction = resolve_fraction(self, self.observed_fraction)
         match completion:
@@ -91,7 +91,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
                 return Size(held, held, 0), partial(self._fit_neighbors, completion)
             case Coarsening():
                 exact = self.kernel_
-                self._coarsen(completion)
+                self._coarsen(completion, problem.rows)
                 added = getattr(completion, "exact", None)
                 if added is not None:
                     assert isinstance(exact, Kernel)
@@ -264,7 +264,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         )
         return np.arange(n)
 
-    def _coarsen(self, coarsening: Coarsening) -> None:
+    def _coarsen(self, coarsening: Coarsening, rows: NDArray[Any]) -> None:
         """Replace the kernel by a cheaper one that looks at smaller images."""
         # A kernel of its own takes the place of any other, but not of a given matrix.
         own = getattr(coarsening, "kernel", None)
@@ -290,6 +290,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
             ) from error
         self._require_spatial(coarsening, kernel)
         self.kernel_ = kernel
+        self._resolve_kernel(rows)
 
     def _require_held(self, coarsening: Coarsening, models: list[LabelModel]) -> None:
         """Raise where the matrix that features are added to is not held."""

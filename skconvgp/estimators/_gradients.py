@@ -22,6 +22,7 @@ from skconvgp.estimators._arguments import (
     find_shape,
     make_config,
     matching_rows,
+    resolve_by,
     sample_rows,
 )
 from skconvgp.estimators._place import Place, compute_at
@@ -62,7 +63,8 @@ def gram_gradient(
     Parameters
     ----------
     kernel : Kernel
-        Covariance function, from :mod:`skconvgp.kernels`.
+        Covariance function, from :mod:`skconvgp.kernels`. Settings such as
+        ``lengthscale="median"`` follow from X, and are an error beside a Y.
     X : array-like of shape (n1, d), (n1, h, w) or (n1, c, h, w)
         Images or vectors.
     Y : array-like of shape (n2, d), (n2, h, w) or (n2, c, h, w), default=None
@@ -117,6 +119,7 @@ def gram_gradient(
     rows, given = sample_rows(X)
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
     others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
+    kernel = resolve_by(kernel, rows, is_alone=Y is None)
     n_cols = len(rows) if others is None else len(others)
     n_columns = 1 + len(kernel.theta)
     n_values = len(rows) * n_cols * n_columns
@@ -184,7 +187,9 @@ def gram_vjp(
     Parameters
     ----------
     kernel : Kernel
-        Covariance function, from :mod:`skconvgp.kernels`.
+        Covariance function, from :mod:`skconvgp.kernels`. Settings such as
+        ``lengthscale="median"`` follow from X, are held fixed,
+        and are an error beside a Y.
     X : array-like of shape (n1, d), (n1, h, w) or (n1, c, h, w)
         Images or vectors.
     Y : array-like of shape (n2, d), (n2, h, w) or (n2, c, h, w), or None
@@ -245,6 +250,7 @@ def gram_vjp(
     rows, given = sample_rows(X)
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
     others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
+    kernel = resolve_by(kernel, rows, is_alone=Y is None)
     has_inputs = resolve_flag("gram_vjp", "inputs", inputs)
     weights = _weights(G, (len(rows), len(rows) if others is None else len(others)))
     images = rows_to_images(rows, kernel_shape(kernel, shape))

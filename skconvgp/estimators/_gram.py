@@ -15,6 +15,7 @@ from skconvgp.estimators._arguments import (
     find_shape,
     make_config,
     matching_rows,
+    resolve_by,
     sample_rows,
 )
 from skconvgp.estimators._kept_tiles import (
@@ -53,7 +54,8 @@ def gram_matrix(
     Parameters
     ----------
     kernel : Kernel
-        Covariance function, from :mod:`skconvgp.kernels`.
+        Covariance function, from :mod:`skconvgp.kernels`. Settings such as
+        ``lengthscale="median"`` follow from X, and are an error beside a Y.
     X : array-like of shape (n1, d), (n1, h, w) or (n1, c, h, w)
         Images or vectors.
     Y : array-like of shape (n2, d), (n2, h, w) or (n2, c, h, w), default=None
@@ -120,6 +122,7 @@ def gram_matrix(
     rows, given = sample_rows(X)
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
     others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
+    kernel = resolve_by(kernel, rows, is_alone=Y is None)
     n_cols = len(rows) if others is None else len(others)
     buffer = None if out is None else _buffer(out, (len(rows), n_cols), rows, others)
     n_values = len(rows) * n_cols if out is None else 0
@@ -174,7 +177,8 @@ def gram_diag(
     Parameters
     ----------
     kernel : Kernel
-        Covariance function, from :mod:`skconvgp.kernels`.
+        Covariance function, from :mod:`skconvgp.kernels`. Settings such as
+        ``lengthscale="median"`` follow from X.
     X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
         Images or vectors.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
@@ -205,6 +209,7 @@ def gram_diag(
     """
     rows, given = sample_rows(X)
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
+    kernel = resolve_by(kernel, rows, is_alone=True)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
 
     def evaluate(place: Place) -> FloatArray:

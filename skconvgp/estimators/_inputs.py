@@ -196,6 +196,11 @@ class BaseInputs(BaseEstimator):
         kernel.check(kernel_shape(kernel, self.image_shape_))
         return rows, y
 
+    def _resolve_kernel(self, rows: NDArray[Any]) -> None:
+        """Set the settings of the kernel that follow from training samples."""
+        if isinstance(self.kernel_, Kernel):
+            self.kernel_ = self.kernel_.resolve(self._images(rows, self.kernel_))
+
     def _default_kernel(self) -> Kernel:
         """Return the kernel that None stands for."""
         return convnet()
@@ -210,6 +215,8 @@ class BaseInputs(BaseEstimator):
     ) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
         """Return samples and weights without those of weight 0, which are no data.
 
+        The kernel is resolved by first samples, and stays as it is with further ones.
+
         Rows of further samples of a precomputed kernel hold covariances with earlier
         ones; those of first samples are the Gram matrix.
         """
@@ -217,11 +224,13 @@ class BaseInputs(BaseEstimator):
         kept = np.flatnonzero(weights)
         self._kept = kept
         self._n_given = len(rows) + (self._n_given if are_further else 0)
-        if len(kept) == len(weights):
-            return rows, y, weights
-        is_square = _is_precomputed(self.kernel) and not are_further
-        left = rows[np.ix_(kept, kept)] if is_square else rows[kept]
-        return left, y[kept], weights[kept]
+        if len(kept) < len(weights):
+            is_square = _is_precomputed(self.kernel) and not are_further
+            rows = rows[np.ix_(kept, kept)] if is_square else rows[kept]
+            y, weights = y[kept], weights[kept]
+        if not are_further:
+            self._resolve_kernel(rows)
+        return rows, y, weights
 
     def _validate_predict(self, X: Any) -> NDArray[Any]:
         rows, given = images_to_rows(X)

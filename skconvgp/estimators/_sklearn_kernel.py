@@ -26,7 +26,8 @@ def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkK
     Parameters
     ----------
     kernel : Kernel
-        Covariance function, from :mod:`skconvgp.kernels`.
+        Covariance function, from :mod:`skconvgp.kernels`; with numbers, as
+        ``kernel.resolve(X_train)`` has them, where settings follow from data.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a row becomes an image, as in :func:`gram_matrix`.
 
@@ -98,6 +99,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         """
         if eval_gradient and Y is not None:
             raise ValueError("`eval_gradient` needs `Y` to be None.")
+        self._require_resolved()
         if eval_gradient:
             return gram_gradient(self.kernel, X, image_shape=self.image_shape)
         return gram_matrix(
@@ -106,6 +108,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
 
     def diag(self, X: Any) -> FloatArray:
         """Return the prior variance of each row of X (n, d), shape (n,)."""
+        self._require_resolved()
         shape = self.image_shape
         return gram_diag(self.kernel, X, image_shape=shape, dtype="float64")
 
@@ -145,6 +148,10 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
     def clone_with_theta(self, theta: FloatArray) -> Self:
         """Return a copy with other values of `theta`."""
         return type(self)(self.kernel.with_theta(np.asarray(theta)), self.image_shape)
+
+    def _require_resolved(self) -> None:
+        """Raise where a setting follows from data: each call would see others."""
+        _ = self.kernel.hyperparameters
 
     def __eq__(self, other: object) -> bool:
         """Compare kernels and shapes."""

@@ -33,7 +33,8 @@ from skconvgp.kernels._normalizations import (
     literal_max_normalization,
 )
 from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
-from skconvgp.kernels._vectors import arcsine, dot_product, matern, polynomial, rbf
+from skconvgp.kernels._stationary import matern, rbf
+from skconvgp.kernels._vectors import arcsine, dot_product, polynomial
 
 __all__ = [
     "GELU",

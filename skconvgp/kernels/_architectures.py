@@ -8,12 +8,13 @@ from torch import Tensor
 
 from skconvgp._typing import Bounds, MapShape, Prepared, Scalar, Value
 from skconvgp.kernels._activations import ReLU
-from skconvgp.kernels._base import MapLayer, Sum
+from skconvgp.kernels._base import Sum
 from skconvgp.kernels._checks import require_positive_int, require_variance
 from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
+from skconvgp.kernels._map_layer import MapLayer
 
 __all__ = ["convnet", "dense", "residual_convnet", "resnet32", "three_layer_convnet"]
 

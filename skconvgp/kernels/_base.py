@@ -9,7 +9,7 @@ import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -25,20 +25,20 @@ from skconvgp._typing import (
     Scalar,
 )
 from skconvgp.kernels._checks import plain_value, require_variance
+from skconvgp.kernels._from_data import settings_from_data
 from skconvgp.kernels._hyperparameters import (
     DEFAULT_BOUNDS,
     Hyperparameter,
     assign_hyperparameters,
     collect_hyperparameters,
 )
+from skconvgp.kernels._map_layer import map_layer
 
 __all__ = [
     "Kernel",
-    "MapLayer",
     "Product",
     "Scale",
     "Sum",
-    "map_layer",
     "require_kernels",
     "split",
 ]
@@ -119,6 +119,22 @@ class Kernel(Part, ABC):
         assign_hyperparameters(kernel, free, values)
         return kernel
 
+    def resolve(self, X: Any) -> Self:
+        """Return a copy whose settings that follow from data are numbers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training samples, without any of weight 0.
+
+        Returns
+        -------
+        kernel : Kernel
+            The copy; the kernel itself if no setting follows from data.
+        """
+        values = dict(settings_from_data(self, torch.as_tensor(X)))
+        return self.replace(**values) if values else self
+
     def replace(self, **params: object) -> Self:
         """Return a copy with other settings; names as ``set_params`` takes them."""
         return copy.deepcopy(self).set_params(**params)
@@ -142,28 +158,6 @@ class Kernel(Part, ABC):
     def __rmul__(self, other: object) -> "Kernel":
         """Kernel scaled by a number."""
         return self * other if isinstance(other, Real) else NotImplemented
-
-
-@runtime_checkable
-class MapLayer(Protocol):
-    """What a network asks of its layers: how covariance maps pass through."""
-
-    @property
-    def is_spatial(self) -> bool:
-        """Whether the layer distinguishes positions."""
-        ...
-
-    def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map after the layer; raise where there is none."""
-        ...
-
-    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
-        """Pass variance maps (h, w, n); also return what `pair_pass` needs."""
-        ...
-
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
-        """Pass covariance maps (h, w, n1, n2) of all pairs."""
-        ...
 
 
 @dataclass(repr=False, init=False)
@@ -364,15 +358,6 @@ def split(prepared: Prepared) -> tuple[Prepared, ...]:
     """Return the branches of a prepared tree."""
     assert isinstance(prepared, tuple)
     return prepared
-
-
-def map_layer(kernel: object) -> MapLayer:
-    if isinstance(kernel, type) or not isinstance(kernel, MapLayer):
-        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
-            f"{kernel!r} is a kernel of its own and cannot be a layer of a network; "
-            "add or multiply it with the finished network instead."
-        )
-    return kernel
 
 
 def require_kernels(kernel: Kernel, parts: tuple[object, ...]) -> None:

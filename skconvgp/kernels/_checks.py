@@ -2,18 +2,43 @@
 
 import math
 from numbers import Integral, Real
+from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from skconvgp._typing import Scalar, Value
 
 __all__ = [
+    "SEQUENCES",
+    "as_items",
     "plain_value",
     "require_positive",
     "require_positive_int",
+    "require_resolved",
     "require_variance",
     "require_within",
 ]
+
+
+# Where a setting is one number for each layer or feature.
+SEQUENCES = (tuple, list, np.ndarray)
+
+
+def as_items(value: Any) -> tuple[Any, ...]:
+    """Return the numbers of a setting, one or several."""
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    return tuple(items) if isinstance(items, tuple | list) else (items,)
+
+
+def require_resolved(kernel: object, name: str, value: object) -> None:
+    """Raise where a setting follows from data that the kernel has not seen."""
+    if isinstance(value, str):
+        raise ValueError(  # noqa: TRY004  (a setting that is right elsewhere)
+            f"`{name}` of {kernel!r} is {value!r}, which follows from training samples "
+            "that it has not seen: give a number, `kernel.resolve(X_train)` or "
+            "`kernel_` of a fitted estimator."
+        )
 
 
 def plain_value(value: Scalar) -> float:

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from skconvgp._parts import Part, distinct
 from skconvgp._typing import MapShape, Prepared
-from skconvgp.kernels._base import MapLayer, split
+from skconvgp.kernels._base import split
 from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._map_layer import MapLayer
 
 __all__ = ["Residual", "Sequential"]
 

@@ -9,7 +9,12 @@ from torch import Tensor
 from skconvgp._parts import Part
 from skconvgp._settings import FIXED, as_bounds
 from skconvgp._typing import Bounds, Scalar
-from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._checks import (
+    SEQUENCES,
+    as_items,
+    plain_value,
+    require_resolved,
+)
 
 __all__ = [
     "DEFAULT_BOUNDS",
@@ -30,7 +35,7 @@ class Hyperparameter:
     name : str
         Name of the setting that holds it, as ``set_params`` takes it.
     index : int or None
-        Its place where the setting is a tuple with one number a layer.
+        Its place where the setting has one number for each layer or feature.
     value : float
         Its value.
     bounds : tuple of float or "fixed"
@@ -71,6 +76,7 @@ def collect_hyperparameters(part: Part, prefix: str = "") -> Iterator[Hyperparam
             yield from collect_hyperparameters(value, f"{prefix}{name}__")
         elif f"{name}_bounds" in params:
             bounds = params[f"{name}_bounds"]
+            require_resolved(part, name, value)
             for index, item in _items(value):
                 yield Hyperparameter(prefix + name, index, item, as_bounds(bounds))
 
@@ -84,8 +90,7 @@ def assign_hyperparameters(
         if parameter.index is None:
             params[parameter.name] = value
         else:
-            items = params[parameter.name]
-            assert isinstance(items, tuple)
+            items = as_items(params[parameter.name])
             i = parameter.index
             params[parameter.name] = (*items[:i], value, *items[i + 1 :])
     changed = {parameter.name for parameter in hyperparameters}
@@ -93,8 +98,8 @@ def assign_hyperparameters(
 
 
 def _items(value: object) -> list[tuple[int | None, Scalar]]:
-    if isinstance(value, tuple):
-        return list(enumerate(value))
+    if isinstance(value, SEQUENCES):
+        return list(enumerate(as_items(value)))
     if not isinstance(value, Real | Tensor):
         raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
             f"A hyperparameter must be a number or a tuple of numbers, got {value!r}."

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import ImageShape, MapShape, Prepared
-from skconvgp.kernels._base import Kernel, MapLayer, split
+from skconvgp.kernels._base import Kernel, split
+from skconvgp.kernels._map_layer import MapLayer
 
 __all__ = ["Layer", "settings_by_name"]
 

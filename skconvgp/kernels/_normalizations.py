@@ -27,7 +27,6 @@ from skconvgp.kernels._base import (
     Kernel,
     Scale,
     Sum,
-    map_layer,
     require_kernels,
     split,
 )
@@ -41,6 +40,7 @@ from skconvgp.kernels._linear import (
     Flatten,
     GlobalAvgPool2d,
 )
+from skconvgp.kernels._map_layer import map_layer
 
 __all__ = [
     "CORRELATION",

@@ -1,0 +1,72 @@
+"""Settings of a kernel that follow from training samples."""
+
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from skconvgp._parts import Part
+
+__all__ = ["MEDIAN", "median_distance", "settings_from_data"]
+
+MEDIAN = "median"  # in the place of a lengthscale
+MEDIAN_ROWS = 1000  # different samples whose distances are compared
+BLOCK = 2**20  # numbers whose digest is computed at once
+
+# Odd multipliers of splitmix64 (Steele, Lea and Flood, 2014), as signed numbers.
+MULTIPLIERS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+
+
+@runtime_checkable
+class FollowsData(Protocol):
+    """A kernel with settings that may follow from training samples."""
+
+    def settings_from(self, images: Tensor) -> dict[str, object]:
+        """Return them by name, from images (n, c, h, w) or vectors (n, d)."""
+        ...
+
+
+def settings_from_data(
+    part: Part, images: Tensor, prefix: str = ""
+) -> Iterator[tuple[str, object]]:
+    """Yield names and values of settings, those of nested parts included."""
+    if isinstance(part, FollowsData):
+        for name, value in part.settings_from(images).items():
+            yield prefix + name, value
+    for name, value in part.get_params(deep=False).items():
+        if isinstance(value, Part):
+            yield from settings_from_data(value, images, f"{prefix}{name}__")
+
+
+def median_distance(vectors: Tensor) -> float:
+    """Return the median Euclidean distance of different vectors (n, d).
+
+    Equal vectors count once, so that a vector may come several times, and the order
+    of vectors does not matter. Of more than `MEDIAN_ROWS` those with the smallest
+    digests are taken. Where all are equal, it is 1.
+    """
+    order, keys = _digests(vectors).sort()
+    different = torch.ones(len(keys), dtype=torch.bool)
+    different[1:] = order[1:] != order[:-1]
+    chosen = keys[different][:MEDIAN_ROWS]
+    distances = torch.pdist(vectors[chosen].to(torch.float64))
+    apart = distances[distances > 0.0]
+    return float(apart.quantile(0.5)) if len(apart) else 1.0
+
+
+def _digests(vectors: Tensor) -> Tensor:
+    """Return a 64-bit digest of each vector, the same wherever it stands."""
+    d = vectors.shape[1]
+    weights = 2 * _mix(torch.arange(d)) + 1
+    parts = vectors.split(max(1, BLOCK // d))
+    bits = ((part.to(torch.float64) + 0.0).view(torch.int64) for part in parts)
+    # Whole numbers have their digits in the upper half.
+    return torch.cat([_mix(((b ^ (b >> 32)) * weights).sum(1)) for b in bits])
+
+
+def _mix(bits: Tensor) -> Tensor:
+    """Spread each bit over all of a 64-bit number."""
+    for shift, multiplier in zip((30, 27), MULTIPLIERS, strict=True):
+        bits = (bits ^ (bits >> shift)) * multiplier
+    return bits ^ (bits >> 31)

@@ -1,0 +1,209 @@
+"""Closed-form kernels of distances of vectors; images are flattened."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp._parts import same_settings
+from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar, Value
+from skconvgp.kernels._checks import (
+    SEQUENCES,
+    as_items,
+    require_positive,
+    require_resolved,
+)
+from skconvgp.kernels._from_data import MEDIAN, median_distance
+from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
+from skconvgp.kernels._vectors import VectorKernel, vectors_of
+
+__all__ = ["matern", "rbf"]
+
+MATERN_NU = (0.5, 1.5, 2.5)
+FARTHEST = 1e3  # distance, in lengthscales: no precision holds a covariance beyond
+
+
+class _StationaryKernel(VectorKernel):
+    """A function of the distance in units of the lengthscale."""
+
+    lengthscale: Value | str
+    lengthscale_bounds: Bounds
+
+    def __eq__(self, other: object) -> bool:
+        """Compare settings; an array is as good as a tuple."""
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return same_settings(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def settings_from(self, images: Tensor) -> dict[str, object]:
+        """Return the lengthscale, if it follows from images or vectors (n, ...)."""
+        if not self._follows_data:
+            return {}
+        return {"lengthscale": median_distance(images.reshape(len(images), -1))}
+
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says which setting cannot be used."""
+        super().check(image_shape)
+        n_features = math.prod(image_shape)
+        if self._is_each and len(as_items(self.lengthscale)) != n_features:
+            raise ValueError(
+                f"`lengthscale` must be a number or have one for each of the "
+                f"{n_features} features of X, got {len(as_items(self.lengthscale))}."
+            )
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Flatten images (n, c, h, w); return vectors (d, n), squared norms (n,)."""
+        require_resolved(self, "lengthscale", self.lengthscale)
+        vectors, norms = vectors_of(super().prepare(images))
+        if not self._is_each:
+            return vectors, norms
+        vectors = vectors / self._lengths(vectors)[:, None]
+        return vectors, (vectors * vectors).sum(0)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return the covariance (n1, n2) of two prepared sets."""
+        x, y = vectors_of(one)[0], vectors_of(two)[0]
+        centre = x.median(1, keepdim=True).values  # fewer digits of distances are lost
+        x, y = x - centre, y - centre
+        x2, y2 = (x * x).sum(0), (y * y).sum(0)
+        return self._value(x.mT @ y, x2[:, None], y2[None, :])
+
+    def _check_settings(self) -> None:
+        if self._follows_data:
+            return
+        if isinstance(self.lengthscale, str) or not as_items(self.lengthscale):
+            raise ValueError(
+                "`lengthscale` must be a finite number > 0, one for each feature or "
+                f"'median', got {self.lengthscale!r}."
+            )
+        for item in as_items(self.lengthscale):
+            require_positive("lengthscale", item)
+
+    @property
+    def _follows_data(self) -> bool:
+        return isinstance(self.lengthscale, str) and self.lengthscale == MEDIAN
+
+    @property
+    def _is_each(self) -> bool:
+        """Whether each feature has a lengthscale of its own."""
+        return isinstance(self.lengthscale, SEQUENCES)
+
+    def _lengths(self, vectors: Tensor) -> Tensor:
+        """Return the lengthscales (d,) of features, where each has its own."""
+        place = {"dtype": vectors.dtype, "device": vectors.device}
+        items = as_items(self.lengthscale)
+        return torch.stack([torch.as_tensor(item, **place) for item in items])
+
+    @property
+    def _common(self) -> Scalar:
+        """The lengthscale of prepared vectors."""
+        return 1.0 if self._is_each else self.lengthscale
+
+
+@dataclass(repr=False, eq=False)
+class rbf(_StationaryKernel):
+    r"""Squared exponential, :math:`\exp(-\|x - x'\|^2 / 2\ell^2)`.
+
+    Parameters
+    ----------
+    lengthscale : "median", float or array-like of shape (d,), default="median"
+        Lengthscale, in units of the features; an array has one for each feature.
+        "median" is the median distance of training samples, which estimators set in
+        `fit`.
+    lengthscale_bounds : tuple of float or "fixed", default=(1e-4, 1e4)
+        Bounds of `lengthscale` when it is learned.
+
+    Notes
+    -----
+    For "median", equal samples count once and those of weight 0 not at all. Of more
+    than 1000 different samples 1000 are compared, the same ones whatever their order.
+    Where all are equal, it is 1. Without an estimator, ``kernel.resolve(X_train)`` has
+    the number.
+
+    References
+    ----------
+    Rasmussen and Williams, "Gaussian processes for machine learning", 2006,
+    equation 4.9.
+
+    Examples
+    --------
+    >>> import skconvgp
+    >>> from skconvgp.kernels import rbf
+    >>> skconvgp.gram_matrix(rbf(lengthscale=2.0), [[0.0], [2.0]]).round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
+    >>> rbf().resolve([[0.0], [2.0], [6.0]])
+    rbf(lengthscale=4.0)
+    """
+
+    lengthscale: Value | str = MEDIAN
+    lengthscale_bounds: Bounds = DEFAULT_BOUNDS
+
+    def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
+        return torch.exp(-_squared_distance(inner, norm1, norm2) / self._common**2 / 2)
+
+
+@dataclass(repr=False, eq=False)
+class matern(_StationaryKernel):
+    r"""Matern kernel with smoothness 1/2, 3/2 or 5/2.
+
+    Parameters
+    ----------
+    lengthscale : "median", float or array-like of shape (d,), default="median"
+        Lengthscale, in units of the features; an array has one for each feature.
+        "median" is the median distance of training samples, which estimators set in
+        `fit`.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness.
+    lengthscale_bounds : tuple of float or "fixed", default=(1e-4, 1e4)
+        Bounds of `lengthscale` when it is learned.
+
+    Notes
+    -----
+    For "median", equal samples count once and those of weight 0 not at all. Of more
+    than 1000 different samples 1000 are compared, the same ones whatever their order.
+    Where all are equal, it is 1. Without an estimator, ``kernel.resolve(X_train)`` has
+    the number.
+
+    References
+    ----------
+    Rasmussen and Williams, "Gaussian processes for machine learning", 2006,
+    equations 4.14 to 4.17.
+
+    Examples
+    --------
+    >>> import skconvgp
+    >>> from skconvgp.kernels import matern
+    >>> skconvgp.gram_matrix(matern(1.0, nu=0.5), [[0.0], [1.0]]).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    """
+
+    lengthscale: Value | str = MEDIAN
+    nu: float = 1.5
+    lengthscale_bounds: Bounds = DEFAULT_BOUNDS
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.nu not in MATERN_NU:
+            raise ValueError(f"`nu` must be one of {MATERN_NU!r}, got {self.nu!r}.")
+
+    def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
+        distance2 = _squared_distance(inner, norm1, norm2)
+        same = distance2 <= 0.0  # the root has no derivative at 0
+        distance = torch.where(same, 0.0, torch.where(same, 1.0, distance2).sqrt())
+        scaled = distance * (math.sqrt(2.0 * self.nu) / self._common)
+        scaled = scaled.clamp(max=FARTHEST)
+        decay = torch.exp(-scaled)
+        if self.nu == MATERN_NU[0]:
+            return decay
+        if self.nu == MATERN_NU[1]:
+            return (1.0 + scaled) * decay
+        return (1.0 + scaled + scaled * scaled / 3.0) * decay
+
+
+def _squared_distance(inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
+    return (norm1 + norm2 - 2.0 * inner).clamp(min=0.0)
