@@ -249,8 +249,9 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         self._require_kernel("field_kernel", self.field_kernel)
         rows, values = self._validate_fit(X, y, multi_output=True, ensure_min_samples=2)
         self._resolve_kernel(rows)
-        field_kernel = self.kernel_ if self.field_kernel is None else self.field_kernel
-        self.field_kernel_ = copy.deepcopy(field_kernel).resolve(rows)
+        self.field_kernel_ = copy.deepcopy(self.field_kernel or self.kernel_).resolve(
+            rows
+        )
         targets, codes = _targets(values)
         flow = self._flow(len(rows))
         require_room(codes, flow.batch_size)

@@ -77,8 +77,8 @@ def test_derivatives_of_a_kernel_of_vectors(switched_off):
     X, _ = wave(6)
     same_and_not_zero(
         lambda: [
-            gram_gradient(rbf(), X)[1],
-            *gram_vjp(rbf(), X[:3], X, np.arange(18.0).reshape(3, 6)),
+            gram_gradient(rbf(1.0), X)[1],
+            *gram_vjp(rbf(1.0), X[:3], X, np.arange(18.0).reshape(3, 6)),
         ],
         switched_off,
     )
@@ -132,7 +132,9 @@ def test_a_kernel_that_learns_from_products(switched_off):
 @pytest.mark.parametrize("likelihood", ["laplace", "dirichlet"])
 def test_a_kernel_that_learns_by_labels(switched_off, likelihood):
     X, y = blobs(12)
-    gp = ConvNetGPClassifier(rbf(), optimizer=LBFGS(max_iter=3), likelihood=likelihood)
+    gp = ConvNetGPClassifier(
+        rbf(1.0), optimizer=LBFGS(max_iter=3), likelihood=likelihood
+    )
     same_and_not_zero(lambda: learned(gp, X, y), switched_off)
 
 
@@ -156,7 +158,7 @@ def test_kernel_flows(switched_off, backend, optimizer):
 
 def test_kernel_flows_of_a_regressor(switched_off):
     X, y = wave(20)
-    gp = KernelFlowsRegressor(rbf(), optimizer=Adam(max_iter=3), random_state=0)
+    gp = KernelFlowsRegressor(rbf(1.0), optimizer=Adam(max_iter=3), random_state=0)
     same_and_not_zero(lambda: learned(gp, X, y), switched_off)
 
 
@@ -172,7 +174,7 @@ def test_a_process_of_scikit_learn(switched_off):
     X, y = wave(12)
 
     def compute():
-        kernel = as_sklearn_kernel(rbf())
+        kernel = as_sklearn_kernel(rbf(1.0))
         gp = GaussianProcessRegressor(kernel, alpha=0.1).fit(X, y - y.mean())
         return [gp.kernel_.theta]
 
@@ -208,9 +210,9 @@ def test_what_is_called_with_autograd_switched_off_leaves_it_so(switched_off):
     X, y = wave(8)
     with switched_off():
         before = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        gp = ConvNetGPRegressor(rbf(), optimizer="evidence").fit(X, y)
+        gp = ConvNetGPRegressor(rbf(1.0), optimizer="evidence").fit(X, y)
         gp.latent_gradient(X)
-        gram_gradient(rbf(), X)
+        gram_gradient(rbf(1.0), X)
         after = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
     assert before == after
 

@@ -251,7 +251,7 @@ def test_a_hyperparameter_at_a_bound_is_told(gp):
 def test_a_noise_at_a_bound_is_told_and_is_the_bound():
     X, _ = wave(40)
     y = np.where(np.arange(40) % 2, 1.0, -1.0)  # as no smooth function is
-    kernel = rbf(lengthscale_bounds=(1.0, 2.0))
+    kernel = rbf(1.0, lengthscale_bounds=(1.0, 2.0))
     with pytest.warns(ConvergenceWarning, match="noise_variance at 10.*by a number"):
         gp = regressor(kernel, noise_variance="evidence").fit(X, y)
     assert gp.noise_variance_ == gp.optimizer_result_.values["noise_variance"] == 10.0

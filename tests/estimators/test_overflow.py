@@ -47,16 +47,16 @@ ACTIVATIONS = [
     Elementwise(torch.tanh),
 ]
 KERNELS = [
-    rbf(),
-    matern(nu=0.5),
-    matern(nu=1.5),
-    matern(nu=2.5),
+    rbf(1.0),
+    matern(1.0, nu=0.5),
+    matern(1.0, nu=1.5),
+    matern(1.0, nu=2.5),
     arcsine(),
     dot_product(),
     polynomial(degree=3),
     convnet(depth=2, kernel_size=3),
     MaxNormalization(convnet(depth=2, kernel_size=3)),
-    rbf() * matern() + 0.5 * arcsine(),
+    rbf(1.0) * matern(1.0) + 0.5 * arcsine(),
 ]
 KERNELS += [Sequential(Flatten(), Dense(), layer, Dense()) for layer in ACTIVATIONS]
 KERNELS += [
@@ -120,7 +120,7 @@ def test_pairs_that_are_not_held_are_refused():
     # The centre of the samples is far from half of them: distances overflow, not norms.
     X = np.array([[9e153], [9e153], [-9e153], [-9e153]])
     with pytest.raises(ValueError, match="not finite"):
-        gram_matrix(rbf(), X)
+        gram_matrix(rbf(1.0), X)
 
 
 def test_a_fitted_model_refuses_samples_that_are_not_held():
