@@ -335,7 +335,7 @@ class BaseGP(BasePosterior, ABC):
     def _unfitted_prior(self, X: Any) -> tuple[FloatArray, FloatArray]:
         prior = copy.deepcopy(self)
         rows, _ = prior._validate_fit(X, np.zeros(len(X)))
-        prior._resolve_kernel(rows)
+        prior.kernel_ = prior._resolved(prior.kernel_, rows)
         amplitude = resolve_amplitude(self, self.amplitude)
         n, size = len(rows), len(rows) ** 2
         held = GRAM_COPIES * size

@@ -289,8 +289,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
                 f"shape {self.image_shape_!r} that are pooled: {error}"
             ) from error
         self._require_spatial(coarsening, kernel)
-        self.kernel_ = kernel
-        self._resolve_kernel(rows)
+        self.kernel_ = self._resolved(kernel, rows)
 
     def _require_held(self, coarsening: Coarsening, models: list[LabelModel]) -> None:
         """Raise where the matrix that features are added to is not held."""

@@ -196,10 +196,11 @@ class BaseInputs(BaseEstimator):
         kernel.check(kernel_shape(kernel, self.image_shape_))
         return rows, y
 
-    def _resolve_kernel(self, rows: NDArray[Any]) -> None:
-        """Set the settings of the kernel that follow from training samples."""
-        if isinstance(self.kernel_, Kernel):
-            self.kernel_ = self.kernel_.resolve(self._images(rows, self.kernel_))
+    def _resolved(self, kernel: Any, rows: NDArray[Any]) -> Any:
+        """Return a copy with the settings that follow from training samples."""
+        if not isinstance(kernel, Kernel):
+            return kernel
+        return copy.deepcopy(kernel).resolve(self._images(rows, kernel))
 
     def _default_kernel(self) -> Kernel:
         """Return the kernel that None stands for."""
@@ -229,7 +230,7 @@ class BaseInputs(BaseEstimator):
             rows = rows[np.ix_(kept, kept)] if is_square else rows[kept]
             y, weights = y[kept], weights[kept]
         if not are_further:
-            self._resolve_kernel(rows)
+            self.kernel_ = self._resolved(self.kernel_, rows)
         return rows, y, weights
 
     def _validate_predict(self, X: Any) -> NDArray[Any]:

@@ -248,10 +248,8 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         self._require_kernel("kernel", self.kernel)
         self._require_kernel("field_kernel", self.field_kernel)
         rows, values = self._validate_fit(X, y, multi_output=True, ensure_min_samples=2)
-        self._resolve_kernel(rows)
-        self.field_kernel_ = copy.deepcopy(self.field_kernel or self.kernel_).resolve(
-            rows
-        )
+        self.kernel_ = self._resolved(self.kernel_, rows)
+        self.field_kernel_ = self._resolved(self.field_kernel or self.kernel_, rows)
         targets, codes = _targets(values)
         flow = self._flow(len(rows))
         require_room(codes, flow.batch_size)

@@ -57,9 +57,10 @@ def median_distance(vectors: Tensor) -> float:
 
 def _digests(vectors: Tensor) -> Tensor:
     """Return a 64-bit digest of each vector, the same wherever it stands."""
-    d = vectors.shape[1]
+    n, d = vectors.shape
     weights = 2 * _mix(torch.arange(d)) + 1
-    parts = vectors.split(max(1, BLOCK // d))
+    size = max(1, BLOCK // d)
+    parts = (vectors[i : i + size] for i in range(0, n, size))
     bits = ((part.to(torch.float64) + 0.0).view(torch.int64) for part in parts)
     # Whole numbers have their digits in the upper half.
     return torch.cat([_mix(((b ^ (b >> 32)) * weights).sum(1)) for b in bits])

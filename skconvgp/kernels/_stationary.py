@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -93,14 +94,14 @@ class _StationaryKernel(VectorKernel):
 
     def _lengths(self, vectors: Tensor) -> Tensor:
         """Return the lengthscales (d,) of features, where each has its own."""
-        place = {"dtype": vectors.dtype, "device": vectors.device}
         items = as_items(self.lengthscale)
-        return torch.stack([torch.as_tensor(item, **place) for item in items])
+        exact = [torch.as_tensor(item, dtype=torch.float64) for item in items]
+        return torch.stack(exact).to(vectors)
 
     @property
     def _common(self) -> Scalar:
         """The lengthscale of prepared vectors."""
-        return 1.0 if self._is_each else self.lengthscale
+        return 1.0 if self._is_each else cast(Scalar, self.lengthscale)
 
 
 @dataclass(repr=False, eq=False)
