@@ -1,6 +1,5 @@
 """KernelFlowsWarp: inputs moved to where a kernel predicts well."""
 
-import copy
 from collections.abc import Iterator
 from typing import Any, Self
 
