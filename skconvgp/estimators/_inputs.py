@@ -52,6 +52,7 @@ from skconvgp.estimators._validation import (
     images_to_rows,
     kernel_shape,
     pool_images,
+    require_symmetric,
     resolve_image_shape,
     rows_to_images,
     rows_to_tensor,
@@ -179,6 +180,7 @@ class BaseInputs(BaseEstimator):
                     "With kernel='precomputed', X in `fit` must be the square Gram "
                     f"matrix K(X, X), got shape {rows.shape!r}."
                 )
+            require_symmetric(rows)
             self.kernel_ = PRECOMPUTED
             self.image_shape_ = None
             return rows, y

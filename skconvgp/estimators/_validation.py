@@ -24,6 +24,7 @@ __all__ = [
     "kernel_shape",
     "normalize_shape",
     "pool_images",
+    "require_symmetric",
     "resolve_image_shape",
     "rows_to_images",
     "rows_to_tensor",
@@ -37,6 +38,8 @@ State = TypeVar("State")
 
 SMALLEST_SQUARE = 8  # side from which a flat row is taken for an image
 IMAGE_CHANNELS = (1, 3)
+ASYMMETRY = 1e-5  # of the largest entry: what rounding in float32 may leave
+COMPARED = 2**18  # entries that are compared with those across the diagonal at once
 MAX_PROPOSALS = 4
 
 
@@ -172,6 +175,27 @@ def pool_images(images: Tensor, side: int) -> Tensor:
     return torch.nn.functional.avg_pool2d(
         images, side, ceil_mode=True, count_include_pad=False
     )
+
+
+def require_symmetric(gram: NDArray[Any]) -> None:
+    """Raise where a square matrix differs from its transpose by more than rounding."""
+    n_rows = max(1, COMPARED // len(gram))
+    largest = 0.0
+    apart, i, j = 0.0, 0, 0
+    for start in range(0, len(gram), n_rows):
+        rows = gram[start : start + n_rows, start:]
+        largest = max(largest, float(rows.max()), -float(rows.min()))
+        gaps = np.abs(rows - gram[start:, start : start + n_rows].T)
+        row, column = np.unravel_index(gaps.argmax(), gaps.shape)
+        if gaps[row, column] > apart:
+            apart = float(gaps[row, column])
+            i, j = start + int(row), start + int(column)
+    if apart > ASYMMETRY * largest:
+        raise ValueError(
+            "With kernel='precomputed', X in `fit` must be a symmetric matrix, and its "
+            f"entries [{i}, {j}] and [{j}, {i}] differ by {apart:.3g}, with entries up "
+            f"to {largest:.3g}. If both mean the same covariance, pass (X + X.T) / 2."
+        )
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:

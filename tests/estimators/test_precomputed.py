@@ -5,7 +5,14 @@ import pytest
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils import get_tags
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    NystromCompletedGP,
+    NystromCompletedGPRegressor,
+    gram_diag,
+    gram_matrix,
+)
 from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Gaussian
@@ -152,3 +159,39 @@ def test_cross_validation_cuts_rows_and_columns():
     gram = gram_matrix(rbf(1.0), X)
     cut = cross_val_predict(ConvNetGPClassifier("precomputed"), gram, y, cv=3)
     np.testing.assert_array_equal(cut, direct)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        ConvNetGPClassifier,
+        ConvNetGPRegressor,
+        NystromCompletedGP,
+        NystromCompletedGPRegressor,
+    ],
+)
+def test_a_matrix_that_is_not_symmetric_is_refused(cls):
+    gram = np.eye(5) + 0.5 * np.triu(np.ones((5, 5)), 1)
+    gram[3, 1] = -0.25
+    words = (
+        r"entries \[1, 3\] and \[3, 1\] differ by 0\.75.* up to 1\..*X \+ X\.T\) / 2"
+    )
+    with pytest.raises(ValueError, match=words):
+        cls("precomputed").fit(gram, np.arange(5) % 2)
+    cls("precomputed").fit((gram + gram.T) / 2, np.arange(5) % 2)
+
+
+@pytest.mark.parametrize("place", [(0, 599), (599, 0), (437, 436), (300, 301)])
+def test_one_entry_far_down_is_found(place):
+    gram = np.eye(600)
+    gram[place] = 1e-4
+    i, j = sorted(place)
+    with pytest.raises(ValueError, match=rf"entries \[{i}, {j}\] and \[{j}, {i}\]"):
+        ConvNetGPRegressor("precomputed").fit(gram, np.arange(600.0))
+
+
+def test_rounding_is_no_asymmetry():
+    X = np.random.default_rng(0).normal(size=(40, 300)).astype(np.float32)
+    gram = (X @ X.T).astype(np.float64)
+    gram[1, 0] *= 1.0 + 1e-6
+    ConvNetGPRegressor("precomputed").fit(gram, X[:, 0])
