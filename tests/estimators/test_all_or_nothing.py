@@ -21,19 +21,24 @@ from skconvgp.flows import Adam
 from skconvgp.kernels import arcsine, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network
 
-MEMBERS = [("near", ConvNetGPClassifier(rbf())), ("far", ConvNetGPClassifier(rbf(3.0)))]
+MEMBERS = [
+    ("near", ConvNetGPClassifier(rbf(1.0))),
+    ("far", ConvNetGPClassifier(rbf(3.0))),
+]
 ESTIMATORS = {
-    "classifier": ConvNetGPClassifier(rbf()),
-    "regressor": ConvNetGPRegressor(rbf()),
-    "completed": ConvNetGPClassifier(rbf(), completion=Nystrom(n_landmarks=4)),
-    "nystrom": NystromCompletedGP(rbf(), n_landmarks=4),
-    "nystrom regressor": NystromCompletedGPRegressor(rbf(), n_landmarks=4),
-    "flows": KernelFlowsClassifier(rbf(), optimizer=Adam(max_iter=1), random_state=0),
+    "classifier": ConvNetGPClassifier(rbf(1.0)),
+    "regressor": ConvNetGPRegressor(rbf(1.0)),
+    "completed": ConvNetGPClassifier(rbf(1.0), completion=Nystrom(n_landmarks=4)),
+    "nystrom": NystromCompletedGP(rbf(1.0), n_landmarks=4),
+    "nystrom regressor": NystromCompletedGPRegressor(rbf(1.0), n_landmarks=4),
+    "flows": KernelFlowsClassifier(
+        rbf(1.0), optimizer=Adam(max_iter=1), random_state=0
+    ),
     "flows regressor": KernelFlowsRegressor(
-        rbf(), optimizer=Adam(max_iter=1), random_state=0
+        rbf(1.0), optimizer=Adam(max_iter=1), random_state=0
     ),
     "ensemble": KernelEnsembleClassifier(MEMBERS),
-    "warp": KernelFlowsWarp(rbf(), n_steps=2, random_state=0),
+    "warp": KernelFlowsWarp(rbf(1.0), n_steps=2, random_state=0),
 }
 STRIDE = 12  # attributes between two places where a fit is interrupted
 
@@ -129,7 +134,7 @@ def test_a_callback_that_fails():
             raise RuntimeError("no")
 
     X, y = blobs(12)
-    gp = KernelFlowsRegressor(rbf(), optimizer=Adam(max_iter=1), random_state=0)
+    gp = KernelFlowsRegressor(rbf(1.0), optimizer=Adam(max_iter=1), random_state=0)
     gp.fit(X, y).set_params(optimizer=Fails(max_iter=1))
     before = dict(vars(gp))
     with pytest.raises(RuntimeError, match="no"):

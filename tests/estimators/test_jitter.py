@@ -79,13 +79,15 @@ def test_copies_that_agree_with_more_noise_than_jitter_are_not_told():
     X = np.repeat(np.arange(4.0)[:, None], 2, axis=0)
     y = np.repeat([0.0, 1.0, -1.0, 0.5], 2)
     for noise in (1e-10, 1e-4):
-        assert not fit_and_listen(ConvNetGPRegressor(rbf(), noise_variance=noise), X, y)
+        assert not fit_and_listen(
+            ConvNetGPRegressor(rbf(1.0), noise_variance=noise), X, y
+        )
 
 
 def test_jitter_of_neighbours_is_told():
     X, y = np.repeat(np.arange(6.0), 2)[:, None], np.arange(12.0)
     neighbours = NearestNeighbors(n_neighbors=4, metric="euclidean")
-    gp = ConvNetGPRegressor(rbf(), completion=neighbours, noise_variance=0.0)
+    gp = ConvNetGPRegressor(rbf(1.0), completion=neighbours, noise_variance=0.0)
     (message,) = fit_and_listen(gp, X, y)
     assert "noise_variance" in message
 
