@@ -4,8 +4,8 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-oldest test-pure test-lanes test-sanitize test-gpu lint docs bench \
-    clean distclean
+.PHONY: help demo test test-oldest test-pure test-lanes test-sanitize test-all test-gpu lint \
+    docs bench clean distclean
 
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
@@ -36,13 +36,24 @@ BUILD = pyproject.toml CMakeLists.txt $(NATIVE)
 # the environment may see packages of another one for the sake of its torch.
 TEST_ENV = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 PYTEST = -m pytest -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS)
-# The tests that tell whether the package works without its compiled extension.
-PURE_TESTS ?= tests/backends tests/estimators/test_gram.py tests/test_common.py
-SANITIZE_TESTS ?= tests/backends/test_fused*.py
+# The gates leave out what is marked slow; `make test-all` runs it: ONLY=
+ONLY ?= -m "not slow"
+TESTS ?=
+# What other libraries decide: scikit-learn's checks, arrays and frames of others, files,
+# pictures, data sets, linear algebra. And what the package does without its extension.
+OLDEST_TESTS ?= tests/test_common.py tests/test_parts.py tests/datasets tests/display \
+    tests/metrics tests/linalg tests/flows/test_bayesian.py \
+    $(addprefix tests/estimators/test_,ecosystem.py inputs.py persistence.py \
+    precomputed.py sklearn_kernel.py threads.py versions.py weights.py)
+PURE_TESTS ?= tests/backends/test_choose.py tests/backends/test_reference.py \
+    tests/backends/test_program.py tests/backends/test_pullback.py \
+    tests/estimators/test_gram.py tests/estimators/test_backend.py
+SANITIZE_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_malformed.py \
+    tests/backends/test_fused_tangents.py
 # What holds for the arithmetic of a GPU too: maps of up to 128 columns, one thread.
-LANES_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_bits.py \
-    tests/backends/test_fused_fuzz.py tests/backends/test_fused_tangents.py \
-    -k "not many_positions and not instruction_set_that and not interpreter_is_free"
+FEWER_COLUMNS = -k "not many_positions and not instruction_set_that \
+    and not interpreter_is_free"
+LANES_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_tangents.py
 # The interpreter is not built with the sanitizers, so they come first; leaks at its
 # exit are its own.
 SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -51,7 +62,8 @@ SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 
 help:
 	@echo "make demo          classify handwritten digits, compare, draw the least certain"
-	@echo "make test          run the tests and the coverage gate"
+	@echo "make test          run the tests, but for the slow ones"
+	@echo "make test-all      run everything, before a release: an hour"
 	@echo "make test-oldest   run the tests on the oldest supported versions"
 	@echo "make test-pure     run a part of the tests without the compiled extension"
 	@echo "make test-lanes    run the extension's tests with the arithmetic of a GPU"
@@ -66,8 +78,10 @@ $(VENV)/.ready-%: $(BUILD) constraints.txt
 	@.ci/venv $(VENV) "$(PYTHON)" constraints.txt $*
 	@touch $@
 
+# With WHEEL=FILE this is not built anew: what was built is tested.
 $(VENV_OLDEST)/.ready-%: $(BUILD) constraints-oldest.txt
-	@.ci/venv $(VENV_OLDEST) "$(PYTHON_OLDEST)" constraints-oldest.txt $*
+	@WHEEL="$(WHEEL)" \
+	    .ci/venv $(VENV_OLDEST) "$(PYTHON_OLDEST)" constraints-oldest.txt $*
 	@touch $@
 
 # These two borrow what $(VENV) has, torch too.
@@ -86,22 +100,35 @@ demo: $(VENV)/.ready-display
 	$(BIN) examples/demo.py $(ARGS)
 
 test: $(VENV)/.ready-test
-	$(TEST_ENV) $(BIN) $(PYTEST) --cov $(ARGS)
+	$(TEST_ENV) $(BIN) $(PYTEST) $(ONLY) $(TESTS) $(ARGS)
+
+# All tests, with coverage, in every environment, and every page of the gallery.
+ALL = ONLY= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimators/test_gram.py \
+    tests/test_common.py" SANITIZE_TESTS="$(wildcard tests/backends/test_fused*.py)" \
+    LANES_TESTS="$(addprefix tests/backends/test_,fused.py fused_bits.py fused_fuzz.py \
+    fused_tangents.py)"
+test-all: lint
+	$(MAKE) test ARGS=--cov $(ALL)
+	$(MAKE) test-oldest test-pure test-lanes test-sanitize $(ALL)
+	$(MAKE) docs demo
 
 test-oldest: $(VENV_OLDEST)/.ready-test
-	$(TEST_ENV) $(VENV_OLDEST)/bin/python $(PYTEST) $(ARGS)
+	$(TEST_ENV) $(VENV_OLDEST)/bin/python $(if $(WHEEL),-P) $(PYTEST) \
+	    $(if $(WHEEL),-o pythonpath=) $(ONLY) $(OLDEST_TESTS) $(ARGS)
 
 test-pure: $(VENV_PURE)/.ready-test
 	@$(VENV_PURE)/bin/python -c "from skconvgp.backends import missing_extension as m; \
 	    m() or exit('An extension was found, though none was built: is one in the tree?')"
-	$(TEST_ENV) $(VENV_PURE)/bin/python $(PYTEST) $(PURE_TESTS) $(ARGS)
+	$(TEST_ENV) $(VENV_PURE)/bin/python $(PYTEST) $(ONLY) $(PURE_TESTS) $(ARGS)
 
 test-lanes: $(VENV)/.ready-test
-	$(TEST_ENV) $(BIN) $(PYTEST) --instruction-set lanes $(LANES_TESTS) $(ARGS)
+	$(TEST_ENV) $(BIN) $(PYTEST) --instruction-set lanes $(ONLY) $(LANES_TESTS) \
+	    $(FEWER_COLUMNS) $(ARGS)
 
 test-sanitize: $(VENV_SANITIZE)/.ready-test
 	$(TEST_ENV) $(SANITIZE_ENV) \
-	    $(VENV_SANITIZE)/bin/python $(PYTEST) --capture=sys $(SANITIZE_TESTS) $(ARGS)
+	    $(VENV_SANITIZE)/bin/python $(PYTEST) --capture=sys $(ONLY) \
+	    $(SANITIZE_TESTS) $(ARGS)
 
 # In one process: all tests share the device. The first folder says so where there is none.
 test-gpu: $(VENV)/.ready-test
@@ -117,8 +144,9 @@ lint: $(VENV)/.ready-dev
 	$(BIN) -m codespell_lib
 	$(BIN) -m numpydoc lint --config .ci/numpydoc $$(find skconvgp -name '*.py')
 
+# GALLERY=changed runs the pages alone that were changed within a day of the last commit.
 docs: $(VENV)/.ready-docs
-	$(BIN) -m sphinx -W --keep-going -b html docs docs/_build/html
+	SKCONVGP_GALLERY=$(GALLERY) $(BIN) -m sphinx -W --keep-going -b html docs docs/_build/html
 
 bench: $(VENV)/.ready-display
 	@for f in $(BENCHMARKS); do echo "$$f"; $(BIN) $$f $(ARGS) || exit 1; done

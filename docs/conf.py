@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -49,10 +50,28 @@ copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+
+
+def changed_examples() -> str:
+    """Return a pattern of the examples changed within a day of the last commit."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(FOLDER.parent), *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout
+
+    since = int(git("log", "-1", "--format=%ct")) - 86_400
+    log = git("log", f"--since={since}", "--name-only", "--format=", "--", "examples")
+    names = {re.escape(Path(line).name) for line in log.split()}
+    return rf"/({'|'.join(sorted(names))})$"
+
+
+IS_WHOLE = os.environ.get("SKCONVGP_GALLERY") != "changed"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "filename_pattern": r"/plot_",
+    "filename_pattern": r"/plot_" if IS_WHOLE else changed_examples(),
     "ignore_pattern": r"^(?!plot_)",  # demo.py is no page
     "within_subsection_order": "ExampleTitleSortKey",
     "backreferences_dir": "gen_modules",

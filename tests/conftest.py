@@ -1,13 +1,22 @@
-"""What must be set before scikit-learn and matplotlib are imported; tests for a GPU."""
+"""What must be set before others are imported; what is left out; what tests cost."""
 
 import os
+from collections import Counter
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else array API checks are skipped
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import pytest
+from hypothesis import settings
 
 from skconvgp.backends import _fused_cpu
+
+# A gate says the same each time; --hypothesis-profile all draws other examples.
+settings.register_profile("gate", derandomize=True, deadline=None)
+settings.register_profile("all", deadline=None)
+settings.load_profile("gate")
+
+SHOWN = 20
 
 
 def pytest_addoption(parser):
@@ -19,6 +28,47 @@ def pytest_addoption(parser):
 def instruction_set(request):
     """Compute with what was asked for."""
     _fused_cpu.INSTRUCTION_SET = request.config.getoption("--instruction-set")
+
+
+def cpu_seconds():
+    """Return the processor's seconds of this process and of the ended ones it began."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+MARKS = [cpu_seconds()]
+COSTS = Counter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """Note what a phase of a test cost: the time of a clock tells of other processes."""
+    report = yield
+    MARKS.append(cpu_seconds())
+    report.cpu_seconds = MARKS[-1] - MARKS.pop(0)
+    return report
+
+
+def pytest_runtest_logreport(report):
+    """Add up; with workers this is the process that they report to."""
+    COSTS[report.nodeid] += report.cpu_seconds
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the most expensive tests, and the files above their share."""
+    total = sum(COSTS.values())
+    files = Counter()
+    for name, seconds in COSTS.items():
+        files[name.partition("::")[0]] += seconds
+    terminalreporter.section("processor time")
+    for title, costs in (("tests", COSTS), ("files", files)):
+        terminalreporter.write_line(f"The most expensive {title} of {total:.0f} s:")
+        for name, seconds in costs.most_common(SHOWN):
+            terminalreporter.write_line(f"{seconds:8.2f} s  {name}")
+    path = os.environ.get("COSTS")
+    if path:
+        with open(path, "w") as f:
+            for name, s in COSTS.items(): f.write(f"{s:.3f}\t{name}\n")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -24,6 +24,7 @@ from skconvgp.kernels import (
 from tests.helpers.fused import NETWORKS, every_network
 
 MNIST, CIFAR = (1, 28, 28), (3, 32, 32)
+slow = pytest.mark.slow
 NUMBERS = re.compile(r"-?\d+")
 
 
@@ -128,17 +129,17 @@ MIXED = Sequential(
 @pytest.mark.parametrize(
     ("kernel", "shape", "n_tangents", "is_double", "architecture"),
     [
-        (convnet(), MNIST, 0, False, "sm_80"),
         (convnet(), MNIST, 0, False, "sm_90"),
-        (convnet(), MNIST, 0, False, "sm_100"),
-        (convnet(), MNIST, 0, True, "sm_90"),
-        (convnet(), MNIST, 3, False, "sm_90"),
-        (convnet(), CIFAR, 0, False, "sm_100"),
-        (convnet(), (3, 64, 64), 0, False, "sm_90"),
-        (residual_convnet(), MNIST, 0, False, "sm_90"),
-        (resnet32(), MNIST, 0, False, "sm_90"),
-        (MIXED, (2, 12, 35), 3, True, "sm_80"),
         (dense(), (1, 1, 50), 2, False, "sm_100"),
+        pytest.param(convnet(), MNIST, 0, False, "sm_80", marks=slow),
+        pytest.param(convnet(), MNIST, 0, False, "sm_100", marks=slow),
+        pytest.param(convnet(), MNIST, 0, True, "sm_90", marks=slow),
+        pytest.param(convnet(), MNIST, 3, False, "sm_90", marks=slow),
+        pytest.param(convnet(), CIFAR, 0, False, "sm_100", marks=slow),
+        pytest.param(convnet(), (3, 64, 64), 0, False, "sm_90", marks=slow),
+        pytest.param(residual_convnet(), MNIST, 0, False, "sm_90", marks=slow),
+        pytest.param(resnet32(), MNIST, 0, False, "sm_90", marks=slow),
+        pytest.param(MIXED, (2, 12, 35), 3, True, "sm_80", marks=slow),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

@@ -117,9 +117,9 @@ def test_images_of_any_size_without_bias(kernel, size, dtype):
         ((2, 70, 80), 1),
         ((1, 1, 1000), (1, 7)),
         ((1, 1000, 1), (7, 1)),
-        ((1, 1, 12000), (1, 7)),
-        ((1, 12000, 1), (7, 1)),
-        ((1, 12000, 2), 7),
+        pytest.param((1, 1, 12000), (1, 7), marks=pytest.mark.slow),
+        pytest.param((1, 12000, 1), (7, 1), marks=pytest.mark.slow),
+        pytest.param((1, 12000, 2), 7, marks=pytest.mark.slow),
     ],
 )
 def test_sums_over_many_positions(shape, window, bias, dtype):

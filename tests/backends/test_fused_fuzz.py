@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from hypothesis import event, given, note, settings
+from hypothesis import event, given, note
 from hypothesis import strategies as st
 
 from skconvgp.backends import TangentBackend
@@ -23,6 +23,7 @@ from skconvgp.kernels import (
     Sequential,
     Sum,
 )
+from tests.helpers.examples import examples
 from tests.helpers.fused import (
     TANGENT_BOUNDS,
     assert_values,
@@ -37,9 +38,9 @@ from tests.helpers.fused import (
 )
 
 pytestmark = needs_extension
-MANY = settings(deadline=None, max_examples=100)
+MANY = examples(100)
 TANGENT_DIAG_BOUNDS = {torch.float32: 1e-5, torch.float64: 1e-12}
-FEWER = settings(deadline=None, max_examples=60)
+FEWER = examples(60)
 
 
 @dataclass(frozen=True)
@@ -247,14 +248,14 @@ def test_values_of_far_scales_are_right_or_refused(problem, dtype):
 
 
 @both_dtypes
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(problem=problems(), n_tangents=st.sampled_from([1, 2, 5, 64]))
 def test_derivatives(problem, n_tangents, dtype):
     assert assert_tangents(problem, dtype, n_tangents)
 
 
 @both_dtypes
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(problem=st.one_of(problems(WIDE), problems(FAR)))
 def test_derivatives_of_far_scales_are_right_or_refused(problem, dtype):
     event(f"held: {assert_tangents(problem, dtype, 8)}")
@@ -279,7 +280,7 @@ def test_value_of_a_pair_depends_on_nothing_else(problem, data):
 
 @pytest.mark.slow
 @both_dtypes
-@settings(deadline=None, max_examples=600)
+@examples(600)
 @given(problem=st.one_of(problems(), problems(WIDE), problems(FAR)))
 def test_values_of_many_networks(problem, dtype):
     event(f"held: {assert_fused(problem, dtype)}")

@@ -23,8 +23,17 @@ large = oracle({n})
 
 
 @needs_peak
-@pytest.mark.parametrize("pattern", ["blocks", "landmarks"])
-@pytest.mark.parametrize("method", [IterativeSVD, MatrixFactorization, SoftImpute])
+@pytest.mark.parametrize(
+    ("method", "pattern"),
+    [
+        (IterativeSVD, "blocks"),
+        (MatrixFactorization, "landmarks"),
+        (SoftImpute, "blocks"),
+        pytest.param(IterativeSVD, "landmarks", marks=pytest.mark.slow),
+        pytest.param(MatrixFactorization, "blocks", marks=pytest.mark.slow),
+        pytest.param(SoftImpute, "landmarks", marks=pytest.mark.slow),
+    ],
+)
 def test_peak_is_as_told(method, pattern):
     part = method(rank=30, pattern=pattern, max_iter=3)
     setup = SETUP.format(method=repr(part), n=N_SAMPLES)

@@ -35,7 +35,7 @@ def test_rounds_are_those_of_the_paper(gamma):
     assert_close(fit.factor @ fit.factor.mT, made, kind="solve")
 
 
-@pytest.mark.parametrize("n", [60, 600])
+@pytest.mark.parametrize("n", [60, pytest.param(600, marks=pytest.mark.slow)])
 def test_result_is_a_fixed_point(n):
     gram = low_rank(n, 5)
     oracle = PlainOracle(gram)

@@ -576,7 +576,14 @@ gp.set_params(dtype="float64", noise_variance=1e-2).fit(X[:60], y[:60])
 
 
 @needs_peak
-@pytest.mark.parametrize("likelihood", [Dirichlet(), Dirichlet("loo"), Laplace()])
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        Dirichlet(),
+        pytest.param(Dirichlet("loo"), marks=pytest.mark.slow),
+        pytest.param(Laplace(), marks=pytest.mark.slow),
+    ],
+)
 def test_a_fit_holds_what_is_said(likelihood, monkeypatch):
     said = []
     place = ConvNetGPClassifier._place_of_fit

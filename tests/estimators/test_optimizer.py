@@ -494,8 +494,9 @@ def test_a_search_iterates_where_its_matrices_do_not_fit(
     assert (not calls) == is_exact
 
 
-def test_places_that_are_undefined_are_left_by_products_too():
-    X, y = vectors(200)
+@pytest.mark.parametrize("n", [60, pytest.param(200, marks=pytest.mark.slow)])
+def test_places_that_are_undefined_are_left_by_products_too(n):
+    X, y = vectors(n)
     # Where all variances are large, those of a hundred layers are not finite.
     gp = regressor(
         dense(100, weight_variance=1.0),

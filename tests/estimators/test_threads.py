@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
 
 from skconvgp import (
@@ -35,9 +36,24 @@ def rows():
     return np.random.default_rng(0).normal(size=(90, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [ConvNetGPClassifier(), ConvNetGPRegressor()])
 def test_scikit_learn_checks_pass(estimator):
     check_estimator(estimator)
+
+
+@pytest.mark.parametrize("estimator", [ConvNetGPClassifier(), ConvNetGPRegressor()])
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_fit_idempotent",
+        "check_methods_subset_invariance",
+        "check_methods_sample_order_invariance",
+        "check_estimators_pickle",
+    ],
+)
+def test_what_threads_might_change(check, estimator):
+    getattr(estimator_checks, check)(type(estimator).__name__, estimator)
 
 
 def test_kernel_gradients_have_the_value_of_one_thread(rows):

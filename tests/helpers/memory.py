@@ -18,20 +18,23 @@ def kilobytes(name):
     status = open("/proc/self/status").read()
     return int(re.search(name + r":\\s+(\\d+)", status)[1])
 
+def peak(call):
+    gc.collect()
+    try:  # what was freed goes back to the system, and its peak is forgotten
+        ctypes.CDLL(None).malloc_trim(0)
+    except AttributeError:
+        pass
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        pass
+    before = kilobytes("VmRSS")
+    exec(call, globals())
+    return (kilobytes("VmHWM") - before) * 1024
+
 {setup}
-gc.collect()
-try:  # what the setup freed goes back to the system, and its peak is forgotten
-    ctypes.CDLL(None).malloc_trim(0)
-except AttributeError:
-    pass
-try:
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-except OSError:
-    pass
-before = kilobytes("VmRSS")
-{call}
-print((kilobytes("VmHWM") - before) * 1024)
+print(*[peak(call) for call in {calls}])
 """
 
 needs_peak = pytest.mark.skipif(
@@ -54,11 +57,15 @@ def peak_memory(setup, call, *, is_exact=True, is_second=False, timeout=1800):
     before: the buffers of the BLAS library, some megabytes that differ from processor
     to processor and stay with it, are then there, and matrices alone are counted.
     """
-    if is_second:
+if is_second:
         setup = f"{setup}\n{call}"
-    script = SCRIPT.format(setup=setup, call=call)
+    return peaks(setup, [call], is_exact=is_exact, timeout=timeout)[0]
+
+
+def peaks(setup, calls, *, is_exact=True, timeout=1800):
+    """Return the peak of each of several calls, one after the other in one process."""
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", SCRIPT.format(setup=setup, calls=calls)],
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -66,4 +73,4 @@ def peak_memory(setup, call, *, is_exact=True, is_second=False, timeout=1800):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return int(done.stdout.splitlines()[-1])
+    return [int(size) for size in done.stdout.splitlines()[-1].split()]

@@ -285,7 +285,10 @@ def test_literal_version_has_correlations_above_one():
 
 
 @needs_mnist
-@pytest.mark.parametrize(("tile", "n_negative"), [(80, 17), (20, 36)])
+@pytest.mark.parametrize(
+    ("tile", "n_negative"),
+    [(80, 17), pytest.param(20, 36, marks=pytest.mark.slow)],
+)
 def test_literal_version_on_mnist_has_the_negative_eigenvalues_of_the_docs(
     tile, n_negative
 ):
