@@ -5,9 +5,9 @@
     python .ci/faults.py --only 3 17      # some of them
 
 Faults are drawn with a seed: an operator, a comparison, a number or a condition of one
-line is another one. Each is put into a copy of the checkout, where the tests of its floor
-run, those of its own file first, until one fails. A fault that no test finds may be none:
-a limit that nothing reaches, a message, a choice of speed.
+line is another one. Each is put into a copy of the checkout, where the tests of its
+floor run, those of its own file first, until one fails. A fault that no test finds may
+be none: a limit that nothing reaches, a message, a choice of speed.
 """
 
 import argparse
@@ -165,7 +165,7 @@ def main():
         ignored = shutil.ignore_patterns(".venv*", ".git", "build", "_build")
         shutil.copytree(ROOT, copy, ignore=ignored)
         for i in options.only or range(len(faults)):
-            floor, path, number, line = faults[i]
+            _, path, number, line = faults[i]
             name = first_failure(copy, faults[i], marker)
             found[bool(name)] += 1
             print(f"{i:3d} {path}:{number}: {line.strip()}", flush=True)

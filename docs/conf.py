@@ -51,7 +51,6 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-
 def changed_examples() -> str:
     """Return a pattern of the examples changed within a day of the last commit."""
 

@@ -17,6 +17,10 @@ settings.register_profile("all", deadline=None)
 settings.load_profile("gate")
 
 SHOWN = 20
+# Of the processor time of a run of at least so many seconds: more is to be marked slow.
+LARGEST_SHARE = 0.09
+WHOLE = 200.0
+EXCESSES: list[str] = []
 
 
 def pytest_addoption(parser):
@@ -42,7 +46,7 @@ COSTS = Counter()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport():
-    """Note what a phase of a test cost: the time of a clock tells of other processes."""
+    """Note what a phase of a test cost: a clock would count other processes too."""
     report = yield
     MARKS.append(cpu_seconds())
     report.cpu_seconds = MARKS[-1] - MARKS.pop(0)
@@ -51,24 +55,39 @@ def pytest_runtest_makereport():
 
 def pytest_runtest_logreport(report):
     """Add up; with workers this is the process that they report to."""
-    COSTS[report.nodeid] += report.cpu_seconds
+    COSTS[report.nodeid] += getattr(report, "cpu_seconds", 0.0)
 
 
-def pytest_terminal_summary(terminalreporter):
-    """Print the most expensive tests, and the files above their share."""
-    total = sum(COSTS.values())
+def costs_of_files():
+    """Return the seconds of each file."""
     files = Counter()
     for name, seconds in COSTS.items():
         files[name.partition("::")[0]] += seconds
+    return files
+
+
+def pytest_sessionfinish(session):
+    """Fail where a file takes more than its share: no clock says that, nor a machine."""
+    config, total = session.config, COSTS.total()
+    is_whole = config.args_source.name == "TESTPATHS" and total > WHOLE
+    is_gate = config.option.markexpr == "not slow"
+    if not is_whole or not is_gate or hasattr(config, "workerinput"):
+        return
+    for name, seconds in costs_of_files().items():
+        if seconds > LARGEST_SHARE * total:
+            EXCESSES.append(f"{name} takes more than {LARGEST_SHARE:.0%} of all.")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what the most expensive tests and files cost."""
     terminalreporter.section("processor time")
-    for title, costs in (("tests", COSTS), ("files", files)):
-        terminalreporter.write_line(f"The most expensive {title} of {total:.0f} s:")
+    for title, costs in (("tests", COSTS), ("files", costs_of_files())):
+        terminalreporter.write_line(f"{title}: {costs.total():.0f} s, the most of it:")
         for name, seconds in costs.most_common(SHOWN):
             terminalreporter.write_line(f"{seconds:8.2f} s  {name}")
-    path = os.environ.get("COSTS")
-    if path:
-        with open(path, "w") as f:
-            for name, s in COSTS.items(): f.write(f"{s:.3f}\t{name}\n")
+    for excess in EXCESSES:
+        terminalreporter.write_line(excess, red=True)
 
 
 def pytest_collection_modifyitems(config, items):

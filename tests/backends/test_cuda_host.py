@@ -19,7 +19,6 @@ from tests.helpers.fused import (
     MNIST_NETWORKS,
     NETWORKS,
     assert_within,
-    both_dtypes,
     every_network,
     hard_images,
     images,
@@ -46,9 +45,30 @@ def host(monkeypatch, tmp_path):
     on_host(monkeypatch, tmp_path)
 
 
-@both_dtypes
+# A compiler runs for each network.
+IN_DOUBLE = ["erf", "branches", "windows of all kinds"]
+WITH_DERIVATIVES = ["branches", "sum of networks", "erf", "resnet32, bias", "leaky"]
+
+
+def first_of(*names):
+    """Let the gate compile these, and the slow tests all other networks."""
+    others = [
+        pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS if n not in names
+    ]
+    return pytest.mark.parametrize("name", [*names, *others])
+
+
 @every_network
-def test_values_are_those_of_the_lanes(name, dtype):
+def test_values_are_those_of_the_lanes(name):
+    assert_values_of_lanes(name, torch.float32)
+
+
+@first_of(*IN_DOUBLE)
+def test_values_in_double_precision(name):
+    assert_values_of_lanes(name, torch.float64)
+
+
+def assert_values_of_lanes(name, dtype):
     kernel, shape = NETWORKS[name]
     kernel.check(shape)
     given = hard_images(shape).to(dtype)
@@ -59,7 +79,7 @@ def test_values_are_those_of_the_lanes(name, dtype):
     assert torch.equal(tile(one, given), tile(two, given))
 
 
-@every_network
+@first_of(*WITH_DERIVATIVES)
 def test_derivatives_are_those_of_the_lanes(name):
     kernel, shape = NETWORKS[name]
     kernel.check(shape)

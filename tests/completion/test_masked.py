@@ -87,7 +87,7 @@ def test_facts_of_a_completion(method, pattern):
     assert result.stats["observed_change"] == pytest.approx(float(change))
 
 
-@pytest.mark.parametrize("n", [60, 150])
+@pytest.mark.parametrize("n", [60, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "method",
     [

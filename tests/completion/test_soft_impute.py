@@ -35,11 +35,14 @@ def test_rounds_are_those_of_the_paper(gamma):
     assert_close(fit.factor @ fit.factor.mT, made, kind="solve")
 
 
-@pytest.mark.parametrize("n", [60, pytest.param(600, marks=pytest.mark.slow)])
-def test_result_is_a_fixed_point(n):
+@pytest.mark.parametrize(
+    ("n", "share"),
+    [(24, 0.8)] + [pytest.param(n, 0.4, marks=pytest.mark.slow) for n in (60, 600)],
+)
+def test_result_is_a_fixed_point(n, share):
     gram = low_rank(n, 5)
     oracle = PlainOracle(gram)
-    result = SoftImpute(rtol=1e-18, max_iter=1000).complete(oracle, 0.4, seeded())
+    result = SoftImpute(rtol=1e-18, max_iter=1000).complete(oracle, share, seeded())
     assert result.converged
     made = (result.factor @ result.factor.mT).numpy()
     filled = np.where(known_mask(oracle), gram.numpy(), made)

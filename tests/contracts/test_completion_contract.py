@@ -1,6 +1,7 @@
 """What every completion does, and a third-party one to prove the seam."""
 
 import copy
+import functools
 import math
 import pickle
 import re
@@ -52,14 +53,25 @@ def name(part):
 
 
 every_completion = pytest.mark.parametrize("part", COMPLETIONS, ids=name)
+every_number = pytest.mark.parametrize(
+    "number", range(len(COMPLETIONS)), ids=[name(part) for part in COMPLETIONS]
+)
 # Whether an iteration ends is for the tests of its part.
 may_warn = pytest.mark.filterwarnings(
     "ignore:.*did not converge:sklearn.exceptions.ConvergenceWarning",
     "ignore:Features of the completion exceed:UserWarning",
 )
+# Estimators do the same with what few rounds make: whole iterations take seconds.
+SHORT = {"IterativeSVD": 3, "MatrixFactorization": 3, "SoftImpute": 20}
+IN_ESTIMATORS = [
+    clone(part).set_params(max_iter=SHORT[name(part)]) if name(part) in SHORT else part
+    for part in COMPLETIONS
+]
+in_estimators = pytest.mark.parametrize("part", IN_ESTIMATORS, ids=name)
 every_built_in = pytest.mark.parametrize("part", BUILT_IN, ids=name)
 
 N, SHARE = 60, 0.4
+FEW = 24  # iterations over many tiles take long
 
 
 class Oracle(PlainOracle):
@@ -73,9 +85,15 @@ def smooth_oracle(n=N, lengthscale=0.3):
     return Oracle(*smooth(n, lengthscale))
 
 
-def completed_smooth(part, share=SHARE, seed=0):
-    oracle = smooth_oracle()
+def completed_smooth(part, share=SHARE, seed=0, n=N):
+    oracle = smooth_oracle(n)
     return part.complete(oracle, share, seeded(seed)), oracle
+
+
+@functools.cache
+def completed_once(number, share):
+    """Return what one of the strategies makes; the tests that ask leave it alone."""
+    return completed_smooth(COMPLETIONS[number], share)
 
 
 def filled(completed):
@@ -99,9 +117,9 @@ def test_is_a_part_with_settings(part):
     assert pickle.loads(pickle.dumps(part)) == part
 
 
-@every_completion
-def test_factor_and_anchors_have_their_shapes(part):
-    completed, _ = completed_smooth(part)
+@every_number
+def test_factor_and_anchors_have_their_shapes(number):
+    completed, _ = completed_once(number, SHARE)
     n, r = completed.factor.shape
     m = len(completed.anchors)
     assert n == N
@@ -114,9 +132,9 @@ def test_factor_and_anchors_have_their_shapes(part):
     assert all(math.isfinite(value) for value in completed.stats.values())
 
 
-@every_completion
-def test_matrix_is_symmetric_and_positive_semi_definite(part):
-    completed, oracle = completed_smooth(part)
+@every_number
+def test_matrix_is_symmetric_and_positive_semi_definite(number):
+    completed, oracle = completed_once(number, SHARE)
     matrix = filled(completed)
     assert torch.equal(matrix, matrix.mT)
     assert float(torch.linalg.eigvalsh(matrix)[0]) > -1e-12 * N
@@ -127,16 +145,16 @@ def test_matrix_is_symmetric_and_positive_semi_definite(part):
 def test_matrix_that_is_not_positive_semi_definite_is_no_trouble(part):
     if isinstance(part, FirstColumns):
         return
-    matrix = smooth(N)[0] - 0.3 * torch.ones(N, N, dtype=torch.float64)
-    completed = part.complete(Oracle(matrix, smooth(N)[1]), SHARE, seeded())
+    matrix = smooth(FEW)[0] - 0.3 * torch.ones(FEW, FEW, dtype=torch.float64)
+    completed = part.complete(Oracle(matrix, smooth(FEW)[1]), SHARE, seeded())
     assert completed.factor.isfinite().all()
     assert completed.lift_map.isfinite().all()
 
 
 @every_completion
 def test_the_generator_decides(part):
-    first, _ = completed_smooth(part, seed=1)
-    again, _ = completed_smooth(part, seed=1)
+    first, _ = completed_smooth(part, seed=1, n=FEW)
+    again, _ = completed_smooth(part, seed=1, n=FEW)
     assert torch.equal(first.factor, again.factor)
     assert torch.equal(first.lift_map, again.lift_map)
     assert torch.equal(first.anchors, again.anchors)
@@ -145,26 +163,28 @@ def test_the_generator_decides(part):
 
 @every_completion
 def test_settings_and_matrix_are_left_as_they_were(part):
-    oracle, before = smooth_oracle(), copy.deepcopy(vars(part))
+    oracle, before = smooth_oracle(FEW), copy.deepcopy(vars(part))
     matrix = oracle.matrix.clone()
     part.complete(oracle, SHARE, seeded())
     assert vars(part) == before
     assert torch.equal(oracle.matrix, matrix)
 
 
-@every_completion
-@pytest.mark.parametrize("share", [0.2, SHARE, 0.9])
-def test_what_was_evaluated_is_counted_and_within_the_share(part, share):
-    completed, oracle = completed_smooth(part, share)
+@every_number
+@pytest.mark.parametrize(
+    "share", [SHARE] + [pytest.param(s, marks=pytest.mark.slow) for s in (0.2, 0.9)]
+)
+def test_what_was_evaluated_is_counted_and_within_the_share(number, share):
+    completed, oracle = completed_once(number, share)
     assert completed.n_evaluated == oracle.n_evaluated
     assert completed.n_evaluated <= share * N * (N + 1) / 2 + N  # the diagonal is free
     assert completed.n_evaluated > 0.8 * share * N * (N + 1) / 2
 
 
-@every_completion
-def test_numbers_held_are_no_fewer_than_those_returned(part):
-    completed, _ = completed_smooth(part)
-    held = part.n_values(N, SHARE)
+@every_number
+def test_numbers_held_are_no_fewer_than_those_returned(number):
+    completed, _ = completed_once(number, SHARE)
+    held = COMPLETIONS[number].n_values(N, SHARE)
     assert isinstance(held, int)
     assert held >= completed.factor.numel() + completed.lift_map.numel()
 
@@ -177,10 +197,10 @@ def test_lifting_agrees_with_the_factor(part):
     assert_close(lifted @ completed.factor.mT, filled(completed), torch.float32, "root")
 
 
-@every_completion
-def test_error_is_told_or_not_known(part):
-    completed, oracle = completed_smooth(part)
-    if isinstance(part, FirstColumns):
+@every_number
+def test_error_is_told_or_not_known(number):
+    completed, oracle = completed_once(number, SHARE)
+    if isinstance(COMPLETIONS[number], FirstColumns):
         assert math.isnan(completed.error)
         return
     wrong = float((filled(completed) - oracle.matrix).square().mean().sqrt())
@@ -253,7 +273,7 @@ def regressor(part, **settings):
 
 
 @may_warn
-@every_completion
+@in_estimators
 def test_regressor_predicts_through_the_factor(part):
     X, y, weights, X_new = data()
     y = y - np.average(y, weights=weights)
@@ -283,7 +303,7 @@ def test_regressor_predicts_through_the_factor(part):
 
 
 @may_warn
-@every_completion
+@in_estimators
 def test_noise_is_not_below_the_error(part):
     X, y, _, _ = data()
     recorder = Recorder(part)
@@ -294,7 +314,7 @@ def test_noise_is_not_below_the_error(part):
 
 
 @may_warn
-@every_completion
+@in_estimators
 def test_classifier_predicts_and_is_pickled_without_tensors(part):
     X, _, _, X_new = data()
     labels = np.digitize(X.sum(1), [0.8, 1.2])
@@ -306,7 +326,7 @@ def test_classifier_predicts_and_is_pickled_without_tensors(part):
 
 
 @may_warn
-@every_completion
+@in_estimators
 def test_estimator_leaves_the_completion_alone(part):
     X, y, _, _ = data()
     gp = regressor(part)

@@ -300,14 +300,15 @@ fit(500)
 
 @needs_peak
 @pytest.mark.parametrize(
-    ("n", "rtol"), [(2500, 1e-2), pytest.param(2500, 1e-6, marks=pytest.mark.slow)]
+    ("n", "budget"), [(1900, 2), pytest.param(2500, 8, marks=pytest.mark.slow)]
 )
-def test_fit_and_deviations_stay_far_below_the_matrix(n, rtol):
-    settings = f"rank=20, n_probes=2, tolerance={rtol}"
-    setup = LARGE.replace("{budget}", "8").replace("rank={rank}", settings)
-    matrix = 8 * n**2  # 48 MiB
+def test_fit_and_deviations_stay_far_below_the_matrix(n, budget):
+    setup = LARGE.replace("{budget}", str(budget))
+    setup = setup.replace("rank={rank}", "rank=20, n_probes=2")
+    matrix = 8 * n**2
     columns = 8 * n * 5 * 20
-    assert peak_memory(setup, f"fit({n})") <= columns + (8 + 8) * MIB < matrix / 2
+    allowed = columns + (budget + 8) * MIB
+    assert peak_memory(setup, f"fit({n})") <= allowed < matrix / 2
 
 
 @pytest.mark.slow

@@ -117,7 +117,14 @@ def test_candidates_begin_at_the_start_and_fill_the_space(either):
     assert (counts > 0).sum() >= 14
 
 
-@pytest.mark.parametrize("acquisition", ["EI", "LCB", "PI", "gp_hedge"])
+@pytest.mark.parametrize(
+    "acquisition",
+    [
+        "LCB",
+        "gp_hedge",
+        *(pytest.param(a, marks=pytest.mark.slow) for a in ("EI", "PI")),
+    ],
+)
 def test_every_acquisition(acquisition):
     surface = bowl()
     part = BayesianOptimization(acquisition, n_initial=8, max_iter=15)

@@ -57,7 +57,7 @@ def peak_memory(setup, call, *, is_exact=True, is_second=False, timeout=1800):
     before: the buffers of the BLAS library, some megabytes that differ from processor
     to processor and stay with it, are then there, and matrices alone are counted.
     """
-if is_second:
+    if is_second:
         setup = f"{setup}\n{call}"
     return peaks(setup, [call], is_exact=is_exact, timeout=timeout)[0]
 
