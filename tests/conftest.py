@@ -67,7 +67,7 @@ def costs_of_files():
 
 
 def pytest_sessionfinish(session):
-    """Fail where a file takes more than its share: no clock says that, nor a machine."""
+    """Fail if a file takes more than its share, which no slow machine changes."""
     config, total = session.config, COSTS.total()
     is_whole = config.args_source.name == "TESTPATHS" and total > WHOLE
     is_gate = config.option.markexpr == "not slow"

@@ -52,10 +52,9 @@ WITH_DERIVATIVES = ["branches", "sum of networks", "erf", "resnet32, bias", "lea
 
 def first_of(*names):
     """Let the gate compile these, and the slow tests all other networks."""
-    others = [
-        pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS if n not in names
-    ]
-    return pytest.mark.parametrize("name", [*names, *others])
+    others = [name for name in NETWORKS if name not in names]
+    slow = [pytest.param(name, marks=pytest.mark.slow) for name in others]
+    return pytest.mark.parametrize("name", [*names, *slow])
 
 
 @every_network

@@ -504,7 +504,7 @@ KINDS = [
     ("random_pivoted", "sor", "1e-4"),
     ("leverage", "fitc", "1e-4"),
 ]
-# Numbers of vectors and landmarks, and what they may take: three columns each, and more.
+# Vectors, landmarks, and bytes that they may take: three columns each, and more.
 FEW, MANY = (8_000, 100, 64 * 2**20), (20_000, 500, 256 * 2**20)
 
 
