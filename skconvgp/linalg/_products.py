@@ -41,12 +41,15 @@ def column_factor(columns: Tensor, numbers: Tensor, rank: int, cut: float) -> Te
     """Return F (n, r), with F F^T the matrix that some columns (n, m) tell.
 
     F = C Q L^-1/2, with the r <= `rank` largest eigenvalues L of the rows of C with
-    these numbers (m,), their symmetric part, those above `cut` times the largest;
-    where none is above zero, one column of zeros.
+    these numbers (m,), their symmetric part, those above `cut` times the largest and
+    above the size of the least, if that is negative; where none is left, one column
+    of zeros.
     """
     own = columns[numbers]
     values, turn = torch.linalg.eigh((own + own.mT) / 2)
-    kept = (values > cut * values[-1]) & (values > 0.0)
+    # A covariance matrix has no eigenvalue below zero: that tells the size of errors of
+    # the columns, which must not be divided by an eigenvalue that is one itself.
+    kept = values > torch.maximum(cut * values[-1], -values[0])
     kept[:-rank] = False
     if not kept.any():
         return torch.zeros_like(columns[:, :1])

@@ -107,10 +107,20 @@ def test_column_factor_of_nothing_positive_is_zero():
 
 
 def test_column_factor_takes_the_symmetric_part_and_no_negative_eigenvalues():
-    columns = torch.tensor([[2.0, 1.0], [3.0, -5.0], [4.0, 4.0]], dtype=torch.float64)
+    columns = torch.tensor([[2.0, 1.0], [3.0, -0.5], [4.0, 4.0]], dtype=torch.float64)
     factor = column_factor(columns, torch.tensor([0, 1]), 2, 0.0)
-    own = np.array([[2.0, 2.0], [2.0, -5.0]])
+    own = np.array([[2.0, 2.0], [2.0, -0.5]])
     values, vectors = np.linalg.eigh(own)
     assert factor.shape == (3, 1)
     expected = columns.numpy() @ vectors[:, 1:] / np.sqrt(values[1])
     np.testing.assert_allclose(factor.abs(), np.abs(expected))
+
+
+def test_column_factor_leaves_out_eigenvalues_that_are_errors_of_the_columns():
+    # Errors of 1e-3, by that of -1e-3: divided by 1e-5 they would be 0.1.
+    root = torch.tensor([2.0, 0.0, 0.0] + 17 * [1.0], dtype=torch.float64)
+    columns = torch.outer(root, torch.tensor([2.0, 0.0, 0.0], dtype=torch.float64))
+    columns[[1, 2], [1, 2]] = torch.tensor([-1e-3, 1e-5], dtype=torch.float64)
+    columns[3:, 1:] = 1e-3 * thin(17, 2)[0]
+    factor = column_factor(columns, torch.arange(3), 3, 1e-6)
+    assert_close(factor @ factor.mT, torch.outer(root, root))
