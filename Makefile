@@ -4,8 +4,8 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-oldest test-pure test-lanes test-sanitize test-all test-gpu lint \
-    docs bench clean distclean
+.PHONY: help demo test test-oldest test-pure test-lanes test-processors test-sanitize test-all \
+    test-gpu lint docs bench clean distclean
 
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
@@ -54,6 +54,12 @@ SANITIZE_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_malform
 FEWER_COLUMNS = -k "not many_positions and not instruction_set_that \
     and not interpreter_is_free"
 LANES_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_tangents.py
+# Numbers, which the last bit of another processor must not move beyond what is checked:
+# with the plainest kernels that MKL, OpenBLAS, torch and the extension have.
+PROCESSORS_ENV = MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Prescott ATEN_CPU_CAPABILITY=default
+PROCESSORS_TESTS ?= $(addprefix tests/,linalg solvers likelihoods metrics inference \
+    completion flows kernels) docs/index.rst docs/notation.rst docs/user_guide \
+    docs/extending skconvgp
 # The interpreter is not built with the sanitizers, so they come first; leaks at its
 # exit are its own.
 SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -67,6 +73,7 @@ help:
 	@echo "make test-oldest   run the tests on the oldest supported versions"
 	@echo "make test-pure     run a part of the tests without the compiled extension"
 	@echo "make test-lanes    run the extension's tests with the arithmetic of a GPU"
+	@echo "make test-processors  run what computes numbers with another processor's kernels"
 	@echo "make test-sanitize run the extension's tests with g++'s sanitizers in it"
 	@echo "make test-gpu      run the tests that need a GPU"
 	@echo "make lint          run the other gates: style, types, imports, docstrings, spelling"
@@ -109,7 +116,7 @@ ALL = ONLY= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimators/test_gram.
     fused_tangents.py)"
 test-all: lint
 	$(MAKE) test ARGS=--cov $(ALL)
-	$(MAKE) test-oldest test-pure test-lanes test-sanitize $(ALL)
+	$(MAKE) test-oldest test-pure test-lanes test-processors test-sanitize $(ALL)
 	$(MAKE) docs demo
 
 test-oldest: $(VENV_OLDEST)/.ready-test
@@ -124,6 +131,10 @@ test-pure: $(VENV_PURE)/.ready-test
 test-lanes: $(VENV)/.ready-test
 	$(TEST_ENV) $(BIN) $(PYTEST) --instruction-set lanes $(ONLY) $(LANES_TESTS) \
 	    $(FEWER_COLUMNS) $(ARGS)
+
+test-processors: $(VENV)/.ready-test
+	$(TEST_ENV) $(PROCESSORS_ENV) $(BIN) $(PYTEST) --instruction-set baseline $(ONLY) \
+	    $(PROCESSORS_TESTS) $(ARGS)
 
 test-sanitize: $(VENV_SANITIZE)/.ready-test
 	$(TEST_ENV) $(SANITIZE_ENV) \
