@@ -11,6 +11,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._base import BaseGP, Problem
 from skconvgp.estimators._validation import to_numpy
+from skconvgp.metrics._predictive import half_width
 
 __all__ = ["BaseGPRegressor"]
 
@@ -107,6 +108,48 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         if isinstance(result, tuple):
             return self._shaped(result[0]), self._shaped(result[1])
         return self._shaped(result)
+
+    def predict_interval(
+        self, X: Any, level: float = 0.9, diag: ArrayLike | None = None
+    ) -> FloatArray:
+        """Return intervals that new observations of y fall into.
+
+        They have the noise in them, and the quantiles of a Gaussian at both ends.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors; K(X, X_train) if precomputed.
+        level : float, default=0.9
+            Probability of an observation to lie in its interval, between 0 and 1.
+        diag : array-like of shape (n,), default=None
+            Prior variances k(x, x), needed if precomputed.
+
+        Returns
+        -------
+        intervals : ndarray of shape (n, 2) or (n, n_outputs, 2)
+            Lower and upper ends, in units of y.
+
+        Raises
+        ------
+        ValueError
+            If `level` is not a number between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skconvgp import ConvNetGPRegressor
+        >>> from skconvgp.kernels import rbf
+        >>> X = np.linspace(0.0, 6.0, 40)[:, None]
+        >>> gp = ConvNetGPRegressor(rbf(2.0), noise_variance=0.01)
+        >>> gp.fit(X, np.sin(X[:, 0])).predict_interval([[1.5], [8.0]]).round(2)
+        array([[0.91, 1.07],
+               [0.35, 1.22]])
+        """
+        half = half_width(level)
+        latent = self.predict_latent(X, return_std=True, noise=True, diag=diag)
+        mean, std = latent
+        return np.stack([mean - half * std, mean + half * std], axis=-1)
 
     def loo_predict(
         self, return_std: bool = False

@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_consistent_length
 from skconvgp._typing import FloatArray
 from skconvgp.metrics._validation import check_numbers, check_targets, check_weights
 
-__all__ = ["interval_coverage", "interval_width", "negative_log_predictive_density"]
+__all__ = [
+    "half_width",
+    "interval_coverage",
+    "interval_width",
+    "negative_log_predictive_density",
+]
 
 AVERAGES = ("uniform_average", "raw_values")
 
@@ -146,7 +151,7 @@ def interval_coverage(
     0.5
     """
     truth, mean, std = _check_predictions(y_true, y_mean, y_std)
-    is_inside = np.abs(truth - mean) <= _half_width(level) * std
+    is_inside = np.abs(truth - mean) <= half_width(level) * std
     return _average(is_inside, sample_weight, multioutput)
 
 
@@ -201,7 +206,7 @@ def interval_width(
     '5.88'
     """
     return _average(
-        2.0 * _half_width(level) * _check_std(y_std), sample_weight, multioutput
+        2.0 * half_width(level) * _check_std(y_std), sample_weight, multioutput
     )
 
 
@@ -226,7 +231,7 @@ def _check_std(y_std: ArrayLike) -> FloatArray:
     return std
 
 
-def _half_width(level: float) -> float:
+def half_width(level: float) -> float:
     """Return how many deviations a central interval reaches to each side."""
     if not isinstance(level, Real) or not 0.0 < level < 1.0:
         raise ValueError(f"`level` must be a number between 0 and 1, got {level!r}.")
