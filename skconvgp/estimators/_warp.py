@@ -253,7 +253,6 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         flow = self._flow(len(rows))
         require_room(codes, flow.batch_size)
         generator = make_generator(self.random_state)
-        progress = ProgressLine("fit", resolve_verbose(self, self.verbose))
         points = _points(rows)
 
         def learn(place: Place) -> None:
@@ -263,7 +262,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
                 Batches(len(points), codes, generator),
                 self._covariances(self.kernel_, place),
                 self._covariances(self.field_kernel_, place),
-                progress,
+                ProgressLine("fit", resolve_verbose(self, self.verbose)),
             )
             self.embedding_ = to_numpy(warp.points)
             self.is_monotone_ = keeps_order(points, warp.points)
