@@ -7,11 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from skconvgp.estimators._warn import warn_caller
+
 __all__ = ["JudgedClassifier"]
 
 
 class JudgedClassifier(ClassifierMixin):
-    """A classifier that is not judged by labels that it cannot know."""
+    """A classifier that tells of labels that it cannot know."""
 
     classes_: NDArray[Any]
 
@@ -25,7 +27,8 @@ class JudgedClassifier(ClassifierMixin):
         X : array-like
             Images or vectors, as in `fit`.
         y : array-like of shape (n,)
-            True labels, all of them in `classes_`.
+            True labels. One that is not in `classes_` counts as a mistake, and there
+            is a warning.
         sample_weight : array-like of shape (n,), default=None
             Weights.
 
@@ -33,22 +36,19 @@ class JudgedClassifier(ClassifierMixin):
         -------
         score : float
             Accuracy.
-
-        Raises
-        ------
-        ValueError
-            For labels that are not in `classes_`.
         """
         check_is_fitted(self)
         labels = column_or_1d(y)
-        known = np.isin(labels, self.classes_)
-        if not known.all():
-            raise ValueError(
-                f"y holds labels that are not in `classes_`, {self.classes_!r}: "
-                f"{np.unique(labels[~known])!r}. A sample of a class that `fit` has "
-                "not seen cannot be judged."
+        score = float(super().score(X, labels, sample_weight))
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            warn_caller(
+                f"y holds labels that `fit` has not seen, {unknown!r}, beside "
+                f"`classes_`, {self.classes_!r}: their samples count as mistakes. In "
+                "cross-validation StratifiedKFold keeps rare classes in all parts.",
+                UserWarning,
             )
-        return float(super().score(X, y, sample_weight))
+        return score
 
     def _labels(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Return the label of the largest score (n, n_classes) of each sample."""

@@ -10,8 +10,14 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import accuracy_score
+from sklearn.model_selection import KFold, cross_val_score
 
-from skconvgp import ConvNetGPClassifier, gram_matrix
+from skconvgp import (
+    ConvNetGPClassifier,
+    KernelEnsembleClassifier,
+    NystromCompletedGP,
+    gram_matrix,
+)
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Gaussian, Part
 from skconvgp.solvers import Cholesky
@@ -158,16 +164,40 @@ def test_decisions_rank_as_probabilities(n_classes, likelihood):
     np.testing.assert_array_equal(gp.loo_predict(), left_out)
 
 
-def test_unknown_labels_are_not_judged():
+def test_unknown_labels_are_mistakes():
     X, y = blobs(60)
     gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, y)
     wrong = y.copy()
-    wrong[3] = 7
-    with pytest.raises(ValueError, match=r"labels that are not in `classes_`.*\[7\]"):
-        gp.score(X, wrong)
-    with pytest.raises(ValueError, match="not in `classes_`"):
+    wrong[:6] = 7
+    right = gp.predict(X) == wrong
+    with pytest.warns(UserWarning, match=r"labels that `fit` has not seen.*\[7\]"):
+        assert gp.score(X, wrong) == right.mean()
+    weights = np.arange(60.0)
+    with pytest.warns(UserWarning, match="mistakes"):
+        assert gp.score(X, wrong, weights) == np.average(right, weights=weights)
+    with pytest.warns(UserWarning, match="mistakes"):
+        assert gp.score(X, y + 7) == 0.0
+    with pytest.raises(ValueError, match="Mix of label input types"):
         gp.score(X, y.astype(str))
     assert gp.score(X[y < 2], y[y < 2], np.ones((y < 2).sum())) > 0.5
+
+
+@pytest.mark.parametrize(
+    "gp",
+    [
+        ConvNetGPClassifier(rbf(1.0)),
+        NystromCompletedGP(rbf(1.0), n_landmarks=10),
+        KernelEnsembleClassifier([("one", ConvNetGPClassifier(rbf(1.0)))]),
+    ],
+    ids=lambda gp: type(gp).__name__,
+)
+def test_a_class_of_one_sample_in_cross_validation(gp):
+    X, y = blobs(30, n_classes=2)
+    y[4] = 2
+    with pytest.warns(UserWarning, match=r"has not seen, array\(\[2\]\)"):
+        scores = cross_val_score(gp, X, y, cv=KFold(3), error_score="raise")
+    assert scores.shape == (3,)
+    assert ((scores > 0.4) & (scores <= 1.0)).all()
 
 
 def test_given_matrix_has_no_spread():

@@ -315,12 +315,12 @@ def test_latents_of_other_links_are_not_mixed():
     assert np.isfinite(fitted.log_marginal_likelihood())
 
 
-def test_unknown_labels_are_not_judged():
+def test_unknown_labels_are_mistakes():
     X, y = blobs(30)
     fitted = ensemble().fit(X, y)
     assert fitted.score(X, y) > 0.5
-    with pytest.raises(ValueError, match="not in `classes_`"):
-        fitted.score(X, y + 5)
+    with pytest.warns(UserWarning, match="count as mistakes"):
+        assert fitted.score(X, y + 5) == 0.0
 
 
 def test_what_evidence_cannot_compare_is_told():
