@@ -66,7 +66,8 @@ class ImageShapeWarning(UserWarning):
     """A flat row was read as a square image because `image_shape` is "auto".
 
     Set `image_shape=(c, h, w)` to confirm the shape, or `image_shape=None` to
-    read each row as a plain vector; both silence the warning.
+    read each row as a plain vector; both silence the warning. Also where the shape of
+    images looks like one with channels last, (h, w, c).
 
     Examples
     --------

@@ -26,6 +26,7 @@ from skconvgp.estimators._validation import (
     images_to_rows,
     kernel_shape,
     resolve_image_shape,
+    warn_of_channels,
     warn_of_guess,
 )
 from skconvgp.kernels import Kernel
@@ -64,6 +65,8 @@ def find_shape(
     )
     if is_guess:
         warn_of_guess(shape)
+    if kernel.is_spatial:
+        warn_of_channels(shape)
     kernel.check(kernel_shape(kernel, shape))
     return shape
 

@@ -7,17 +7,15 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from skconvgp._autograd import own_autograd
 from skconvgp._protocols import Calibration, Likelihood, LinkLikelihood, Targets
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._base import BaseGP, Problem
-from skconvgp.estimators._judged import JudgedClassifier
+from skconvgp.estimators._judged import JudgedClassifier, as_labels
 from skconvgp.estimators._label_models import LabelModel, LinkModel, NoisyModel
+from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._validation import rows_to_tensor, to_numpy
 from skconvgp.inference import LeaveOneOut
@@ -38,8 +36,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
     temperature_: float
     _codes: NDArray[np.intp]
 
-    @all_or_nothing
-    @own_autograd()
+    @public_fit
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the latent functions, and calibrate the probabilities.
 
@@ -280,8 +277,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
     ) -> Self:
         """Fit to labels, which are all the classes there are if None are given."""
         rows, y = self._validate_fit(X, y)
-        check_classification_targets(y)
-        labels = column_or_1d(y, warn=True)
+        labels = as_labels(y)
         rows, labels, weights = self._weighted(rows, labels, sample_weight)
         self.classes_ = np.unique(labels) if classes is None else classes
         codes = self._codes_of(labels)
@@ -399,6 +395,5 @@ def _candidates(likelihood: Likelihood) -> Sequence[Likelihood]:
 def _targets_of(
     likelihood: Likelihood, codes: NDArray[Any], n_classes: int, weights: FloatArray
 ) -> Targets:
-    return likelihood.targets(
-        torch.as_tensor(codes), n_classes, rows_to_tensor(weights)
-    )
+    units = rows_to_tensor(weights)
+    return likelihood.targets(torch.as_tensor(codes), n_classes, units)

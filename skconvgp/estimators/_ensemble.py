@@ -8,15 +8,9 @@ from scipy.special import logsumexp
 from sklearn.base import clone, is_classifier
 from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import (
-    check_is_fitted,
-    column_or_1d,
-    has_fit_parameter,
-)
+from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
-from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._base import BaseGP
 from skconvgp.estimators._judged import JudgedClassifier
 from skconvgp.estimators._mixture_weights import (
@@ -27,6 +21,7 @@ from skconvgp.estimators._mixture_weights import (
     weights_by_stacking,
 )
 from skconvgp.estimators._pipelines import last_inputs, last_step
+from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._validation import check_weights
 
@@ -170,8 +165,7 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
             tags.input_tags.pairwise = any(tag.pairwise for tag in inner)
         return tags
 
-    @all_or_nothing
-    @own_autograd()
+    @public_fit
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit each classifier, then weigh them.
 

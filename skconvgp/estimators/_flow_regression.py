@@ -2,10 +2,9 @@
 
 from typing import Any, Self
 
-from skconvgp._autograd import own_autograd
-from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._callbacks import with_callbacks
 from skconvgp.estimators._flows import BaseFlowGP
+from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import BaseGPRegressor
 
 __all__ = ["KernelFlowsRegressor"]
@@ -237,8 +236,7 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
 
     # Without the weights of its base: where batches are drawn they are no copies.
     @with_callbacks
-    @all_or_nothing
-    @own_autograd()
+    @public_fit
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Learn the kernel, then fit the latent function of each output.
 

@@ -52,10 +52,12 @@ from skconvgp.estimators._validation import (
     images_to_rows,
     kernel_shape,
     pool_images,
+    require_many,
     require_symmetric,
     resolve_image_shape,
     rows_to_images,
     rows_to_tensor,
+    warn_of_channels,
     warn_of_guess,
 )
 from skconvgp.estimators._warn import warn_caller
@@ -195,6 +197,8 @@ class BaseInputs(BaseEstimator):
         )
         if is_guess:
             warn_of_guess(self.image_shape_)
+        if kernel.is_spatial:
+            warn_of_channels(self.image_shape_)
         kernel.check(kernel_shape(kernel, self.image_shape_))
         return rows, y
 
@@ -238,6 +242,7 @@ class BaseInputs(BaseEstimator):
     def _validate_predict(self, X: Any) -> NDArray[Any]:
         rows, given = images_to_rows(X)
         if self.image_shape_ is not None:
+            require_many(np.shape(X), self.image_shape_)
             check_same_shape(given, self.image_shape_)
         dtype = [np.float64, np.float32]
         return np.asarray(validate_data(self, rows, reset=False, dtype=dtype))

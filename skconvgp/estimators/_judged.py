@@ -5,11 +5,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["JudgedClassifier"]
+__all__ = ["JudgedClassifier", "as_labels"]
+
+
+def as_labels(y: Any) -> NDArray[Any]:
+    """Return labels (n,); raise unless they are of one kind, and are classes."""
+    values = np.asarray(y)
+    if values.dtype == object and not all(isinstance(one, str) for one in values.flat):
+        kinds = sorted({type(one).__name__ for one in values.flat})
+        raise ValueError(
+            "y must hold labels of one kind, all numbers or all strings, got an array "
+            f"of {', '.join(kinds)}: Unknown label type. Drop samples without a label, "
+            "and convert the others, as by y.astype(str)."
+        )
+    check_classification_targets(y)
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
 
 
 class JudgedClassifier(ClassifierMixin):

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from skconvgp._autograd import own_autograd
-from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._classifier import BaseGPClassifier
 from skconvgp.estimators._nystrom import BaseNystromGP
+from skconvgp.estimators._public_fit import public_fit
 
 __all__ = ["NystromCompletedGP"]
 
@@ -209,8 +208,7 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         self.random_state = random_state
         self.verbose = verbose
 
-    @all_or_nothing
-    @own_autograd()
+    @public_fit
     def partial_fit(
         self,
         X: Any,

@@ -4,9 +4,8 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from skconvgp._autograd import own_autograd
-from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._nystrom import BaseNystromGP
+from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import BaseGPRegressor
 
 __all__ = ["NystromCompletedGPRegressor"]
@@ -194,8 +193,7 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
         self.random_state = random_state
         self.verbose = verbose
 
-    @all_or_nothing
-    @own_autograd()
+    @public_fit
     def partial_fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._base import BaseGP, Problem
+from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._validation import to_numpy
 from skconvgp.metrics._predictive import half_width
 
@@ -24,8 +23,7 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     y_mean_: FloatArray
     y_scale_: FloatArray
 
-    @all_or_nothing
-    @own_autograd()
+    @public_fit
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the latent function of each output.
 

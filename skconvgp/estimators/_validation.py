@@ -24,6 +24,7 @@ __all__ = [
     "kernel_shape",
     "normalize_shape",
     "pool_images",
+    "require_many",
     "require_symmetric",
     "resolve_image_shape",
     "rows_to_images",
@@ -31,6 +32,7 @@ __all__ = [
     "thaw",
     "to_numpy",
     "to_tensor",
+    "warn_of_channels",
     "warn_of_guess",
 ]
 
@@ -40,6 +42,7 @@ SMALLEST_SQUARE = 8  # side from which a flat row is taken for an image
 IMAGE_CHANNELS = (1, 3)
 ASYMMETRY = 1e-5  # of the largest entry: what rounding in float32 may leave
 COMPARED = 2**18  # entries that are compared with those across the diagonal at once
+CHANNELS = (1, 3, 4)  # of grey images, colours, and colours with their opacity
 MAX_PROPOSALS = 4
 
 
@@ -51,15 +54,49 @@ def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
     X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
         Rows or images. Anything else is left for scikit-learn to judge.
     """
+    if isinstance(X, list | tuple):
+        X = _stacked(X)
     ndim = getattr(X, "ndim", None)
-    if ndim is None and isinstance(X, list | tuple):
-        X = np.asarray(X)
-        ndim = X.ndim
+    _require_samples(X, ndim)
     if ndim not in (3, 4):
         return X, None
     X = np.asarray(X)
     shape = (1, *X.shape[1:]) if ndim == 3 else tuple(X.shape[1:])
     return X.reshape(X.shape[0], math.prod(shape)), shape
+
+
+def _stacked(X: Any) -> NDArray[Any]:
+    """Return a sequence of samples as an array."""
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        shapes = sorted({np.shape(one) for one in X if hasattr(one, "shape")})
+        found = f", of shapes {shapes!r}" if shapes else ""
+        raise ValueError(
+            f"X holds samples of different sizes{found}: bring images to one height, "
+            "width and number of channels, and rows to one length."
+        ) from error
+
+
+def _require_samples(X: Any, ndim: int | None) -> None:
+    """Raise for arrays that scikit-learn would take for others, or not explain."""
+    if ndim is not None and ndim > 4:
+        raise ValueError(
+            f"Found array with dim {ndim}, shape {tuple(X.shape)!r}: X must have 2, 3 "
+            "or 4 dimensions, rows (n, d) or images (n, h, w) or (n, c, h, w)."
+        )
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError(
+            "X is a masked array with masked values, which would be taken as they "
+            "are: fill them, as by X.filled(value), or leave these samples out."
+        )
+    if ndim in (1, 2) and str(getattr(X, "dtype", "object")) == "object" and len(X):
+        first = np.asarray(X[:1], dtype=object).flat[0]
+        if getattr(first, "ndim", 0):
+            raise ValueError(
+                f"X holds arrays of shape {np.shape(first)!r} in its cells: join the "
+                "column of images to one array, as by np.stack(X['image'])."
+            )
 
 
 def resolve_image_shape(
@@ -126,6 +163,20 @@ def warn_of_guess(shape: ImageShape) -> None:
     )
 
 
+def warn_of_channels(shape: ImageShape) -> None:
+    """Warn where images have their channels last, as far as their shape tells."""
+    channels, height, width = shape
+    is_last = width in CHANNELS and channels not in CHANNELS and height not in CHANNELS
+    if is_last:
+        warn_caller(
+            f"Images are read as (c, h, w) = {shape!r}: {channels} channels of "
+            f"{height} x {width} pixels. If the last of the axes holds the channels, "
+            "pass np.moveaxis(X, -1, 1), or rows of images that were transposed so; if "
+            "these are series, pass them as (c, 1, length).",
+            ImageShapeWarning,
+        )
+
+
 def normalize_shape(image_shape: object) -> ImageShape:
     """Return an explicit `image_shape` as (c, h, w)."""
     sizes = tuple(image_shape) if isinstance(image_shape, tuple | list) else ()
@@ -149,6 +200,16 @@ def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
         raise ValueError(
             f"X holds images of shape {given!r} (c, h, w) and the estimator was fitted "
             f"on images of shape {fitted!r}."
+        )
+
+
+def require_many(shape: tuple[int, ...], fitted: ImageShape) -> None:
+    """Raise where the samples are a single image of the shape in `fit`."""
+    is_image = fitted[1] > 1 and shape in (fitted, fitted[1:])
+    if is_image and not (shape == fitted and fitted[0] == 1):
+        raise ValueError(
+            f"X has shape {shape!r}, which is that of a single image in `fit`: pass "
+            "X[None], an array of one image."
         )
 
 

@@ -11,17 +11,16 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
-from skconvgp._autograd import own_autograd
 from skconvgp._protocols import Objective
 from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_backend
-from skconvgp.estimators._all_or_nothing import all_or_nothing
 from skconvgp.estimators._arguments import make_config
 from skconvgp.estimators._base import make_generator
 from skconvgp.estimators._inputs import BaseInputs
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import (
     reject,
     require_room,
@@ -227,8 +226,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         tags.target_tags.required = True
         return tags
 
-    @all_or_nothing
-    @own_autograd()
+    @public_fit
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Move the training samples, and keep the way.
 
