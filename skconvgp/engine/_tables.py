@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,10 +34,6 @@ class ImagesPart:
         """Return the images on the device."""
         return self.images.to(self.config.device, self.config.dtype)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Leave the other images behind: a view would take them to a process along."""
-        return ImagesPart, (self.images.clone(), self.config)
-
 
 class Tables:
     """Tables of a set of images, computed block by block when they are asked for.
@@ -60,6 +55,8 @@ class Tables:
         self._backend = backend
         self._config = config
         self._kept: dict[tuple[int, int], Prepared] = {}
+        # One view for all jobs of a part, so that it is sent to a worker once.
+        self._parts: dict[tuple[int, int], ImagesPart] = {}
 
     def keep(self, parts: list[slice], runner: TileRunner) -> None:
         """Compute the tables of slices of the images, and of no others, for later."""
@@ -84,7 +81,10 @@ class Tables:
         return partial(_prepare, self._backend, self._part(part))
 
     def _part(self, part: slice) -> ImagesPart:
-        return ImagesPart(self.images[part], self._config)
+        key = (part.start, part.stop)
+        if key not in self._parts:
+            self._parts[key] = ImagesPart(self.images[part], self._config)
+        return self._parts[key]
 
 
 def _prepare(backend: TileBackend, part: ImagesPart) -> Prepared:

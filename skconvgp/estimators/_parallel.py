@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 import joblib
 import torch
 from joblib.parallel import get_active_backend
+from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from skconvgp._protocols import TileRunner, run_serially
 from skconvgp.engine import count_gpus, finish_on_gpu, limit_this_thread, use_gpu
+from skconvgp.estimators._parcels import Parcels, open_parcel
 
 __all__ = ["make_runner"]
 
@@ -54,10 +56,13 @@ def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, i
 
 def _count_workers(n_jobs: int | None) -> int:
     n_workers = int(joblib.effective_n_jobs(n_jobs))
+    return min(n_workers, int(joblib.cpu_count())) if _has_threads() else n_workers
+
+
+def _has_threads() -> bool:
+    """Return whether joblib's workers are threads of this process."""
     backend, _ = get_active_backend(prefer="threads")
-    if getattr(backend, "supports_sharedmem", False):
-        return min(n_workers, int(joblib.cpu_count()))
-    return n_workers
+    return bool(getattr(backend, "supports_sharedmem", False))
 
 
 class _ThreadRunner:
@@ -132,7 +137,7 @@ class _JoblibRunner:
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the jobs as they come."""
-        calls = (delayed(_limited)(job, self._n_threads) for job in jobs)
+        calls = self._calls(jobs)
         settings = {"n_jobs": self._n_workers, "prefer": "threads"}
         try:
             parallel = Parallel(return_as="generator_unordered", **settings)
@@ -142,6 +147,19 @@ class _JoblibRunner:
                 yield from results
         else:
             yield from parallel(calls)
+
+    def _calls(self, jobs: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+        if _has_threads():
+            return (delayed(_limited)(job, self._n_threads) for job in jobs)
+        parcels = Parcels()
+        packed = map(parcels.pack, jobs)
+        call = delayed(_unpacked)
+        return (call(job, self._n_threads, *arrays) for job, arrays in packed)
+
+
+def _unpacked(packed: bytes, n_threads: int, *arrays: NDArray[Any]) -> Any:
+    """Run a job that was packed."""
+    return _limited(open_parcel(packed, arrays), n_threads)
 
 
 def _limited(job: Callable[[], Any], n_threads: int) -> Any:

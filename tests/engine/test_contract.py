@@ -1,7 +1,5 @@
 """Any way of cutting pulls back what one big tile pulls back."""
 
-import pickle
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 
 from skconvgp.backends import ReversePullback
 from skconvgp.engine import FactoredWeights, pull_back
-from skconvgp.engine._tables import ImagesPart
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import convnet
 from tests.helpers.kernels import random_images
@@ -138,11 +135,3 @@ def test_progress_only_grows_and_ends_at_the_number_of_pairs(is_symmetric):
     assert done == sorted(set(done))
     assert len(calls) == (10 if is_symmetric else 12)
     assert calls[-1] == (n_pairs, n_pairs)
-
-
-def test_a_part_of_the_images_is_sent_without_the_others():
-    images = random_images(200, 1, 8, 8)
-    part = ImagesPart(images[3:5], config(dtype=torch.float32))
-    sent = pickle.dumps(part)
-    assert len(sent) < images.nbytes / 20
-    assert torch.equal(pickle.loads(sent).load(), images[3:5].float())

@@ -1,0 +1,78 @@
+"""Jobs for other processes: what many of them need is passed beside them."""
+
+import pickle
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import torch
+from cloudpickle import Pickler
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp.estimators._validation import to_numpy
+
+__all__ = ["Parcels", "open_parcel"]
+
+SMALLEST = 1000  # bytes of an array from which on joblib sends it apart, to a cluster
+
+
+class Parcels:
+    """Takes the tensors out of jobs: joblib sends an array once if it is an argument.
+
+    To a cluster, an array that is an argument of several calls is sent once a worker.
+    For processes of this machine joblib writes large ones to a file that all of them
+    read. What is inside a job would be sent with each.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[int, tuple[Tensor, NDArray[Any]]] = {}
+
+    def pack(self, job: Callable[[], Any]) -> tuple[bytes, list[NDArray[Any]]]:
+        """Return a job without its larger tensors, and these as arrays.
+
+        A tensor that several jobs have is the same array each time.
+        """
+        file = BytesIO()
+        packer = _Packer(file)
+        packer.dump(job)
+        arrays = []
+        for tensor in packer.tensors:
+            key = id(tensor)  # its own for as long as it is kept here
+            if key not in self._arrays:
+                self._arrays[key] = tensor, to_numpy(tensor)
+            arrays.append(self._arrays[key][1])
+        return file.getvalue(), arrays
+
+
+def open_parcel(packed: bytes, arrays: tuple[NDArray[Any], ...]) -> Any:
+    """Return the job that was packed, with its tensors."""
+    return _Unpacker(BytesIO(packed), arrays).load()
+
+
+class _Packer(Pickler):
+    """Writes the numbers of larger tensors in their place."""
+
+    def __init__(self, file: BytesIO) -> None:
+        super().__init__(file)
+        self.tensors: list[Tensor] = []
+
+    def persistent_id(self, obj: Any) -> int | None:
+        """Return the number of a tensor that is left out."""
+        if not isinstance(obj, Tensor) or obj.nbytes < SMALLEST:
+            return None
+        self.tensors.append(obj)
+        return len(self.tensors) - 1
+
+
+class _Unpacker(pickle.Unpickler):
+    """Reads the numbers of tensors that were left out."""
+
+    def __init__(self, file: BytesIO, arrays: tuple[NDArray[Any], ...]) -> None:
+        super().__init__(file)
+        self._arrays = arrays
+
+    def persistent_load(self, pid: int) -> Tensor:
+        """Return the tensor of a number; a copy of what joblib has put into a file."""
+        array = self._arrays[pid]
+        return torch.from_numpy(array if array.flags.writeable else array.copy("K"))
