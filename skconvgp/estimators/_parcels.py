@@ -9,6 +9,7 @@ import torch
 from cloudpickle import Pickler
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from skconvgp.estimators._validation import to_numpy
 
@@ -26,7 +27,8 @@ class Parcels:
     """
 
     def __init__(self) -> None:
-        self._arrays: dict[int, tuple[Tensor, NDArray[Any]]] = {}
+        # What nobody else holds any more, weights of one block for example, goes.
+        self._arrays = WeakTensorKeyDictionary()
 
     def pack(self, job: Callable[[], Any]) -> tuple[bytes, list[NDArray[Any]]]:
         """Return a job without its larger tensors, and these as arrays.
@@ -38,10 +40,9 @@ class Parcels:
         packer.dump(job)
         arrays = []
         for tensor in packer.tensors:
-            key = id(tensor)  # its own for as long as it is kept here
-            if key not in self._arrays:
-                self._arrays[key] = tensor, to_numpy(tensor)
-            arrays.append(self._arrays[key][1])
+            if tensor not in self._arrays:
+                self._arrays[tensor] = to_numpy(tensor)
+            arrays.append(self._arrays[tensor])
         return file.getvalue(), arrays
 
 

@@ -1,5 +1,7 @@
 """Jobs that go to other processes, and what is sent with them."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -68,6 +70,14 @@ def test_an_array_that_cannot_be_written_to_is_copied():
     summed = open_parcel(packed, (array,))
     assert summed.__self__.stride() == IMAGES.mT.contiguous().mT.stride()
     assert summed() == pytest.approx(float(IMAGES.sum()))
+
+
+def test_what_one_job_needs_is_not_kept():
+    parcels = Parcels()
+    _, (array,) = parcels.pack((2.0 * IMAGES).sum)
+    kept = weakref.ref(array)
+    del array
+    assert kept() is None
 
 
 def test_small_tensors_stay_in_their_job():
