@@ -28,6 +28,7 @@ from skconvgp.estimators._arguments import (
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
+from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators._validation import (
     kernel_shape,
     rows_to_images,
@@ -129,6 +130,8 @@ def gram_gradient(
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
     progress = ProgressLine("gram", resolve_verbose("gram_gradient", verbose))
+
+    warn_of_series(kernel, *((images,) if others is None else (images, columns)))
 
     def evaluate(place: Place) -> NDArray[Any]:
         choice = choose("gram_gradient", kernel, shape, backend, place)
@@ -259,6 +262,8 @@ def gram_vjp(
         columns = rows_to_images(others, kernel_shape(kernel, shape))
     sides = [images] if columns is None else [images, columns]
     progress = ProgressLine("gradient", resolve_verbose("gram_vjp", verbose))
+
+    warn_of_series(kernel, *sides)
 
     def evaluate(place: Place) -> tuple[Tensor, Tensor | None]:
         choice = choose("gram_vjp", kernel, shape, backend, place)

@@ -26,6 +26,7 @@ from skconvgp.estimators._kept_tiles import (
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_verbose
+from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators._validation import kernel_shape, rows_to_images, to_numpy
 from skconvgp.kernels import Kernel
 
@@ -134,6 +135,8 @@ def gram_matrix(
     warn_of_unknown(folder, kernel)
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
+    sides = (columns,) if others is None else (images, columns)
+    warn_of_series(kernel, *sides)
 
     def evaluate(place: Place) -> NDArray[Any]:
         choice = choose(OWNER, kernel, shape, backend, place)
@@ -148,7 +151,6 @@ def gram_matrix(
             remedy="pass a memory map as `out`, use fewer samples, or dtype='float32'.",
         )
         tiles = choice.tiles()
-        sides = (columns,) if others is None else (images, columns)
         cache = find_cache(folder, choice, config.dtype, place.device, *sides)
         oracle = KernelOracle(tiles, columns, config, runner, progress, cache)
         if others is None:
@@ -211,6 +213,7 @@ def gram_diag(
     shape = find_shape(kernel, image_shape, rows.shape[1], given)
     kernel = resolve_by(kernel, rows, is_alone=True)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
+    warn_of_series(kernel, images)
 
     def evaluate(place: Place) -> FloatArray:
         choice = choose(OWNER, kernel, shape, backend, place)

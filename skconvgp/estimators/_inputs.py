@@ -46,6 +46,7 @@ from skconvgp.estimators._resolve import (
     resolve_solve_dtype,
     resolve_verbose,
 )
+from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators._validation import (
     check_same_shape,
     check_weights,
@@ -352,6 +353,8 @@ class BaseInputs(BaseEstimator):
         cache: TileCache | None = None,
     ) -> KernelOracle:
         assert work.choice is not None
+        if label != "predict":  # `fit` has warned of training samples
+            warn_of_series(work.choice.kernel, images)
         tiles = work.choice.tiles()
         progress = ProgressLine(label, work.verbose)
         return KernelOracle(tiles, images, work.config, work.runner, progress, cache)

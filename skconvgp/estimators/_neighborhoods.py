@@ -21,6 +21,7 @@ from skconvgp.engine import (
 )
 from skconvgp.estimators._input_gradient import BaseDifferentiable
 from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators._validation import rows_to_tensor, to_tensor
 from skconvgp.inference import (
     LeaveOneOut,
@@ -99,6 +100,7 @@ class BaseNeighborhoods(BaseDifferentiable):
             points = rows_to_tensor(rows)
             near = nearest(self._similarities(points.__getitem__), shape, k, budget)
             images = self._images(rows, self._network())
+            warn_of_series(self._network(), images)
             grams = kernel_neighborhoods(oracle, images.__getitem__, near)
             return Neighborhoods(near, grams)
 

@@ -18,6 +18,7 @@ from skconvgp.engine import slices, stream_rows
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._neighborhoods import BaseNeighborhoods
 from skconvgp.estimators._place import Place, compute_at
+from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators._validation import frozen_bytes, thaw, to_numpy, to_tensor
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import Halves, join_halves, posterior_mean
@@ -249,7 +250,9 @@ class BasePosterior(BaseNeighborhoods):
             assert self.X_train_ is not None
             images = self._images(self.X_train_, self.kernel_)
             oracle = self._oracle(images, work, "predict")
-            yield from oracle.stream(self._images(rows, self.kernel_), n_rows)
+            new_images = self._images(rows, self.kernel_)
+            warn_of_series(self.kernel_, new_images)
+            yield from oracle.stream(new_images, n_rows)
             return
         prior = self._given_diag(diag, len(rows), is_needed=needs_var)
         for part in slices(len(rows), n_rows):

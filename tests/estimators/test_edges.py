@@ -33,7 +33,7 @@ from tests.helpers.estimators import digits
 
 
 def one(x):
-    return torch.ones((), dtype=x.dtype)
+    return torch.ones_like(x)
 
 
 LINE = np.linspace(0.0, 3.0, 12)[:, None]

@@ -66,6 +66,7 @@ KERNELS += [
 # The largest number is far beyond the square root of what the precision holds, near
 # it, or so large that only products of variances are not held.
 LARGE = {"float32": [1e20, 1e18, 1e12], "float64": [1e160, 1e153, 1e80]}
+pytestmark = pytest.mark.filterwarnings("ignore:An .Elementwise. of")
 HELD = 1e30  # in double precision all kernels hold the squares of numbers of this size
 
 

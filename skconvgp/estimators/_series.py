@@ -1,0 +1,38 @@
+"""The warning about activations whose series may be wrong."""
+
+import torch
+from torch import Tensor
+
+from skconvgp.engine import slices
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.kernels import Elementwise, Kernel
+from skconvgp.kernels._quadrature import series_error
+
+__all__ = ["warn_of_series"]
+
+LARGEST_ERROR = 1e-3  # of variances
+AT_ONCE = 64  # images
+
+
+def warn_of_series(kernel: Kernel, *sides: Tensor) -> None:
+    """Warn where a quadrature may be wrong at the variances of images (n, c, h, w)."""
+    if not any(isinstance(part, Elementwise) for part in _parts(kernel)):
+        return
+    with torch.no_grad():
+        error = max(
+            series_error(kernel.prepare(images[part].to(torch.float64)))
+            for images in sides
+            for part in slices(len(images), AT_ONCE)
+        )
+    if error > LARGEST_ERROR:
+        warn_caller(
+            f"An `Elementwise` of {kernel!r} may be wrong by {error:.1%} of the "
+            "variances of these samples, as its inputs vary too much for the series: "
+            "take Tanh(), Sigmoid(), SiLU(), Softplus(), Erf(), GELU() or Sin() if it "
+            "is one of them, else smaller weight variances or more `n_nodes`.",
+            UserWarning,
+        )
+
+
+def _parts(kernel: Kernel) -> list[object]:
+    return [kernel, *kernel.get_params().values()]
