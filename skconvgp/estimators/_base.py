@@ -229,6 +229,7 @@ class BaseGP(BasePosterior, ABC):
             backend=self.backend_,
             backend_reason=work.choice.reason if work.choice else "",
             device_reason=place.reason,
+            kernel_reason=self._kernel_reason(),
             instruction_set=work.choice.instruction_set if work.choice else "",
             device=self.device_,
             dtype=self.dtype_,

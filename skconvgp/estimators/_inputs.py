@@ -213,6 +213,17 @@ class BaseInputs(BaseEstimator):
         """Return the kernel that None stands for."""
         return convnet()
 
+    def _kernel_reason(self) -> str:
+        """Return why the default kernel may suit the samples badly, if it may."""
+        default, shape = self._default_kernel(), self.image_shape_
+        is_vector = shape is not None and shape[0] > 1 and shape[1:] == (1, 1)
+        if self.kernel is not None or not (is_vector and default.is_spatial):
+            return ""
+        return (
+            f"the default, {default!r}, is for images, and rows were read as vectors: "
+            "rbf() is for tables"
+        )
+
     def _weighted(
         self,
         rows: NDArray[Any],

@@ -15,8 +15,9 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
     ----------
     kernel : None, Kernel or "precomputed", default=None
         Covariance function, from :mod:`skconvgp.kernels`. None is
-        :class:`~skconvgp.kernels.convnet`, which then has no settings to search: pass
-        an object for ``kernel__depth`` and the like. With "precomputed", X is the
+        :class:`~skconvgp.kernels.convnet`, for images, which then has no settings to
+        search: pass an object for ``kernel__depth`` and the like. For tables take
+        :class:`~skconvgp.kernels.rbf`. With "precomputed", X is the
         Gram matrix in `fit` and the covariances with the training data in `predict`.
     optimizer : None, "evidence", "loo" or optimiser object, default=None
         How the kernel's free hyperparameters are chosen before the fit, on all

@@ -38,6 +38,8 @@ class FitReport:
     ----------
     n_samples : int
         Training samples used.
+    kernel_reason : str
+        Why the default kernel may suit the samples badly; empty otherwise.
     n_pairs : int
         Distinct entries of the Gram matrix that were evaluated; where samples have
         neighbours of their own, all evaluations.
@@ -115,6 +117,7 @@ class FitReport:
     residual: float = math.nan
     evidence_error: float = 0.0
     deviation_excess: float = 0.0
+    kernel_reason: str = ""
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -141,6 +144,8 @@ class FitReport:
             lines.insert(-1, f"not direct   {self.solver_reason}")
         if self.backend_reason:
             lines.insert(-1, f"not fused    {self.backend_reason}")
+        if self.kernel_reason:
+            lines.insert(-1, f"kernel       {self.kernel_reason}")
         if self.device_reason:
             lines.insert(-1, f"not on GPU   {self.device_reason}")
         return "\n".join(lines)

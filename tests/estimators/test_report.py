@@ -7,9 +7,15 @@ import sys
 import numpy as np
 import pytest
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    KernelFlowsRegressor,
+    gram_matrix,
+)
 from skconvgp.engine import KernelOracle
 from skconvgp.estimators._progress import ProgressLine
+from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
 from skconvgp.solvers import Cholesky
 from tests.helpers.estimators import digits, tiny_network, wave
@@ -175,3 +181,20 @@ def test_progress_overwrites_its_line_on_a_terminal(capfd, monkeypatch):
     err = capfd.readouterr().err
     assert err.startswith("\r")
     assert err.endswith("\n")
+
+
+def test_default_kernel_for_images_is_told_on_tables():
+    X, y = wave(20)
+    table = np.column_stack([X, np.cos(X)])
+    images = np.random.default_rng(0).normal(size=(20, 1, 4, 4))
+    report = ConvNetGPRegressor().fit(table, y).fit_report_
+    assert "convnet(), is for images, and rows were read as vectors" in str(report)
+    for gp, samples in (
+        (ConvNetGPRegressor(), images),
+        (ConvNetGPRegressor(rbf(1.0)), table),
+        (ConvNetGPRegressor("precomputed"), gram_matrix(rbf(1.0), table)),
+        (KernelFlowsRegressor(optimizer=Adam(max_iter=1)), table),
+    ):
+        told = gp.fit(samples, y).fit_report_
+        assert told.kernel_reason == ""
+        assert "for images" not in str(told)
