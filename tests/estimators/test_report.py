@@ -15,6 +15,7 @@ from skconvgp import (
 )
 from skconvgp.engine import KernelOracle
 from skconvgp.estimators._progress import ProgressLine
+from skconvgp.exceptions import JitterWarning
 from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
 from skconvgp.solvers import Cholesky
@@ -99,7 +100,9 @@ def test_report_is_read_only():
 
 def test_report_names_the_jitter():
     X = np.zeros((6, 1))
-    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit(X, np.arange(6.0))
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0)
+    with pytest.warns(JitterWarning, match="Raise `noise_variance`"):
+        gp.fit(X, np.arange(6.0))
     assert 0.0 < gp.fit_report_.jitter <= 1e-4
     assert f"jitter {gp.fit_report_.jitter:.3g}" in str(gp.fit_report_)
 
