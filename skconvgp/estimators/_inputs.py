@@ -254,7 +254,7 @@ class BaseInputs(BaseEstimator):
     def _validate_predict(self, X: Any) -> NDArray[Any]:
         rows, given = images_to_rows(X)
         if self.image_shape_ is not None:
-            require_many(np.shape(X), self.image_shape_)
+            require_many(getattr(X, "shape", ()), self.image_shape_)
             check_same_shape(given, self.image_shape_)
         dtype = [np.float64, np.float32]
         return np.asarray(validate_data(self, rows, reset=False, dtype=dtype))
