@@ -53,6 +53,11 @@ def pytest_runtest_makereport():
     return report
 
 
+def pytest_collection_finish():
+    """Begin to count: imports and the list of tests are no test's cost."""
+    MARKS[:] = [cpu_seconds()]
+
+
 def pytest_runtest_logreport(report):
     """Add up; with workers this is the process that they report to."""
     COSTS[report.nodeid] += getattr(report, "cpu_seconds", 0.0)

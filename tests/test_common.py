@@ -55,6 +55,7 @@ UNWEIGHTED = [
     ConvNetGPRegressor(rbf(1.0), optimizer="loo", noise_variance="loo"),
     ConvNetGPClassifier(rbf(1.0), likelihood="laplace"),
 ]
+PUBLIC_DEFAULTS = [ConvNetGPClassifier(), ConvNetGPRegressor()]
 CLASSES = [
     ConvNetGPClassifier,
     ConvNetGPRegressor,
@@ -83,20 +84,56 @@ PRECOMPUTED_CHECKS = [
 ]
 
 
+# Of variants of a class the gate runs the checks that depend on how they compute.
+CHECKS_OF_VARIANTS = (
+    "check_classifiers_classes",
+    "check_classifiers_train",
+    "check_dict_unchanged",
+    "check_estimators_dtypes",
+    "check_estimators_nan_inf",
+    "check_estimators_pickle",
+    "check_fit2d_1sample",
+    "check_fit_idempotent",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_regressors_train",
+    "check_sample_weight_equivalence",
+)
+
+
+def name_of(check):
+    """Return the name of a check, which scikit-learn may have bound to arguments."""
+    return getattr(check, "func", check).__name__
+
+
+def cases_of(estimators):
+    """Return estimators and checks, those of variants that the gate skips as slow."""
+    classes, cases, before = set(), [], None
+    for estimator, check in parametrize_with_checks(estimators).mark.args[1]:
+        if str(estimator) != before:
+            is_variant, before = type(estimator) in classes, str(estimator)
+            classes.add(type(estimator))
+        in_gate = not is_variant or name_of(check).startswith(CHECKS_OF_VARIANTS)
+        marks = [] if in_gate else [pytest.mark.slow]
+        cases.append(pytest.param(estimator, check, marks=marks))
+    return cases
+
+
 SUITE = parametrize_with_checks(ESTIMATORS).mark
-SUITE_NAMES, SUITE_CASES = SUITE.args
+SUITE_NAMES = SUITE.args[0]
 
 
 # A list, as pytest 9 warns of the generator that scikit-learn 1.6 gives.
-@pytest.mark.parametrize(SUITE_NAMES, list(SUITE_CASES), **SUITE.kwargs)
+@pytest.mark.parametrize(SUITE_NAMES, cases_of(ESTIMATORS), **SUITE.kwargs)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
 UNWEIGHTED_CASES = [
-    (estimator, check)
-    for estimator, check in parametrize_with_checks(UNWEIGHTED).mark.args[1]
-    if "sample_weight" not in str(check)
+    case
+    for case in cases_of([*PUBLIC_DEFAULTS, *UNWEIGHTED])
+    if str(case.values[0]) in map(str, UNWEIGHTED)
+    and "sample_weight" not in str(case.values[1])
 ]
 
 

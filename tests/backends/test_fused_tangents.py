@@ -73,7 +73,9 @@ def test_derivatives_are_those_of_torch(name, dtype):
 
 
 @both_dtypes
-@pytest.mark.parametrize("weight", [1e-4, 1e-40, 1e-100])
+@pytest.mark.parametrize(
+    "weight", [1e-4, pytest.param(1e-40, marks=pytest.mark.slow), 1e-100]
+)
 @pytest.mark.parametrize("activation", [ReLU(), Erf(), LeakyReLU(-0.4)], ids=repr)
 def test_derivatives_behind_tiny_weights(activation, weight, dtype):
     given = hard_images((1, 5, 4))[:7].to(dtype)

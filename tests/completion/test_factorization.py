@@ -99,8 +99,9 @@ def test_ridge_shrinks_what_is_all_observed(algorithm):
     assert_close(result.factor @ result.factor.mT, expected, kind="root")
 
 
-def test_restarts_are_no_worse():
-    gram, _ = smooth(100)
+@pytest.mark.parametrize("n", [60, pytest.param(100, marks=pytest.mark.slow)])
+def test_restarts_are_no_worse(n):
+    gram, _ = smooth(n)
     changes = [
         MatrixFactorization(8, pattern="random", max_iter=15, n_restarts=n)
         .complete(PlainOracle(gram), 0.2, seeded(2))

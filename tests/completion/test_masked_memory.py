@@ -28,7 +28,7 @@ large = oracle({n})
     [
         (IterativeSVD, "blocks"),
         (MatrixFactorization, "landmarks"),
-        (SoftImpute, "blocks"),
+        pytest.param(SoftImpute, "blocks", marks=pytest.mark.slow),
         pytest.param(IterativeSVD, "landmarks", marks=pytest.mark.slow),
         pytest.param(MatrixFactorization, "blocks", marks=pytest.mark.slow),
         pytest.param(SoftImpute, "landmarks", marks=pytest.mark.slow),

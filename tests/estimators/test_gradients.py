@@ -98,7 +98,9 @@ def assert_near(got, expected, rtol=1e-10):
 
 
 @every_kernel
-@both_shapes
+@pytest.mark.parametrize(
+    "is_symmetric", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 def test_gradient_is_that_of_autograd(kernel, is_symmetric):
     X, Y = sides(is_symmetric)
     map_bytes = 2 * 8 * kernel.n_positions((2, 8, 8))
