@@ -1,5 +1,6 @@
 """BaseGPRegressor: targets to latent functions and back."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -7,12 +8,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._base import BaseGP, Problem
+from skconvgp.estimators._base import BaseGP, Problem, Settings
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._validation import to_numpy
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.metrics._predictive import half_width
 
 __all__ = ["BaseGPRegressor"]
+
+# Prior variance where targets tell nothing of it.
+UNINFORMED = 1.0
+# Size of targets whose squares are finite numbers, and those of their sums.
+LARGEST_TARGET = 1e150
+# Differences of targets, as a share of their size, that rounding makes.
+ROUNDING = 4.0 * np.finfo(np.float64).eps
 
 
 class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
@@ -22,6 +31,8 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
     y_mean_: FloatArray
     y_scale_: FloatArray
+    # Whether any target so far differs from the prior mean.
+    _is_informed: bool
 
     @public_fit
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -207,13 +218,15 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         rows, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
         rows, targets, weights = self._weighted(rows, y, sample_weight)
         self._is_single = targets.ndim == 1
-        targets = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
-        n_outputs = targets.shape[1]
+        columns = _columns(targets)
+        n_outputs = columns.shape[1]
         self.y_mean_, self.y_scale_ = np.zeros(n_outputs), np.ones(n_outputs)
         if self.normalize_y:
-            self.y_mean_ = np.average(targets, axis=0, weights=weights)
-            spread = np.average((targets - self.y_mean_) ** 2, axis=0, weights=weights)
-            self.y_scale_ = np.where(spread > 0.0, np.sqrt(spread), 1.0)
+            self.y_mean_ = np.average(columns, axis=0, weights=weights)
+            spread = np.average((columns - self.y_mean_) ** 2, axis=0, weights=weights)
+            is_varied = _varied(columns, self.y_mean_) & (spread > 0.0)
+            self.y_scale_ = np.where(is_varied, np.sqrt(spread), 1.0)
+        self._is_informed = False
         self._fit_problem(self._scaled(rows, targets, weights))
         return self
 
@@ -221,10 +234,45 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         self, rows: NDArray[Any], targets: NDArray[Any], weights: FloatArray
     ) -> Problem:
         """Return targets in the units of the fit."""
-        columns = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+        columns = _columns(targets)
+        self._is_informed |= bool(_varied(columns, self.y_mean_).any())
+        if self.amplitude == "profile" and not self._is_informed:
+            warn_caller(
+                "All targets are the same, or there is but one, which tells nothing of "
+                "how far others may be: amplitude='profile' takes a prior variance of "
+                f"{UNINFORMED:g}, in squared units of y. Set `amplitude`.",
+                UserWarning,
+            )
         scaled = (columns - self.y_mean_) / self.y_scale_
         return Problem(rows, scaled, weights, self.y_scale_)
+
+    def _settings(self) -> Settings:
+        """Return the settings; the amplitude is not profiled where nothing tells it."""
+        settings = super()._settings()
+        is_profiled = settings.prior == "profile" and not self._is_informed
+        return replace(settings, prior=UNINFORMED) if is_profiled else settings
 
     def _shaped(self, values: FloatArray) -> FloatArray:
         """Drop the dimension of the outputs if y had none; it is the last."""
         return values[..., 0] if self._is_single else values
+
+
+def _columns(targets: NDArray[Any]) -> FloatArray:
+    """Return targets (n, k); raise where their squares are not finite."""
+    columns = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+    largest = float(np.abs(columns).max())
+    if largest > LARGEST_TARGET:
+        raise ValueError(
+            f"y holds numbers up to {largest:.3g}, whose squares overflow: divide y by "
+            "a number of that size, and multiply predictions by it."
+        )
+    return columns
+
+
+def _varied(columns: FloatArray, offset: FloatArray) -> NDArray[np.bool_]:
+    """Say for each output whether targets differ from an offset, beyond rounding."""
+    size: FloatArray = np.abs(columns).max(axis=0)
+    is_varied: NDArray[np.bool_] = (
+        np.abs(columns - offset).max(axis=0) > ROUNDING * size
+    )
+    return is_varied

@@ -122,6 +122,7 @@ def test_paddings_that_are_none_are_named(padding):
         Conv2d(3, padding=padding).out_shape((8, 8))
 
 
+@pytest.mark.filterwarnings("ignore:All targets are the same:UserWarning")
 def test_constant_targets_in_float32_have_an_evidence():
     gp = ConvNetGPRegressor(rbf(1.0), solve_dtype="float32", noise_variance="evidence")
     gp.fit(LINE, np.ones(12))

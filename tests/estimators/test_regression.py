@@ -169,6 +169,7 @@ def test_normalize_y_falls_back_to_the_mean_far_away():
     np.testing.assert_array_equal(plain.y_scale_, [1.0])
 
 
+@pytest.mark.filterwarnings("ignore:All targets are the same:UserWarning")
 @pytest.mark.parametrize("normalize_y", [True, False])
 @pytest.mark.parametrize("value", [0.0, 5.0])
 def test_constant_targets_are_predicted(value, normalize_y):
