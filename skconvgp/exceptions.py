@@ -7,6 +7,7 @@ __all__ = [
     "ImageShapeWarning",
     "JitterWarning",
     "NotPSDError",
+    "ScaleWarning",
     "TileMemoryError",
     "VersionMismatchWarning",
 ]
@@ -88,6 +89,19 @@ class JitterWarning(UserWarning):
     --------
     >>> from skconvgp.exceptions import JitterWarning
     >>> issubclass(JitterWarning, UserWarning)
+    True
+    """
+
+
+class ScaleWarning(UserWarning):
+    """Samples to predict are far larger, or far smaller, than all samples of `fit`.
+
+    Mostly pixels were divided by 255 in one place and not in the other.
+
+    Examples
+    --------
+    >>> from skconvgp.exceptions import ScaleWarning
+    >>> issubclass(ScaleWarning, UserWarning)
     True
     """
 

@@ -1,6 +1,7 @@
 """BaseInputs: what comes into an estimator, from settings and arrays to parts."""
 
 import copy
+import math
 import warnings
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -46,6 +47,7 @@ from skconvgp.estimators._resolve import (
     resolve_solve_dtype,
     resolve_verbose,
 )
+from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators._validation import (
     check_same_shape,
@@ -143,6 +145,8 @@ class BaseInputs(BaseEstimator):
     image_shape_: ImageShape | None
     pool_: int
     dtype_: str
+    # The least and the largest mean square of a training sample.
+    _mean_squares: tuple[float, float] = 0.0, math.inf
     _kept: NDArray[np.intp]
     _n_given: int  # samples that `fit` was given
 
@@ -193,6 +197,7 @@ class BaseInputs(BaseEstimator):
         kernel = copy.deepcopy(given_kernel)
         warn_of_unknown(resolve_cache_dir(self, self.cache_dir, kernel), kernel)
         self.kernel_ = kernel
+        self._mean_squares = mean_squares(rows)
         self.image_shape_, is_guess = resolve_image_shape(
             self.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial
         )
@@ -257,7 +262,10 @@ class BaseInputs(BaseEstimator):
             require_many(getattr(X, "shape", ()), self.image_shape_)
             check_same_shape(given, self.image_shape_)
         dtype = [np.float64, np.float32]
-        return np.asarray(validate_data(self, rows, reset=False, dtype=dtype))
+        rows = np.asarray(validate_data(self, rows, reset=False, dtype=dtype))
+        if isinstance(self.kernel_, Kernel):
+            warn_of_scale(rows, self._mean_squares)
+        return rows
 
     def _images(self, rows: NDArray[Any], kernel: Kernel) -> Tensor:
         assert self.image_shape_ is not None

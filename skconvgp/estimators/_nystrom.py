@@ -23,6 +23,7 @@ from skconvgp.estimators._features import BaseFeatureGP, Featured, entries
 from skconvgp.estimators._inputs import Size
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import reject, resolve_word
+from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import (
     check_same_shape,
     freeze,
@@ -230,6 +231,11 @@ class BaseNystromGP(BaseFeatureGP):
             check_same_shape(given, self.image_shape_)
         dtype = [np.float64, np.float32]
         rows, y = validate_data(self, rows, y, reset=False, dtype=dtype, **options)
+        if isinstance(self.kernel_, Kernel):
+            warn_of_scale(rows, self._mean_squares)
+            both = zip(self._mean_squares, mean_squares(rows), strict=True)
+            (least, other_least), (largest, other_largest) = both
+            self._mean_squares = min(least, other_least), max(largest, other_largest)
         return rows, y
 
     def _strategy(self) -> Nystrom:

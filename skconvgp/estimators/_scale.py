@@ -1,0 +1,51 @@
+"""Whether new samples have the scale of those of `fit`."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.exceptions import ScaleWarning
+
+__all__ = ["mean_squares", "warn_of_scale"]
+
+# Mean squares of samples that differ by this factor are of another scale; pixels up to
+# 1 and up to 255 differ by 65025.
+OTHER_SCALE = 100.0
+# With fewer features a sample that is far away is not unusual.
+LEAST_FEATURES = 16
+
+
+def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
+    """Return the least mean square of a sample that is not zero, and the largest."""
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / rows.shape[1]
+    found = squares[squares > 0.0]
+    return (float(found.min()), float(found.max())) if len(found) else (0.0, 0.0)
+
+
+def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:
+    """Warn if all samples are far larger, or far smaller, than any of `fit`.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        New samples.
+    fitted : tuple of float
+        What :func:`mean_squares` returned of those of `fit`.
+    """
+    if rows.shape[1] < LEAST_FEATURES:
+        return
+    (least, largest), (fitted_least, fitted_largest) = mean_squares(rows), fitted
+    is_larger = least > OTHER_SCALE * fitted_largest > 0.0
+    is_smaller = 0.0 < OTHER_SCALE * largest < fitted_least
+    if is_larger or is_smaller:
+        warn_caller(
+            "X has another scale than in `fit`: the root mean square of its samples is "
+            f"{np.sqrt(least):.3g} to {np.sqrt(largest):.3g}, and was "
+            f"{np.sqrt(fitted_least):.3g} to {np.sqrt(fitted_largest):.3g}. Scale both "
+            "alike, as pixels to 0..1 by X / 255, or put a scaler and the estimator in "
+            "one Pipeline.",
+            ScaleWarning,
+        )

@@ -1,0 +1,76 @@
+"""Samples of another scale than in `fit` are told."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skconvgp import ConvNetGPClassifier, KernelFlowsWarp, NystromCompletedGP
+from skconvgp.exceptions import ScaleWarning
+from skconvgp.kernels import dense, rbf
+from skconvgp.metrics import robustness_curve
+from tests.helpers.estimators import blobs, digits, tiny_network
+
+KERNELS = [tiny_network(), dense(depth=1), rbf(2.0)]
+every_kernel = pytest.mark.parametrize(
+    "kernel", KERNELS, ids=["network", "dense", "rbf"]
+)
+
+
+@every_kernel
+@pytest.mark.parametrize("n", [1, 30])
+def test_pixels_up_to_255_and_up_to_1(kernel, n):
+    X, y = digits(40)
+    X = X / X.max()
+    for fitted, new in ((1.0, 255.0), (255.0, 1.0)):
+        gp = ConvNetGPClassifier(kernel).fit(fitted * X, y)
+        for method in (gp.predict, gp.predict_proba, gp.predict_latent):
+            with pytest.warns(ScaleWarning, match=r"root mean square.*X / 255"):
+                method(new * X[:n])
+
+
+def test_a_warp_and_further_samples():
+    X, y = digits(40)
+    with pytest.warns(ScaleWarning):
+        KernelFlowsWarp(rbf(2.0), n_steps=1, random_state=0).fit(X, y).transform(50 * X)
+    gp = NystromCompletedGP(tiny_network(), n_landmarks=10)
+    gp.partial_fit(X, y, classes=np.arange(10))
+    with pytest.warns(ScaleWarning):
+        gp.partial_fit(50.0 * X, y)
+    gp.predict(50.0 * X)  # it has seen both
+
+
+@every_kernel
+def test_samples_of_the_same_scale_are_taken_without_a_word(kernel):
+    X, y = digits(40)
+    gp = ConvNetGPClassifier(kernel).fit(X, y)
+    rng = np.random.default_rng(0)
+    odd = [
+        np.zeros_like(X[:1]),
+        np.zeros_like(X[:3]),
+        5.0 * X[:2],
+        0.2 * X,
+        np.concatenate([X[:1], 255.0 * X[:1]]),
+        X + rng.normal(size=X.shape),
+        X.max() * np.ones_like(X[:1]),
+    ]
+    for new in odd:
+        gp.predict(new)
+    robustness_curve(gp, X, y, [0.5])
+
+
+def test_far_points_of_few_features_are_taken_without_a_word():
+    X, y = blobs(20)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp.predict(1e3 * X)
+
+
+def test_zeros_in_fit_and_matrices_have_no_scale():
+    X, y = digits(12)
+    ConvNetGPClassifier(rbf(1.0)).fit(np.zeros_like(X), y).predict(X)
+    gram = np.eye(20)
+    labels = np.arange(20) % 2
+    gp = ConvNetGPClassifier("precomputed").fit(gram, labels)
+    gp.predict(1e-3 * gram)
