@@ -26,6 +26,7 @@ from skconvgp.estimators._validation import (
     images_to_rows,
     kernel_shape,
     resolve_image_shape,
+    rows_to_tensor,
     warn_of_channels,
     warn_of_guess,
 )
@@ -86,7 +87,7 @@ def matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
 
 def resolve_by(kernel: Kernel, rows: NDArray[Any], *, is_alone: bool) -> Kernel:
     """Return the kernel with settings that follow from X; raise where there is a Y."""
-    resolved = kernel.resolve(rows)
+    resolved = kernel.resolve(rows_to_tensor(rows))
     if resolved is not kernel and not is_alone:
         raise ValueError(
             f"{kernel!r} has settings that follow from training samples, and with Y "

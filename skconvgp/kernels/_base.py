@@ -132,7 +132,9 @@ class Kernel(Part, ABC):
         kernel : Kernel
             The copy; the kernel itself if no setting follows from data.
         """
-        values = dict(settings_from_data(self, torch.as_tensor(X)))
+        if not isinstance(X, Tensor):  # which has no negative steps and is writable
+            X = torch.tensor(np.ascontiguousarray(X))
+        values = dict(settings_from_data(self, X))
         return self.replace(**values) if values else self
 
     def replace(self, **params: object) -> Self:

@@ -24,6 +24,15 @@ def test_values_are_those_of_the_formula():
     )
 
 
+@pytest.mark.parametrize("kernel", [rbf(2.0), rbf()])
+def test_samples_may_be_a_view_or_read_only(kernel):
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    gram = gram_matrix(kernel, X)
+    np.testing.assert_array_equal(gram_matrix(kernel, X[::-1]), gram[::-1, ::-1])
+    X.flags.writeable = False
+    np.testing.assert_array_equal(gram_matrix(kernel, X), gram)
+
+
 @pytest.mark.parametrize("settings", [{}, SMALL])
 def test_matrix_of_one_set_is_exactly_symmetric(settings):
     X = digits(25)[0]

@@ -108,6 +108,13 @@ def test_it_is_an_error_before_samples_are_seen(kernel):
             use()
 
 
+def test_rows_may_be_a_view_or_read_only():
+    still = X.copy()
+    still.flags.writeable = False
+    for rows in (X[::-1], still, X.tolist(), torch.as_tensor(X)):
+        assert rbf().resolve(rows).lengthscale == rbf().resolve(X).lengthscale
+
+
 def test_copies_are_equal():
     for copied in (
         clone(rbf()),
