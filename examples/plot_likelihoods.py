@@ -12,7 +12,7 @@ they choose.
 # Two classes in the plane
 # ------------------------
 # Two arcs, with a region where they mix. All classifiers have the same kernel. On the
-# left label regression as it would be with a temperature alone, which suits images like
+# left label regression as it would be without the variance, which suits images like
 # those of the training data: away from them it is as sure of what its mean happens to
 # do there. Only very far off, where the mean is nothing, does it return to one half.
 # All others read the variance of the latent function, and are less sure where the data
@@ -38,7 +38,7 @@ side = np.linspace(-3.0, 4.0, 60)
 grid = np.column_stack([axis.ravel() for axis in np.meshgrid(side, side)])
 
 likelihoods = {
-    "temperature alone": Gaussian(spread=False),
+    "no spread": Gaussian(spread=False),
     "gaussian": "gaussian",
     "dirichlet": "dirichlet",
     "beta": "beta",
@@ -62,8 +62,8 @@ plt.show()
 # ---------
 # Two hundred digits to learn from, eight hundred to be judged on. The last column is
 # the log loss by leave-one-out, from the training digits alone: it foretells the one
-# before it, and says which likelihood to take. With ten classes it is label regression,
-# whose calibration is fitted to just that; an averaged softmax with Laplace's
+# before it, and says which likelihood to take. The calibrations of label regression and
+# Dirichlet labels are fitted to just that; an averaged softmax with Laplace's
 # approximation is far too timid.
 
 X, y = load_digits_images(return_X_y=True)

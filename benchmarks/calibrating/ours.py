@@ -20,7 +20,7 @@ GAUSSIAN, LAPLACE = "gaussian", "laplace"
 NAMES = (
     GAUSSIAN,
     "gaussian, offsets",
-    "gaussian, temperature alone",
+    "gaussian, no spread",
     "dirichlet",
     LAPLACE,
     "beta",
@@ -49,7 +49,7 @@ def likelihoods(task: Task, names: Collection[str]) -> dict[str, Any]:
     found: dict[str, Any] = {
         GAUSSIAN: "gaussian",
         "gaussian, offsets": Gaussian(offsets=True),
-        "gaussian, temperature alone": Gaussian(spread=False),
+        "gaussian, no spread": Gaussian(spread=False),
         "dirichlet": Dirichlet("loo"),
         LAPLACE: "laplace",
     }

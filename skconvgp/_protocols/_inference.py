@@ -1,8 +1,10 @@
 """Seams of inference: solvers and likelihoods."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from skconvgp._protocols._matrices import GramOperator
@@ -116,7 +118,13 @@ class Targets:
 class Calibration:
     r"""What latents go through before they become probabilities.
 
-    .. math:: z_c = \frac{m_c + b_c}{\sqrt{T^2 + \kappa v_c}}
+    .. math::
+
+        z_c = \frac{m_c + b_c}{\sqrt{T^2 + \kappa \bar v}}, \qquad
+        y_c = \frac{\mathrm{asinh}(\beta (z_c - \bar z))}{\beta}, \qquad
+        p = (1 - \epsilon)\, \mathrm{softmax}(y) + \frac{\epsilon}{C}
+
+    with means over the classes, and y = z where :math:`\beta` is 0.
 
     Parameters
     ----------
@@ -126,28 +134,55 @@ class Calibration:
         The factor :math:`\kappa`: how much less a mean of large variance counts.
     offsets : tuple of float, default=()
         Numbers b, one for each class, in units of the latents; empty for none.
+    bend : float, default=0.0
+        The number :math:`\beta`: odds grow exponentially up to a latent of about its
+        inverse, and as a power beyond.
+    floor : float, default=0.0
+        The share :math:`\epsilon` of labels that fall on any class alike.
 
     Examples
     --------
     >>> import torch
     >>> from skconvgp.likelihoods import Calibration
-    >>> mean, var = torch.tensor([[0.3, 0.6]]), torch.tensor([[0.16, 0.0]])
+    >>> mean, var = torch.tensor([[0.3, 0.6]]), torch.tensor([[0.16, 0.16]])
     >>> Calibration(temperature=0.3, spread=1.0).latents(mean, var)[0]
-    tensor([[0.6000, 2.0000]])
+    tensor([[0.6000, 1.2000]])
     """
 
     temperature: float = 1.0
     spread: float = 0.0
     offsets: tuple[float, ...] = ()
+    bend: float = 0.0
+    floor: float = 0.0
 
     def latents(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
-        """Return z and its variances; they need not be given without a spread."""
+        """Return latents whose softmax are the probabilities, and their variances.
+
+        These are divided, and neither bent nor lifted; they need not be given without
+        a spread.
+        """
         if self.offsets:
             mean = mean + mean.new_tensor(self.offsets)
         if self.spread == 0.0:
-            return mean / self.temperature, var / self.temperature**2
-        square = self.temperature**2 + self.spread * var
-        return mean / square.sqrt(), var / square
+            latents, var = mean / self.temperature, var / self.temperature**2
+        else:
+            common = var.mean(1, keepdim=True)
+            square = self.temperature**2 + self.spread * common
+            latents, var = mean / square.sqrt(), var / square
+        return self._lifted(self._bent(latents)), var
+
+    def _bent(self, latents: Tensor) -> Tensor:
+        if self.bend == 0.0:
+            return latents
+        centred = latents - latents.mean(1, keepdim=True)
+        return (self.bend * centred).asinh() / self.bend
+
+    def _lifted(self, latents: Tensor) -> Tensor:
+        if self.floor == 0.0:
+            return latents
+        log_probs = torch.log_softmax(latents, dim=1) + math.log1p(-self.floor)
+        lowest = math.log(self.floor / latents.shape[1])
+        return torch.logaddexp(log_probs, torch.full_like(log_probs, lowest))
 
 
 @runtime_checkable

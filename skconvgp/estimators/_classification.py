@@ -111,7 +111,7 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         The labels.
     calibration_ : Calibration
         What latent functions go through before they become probabilities; its
-        `temperature`, `spread` and `offsets`.
+        `temperature`, `spread`, `offsets`, `bend` and `floor`.
     temperature_ : float
         What latent means are divided by where their variance is zero; 1 for a
         likelihood that has no temperature.

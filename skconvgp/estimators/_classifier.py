@@ -168,11 +168,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         labels : ndarray of shape (n_samples,)
             Labels.
         """
-        check_is_fitted(self)
-        if self._needs_variances:
-            return self._labels(self.loo_predict_proba())
-        mean = to_numpy(self._leave_one_out().mean)
-        return self._labels(self._shifted(mean + self.latent_offset_))
+        return self._labels(self.loo_predict_proba())
 
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
@@ -232,10 +228,12 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
 
     @property
     def _needs_variances(self) -> bool:
-        return self._is_label_model or bool(self.likelihood_.needs_variance)
+        return bool(getattr(self.likelihood_, "needs_variance", True))
 
     def _shifted_mean(self, X: Any) -> FloatArray:
-        return self._shifted(self._latent(X, None).mean + self.latent_offset_)
+        mean = self._latent(X, None).mean + self.latent_offset_
+        offsets = self.calibration_.offsets
+        return mean + np.asarray(offsets) if offsets else mean
 
     def _calibrated_latents(self, X: Any) -> tuple[Tensor, Tensor]:
         """Return means (n, k) and variances, as probabilities are made of them."""
@@ -247,10 +245,6 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
             var = latent.between * self._amplitudes()[0]
         mean = latent.mean + self.latent_offset_
         return self.calibration_.latents(_in_double(mean), _in_double(var))
-
-    def _shifted(self, mean: FloatArray) -> FloatArray:
-        offsets = self.calibration_.offsets
-        return mean + np.asarray(offsets) if offsets else mean
 
     def _sampled_latents(self) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
         """Return numbers of samples and their latent functions without them."""

@@ -27,6 +27,7 @@ __all__ = [
     "LabelPosterior",
     "LinkModel",
     "NoisyModel",
+    "left_out_loss",
     "spread_over_classes",
     "with_variances",
 ]
@@ -248,6 +249,37 @@ class LinkModel:
         fit = fit_laplace(gram, codes, self._n_classes, self._link, start=self._start)
         self._start = fit.dual
         return fit
+
+
+def left_out_loss(
+    model: LabelModel,
+    found: LabelPosterior,
+    codes: Tensor,
+    weights: Tensor,
+    knows_variances: bool,
+) -> float:
+    """Return the mean log loss of leave-one-out probabilities, calibrated if they are.
+
+    Parameters
+    ----------
+    model : LabelModel
+        Makes the probabilities.
+    found : LabelPosterior
+        Has the leave-one-out values.
+    codes, weights : Tensor of shape (n,)
+        Classes and weights of the samples.
+    knows_variances : bool
+        Whether the variances of new samples will be known.
+    """
+    mean = found.loo_mean.to("cpu", torch.float64) + model.offset
+    cov, weights = found.loo_cov.to(mean), weights.to(mean)
+    if hasattr(model.likelihood, "calibrate"):
+        var = cov if knows_variances else None
+        calibration = model.likelihood.calibrate(mean, var, codes, weights)
+        mean, cov = calibration.latents(mean, cov)
+    own = model.likelihood.probabilities(mean, cov).gather(1, codes[:, None])[:, 0]
+    loss = -own.clamp(min=torch.finfo(own.dtype).tiny).log()
+    return float((loss * weights).sum() / weights.sum())
 
 
 def spread_over_classes(codes: NDArray[Any], most: int) -> Tensor:

@@ -27,6 +27,7 @@ from skconvgp.estimators._jitter import warn_of_jitter
 from skconvgp.estimators._label_models import (
     LabelModel,
     LabelPosterior,
+    left_out_loss,
     spread_over_classes,
     with_variances,
 )
@@ -257,7 +258,10 @@ class BaseLabelGP(BaseGP):
                 )
             if len(models) == 1:
                 return model, amplitude, found
-            loss = self._label_loss(model, found, problem)
+            assert problem.codes is not None
+            codes, weights = torch.as_tensor(problem.codes), problem.weights
+            is_known = isinstance(self.kernel_, Kernel)
+            loss = left_out_loss(model, found, codes, rows_to_tensor(weights), is_known)
             if best is None or loss < least:
                 best, least = (model, amplitude, found), loss
             del found  # before the next one is made
@@ -281,21 +285,6 @@ class BaseLabelGP(BaseGP):
         if len(some) < len(gram):
             model, gram = model.take(some), gram[some][:, some]
         return choose_amplitude(lambda a: model.evidence(gram * a, noise * a))
-
-    def _label_loss(
-        self, model: LabelModel, found: LabelPosterior, problem: Problem
-    ) -> float:
-        """Return the mean log loss of the leave-one-out probabilities."""
-        mean, cov = (
-            rows_to_tensor(to_numpy(values)).to(torch.float64)
-            for values in (found.loo_mean, found.loo_cov)
-        )
-        probabilities = model.likelihood.probabilities(mean + model.offset, cov)
-        codes = torch.as_tensor(problem.codes)
-        own = probabilities.gather(1, codes[:, None])[:, 0]
-        loss = -own.clamp(min=torch.finfo(own.dtype).tiny).log()
-        weights = rows_to_tensor(problem.weights)
-        return float((loss * weights).sum() / weights.sum())
 
     def _latent_at(
         self,

@@ -1,4 +1,4 @@
-"""Calibration on leave-one-out latents: a temperature, a spread and offsets."""
+"""Calibration on leave-one-out latents: temperature, spread, bend, floor, offsets."""
 
 import math
 from dataclasses import dataclass
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize, root
+from scipy.optimize import minimize, root
 from torch import Tensor
 
 from skconvgp._protocols import Calibration
 
 __all__ = ["fit_calibration"]
 
-# Bounds of 1 / temperature. Targets lie one apart or two, so that at the upper bound
-# a prediction as sure as a label has odds of e^50 and more.
-INVERSE_TEMPERATURES = (1e-2, 50.0)
-ROOT_TOLERANCE = 1e-12  # maths.md 4.2
+# Priors, each worth one sample: the logarithm of each number is normal around that of
+# the usual one, so that samples that say nothing of it leave it there, and that none
+# ends at a bound. The temperature is a share of the size of the latents. The spread
+# is the factor by which the variance enters the average of a logistic function over a
+# Gaussian. The inverse of the bend is the latent from which odds grow as a power.
+USUAL = np.log([0.1, math.pi / 8.0, 0.1, 1e-3])
+DEVIATIONS = np.array([1.0, 1.0, 1.0, 2.0])
+OFFSET_DEVIATION = 0.25  # of offsets over the temperature, around 0
+LARGEST = 50.0  # logarithm; priors keep searches far from it
 
-# Prior of the spread: log-normal around the factor by which the variance enters the
-# average of a logistic function over a Gaussian. Prior of offsets, over temperature.
-USUAL_SPREAD, SPREAD_DEVIATION = math.pi / 8.0, 1.0
-OFFSET_DEVIATION = 0.25
-SPREADS = (1e-6, 1e3)
-LARGEST_OFFSET = 20.0  # over temperature
 SEARCH = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 500}
+ROOT_TOLERANCE = 1e-12
 NEAR = 1e-3  # a root of the slopes as far from where the search ends is another one
 
 
@@ -36,7 +36,7 @@ def fit_calibration(
     *,
     has_offsets: bool,
 ) -> Calibration:
-    """Return the most probable calibration: log loss, and priors but for temperature.
+    """Return the most probable calibration: log loss and priors.
 
     Parameters
     ----------
@@ -47,68 +47,42 @@ def fit_calibration(
     codes : Tensor of shape (n,)
         Class codes.
     weights : Tensor of shape (n,)
-        Sample weights: the priors count as what one sample says.
+        Sample weights: each prior counts as what one sample says.
     has_offsets : bool
         Whether classes have offsets.
     """
-    temperature = _best_temperature(mean, codes, weights)
-    if var is None and not has_offsets:
-        return Calibration(temperature)
-    posterior = _Posterior(mean, var, codes, weights, has_offsets)
+    centred = mean - mean.mean(1, keepdim=True)
+    size = math.sqrt(float(weights @ centred.square().sum(1)) / float(weights.sum()))
+    if size == 0.0:  # every class is as probable, whatever the temperature
+        return Calibration()
+    # In units of their size latents are the same, whatever the scale of the kernel.
+    common = None if var is None else var.mean(1, keepdim=True) / size**2
+    posterior = _Posterior(centred / size, common, codes, weights, has_offsets)
     found = minimize(
         posterior.value_and_slope,
-        posterior.start(temperature),
+        posterior.start(),
         jac=True,
         method="L-BFGS-B",
-        bounds=posterior.bounds(),
         options=SEARCH,
     )
-    return posterior.calibration(_sharpened(posterior, found.x))
-
-
-def _best_temperature(mean: Tensor, codes: Tensor, weights: Tensor) -> float:
-    """Return the root of the derivative of the log loss, or the nearest bound."""
-    own = mean.gather(1, codes[:, None])[:, 0]
-
-    def slope(inverse: float) -> float:
-        expected = (torch.softmax(inverse * mean, dim=1) * mean).sum(1)
-        return float((weights * (expected - own)).sum())
-
-    low, high = INVERSE_TEMPERATURES
-    if slope(low) >= 0.0:
-        return 1.0 / low
-    if slope(high) <= 0.0:
-        return 1.0 / high
-    return 1.0 / float(brentq(slope, low, high, xtol=ROOT_TOLERANCE))
+    return posterior.calibration(_sharpened(posterior, found.x), size)
 
 
 def _sharpened(
     posterior: "_Posterior", place: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the root of the slopes beside the place where a search has ended."""
-    low, high = np.array(posterior.bounds()).T
-    is_free = (place > low) & (place < high)
-    if not is_free.any():
-        return place
-
-    def moved(free: NDArray[np.float64]) -> NDArray[np.float64]:
-        other = place.copy()
-        other[is_free] = free
-        return other
-
-    def slopes(free: NDArray[np.float64]) -> NDArray[np.float64]:
-        slope = posterior.value_and_slope(moved(free))[1]
-        of_free: NDArray[np.float64] = slope[is_free]
-        return of_free
-
-    found = root(slopes, place[is_free], tol=ROOT_TOLERANCE)
-    is_near = np.abs(found.x - place[is_free]).max(initial=0.0) < NEAR
-    return moved(found.x) if is_near else place
+    found = root(lambda x: posterior.value_and_slope(x)[1], place, tol=ROOT_TOLERANCE)
+    is_near = np.abs(found.x - place).max() < NEAR
+    return found.x if is_near else place
 
 
 @dataclass(frozen=True)
 class _Posterior:
-    """Log loss and priors at (log T, log kappa, b / T), for each unit of weight."""
+    """Log loss and priors, for each unit of weight, of latents whose size is 1.
+
+    At the logarithms of temperature, spread, bend and odds of the floor, and at b / T.
+    """
 
     mean: Tensor
     var: Tensor | None
@@ -116,55 +90,79 @@ class _Posterior:
     weights: Tensor
     has_offsets: bool
 
-    def start(self, temperature: float) -> NDArray[np.float64]:
+    def start(self) -> NDArray[np.float64]:
         n_offsets = self.mean.shape[1] if self.has_offsets else 0
-        place = [math.log(temperature), math.log(USUAL_SPREAD)]
-        return np.array(place + [0.0] * n_offsets)
+        return np.concatenate([USUAL, np.zeros(n_offsets)])
 
-    def bounds(self) -> list[tuple[float, float]]:
-        coldest, hottest = (
-            -math.log(inverse) for inverse in INVERSE_TEMPERATURES[::-1]
+    def calibration(self, place: NDArray[np.float64], size: float) -> Calibration:
+        temperature, spread, bend, odds = _numbers(place)
+        offsets = tuple(float(value) * temperature * size for value in place[4:])
+        spread = 0.0 if self.var is None else spread
+        return Calibration(
+            temperature * size, spread, offsets, bend, odds / (1.0 + odds)
         )
-        low, high = map(math.log, SPREADS)
-        n_offsets = self.mean.shape[1] if self.has_offsets else 0
-        within = [(-LARGEST_OFFSET, LARGEST_OFFSET)] * n_offsets
-        return [(coldest, hottest), (low, high), *within]
-
-    def calibration(self, place: NDArray[np.float64]) -> Calibration:
-        temperature = math.exp(place[0])
-        spread = 0.0 if self.var is None else math.exp(place[1])
-        offsets = tuple(float(value) * temperature for value in place[2:])
-        return Calibration(temperature, spread, offsets)
 
     def value_and_slope(
         self, place: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the value and its derivatives.
 
-        With z = (m + T u) s, s = (T^2 + kappa v)^(-1/2), and g the derivative by z:
-        that by log T is g T u s - g z s^2 T^2, by log kappa -g z s^2 kappa v / 2.
+        With z = (m + T u) s, s = (T^2 + kappa v)^(-1/2), y = asinh(c z) / c, and g the
+        derivative by z: that by log T is g T u s - g z s^2 T^2, by log kappa
+        -g z s^2 kappa v / 2, by log c that by y times z / sqrt(1 + (c z)^2) - y.
         """
-        temperature, spread = math.exp(place[0]), math.exp(place[1])
-        added = torch.as_tensor(place[2:]) * temperature if self.has_offsets else 0.0
-        wide = 0.0 * self.mean if self.var is None else spread * self.var
-        square = temperature**2 + wide
+        temperature, spread, bend, odds = _numbers(place)
+        offsets = torch.as_tensor(
+            place[4:] - place[4:].mean() if self.has_offsets else 0
+        )
+        added = temperature * offsets
+        wide = 0.0 if self.var is None else spread * self.var
+        square = temperature**2 + wide + torch.zeros_like(self.mean[:, :1])
         scale = square.rsqrt()
         latents = (self.mean + added) * scale
-        log_probs = torch.log_softmax(latents, dim=1)
+        root = (1.0 + (bend * latents).square()).sqrt()
+        bent = (bend * latents).asinh() / bend
+        loss, slope, by_floor = self._loss(bent, odds)
+        by_bend = float((slope * (latents / root - bent)).sum())
+        slope /= root
+        by_square = (slope * latents).sum(1, keepdim=True) / square
+        by_log_t = float(
+            (slope * added * scale).sum() - by_square.sum() * temperature**2
+        )
+        by_log_spread = float(-0.5 * (by_square * wide).sum())
+        slopes = np.array([by_log_t, by_log_spread, by_bend, by_floor])
+        if self.has_offsets:
+            by_offsets = (slope * scale).sum(0).numpy() * temperature
+            slopes = np.concatenate([slopes, by_offsets - by_offsets.mean()])
+        far = (place - self.start()) / self._deviations()
+        value = loss + 0.5 * float(far @ far)
         total = float(self.weights.sum())
-        own = log_probs.gather(1, self.codes[:, None])[:, 0]
+        return value / total, (slopes + far / self._deviations()) / total
+
+    def _deviations(self) -> NDArray[np.float64]:
+        n_offsets = self.mean.shape[1] if self.has_offsets else 0
+        return np.concatenate([DEVIATIONS, np.full(n_offsets, OFFSET_DEVIATION)])
+
+    def _loss(self, latents: Tensor, odds: float) -> tuple[float, Tensor, float]:
+        """Return the log loss, and its derivatives by latents and log odds.
+
+        Of the probability of a label the share r is not the floor's: by the latents
+        the derivative is that of the softmax times r, by the log odds r - (1 - floor).
+        """
+        floor = odds / (1.0 + odds)
+        log_probs = torch.log_softmax(latents, dim=1)
+        own = log_probs.gather(1, self.codes[:, None])[:, 0] - math.log1p(odds)
+        lowest = torch.full_like(own, math.log(floor / latents.shape[1]))
+        stated = torch.logaddexp(own, lowest)
+        share = (own - stated).exp()
         slope = log_probs.exp()
         slope[torch.arange(len(own)), self.codes] -= 1.0
-        slope *= self.weights[:, None]
-        by_square = slope * latents / square
-        by_log_t = float((slope * added * scale - by_square * temperature**2).sum())
-        by_log_spread = float(-0.5 * (by_square * wide).sum())
-        far = (place[1] - math.log(USUAL_SPREAD)) / SPREAD_DEVIATION
-        shares = place[2:] / OFFSET_DEVIATION
-        value = float(-(self.weights * own).sum())
-        value += 0.5 * (far**2 + float(shares @ shares))
-        by_offsets = np.array((slope * scale).sum(0).tolist()) * temperature
-        slopes = [by_log_t, by_log_spread + far / SPREAD_DEVIATION]
-        if self.has_offsets:
-            slopes += list(by_offsets + shares / OFFSET_DEVIATION)
-        return value / total, np.array(slopes) / total
+        slope *= (self.weights * share)[:, None]
+        by_floor = float((self.weights * (share - 1.0 + floor)).sum())
+        return -float((self.weights * stated).sum()), slope, by_floor
+
+
+def _numbers(place: NDArray[np.float64]) -> list[float]:
+    """Return temperature, spread, bend and odds, finite wherever a search looks."""
+    numbers: list[float] = np.exp(place[:4].clip(-LARGEST, LARGEST)).tolist()
+    return numbers

@@ -6,10 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import Targets
-from skconvgp._settings import is_int, require
+from skconvgp._protocols import Calibration, Targets
+from skconvgp.likelihoods._calibration import fit_calibration
 from skconvgp.likelihoods._counts import Counting
-from skconvgp.likelihoods._expectations import softmax_expectation
 
 __all__ = ["Dirichlet"]
 
@@ -23,9 +22,10 @@ class Dirichlet(Counting):
     that a latent function is regressed on :math:`\log \alpha_{ic} - \sigma_{ic}^2 / 2`
     with noise variance :math:`\sigma_{ic}^2 = \log(1 + 1 / \alpha_{ic})`: little for
     the class of a sample, much for the others. The prior mean is that of the targets,
-    with the logarithms of the class frequencies. Probabilities are
-    :math:`E[\mathrm{softmax}(f)]` over the latent functions, so that they are less sure
-    where data are far.
+    with the logarithms of the class frequencies. Probabilities are the softmax of
+    latent means that are calibrated as those of
+    :class:`~skconvgp.likelihoods.Gaussian`; the variance of a sample is the mean of
+    those of its latent functions.
 
     Parameters
     ----------
@@ -33,9 +33,6 @@ class Dirichlet(Counting):
         Count of each class before a label is seen, > 0; a larger one is less sure.
         "loo" fits with 0.1, 0.01 and 0.001 and takes the one with the least
         leave-one-out log loss.
-    n_draws : int, default=512
-        Normal draws of the expectation, the same for all samples, and their negatives
-        among them; two classes need none.
 
     Raises
     ------
@@ -68,16 +65,14 @@ class Dirichlet(Counting):
     tried: ClassVar = (0.1, 0.01, 0.001)  # maths.md 5.2
 
     alpha_eps: float | str = 0.01
-    n_draws: int = 512
 
     @property
     def needs_variance(self) -> bool:
-        """Whether `probabilities` reads the variance: yes."""
-        return True
+        """Whether `probabilities` reads the variance: no, the calibration has."""
+        return False
 
     def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:
         """Turn class codes (n,) into regression targets with noise variances."""
-        self._require_draws()  # before any work
         count = self._count()
         one_hot = torch.nn.functional.one_hot(codes, n_classes).to(torch.float64)
         alpha = one_hot + count
@@ -90,10 +85,28 @@ class Dirichlet(Counting):
         return Targets(values, frequency + shift, noise)
 
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
-        """Turn latent means and variances (n, k) into probabilities (n, k)."""
-        self._require_draws()
-        return softmax_expectation(mean, var, self.n_draws)
+        """Turn calibrated means (n, k) into probabilities (n, k)."""
+        return torch.softmax(mean, dim=1)
 
-    def _require_draws(self) -> None:
-        is_even = is_int(self.n_draws, least=2) and self.n_draws % 2 == 0
-        require(self, "n_draws", is_even, "an even int >= 2")
+    def calibrate(
+        self, mean: Tensor, var: Tensor | None, codes: Tensor, weights: Tensor
+    ) -> Calibration:
+        """Return the most probable calibration of left-out samples.
+
+        Parameters
+        ----------
+        mean : Tensor of shape (n, k)
+            Leave-one-out latent means.
+        var : Tensor of shape (n, k), or None
+            Their variances, if those of new samples will be known.
+        codes : Tensor of shape (n,)
+            Class codes.
+        weights : Tensor of shape (n,)
+            Sample weights.
+
+        Returns
+        -------
+        calibration : Calibration
+            Temperature, spread, bend and floor.
+        """
+        return fit_calibration(mean, var, codes, weights, has_offsets=False)

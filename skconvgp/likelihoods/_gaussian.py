@@ -22,13 +22,20 @@ class Gaussian(Part):
 
     .. math::
 
-        p_c = \mathrm{softmax}_c \left( \frac{m_c + b_c}{\sqrt{T^2 + \kappa v}} \right)
+        z_c = \frac{m_c + b_c}{\sqrt{T^2 + \kappa v}}, \qquad
+        p = (1 - \epsilon)\,
+            \mathrm{softmax} \left( \frac{\mathrm{asinh}(\beta z)}{\beta} \right)
+            + \frac{\epsilon}{C}
 
-    for latent means m and their variance v. The temperature T, and with it
-    :math:`\kappa` and the offsets b, minimises the log loss of the closed-form
-    leave-one-out values. Priors count as much as one sample: :math:`\kappa` is
-    log-normal around :math:`\pi / 8`, the factor of a logistic function averaged over
-    a Gaussian, and :math:`b_c / T` normal with deviation 1/4.
+    for latent means m and their variance v. Temperature T, spread :math:`\kappa`, bend
+    :math:`\beta`, floor :math:`\epsilon` and offsets b minimise the log loss of the
+    closed-form leave-one-out values. Odds grow exponentially with small z, and as a
+    power of large ones, where :math:`\beta z` is beyond 1; a share of
+    :math:`\epsilon` of the labels may fall anywhere. Priors count as much as one sample
+    each: T, :math:`\kappa`, :math:`\beta` and :math:`\epsilon` are log-normal around a
+    tenth of the size of the latents, :math:`\pi / 8` (the factor of a logistic function
+    averaged over a Gaussian), 0.1 and 0.001, and :math:`b_c / T` is normal with
+    deviation 1/4.
 
     Parameters
     ----------
@@ -97,7 +104,7 @@ class Gaussian(Part):
         Returns
         -------
         calibration : Calibration
-            Temperature, spread and offsets.
+            Temperature, spread, bend, floor and offsets.
         """
         spread = var if self.spread else None
         return fit_calibration(mean, spread, codes, weights, has_offsets=self.offsets)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import KFold, cross_val_score
 
 from skconvgp import (
@@ -215,19 +215,30 @@ def test_given_matrix_has_no_spread():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_temperature_minimises_the_leave_one_out_log_loss(n_classes):
+def test_calibration_is_that_of_the_leave_one_out_latents(n_classes):
     X, y = blobs(50, n_classes)
     gp, plain = fit_and_dense(rbf(1.0), X, y, likelihood=Gaussian(spread=False))
     residual = plain.inverse @ plain.targets / np.diag(plain.inverse)[:, None]
-    loo = plain.targets - residual
+    loo = torch.as_tensor(plain.targets - residual)
+    ones = torch.ones(50, dtype=torch.float64)
+    best = Gaussian().calibrate(loo, None, torch.as_tensor(y), ones)
+    assert gp.temperature_ == pytest.approx(best.temperature, rel=1e-6)
+    assert gp.calibration_.bend == pytest.approx(best.bend, rel=1e-6)
+    assert gp.calibration_.floor == pytest.approx(best.floor, rel=1e-6)
 
-    def loss(log_temperature):
-        scaled = loo / np.exp(log_temperature)
-        return (logsumexp(scaled, axis=1) - scaled[np.arange(50), y]).mean()
 
-    best = minimize_scalar(loss, bounds=(np.log(0.02), np.log(100.0)), method="bounded")
-    assert 0.02 < gp.temperature_ < 100.0
-    assert gp.temperature_ == pytest.approx(np.exp(best.x), rel=1e-3)
+@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet"])
+def test_targets_hardly_explained_are_calibrated_all_the_same(likelihood):
+    # Samples so far apart for the kernel that latent means are a hundredth as large.
+    X, y = blobs(120)
+    gram = gram_matrix(rbf(1.0), X)
+    near = ConvNetGPClassifier("precomputed", likelihood=likelihood, amplitude=1.0)
+    far = clone(near)
+    near.set_params(noise_variance=1.0).fit(gram, y)
+    far.set_params(noise_variance=1e4).fit(gram, y)
+    assert far.temperature_ < 0.02 * near.temperature_
+    scores = [log_loss(y, gp.loo_predict_proba()) for gp in (near, far)]
+    assert scores[1] < scores[0] + 0.1 < np.log(3.0)
 
 
 def test_two_classes_have_one_decision_and_two_latents():
@@ -238,8 +249,8 @@ def test_two_classes_have_one_decision_and_two_latents():
     assert latent.shape == (10, 2)
     assert gp.predict_proba(X[30:]).shape == (10, 2)
     std = gp.predict_latent(X[30:], return_std=True)[1][:, 0]
-    divisor = np.sqrt(gp.temperature_**2 + gp.calibration_.spread * std**2)
-    np.testing.assert_allclose(decision, (latent[:, 1] - latent[:, 0]) / divisor)
+    stated = label_probabilities(gp, latent, std[:, None] ** 2)
+    np.testing.assert_allclose(decision, np.log(stated[:, 1] / stated[:, 0]))
     np.testing.assert_array_equal(decision > 0, gp.predict(X[30:]) == gp.classes_[1])
 
 

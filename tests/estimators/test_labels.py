@@ -25,7 +25,7 @@ from skconvgp.exceptions import NotPSDError, TileMemoryError
 from skconvgp.flows import LBFGS, Adam
 from skconvgp.kernels import matern, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
-from tests.helpers.estimators import blobs
+from tests.helpers.estimators import blobs, label_probabilities
 from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.oracles import seeded
 from tests.helpers.tolerances import assert_close
@@ -342,20 +342,40 @@ def test_another_likelihood_leaves_nothing_of_the_last_fit():
     np.testing.assert_array_equal(gp.loo_predict_proba(), fresh.loo_predict_proba())
 
 
-def test_precomputed_needs_prior_variances():
-    X, y = data("dirichlet")
+@pytest.mark.parametrize("name", ["dirichlet", "beta"])
+def test_precomputed_needs_prior_variances_where_probabilities_do(name):
+    X, y = data(name)
     gp = ConvNetGPClassifier(
-        "precomputed", likelihood="dirichlet", noise_variance=NOISE
+        "precomputed", likelihood=LIKELIHOODS[name], noise_variance=NOISE
     )
     gp.fit(gram_matrix(rbf(1.0), X[:40]), y[:40])
     cross = gram_matrix(rbf(1.0), X[40:], X[:40])
-    same = classifier("dirichlet").fit(X[:40], y[:40])
+    same = classifier(name).fit(X[:40], y[:40])
     mean, std = gp.predict_latent(cross, diag=np.ones(20), return_std=True)
     again = same.predict_latent(X[40:], return_std=True)
     for found, expected in zip((mean, std), again, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)
-    with pytest.raises(ValueError, match="need the prior variances"):
-        gp.predict_proba(cross)
+    if name == "beta":
+        with pytest.raises(ValueError, match="need the prior variances"):
+            gp.predict_proba(cross)
+        return
+    assert gp.calibration_.spread == 0.0 < same.calibration_.spread
+    scaled = torch.as_tensor(gp.predict_latent(cross))
+    expected = torch.softmax(gp.calibration_.latents(scaled, torch.empty(0))[0], 1)
+    np.testing.assert_allclose(gp.predict_proba(cross), expected, rtol=1e-6)
+    np.testing.assert_array_equal(gp.predict(cross), same.predict(X[40:]))
+
+
+def test_probabilities_of_dirichlet_labels_are_calibrated_on_left_out_samples():
+    X, y = data("dirichlet", 120)
+    gp = classifier("dirichlet").fit(X[:60], y[:60])
+    stated, right = gp.loo_predict_proba(), gp.loo_predict() == y[:60]
+    assert stated.max(1).mean() == pytest.approx(right.mean(), abs=0.05)
+    latent, std = gp.predict_latent(X[60:], return_std=True)
+    variance = (std**2).mean(axis=1, keepdims=True)
+    expected = label_probabilities(gp, latent, variance)
+    np.testing.assert_allclose(gp.predict_proba(X[60:]), expected, rtol=1e-6)
+    np.testing.assert_array_equal(gp.predict(X[60:]), latent.argmax(1))
 
 
 def test_kernel_flows_end_in_the_likelihood_that_was_asked_for():

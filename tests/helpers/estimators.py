@@ -44,11 +44,14 @@ def label_targets(labels):
 
 
 def label_probabilities(gp, mean, var):
-    """Return the softmax of latents (n, k) as a fitted classifier calibrated them."""
+    """Return the probabilities of latents (n, k) as a fitted classifier has them."""
     found = gp.calibration_
     offsets = np.array(found.offsets) if found.offsets else 0.0
     scaled = (mean + offsets) / np.sqrt(found.temperature**2 + found.spread * var)
-    return softmax(scaled, axis=1)
+    scaled = scaled - scaled.mean(1, keepdims=True)
+    if found.bend:
+        scaled = np.arcsinh(found.bend * scaled) / found.bend
+    return (1.0 - found.floor) * softmax(scaled, axis=1) + found.floor / mean.shape[1]
 
 
 @dataclass

@@ -6,7 +6,7 @@ import torch
 from scipy.special import softmax
 from scipy.stats import gamma
 
-from skconvgp.likelihoods import Dirichlet
+from skconvgp.likelihoods import Calibration, Dirichlet
 
 # maths.md 5.2: noise and target on and off the class of a sample.
 TABLE = {
@@ -60,25 +60,30 @@ def test_a_class_without_samples_has_a_finite_prior_mean():
     assert offset.argmin() == 2
 
 
-def test_probabilities_are_the_mean_softmax():
+def test_probabilities_are_the_softmax_of_calibrated_means():
     rng = np.random.default_rng(0)
     mean, var = rng.normal(size=(5, 3)), rng.uniform(0.1, 3.0, size=(5, 3))
-    found = Dirichlet().probabilities(torch.as_tensor(mean), torch.as_tensor(var))
-    draws = mean + np.sqrt(var) * rng.normal(size=(200_000, 5, 3))
-    values = softmax(draws, axis=2)
-    # The error of 512 draws, with that of the many.
-    error = values.std(0) * np.sqrt(1.0 / 512 + 1.0 / 200_000)
-    assert (np.abs(found.numpy() - values.mean(0)) < 4.0 * error).all()
+    calibration = Calibration(0.5, spread=0.3)
+    latents = calibration.latents(torch.as_tensor(mean), torch.as_tensor(var))
+    divisor = np.sqrt(0.25 + 0.3 * var.mean(axis=1, keepdims=True))
+    expected = softmax(mean / divisor, axis=1)
+    np.testing.assert_allclose(Dirichlet().probabilities(*latents), expected, 1e-12)
 
 
-def test_uncertain_latents_are_less_sure():
-    mean = torch.tensor([[3.0, 0.0, 0.0]], dtype=torch.float64)
-    tops = [
-        float(Dirichlet().probabilities(mean, torch.full_like(mean, var))[0, 0])
-        for var in (0.0, 1.0, 10.0)
-    ]
-    assert tops[0] == pytest.approx(np.exp(3.0) / (np.exp(3.0) + 2.0))
-    assert tops[0] > tops[1] > tops[2]
+def test_probabilities_of_many_classes_are_not_timid():
+    # Twelve of 26 latent functions are far below the one of a label, and unsure.
+    rng = np.random.default_rng(0)
+    n, k = 2000, 26
+    codes = np.arange(n) % k
+    mean = -6.0 + rng.normal(size=(n, k))
+    mean[np.arange(n), codes] += 4.0
+    right = (mean.argmax(axis=1) == codes).mean()
+    mean, var = torch.as_tensor(mean), torch.full((n, k), 4.0, dtype=torch.float64)
+    calibration = Dirichlet().calibrate(
+        mean, var, torch.as_tensor(codes), torch.ones(n, dtype=torch.float64)
+    )
+    stated = Dirichlet().probabilities(*calibration.latents(mean, var)).amax(1)
+    assert float(stated.mean()) == pytest.approx(right, abs=0.02)
 
 
 def test_candidates_are_made_only_where_asked_for():
@@ -90,12 +95,3 @@ def test_candidates_are_made_only_where_asked_for():
 def test_wrong_count_is_refused(wrong):
     with pytest.raises(ValueError, match="'alpha_eps' parameter of Dirichlet"):
         made(wrong, [0, 1], 2)
-
-
-@pytest.mark.parametrize("wrong", [0, 3, 2.0, "many"])
-def test_wrong_number_of_draws_is_refused(wrong):
-    mean = torch.zeros(1, 2, dtype=torch.float64)
-    with pytest.raises(ValueError, match="'n_draws' parameter of Dirichlet"):
-        Dirichlet(n_draws=wrong).probabilities(mean, mean)
-    with pytest.raises(ValueError, match="'n_draws' parameter of Dirichlet"):
-        Dirichlet(n_draws=wrong).targets(torch.tensor([0, 1]), 2, torch.ones(2))

@@ -3,18 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import approx_fprime, minimize, minimize_scalar
-from scipy.special import logsumexp
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import expit, logsumexp, softmax
+from scipy.stats import norm
 
-from skconvgp.likelihoods import Calibration, Gaussian
-from skconvgp.likelihoods._calibration import (
-    INVERSE_TEMPERATURES,
-    OFFSET_DEVIATION,
-    SPREADS,
-    USUAL_SPREAD,
-)
+from skconvgp.likelihoods import Calibration, Dirichlet, Gaussian
+from skconvgp.likelihoods._calibration import DEVIATIONS, OFFSET_DEVIATION, USUAL
 
-COLDEST, HOTTEST = (1.0 / inverse for inverse in INVERSE_TEMPERATURES[::-1])
+USUAL_SPREAD = np.exp(USUAL[1])
 
 
 def noisy_latents(n=60, n_classes=4, seed=0):
@@ -26,29 +22,18 @@ def noisy_latents(n=60, n_classes=4, seed=0):
     return mean, codes, generator.uniform(0.1, 4.0, n)
 
 
-def log_loss(inverse, mean, codes, weights):
-    """Return the weighted log loss of the latents times `inverse`, complex or real."""
-    scaled = inverse * mean
-    top = scaled.real.max(axis=1, keepdims=True)
-    total = np.log(np.exp(scaled - top).sum(axis=1)) + top[:, 0]
-    return (weights * (total - scaled[np.arange(len(codes)), codes])).sum()
-
-
-def slope(inverse, *data):
-    """Return the derivative of the log loss by a complex step: exact to rounding."""
-    return log_loss(complex(inverse, 1e-30), *data).imag / 1e-30
-
-
-def temperature(mean, codes, weights):
-    return calibrate(Gaussian(spread=False), mean, None, codes, weights).temperature
-
-
-def calibrate(likelihood, mean, var, codes, weights):
+def calibrate(likelihood, mean, var, codes, weights=None):
     mean, codes = torch.as_tensor(mean), torch.as_tensor(codes)
-    weights = torch.as_tensor(np.asarray(weights, dtype=float))
-    return likelihood.calibrate(
-        mean, None if var is None else torch.as_tensor(var), codes, weights
-    )
+    weights = np.ones(len(codes)) if weights is None else np.asarray(weights, float)
+    var = None if var is None else torch.as_tensor(var)
+    return likelihood.calibrate(mean, var, codes, torch.as_tensor(weights))
+
+
+def probabilities(found, mean, var=None):
+    """Return what a calibration makes of latents."""
+    mean = torch.as_tensor(mean)
+    var = torch.empty(0) if var is None else torch.as_tensor(var)
+    return torch.softmax(found.latents(mean, var)[0], dim=1).numpy()
 
 
 def uncertain_latents(n=400, n_classes=4, seed=0, spread=0.7):
@@ -62,16 +47,39 @@ def uncertain_latents(n=400, n_classes=4, seed=0, spread=0.7):
     return mean, var, codes, generator.uniform(0.1, 4.0, n)
 
 
+def drawn_labels(probabilities, seed=0):
+    """Return a class for each row of probabilities, drawn from it."""
+    uniform = np.random.default_rng(seed).uniform(size=(len(probabilities), 1))
+    return (probabilities.cumsum(axis=1) < uniform).sum(axis=1)
+
+
+def gap(found, true):
+    """Return the mean divergence of probabilities from the true ones."""
+    return (true * (np.log(true) - np.log(found))).sum(axis=1).mean()
+
+
 def surprise(place, mean, var, codes, weights, has_offsets):
-    """Return log loss and priors at log T, log kappa and b / T, written plainly."""
+    """Return log loss and priors, written plainly, where latents have size 1.
+
+    At the logarithms of temperature, spread, bend and odds of the floor, and at b / T.
+    """
     n_classes = mean.shape[1]
-    offsets = place[2:] if has_offsets else np.zeros(n_classes)
-    divisor = np.sqrt(np.exp(2 * place[0]) + np.exp(place[1]) * var)
-    latents = (mean + np.exp(place[0]) * offsets) / divisor
-    loss = logsumexp(latents, axis=1) - latents[np.arange(len(codes)), codes]
-    prior = (place[1] - np.log(USUAL_SPREAD)) ** 2
-    prior += ((place[2:] / OFFSET_DEVIATION) ** 2).sum()
-    return (weights * loss).sum() + prior / 2
+    temperature, spread, bend = np.exp(place[:3])
+    offsets = place[4:] if has_offsets else np.zeros(n_classes)
+    centred = mean - mean.mean(axis=1, keepdims=True)
+    latents = centred + temperature * (offsets - offsets.mean())
+    latents = latents / np.sqrt(temperature**2 + spread * var)
+    floor = expit(place[3])
+    stated = (1.0 - floor) * softmax(np.arcsinh(bend * latents) / bend, axis=1)
+    stated = (stated + floor / n_classes)[np.arange(len(codes)), codes]
+    prior = -norm(USUAL, DEVIATIONS).logpdf(place[:4]).sum()
+    prior -= norm(0.0, OFFSET_DEVIATION).logpdf(place[4:]).sum()
+    return prior - (weights * np.log(stated)).sum()
+
+
+def size_of(mean, weights):
+    centred = mean - mean.mean(axis=1, keepdims=True)
+    return np.sqrt(np.average((centred**2).sum(axis=1), weights=weights))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
@@ -99,112 +107,142 @@ def test_probabilities_are_the_softmax():
     np.testing.assert_allclose(actual, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("n_classes", [2, 5])
-def test_temperature_minimises_the_weighted_log_loss(n_classes, seed):
-    data = noisy_latents(n_classes=n_classes, seed=seed)
-    inverse = 1.0 / temperature(*data)
-    best = minimize_scalar(
-        log_loss,
-        args=data,
-        bounds=INVERSE_TEMPERATURES,
-        method="bounded",
-        options={"xatol": 1e-9},
+@pytest.mark.parametrize("has_offsets", [False, True])
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (5, 2)])
+def test_calibration_is_the_most_probable_one(n_classes, seed, has_offsets):
+    mean, var, codes, weights = uncertain_latents(150, n_classes, seed)
+    found = calibrate(Gaussian(offsets=has_offsets), mean, var, codes, weights)
+    size = size_of(mean, weights)
+    numbers = found.temperature / size, found.spread, found.bend
+    place = np.log([*numbers, found.floor / (1.0 - found.floor)])
+    place = np.append(place, np.array(found.offsets) / found.temperature)
+    args = (mean / size, var / size**2, codes, weights, has_offsets)
+    slope = approx_fprime(place, surprise, 1e-6, *args)
+    np.testing.assert_allclose(slope, 0.0, atol=2e-3)
+    start = np.append(USUAL + 0.3, np.zeros(n_classes if has_offsets else 0))
+    best = minimize(surprise, start, args=args)
+    assert surprise(place, *args) <= best.fun + 1e-4
+
+
+@pytest.mark.parametrize("has_variances", [False, True])
+@pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e4])
+def test_probabilities_do_not_know_the_scale_of_the_latents(scale, has_variances):
+    mean, var, codes, _ = uncertain_latents(n=100)
+    var = var if has_variances else None
+    small = None if var is None else var * scale**2
+    found = calibrate(Gaussian(), mean, var, codes)
+    scaled = calibrate(Gaussian(), scale * mean, small, codes)
+    assert scaled.temperature == pytest.approx(scale * found.temperature, rel=1e-6)
+    np.testing.assert_allclose(
+        probabilities(scaled, scale * mean, small),
+        probabilities(found, mean, var),
+        rtol=1e-6,
     )
-    assert inverse == pytest.approx(best.x, rel=1e-5)
-    # The step of Newton's method to the root of the derivative is nothing.
-    curvature = (slope(inverse + 1e-4, *data) - slope(inverse - 1e-4, *data)) / 2e-4
-    assert abs(slope(inverse, *data) / curvature) < 1e-10 * inverse
 
 
 def test_weights_are_repetitions():
-    mean, codes, _ = noisy_latents()
-    times = np.random.default_rng(1).integers(1, 5, len(codes))
-    again = np.repeat(np.arange(len(codes)), times)
-    repeated = temperature(mean[again], codes[again], np.ones(len(again)))
-    assert temperature(mean, codes, times) == pytest.approx(repeated, rel=1e-10)
-
-
-def test_common_factor_of_the_weights_does_not_matter():
-    mean, codes, weights = noisy_latents()
-    scaled = temperature(mean, codes, 7.0 * weights)
-    assert scaled == pytest.approx(temperature(mean, codes, weights), rel=1e-10)
-
-
-def test_temperature_scales_with_the_latents():
-    mean, codes, weights = noisy_latents()
-    scaled = temperature(2.0 * mean, codes, weights)
-    assert scaled == pytest.approx(2.0 * temperature(mean, codes, weights), rel=1e-10)
-
-
-def test_separable_latents_end_at_the_lower_bound():
-    codes = np.array([0, 1, 2, 0])
-    mean = np.eye(3)[codes]
-    assert temperature(mean, codes, np.ones(4)) == COLDEST
-
-
-def test_latents_that_are_always_wrong_end_at_the_upper_bound():
-    codes = np.array([0, 1, 2, 0])
-    mean = -np.eye(3)[codes]
-    assert temperature(mean, codes, np.ones(4)) == HOTTEST
-
-
-def test_latents_that_say_nothing_end_at_the_upper_bound():
-    codes = np.array([0, 1, 2, 0])
-    assert temperature(np.zeros((4, 3)), codes, np.ones(4)) == HOTTEST
-
-
-@pytest.mark.parametrize("has_offsets", [False, True])
-@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (4, 1), (10, 2)])
-def test_calibration_is_the_most_probable_one(n_classes, seed, has_offsets):
-    data = uncertain_latents(n_classes=n_classes, seed=seed)
-    found = calibrate(Gaussian(offsets=has_offsets), *data)
-    place = np.log([found.temperature, found.spread])
-    place = np.append(place, np.array(found.offsets) / found.temperature)
-    args = (*data, has_offsets)
-    slope = approx_fprime(place, surprise, 1e-6, *args)
-    np.testing.assert_allclose(slope, 0.0, atol=2e-3)
-    start = np.append([-1.0, 1.0], np.zeros(n_classes if has_offsets else 0))
-    best = minimize(surprise, start, args=args)
-    assert surprise(place, *args) <= best.fun + 1e-6
-
-
-def test_spread_of_latents_is_found():
-    mean, var, codes, _ = uncertain_latents(n=20_000, spread=0.7)
-    found = calibrate(Gaussian(), mean, var, codes, np.ones(len(codes)))
-    assert found.spread == pytest.approx(0.7, rel=0.1)
-    assert found.temperature == pytest.approx(0.2, rel=0.1)
-
-
-def test_few_samples_have_the_usual_spread():
-    mean, var, codes, _ = uncertain_latents(n=3)
-    found = calibrate(Gaussian(), mean, var, codes, np.full(3, 1e-6))
-    assert found.spread == pytest.approx(USUAL_SPREAD, rel=1e-3)
-
-
-def test_offsets_mend_classes_that_are_favoured():
-    mean, var, codes, _ = uncertain_latents(n=4000)
-    shift = np.array([0.3, 0.0, 0.0, -0.3])
-    found = calibrate(
-        Gaussian(offsets=True), mean + shift, var, codes, np.ones(len(codes))
-    )
-    mended = np.array(found.offsets) + shift
-    np.testing.assert_allclose(mended - mended.mean(), 0.0, atol=0.05)
-    assert abs(sum(found.offsets)) < 1e-6
-
-
-def test_weights_are_repetitions_for_spread_and_offsets():
     mean, var, codes, _ = uncertain_latents(n=100)
     times = np.random.default_rng(1).integers(1, 5, len(codes))
     again = np.repeat(np.arange(len(codes)), times)
     likelihood = Gaussian(offsets=True)
     weighted = calibrate(likelihood, mean, var, codes, times)
-    repeated = calibrate(
-        likelihood, mean[again], var[again], codes[again], np.ones(len(again))
-    )
-    assert weighted.temperature == pytest.approx(repeated.temperature, rel=1e-5)
-    assert weighted.spread == pytest.approx(repeated.spread, rel=1e-5)
+    repeated = calibrate(likelihood, mean[again], var[again], codes[again])
+    for name in ("temperature", "spread", "bend", "floor"):
+        expected = pytest.approx(getattr(repeated, name), rel=1e-5)
+        assert getattr(weighted, name) == expected
     np.testing.assert_allclose(weighted.offsets, repeated.offsets, atol=1e-5)
+
+
+def test_offsets_of_all_classes_alike_change_nothing():
+    mean, var, codes, _ = uncertain_latents(n=100)
+    found = calibrate(Gaussian(), mean, var, codes)
+    moved = calibrate(Gaussian(), mean + 3.0, var, codes)
+    assert moved.temperature == pytest.approx(found.temperature, rel=1e-6)
+    expected = probabilities(found, mean, var)
+    np.testing.assert_allclose(probabilities(moved, mean + 3.0, var), expected, 1e-6)
+
+
+def test_temperature_of_separable_latents_is_a_share_of_them():
+    codes = np.tile([0, 1, 2], 50)
+    mean = np.eye(3)[codes]
+    found = calibrate(Gaussian(spread=False), mean, None, codes)
+    assert 0.02 < found.temperature < 0.3
+    assert found.floor < 1e-3
+    assert (probabilities(found, mean)[np.arange(150), codes] > 0.99).all()
+
+
+def test_latents_that_are_always_wrong_say_little():
+    codes = np.tile([0, 1, 2], 50)
+    mean = -np.eye(3)[codes]
+    stated = probabilities(calibrate(Gaussian(), mean, None, codes), mean)
+    assert stated.max() < 0.45
+
+
+def test_latents_that_say_nothing_are_left_alone():
+    codes = np.array([0, 1, 2, 0])
+    found = calibrate(Gaussian(), np.zeros((4, 3)), np.ones((4, 3)), codes)
+    assert found == Calibration()
+
+
+def test_a_single_sample_leaves_what_is_usual():
+    mean, var, codes, _ = uncertain_latents(n=3)
+    found = calibrate(Gaussian(), mean, var, codes, np.full(3, 1e-6))
+    usual = np.exp(USUAL)
+    assert found.temperature == pytest.approx(
+        usual[0] * size_of(mean, np.ones(3)), rel=1e-3
+    )
+    assert found.spread == pytest.approx(USUAL_SPREAD, rel=1e-3)
+    assert found.bend == pytest.approx(usual[2], rel=1e-3)
+    assert found.floor == pytest.approx(usual[3], rel=1e-2)
+
+
+def test_spread_of_latents_is_found():
+    mean, var, codes, _ = uncertain_latents(n=20_000, spread=0.7)
+    found = calibrate(Gaussian(), mean, var, codes)
+    assert found.spread == pytest.approx(0.7, rel=0.15)
+    assert found.temperature == pytest.approx(0.2, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "scale"), [(Gaussian(), 0.01), (Dirichlet(), 1.0)], ids=repr
+)
+def test_probabilities_of_26_classes_are_found(likelihood, scale):
+    # Scores of many classes that are sure too early: the odds are a power of them.
+    rng = np.random.default_rng(0)
+    n, k = 1500, 26
+    mean = 0.04 * rng.normal(size=(n, k))
+    mean[np.arange(n), rng.integers(0, k, n)] += rng.uniform(0.0, 0.9, n)
+    mean -= mean.mean(axis=1, keepdims=True)
+    true = softmax(3.5 * np.arcsinh(mean / 0.1), axis=1)
+    codes = drawn_labels(true)
+    var = rng.uniform(0.5, 2.0, size=(n, k))  # of latents, says nothing
+    found = calibrate(likelihood, scale * mean, scale**2 * var, codes)
+    stated = probabilities(found, scale * mean, scale**2 * var)
+    assert gap(stated, true) < 0.02
+    # Without the bend the best temperature leaves far more.
+    straight = min(gap(softmax(c * mean, axis=1), true) for c in np.arange(5, 40, 2))
+    assert straight > 10.0 * gap(stated, true)
+
+
+def test_share_of_labels_that_fall_anywhere_is_found():
+    rng = np.random.default_rng(0)
+    mean = np.eye(5)[rng.integers(0, 5, 4000)] + 0.1 * rng.normal(size=(4000, 5))
+    true = 0.85 * softmax(mean / 0.1, axis=1) + 0.15 / 5
+    codes = drawn_labels(true)
+    found = calibrate(Gaussian(spread=False), mean, None, codes)
+    assert found.floor == pytest.approx(0.15, abs=0.03)
+    assert gap(probabilities(found, mean), true) < 0.01
+    straight = min(gap(softmax(c * mean, axis=1), true) for c in np.arange(1, 20))
+    assert straight > 10.0 * gap(probabilities(found, mean), true)
+
+
+def test_offsets_mend_classes_that_are_favoured():
+    mean, var, codes, _ = uncertain_latents(n=4000)
+    shift = np.array([0.3, 0.0, 0.0, -0.3])
+    found = calibrate(Gaussian(offsets=True), mean + shift, var, codes)
+    mended = np.array(found.offsets) + shift
+    np.testing.assert_allclose(mended - mended.mean(), 0.0, atol=0.05)
+    assert abs(sum(found.offsets)) < 1e-6
 
 
 def test_calibration_divides_and_shifts():
@@ -217,14 +255,12 @@ def test_calibration_divides_and_shifts():
     np.testing.assert_allclose(scaled, var / divisor**2, rtol=1e-14)
 
 
-def test_certain_samples_end_at_the_bounds():
-    codes = np.repeat([0, 1], 20_000)
-    mean = np.array([1.0, -1.0])[np.abs(codes[:, None] - [0, 1])]
-    certain = calibrate(
-        Gaussian(), mean, np.full_like(mean, 1e4), codes, np.full(len(codes), 1e9)
-    )
-    assert certain.temperature == pytest.approx(COLDEST)
-    assert certain.spread == pytest.approx(SPREADS[0])
+def test_calibration_bends_and_lifts():
+    mean, var, *_ = uncertain_latents(n=5)
+    calibration = Calibration(0.1, bend=0.4, floor=0.2)
+    centred = (mean - mean.mean(axis=1, keepdims=True)) / 0.1
+    expected = 0.8 * softmax(np.arcsinh(0.4 * centred) / 0.4, axis=1) + 0.05
+    np.testing.assert_allclose(probabilities(calibration, mean, var), expected, 1e-12)
 
 
 @pytest.mark.parametrize("name", ["spread", "offsets"])
