@@ -132,7 +132,7 @@ class _Posterior:
         by_log_spread = float(-0.5 * (by_square * wide).sum())
         slopes = np.array([by_log_t, by_log_spread, by_bend, by_floor])
         if self.has_offsets:
-            by_offsets = (slope * scale).sum(0).numpy() * temperature
+            by_offsets = np.array((slope * scale).sum(0).tolist()) * temperature
             slopes = np.concatenate([slopes, by_offsets - by_offsets.mean()])
         far = (place - self.start()) / self._deviations()
         value = loss + 0.5 * float(far @ far)
