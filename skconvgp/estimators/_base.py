@@ -229,6 +229,7 @@ class BaseGP(BasePosterior, ABC):
             backend=self.backend_,
             backend_reason=work.choice.reason if work.choice else "",
             device_reason=place.reason,
+            dtype_reason=work.dtype_reason,
             kernel_reason=self._kernel_reason(),
             instruction_set=work.choice.instruction_set if work.choice else "",
             device=self.device_,
@@ -343,7 +344,7 @@ class BaseGP(BasePosterior, ABC):
         place, needed = prior._place_of_fit(n, Size(held, held, size))
 
         def evaluate(place: Place) -> tuple[FloatArray, float]:
-            work = prior._work(place, is_fitting=True, n_samples=n, reserved=needed)
+            work = prior._work(place, is_fitting=True, rows=rows, reserved=needed)
             oracle = prior._training_oracle(rows, work)
             gram, mean_diag = scaled_gram(oracle, torch.ones(len(rows)))
             return to_numpy(gram), mean_diag

@@ -46,12 +46,17 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         self._localization, self._sampled, self._loo = None, None, None
         self._is_label_model, self._label_loo = False, None
         self._has_one_latent, self._is_converged = False, True
-        kept, n = self._kept, len(problem.rows)
+        kept = self._kept
         settings, fit, place, needed = self._planned(problem)
 
         def fit_at(place: Place) -> NDArray[np.intp]:
             self._kept = kept
-            work = self._work(place, is_fitting=True, n_samples=n, reserved=needed)
+            work = self._work(
+                place,
+                is_fitting=True,
+                rows=problem.rows,
+                reserved=needed,
+            )
             return fit(problem, settings, work, place)
 
         return compute_at(place, fit_at)

@@ -27,6 +27,7 @@ from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_verbose
 from skconvgp.estimators._series import warn_of_series
+from skconvgp.estimators._steep import why_double
 from skconvgp.estimators._validation import kernel_shape, rows_to_images, to_numpy
 from skconvgp.kernels import Kernel
 
@@ -76,7 +77,8 @@ def gram_matrix(
         "cuda:1".
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the covariance maps and of the result; "auto" is float64 where
-        torch computes on the CPU, else float32.
+        torch computes on the CPU, or where float32 is found wrong by more than 1e-5 of
+        the standard deviations for samples close to each other, else float32.
     memory_budget : None, int or str, default=None
         Bytes (or "2 GiB") that may be held beside X, Y and the matrix; None is half
         of what is free.
@@ -127,10 +129,12 @@ def gram_matrix(
     n_cols = len(rows) if others is None else len(others)
     buffer = None if out is None else _buffer(out, (len(rows), n_cols), rows, others)
     n_values = len(rows) * n_cols if out is None else 0
-    place = find_place(OWNER, device, dtype, n_values)
-    progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     columns = images
+    if isinstance(dtype, str) and dtype == "auto" and why_double(kernel, images):
+        dtype = "float64"
+    place = find_place(OWNER, device, dtype, n_values)
+    progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
     folder = resolve_cache_dir(OWNER, cache_dir, kernel)
     warn_of_unknown(folder, kernel)
     if others is not None:

@@ -49,6 +49,7 @@ from skconvgp.estimators._resolve import (
 )
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._series import warn_of_series
+from skconvgp.estimators._steep import why_double
 from skconvgp.estimators._validation import (
     check_same_shape,
     check_weights,
@@ -90,6 +91,8 @@ class Work:
         Computes tiles; None for a precomputed matrix.
     verbose : int
         How much progress is shown.
+    dtype_reason : str
+        Why ``dtype="auto"`` is not float32 here.
     caches : list of TileCache
         Those that were used.
     """
@@ -98,6 +101,7 @@ class Work:
     runner: TileRunner
     choice: BackendChoice | None
     verbose: int
+    dtype_reason: str = ""
     caches: list[TileCache] = field(default_factory=list)
 
 
@@ -321,7 +325,12 @@ class BaseInputs(BaseEstimator):
         return choice
 
     def _work(
-        self, place: Place, *, is_fitting: bool, n_samples: int = 0, reserved: int = 0
+        self,
+        place: Place,
+        *,
+        is_fitting: bool,
+        rows: NDArray[Any] | None = None,
+        reserved: int = 0,
     ) -> Work:
         """Resolve the settings; after `fit` the precision of tiles is that of `fit`.
 
@@ -334,20 +343,24 @@ class BaseInputs(BaseEstimator):
             Where to compute.
         is_fitting : bool
             Whether a Gram matrix is about to be made.
-        n_samples : int
-            Its size.
+        rows : ndarray of shape (n, d), optional
+            Its samples, on which ``dtype="auto"`` tries float32.
         reserved : int
             Bytes of what must lie on the device as a whole.
         """
-        device = place.device
+        device, reason = place.device, ""
         choice = self._choose(device, is_fitting=is_fitting)
         if is_fitting:
             name = "torch" if choice is None else choice.name
             dtype = resolve_dtype(self, self.dtype, device, name)
+            assert rows is not None
+            if (self.dtype, dtype) == ("auto", torch.float32) and choice:
+                reason = why_double(choice.kernel, self._images(rows, choice.kernel))
+                dtype = torch.float64 if reason else dtype
             require_memory(
                 reserved,
                 device,
-                f"What a fit to {n_samples} samples holds, beside tiles,",
+                f"What a fit to {len(rows)} samples holds, beside tiles,",
                 SMALLER_MATRIX,
             )
         else:
@@ -362,7 +375,7 @@ class BaseInputs(BaseEstimator):
             ),
             n_workers,
         )
-        return Work(config, runner, choice, resolve_verbose(self, self.verbose))
+        return Work(config, runner, choice, resolve_verbose(self, self.verbose), reason)
 
     def _oracle(
         self,

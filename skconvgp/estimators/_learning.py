@@ -90,9 +90,8 @@ class BaseLearningGP(BaseConvGP):
         place, needed = self._place_of_fit(largest, size)
 
         def find(place: Place) -> FlowResult:
-            work = self._work(
-                place, is_fitting=True, n_samples=largest, reserved=needed
-            )
+            rows = problem.rows[:largest]
+            work = self._work(place, is_fitting=True, rows=rows, reserved=needed)
             kernel = self._network()
             generator = make_generator(self.random_state)
             codes = None if problem.codes is None else torch.as_tensor(problem.codes)
@@ -131,9 +130,9 @@ class BaseLearningGP(BaseConvGP):
 
     def _require_fit(self, problem: Problem) -> None:
         """Raise for what cannot be fitted in the end."""
-        plan, n = copy.copy(self), len(problem.rows)
+        plan, rows = copy.copy(self), problem.rows
         _, _, place, needed = plan._planned(problem)
-        check = partial(plan._work, is_fitting=True, n_samples=n, reserved=needed)
+        check = partial(plan._work, is_fitting=True, rows=rows, reserved=needed)
         compute_at(place, check)
 
     def _fit_with(self, problem: Problem, start: Any, theta: NDArray[Any]) -> None:

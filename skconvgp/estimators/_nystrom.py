@@ -107,7 +107,12 @@ class BaseNystromGP(BaseFeatureGP):
         place: Place,
     ) -> None:
         n = len(problem.rows)
-        work = self._work(place, is_fitting=True, n_samples=n, reserved=needed)
+        work = self._work(
+            place,
+            is_fitting=True,
+            rows=problem.rows,
+            reserved=needed,
+        )
         start = clock(place.device)
         n_allowed = n * min(n, strategy.n_landmarks or n)
         oracle = self._sample_oracle(problem, work, n_allowed)

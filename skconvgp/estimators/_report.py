@@ -54,6 +54,8 @@ class FitReport:
         Why torch computed; empty for the fused backend, or if torch was asked for.
     device_reason : str
         Why ``device="auto"`` did not use the GPU that is there; empty otherwise.
+    dtype_reason : str
+        Why ``dtype="auto"`` is not float32; empty if it is, or float64 for all kernels.
     instruction_set : str
         Instructions of the processor that the fused backend used; empty for others.
     jitter : float
@@ -108,6 +110,7 @@ class FitReport:
     jitter: float
     peak_memory: int
     n_pairs_read: int = 0
+    dtype_reason: str = ""
     observed_fraction: float = 1.0
     relative_rmse: float = math.nan
     solver: str = ""
@@ -140,14 +143,14 @@ class FitReport:
             lines[1] = "Gram         not held, evaluated anew for each product"
         if self.deviation_excess > 0.0:
             lines.insert(-2, f"deviations   {self._excess()}, of samples left out")
-        if self.solver_reason and self.solver != DIRECT:
-            lines.insert(-1, f"not direct   {self.solver_reason}")
-        if self.backend_reason:
-            lines.insert(-1, f"not fused    {self.backend_reason}")
-        if self.kernel_reason:
-            lines.insert(-1, f"kernel       {self.kernel_reason}")
-        if self.device_reason:
-            lines.insert(-1, f"not on GPU   {self.device_reason}")
+        reasons = {
+            "not direct": "" if self.solver == DIRECT else self.solver_reason,
+            "not fused": self.backend_reason,
+            "kernel": self.kernel_reason,
+            "not float32": self.dtype_reason,
+            "not on GPU": self.device_reason,
+        }
+        lines[-1:-1] = [f"{what:<13}{why}" for what, why in reasons.items() if why]
         return "\n".join(lines)
 
     def _pairs(self) -> str:

@@ -1,0 +1,66 @@
+"""Precision of saturated kernels: float64 where float32 is found to be wrong."""
+
+import numpy as np
+import pytest
+
+from skconvgp import ConvNetGPRegressor, NystromCompletedGPRegressor, gram_matrix
+from skconvgp.kernels import (
+    Abs,
+    Conv2d,
+    Dense,
+    Erf,
+    Flatten,
+    LeakyReLU,
+    ReLU,
+    Sequential,
+)
+from tests.helpers.estimators import digits
+from tests.helpers.fused import needs_extension
+
+pytestmark = needs_extension
+X, LABELS = digits(6)
+NEAR = 1e-6 * np.random.default_rng(0).normal(size=X.shape)
+BOTH = np.concatenate([X, X + NEAR])
+ALLOWED = 3e-5
+
+
+def network(layer, weight_variance):
+    conv = Conv2d(3, weight_variance=weight_variance)
+    return Sequential(conv, layer, conv, layer, Flatten(), Dense())
+
+
+def error(kernel, **settings):
+    exact = gram_matrix(kernel, BOTH, dtype="float64", backend="torch")
+    found = gram_matrix(kernel, BOTH, **settings)
+    scale = np.sqrt(np.diag(exact))
+    return (np.abs(found - exact) / np.outer(scale, scale)).max()
+
+
+@pytest.mark.parametrize("weight", [1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("layer", [Erf(), ReLU(), LeakyReLU(), Abs()], ids=repr)
+def test_errors_up_to_the_bounds_of_learning(layer, weight):
+    assert error(network(layer, weight)) < ALLOWED
+
+
+def test_single_precision_would_not_do():
+    assert error(network(Erf(), 1e4), dtype="float32") > ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("layer", "weight", "dtype"),
+    [(Erf(), 1.0, "float32"), (ReLU(), 1e4, "float32"), (Erf(), 1e4, "float64")],
+)
+def test_the_report_says_why_it_is_not_single(layer, weight, dtype):
+    for gp in (
+        ConvNetGPRegressor(network(layer, weight), noise_variance=1e-2),
+        NystromCompletedGPRegressor(
+            network(layer, weight), n_landmarks=4, noise_variance=1e-2
+        ),
+    ):
+        gp.fit(X, LABELS.astype(float))
+        assert gp.dtype_ == dtype
+        reason = gp.fit_report_.dtype_reason
+        assert reason == "" or "close to each other" in reason
+        assert bool(reason) == (dtype == "float64")
+        assert ("not float32" in str(gp.fit_report_)) == bool(reason)
+        assert gp.set_params(dtype="float32").fit(X, LABELS * 1.0).dtype_ == "float32"
