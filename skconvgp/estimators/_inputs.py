@@ -32,7 +32,7 @@ from skconvgp.estimators._kept_tiles import (
     warn_of_unknown,
 )
 from skconvgp.estimators._parallel import make_runner
-from skconvgp.estimators._place import Place
+from skconvgp.estimators._place import Place, Size
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     DTYPES,
@@ -103,25 +103,6 @@ class Work:
     verbose: int
     dtype_reason: str = ""
     caches: list[TileCache] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Size:
-    """How many numbers a fit holds at once, beside its tiles.
-
-    Parameters
-    ----------
-    held : int
-        Where everything is computed on the CPU.
-    on_gpu : int
-        On a GPU, where there is one.
-    beside_gpu : int
-        On the host then.
-    """
-
-    held: int
-    on_gpu: int
-    beside_gpu: int
 
 
 class BaseInputs(BaseEstimator):

@@ -9,7 +9,7 @@ import torch
 from skconvgp.engine import drop_cached_memory, on_device, survive_forks
 from skconvgp.exceptions import TileMemoryError
 
-__all__ = ["Place", "choose_place", "compute_at", "gibibytes"]
+__all__ = ["Place", "Size", "choose_place", "compute_at", "gibibytes"]
 
 Result = TypeVar("Result")
 
@@ -36,6 +36,25 @@ class Place:
     device: torch.device
     reason: str = ""
     is_optional: bool = False
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many numbers a fit holds at once, beside its tiles.
+
+    Parameters
+    ----------
+    held : int
+        Where everything is computed on the CPU.
+    on_gpu : int
+        On a GPU, where there is one.
+    beside_gpu : int
+        On the host then.
+    """
+
+    held: int
+    on_gpu: int
+    beside_gpu: int
 
 
 def choose_place(needed: int, free: int | None) -> Place:
