@@ -167,7 +167,10 @@ def _error(
     choice: BackendChoice, device: torch.device, dtype: torch.dtype, expected: Tensor
 ) -> float:
     """Return the largest error of a covariance, relative to the deviations."""
-    got = _covariances(choice.tiles(), device, dtype)
+    try:
+        got = _covariances(choice.tiles(), device, dtype)
+    except ValueError:  # the engine refuses covariances that are no numbers
+        return math.nan
     deviations = expected.diagonal().sqrt()
     return _largest((got - expected) / torch.outer(deviations, deviations))
 
