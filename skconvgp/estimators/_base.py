@@ -19,10 +19,16 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import KernelOracle, MatrixOracle, SummedOracle, wait_for
 from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._label_models import LabelModel
+from skconvgp.estimators._noise import can_choose_noise, usual_noise
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._posterior import BasePosterior
 from skconvgp.estimators._report import FitReport, peak_memory
-from skconvgp.estimators._resolve import PRECOMPUTED, resolve_amplitude, resolve_noise
+from skconvgp.estimators._resolve import (
+    AUTO,
+    PRECOMPUTED,
+    resolve_amplitude,
+    resolve_noise,
+)
 from skconvgp.estimators._validation import (
     frozen_bytes,
     rows_to_tensor,
@@ -40,7 +46,6 @@ __all__ = [
     "Timing",
     "clock",
     "make_generator",
-    "require_finite_noise",
     "scaled_gram",
 ]
 
@@ -120,6 +125,8 @@ class Timing:
 class BaseGP(BasePosterior, ABC):
     """A fitted process: evidence, leave-one-out, samples."""
 
+    # Noise that was learned with the kernel; None where none was.
+    _learned_noise: float | None = None
     # None where it is computed when asked for.
     _log_evidence: float | None
     # Leave-one-out means (n, k) and variances (n,) where they are kept.
@@ -196,12 +203,27 @@ class BaseGP(BasePosterior, ABC):
                 "ConvNetGPClassifier exactly, or with completion=Nystrom()."
             )
 
-    def _settings(self) -> Settings:
-        return Settings(self._noise(), resolve_amplitude(self, self.amplitude))
+    def _settings(self, problem: Problem) -> Settings:
+        return Settings(self._noise(problem), resolve_amplitude(self, self.amplitude))
 
-    def _noise(self) -> float | str:
+    def _noise(self, problem: Problem) -> float | str:
         """Return the relative noise variance, or the word for how to choose it."""
-        return resolve_noise(self, self.noise_variance)
+        noise = resolve_noise(self, self.noise_variance)
+        return self._auto_noise(problem) if noise == AUTO else noise
+
+    def _auto_noise(self, problem: Problem) -> float | str:
+        """Return what "auto" is: by leaving out, where that is affordable."""
+        if not self._label_models(problem):
+            can_choose = can_choose_noise(problem.targets, problem.weights)
+            if can_choose and self._affords_choice(problem):
+                return "loo"
+            if self._learned_noise is not None:
+                return self._learned_noise
+        return usual_noise(has_classes=problem.codes is not None)
+
+    @abstractmethod
+    def _affords_choice(self, problem: Problem) -> bool:
+        """Return whether to choose the noise costs no more than the rest of a fit."""
 
     def _set_fit(
         self,
@@ -365,15 +387,6 @@ def make_generator(random_state: Any) -> torch.Generator:
     """Return a source of randomness from scikit-learn's `random_state`."""
     seed = check_random_state(random_state).randint(2**31 - 1)
     return torch.Generator().manual_seed(int(seed))
-
-
-def require_finite_noise(noise: Tensor) -> None:
-    """Raise where the noise of a sample is not finite."""
-    if not bool(torch.isfinite(noise).all()):
-        raise ValueError(
-            "The noise of a sample is `noise_variance` / its weight, and it is not "
-            "finite for some: set tiny weights to 0."
-        )
 
 
 def scaled_gram(

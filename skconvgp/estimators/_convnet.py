@@ -16,9 +16,11 @@ from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._label_models import LabelModel
 from skconvgp.estimators._labels import BaseLabelGP
 from skconvgp.estimators._local import BaseLocalGP
+from skconvgp.estimators._noise import MOST_SAMPLES
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import (
     is_direct,
+    resolve_amplitude,
     resolve_completion,
     resolve_fraction,
     resolve_solver,
@@ -63,7 +65,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
 
     def _planned(self, problem: Problem) -> tuple[Settings, Fit, Place, int]:
         """Return how to fit, where, and the bytes that it takes; raise if it cannot."""
-        settings = self._settings()
+        settings = self._settings(problem)
         self.solver_ = copy.deepcopy(resolve_solver(self, self.solver))
         models = self._label_models(problem)
         if models:
@@ -107,6 +109,21 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
                     fit = partial(self._fit_sum, completion, fraction, exact)
                     return Size(*(one + count for one in sizes)), fit
         return self._dense_size(n, settings, models), self._fit_all
+
+    def _affords_choice(self, problem: Problem) -> bool:
+        """Return whether to choose the noise costs no more than the rest of a fit."""
+        n = len(problem.rows)
+        count = max(n, problem.weights.sum())
+        match resolve_completion(self, self.completion):
+            case Selection() as selection:
+                fraction = resolve_fraction(self, self.observed_fraction)
+                n = count = selection.count(n, fraction)
+            case Completion() | Localization():
+                return True
+        if count > MOST_SAMPLES or not is_direct(self.solver):
+            return False
+        choosing = Settings("loo", resolve_amplitude(self, self.amplitude))
+        return not self._missing_memory(self._route(n, choosing).size)
 
     def _dense_size(self, n: int, settings: Settings, models: list[LabelModel]) -> Size:
         if models:

@@ -14,10 +14,10 @@ from skconvgp.estimators._base import (
     Settings,
     Timing,
     clock,
-    require_finite_noise,
 )
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._jitter import warn_of_jitter
+from skconvgp.estimators._noise import require_finite_noise
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._solving import SOLVED, BaseSolvingGP
 from skconvgp.estimators._validation import to_numpy, to_tensor

@@ -50,9 +50,9 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         number is that of the process and of the objective. With a word the objective
         learns one with the kernel, and the process chooses its own on a grid, from one
         eigendecomposition: by leave-one-out log predictive density or by evidence.
-        "auto" is "loo". Where the matrix is not factored, or its eigenvectors do not
-        fit into the free memory, it is what was learned with the kernel, or 1e-2 if
-        nothing was.
+        "auto" is "loo" where that is affordable: for 10 to 5000 samples, with
+        eigenvectors that fit into the free memory, or with a completion's factor; else
+        it is what was learned with the kernel, or 1e-2 if nothing was.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None takes the kernel as it
@@ -184,8 +184,6 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
     >>> gp.fit(X, np.sin(2.0 * X[:, 0])).kernel_.lengthscale > 0.2
     True
     """
-
-    _usual_noise = 1e-2
 
     def __init__(
         self,

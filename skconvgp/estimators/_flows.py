@@ -2,37 +2,29 @@
 
 import copy
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skconvgp._protocols import (
-    Completion,
-    Localization,
     Objective,
     Optimizer,
-    Selection,
     Step,
 )
-from skconvgp.estimators._base import Problem, Settings
+from skconvgp.estimators._base import Problem
 from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._learning import BaseLearningGP, Search
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     LEAST_BATCH,
-    NOISE_WORDS,
     require_room,
-    resolve_amplitude,
     resolve_batch_sizes,
-    resolve_completion,
     resolve_count,
-    resolve_fraction,
     resolve_noise,
     resolve_objective,
     resolve_optimizer,
-    resolve_solver,
     resolve_verbose,
 )
 from skconvgp.flows import FlowResult, Rho
@@ -44,7 +36,6 @@ from skconvgp.kernels import Kernel, rbf
 __all__ = ["BaseFlowGP"]
 
 STEP = "flow step"
-AUTO = "auto"
 
 
 class BaseFlowGP(BaseCallbacks, BaseLearningGP):
@@ -56,11 +47,6 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
     n_batches: object
 
     flow_result_: FlowResult
-
-    # What noise_variance="auto" is for the process; None is what was learned.
-    _auto_noise: float | str | None = None
-    # What it is where nothing was learned, and beside noise that labels fix.
-    _usual_noise: ClassVar[float]
 
     def _fit_problem(self, problem: Problem) -> None:
         """Learn the kernel on batches, then fit to all samples."""
@@ -77,7 +63,7 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
     def _used_at_bounds(self, result: FlowResult) -> dict[str, float]:
         """Return what is at a bound; not the noise, where the process has another."""
         ended = result.at_bounds
-        if self._noise() != self._learned_noise:
+        if self.noise_variance_ != self._learned_noise:
             ended.pop(NOISE_LABEL, None)
         return ended
 
@@ -88,32 +74,6 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
             self._learned_noise = float(np.exp(beside[0]))
         super()._fit_with(problem, start, theta)
 
-    def _noise(self) -> float | str:
-        asked = self._asked_noise()
-        if asked != AUTO:
-            return asked
-        if self._auto_noise is not None:
-            return self._auto_noise
-        return self._usual_noise if self._learned_noise is None else self._learned_noise
-
-    def _asked_noise(self) -> float | str:
-        return resolve_noise(self, self.noise_variance, (AUTO, *NOISE_WORDS))
-
-    def _resolve_auto_noise(self, problem: Problem) -> float | str | None:
-        """Return what "auto" is for the process, None for what will be learned."""
-        if self._label_models(problem):
-            return self._usual_noise
-        if hasattr(resolve_solver(self, self.solver), "n_values"):  # it iterates
-            return None
-        n = len(problem.rows)
-        match resolve_completion(self, self.completion):
-            case Completion() | Localization():
-                return "loo"
-            case Selection() as selection:
-                n = selection.count(n, resolve_fraction(self, self.observed_fraction))
-        choosing = Settings("loo", resolve_amplitude(self, self.amplitude))
-        return None if self._missing_memory(self._route(n, choosing).size) else "loo"
-
     def _default_kernel(self) -> Kernel:
         return rbf()
 
@@ -121,12 +81,11 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
         self, problem: Problem, optimizer: Optimizer, tasks: FitTasks
     ) -> FlowResult:
         """Return the hyperparameters that the optimiser finds."""
-        noise = self._asked_noise()
+        noise = resolve_noise(self, self.noise_variance)
         objective = copy.deepcopy(resolve_objective(self, self.objective, noise))
         self._require_free(type(self).__name__.replace("KernelFlows", "ConvNetGP"))
         objective.count(LEAST_BATCH)  # its settings are wrong before any work
         self._learned_noise = None  # of another fit
-        self._auto_noise = self._resolve_auto_noise(problem)
         self._require_samples(problem)
         sizes = resolve_batch_sizes(self, self.batch_size, len(problem.rows))
         require_room(problem.codes, min(sizes))
@@ -149,7 +108,7 @@ class BaseFlowGP(BaseCallbacks, BaseLearningGP):
 
         One that was given knows its own, and norms are for targets without noise.
         """
-        is_chosen = isinstance(self._asked_noise(), str)
+        is_chosen = isinstance(resolve_noise(self, self.noise_variance), str)
         is_own = self.objective is None or isinstance(self.objective, str)
         if not (is_chosen and is_own and isinstance(objective, Rho)):
             return objective

@@ -20,7 +20,6 @@ from skconvgp.estimators._base import (
     Settings,
     Timing,
     clock,
-    require_finite_noise,
 )
 from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._jitter import warn_of_jitter
@@ -31,6 +30,7 @@ from skconvgp.estimators._label_models import (
     spread_over_classes,
     with_variances,
 )
+from skconvgp.estimators._noise import require_finite_noise
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._posterior import Latent
 from skconvgp.estimators._resolve import is_direct

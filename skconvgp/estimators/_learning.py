@@ -78,9 +78,6 @@ class Search:
 class BaseLearningGP(BaseConvGP):
     """What all estimators that learn a kernel have in common."""
 
-    # Noise that was learned with the kernel; None where none was.
-    _learned_noise: float | None = None
-
     def _find(self, problem: Problem, search: Search) -> FlowResult:
         """Return the hyperparameters that a search finds."""
         self._require_fit(problem)

@@ -14,10 +14,10 @@ from skconvgp.estimators._base import (
     Timing,
     clock,
     make_generator,
-    require_finite_noise,
 )
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._jitter import warn_of_jitter
+from skconvgp.estimators._noise import require_finite_noise
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._resolve import is_direct
 from skconvgp.estimators._validation import to_numpy

@@ -22,7 +22,7 @@ from skconvgp.estimators._base import (
 from skconvgp.estimators._features import BaseFeatureGP, Featured, entries
 from skconvgp.estimators._inputs import Size
 from skconvgp.estimators._place import Place, compute_at
-from skconvgp.estimators._resolve import reject, resolve_word
+from skconvgp.estimators._resolve import reject, resolve_amplitude, resolve_word
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import (
     check_same_shape,
@@ -87,7 +87,7 @@ class BaseNystromGP(BaseFeatureGP):
 
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
-        settings, strategy = self._settings(), self._strategy()
+        settings, strategy = self._settings(problem), self._strategy()
         self._require_common_noise(type(self).__name__, self._label_models(problem))
         variance = resolve_word(self, "variance", self.variance, VARIANCES)
         n = len(problem.rows)
@@ -130,6 +130,10 @@ class BaseNystromGP(BaseFeatureGP):
         )
         self._sums, self._reservoir = freeze(sums), freeze(self._some_of(data, 0))
         self._sampled = None
+
+    def _affords_choice(self, problem: Problem) -> bool:  # noqa: ARG002
+        """Return whether to choose the noise costs no more than the rest of a fit."""
+        return self.variance != "fitc"  # which takes a factorisation for each noise
 
     def _some_of(self, data: Featured, n_before: int) -> Reservoir:
         """Return some of the samples that came after so many."""
@@ -184,7 +188,7 @@ class BaseNystromGP(BaseFeatureGP):
         sums = thaw(self._sums, device) + self._add_up(data)
         posterior = feature_posterior(sums)
         amplitude = self._fixed_amplitude(
-            self._settings().prior, data.targets, problem.scale
+            resolve_amplitude(self, self.amplitude), data.targets, problem.scale
         )
         evidence, amplitude = feature_evidence(sums, posterior, amplitude)
         loo = self._feature_loo(data, posterior)

@@ -47,10 +47,12 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         they come, reads rows of s * s or 3 * s * s values with s >= 8 as square images
         (with a warning), and all others as 1x1 images with a channel for each
         feature. None always does the last. Kernels that know no images ignore it.
-    noise_variance : float, "loo" or "evidence", default=1e-4
+    noise_variance : float, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. The
         words choose it on a grid, from one eigendecomposition: by leave-one-out log
-        predictive density or by evidence.
+        predictive density or by evidence. "auto" is "loo" for 10 samples or more, each
+        counted by its weight, and 1e-4 for fewer and with variance="fitc", which takes
+        a factorisation for each value.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None takes the kernel as it
@@ -178,7 +180,7 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         landmarks: object = "uniform",
         variance: object = "dtc",
         image_shape: object = "auto",
-        noise_variance: object = 1e-4,
+        noise_variance: object = "auto",
         amplitude: object = "profile",
         likelihood: object = "gaussian",
         device: object = "auto",

@@ -21,6 +21,7 @@ from skconvgp.estimators._learning import (
 )
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
+    AUTO,
     reject,
     resolve_amplitude,
     resolve_noise,
@@ -84,9 +85,10 @@ class BaseOptimizedGP(BaseLearningGP):
             )
         self._warn_of_bounds(result.at_bounds)
         self.optimizer_result_ = result
+        is_found = bool(np.isfinite(result.rho))
         if keeps_noise:
-            self._learned_noise = result.values[NOISE_LABEL]
-        if np.isfinite(result.rho) and self.completion is None:
+            self._learned_noise = result.values[NOISE_LABEL] if is_found else None
+        if is_found and self.completion is None:
             self._learned_amplitude = result.values.get(AMPLITUDE_LABEL)
         start = self._network()
         self._fit_with(problem, start, result.theta)
@@ -143,11 +145,12 @@ class BaseOptimizedGP(BaseLearningGP):
         Where the labels are the observations, it is their evidence, with an amplitude;
         where they fix the noise of others, that of label regression, with a noise.
         """
-        noise = resolve_noise(self, self.noise_variance)
         link = self._link_model(problem, choice)
         if link is not None:
-            assert not isinstance(noise, str)
-            return LabelEvidence(link, noise)
+            of_labels = self._noise(problem)
+            assert not isinstance(of_labels, str)
+            return LabelEvidence(link, of_labels)
+        noise = resolve_noise(self, self.noise_variance)
         start = NOISE_START if isinstance(noise, str) else noise
         objective: Rho | IterativeEvidence = Rho(choice.kind, noise_variance=start)
         if route is not None:
@@ -200,7 +203,7 @@ class BaseOptimizedGP(BaseLearningGP):
         if choice.criterion != "evidence" or not is_whole:
             return None
         n = len(problem.rows)
-        route = self._route(n, self._settings())
+        route = self._route(n, self._settings(problem))
         is_iterative = all(hasattr(route.solver, name) for name in NEEDED)
         if not is_iterative:
             if not (isinstance(self.solver, str) and self.solver == "auto"):
@@ -221,14 +224,15 @@ class BaseOptimizedGP(BaseLearningGP):
         held = found.size.held + SCORE_COPIES * solver.n_values(n)
         return replace(found, solver=solver, size=Size(held, held, held))
 
-    def _settings(self) -> Settings:
-        settings = super()._settings()
+    def _settings(self, problem: Problem) -> Settings:
+        settings = super()._settings(problem)
         if self._learned_amplitude is None:
             return settings
         return replace(settings, prior=self._learned_amplitude)
 
-    def _noise(self) -> float | str:
-        return super()._noise() if self._learned_noise is None else self._learned_noise
+    def _noise(self, problem: Problem) -> float | str:
+        learned = self._learned_noise
+        return super()._noise(problem) if learned is None else learned
 
     def _keeps_noise(self, problem: Problem, choice: Choice) -> bool:
         """Say whether the process has the noise that is learned with the kernel.
@@ -237,4 +241,5 @@ class BaseOptimizedGP(BaseLearningGP):
         completion, whose matrix is another one; where labels fix it, no word is taken.
         """
         is_other = self.completion is not None or bool(self._label_models(problem))
-        return self.noise_variance == choice.criterion and not is_other
+        words = (AUTO, choice.criterion)
+        return self.noise_variance in words and not is_other

@@ -35,12 +35,15 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
         they come, reads rows of s * s or 3 * s * s values with s >= 8 as square images
         (with a warning), and all others as 1x1 images with a channel for each
         feature. None always does the last. Kernels that know no images ignore it.
-    noise_variance : float, "loo" or "evidence", default=1e-2
+    noise_variance : float, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. The
         words choose it on a grid, from one eigendecomposition: by leave-one-out log
-        predictive density or by evidence. With an `optimizer` a number is held; for
-        a word the noise is learned along with the kernel, within the bounds of that
-        grid, as the best kernel for one noise is not the best for another. The grid
+        predictive density or by evidence. "auto" is "loo" where that is affordable:
+        for 10 to 5000 samples, each counted by its weight, with eigenvectors that fit
+        into the free memory, or with a completion's factor; else it is 1e-2.
+        With an `optimizer` a number is held; for a word the noise is learned along with
+        the kernel, within the bounds of that grid, as the best kernel for one noise is
+        not the best for another: for "auto" by the criterion of the search. The grid
         then has the last word only if the two words differ, or with a completion,
         whose matrix is another one.
     amplitude : "profile", float or None, default="profile"
@@ -185,7 +188,7 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
         optimizer: object = None,
         n_restarts_optimizer: int = 0,
         image_shape: object = "auto",
-        noise_variance: object = 1e-2,
+        noise_variance: object = "auto",
         amplitude: object = "profile",
         normalize_y: bool = True,
         completion: object = None,

@@ -31,9 +31,9 @@ from skconvgp.likelihoods import Beta, Dirichlet, Gaussian, Laplace
 from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
 
 __all__ = [
+    "AUTO",
     "DTYPES",
     "LEAST_BATCH",
-    "NOISE_WORDS",
     "PRECOMPUTED",
     "device_exists",
     "is_direct",
@@ -64,7 +64,8 @@ __all__ = [
 
 PRECOMPUTED = "precomputed"
 DIRECT_SOLVERS = ("auto", "cholesky")
-NOISE_WORDS = ("loo", "evidence")
+AUTO = "auto"
+NOISE_WORDS = (AUTO, "loo", "evidence")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 LIKELIHOODS: dict[str, Callable[[], Likelihood | LinkLikelihood]] = {
     "gaussian": Gaussian,
@@ -337,16 +338,14 @@ def resolve_count(owner: object, name: str, value: object) -> int:
     reject(owner, name, "an int >= 1", value)
 
 
-def resolve_noise(
-    owner: object, noise: object, words: tuple[str, ...] = NOISE_WORDS
-) -> float | str:
+def resolve_noise(owner: object, noise: object) -> float | str:
     """Return the relative noise variance, or the word for how to choose it."""
-    if isinstance(noise, str) and noise in words:
+    if isinstance(noise, str) and noise in NOISE_WORDS:
         return noise
     number = _as_number(noise)
     if 0.0 <= number < math.inf:
         return number
-    *most, last = map(repr, words)
+    *most, last = map(repr, NOISE_WORDS)
     expected = f"a finite number >= 0, {', '.join(most)} or {last}"
     reject(owner, "noise_variance", expected, noise)
 

@@ -57,11 +57,14 @@ def select_noise(
     Returns
     -------
     noise_variance : float
-        The best value of the grid.
+        The best value of the grid, of those that a factorisation does not lose: twice
+        the largest error that rounding has left in an eigenvalue, or more.
     """
     root = weights.sqrt()
-    values, vectors = symmetric_eigen(gram * root[:, None] * root[None, :])
-    spectrum = _Spectrum(values, vectors)
+    values, vectors = torch.linalg.eigh(gram * root[:, None] * root[None, :])
+    rounding = torch.finfo(values.dtype).eps * float(values[-1])
+    least = 2.0 * max(-float(values[0]), rounding)
+    spectrum = _Spectrum(values.clamp(min=0.0), vectors, least)
     return _best_of(spectrum, targets, weights, criterion, amplitude, precision)
 
 
@@ -152,10 +155,14 @@ def select_fitc_noise(
 
 @dataclass(frozen=True)
 class _Spectrum:
-    """Eigenvalues (r,), all or those > 0, and vectors (n, r) of W^1/2 K W^1/2."""
+    """Eigenvalues (r,), all or those > 0, and vectors (n, r) of W^1/2 K W^1/2.
+
+    A noise below `least` is lost in rounding.
+    """
 
     values: Tensor
     vectors: Tensor
+    least: float = 0.0
 
     @property
     def n_zeros(self) -> int:
@@ -217,7 +224,7 @@ def _best_of(
         else:
             loo = leave_one_out(targets, dual, inverse_diag, noise, weights)
             score = _log_density(targets, loo, scale, weights)
-        if float(score.sum()) > best_score:
+        if noise >= spectrum.least and float(score.sum()) > best_score:
             best, best_score = noise, float(score.sum())
     return best
 

@@ -292,8 +292,10 @@ def test_evidence_is_the_density_of_the_label_code():
 @pytest.mark.parametrize("amplitude", ["profile", 2.0, None])
 def test_amplitude_scales_the_deviations_only(amplitude):
     X, y = blobs(40)
-    reference = ConvNetGPClassifier(rbf(1.0)).fit(X[:30], y[:30])
-    gp = ConvNetGPClassifier(3.0 * rbf(1.0), amplitude=amplitude).fit(X[:30], y[:30])
+    held = {"noise_variance": 1e-4}
+    reference = ConvNetGPClassifier(rbf(1.0), **held).fit(X[:30], y[:30])
+    gp = ConvNetGPClassifier(3.0 * rbf(1.0), amplitude=amplitude, **held)
+    gp.fit(X[:30], y[:30])
     expected = {"profile": reference.amplitude_, 2.0: 2.0, None: 3.0}[amplitude]
     assert gp.amplitude_ == pytest.approx(expected)
     mean, std = gp.predict_latent(X[30:], return_std=True)

@@ -25,6 +25,7 @@ SETTINGS = [
 def fit_and_dense(kernel, X, y, test, **settings):
     """Return a fitted regressor, and mean (n, k) and cov (n, n, k) in units of y."""
     exact = {"dtype": "float64"}  # on any backend
+    settings = {"noise_variance": 1e-2} | settings
     gp = ConvNetGPRegressor(kernel, **exact, **settings).fit(X, y)
     gram = gram_matrix(kernel, X, **exact)
     targets = y.reshape(len(y), -1)
@@ -34,7 +35,7 @@ def fit_and_dense(kernel, X, y, test, **settings):
     if given is None:
         given = np.diag(gram).mean()
     dense = DensePosterior(
-        gram, (targets - shift) / scale, noise=settings.get("noise_variance", 1e-2)
+        gram, (targets - shift) / scale, noise=settings["noise_variance"]
     )
     amplitude = dense.amplitude * scale**2
     if given != "profile":
@@ -184,12 +185,11 @@ def test_constant_targets_are_predicted(value, normalize_y):
 def test_outputs_are_predicted_as_separate_fits_predict_them(normalize_y):
     X, first = wave(20)
     both = np.column_stack([first, 100.0 * np.cos(X[:, 0]) - 7.0])
-    gp = ConvNetGPRegressor(rbf(1.0), normalize_y=normalize_y).fit(X, both)
+    settings = {"normalize_y": normalize_y, "noise_variance": 1e-2}
+    gp = ConvNetGPRegressor(rbf(1.0), **settings).fit(X, both)
     assert gp.dual_coef_.shape == (20, 2)
     for i in range(2):
-        single = ConvNetGPRegressor(rbf(1.0), normalize_y=normalize_y).fit(
-            X, both[:, i]
-        )
+        single = ConvNetGPRegressor(rbf(1.0), **settings).fit(X, both[:, i])
         np.testing.assert_allclose(gp.predict(X)[:, i], single.predict(X), rtol=1e-9)
 
 
@@ -286,7 +286,8 @@ def test_score_is_the_coefficient_of_determination():
 
 def test_prediction_does_not_depend_on_the_other_samples():
     X, y = digits(40)
-    gp = ConvNetGPRegressor(tiny_network(), memory_budget="300 KB").fit(X, y)
+    settings = {"memory_budget": "300 KB", "noise_variance": 1e-2}
+    gp = ConvNetGPRegressor(tiny_network(), **settings).fit(X, y)
     mean, std = gp.predict(X, return_std=True)
     one_by_one = [gp.predict(X[i : i + 1], return_std=True) for i in range(40)]
     np.testing.assert_allclose(mean, [m[0] for m, _ in one_by_one], rtol=1e-9)
