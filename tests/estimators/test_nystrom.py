@@ -199,7 +199,8 @@ def test_partial_fit_without_the_samples_of_weight_zero():
 def test_partial_fit_of_labels():
     X, labels = blobs(90)
     words = np.array(["no", "perhaps", "yes"])[labels]
-    gp = NystromCompletedGP(KERNEL, n_landmarks=20, random_state=0)
+    settings = {"noise_variance": 1e-4, "random_state": 0}
+    gp = NystromCompletedGP(KERNEL, n_landmarks=20, **settings)
     first = words[:30] != "yes"
     gp.partial_fit(X[:30][first], words[:30][first], classes=["yes", "no", "perhaps"])
     assert gp.classes_.tolist() == ["no", "perhaps", "yes"]
@@ -218,6 +219,7 @@ def test_partial_fit_of_labels():
 def test_probabilities_after_partial_fit_are_those_of_one_fit(variance, monkeypatch):
     X, labels = blobs(141)
     settings = {"n_landmarks": 21, "variance": variance, "random_state": 0}
+    settings["noise_variance"] = 1e-4  # else that of the first call
     gp = NystromCompletedGP(KERNEL, **settings)
     gp.partial_fit(X[:21], labels[:21], classes=[0, 1, 2])
     gp.partial_fit(X[21:50], labels[21:50]).partial_fit(X[50:], labels[50:])
