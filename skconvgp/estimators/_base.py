@@ -125,8 +125,7 @@ class Timing:
 class BaseGP(BasePosterior, ABC):
     """A fitted process: evidence, leave-one-out, samples."""
 
-    # Noise that was learned with the kernel; None where none was.
-    _learned_noise: float | None = None
+    _learned_noise: float | None = None  # noise that was learned with the kernel
     # None where it is computed when asked for.
     _log_evidence: float | None
     # Leave-one-out means (n, k) and variances (n,) where they are kept.
@@ -212,10 +211,10 @@ class BaseGP(BasePosterior, ABC):
         return self._auto_noise(problem) if noise == AUTO else noise
 
     def _auto_noise(self, problem: Problem) -> float | str:
-        """Return what "auto" is: by leaving out, where that is affordable."""
+        """Return what "auto" is: "loo", where that is affordable."""
         if not self._label_models(problem):
-            can_choose = can_choose_noise(problem.targets, problem.weights)
-            if can_choose and self._affords_choice(problem):
+            is_told = can_choose_noise(problem.targets, problem.weights)
+            if is_told and self._affords_choice(problem):
                 return "loo"
             if self._learned_noise is not None:
                 return self._learned_noise
