@@ -206,7 +206,6 @@ class BaseGP(BasePosterior, ABC):
         return Settings(self._noise(problem), resolve_amplitude(self, self.amplitude))
 
     def _noise(self, problem: Problem) -> float | str:
-        """Return the relative noise variance, or the word for how to choose it."""
         noise = resolve_noise(self, self.noise_variance)
         return self._auto_noise(problem) if noise == AUTO else noise
 

@@ -22,7 +22,7 @@ from skconvgp.estimators._base import (
 from skconvgp.estimators._features import BaseFeatureGP, Featured, entries
 from skconvgp.estimators._inputs import Size
 from skconvgp.estimators._place import Place, compute_at
-from skconvgp.estimators._resolve import reject, resolve_amplitude, resolve_word
+from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import (
     check_same_shape,
@@ -188,7 +188,7 @@ class BaseNystromGP(BaseFeatureGP):
         sums = thaw(self._sums, device) + self._add_up(data)
         posterior = feature_posterior(sums)
         amplitude = self._fixed_amplitude(
-            resolve_amplitude(self, self.amplitude), data.targets, problem.scale
+            self._settings(problem).prior, data.targets, problem.scale
         )
         evidence, amplitude = feature_evidence(sums, posterior, amplitude)
         loo = self._feature_loo(data, posterior)

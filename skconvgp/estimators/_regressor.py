@@ -246,9 +246,9 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         scaled = (columns - self.y_mean_) / self.y_scale_
         return Problem(rows, scaled, weights, self.y_scale_)
 
-    def _settings(self) -> Settings:
+    def _settings(self, problem: Problem) -> Settings:
         """Return the settings; the amplitude is not profiled where nothing tells it."""
-        settings = super()._settings()
+        settings = super()._settings(problem)
         is_profiled = settings.prior == "profile" and not self._is_informed
         return replace(settings, prior=UNINFORMED) if is_profiled else settings
 

@@ -130,6 +130,7 @@ def test_few_samples_leave_the_usual_number(cls):
     assert noise_of(cls, 10) == noise_of(cls, 10, noise_variance="loo")
 
 
+@pytest.mark.filterwarnings("ignore:All targets are the same")
 @pytest.mark.parametrize("cls", REGRESSORS)
 @pytest.mark.parametrize("value", [0.0, 7.0])
 def test_targets_that_are_all_the_same_leave_the_usual_number(cls, value):
@@ -139,6 +140,7 @@ def test_targets_that_are_all_the_same_leave_the_usual_number(cls, value):
     np.testing.assert_allclose(gp.predict(X), value)
 
 
+@pytest.mark.filterwarnings("ignore:All targets are the same")
 def test_a_single_sample_is_fitted():
     gp = ConvNetGPRegressor(rbf(1.0)).fit([[1.0]], [3.0])
     assert gp.noise_variance_ == 1e-2
