@@ -126,8 +126,7 @@ class BaseGP(BasePosterior, ABC):
     """A fitted process: evidence, leave-one-out, samples."""
 
     _learned_noise: float | None = None  # noise that was learned with the kernel
-    # None where it is computed when asked for.
-    _log_evidence: float | None
+    _log_evidence: float | None  # None where it is computed when asked for
     # Leave-one-out means (n, k) and variances (n,) where they are kept.
     _loo: tuple[FloatArray, FloatArray] | None = None
     # The same of latent functions of labels: means (n, k), and variances (n, k) or
