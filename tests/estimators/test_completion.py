@@ -889,7 +889,7 @@ def test_left_out_labels_have_what_features_leave_out(part, word):
     found = gp.fit(X, y).loo_predict_proba()[59]  # no anchor
     (expected,) = clone(gp).fit(X[:59], y[:59]).predict_proba(X[59:])
     np.testing.assert_allclose(found, expected, atol=0.01)
-    assert expected.max() < 0.9
+    assert 0.1 < expected.max() < 0.98  # not certain
 
 
 def test_sums_can_be_searched_and_saved():
