@@ -82,12 +82,12 @@ help:
 	@echo "make clean         remove what was built;  make distclean: environments too"
 
 $(VENV)/.ready-%: $(BUILD) constraints.txt
-	@.ci/venv $(VENV) "$(PYTHON)" constraints.txt $*
+	@BUILT_FROM="$(BUILD)" .ci/venv $(VENV) "$(PYTHON)" constraints.txt $*
 	@touch $@
 
 # With WHEEL=FILE this is not built anew: what was built is tested.
 $(VENV_OLDEST)/.ready-%: $(BUILD) constraints-oldest.txt
-	@WHEEL="$(WHEEL)" \
+	@WHEEL="$(WHEEL)" BUILT_FROM="$(BUILD)" \
 	    .ci/venv $(VENV_OLDEST) "$(PYTHON_OLDEST)" constraints-oldest.txt $*
 	@touch $@
 
