@@ -7,12 +7,17 @@ from enum import IntEnum
 
 from skconvgp._typing import Scalar
 from skconvgp.backends._graph import Graph, Node
+from skconvgp.exceptions import NotFusableError
 
 __all__ = ["Kind", "Op", "Schedule", "schedule_of"]
 
 # Rounding errors of running sums grow with the number of positions; over more than
 # these, windows are added up.
 LONGEST_RUN = 1024
+
+# Channels are added up one after the other: single precision gives the promised digits
+# for this many and some more.
+MOST_CHANNELS = 8192
 
 
 class Kind(IntEnum):
@@ -189,7 +194,23 @@ def schedule_of(graph: Graph) -> Schedule:
         schedule.take(result)
     settings = {"flag": int(is_sum), "additive": additive, "factor": factor}
     schedule.emit(Kind.RESULT, result, **settings)
+    _begin_with_input(schedule)
     return schedule
+
+
+def _begin_with_input(schedule: Schedule) -> None:
+    """Take whole samples as images of one position where there are several stages.
+
+    Inner products of rows of samples are for programs of a single stage.
+    """
+    begin = schedule.ops[0]
+    if any(op.kind == Kind.END for op in schedule.ops):
+        begin.kind = Kind.INPUT
+    if begin.kind == Kind.INPUT and begin.flag > MOST_CHANNELS:
+        raise NotFusableError(
+            f"a position has {begin.flag} channels; in single precision the sum of "
+            f"more than {MOST_CHANNELS} is not exact enough"
+        )
 
 
 def _uses_all_positions(nodes: list[Node]) -> bool:

@@ -73,6 +73,10 @@ def ops(program, kind):
         ),
         (dense(depth=2), "DOT AFFINE LEAKY AFFINE LEAKY RESULT"),
         (Flatten(), "DOT RESULT"),
+        (
+            Sequential(Flatten(), Sum(ReLU(), Abs())),
+            "INPUT STORE LEAKY STORE END LOAD LEAKY ADD RESULT",
+        ),
         (Sequential(Flatten(), Dense(2.0, bias_variance=3.0)), "DOT RESULT"),
         (
             Sequential(Conv2d(3), Identity(), AvgPool2d(), Flatten(), Dense(2.0)),
@@ -210,9 +214,10 @@ def test_few_maps_are_kept_at_a_time(kernel, n_registers):
         (convnet(), (5, 1, 1), True),
         (convnet(), (5, 1, 2), False),
         (residual_convnet(), (5, 1, 1), True),
-        (resnet32(bias_variance=0.1), (5, 1, 1), True),
+        (resnet32(bias_variance=0.1), (5, 1, 1), False),
         (dense() + Sequential(Flatten(), Dense()), (1, 4, 4), True),
         (dense() + convnet(depth=1), (1, 4, 4), False),
+        (dense(depth=1) + dense(depth=2), (7, 1, 1), False),
         (Sequential(ReLU(), Flatten()), (1, 4, 4), False),
         (Sequential(Conv2d(3, stride=2, padding=1), Flatten()), (2, 1, 1), True),
         (Sequential(Conv2d(4, padding="valid"), Flatten()), (2, 4, 4), False),
@@ -235,6 +240,13 @@ def test_window_that_sees_one_position_is_a_factor():
     weights = 2.79**2  # each window sees one of nine positions
     expected = 0.5 * weights / 2
     assert program.constants[-1, 1, 0] == pytest.approx(expected)
+
+
+def test_sums_over_many_channels_are_left_to_torch():
+    kernel = Sequential(Conv2d(1), Sum(ReLU(), Abs()))
+    assert lowered(kernel, (8192, 1, 1)).n_pixels == 8192
+    with pytest.raises(NotFusableError, match="a position has 8193 channels"):
+        lowered(kernel, (8193, 1, 1))
 
 
 @dataclass(repr=False)

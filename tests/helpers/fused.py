@@ -237,6 +237,15 @@ NETWORKS = {
         MaxNormalization(convnet(depth=2, kernel_size=3), mode="exact", scale=4.0**20),
         SHAPE,
     ),
+    "sum of networks on vectors": (dense(depth=1) + dense(depth=2), (7, 1, 1)),
+    "sum on one position": (Sequential(Sum(Conv2d(1), Conv2d(1), ReLU())), (1, 1, 1)),
+    "branches of whole images": (
+        Sequential(
+            Flatten(),
+            Sum(ReLU(), Abs(), Sequential(Dense(bias_variance=0.1), Erf())),
+        ),
+        (3, 16, 16),
+    ),
     "scaled input": (
         Sum(Scale(Sequential(Flatten()), 2.0), Sequential(Conv2d(3), Abs(), Flatten())),
         SHAPE,
