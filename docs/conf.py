@@ -11,7 +11,9 @@ import matplotlib as mpl
 
 mpl.use("agg")
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER / "figures"))
+sys.path[:0] = [str(FOLDER), str(FOLDER / "figures")]
+
+from api_methods import methods_of_estimators  # noqa: E402
 
 project = "skconvgp"
 author = "The skconvgp developers"
@@ -43,6 +45,7 @@ if os.environ.get("SKCONVGP_DOCS_INTERSPHINX"):
     }
 
 autosummary_generate = True
+autosummary_context = {"methods_of_estimators": methods_of_estimators()}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
