@@ -11,9 +11,9 @@ __all__ = ["FlowResult"]
 AT_BOUND = 1e-3  # the share of a bound within which a value counts as the bound
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FlowResult:
-    """What learning a kernel has found.
+    """What learning a kernel has found; ``print(gp.flow_result_)`` shows it.
 
     Parameters
     ----------
@@ -77,6 +77,29 @@ class FlowResult:
     n_restarts: int = 0
     stats: dict[str, float] = field(default_factory=dict)
     bounds: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+
+    def __repr__(self) -> str:
+        """Return the outcome on a line, without the steps."""
+        return (
+            f"FlowResult(rho={self.rho:.6g}, start_rho={self.start_rho:.6g}, "
+            f"n_steps={len(self.rho_trace)}, message={self.message!r})"
+        )
+
+    def __str__(self) -> str:
+        """Return start and end as a few lines of text."""
+        seconds = f" in {self.seconds[-1]:.2f} s" if len(self.seconds) else ""
+        steps = f"{len(self.rho_trace)}{seconds}, {self.n_evaluations} Gram matrices"
+        starts = np.exp(self.start_theta)
+        rows = {
+            "objective": f"{self.start_rho:.6g} -> {self.rho:.6g}",
+            "steps": steps + (f", {self.n_restarts} restarts" * bool(self.n_restarts)),
+            "ended": self.message,
+        }
+        for start, (label, end) in zip(starts, self.values.items(), strict=True):
+            bound = " (a bound)" if label in self.at_bounds else ""
+            rows[label] = f"{start:.6g} -> {end:.6g}{bound}"
+        width = max(map(len, rows))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
 
     @property
     def values(self) -> dict[str, float]:
