@@ -5,7 +5,7 @@ import math
 import warnings
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -141,6 +141,29 @@ class BaseInputs(BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.input_tags.pairwise = _is_precomputed(self.kernel)
         return tags
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; ``kernel__depth`` is the depth of the kernel.
+
+        Parameters
+        ----------
+        **params : object
+            Names and new values.
+
+        Returns
+        -------
+        self : estimator
+            The same object.
+        """
+        kernel = params.get("kernel", self.kernel)
+        nested = sorted(name for name in params if name.startswith("kernel__"))
+        if nested and not hasattr(kernel, "set_params"):
+            raise ValueError(
+                f"{nested[0]!r} is a setting of a kernel, but `kernel` is {kernel!r}. "
+                "Name the kernel, for example kernel=convnet(), and set or search that."
+            )
+        super().set_params(**params)
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Add the version of the package."""
