@@ -5,12 +5,11 @@ import math
 import warnings
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 from torch import Tensor
@@ -31,6 +30,7 @@ from skconvgp.estimators._kept_tiles import (
     resolve_cache_dir,
     warn_of_unknown,
 )
+from skconvgp.estimators._named_kernel import NamedKernel
 from skconvgp.estimators._parallel import make_runner
 from skconvgp.estimators._place import Place, Size
 from skconvgp.estimators._progress import ProgressLine
@@ -105,7 +105,7 @@ class Work:
     caches: list[TileCache] = field(default_factory=list)
 
 
-class BaseInputs(BaseEstimator):
+class BaseInputs(NamedKernel):
     """Settings and data of an estimator, checked and turned into parts."""
 
     # Whether a fitted model keeps all training inputs.
@@ -141,29 +141,6 @@ class BaseInputs(BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.input_tags.pairwise = _is_precomputed(self.kernel)
         return tags
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ``kernel__depth`` is the depth of the kernel.
-
-        Parameters
-        ----------
-        **params : object
-            Names and new values.
-
-        Returns
-        -------
-        self : estimator
-            The same object.
-        """
-        kernel = params.get("kernel", self.kernel)
-        nested = sorted(name for name in params if name.startswith("kernel__"))
-        if nested and not hasattr(kernel, "set_params"):
-            raise ValueError(
-                f"{nested[0]!r} is a setting of a kernel, but `kernel` is {kernel!r}. "
-                "Name the kernel, for example kernel=convnet(), and set or search that."
-            )
-        super().set_params(**params)
-        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Add the version of the package."""
