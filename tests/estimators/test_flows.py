@@ -104,7 +104,8 @@ def test_classifier_learns_a_network():
 def test_the_process_is_that_of_the_learned_kernel(settings):
     X, y = wave(40)
     gp = regressor(rbf(lengthscale=0.5), **settings).fit(X, y)
-    same = ConvNetGPRegressor(gp.kernel_, random_state=0, **settings).fit(X, y)
+    settings = settings | {"random_state": 0, "noise_variance": gp.noise_variance}
+    same = ConvNetGPRegressor(gp.kernel_, **settings).fit(X, y)
     X_test, _ = wave(20, seed=1)
     expected, expected_std = same.predict(X_test, return_std=True)
     mean, std = gp.predict(X_test, return_std=True)
@@ -347,7 +348,8 @@ def test_callbacks_watch_score_and_stop():
     assert gp.flow_result_.message == "stopped by a callback"
     # What a step is scored with is the process of its kernel.
     step = rbf(lengthscale=float(np.exp(gp.flow_result_.theta_trace[2, 0])))
-    expected = ConvNetGPRegressor(step).fit(X, y).score(X, y)
+    held = {"noise_variance": gp.noise_variance}
+    expected = ConvNetGPRegressor(step, **held).fit(X, y).score(X, y)
     assert watcher.scores[2] == pytest.approx(expected, rel=1e-9)
 
 

@@ -441,7 +441,8 @@ def test_kernel_is_chosen_by_label_regression_with_a_noise_of_its_own(name, word
     regression.fit(X, y)
     np.testing.assert_allclose(gp.kernel_.theta, regression.kernel_.theta, rtol=1e-6)
     assert gp.noise_variance_ == 1e-4
-    assert gp.score(X, y) > 0.8
+    assert gp.score(X, y) > 0.7
+    assert gp.kernel_.lengthscale > 0.1  # not one that keeps samples apart
 
 
 def noisy(n=80, seed=0):

@@ -308,7 +308,7 @@ def test_a_given_matrix_with_all_as_neighbors_is_that_of_the_kernel(weights):
 
 def test_fit_evaluates_no_pair_that_it_does_not_need():
     X, y = wave(30)
-    settings = {"completion": NearestNeighbors(5, "euclidean")}
+    settings = {"completion": NearestNeighbors(5, "euclidean"), "noise_variance": 1e-2}
     gp = ConvNetGPRegressor(rbf(1.0), amplitude=1.0, **settings).fit(X, y)
     assert gp.fit_report_.n_pairs == 30
     assert gp.fit_report_.observed_fraction == pytest.approx(30 / 465)
