@@ -6,11 +6,26 @@ __all__ = [
     "CompletionError",
     "ImageShapeWarning",
     "JitterWarning",
+    "NotFiniteError",
     "NotPSDError",
     "ScaleWarning",
     "TileMemoryError",
     "VersionMismatchWarning",
 ]
+
+
+class NotFiniteError(ValueError):
+    """Covariances are larger than the numbers of a precision, or are no numbers.
+
+    The message says how X or the kernel must be scaled. A search for hyperparameters
+    leaves such places.
+
+    Examples
+    --------
+    >>> from skconvgp.exceptions import NotFiniteError
+    >>> issubclass(NotFiniteError, ValueError)
+    True
+    """
 
 
 class NotPSDError(np.linalg.LinAlgError):

@@ -27,7 +27,7 @@ from skconvgp.engine._plan import (
 )
 from skconvgp.engine._store import ProductStore, Store, TensorStore
 from skconvgp.engine._tables import Tables, take
-from skconvgp.exceptions import TileMemoryError
+from skconvgp.exceptions import NotFiniteError, TileMemoryError
 
 __all__ = ["KernelOracle", "evaluate_block"]
 
@@ -262,7 +262,7 @@ class KernelOracle:
         n_bad = int((~torch.isfinite(diag.reshape(n, -1))).any(1).sum())
         if n_bad:
             what = f"The prior variance of {n_bad} of {n} samples"
-            raise ValueError(_not_finite(what, self.config.dtype))
+            raise NotFiniteError(_not_finite(what, self.config.dtype))
         return diag
 
     def _fill(
@@ -326,7 +326,7 @@ def evaluate_block(
         # One pass without a copy; the sum alone may be what is not held.
         if not (values.sum().isfinite() or values.isfinite().all()):
             what = "The covariance of some pairs of samples"
-            raise ValueError(_not_finite(what, config.dtype))
+            raise NotFiniteError(_not_finite(what, config.dtype))
         return block, values
 
 

@@ -23,7 +23,7 @@ from skconvgp.engine import (
     on_device,
     pull_back,
 )
-from skconvgp.exceptions import NotPSDError
+from skconvgp.exceptions import NotFiniteError, NotPSDError
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import DenseGram
 
@@ -55,12 +55,18 @@ class Evaluator:
     runner: TileRunner = run_serially
 
     def gram(self, kernel: Kernel, batch: Batch) -> Tensor:
-        """Return the Gram matrix (b, b) of a batch."""
+        """Return the Gram matrix (b, b) of a batch; NaN if it is not finite."""
         tiles = self._choice(kernel).tiles()
-        return self._oracle(tiles, batch, self.runner).gram()
+        try:
+            return self._oracle(tiles, batch, self.runner).gram()
+        except NotFiniteError:
+            return self._undefined(len(batch), len(batch))
 
     def gram_with_tangents(self, kernel: Kernel, batch: Batch) -> Tensor:
-        """Return it with derivatives by the free hyperparameters (b, b, 1 + p)."""
+        """Return it with derivatives by the free hyperparameters (b, b, 1 + p).
+
+        All is NaN if it is not finite.
+        """
         choice = self._choice(kernel)
         b, q = len(batch), 1 + len(kernel.theta)
         out = torch.empty(
@@ -68,7 +74,10 @@ class Evaluator:
         ).permute(1, 2, 0)
         # torch has one level of forward mode for all threads.
         runner = self.runner if choice.name == "fused" else run_serially
-        return self._oracle(choice.tangents(), batch, runner).gram(out)
+        try:
+            return self._oracle(choice.tangents(), batch, runner).gram(out)
+        except NotFiniteError:
+            return self._undefined(b, b, q)
 
     def operator(
         self, kernel: Kernel, batch: Batch, *, is_held: bool
@@ -86,12 +95,13 @@ class Evaluator:
         oracle = self._oracle(self._choice(kernel).tiles(), batch, self.runner)
         try:
             scale = float(oracle.diag().mean())
-        except ValueError as error:
+            gram = oracle.gram() if is_held else None
+        except NotFiniteError as error:
             raise NotPSDError(str(error)) from error
         if not 0.0 < scale < math.inf:
             raise NotPSDError(f"The mean prior variance is {scale}.")
-        if is_held:
-            return DenseGram(oracle.gram().div_(scale)), scale
+        if gram is not None:
+            return DenseGram(gram.div_(scale)), scale
         return KernelGram(oracle, scale), scale
 
     def pull(
@@ -122,6 +132,11 @@ class Evaluator:
         """Return the bytes of a matrix with its derivatives."""
         return (
             len(batch) ** 2 * (1 + len(kernel.theta)) * self.config.solve_dtype.itemsize
+        )
+
+    def _undefined(self, *shape: int) -> Tensor:
+        return torch.full(
+            shape, math.nan, dtype=self.config.solve_dtype, device=self.config.device
         )
 
     def _choice(self, kernel: Kernel) -> BackendChoice:

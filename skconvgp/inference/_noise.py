@@ -19,7 +19,7 @@ from skconvgp.inference._features import (
     feature_posterior,
     sum_features,
 )
-from skconvgp.linalg import symmetric_eigen
+from skconvgp.linalg import eigen_with_rounding, symmetric_eigen
 
 __all__ = ["noise_grid", "select_feature_noise", "select_fitc_noise", "select_noise"]
 
@@ -61,10 +61,8 @@ def select_noise(
         the largest error that rounding has left in an eigenvalue, or more.
     """
     root = weights.sqrt()
-    values, vectors = torch.linalg.eigh(gram * root[:, None] * root[None, :])
-    rounding = torch.finfo(values.dtype).eps * float(values[-1])
-    least = 2.0 * max(-float(values[0]), rounding)
-    spectrum = _Spectrum(values.clamp(min=0.0), vectors, least)
+    values, vectors, error = eigen_with_rounding(gram * root[:, None] * root[None, :])
+    spectrum = _Spectrum(values, vectors, least=2.0 * error)
     return _best_of(spectrum, targets, weights, criterion, amplitude, precision)
 
 

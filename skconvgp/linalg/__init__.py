@@ -32,7 +32,7 @@ from skconvgp.linalg._products import (
     ridge_solve,
     spread_rows,
 )
-from skconvgp.linalg._spectral import symmetric_eigen
+from skconvgp.linalg._spectral import eigen_with_rounding, symmetric_eigen
 from skconvgp.linalg._symmetric import symmetrize_
 from skconvgp.linalg._truncated import (
     Symmetric,
@@ -59,6 +59,7 @@ __all__ = [
     "cholesky_logdet",
     "cholesky_solve",
     "column_factor",
+    "eigen_with_rounding",
     "factor_with_jitter_",
     "half_solve",
     "inverse_root",

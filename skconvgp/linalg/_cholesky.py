@@ -58,7 +58,8 @@ def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
     NotPSDError
         If the largest jitter does not help.
     """
-    return _climb_(matrix, shift, float(matrix.diagonal().mean()))
+    scale = float(matrix.diagonal().mean())
+    return _climb_(matrix, shift, scale, LEAST_PIVOT)
 
 
 def shifted_choleskys(matrices: Tensor, shifts: Tensor) -> tuple[Tensor, float]:
@@ -173,8 +174,13 @@ def _inverse_columns(factor: Tensor, n_columns: int, block: int) -> Tensor:
     return columns
 
 
-def _climb_(matrix: Tensor, shift: Tensor, scale: float) -> tuple[Tensor, float]:
-    """Factor ``matrix + diag(shift)`` with the first jitter that helps."""
+def _climb_(
+    matrix: Tensor, shift: Tensor, scale: float, least_pivot: float = 0.0
+) -> tuple[Tensor, float]:
+    """Factor ``matrix + diag(shift)`` with the first jitter that helps.
+
+    The square of a pivot must be above `least_pivot`, in roundings of the scale.
+    """
     diagonal = matrix.diagonal()
     original = diagonal.clone()
     wanted = original + shift
@@ -183,7 +189,7 @@ def _climb_(matrix: Tensor, shift: Tensor, scale: float) -> tuple[Tensor, float]
             jitter = share * scale
             diagonal.copy_(wanted + jitter)
             factor, info = torch.linalg.cholesky_ex(matrix)
-            if int(info) == 0 and _is_resolved(factor, scale):
+            if int(info) == 0 and _is_resolved(factor, least_pivot * scale):
                 return factor, jitter
             del factor  # before the next one is made
         diagonal.copy_(wanted)
@@ -200,9 +206,9 @@ def _climb_(matrix: Tensor, shift: Tensor, scale: float) -> tuple[Tensor, float]
 
 
 def _is_resolved(factor: Tensor, scale: float) -> bool:
-    """Say whether all pivots are more than rounding errors of the scale."""
+    """Say whether the squares of all pivots are above the roundings of a scale."""
     rounding = torch.finfo(factor.dtype).eps * scale
-    return float(factor.diagonal().min()) ** 2 > LEAST_PIVOT * rounding
+    return float(factor.diagonal().min()) ** 2 > rounding
 
 
 def _smallest_eigenvalue(matrix: Tensor) -> str:

@@ -216,7 +216,7 @@ def test_tiles_that_the_host_has_no_memory_for_are_halved(take, narrow):
 @linux_only
 @pytest.mark.parametrize("n_samples", [300, 6000, 9000, 20_000, 50_000])
 def test_a_matrix_is_computed_or_the_lack_of_memory_told(n_samples, narrow):
-    X = np.zeros((n_samples, 1))
+    X = np.arange(float(n_samples))[:, None]
     narrow(2**28)
     if n_samples == 300:
         assert gram_matrix(rbf(1.0), X).shape == (300, 300)
@@ -232,7 +232,7 @@ def test_a_matrix_is_computed_or_the_lack_of_memory_told(n_samples, narrow):
 @linux_only
 def test_a_matrix_that_was_planned_and_does_not_fit_is_told(narrow, monkeypatch):
     monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 2**40)
-    X = np.zeros((9000, 1))
+    X = np.arange(9000.0)[:, None]
     narrow(2**28)
     for compute in (
         lambda: gram_matrix(rbf(1.0), X, memory_budget="64 MiB"),

@@ -174,7 +174,7 @@ else:
 """
 CALLS = {
     "gradient": "gram_gradient(kernel, X, backend='fused', memory_budget='{} MiB')",
-    "large images": "gram_matrix(kernel, coloured, backend='fused', "
+    "large images": "gram_matrix(kernel, coloured, backend='fused', dtype='float32', "
     "memory_budget='{} MiB')",
 }
 

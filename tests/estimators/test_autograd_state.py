@@ -113,7 +113,8 @@ def test_derivatives_of_a_model_that_was_fitted_with_autograd_switched_off(
 )
 def test_a_kernel_that_learns_on_all_samples(switched_off, backend, optimizer):
     X, y = small_digits(6)
-    gp = ConvNetGPRegressor(tiny_network(), optimizer=optimizer, backend=backend)
+    settings = {"noise_variance": 0.1, "optimizer": optimizer, "backend": backend}
+    gp = ConvNetGPRegressor(tiny_network(), **settings)
     same_and_not_zero(lambda: learned(gp, X, y), switched_off)
 
 
@@ -229,7 +230,8 @@ def test_what_is_called_with_autograd_switched_off_leaves_it_so(switched_off):
 def test_other_global_state_changes_nothing(backend, state):
     X, y = small_digits(8)
     optimizer = LBFGS(max_iter=2)
-    gp = ConvNetGPRegressor(tiny_network(), optimizer=optimizer, backend=backend)
+    settings = {"noise_variance": 0.1, "optimizer": optimizer, "backend": backend}
+    gp = ConvNetGPRegressor(tiny_network(), **settings)
 
     def compute():
         found = [gram_gradient(tiny_network(), X, backend=backend)[1]]

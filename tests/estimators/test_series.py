@@ -73,6 +73,7 @@ def test_what_is_right_is_not_warned_of(kernel):
             CALLS[name](kernel, X)
 
 
+@pytest.mark.filterwarnings("ignore::skconvgp.exceptions.ScaleWarning")
 def test_predictions_warn_where_new_samples_vary_more():
     kernel = network(Elementwise(torch.tanh), 1.0)
     gp = ConvNetGPRegressor(kernel).fit(X, LABELS.astype(float))

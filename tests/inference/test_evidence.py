@@ -191,11 +191,16 @@ def data(n=15):
     return X, 3.0 * np.sin(X).sum(1) + 10.0
 
 
+def regressor(normalize_y=False):
+    settings = {"noise_variance": 1e-2, "amplitude": 2.0}
+    return ConvNetGPRegressor(rbf(1.5), normalize_y=normalize_y, **settings)
+
+
 @pytest.mark.parametrize("normalize_y", [True, False])
 def test_evidence_of_a_regressor_is_the_density_of_its_targets(normalize_y):
     X, y = data()
     y = y - y.mean()
-    gp = ConvNetGPRegressor(rbf(1.5), normalize_y=normalize_y, amplitude=2.0).fit(X, y)
+    gp = regressor(normalize_y=normalize_y).fit(X, y)
     square = ((X[:, None] - X[None]) ** 2).sum(-1)
     matrix = np.exp(-square / 2.0 / 1.5**2) + 1e-2 * np.eye(len(X))
     expected = multivariate_normal(cov=2.0 * matrix).logpdf(y)
@@ -205,11 +210,11 @@ def test_evidence_of_a_regressor_is_the_density_of_its_targets(normalize_y):
 def test_leave_one_out_of_a_regressor_is_that_of_refits():
     X, y = data()
     y = y - y.mean()
-    gp = ConvNetGPRegressor(rbf(1.5), normalize_y=False, amplitude=2.0).fit(X, y)
+    gp = regressor().fit(X, y)
     mean, std = gp.loo_predict(return_std=True)
     for i in range(len(X)):
         rest = np.arange(len(X)) != i
-        refit = ConvNetGPRegressor(rbf(1.5), normalize_y=False, amplitude=2.0)
+        refit = regressor()
         refit.fit(X[rest], y[rest])
         expected = refit.predict_latent(X[[i]], return_std=True, noise=True)
         # A fit subtracts the mean of its targets, if only in the last digits.

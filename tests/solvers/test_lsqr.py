@@ -77,7 +77,7 @@ def test_deviations_and_evidence_are_those_of_the_direct_solver():
     y = np.sin(X[:, 0])
     with pytest.warns(ConvergenceWarning):
         gp = ConvNetGPRegressor(rbf(1.0), solver="lsqr").fit(X, y)
-    exact = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
+    exact = ConvNetGPRegressor(rbf(1.0), noise_variance=1e-2).fit(X, y)
     assert_close(gp.amplitude_, exact.amplitude_, kind="solve")
     ours, theirs = gp.log_marginal_likelihood(), exact.log_marginal_likelihood()
     assert ours == pytest.approx(theirs, rel=1e-6)
