@@ -41,7 +41,8 @@ PUBLIC_NAMES = {
         PrecisionReport SelectionReport as_sklearn_kernel check_precision gram_diag
         gram_gradient gram_matrix gram_vjp selection_report show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning JitterWarning
-        NotFiniteError NotPSDError ScaleWarning TileMemoryError VersionMismatchWarning""",
+        NotFiniteError NotPSDError ScaleWarning TileMemoryError
+        VersionMismatchWarning""",
     "skconvgp.flows": """Adam BayesianOptimization FlowResult Found GradientDescent
         LBFGS Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
