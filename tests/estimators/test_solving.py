@@ -41,6 +41,7 @@ X_NEW, _ = vectors(40, seed=1)
 
 
 def regressor(**settings):
+    settings = {"noise_variance": 1e-2} | settings
     return ConvNetGPRegressor(rbf(2.0), **settings)
 
 
@@ -272,7 +273,6 @@ def test_refit_with_a_completion_forgets_the_way_before():
 
 def test_subset_of_data_is_solved_with_by_iterations():
     settings = {"completion": SubsetOfData(n_samples=200), "random_state": 0}
-    settings["noise_variance"] = 1e-2
     exact = regressor(**settings).fit(X, y)
     gp = regressor(**settings, solver="cg", memory_budget="200 KiB").fit(X, y)
     assert not gp.fit_report_.is_gram_held
