@@ -16,7 +16,7 @@ from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._label_models import LabelModel
 from skconvgp.estimators._labels import BaseLabelGP
 from skconvgp.estimators._local import BaseLocalGP
-from skconvgp.estimators._noise import MOST_SAMPLES
+from skconvgp.estimators._noise import MOST_SAMPLES, warn_of_copies
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import (
     is_direct,
@@ -71,7 +71,9 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         if models:
             self._require_labels(settings)
         size, fit = self._way(problem, settings, models)
-        return settings, fit, *self._place_of_fit(len(problem.rows), size)
+        place, needed = self._place_of_fit(len(problem.rows), size)
+        warn_of_copies(settings.noise, problem.weights)
+        return settings, fit, place, needed
 
     def _way(
         self, problem: Problem, settings: Settings, models: list[LabelModel]

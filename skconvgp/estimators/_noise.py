@@ -5,8 +5,15 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["MOST_SAMPLES", "can_choose_noise", "require_finite_noise", "usual_noise"]
+__all__ = [
+    "MOST_SAMPLES",
+    "can_choose_noise",
+    "require_finite_noise",
+    "usual_noise",
+    "warn_of_copies",
+]
 
 # Samples up to which "auto" takes an eigendecomposition: n^3 operations take as long
 # there as the n^2 covariances of images (ADR 0029).
@@ -30,6 +37,19 @@ def can_choose_noise(targets: FloatArray, weights: FloatArray) -> bool:
     """
     return weights.sum() >= FEWEST_SAMPLES and bool(
         (np.abs(targets) > LEAST_SPREAD).any()
+    )
+
+
+def warn_of_copies(noise: float | str, weights: FloatArray) -> None:
+    """Warn where leave-one-out is to choose a noise, and samples predict themselves."""
+    if noise != "loo" or weights.max() <= 1.0:
+        return
+    warn_caller(
+        f"Samples have weights up to {weights.max():.3g}, and a weight of 2 is the "
+        "same sample twice: leave-one-out predicts it from its copy, and may choose a "
+        "noise that is far too small. Divide the weights by the largest, or set "
+        "`noise_variance` to a number.",
+        UserWarning,
     )
 
 

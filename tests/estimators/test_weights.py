@@ -7,6 +7,9 @@ from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
 from skconvgp.kernels import dot_product, rbf
 from tests.helpers.estimators import DensePosterior, blobs, wave
 
+# The noise that they choose is too small, and the same as that of repetitions.
+pytestmark = pytest.mark.filterwarnings("ignore:Samples have weights up to")
+
 TOLERANCE = 1e-7
 
 
