@@ -211,7 +211,7 @@ class BaseGP(BasePosterior, ABC):
     def _auto_noise(self, problem: Problem) -> float | str:
         """Return what "auto" is: "loo", where that is affordable."""
         if not self._label_models(problem):
-            is_told = can_choose_noise(problem.targets, problem.weights)
+            is_told = can_choose_noise(problem.rows, problem.targets, problem.weights)
             if is_told and self._affords_choice(problem):
                 return "loo"
             if self._learned_noise is not None:

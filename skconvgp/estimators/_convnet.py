@@ -72,7 +72,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
             self._require_labels(settings)
         size, fit = self._way(problem, settings, models)
         place, needed = self._place_of_fit(len(problem.rows), size)
-        warn_of_copies(settings.noise, problem.weights)
+        warn_of_copies(settings.noise, problem.rows, problem.targets, problem.weights)
         return settings, fit, place, needed
 
     def _way(

@@ -21,9 +21,9 @@ from skconvgp.estimators._base import (
 )
 from skconvgp.estimators._features import BaseFeatureGP, Featured, entries
 from skconvgp.estimators._inputs import Size
+from skconvgp.estimators._noise import warn_of_copies
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import reject, resolve_word
-from skconvgp.estimators._noise import warn_of_copies
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import (
     check_same_shape,
@@ -89,7 +89,7 @@ class BaseNystromGP(BaseFeatureGP):
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
         settings, strategy = self._settings(problem), self._strategy()
-        warn_of_copies(settings.noise, problem.weights)
+        warn_of_copies(settings.noise, problem.rows, problem.targets, problem.weights)
         self._require_common_noise(type(self).__name__, self._label_models(problem))
         variance = resolve_word(self, "variance", self.variance, VARIANCES)
         n = len(problem.rows)

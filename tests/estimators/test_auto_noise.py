@@ -159,6 +159,12 @@ def weighted_and_repeated(cls, **settings):
     return [*fits, int(weights.sum())]
 
 
+@pytest.fixture
+def with_copies(monkeypatch):
+    """Let the noise be chosen however many samples are copies."""
+    monkeypatch.setattr("skconvgp.estimators._noise.LARGEST_COPIED", 1.0)
+
+
 def assert_same(one, other, X):
     assert one.noise_variance_ == other.noise_variance_
     method = "predict_proba" if hasattr(one, "predict_proba") else "predict"
@@ -173,7 +179,7 @@ def assert_same(one, other, X):
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.filterwarnings("ignore:Samples have weights up to")
+@pytest.mark.usefixtures("with_copies")
 @pytest.mark.parametrize("cls", CLASSIFIERS + REGRESSORS)
 def test_weights_choose_what_repetitions_choose(cls):
     weighted, repeated, _ = weighted_and_repeated(cls)
@@ -181,7 +187,7 @@ def test_weights_choose_what_repetitions_choose(cls):
     assert_same(weighted, repeated, data_of(cls, 60)[0])
 
 
-@pytest.mark.filterwarnings("ignore:Samples have weights up to")
+@pytest.mark.usefixtures("with_copies")
 @pytest.mark.parametrize("cls", WHOLE)
 def test_samples_count_by_their_weights(cls, monkeypatch):
     *_, total = weighted_and_repeated(cls)
@@ -192,7 +198,7 @@ def test_samples_count_by_their_weights(cls, monkeypatch):
         assert_same(weighted, repeated, data_of(cls, 60)[0])
 
 
-@pytest.mark.filterwarnings("ignore:Samples have weights up to")
+@pytest.mark.usefixtures("with_copies")
 @pytest.mark.parametrize("cls", WHOLE)
 def test_weights_of_a_gram_matrix_choose_what_repetitions_choose(cls):
     X, y = data_of(cls, 40)

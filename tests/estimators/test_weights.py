@@ -8,7 +8,7 @@ from skconvgp.kernels import dot_product, rbf
 from tests.helpers.estimators import DensePosterior, blobs, wave
 
 # The noise that they choose is too small, and the same as that of repetitions.
-pytestmark = pytest.mark.filterwarnings("ignore:Samples have weights up to")
+pytestmark = pytest.mark.filterwarnings("ignore:.*weight of samples is of copies")
 
 TOLERANCE = 1e-7
 
