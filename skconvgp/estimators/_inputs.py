@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
@@ -161,6 +161,7 @@ class BaseInputs(NamedKernel):
         super().__setstate__(state)
 
     def _validate_fit(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        check_random_state(self.random_state)  # an error even if nothing is drawn
         self.pool_ = 1
         rows, given = images_to_rows(X)
         rows, y = validate_data(

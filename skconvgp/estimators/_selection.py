@@ -34,7 +34,7 @@ from skconvgp.metrics import (
 
 __all__ = ["SelectionReport", "selection_report"]
 
-Candidates: TypeAlias = Mapping[str, Any] | Sequence[Any]
+Candidates: TypeAlias = Mapping[str, Any] | Sequence[Any] | Kernel
 
 OWNER = "selection_report"
 USUAL_BATCH = 600  # as in Kernel Flows; maths.md 14
@@ -182,13 +182,13 @@ def selection_report(
 
     Parameters
     ----------
-    estimators : dict or sequence
+    estimators : dict, sequence, estimator or kernel
         Estimators of this package by name, or a sequence of them or of (name,
-        estimator) pairs; each may be the last step of a pipeline. Fitted ones must have
-        been fitted to X and y and are not fitted again, of the others clones are. A
-        kernel in the place of an estimator stands for `ConvNetGPClassifier` if y holds
-        labels, integers among them, else for `ConvNetGPRegressor`, with
-        ``noise_variance="evidence"``.
+        estimator) pairs, or a single one; each may be the last step of a pipeline.
+        Fitted ones must have been fitted to X and y and are not fitted again, of the
+        others clones are. A kernel in the place of an estimator stands for
+        `ConvNetGPClassifier` if y holds labels, integers among them, else for
+        `ConvNetGPRegressor`, with ``noise_variance="evidence"``.
     X : array-like
         Training images or vectors.
     y : array-like
@@ -265,6 +265,8 @@ def selection_report(
 
 def _named(estimators: Candidates) -> dict[str, Any]:
     """Return candidates by name: their own, or what they are printed as."""
+    if isinstance(estimators, Kernel) or hasattr(estimators, "fit"):
+        estimators = [estimators]
     if isinstance(estimators, Mapping):
         pairs = list(estimators.items())
     else:

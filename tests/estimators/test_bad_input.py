@@ -375,3 +375,10 @@ def test_memory_budget_is_a_number_or_words(budget):
     X, y = digits(6)
     gp = ConvNetGPRegressor(tiny_network(), memory_budget=budget).fit(X, y)
     assert gp.fit_report_.n_pairs == 21
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_seed_that_is_none_is_refused_even_if_nothing_is_drawn(cls):
+    X, labels = blobs(12)
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        cls(rbf(1.0), random_state="a").fit(X, labels)

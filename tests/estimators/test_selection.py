@@ -278,3 +278,13 @@ def test_a_process_fitted_to_other_data_is_refused():
     regressor = ConvNetGPRegressor(rbf(1.0)).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="'gp' was fitted to other data"):
         selection_report({"gp": regressor}, X, X[:, 1])
+
+
+@pytest.mark.parametrize("candidate", [rbf(1.0), ConvNetGPClassifier(rbf(1.0))])
+def test_a_single_candidate_needs_no_list(candidate):
+    X, labels = blobs(30)
+    report = selection_report(candidate, X, labels)
+    assert len(report.estimators) == 1
+    np.testing.assert_array_equal(
+        report.values, selection_report([candidate], X, labels).values
+    )
