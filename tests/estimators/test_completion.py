@@ -251,6 +251,7 @@ class AtPoints:
         return 2 * n * len(self.landmarks)
 
 
+@pytest.mark.filterwarnings("ignore:.*weight of samples is of copies")
 @pytest.mark.parametrize("noise", [0.05, "loo", "evidence"])
 @pytest.mark.parametrize("normalize_y", [True, False])
 def test_weights_equal_repetitions(normalize_y, noise):

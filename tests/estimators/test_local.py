@@ -176,6 +176,7 @@ def test_amplitude_none_is_that_of_the_kernel():
     assert fitted(amplitude=None).amplitude_ == pytest.approx(variances.mean())
 
 
+@pytest.mark.filterwarnings("ignore:.*weight of samples is of copies")
 @every_weighting
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
 def test_regressor_with_all_as_neighbors_is_exact(weights, noise):
@@ -247,6 +248,7 @@ def test_order_of_the_samples_does_not_matter(cls):
         np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*weight of samples is of copies")
 @every_estimator
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
 def test_weights_equal_repetitions_where_all_are_neighbors(cls, noise):
