@@ -83,7 +83,8 @@ class ImageShapeWarning(UserWarning):
 
     Set `image_shape=(c, h, w)` to confirm the shape, or `image_shape=None` to
     read each row as a plain vector; both silence the warning. Also where the shape of
-    images looks like one with channels last, (h, w, c).
+    images looks like one with channels last, (h, w, c). A process warns once of
+    a shape, however often a search fits it; so does each worker process of joblib.
 
     Examples
     --------

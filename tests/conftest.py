@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from skconvgp.backends import _fused_cpu
+from skconvgp.estimators import _warn
 
 # A gate says the same each time; --hypothesis-profile all draws other examples.
 settings.register_profile("gate", derandomize=True, deadline=None)
@@ -32,6 +33,12 @@ def pytest_addoption(parser):
 def instruction_set(request):
     """Compute with what was asked for."""
     _fused_cpu.INSTRUCTION_SET = request.config.getoption("--instruction-set")
+
+
+@pytest.fixture(autouse=True)
+def forget_warnings():
+    """Let each test see what is told once in a process."""
+    _warn.TOLD.clear()
 
 
 def cpu_seconds():

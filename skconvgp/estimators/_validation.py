@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Kernel
 
@@ -155,7 +155,7 @@ def resolve_image_shape(
 
 def warn_of_guess(shape: ImageShape) -> None:
     """Warn that rows were taken for images of this shape."""
-    warn_caller(
+    warn_once(
         f"Each row of X was read as an image of shape {shape!r} (c, h, w). Set "
         f"image_shape={shape!r} to confirm, or image_shape=None to read rows as plain "
         "vectors; both silence this.",
@@ -168,7 +168,7 @@ def warn_of_channels(shape: ImageShape) -> None:
     channels, height, width = shape
     is_last = width in CHANNELS and channels not in CHANNELS and height not in CHANNELS
     if is_last:
-        warn_caller(
+        warn_once(
             f"Images are read as (c, h, w) = {shape!r}: {channels} channels of "
             f"{height} x {width} pixels. If the last of the axes holds the channels, "
             "pass np.moveaxis(X, -1, 1), or rows of images that were transposed so; if "

@@ -1,16 +1,27 @@
 """What comes in: rows and images, shapes that are guessed, frames, maps, dtypes."""
 
 import re
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_matrix
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    as_sklearn_kernel,
+    gram_diag,
+    gram_matrix,
+)
+from skconvgp.estimators import _warn
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Conv2d, Dense, Flatten, ReLU, Sequential, dense, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
@@ -113,9 +124,57 @@ def test_sum_with_one_spatial_kernel_is_spatial():
 def test_gram_functions_warn_of_a_guess_at_the_line_of_the_user():
     X = digits(3)[0].reshape(3, -1)
     for function in (gram_matrix, gram_diag):
+        _warn.TOLD.clear()
         with pytest.warns(ImageShapeWarning, match=r"\(1, 8, 8\)") as caught:
             function(tiny_network(), X)
         assert [w.filename for w in caught] == [__file__]
+
+
+def told(function, *args):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function(*args)
+    return [str(w.message) for w in caught if w.category is ImageShapeWarning]
+
+
+def test_a_search_warns_of_a_guess_once():
+    X, y = digits(24)
+    rows, grid = X.reshape(24, -1), {"kernel__weight_variance": [1.0, 2.0]}
+    search = GridSearchCV(ConvNetGPClassifier(tiny_network()), grid, cv=2)
+    (message,) = told(search.fit, rows, y)
+    assert "(1, 8, 8)" in message
+    (message,) = told(search.fit, np.tile(rows, 3), y)
+    assert "(3, 8, 8)" in message
+    assert told(search.fit, rows, y) == []
+
+
+def test_a_kernel_of_scikit_learn_warns_of_a_guess_once():
+    X, y = digits(24)
+    rows, kernel = X.reshape(24, -1), as_sklearn_kernel(tiny_network())
+    search = GridSearchCV(SVC(kernel=kernel), {"C": [1.0, 2.0]}, cv=2)
+    assert len(told(search.fit, rows, y)) == 1
+
+
+def test_threads_that_begin_together_warn_of_a_guess_once():
+    rows, n_threads = digits(2)[0].reshape(2, -1), 8
+    barrier = threading.Barrier(n_threads)
+
+    def compute(_):
+        barrier.wait()
+        gram_matrix(tiny_network(), rows)
+
+    def compute_all():
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(compute, range(n_threads)))
+
+    assert len(told(compute_all)) == 1
+
+
+def test_a_guess_that_is_made_an_error_is_one_each_time():
+    rows = digits(2)[0].reshape(2, -1)
+    for _ in range(2):
+        with pytest.raises(ImageShapeWarning):  # filters make it an error
+            gram_matrix(tiny_network(), rows)
 
 
 def test_two_sizes_are_height_and_width():
