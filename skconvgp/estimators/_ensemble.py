@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_para
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP
+from skconvgp.estimators._candidates import usual_process
 from skconvgp.estimators._judged import JudgedClassifier
 from skconvgp.estimators._mixture_weights import (
     require_same_latents,
@@ -24,6 +25,7 @@ from skconvgp.estimators._pipelines import last_inputs, last_step
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._validation import check_weights
+from skconvgp.kernels import Kernel
 
 __all__ = ["KernelEnsembleClassifier"]
 
@@ -41,9 +43,11 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
 
     Parameters
     ----------
-    estimators : list of (str, estimator) tuples
+    estimators : list of (str, estimator or kernel) tuples
         Classifiers of this package, each alone or as the last step of a pipeline, by
-        name; clones are fitted. Nested parameters: ``name__kernel__lengthscale``.
+        name; clones are fitted. A kernel stands for `ConvNetGPClassifier` with
+        ``noise_variance="evidence"``, as in `selection_report`. Nested parameters:
+        ``name__kernel__lengthscale``, or ``name__lengthscale`` of a kernel.
     weights : "stacking" or "evidence", default="stacking"
         How the classifiers are weighed.
 
@@ -92,7 +96,7 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
     Examples
     --------
     >>> from sklearn.model_selection import train_test_split
-    >>> from skconvgp import ConvNetGPClassifier, KernelEnsembleClassifier
+    >>> from skconvgp import KernelEnsembleClassifier
     >>> from skconvgp.datasets import load_digits_images
     >>> from skconvgp.kernels import convnet, rbf
     >>> X, y = load_digits_images(return_X_y=True)
@@ -100,10 +104,7 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
     ...     X, y, train_size=200, stratify=y, random_state=0
     ... )
     >>> ensemble = KernelEnsembleClassifier(
-    ...     [
-    ...         ("rbf", ConvNetGPClassifier(rbf(2.0))),
-    ...         ("network", ConvNetGPClassifier(convnet(depth=2, kernel_size=3))),
-    ...     ]
+    ...     [("rbf", rbf(2.0)), ("network", convnet(depth=2, kernel_size=3))]
     ... )
     >>> ensemble.fit(X, y).score(X_test, y_test) > 0.9
     True
@@ -347,10 +348,11 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         pairs = given if isinstance(given, list | tuple) else []
         wrong = [pair for pair in pairs if not _is_pair(pair)]
         if wrong or not pairs:
-            expected = "a list of one (name, estimator) tuple or more"
+            expected = "a list of one (name, estimator or kernel) tuple or more"
             reject(self, "estimators", expected, wrong[0] if wrong else given)
         self._validate_names([name for name, _ in given])
-        for name, one in given:
+        named = dict(zip([name for name, _ in given], _instances(given), strict=True))
+        for name, one in named.items():
             is_process = is_classifier(one) and isinstance(last_step(one), BaseGP)
             if not is_process or not hasattr(last_step(one), needed):
                 raise ValueError(
@@ -358,7 +360,7 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
                     f"with the method {needed!r}, such as ConvNetGPClassifier, alone "
                     f"or as the last step of a pipeline; {name!r} is {one!r}."
                 )
-        return dict(given)
+        return named
 
     def _require_classes(self, names: Any, fitted: list[Any]) -> None:
         for name, one in zip(names, fitted, strict=True):
@@ -381,18 +383,17 @@ def _require_parameters(named: dict[str, Any], given: dict[str, Any]) -> None:
 
 
 def _instances(estimators: Any) -> list[Any]:
-    """Return the estimators of well formed (name, estimator) pairs."""
-    if not isinstance(estimators, list | tuple):
-        return []
-    return [pair[1] for pair in estimators if _is_pair(pair)]
+    """Return the estimators of well formed pairs, those of kernels among them."""
+    pairs = estimators if isinstance(estimators, list | tuple) else []
+    return [usual_process(pair[1], is_label=True) for pair in pairs if _is_pair(pair)]
 
 
 def _is_pair(pair: object) -> bool:
-    """Say whether it is a name and an estimator."""
+    """Say whether it is a name and an estimator, or a kernel."""
     return (
         isinstance(pair, list | tuple)
         and len(pair) == 2
         and isinstance(pair[0], str)
-        and hasattr(pair[1], "fit")
+        and (hasattr(pair[1], "fit") or isinstance(pair[1], Kernel))
         and not isinstance(pair[1], type)
     )

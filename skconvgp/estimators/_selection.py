@@ -15,9 +15,8 @@ from sklearn.utils.validation import NotFittedError, check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._base import BaseGP, make_generator
-from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._candidates import usual_process
 from skconvgp.estimators._pipelines import last_inputs, last_step
-from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import resolve_batch_size, resolve_count
 from skconvgp.estimators._same_targets import have_same_targets, require_same_data
 from skconvgp.estimators._seen import gram_as_seen
@@ -290,10 +289,8 @@ def _told(candidate: object) -> str:
 
 def _as_estimator(candidate: Any, y: Any) -> Any:
     """Return an estimator: the usual one for a kernel."""
-    if isinstance(candidate, Kernel):
-        is_label = type_of_target(y) in ("binary", "multiclass")
-        cls = ConvNetGPClassifier if is_label else ConvNetGPRegressor
-        return cls(candidate, noise_variance="evidence")
+    is_label = type_of_target(y) in ("binary", "multiclass")
+    candidate = usual_process(candidate, is_label=is_label)
     if not isinstance(last_step(candidate), BaseGP) or isinstance(candidate, type):
         raise ValueError(  # noqa: TRY004  (as for a wrong kernel)
             "Candidates must be kernels or single processes of skconvgp, which have "

@@ -20,6 +20,7 @@ from skconvgp import (
     KernelFlowsClassifier,
     NystromCompletedGP,
     gram_matrix,
+    selection_report,
 )
 from skconvgp.completion import NearestNeighbors, SubsetOfData
 from skconvgp.kernels import convnet, dense, rbf
@@ -178,6 +179,50 @@ def test_skops_trusts_what_is_in_a_file():
     assert list(loaded.named_estimators_) == list(fitted.named_estimators_)
 
 
+@pytest.mark.parametrize("weights", ["stacking", "evidence"])
+def test_a_kernel_stands_for_the_process_of_the_selection_report(weights):
+    X, y = blobs(30, 3)
+    kernels = [("short", rbf(0.5)), ("long", rbf(3.0))]
+    fitted = KernelEnsembleClassifier(kernels, weights=weights).fit(X, y)
+    gps = [
+        (name, ConvNetGPClassifier(kernel, noise_variance="evidence"))
+        for name, kernel in kernels
+    ]
+    expected = KernelEnsembleClassifier(gps, weights=weights).fit(X, y)
+    np.testing.assert_array_equal(fitted.weights_, expected.weights_)
+    np.testing.assert_array_equal(fitted.predict_proba(X), expected.predict_proba(X))
+    report = selection_report(dict(kernels), X, y)
+    evidences = report.values[:, report.scores.index("evidence")]
+    alone = [gp.log_marginal_likelihood() for gp in fitted.estimators_]
+    np.testing.assert_allclose(evidences, alone, rtol=1e-12)
+
+
+def test_kernels_stay_as_given_and_are_searched():
+    X, y = blobs(40)
+    kernels = [("one", rbf(1.0)), ("other", dense(depth=1))]
+    gp = KernelEnsembleClassifier(kernels)
+    copy = clone(gp)
+    assert copy.get_params()["one__lengthscale"] == 1.0
+    copy.set_params(one__lengthscale=2.0)
+    assert gp.estimators is kernels
+    assert kernels[0][1] == rbf(1.0)
+    grid = {"one__lengthscale": [0.5, 2.0], "other": [dense(depth=2)]}
+    fitted = GridSearchCV(gp, grid, cv=2).fit(X, y).best_estimator_
+    assert fitted.estimators[1][1] == dense(depth=2)
+    used = [one.kernel_ for one in fitted.estimators_]
+    assert used == [one for _, one in fitted.estimators]
+    assert fitted.named_estimators_.one.kernel is not kernels[0][1]
+    assert fitted.loo_predict_proba().shape == (40, 3)
+
+
+def test_kernels_take_images_and_mix_with_estimators():
+    X, y = digits(30)
+    pair = [("rows", rbf(2.0)), ("images", ConvNetGPClassifier(convnet(1, 3)))]
+    gp = KernelEnsembleClassifier(pair)
+    assert gp.__sklearn_tags__().input_tags.three_d_array
+    assert gp.fit(X, y).score(X, y) == 1.0
+
+
 class OtherClasses(ConvNetGPClassifier):
     """Knows a class that nobody has."""
 
@@ -196,6 +241,8 @@ class OtherLikelihood(Gaussian):
     [
         ([], "'estimators' parameter"),
         (None, "'estimators' parameter"),
+        ([rbf(1.0)], "'estimators' parameter.*estimator or kernel"),
+        ([("a", rbf)], "'estimators' parameter"),
         ([ConvNetGPClassifier()], "'estimators' parameter"),
         ([*processes(), ("a", ConvNetGPClassifier)], r"tuple or more. Got \('a', <cl"),
         ([(1, ConvNetGPClassifier())], r"tuple or more. Got \(1, Conv"),
