@@ -20,8 +20,8 @@ def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkK
     It is a :class:`sklearn.gaussian_process.kernels.Kernel`, with gradients by the
     free hyperparameters, and a callable of two arrays: `GaussianProcessRegressor`
     and `GaussianProcessClassifier` learn it, `SVC`, `KernelRidge`, `KernelPCA` and
-    `Nystroem` take it as ``kernel=``. X must then be rows. Values
-    are float64.
+    `Nystroem` take it as ``kernel=``. X must then be rows. Values are float64. Searches
+    find its settings: ``kernel__depth`` of an `SVC` is the depth of its network.
 
     Parameters
     ----------
@@ -75,6 +75,52 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
     def __init__(self, kernel: Kernel, image_shape: object = "auto") -> None:
         self.kernel = kernel
         self.image_shape = image_shape
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, and the settings of the kernel by their names.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to add the settings of the kernel, as ``weight_variance`` and as
+            ``kernel__weight_variance``.
+
+        Returns
+        -------
+        params : dict
+            Values by name.
+        """
+        params: dict[str, Any] = super().get_params(deep=False)
+        if not deep:
+            return params
+        settings = self.kernel.get_params()
+        long = {f"kernel__{name}": value for name, value in settings.items()}
+        short = {
+            name: value
+            for name, value in settings.items()
+            if name.partition("__")[0] not in params
+        }
+        return short | long | params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, among them the settings of the kernel.
+
+        Parameters
+        ----------
+        **params : object
+            Values by name, as `get_params` has them.
+
+        Returns
+        -------
+        self : NetworkKernel
+            The same object.
+        """
+        own = super().get_params(deep=False)
+        for name in own.keys() & params.keys():
+            setattr(self, name, params.pop(name))
+        settings = {name.removeprefix("kernel__"): params[name] for name in params}
+        self.kernel.set_params(**settings)
+        return self
 
     def __call__(
         self, X: Any, Y: Any = None, eval_gradient: bool = False

@@ -11,6 +11,7 @@ from sklearn.gaussian_process import (
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
 from skconvgp import as_sklearn_kernel, gram_diag, gram_matrix
@@ -129,6 +130,54 @@ def test_support_vectors_are_those_of_the_precomputed_matrix():
     ours = SVC(kernel=network_kernel()).fit(X[:40], y[:40])
     reference = SVC(kernel="precomputed").fit(gram, y[:40])
     np.testing.assert_array_equal(ours.predict(X[40:]), reference.predict(cross))
+
+
+def test_a_search_names_settings_as_with_estimators_of_the_package():
+    X, y = digit_rows(60)
+    machine, given = SVC(kernel=network_kernel()), tiny_network().weight_variance
+    assert machine.get_params()["kernel__weight_variance"] == given
+    grid = {"kernel__weight_variance": [0.01, 9.0], "kernel__image_shape": [(1, 8, 8)]}
+    search = GridSearchCV(machine, grid, cv=2).fit(X, y)
+    values = [
+        cross_val_score(SVC(kernel=network_kernel(weight_variance=w)), X, y, cv=2)
+        for w in (0.01, 9.0)
+    ]
+    means = np.mean(values, axis=1)
+    assert means[0] != means[1]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], means)
+    best = search.best_params_["kernel__weight_variance"]
+    assert search.best_estimator_.kernel.kernel.weight_variance == best
+    assert machine.kernel.kernel.weight_variance == given
+
+
+def test_settings_are_reached_by_both_names():
+    kernel = as_sklearn_kernel(2.0 * rbf(3.0))
+    assert set(kernel.get_params(deep=False)) == {"kernel", "image_shape"}
+    assert set(kernel.get_params()) == {
+        "image_shape",
+        "kernel",  # of the wrapper: that of the scale is kernel__kernel
+        "factor",
+        "factor_bounds",
+        "kernel__factor",
+        "kernel__factor_bounds",
+        "kernel__kernel",
+        "kernel__kernel__lengthscale",
+        "kernel__kernel__lengthscale_bounds",
+    }
+    assert kernel.set_params(factor=5.0).kernel.factor == 5.0
+    for name, value in kernel.get_params().items():
+        assert kernel.set_params(**{name: value}).get_params()[name] == value
+    kernel.set_params(kernel__kernel__lengthscale=7.0)
+    assert kernel.kernel.kernel.lengthscale == 7.0
+    changed = clone(kernel).set_params(kernel=rbf(1.0), lengthscale=4.0)
+    assert changed.kernel == rbf(4.0)
+    assert kernel.kernel.kernel.lengthscale == 7.0
+    summed = ConstantKernel(2.0) * kernel
+    assert summed.set_params(k2__factor=9.0).k2.kernel.factor == 9.0
+    with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
+        kernel.set_params(depth=3)
+    with pytest.raises(ValueError, match="Invalid parameter 'image_shape'"):
+        kernel.set_params(image_shape__depth=3)
 
 
 def test_kernel_ridge():
