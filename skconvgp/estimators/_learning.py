@@ -199,7 +199,9 @@ class BaseLearningGP(BaseConvGP):
         remedies = [OWN_REMEDIES[name] for name in at_bounds if name in OWN_REMEDIES]
         free = [name for name in at_bounds if name not in OWN_REMEDIES]
         if free:
-            wider = ", ".join(f"`{name}_bounds`" for name in free)
+            # One pair of bounds is that of all features or layers of a setting.
+            settings = dict.fromkeys(name.partition("[")[0] for name in free)
+            wider = ", ".join(f"`{name}_bounds`" for name in settings)
             remedies.insert(0, f"widen {wider} of the kernel or hold it by 'fixed'")
         warn_caller(
             f"The hyperparameters that {type(self).__name__} found are at a bound of "

@@ -249,6 +249,18 @@ def test_a_hyperparameter_at_a_bound_is_told(gp):
         gp.fit(X, y)
 
 
+def test_bounds_of_one_setting_for_several_features_are_named_once():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    kernel = rbf([0.3, 0.3, 0.3], lengthscale_bounds=(0.1, 0.5))
+    gp = ConvNetGPRegressor(kernel, optimizer="evidence", noise_variance=0.01)
+    told = r"\[0\] at 0.5, .*\[2\] at 0.5.*widen `lengthscale_bounds` of the kernel"
+    with pytest.warns(ConvergenceWarning, match=told) as caught:
+        gp.fit(X, X.sum(1))
+    assert str(caught[0].message).count("_bounds") == 1
+    gp.set_params(kernel__lengthscale_bounds=(0.1, 1e6))  # as the message says
+
+
 def test_a_noise_at_a_bound_is_told_and_is_the_bound():
     X, _ = wave(40)
     y = np.where(np.arange(40) % 2, 1.0, -1.0)  # as no smooth function is
