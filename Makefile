@@ -58,8 +58,8 @@ LANES_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_tangents.p
 # with the plainest kernels that MKL, OpenBLAS, torch and the extension have.
 PROCESSORS_ENV = MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Prescott ATEN_CPU_CAPABILITY=default
 PROCESSORS_TESTS ?= $(addprefix tests/,linalg solvers likelihoods metrics inference \
-    completion flows kernels) docs/index.rst docs/notation.rst docs/user_guide \
-    docs/extending skconvgp
+    completion flows kernels) $(addprefix docs/,index.rst maths.rst notation.rst) \
+    docs/user_guide docs/extending skconvgp
 # The interpreter is not built with the sanitizers, so they come first; leaks at its
 # exit are its own.
 SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -158,6 +158,7 @@ lint: $(VENV)/.ready-dev
 # GALLERY=changed runs the pages alone that were changed within a day of the last commit.
 docs: $(VENV)/.ready-docs
 	SKCONVGP_GALLERY=$(GALLERY) $(BIN) -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN) .ci/check_pages.py docs/_build/html
 
 bench: $(VENV)/.ready-display
 	@for f in $(BENCHMARKS); do echo "$$f"; $(BIN) $$f $(ARGS) || exit 1; done

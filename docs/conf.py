@@ -23,7 +23,7 @@ version = release = installed_version("skconvgp")
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "mathml",
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
@@ -89,6 +89,9 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "pydata_sphinx_theme"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_title = f"skconvgp {version}"
 html_show_sourcelink = False
 html_show_copyright = False
@@ -98,7 +101,7 @@ html_theme_options = {
     "footer_start": [],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "api": [], "notation": [], "changelog": []}
+html_sidebars = {"index": [], "api": [], "notation": [], "maths": [], "changelog": []}
 
 
 def to_restructuredtext(text: str) -> str:

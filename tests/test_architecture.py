@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,10 @@ import skconvgp
 PACKAGE = Path(skconvgp.__file__).parent
 ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
+CHECKOUT = Path(__file__).parents[1]
+FOLDERS = (".ci", "benchmarks", "docs", "examples", "skconvgp", "tests")
+GENERATED = {"_build", "_generated", "auto_examples", "gen_modules", "generated"}
+TEXTS = {".cpp", ".hpp", ".md", ".py", ".rst", ".toml"}
 MAX_LINES = 400
 
 PUBLIC_NAMES = {
@@ -88,6 +93,17 @@ def method_calls(path, *names):
     ]
 
 
+def texts():
+    """Yield the path and the text of each file that people write."""
+    paths = [path for path in CHECKOUT.iterdir() if path.suffix in TEXTS]
+    for folder in FOLDERS:
+        paths += (CHECKOUT / folder).rglob("*")
+    for path in paths:
+        written = not GENERATED & set(path.relative_to(CHECKOUT).parts)
+        if written and path.suffix in TEXTS:
+            yield path, path.read_text(encoding="utf-8")
+
+
 def files_with(found):
     return {name_of(path) for path in FILES if found(path)}
 
@@ -123,6 +139,38 @@ def test_imports_keep_to_the_floors():
 def test_files_are_short():
     lengths = {name_of(path): len(path.read_text().splitlines()) for path in FILES}
     assert not {name for name, length in lengths.items() if length > MAX_LINES}
+
+
+def test_only_pages_of_the_repository_are_cited():
+    found = dict(texts())
+    here = {path.name for path in found} | {"NNNN-title.md"}
+    cited = {
+        (path.name, name)
+        for path, text in found.items()
+        for name in re.findall(r"[\w-]+\.md\b", text)
+    }
+    assert {name for _, name in cited} >= {"CHANGELOG.md", "README.md"}
+    assert not {pair for pair in cited if pair[1] not in here}
+
+
+def test_cited_sections_of_the_mathematics_exist():
+    page = "docs/" + "maths.rst"
+    lines = (CHECKOUT / page).read_text(encoding="utf-8").splitlines()
+    titles = {
+        title
+        for title, rule in pairwise(lines)
+        if title and re.fullmatch("-+", rule) and len(rule) == len(title)
+    }
+    n_cited = 0
+    for path, text in texts():
+        if path.suffix not in {".cpp", ".hpp", ".py"}:
+            continue
+        plain = re.sub(r"\s*\n[\s#/]*", " ", text)
+        sections = re.findall(re.escape(page) + ', "([^"]+)"', plain)
+        assert len(sections) == plain.count(page), path  # all name a section
+        assert set(sections) <= titles, path
+        n_cited += len(sections)
+    assert n_cited > 30
 
 
 def test_tensors_become_arrays_at_the_door_only():

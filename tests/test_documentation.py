@@ -8,7 +8,9 @@ import pytest
 
 import skconvgp
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+faults_of_pages = runpy.run_path(str(ROOT / ".ci" / "check_pages.py"))["main"]
 ESTIMATORS = runpy.run_path(str(DOCS / "api_methods.py"))["methods_of_estimators"]()
 
 
@@ -53,3 +55,49 @@ def test_what_base_classes_define_is_shown_too():
         *("log_marginal_likelihood", "partial_fit"),
     }
     assert expected <= shown("NystromCompletedGP")
+
+
+LOCAL_PAGE = """<link rel="stylesheet" href="_static/a.css"><script src="a.js"></script>
+<a href="https://example.org">elsewhere</a> <img src="a.png" srcset="a.png 1x">
+<span class="math"><math><mi>x</mi></math></span>"""
+
+
+def test_pages_that_load_nothing_pass(tmp_path):
+    (tmp_path / "index.html").write_text(LOCAL_PAGE)
+    (tmp_path / "a.css").write_text("a { background: url('a.png') }")
+    assert faults_of_pages(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '<script async src="https://example.org/a.js"></script>',
+        '<script src="//example.org/a.js"></script>',
+        '<link href="https://example.org/a.css" rel="stylesheet">',
+        '<img srcset="a.png 1x, https://example.org/a.png 2x">',
+        "<style>@import 'https://example.org/a.css';</style>",
+        '<p style="background: url(https://example.org/a.png)">',
+    ],
+)
+def test_pages_that_load_from_the_network_are_found(tmp_path, line):
+    (tmp_path / "index.html").write_text(LOCAL_PAGE)
+    (tmp_path / "other.html").write_text(LOCAL_PAGE + line)
+    found = faults_of_pages(tmp_path)
+    assert "other.html loads" in found
+    assert "example.org/a" in found
+    assert "index.html" not in found
+
+
+def test_style_sheets_that_load_from_the_network_are_found(tmp_path):
+    (tmp_path / "index.html").write_text(LOCAL_PAGE)
+    (tmp_path / "a.css").write_text('@font-face { src: url("https://example.org/a") }')
+    assert "a.css loads https://example.org/a" in faults_of_pages(tmp_path)
+
+
+def test_formulas_that_are_not_drawn_are_found(tmp_path):
+    (tmp_path / "index.html").write_text(LOCAL_PAGE + '<div class="math">x</div>')
+    assert "index.html draws 1 of 2 formulas" in faults_of_pages(tmp_path)
+
+
+def test_a_folder_without_pages_is_no_success(tmp_path):
+    assert "no pages" in faults_of_pages(tmp_path)

@@ -317,7 +317,8 @@ def _leaky(graph: Graph, layer: Leaky, value: Map) -> Map:
 
 def _erf(graph: Graph, layer: Erf, value: Map) -> Map:
     value = _make_comparable(graph, value, 1.0)
-    factor = value.beta * 2.0  # maths.md 2.3: of the covariance itself
+    # Of the covariance itself: docs/maths.rst, "Dual activations"
+    factor = value.beta * 2.0
     node = Node("erf", (value.node,), value.node.shape, factor=factor)
     return Map(graph.add(node), 2.0 / math.pi, math.pi / 2.0, value.is_positive)
 

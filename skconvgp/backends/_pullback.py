@@ -1,4 +1,7 @@
-"""Derivatives of a weighted sum of covariances, tile by tile (maths.md 2.5)."""
+"""Derivatives of a weighted sum of covariances, tile by tile.
+
+The formulas: docs/maths.rst, "Derivatives".
+"""
 
 import math
 from dataclasses import dataclass

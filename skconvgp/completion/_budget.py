@@ -43,7 +43,7 @@ def count_landmarks(
 ) -> int:
     """Return the number of landmarks: as asked for, or as many as the share allows.
 
-    The diagonal beside the columns is free (maths.md 6.1).
+    The diagonal beside the columns is free (docs/maths.rst, "Entries that are known").
 
     Parameters
     ----------

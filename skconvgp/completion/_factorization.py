@@ -24,7 +24,8 @@ from skconvgp.completion._regression import alternate, solve_rows, sweep_rows
 __all__ = ["MatrixFactorization"]
 
 ALGORITHMS = ("als", "elementwise")
-START_NOISE = 0.01  # of the level of the start, maths.md 6.5
+# Of the level of the start: docs/maths.rst, "Completion from entries"
+START_NOISE = 0.01
 
 
 @dataclass(repr=False)

@@ -38,7 +38,8 @@ ASKED_AT_ONCE = 256  # columns: what an oracle returns is small beside all of th
 ROWS_AT_ONCE = 1024
 PIVOT_ROUNDS = 10  # of random pivots, as an oracle has a cost for each call
 LLOYD_ROUNDS = 10
-# Relative cut of eigenvalues that were computed in single precision (maths.md 14).
+# Relative cut of eigenvalues that were computed in single precision:
+# docs/maths.rst, "Columns of landmarks"
 SINGLE_CUT = 1e-6
 
 

@@ -39,8 +39,8 @@ __all__ = [
     "row_slices",
 ]
 
-EIGENVALUE_CUT = 1e-6  # maths.md 14
-LARGEST_AUTO_RANK = 50  # maths.md 14
+EIGENVALUE_CUT = 1e-6  # docs/maths.rst, "Completion from entries"
+LARGEST_AUTO_RANK = 50  # docs/maths.rst, "Completion from entries"
 BLOCK_ROWS = 128  # rows of a matrix that are worked on while they are in the cache
 
 # Of a choice along a path of ranks or penalties.

@@ -113,7 +113,8 @@ def sweep_rows(known: Observed, columns: Tensor, rows: Tensor, ridge: float) -> 
         own = columns[block.rows] * known.alone[block.rows, None]
         gram = seen.mT @ seen
         for s in range(rows.shape[1]):
-            # Meinel 2020, eqs. 3.11 and 3.13 as corrected in maths.md 15
+            # Meinel 2020, eqs. 3.11 and 3.13 as corrected in
+            # docs/maths.rst, "Completion from entries"
             of_row = gram[s] + own[:, s : s + 1] * own
             slope = right[:, s] - (of_row * x).sum(1) - ridge * x[:, s]
             x[:, s] += slope / (of_row[:, s] + ridge)

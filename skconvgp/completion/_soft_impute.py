@@ -12,7 +12,7 @@ from skconvgp.linalg import leading_eigenpairs, product_change, widened
 
 __all__ = ["SoftImpute"]
 
-# maths.md 14
+# docs/maths.rst, "Completion from entries"
 N_STEPS = 20
 SMALLEST_SHARE = 1e-4
 LARGEST_RANK = 100  # with "auto": more do not lower the error

@@ -142,7 +142,10 @@ _TF32 = _Tf32Switch()
 
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
-    """Switch off TF32 on a GPU: it keeps 10 bits of the mantissa (maths.md 3)."""
+    """Switch off TF32 on a GPU: it keeps 10 bits of the mantissa.
+
+    See docs/maths.rst, "Precision".
+    """
     if device.type == "cpu":
         yield
         return

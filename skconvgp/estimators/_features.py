@@ -41,7 +41,8 @@ from skconvgp.kernels import Kernel
 
 __all__ = ["BaseFeatureGP", "FeatureState", "Featured", "entries"]
 
-# Below this noise the precision of the coefficients is not resolved (maths.md 14).
+# Below this noise the precision of the coefficients is not resolved:
+# docs/maths.rst, "Columns of landmarks"
 SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
 # Share of the variance of held-out entries below which a user is warned.
 LEAST_EXPLAINED = 0.5

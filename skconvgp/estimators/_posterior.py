@@ -27,7 +27,7 @@ from skconvgp.linalg import half_solve
 
 __all__ = ["BasePosterior", "Latent"]
 
-CLIP_TOLERANCE = 1e-6  # of the prior variance (maths.md 4.1)
+CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ LIKELIHOODS: dict[str, Callable[[], Likelihood | LinkLikelihood]] = {
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{u}IB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
 UNITS |= {f"{u}B": 10 ** (3 * i) for i, u in enumerate("KMGT", 1)}
-USUAL_BATCH = 600  # samples; maths.md 14
+USUAL_BATCH = 600  # samples; docs/maths.rst, "Kernel Flows"
 LEAST_BATCH = 2  # samples: one to predict from, one to predict
 BUDGET_SHARE = 2  # a half of what is free
 

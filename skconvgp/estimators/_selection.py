@@ -36,7 +36,7 @@ __all__ = ["SelectionReport", "selection_report"]
 Candidates: TypeAlias = Mapping[str, Any] | Sequence[Any] | Kernel
 
 OWNER = "selection_report"
-USUAL_BATCH = 600  # as in Kernel Flows; maths.md 14
+USUAL_BATCH = 600  # as in Kernel Flows; docs/maths.rst, "Kernel Flows"
 LEVEL = 0.95  # of the intervals whose coverage is told
 NAME_HEADING = "candidate"
 # How far a value is from the best there can be; smaller is better.

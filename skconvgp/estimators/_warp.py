@@ -45,7 +45,8 @@ from skconvgp.kernels import Kernel, rbf
 __all__ = ["KernelFlowsWarp"]
 
 AUTO_BATCH = 128
-# With less, rounding errors of the factorisation move the points (maths.md 8.4).
+# With less, rounding errors of the factorisation move the points:
+# docs/maths.rst, "Flows of points"
 SMALLEST_NUGGET = 1e-5
 HOST = torch.device("cpu")
 

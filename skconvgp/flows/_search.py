@@ -13,8 +13,8 @@ from skconvgp._typing import FloatArray
 __all__ = ["ALL_DONE", "DIFFERENCE_STEP", "STOPPED", "Best", "check_slope", "slope"]
 
 GRADIENTS = ("exact", "autograd", "finite_difference")
-# The cube root of the precision of float32 (maths.md 8.3): of float64 it would be
-# 6e-6, where tiles in float32 leave two digits of a difference, or none.
+# The cube root of the precision of float32 (docs/maths.rst, "Kernel Flows"): of float64
+# it would be 6e-6, where tiles in float32 leave two digits of a difference, or none.
 DIFFERENCE_STEP = 0.005
 
 ALL_DONE = "all steps done"

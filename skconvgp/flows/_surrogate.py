@@ -30,7 +30,9 @@ SHRINKAGES = (0.1, 0.03, 0.01, 0.003)  # spread of candidates about the best one
 
 
 def expected_improvement(mean: Tensor, std: Tensor, best: float) -> Tensor:
-    """Return by how much values are expected to fall below the best (maths.md 8.3).
+    """Return by how much values are expected to fall below the best.
+
+    The formula: docs/maths.rst, "Expected improvement".
 
     Parameters
     ----------

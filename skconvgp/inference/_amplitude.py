@@ -1,4 +1,7 @@
-"""The amplitude of latent functions whose noise the labels fix (maths.md 5.2)."""
+"""The amplitude of latent functions whose noise the labels fix.
+
+Why it is searched: docs/maths.rst, "Labels as counts".
+"""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Evidence and leave-one-out in closed form (maths.md 4.2).
+"""Evidence and leave-one-out in closed form.
+
+The formulas: docs/maths.rst, "Evidence and leave-one-out".
 
 The model of one output is y ~ N(0, a M), M = K + noise diag(1 / w), where K has mean
 diagonal 1 and w are the sample weights; a weight of two is two equal observations.

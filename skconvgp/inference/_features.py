@@ -1,4 +1,6 @@
-"""Posterior of a process whose covariance is a product of features (maths.md 6.2).
+"""Posterior of a process whose covariance is a product of features.
+
+The formulas: docs/maths.rst, "Columns of landmarks".
 
 The model of one output is y ~ N(0, a (F F^T + D)), where F has r columns and D is
 diagonal: the noise of a sample, and what the features leave out of its variance if

@@ -1,4 +1,6 @@
-r"""Latent functions of classes whose targets have a noise of their own (maths.md 5.2).
+r"""Latent functions of classes whose targets have a noise of their own.
+
+The formulas: docs/maths.rst, "Labels as counts".
 
 Class c is :math:`y_c \sim N(0, K + N_c)` with N_c diagonal. With B = K + N, N the
 largest noise of each sample over the classes, :math:`K + N_c = B - E_c D_c E_c^T`,

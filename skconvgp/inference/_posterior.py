@@ -20,7 +20,7 @@ __all__ = [
 
 
 def posterior_mean(cross: Tensor, dual_coef: Tensor) -> Tensor:
-    """Return K_* alpha (n1, k) (maths.md 4.1)."""
+    """Return K_* alpha (n1, k) (docs/maths.rst, "Posterior")."""
     return cross @ dual_coef
 
 

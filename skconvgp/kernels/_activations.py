@@ -1,4 +1,6 @@
-r"""Activations: the expectation of a product of nonlinearities (maths.md 2.3).
+r"""Activations: the expectation of a product of nonlinearities.
+
+The formulas: docs/maths.rst, "Dual activations".
 
 For :math:`(u, v) \sim N(0, [[a, c], [c, b]])` each class states
 :math:`V(c, a, b) = E[\phi(u)\phi(v)]` and :math:`V(a, a, a)`. All are

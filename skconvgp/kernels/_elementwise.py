@@ -1,4 +1,7 @@
-"""Activations without a closed form, by quadrature (maths.md 2.3, last row)."""
+"""Activations without a closed form, by quadrature.
+
+The series: docs/maths.rst, "Dual activations".
+"""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass

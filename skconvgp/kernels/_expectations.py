@@ -29,7 +29,7 @@ def expect(c: Tensor, a: Tensor, b: Tensor, formula: Formula) -> Tensor:
 
 
 class _Expectation(torch.autograd.Function):
-    """V with derivatives from a formula (maths.md 2.3, 2.5).
+    """V with derivatives from a formula (docs/maths.rst, "Derivatives").
 
     Autograd's own have a singularity at c = a = b, and hold every step.
     """

@@ -23,7 +23,7 @@ __all__ = [
     "collect_hyperparameters",
 ]
 
-DEFAULT_BOUNDS = (1e-4, 1e4)  # maths.md 8.3
+DEFAULT_BOUNDS = (1e-4, 1e4)  # docs/maths.rst, "Kernel Flows"
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ class Layer(Kernel, ABC):
         assert isinstance(pixels1, Tensor)
         assert isinstance(pixels2, Tensor)
         n_channels = pixels1.shape[2]
-        nngp = torch.matmul(pixels1.mT / n_channels, pixels2)  # maths.md 2.1
+        # docs/maths.rst, "Affine layers"
+        nngp = torch.matmul(pixels1.mT / n_channels, pixels2)
         return self.pair_pass(nngp, trace1, trace2)[0, 0]
 
     def diag(self, one: Prepared) -> Tensor:

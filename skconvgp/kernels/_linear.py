@@ -1,4 +1,7 @@
-"""Affine layers: convolution, dense readout, flattening, pooling (maths.md 2.1)."""
+"""Affine layers: convolution, dense readout, flattening, pooling.
+
+The formulas: docs/maths.rst, "Affine layers".
+"""
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral

@@ -1,4 +1,7 @@
-"""Division of covariances by a scale (maths.md 3, scaling layers)."""
+"""Division of covariances by a scale.
+
+Which ways there are: docs/maths.rst, "Scales of layers".
+"""
 
 import copy
 import math

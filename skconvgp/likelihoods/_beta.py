@@ -16,7 +16,7 @@ from skconvgp.likelihoods._expectations import normal_cdf
 
 __all__ = ["Beta"]
 
-N_NODES = 64  # maths.md 5.3
+N_NODES = 64  # docs/maths.rst, "Averages over latent functions"
 SMALLEST = 1e-24  # variance; densities of none are steps
 # How far densities reach, in deviations, and where the map is zero.
 REACH, LOWEST = 10.0, -40.0

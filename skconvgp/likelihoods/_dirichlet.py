@@ -62,7 +62,7 @@ class Dirichlet(Counting):
             [4.6151, 0.6882]], dtype=torch.float64)
     """
 
-    tried: ClassVar = (0.1, 0.01, 0.001)  # maths.md 5.2
+    tried: ClassVar = (0.1, 0.01, 0.001)  # docs/maths.rst, "Labels as counts"
 
     alpha_eps: float | str = 0.01
 

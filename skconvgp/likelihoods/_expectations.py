@@ -18,9 +18,9 @@ __all__ = [
     "softmax_expectation",
 ]
 
-N_DRAWS, DRAWS_SEED = 512, 0  # maths.md 5.2
+N_DRAWS, DRAWS_SEED = 512, 0  # docs/maths.rst, "Averages over latent functions"
 SMALLEST = 2.0**-31  # points are multiples of twice that, and may be zero
-N_NODES = 64  # maths.md 5.3
+N_NODES = 64  # docs/maths.rst, "Averages over latent functions"
 VALUES = 1 << 22  # numbers in a table of rows, draws and classes: 32 MiB
 # Errors of both rules are below 1e-12 at this variance, and where each is used.
 WIDE, STEP, REACH = 2.0, 0.5, 40.0

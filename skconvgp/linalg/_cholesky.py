@@ -18,7 +18,7 @@ __all__ = [
     "shifted_choleskys",
 ]
 
-# Shares of the mean diagonal, tried in turn (maths.md 4.1).
+# Shares of the mean diagonal, tried in turn (docs/maths.rst, "Posterior").
 JITTER = {
     torch.float64: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4),
     torch.float32: (0.0, 1e-6, 1e-5, 1e-4, 1e-3),

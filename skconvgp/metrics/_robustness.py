@@ -14,7 +14,7 @@ from skconvgp._typing import FloatArray
 
 __all__ = ["robustness_curve"]
 
-EPSILONS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)  # maths.md 13
+EPSILONS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)  # docs/maths.rst, "Robustness"
 ATTACKS = ("fgsm", "pgd")
 STEP = 0.1  # of an attack in many steps, as a share of its bound
 

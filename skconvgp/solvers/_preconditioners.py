@@ -15,7 +15,7 @@ __all__ = [
 
 PRECONDITIONERS = ("pivoted_cholesky", "nystrom", None)
 PIVOTS = 16  # columns that are asked for at once
-USUAL_RANK = 1000  # maths.md 7
+USUAL_RANK = 1000  # docs/maths.rst, "Preconditioner"
 FLOOR = 1e-10  # of the noise, as a share of the mean diagonal
 # Of what the columns leave of the diagonal, the share that stands for it. All of it
 # would cost iterations; a tenth next to none.

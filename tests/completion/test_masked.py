@@ -209,7 +209,7 @@ def test_measured_error_is_that_of_missing_entries(method, pattern):
     "method", [IterativeSVD(), MatrixFactorization(), SoftImpute()], ids=repr
 )
 def test_nothing_is_learnt_from_a_random_matrix(method):
-    # 1 / sqrt(12), the deviation of U(0, 1): maths.md 6.6
+    # 1 / sqrt(12), the deviation of U(0, 1): docs/maths.rst, "Errors of a completion"
     upper = torch.rand(200, 200, generator=seeded(), dtype=torch.float64).triu()
     result, _ = completed(method, upper + upper.triu(1).mT, 0.3, check_fraction=0.2)
     assert result.relative_rmse == pytest.approx(12**-0.5, rel=0.1)

@@ -107,7 +107,7 @@ def test_landmarks_are_whole_rows_and_the_check_lies_outside():
     mask = pattern.mask()
     is_landmark = mask.all(1)
     share = float(is_landmark.double().mean())
-    # maths.md 6.1, of 95 % of the entries
+    # docs/maths.rst, "Entries that are known", of 95 % of the entries
     assert share == pytest.approx(1 - (1 - 0.2 * 0.95) ** 0.5, abs=1 / 200)
     rows, cols = pattern.check()
     assert not bool((is_landmark[rows] | is_landmark[cols]).any())

@@ -7,7 +7,8 @@ from scipy.stats import beta, kstest, norm
 
 from skconvgp.likelihoods import Beta, Dirichlet
 
-CENTRES = {0.01: 2.467464, 0.1: 1.568139, 0.2: 1.274799}  # maths.md 5.3
+# docs/maths.rst, "Two classes"
+CENTRES = {0.01: 2.467464, 0.1: 1.568139, 0.2: 1.274799}
 
 
 def probabilities(alpha_eps, mean, var):

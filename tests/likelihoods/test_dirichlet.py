@@ -8,7 +8,7 @@ from scipy.stats import gamma
 
 from skconvgp.likelihoods import Calibration, Dirichlet
 
-# maths.md 5.2: noise and target on and off the class of a sample.
+# docs/maths.rst, "Labels as counts": noise and target on and off the own class.
 TABLE = {
     0.01: (0.688184, -0.334142, 4.615121, -6.912730),
     0.1: (0.646627, -0.228003, 2.397895, -3.501533),
