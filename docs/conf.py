@@ -47,6 +47,7 @@ if os.environ.get("SKCONVGP_DOCS_INTERSPHINX"):
 autosummary_generate = True
 autosummary_context = {"methods_of_estimators": methods_of_estimators()}
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"  # of methods: the column is narrow
 numpydoc_show_class_members = False
 
 copybutton_exclude = ".linenos, .gp, .go"
