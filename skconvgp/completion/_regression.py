@@ -97,7 +97,7 @@ def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:
     """
     rows = known.variances[:, None] * columns
     for block in known.blocks:
-        seen, own = columns[block.cols], columns[block.rows]
+        seen, own = block.of_cols(columns), columns[block.rows]
         rhs = rows[block.rows] + block.values @ seen
         rows[block.rows] = ridge_solve(
             seen.mT @ seen, rhs, ridge, own * known.alone[block.rows, None]
@@ -109,14 +109,14 @@ def sweep_rows(known: Observed, columns: Tensor, rows: Tensor, ridge: float) -> 
     """Return x_i (n, r) with one coordinate after the other at its best value."""
     rows, rhs = rows.clone(), known @ columns
     for block in known.blocks:
-        seen, right, x = columns[block.cols], rhs[block.rows], rows[block.rows]
+        seen, right, x = block.of_cols(columns), rhs[block.rows], rows[block.rows]
         own = columns[block.rows] * known.alone[block.rows, None]
         gram = seen.mT @ seen
         for s in range(rows.shape[1]):
             # Meinel 2020, eqs. 3.11 and 3.13 as corrected in
             # docs/maths.rst, "Completion from entries"
-            of_row = gram[s] + own[:, s : s + 1] * own
-            slope = right[:, s] - (of_row * x).sum(1) - ridge * x[:, s]
-            x[:, s] += slope / (of_row[:, s] + ridge)
+            of_row = gram[:, s, None] + own[..., s, None] * own
+            slope = right[..., s] - (of_row * x).sum(-1) - ridge * x[..., s]
+            x[..., s] += slope / (of_row[..., s] + ridge)
         rows[block.rows] = x
     return rows

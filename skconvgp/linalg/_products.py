@@ -72,28 +72,29 @@ def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, own: Tensor) -> Tensor:
 
     Parameters
     ----------
-    gram : Tensor of shape (r, r)
+    gram : Tensor of shape (..., r, r)
         G, positive semi-definite.
-    rhs : Tensor of shape (n, r)
+    rhs : Tensor of shape (..., n, r)
         Right-hand sides b.
     ridge : float
         What is added to the diagonal; at least the rounding errors of G.
-    own : Tensor of shape (n, r)
+    own : Tensor of shape (..., n, r)
         What each system has beyond the others: v.
 
     Returns
     -------
-    rows : Tensor of shape (n, r)
+    rows : Tensor of shape (..., n, r)
         Solutions x.
     """
     shifted = gram.clone()
-    rounding = len(gram) * torch.finfo(gram.dtype).eps * float(gram.diagonal().max())
-    shifted.diagonal().add_(max(ridge, rounding))
+    diagonal = shifted.diagonal(dim1=-2, dim2=-1)
+    rounding = gram.shape[-1] * torch.finfo(gram.dtype).eps * diagonal.amax(-1)
+    diagonal += rounding.clamp(min=ridge)[..., None]
     factor = torch.linalg.cholesky(shifted)
-    both = torch.cholesky_solve(torch.cat([rhs, own]).mT, factor).mT
-    rows, turned = both[: len(rhs)], both[len(rhs) :]
-    share = (own * rows).sum(1) / (1.0 + (own * turned).sum(1))
-    return rows - share[:, None] * turned
+    both = torch.cholesky_solve(torch.cat([rhs, own], dim=-2).mT, factor).mT
+    rows, turned = both[..., : rhs.shape[-2], :], both[..., rhs.shape[-2] :, :]
+    share = (own * rows).sum(-1) / (1.0 + (own * turned).sum(-1))
+    return rows - share[..., None] * turned
 
 
 def spread_rows(rows: Tensor, n_rows: int) -> Tensor:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from skconvgp.completion import MatrixFactorization
-from skconvgp.completion._observed import Filled, Observed
+from skconvgp.completion._observed import MOST_COLS, MOST_GROUPS, Filled, Observed
 from skconvgp.completion._patterns import PATTERNS, draw_pattern, evaluate
 from skconvgp.completion._regression import solve_rows, sweep_rows
 from tests.helpers.oracles import PlainOracle, low_rank, seeded, smooth
@@ -85,6 +85,18 @@ def test_observed_entries_are_gathered(pattern):
     expected = torch.where(entries.mask, entries.values, left @ right.mT)
     assert_close(filled.dense(), expected, kind="solve")
     assert_close(filled @ right, expected @ right, kind="solve")
+
+
+@pytest.mark.parametrize(("n", "fraction"), [(140, 0.05), (140, 0.4), (700, 0.05)])
+def test_single_samples_are_worked_on_together(n, fraction):
+    drawn = draw_pattern("random", n, fraction, 0.05, seeded())
+    blocks = Observed.of(evaluate(PlainOracle(smooth(n)[0]), drawn)).blocks
+    samples = torch.cat([block.rows.flatten() for block in blocks])
+    assert sorted(samples.tolist()) == list(range(n))
+    n_cols = max(block.cols.shape[1] for block in blocks)
+    assert len(blocks) <= 1 + n / min(MOST_GROUPS, MOST_COLS // n_cols)
+    assert max(block.cols.numel() for block in blocks) <= MOST_COLS
+    assert any(float(block.is_col.min()) == 0.0 for block in blocks)  # of other lengths
 
 
 @each_algorithm

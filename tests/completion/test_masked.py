@@ -27,13 +27,6 @@ TO_RANK = [
     MatrixFactorization(rank=3, algorithm="elementwise", ridge=1e-9),
 ]
 METHODS = [*TO_RANK, SoftImpute()]
-# Whole iterations of the variants take seconds; their siblings stand for them.
-some_methods = pytest.mark.parametrize(
-    "method",
-    [TO_RANK[0], TO_RANK[2], METHODS[-1]]
-    + [pytest.param(part, marks=pytest.mark.slow) for part in TO_RANK[1::2]],
-    ids=repr,
-)
 every_method = pytest.mark.parametrize("method", METHODS, ids=repr)
 every_pattern = pytest.mark.parametrize("pattern", PATTERNS)
 
@@ -158,7 +151,7 @@ def allowed(method):
     return 0.1 if isinstance(method, SoftImpute) else 1e-7
 
 
-@some_methods
+@every_method
 def test_same_generator_same_completion(method):
     gram, _ = smooth(60)
     one, two = (completed(method, gram)[0] for _ in range(2))
@@ -195,7 +188,7 @@ def test_order_of_samples_does_not_matter(method, monkeypatch):
 
 
 @every_pattern
-@some_methods
+@every_method
 def test_measured_error_is_that_of_missing_entries(method, pattern):
     gram = low_rank(150, 3, noise=0.0) + 0.05 * low_rank(150, 150, seed=5)
     result, oracle = completed(method, gram, 0.5, pattern=pattern)
@@ -238,7 +231,7 @@ def test_entries_that_are_not_finite_are_refused(method):
         completed(method, gram, 0.5)
 
 
-@some_methods
+@every_method
 def test_too_small_a_fraction_names_the_smallest(method):
     with pytest.raises(CompletionError, match=r"smallest usable fraction is 0\.0690\."):
         completed(method, low_rank(30, 3), 0.05)

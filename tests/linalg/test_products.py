@@ -76,6 +76,10 @@ def test_ridge_solve():
     for row, b, v in zip(made, rhs, own, strict=True):
         system = gram + torch.outer(v, v) + 0.5 * torch.eye(3)
         assert_close(system @ row, b, kind="solve")
+    grams = torch.stack([gram, 1e20 * gram])  # each has rounding errors of its own
+    both = ridge_solve(grams, rhs.expand(2, 4, 3), 0.5, torch.stack([own, 0.0 * own]))
+    assert_close(both[0], made, kind="solve")
+    assert_close(both[1], ridge_solve(grams[1], rhs, 0.5, 0.0 * own), kind="solve")
 
 
 def test_rows_are_spread():
