@@ -12,9 +12,9 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
     """Gaussian process classifier with the covariance of an infinite network.
 
     Label regression: a latent function for each class is regressed on the labels,
-    exactly, with one Cholesky factorisation for all classes; probabilities are the
-    softmax of the latent means, each divided by a temperature that grows with its
-    variance and is fitted on closed-form leave-one-out predictions.
+    exactly, with one Cholesky factorisation for all classes. Probabilities are a
+    softmax of the latent means, less sure where the variance is larger, and calibrated
+    on closed-form leave-one-out predictions.
 
     Parameters
     ----------
@@ -88,7 +88,8 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         without it too: with torch, and with a warning if "fused" was asked for.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the covariance maps; "auto" is float64 where torch computes them
-        on the CPU, else float32. `predict` keeps to that of `fit`, on any machine.
+        on the CPU, or where a few samples show that float32 is not enough, else
+        float32. `predict` keeps to that of `fit`, on any machine.
     solve_dtype : "float64" or "float32", default="float64"
         Precision of the Gram matrix and its factor.
     memory_budget : None, int or str, default=None
@@ -181,8 +182,8 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
     Notes
     -----
     Time is dominated by the n (n + 1) / 2 evaluations of the kernel, memory by the
-    Gram matrix and its factor, 16 n^2 bytes. The fitted model keeps the factor,
-    8 n^2 bytes, for standard deviations and samples.
+    Gram matrix and its factor, 16 n^2 bytes, or 40 n^2 while the noise is chosen. The
+    fitted model keeps the factor, 8 n^2 bytes, for standard deviations and samples.
 
     References
     ----------

@@ -53,8 +53,8 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         eigendecomposition: by leave-one-out log predictive density or by evidence.
         "auto" is "loo" where that is affordable: for 10 to 5000 samples, with
         eigenvectors that fit into the free memory, or with a completion's factor; else
-        it is what was learned with the kernel, or 1e-4 if nothing was
-        and where labels fix the noise.
+        it is what was learned with the kernel, or 1e-4 if nothing was and where labels
+        fix the noise.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None takes the kernel as it
@@ -87,7 +87,8 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         without it too: with torch, and with a warning if "fused" was asked for.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the covariance maps; "auto" is float64 where torch computes them
-        on the CPU, else float32. `predict` keeps to that of `fit`, on any machine.
+        on the CPU, or where a few samples show that float32 is not enough, else
+        float32. `predict` keeps to that of `fit`, on any machine.
     solve_dtype : "float64" or "float32", default="float64"
         Precision of the Gram matrix and its factor.
     memory_budget : None, int or str, default=None

@@ -81,7 +81,8 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         without it too: with torch, and with a warning if "fused" was asked for.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the covariance maps; "auto" is float64 where torch computes them
-        on the CPU, else float32. `predict` keeps to that of `fit`, on any machine.
+        on the CPU, or where a few samples show that float32 is not enough, else
+        float32. `predict` keeps to that of `fit`, on any machine.
     solve_dtype : "float64" or "float32", default="float64"
         Precision of the Gram matrix and its factor.
     memory_budget : None, int or str, default=None

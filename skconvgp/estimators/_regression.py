@@ -74,7 +74,8 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
         without it too: with torch, and with a warning if "fused" was asked for.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the covariance maps; "auto" is float64 where torch computes them
-        on the CPU, else float32. `predict` keeps to that of `fit`, on any machine.
+        on the CPU, or where a few samples show that float32 is not enough, else
+        float32. `predict` keeps to that of `fit`, on any machine.
     solve_dtype : "float64" or "float32", default="float64"
         Precision of the Gram matrix and its factor.
     memory_budget : None, int or str, default=None
@@ -157,11 +158,13 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
     -----
     Several outputs share kernel, noise and factorisation. Time is dominated by the
     n (n + 1) / 2 evaluations of the kernel, memory by the Gram matrix and its factor,
-    16 n^2 bytes. The fitted model keeps the factor, 8 n^2 bytes.
+    16 n^2 bytes, or 40 n^2 while the noise is chosen. The fitted model keeps the
+    factor, 8 n^2 bytes.
 
     An `optimizer` needs the Gram matrix of all samples with its derivatives in each
-    step, with a completion too; :class:`KernelFlowsRegressor` learns from batches. The
-    amplitude is profiled out. It takes no sample weights other than 0 and 1.
+    step, with a completion too, unless it follows estimates;
+    :class:`KernelFlowsRegressor` learns from batches. The amplitude is profiled out.
+    It takes no sample weights other than 0 and 1.
 
     References
     ----------
