@@ -382,8 +382,13 @@ def _evaluate_diag(
 
 def _not_finite(what: str, dtype: torch.dtype) -> str:
     """Return the message about numbers that maps do not hold."""
+    remedies = (
+        "scale X to numbers near 1, or lower the depth or the weight variances of the "
+        "kernel if they make variances large"
+    )
+    if dtype != torch.float64:
+        remedies = f"compute with dtype='float64', {remedies}"
     return (
         f"{what} is not finite in {dtype}, which does not hold numbers of this size: "
-        "scale X to numbers near 1, lower the depth or the weight variances of the "
-        "kernel if they make variances large, or compute with dtype='float64'."
+        f"{remedies}."
     )

@@ -24,7 +24,7 @@ from skconvgp.estimators._mixture_weights import (
 from skconvgp.estimators._pipelines import last_inputs, last_step
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_word
-from skconvgp.estimators._validation import check_weights
+from skconvgp.estimators._validation import check_weights, require_unmasked
 from skconvgp.kernels import Kernel
 
 __all__ = ["KernelEnsembleClassifier"]
@@ -187,6 +187,7 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         """
         way = resolve_word(self, "weights", self.weights, NEEDED)
         named = self._require_candidates(NEEDED[way])
+        require_unmasked(y, "y")
         labels = column_or_1d(y, warn=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         _require_parameters(named, given)

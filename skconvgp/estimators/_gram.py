@@ -230,14 +230,15 @@ def gram_diag(
 def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any] | None) -> Tensor:
     """Return `out` as a tensor that shares its memory, and none with the samples."""
     is_array = isinstance(out, np.ndarray)
-    what = f"{out.dtype} of shape {out.shape!r}" if is_array else repr(type(out))
     if not is_array or out.dtype.char not in "fd" or not out.dtype.isnative:
         raise ValueError(
-            f"`out` must be an array of native float32 or float64, got {what}."
+            f"`out` must be an array of shape {shape!r} and of native float32 or "
+            f"float64, got {out.dtype if is_array else type(out)!r}."
         )
     if out.shape != shape:
         raise ValueError(
-            f"`out` must be a float32 or float64 array of shape {shape!r}, got {what}."
+            f"`out` must have shape {shape!r}, one value for each covariance, got "
+            f"shape {out.shape!r}."
         )
     if not out.flags.writeable or min(out.strides) < 0 or _overlaps(out):
         raise ValueError(

@@ -58,6 +58,7 @@ from skconvgp.estimators._validation import (
     pool_images,
     require_many,
     require_symmetric,
+    require_unmasked,
     resolve_image_shape,
     rows_to_images,
     rows_to_tensor,
@@ -162,6 +163,7 @@ class BaseInputs(NamedKernel):
 
     def _validate_fit(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         check_random_state(self.random_state)  # an error even if nothing is drawn
+        require_unmasked(y, "y")
         self.pool_ = 1
         rows, given = images_to_rows(X)
         rows, y = validate_data(
@@ -245,7 +247,7 @@ class BaseInputs(NamedKernel):
     def _validate_predict(self, X: Any) -> NDArray[Any]:
         rows, given = images_to_rows(X)
         if self.image_shape_ is not None:
-            require_many(getattr(X, "shape", ()), self.image_shape_)
+            require_many(tuple(getattr(X, "shape", ())), self.image_shape_)
             check_same_shape(given, self.image_shape_)
         dtype = [np.float64, np.float32]
         rows = np.asarray(validate_data(self, rows, reset=False, dtype=dtype))

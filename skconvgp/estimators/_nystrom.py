@@ -29,6 +29,7 @@ from skconvgp.estimators._validation import (
     check_same_shape,
     freeze,
     images_to_rows,
+    require_unmasked,
     thaw,
     to_numpy,
     to_tensor,
@@ -237,6 +238,7 @@ class BaseNystromGP(BaseFeatureGP):
                 "variance='fitc' needs the prior variances of further samples, which "
                 "kernel='precomputed' does not give: use a kernel object."
             )
+        require_unmasked(y, "y")
         rows, given = images_to_rows(X)
         if self.image_shape_ is not None:
             check_same_shape(given, self.image_shape_)

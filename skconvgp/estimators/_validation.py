@@ -26,6 +26,7 @@ __all__ = [
     "pool_images",
     "require_many",
     "require_symmetric",
+    "require_unmasked",
     "resolve_image_shape",
     "rows_to_images",
     "rows_to_tensor",
@@ -70,7 +71,7 @@ def _stacked(X: Any) -> NDArray[Any]:
     try:
         return np.asarray(X)
     except ValueError as error:
-        shapes = sorted({np.shape(one) for one in X if hasattr(one, "shape")})
+        shapes = sorted({tuple(one.shape) for one in X if hasattr(one, "shape")})
         found = f", of shapes {shapes!r}" if shapes else ""
         raise ValueError(
             f"X holds samples of different sizes{found}: bring images to one height, "
@@ -85,11 +86,7 @@ def _require_samples(X: Any, ndim: int | None) -> None:
             f"Found array with dim {ndim}, shape {tuple(X.shape)!r}: X must have 2, 3 "
             "or 4 dimensions, rows (n, d) or images (n, h, w) or (n, c, h, w)."
         )
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError(
-            "X is a masked array with masked values, which would be taken as they "
-            "are: fill them, as by X.filled(value), or leave these samples out."
-        )
+    require_unmasked(X, "X")
     if ndim in (1, 2) and str(getattr(X, "dtype", "object")) == "object" and len(X):
         first = np.asarray(X[:1], dtype=object).flat[0]
         if getattr(first, "ndim", 0):
@@ -97,6 +94,16 @@ def _require_samples(X: Any, ndim: int | None) -> None:
                 f"X holds arrays of shape {np.shape(first)!r} in its cells: join the "
                 "column of images to one array, as by np.stack(X['image'])."
             )
+
+
+def require_unmasked(values: Any, name: str) -> None:
+    """Raise for masked values, which scikit-learn takes as they are."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} is a masked array with masked values, which would be taken as "
+            f"they are: fill them, as by {name}.filled(value), or leave these samples "
+            "out."
+        )
 
 
 def resolve_image_shape(
@@ -264,6 +271,7 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
     n_samples = X.shape[0]
     if sample_weight is None:
         return np.ones(n_samples)
+    require_unmasked(sample_weight, "sample_weight")
     weights: FloatArray = check_array(
         sample_weight,
         ensure_2d=False,

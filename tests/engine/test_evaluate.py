@@ -291,6 +291,14 @@ def test_third_party_backend_needs_five_methods_and_no_base_class():
         assert_close(oracle.cross(OTHERS), z @ x.T)
 
 
+def test_overflow_in_double_precision_is_not_told_to_take_it():
+    images = torch.full((2, *SHAPE), 1e200, dtype=torch.float64)
+    oracle = KernelOracle(ReferenceBackend(convnet(depth=1)), images, config())
+    with pytest.raises(ValueError, match=r"not finite .*scale X.*variances") as caught:
+        oracle.gram()
+    assert "dtype=" not in str(caught.value)
+
+
 @pytest.mark.parametrize("method", ["diag", "stream"])
 def test_overflow_of_the_prior_variance_is_refused_with_a_remedy(method):
     images = torch.full((N, *SHAPE), 1e18, dtype=torch.float64)

@@ -1,5 +1,6 @@
 """Odd but legal input, and settings at their limits."""
 
+import re
 import warnings
 from dataclasses import dataclass
 
@@ -250,6 +251,13 @@ def test_results_that_cannot_be_written_to_are_refused(out, tmp_path):
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="`out` must be"):
             gram_matrix(rbf(1.0), LINE, out=out)
+
+
+@pytest.mark.parametrize("shape", [(12, 11), (12, 12, 1), (144,)])
+def test_shape_of_the_result_is_told(shape):
+    told = rf"must have shape \(12, 12\), .*got shape {re.escape(repr(shape))}\.$"
+    with pytest.raises(ValueError, match=told):
+        gram_matrix(rbf(1.0), LINE, out=np.zeros(shape))
 
 
 def test_a_budget_that_is_enough_to_fit_is_enough_to_predict():

@@ -10,6 +10,7 @@ import torch
 from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    KernelEnsembleClassifier,
     KernelFlowsWarp,
     NystromCompletedGP,
     gram_gradient,
@@ -114,6 +115,44 @@ def test_masked_values_are_not_taken():
         gram_matrix(tiny_network(), masked)
     unmasked = np.ma.masked_array(X)
     np.testing.assert_array_equal(gp.predict(unmasked), gp.predict(X))
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        ConvNetGPRegressor(rbf(1.0)).fit,
+        ConvNetGPClassifier(rbf(1.0)).fit,
+        KernelEnsembleClassifier([("rbf", rbf(1.0))]).fit,
+        KernelFlowsWarp(rbf(1.0), n_steps=1).fit,
+        NystromCompletedGP(rbf(1.0), n_landmarks=3).fit,
+    ],
+)
+def test_masked_targets_are_not_taken(fit):
+    X, y = blobs(8, 2)
+    masked = np.ma.masked_array(y, np.arange(8) == 3)
+    with pytest.raises(ValueError, match=r"^y is a masked array.*y\.filled"):
+        fit(X, masked)
+    fit(X, np.ma.masked_array(y))
+
+
+def test_other_masked_values_are_not_taken():
+    X, y = blobs(8, 2)
+    masked = np.ma.masked_array(y, np.arange(8) == 3)
+    with pytest.raises(ValueError, match=r"^sample_weight is a masked array"):
+        ConvNetGPRegressor(rbf(1.0)).fit(X, y, masked)
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=3).fit(X, y)
+    with pytest.raises(ValueError, match=r"^y is a masked array"):
+        gp.partial_fit(X, masked)
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.as_tensor])
+def test_shapes_are_told_as_tuples(to):
+    images = [to(np.zeros((8, 8))), to(np.zeros((8, 9)))]
+    gp = ConvNetGPRegressor(tiny_network()).fit(digits(6)[0], np.arange(6.0))
+    with pytest.raises(ValueError, match=r"of shapes \[\(8, 8\), \(8, 9\)\]:"):
+        gp.predict(images)
+    with pytest.raises(ValueError, match=r"^X has shape \(8, 8\), .*X\[None\]"):
+        gp.predict(images[0])
 
 
 @pytest.mark.parametrize(
