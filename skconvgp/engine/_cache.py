@@ -48,7 +48,8 @@ class TileCache:
         The folder, which exists.
     on_failure : callable
         Told the first file that cannot be written, and why; no more are written then,
-        and those that are there are still read. By default that is an error.
+        and those that are there are still read. A folder in the place of a file is
+        told too, but others are written. By default both are errors.
     """
 
     def __init__(self, folder: Path, on_failure: OnFailure = _raise) -> None:
@@ -109,6 +110,8 @@ class TileCache:
             return
         try:
             write()
+        except IsADirectoryError as error:  # in this place alone
+            self._on_failure(path, error)
         except OSError as error:
             self._is_written = False
             self._on_failure(path, error)

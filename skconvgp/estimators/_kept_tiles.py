@@ -33,6 +33,10 @@ NOT_WRITTEN = (
     "computation goes on; if it is interrupted, the next one starts from the tiles "
     "that are there. To keep the others, make room there or choose another `cache_dir`."
 )
+OCCUPIED = (
+    "A file is not kept in `cache_dir`, as there is a folder in its place, {!r}: what "
+    "belongs there is computed each time. Remove that folder."
+)
 UNKNOWN = (
     "No tiles are kept in `cache_dir`: {!r} uses {}, and whether that stays the same "
     "cannot be told. Let its functions and classes use numbers, arrays and functions "
@@ -127,6 +131,9 @@ def find_cache(
 
 
 def _warn_of_failure(path: Path, error: OSError) -> None:
+    if isinstance(error, IsADirectoryError):
+        warn_caller(OCCUPIED.format(str(path)), UserWarning)
+        return
     warn_caller(NOT_WRITTEN.format(str(path), error.strerror or error), UserWarning)
 
 

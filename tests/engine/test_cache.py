@@ -209,6 +209,24 @@ def test_a_full_disk_is_told_once_and_no_failure_of_the_work(cache, full_disk, a
     assert len(again.tiles) == N_BLOCKS - 4
 
 
+def test_a_folder_in_the_place_of_a_block_concerns_that_block_alone(cache, again):
+    expected = oracle(cache).gram()
+    paths = tiles_of(cache)
+    for path in paths:
+        path.unlink()
+    taken = {paths[0], paths[5], cache.folder / "about.json"}
+    for path in taken:
+        path.mkdir()
+    told = []
+    other = TileCache(cache.folder, lambda path, error: told.append((path, error)))
+    other.describe("what")
+    assert torch.equal(oracle(other).gram(), expected)
+    assert {path for path, _ in told} == taken
+    assert sum(path.is_file() for path in cache.folder.iterdir()) == N_BLOCKS - 2
+    assert torch.equal(oracle(other, again).gram(), expected)
+    assert len(again.tiles) == 2
+
+
 def test_what_is_there_is_read_where_nothing_can_be_written(cache, full_disk, again):
     full_disk[0] = N_BLOCKS + 1
     cache.describe("what")

@@ -394,6 +394,19 @@ def test_a_full_disk_is_a_warning_that_names_folder_and_file(
     np.testing.assert_allclose(gp.predict(images[:9]), usual.predict(images[:9]))
 
 
+def test_a_folder_in_the_place_of_a_tile_is_a_warning(images, tmp_path):
+    expected = gram_matrix(KERNEL, images, cache_dir=tmp_path)
+    (folder,) = folders(tmp_path)
+    place = min(folder.glob("gram-*"))
+    place.unlink()
+    place.mkdir()
+    with pytest.warns(UserWarning, match=r"there is a folder in its place") as caught:
+        K = gram_matrix(KERNEL, images, cache_dir=tmp_path)
+    (warning,) = caught
+    assert repr(str(place)) in str(warning.message)
+    np.testing.assert_array_equal(K, expected)
+
+
 def test_a_folder_where_none_can_be_made_is_a_warning(images, tmp_path, monkeypatch):
     expected = gram_matrix(KERNEL, images)
     mkdir = Path.mkdir
