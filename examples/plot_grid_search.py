@@ -82,6 +82,6 @@ for depth in depths:
     print(f"depth {depth}: leave-one-out log loss {-np.log(own).mean():.3f}")
 
 # %%
-# The calibration of each model was fitted on the same leave-one-out predictions, two
+# The calibration of each model was fitted on the same leave-one-out predictions, four
 # numbers for all the samples, so these losses flatter slightly; for comparing kernels
 # that is no harm.
