@@ -37,7 +37,11 @@ def main() -> None:
     )
 
     gp = ConvNetGPClassifier(
-        convnet(), dtype="float64", n_jobs=options.n_jobs, verbose=1
+        convnet(),
+        noise_variance=1e-4,
+        dtype="float64",
+        n_jobs=options.n_jobs,
+        verbose=1,
     )
     gp.fit(X, y)
     y_prob = gp.predict_proba(X_test)

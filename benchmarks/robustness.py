@@ -38,6 +38,7 @@ from skconvgp.kernels import three_layer_convnet
 from skconvgp.metrics import robustness_curve
 
 RESULTS = Path(__file__).parent / "results" / "robustness.json"
+NOISE = 1e-4
 EPSILONS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
 CHANNELS, EPOCHS, BATCH, RATE = 32, 40, 50, 1e-3
 PROCESS, NETWORK = "process", "trained network"
@@ -106,7 +107,9 @@ def main() -> None:
     )
     record = {"versions": versions(), "machine": machine(), "curves": [], "kinds": []}
     models = {
-        PROCESS: ConvNetGPClassifier(three_layer_convnet()).fit(X, y),
+        PROCESS: ConvNetGPClassifier(three_layer_convnet(), noise_variance=NOISE).fit(
+            X, y
+        ),
         NETWORK: TrainedNetwork(10, X.shape[-1]).fit(X, y),
     }
     setting = {"n_train": len(y), "n_test": len(y_test)}

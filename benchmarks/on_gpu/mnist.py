@@ -52,6 +52,7 @@ def measure_mnist(
         torch.cuda.reset_peak_memory_stats(device)
     gp = ConvNetGPClassifier(
         build(name, X),
+        noise_variance=1e-4,
         device=str(device),
         backend=options.backend,
         dtype="float32",

@@ -1,0 +1,301 @@
+"""The defaults beside what they replaced, and beside what two lines of others do.
+
+    SKCONVGP_DATA=<folder with mnist.npz, cifar10.npz, uci_classification and
+        uci_regression> python benchmarks/defaults.py
+
+Takes about five minutes on one thread. Measured are noise that is chosen beside the
+number of before, 1e-4 for labels and 1e-2 for numbers; the median distance as
+lengthscale beside 1; and scikit-learn's models as they come. Then what few samples, and
+samples with copies, do to a choice by leave-one-out, and what the choices cost. Each
+part can run alone:
+
+    python benchmarks/defaults.py --quick
+    python benchmarks/defaults.py --parts labels --sets mnist magic
+
+Prints tables and writes benchmarks/results/defaults.json after each figure; other
+figures stay. A quick run writes only what --output names.
+"""
+
+import argparse
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from calibrating.regression import Table
+from calibrating.regression import load as load_table
+from calibrating.report import read
+from calibrating.tasks import load as load_task
+from completing.report import dated, put, save
+from numpy.typing import NDArray
+from peers.machine import machine, versions
+from peers.pipe import Stopwatch
+from sklearn.datasets import make_friedman1
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
+from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC, SVR
+
+from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor
+from skconvgp.datasets import fetch_cifar10, fetch_mnist, load_digits_images
+from skconvgp.kernels import Kernel, convnet, rbf
+from skconvgp.metrics import negative_log_predictive_density
+
+RESULTS = Path(__file__).parent / "results" / "defaults.json"
+KEYS = ("part", "set", "method")
+IMAGES = {"mnist": fetch_mnist, "cifar10": fetch_cifar10}
+LABELS = (*IMAGES, "digits", "magic")
+NUMBERS = ("concrete", "energy", "boston", "yacht")
+PARTS = ("labels", "numbers", "few", "copies", "cost")
+N_TRAIN, N_TEST, N_TABLE, N_VECTORS = 2000, 500, 1000, 5000
+N_DIGITS = 900
+FEW, N_DRAWS = (2, 5, 10, 20), 15
+NOISE = {"labels": 1e-4, "numbers": 1e-2}  # the numbers that were the defaults
+SCORES = {
+    "labels": ("accuracy", "log_loss"),
+    "numbers": ("rmse", "nlpd"),
+    "few": ("nlpd", "log_loss"),
+    "copies": ("rmse",),
+    "cost": ("cpu_seconds",),
+}
+Array = NDArray[Any]
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Measure, print and save."""
+    options = parse()
+    torch.set_num_threads(1)
+    record = read(options.output, "defaults")
+    record |= {"versions": versions(), "machine": machine()}
+    measures = {
+        "labels": measure_labels,
+        "numbers": measure_numbers,
+        "few": measure_few,
+        "copies": measure_copies,
+        "cost": measure_cost,
+    }
+    for part in options.parts:
+        print(f"\n{part:<44}" + "".join(f"{name:>12}" for name in SCORES[part]))
+        for name, method, row in measures[part](options):
+            place = {"part": part, "set": name, "method": method}
+            put(record["defaults"], dated(place | row), *KEYS)
+            save(options.output, record)
+            cells = [cell(row.get(score)) for score in SCORES[part]]
+            print(f"{f'{name}: {method}':<44}" + "".join(cells), flush=True)
+    if options.output:
+        print(f"\nwritten to {options.output}")
+
+
+def parse() -> Any:
+    """Return the options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    sets = [*LABELS, *NUMBERS]
+    add("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    add("--sets", nargs="+", choices=sets, default=sets, help="of the first two parts")
+    add("--quick", action="store_true", help="a few samples, half a minute")
+    add("--output", type=Path, help="by default results/defaults.json if not quick")
+    options = parser.parse_args()
+    options.n_train = 100 if options.quick else N_TRAIN
+    options.n_test = 50 if options.quick else N_TEST
+    options.n_table = 100 if options.quick else N_TABLE
+    options.n_vectors = 200 if options.quick else N_VECTORS
+    options.n_draws = 2 if options.quick else N_DRAWS
+    if not (options.quick or options.output):
+        options.output = RESULTS
+    return options
+
+
+def measure_labels(options: Any) -> Iterator[tuple[str, str, Row]]:
+    """Yield set, method and scores of classifiers."""
+    peers = {
+        "SVC": SVC(),
+        "logistic regression": LogisticRegression(max_iter=2000),
+        "random forest": RandomForestClassifier(random_state=0),
+    }
+    for name in filter(options.sets.__contains__, LABELS):
+        table = load_labels(name, options)
+        for method, settings in ways(table.X, "labels", has_network=name in IMAGES):
+            gp = ConvNetGPClassifier(**settings)
+            yield name, method, fitted(gp, table) | of_labels(gp, table)
+        rows = [part.reshape(len(part), -1) for part in (table.X, table.X_test)]
+        flat = Table(rows[0], table.y, rows[1], table.y_test)
+        for method, model in peers.items():
+            yield name, method, fitted(model, flat) | of_labels(model, flat)
+
+
+def measure_numbers(options: Any) -> Iterator[tuple[str, str, Row]]:
+    """Yield set, method and scores of regressors."""
+    peers = {
+        "SVR": SVR(),
+        "ridge regression": RidgeCV(),
+        "random forest": RandomForestRegressor(random_state=0),
+    }
+    for name in filter(options.sets.__contains__, NUMBERS):
+        table = load_table(name, 0).first(options.n_table)
+        for method, settings in ways(table.X, "numbers", has_network=False):
+            gp = ConvNetGPRegressor(**settings)
+            yield name, method, fitted(gp, table) | of_numbers(gp, table)
+        for method, model in peers.items():
+            row = fitted(model, table)
+            error = root_mean_squared_error(table.y_test, model.predict(table.X_test))
+            yield name, method, row | {"rmse": float(error)}
+
+
+def measure_few(options: Any) -> Iterator[tuple[str, str, Row]]:
+    """Yield sets of few samples, noise, and mean or median scores over draws."""
+    draws = {"sine": draw_sine, "noisy sine": draw_noisy_sine, "classes": draw_classes}
+    for name, draw in draws.items():
+        has_labels = draw is draw_classes
+        model = ConvNetGPClassifier if has_labels else ConvNetGPRegressor
+        number = NOISE["labels" if has_labels else "numbers"]
+        judge = of_labels if has_labels else of_numbers
+        for n in FEW:
+            for noise in (number, "loo"):
+                rows = []
+                for seed in range(options.n_draws):
+                    table = draw(np.random.default_rng(seed), n)
+                    gp = model(rbf(), noise_variance=noise).fit(table.X, table.y)
+                    rows.append(judge(gp, table))
+                # One noise that is far too small would be the mean of densities.
+                row = {score: np.median([r[score] for r in rows]) for score in rows[0]}
+                if has_labels:
+                    row["log_loss"] = np.mean([r["log_loss"] for r in rows])
+                row = {score: float(value) for score, value in row.items()}
+                yield f"{name}, {n}", told(noise), row | {"n_draws": options.n_draws}
+
+
+def measure_copies(options: Any) -> Iterator[tuple[str, str, Row]]:
+    """Yield errors of a choice among samples with and without copies."""
+    X, y = make_friedman1(400 + options.n_test, noise=1.0, random_state=0)
+    table = Table(X[:400], y[:400], X[400:], y[400:])
+    for noise in ("loo", "auto"):
+        for weight in (1.0, 2.0):
+            gp = ConvNetGPRegressor(rbf(), noise_variance=noise)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*is of copies", UserWarning)
+                row = fitted(gp, table, sample_weight=np.full(400, weight))
+            name = f"friedman1, weights of {weight:g}"
+            yield name, told(noise), row | of_numbers(gp, table)
+
+
+def measure_cost(options: Any) -> Iterator[tuple[str, str, Row]]:
+    """Yield CPU seconds of a cheap kernel's fit, and of the median."""
+    n = options.n_vectors
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 8))
+    table = Table(X, np.sin(X).sum(1) + rng.normal(size=n), X[:1], X[:1, 0])
+    for noise in (NOISE["numbers"], "auto"):
+        gp = ConvNetGPRegressor(rbf(), noise_variance=noise)
+        yield f"rbf, {n} vectors", told(noise), fitted(gp, table)
+    for n in (options.n_train // 2, options.n_train * 30):
+        X = fetch_mnist(n_samples=n).data
+        watch = Stopwatch()
+        rbf().resolve(X)
+        yield f"mnist, {n} images", "median", watch.read()
+
+
+def ways(X: Array, part: str, *, has_network: bool) -> Iterator[tuple[str, Row]]:
+    """Yield names and settings of what is compared."""
+    number = NOISE[part]
+    if has_network:
+        for noise in (number, "auto", "evidence"):
+            yield (
+                f"convnet, {told(noise)}",
+                {"kernel": convnet(), "noise_variance": noise},
+            )
+    median = rbf().resolve(X).lengthscale
+    lengths: dict[str, Kernel] = {
+        "rbf at 1": rbf(1.0),
+        "rbf at half the median": rbf(median / 2.0),
+        "rbf": rbf(),
+    }
+    for noise in (number, "auto"):
+        for name, kernel in lengths.items():
+            yield f"{name}, {told(noise)}", {"kernel": kernel, "noise_variance": noise}
+
+
+def cell(score: float | None) -> str:
+    """Return the cell of a score, blank where a method has none."""
+    return f"{'':>12}" if score is None else f"{score:>12.3f}"
+
+
+def told(noise: float | str) -> str:
+    """Return how a noise is named in tables."""
+    return "default" if noise == "auto" else f"noise {noise}"
+
+
+def load_labels(name: str, options: Any) -> Table:
+    """Return images with pixels in [0, 1], or a scaled table."""
+    n, n_test = options.n_train, options.n_test
+    if name in IMAGES:
+        X, y = IMAGES[name](n_samples=n, return_X_y=True)
+        test = IMAGES[name](subset="test", n_samples=n_test, return_X_y=True)
+        return Table(X, y, *test)
+    if name == "digits":
+        X, y = load_digits_images(return_X_y=True)
+        X, X_test, y, y_test = train_test_split(
+            X, y, train_size=min(n, N_DIGITS), stratify=y, random_state=0
+        )
+        return Table(X, y, X_test, y_test)
+    task = load_task(name, 0, n, None)
+    return Table(task.X, task.y, task.X_test, task.y_test)
+
+
+def draw_sine(rng: np.random.Generator, n: int, scale: float = 0.0) -> Table:
+    """Return n samples of a sine with noise of a given deviation."""
+    X = rng.uniform(0.0, 6.0, size=(n + N_TEST, 1))
+    y = np.sin(X[:, 0]) + rng.normal(scale=scale, size=len(X))
+    return Table(X[:n], y[:n], X[n:], y[n:])
+
+
+def draw_noisy_sine(rng: np.random.Generator, n: int) -> Table:
+    """Return n samples of a sine with noise of 0.3."""
+    return draw_sine(rng, n, 0.3)
+
+
+def draw_classes(rng: np.random.Generator, n: int) -> Table:
+    """Return n samples of two classes that overlap, the first two of different ones."""
+    y = np.concatenate([[0, 1], rng.integers(2, size=n + N_TEST - 2)])
+    X = rng.normal(size=(len(y), 2)) + y[:, None]
+    return Table(X[:n], y[:n], X[n:], y[n:])
+
+
+def fitted(model: Any, table: Table, **settings: Any) -> Row:
+    """Fit, and return what that took and chose."""
+    watch = Stopwatch()
+    model.fit(table.X, table.y, **settings)
+    row = watch.read() | {"n_train": len(table.y), "n_test": len(table.y_test)}
+    if hasattr(model, "noise_variance_"):
+        row["noise_variance"] = float(model.noise_variance_)
+        row["kernel"] = repr(model.kernel_)
+    return row
+
+
+def of_labels(model: Any, table: Table) -> Row:
+    """Return accuracy, and log loss where there are probabilities."""
+    row: Row = {"accuracy": accuracy_score(table.y_test, model.predict(table.X_test))}
+    if hasattr(model, "predict_proba"):
+        probabilities = model.predict_proba(table.X_test)
+        loss = log_loss(table.y_test, probabilities, labels=model.classes_)
+        row["log_loss"] = float(loss)
+    return row
+
+
+def of_numbers(gp: ConvNetGPRegressor, table: Table) -> Row:
+    """Return the error, and the negative log density of new observations."""
+    mean, std = gp.predict_latent(table.X_test, return_std=True, noise=True)
+    return {
+        "rmse": float(root_mean_squared_error(table.y_test, mean)),
+        "nlpd": float(negative_log_predictive_density(table.y_test, mean, std)),
+    }
+
+
+if __name__ == "__main__":
+    main()
