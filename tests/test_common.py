@@ -106,6 +106,14 @@ def name_of(check):
     return getattr(check, "func", check).__name__
 
 
+def is_again(check):
+    """Return whether a check is that of another one, from memory that is read only.
+
+    What arrays may be is for the validation that all variants of a class share.
+    """
+    return "readonly_memmap" in getattr(check, "keywords", {})
+
+
 def cases_of(estimators):
     """Return estimators and checks, those of variants that the gate skips as slow."""
     classes, cases, before = set(), [], None
@@ -113,7 +121,8 @@ def cases_of(estimators):
         if str(estimator) != before:
             is_variant, before = type(estimator) in classes, str(estimator)
             classes.add(type(estimator))
-        in_gate = not is_variant or name_of(check).startswith(CHECKS_OF_VARIANTS)
+        is_run = name_of(check).startswith(CHECKS_OF_VARIANTS) and not is_again(check)
+        in_gate = is_run or not is_variant
         marks = [] if in_gate else [pytest.mark.slow]
         cases.append(pytest.param(estimator, check, marks=marks))
     return cases

@@ -258,7 +258,7 @@ def test_the_generator_decides(either):
     places = []
     for seed in (1, 1, 2):
         surface = bowl()
-        BayesianOptimization(**SHORT).minimize(surface, seeded(seed))
+        BayesianOptimization(n_initial=4, max_iter=8).minimize(surface, seeded(seed))
         places.append(np.array([step.theta for step in surface.steps]))
     np.testing.assert_array_equal(places[0], places[1])
     assert not np.allclose(places[0], places[2])
@@ -267,7 +267,7 @@ def test_the_generator_decides(either):
 def test_a_place_that_is_proposed_again_is_no_warning(either):
     surface = bowl(start=(0.5,), middle=(-20.0,))
     with warnings.catch_warnings(action="error"):
-        BayesianOptimization(n_initial=4, max_iter=15).minimize(surface, seeded())
+        BayesianOptimization(n_initial=4, max_iter=10).minimize(surface, seeded())
     places = [float(step.theta[0]) for step in surface.steps]
     assert places.count(-3.0) >= 1
 

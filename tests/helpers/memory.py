@@ -1,51 +1,33 @@
 """Peak memory of one call, measured in a process of its own."""
 
+import contextlib
+import ctypes
+import gc
+import multiprocessing
 import os
-import subprocess
-import sys
+import re
+import time
+import traceback
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 STATUS = Path("/proc/self/status")
-
-# The peak is read as VmHWM: unlike ru_maxrss it does not begin at the size of the
-# process that started this one.
-SCRIPT = """
-import ctypes, gc, re
-
-def kilobytes(name):
-    status = open("/proc/self/status").read()
-    return int(re.search(name + r":\\s+(\\d+)", status)[1])
-
-def peak(call):
-    gc.collect()
-    try:  # what was freed goes back to the system, and its peak is forgotten
-        ctypes.CDLL(None).malloc_trim(0)
-    except AttributeError:
-        pass
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-    except OSError:
-        pass
-    before = kilobytes("VmRSS")
-    exec(call, globals())
-    return (kilobytes("VmHWM") - before) * 1024
-
-{setup}
-print(*[peak(call) for call in {calls}])
-"""
 
 needs_peak = pytest.mark.skipif(
     not STATUS.exists() or "VmHWM" not in STATUS.read_text(),
     reason="the system does not tell the peak resident size of a process",
 )
 
-
 # With this the C library keeps nothing that was freed: small budgets are then not
 # blurred by holes in its heap.
 FREE_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+# What takes seconds to import is imported once, by the process that others fork from;
+# it computes nothing.
+IMPORTED = ["tests.helpers.memory", "skconvgp", "tests.helpers.oracles"]
+# Processor time of such forks, which are no children of this process.
+FORKS_SECONDS = []
 
 
 def peak_memory(setup, call, *, is_exact=True, is_second=False, timeout=1800):
@@ -64,13 +46,52 @@ def peak_memory(setup, call, *, is_exact=True, is_second=False, timeout=1800):
 
 def peaks(setup, calls, *, is_exact=True, timeout=1800):
     """Return the peak of each of several calls, one after the other in one process."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(setup=setup, calls=calls)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=os.environ | (FREE_AT_ONCE if is_exact else {}),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [int(size) for size in done.stdout.splitlines()[-1].split()]
+    # A program of its own starts with an allocator of its own; a fork has its parent's.
+    context = multiprocessing.get_context("forkserver" if is_exact else "spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    with mock.patch.dict(os.environ, FREE_AT_ONCE if is_exact else {}):
+        if is_exact:
+            context.set_forkserver_preload(IMPORTED)
+        process = context.Process(target=_measure, args=(setup, calls, sender))
+        process.start()
+    sender.close()
+    try:
+        found = receiver.recv() if receiver.poll(timeout) else "it does not end"
+    except EOFError:
+        found = "it died"
+    process.kill()
+    process.join()
+    assert isinstance(found, tuple), found
+    found, seconds = found
+    if is_exact:
+        FORKS_SECONDS.append(seconds)
+    return found
+
+
+def _measure(setup, calls, sender):
+    """Send the peaks of calls, or what went wrong."""
+    names = {"__name__": "__main__"}
+    try:
+        exec(setup, names)
+        found = [_peak(call, names) for call in calls]
+        sender.send((found, time.process_time()))
+    except BaseException:
+        sender.send(traceback.format_exc())
+
+
+def _peak(call, names):
+    gc.collect()
+    # What was freed goes back to the system, where it can, and its peak is forgotten.
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    # The peak is read as VmHWM: unlike ru_maxrss it does not begin at the size of the
+    # process that started this one.
+    before = _kilobytes("VmRSS")
+    exec(call, names)
+    return (_kilobytes("VmHWM") - before) * 1024
+
+
+def _kilobytes(name):
+    return int(re.search(rf"{name}:\s+(\d+)", STATUS.read_text())[1])

@@ -68,7 +68,7 @@ NETWORKS = [
     Sequential(
         Flatten(),
         Dense(bias_variance=0.1),
-        Elementwise(torch.tanh, n_nodes=20),
+        Elementwise(torch.tanh, n_nodes=6),
         Dense(bias_variance=0.2),
         Sin(),
         Dense(),
