@@ -87,7 +87,7 @@ from skconvgp.solvers import ConjugateGradient
 
 def operator(n):
     points = torch.randn(n, 8, 1, 1, dtype=torch.float64)
-    config = ComputeConfig(torch.device("cpu"), memory_budget=24 * 2**20)
+    config = ComputeConfig(torch.device("cpu"), memory_budget=8 * 2**20)
     backend = ReferenceBackend(rbf(8.0))
     return KernelGram(KernelOracle(backend, points, config))
 
@@ -98,14 +98,14 @@ def solve(gram):
     assert solver.solve(state, torch.ones(n, 1, dtype=torch.float64)).converged
 
 solve(operator(300))
-gram = operator(4000)
+gram = operator(2500)
 """
 
 
 @needs_peak
 def test_solution_never_holds_the_matrix():
-    matrix = 8 * 4000**2  # 122 MiB
-    columns = 4 * 8 * 20 * 4000  # of the preconditioner, with its factorisation
-    allowed = (24 + 4) * MIB + columns
+    matrix = 8 * 2500**2  # 48 MiB
+    columns = 4 * 8 * 20 * 2500  # of the preconditioner, with its factorisation
+    allowed = (8 + 4) * MIB + columns
     assert allowed < matrix / 3
     assert peak_memory(SETUP, "solve(gram)") <= allowed

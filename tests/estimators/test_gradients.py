@@ -103,8 +103,9 @@ def assert_near(got, expected, rtol=1e-10):
 )
 def test_gradient_is_that_of_autograd(kernel, is_symmetric):
     X, Y = sides(is_symmetric)
-    map_bytes = 2 * 8 * kernel.n_positions((2, 8, 8))
-    with small_tiles(BLOCK, TILE, map_bytes):
+    # With torch, which holds eight copies of two maps for each pair; else the blocks.
+    pair_bytes = 8 * 2 * 8 * kernel.n_positions((2, 8, 8))
+    with small_tiles(BLOCK, TILE, pair_bytes):
         gram, gradient = gram_gradient(kernel, X, Y)
     assert gradient.shape == (*gram.shape, len(kernel.theta))
     for seed in (2, 3, 4):

@@ -532,7 +532,7 @@ def test_slopes_of_products_hold_no_graph(grams):
     settings = {"solver": ITERATIVE, "noise_variance": 0.02, **LITTLE}
     exact, graph = (
         regressor(rbf(0.5), optimizer=optimizer, **settings).fit(X, y)
-        for optimizer in (LBFGS(max_iter=3), LBFGS(max_iter=3, gradient="autograd"))
+        for optimizer in (LBFGS(max_iter=2), LBFGS(max_iter=2, gradient="autograd"))
     )
     assert not grams
     assert graph.kernel_ == exact.kernel_
