@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from skconvgp.estimators._label_models import LabelModel
 from skconvgp.estimators._noise import can_choose_noise, usual_noise
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._posterior import BasePosterior
+from skconvgp.estimators._problem import Problem
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -35,7 +36,11 @@ from skconvgp.estimators._validation import (
     to_numpy,
     to_tensor,
 )
-from skconvgp.inference import LeaveOneOut, mean_variance, sample_gaussian
+from skconvgp.inference import (
+    LeaveOneOut,
+    mean_variance,
+    sample_gaussian,
+)
 from skconvgp.kernels import Kernel
 
 __all__ = [
@@ -51,42 +56,6 @@ __all__ = [
 
 # Matrices of the size of the Gram matrix that `fit` holds at once.
 GRAM_COPIES = 2  # it and its factor
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What latent functions are fitted to; targets have mean 0.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Training inputs; the Gram matrix (n, n) if precomputed.
-    targets : ndarray of shape (n, k)
-        Targets divided by `scale`.
-    weights : ndarray of shape (n,)
-        Sample weights, > 0.
-    scale : ndarray of shape (k,)
-        Units of the targets.
-    codes : ndarray of shape (n,), optional
-        Class codes, where there are classes.
-    """
-
-    rows: NDArray[Any]
-    targets: FloatArray
-    weights: FloatArray
-    scale: FloatArray
-    codes: NDArray[Any] | None = None
-
-    def take(self, numbers: NDArray[Any], *, is_precomputed: bool) -> Self:
-        """Return the problem of some of the samples."""
-        both = np.ix_(numbers, numbers) if is_precomputed else numbers
-        return type(self)(
-            self.rows[both],
-            self.targets[numbers],
-            self.weights[numbers],
-            self.scale,
-            None if self.codes is None else self.codes[numbers],
-        )
 
 
 @dataclass(frozen=True)
@@ -125,6 +94,7 @@ class Timing:
 class BaseGP(BasePosterior, ABC):
     """A fitted process: evidence, leave-one-out, samples."""
 
+    _totals: FloatArray  # weight of all samples with the input of each
     _learned_noise: float | None = None  # noise that was learned with the kernel
     _log_evidence: float | None  # None where it is computed when asked for
     # Leave-one-out means (n, k) and variances (n,) where they are kept.
@@ -211,7 +181,7 @@ class BaseGP(BasePosterior, ABC):
     def _auto_noise(self, problem: Problem) -> float | str:
         """Return what "auto" is: "loo", where that is affordable."""
         if not self._label_models(problem):
-            is_told = can_choose_noise(problem.rows, problem.targets, problem.weights)
+            is_told = can_choose_noise(problem.inputs.n_inputs, problem.targets)
             if is_told and self._affords_choice(problem):
                 return "loo"
             if self._learned_noise is not None:
@@ -234,6 +204,7 @@ class BaseGP(BasePosterior, ABC):
     ) -> None:
         """Set what every fit sets; `facts` go to its report."""
         self._set_model(problem, amplitude, evidence)
+        self._totals = problem.totals
         self.backend_ = work.choice.name if work.choice else PRECOMPUTED
         self.dtype_ = str(work.config.dtype).removeprefix("torch.")
         self.device_ = str(place.device)

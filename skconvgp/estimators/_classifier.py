@@ -258,7 +258,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         self, numbers: NDArray[np.intp], loo: LeaveOneOut
     ) -> tuple[FloatArray, FloatArray]:
         """Return means and variances (n, k) of latent functions at left-out samples."""
-        noise = self.noise_variance_ / np.minimum(self._weights[numbers], 1.0)
+        noise = self.noise_variance_ / np.minimum(self._totals[numbers], 1.0)
         var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
         return to_numpy(loo.mean) + self.latent_offset_, var * self._amplitudes()
 
@@ -344,7 +344,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
             targets = _targets_of(likelihood, codes, n_classes, problem.weights)
             if targets.noise is not None:
                 weights = rows_to_tensor(problem.weights)
-                models.append(NoisyModel(likelihood, targets, weights))
+                models.append(NoisyModel(likelihood, targets, weights, problem.inputs))
         return models
 
     def _require_equal_weights(self, weights: FloatArray) -> None:

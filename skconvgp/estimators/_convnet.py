@@ -16,7 +16,7 @@ from skconvgp.estimators._inputs import Size, Work
 from skconvgp.estimators._label_models import LabelModel
 from skconvgp.estimators._labels import BaseLabelGP
 from skconvgp.estimators._local import BaseLocalGP
-from skconvgp.estimators._noise import MOST_SAMPLES, warn_of_copies
+from skconvgp.estimators._noise import MOST_INPUTS
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import (
     is_direct,
@@ -71,9 +71,7 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
         if models:
             self._require_labels(settings)
         size, fit = self._way(problem, settings, models)
-        place, needed = self._place_of_fit(len(problem.rows), size)
-        warn_of_copies(settings.noise, problem.rows, problem.targets, problem.weights)
-        return settings, fit, place, needed
+        return settings, fit, *self._place_of_fit(len(problem.rows), size)
 
     def _way(
         self, problem: Problem, settings: Settings, models: list[LabelModel]
@@ -114,15 +112,14 @@ class BaseConvGP(BaseSummedGP, BaseFeatureGP, BaseLocalGP, BaseLabelGP):
 
     def _affords_choice(self, problem: Problem) -> bool:
         """Return whether to choose the noise costs no more than the rest of a fit."""
-        n = len(problem.rows)
-        count = max(n, problem.weights.sum())
+        n, count = len(problem.rows), problem.inputs.n_inputs
         match resolve_completion(self, self.completion):
             case Selection() as selection:
                 fraction = resolve_fraction(self, self.observed_fraction)
                 n = count = selection.count(n, fraction)
             case Completion() | Localization():
                 return True
-        if count > MOST_SAMPLES or not is_direct(self.solver):
+        if count > MOST_INPUTS or not is_direct(self.solver):
             return False
         choosing = Settings("loo", resolve_amplitude(self, self.amplitude))
         return not self._missing_memory(self._route(n, choosing).size)

@@ -57,16 +57,8 @@ class BaseExactGP(BaseSolvingGP):
 
         start = clock(device)
         amplitude = self._fixed_amplitude(settings.prior, y, problem.scale)
-        if isinstance(noise, str):
-            noise = select_noise(
-                gram.dense(),
-                y,
-                w,
-                criterion=noise,
-                amplitude=amplitude,
-                precision=self._gram_precision(rows, work),
-            )
-        noise = max(float(noise), least_noise)
+        noise = self._chosen_noise(problem, noise, gram, y, w, amplitude, work)
+        noise = max(noise, least_noise)
         state, solution = self._solve(gram, y, noise / w, work)
         dual = solution.value
         quadratic, missing = self._quadratic(y, noise / w, state, solution)
@@ -90,10 +82,11 @@ class BaseExactGP(BaseSolvingGP):
         inverse_diag = None
         if self._needs_left_out and not hasattr(self.solver_, "inverse_diag_of"):
             del gram  # its place is for columns of the inverse
-            inverse_diag = self.solver_.inverse_diag(state)
+            inverse_diag = self._whole_inverse(state, problem.inputs)
         solve_seconds = clock(device) - start
 
         self._features, self._loo, self._columns = None, None, self._kept
+        self._inputs = to_numpy(problem.inputs.of)
         self.noise_variance_ = float(noise)
         self.dual_coef_ = to_numpy(dual) * problem.scale / self._mean_diag
         self.solver_state_ = self._kept_state(state)
@@ -115,6 +108,29 @@ class BaseExactGP(BaseSolvingGP):
         if inverse_diag is not None:
             loo = self._closed_form_loo(inverse_diag, np.arange(len(rows)))
             self._loo = to_numpy(loo.mean), to_numpy(loo.var)
+
+    def _chosen_noise(
+        self,
+        problem: Problem,
+        noise: float | str,
+        gram: GramOperator,
+        y: Tensor,
+        w: Tensor,
+        amplitude: Tensor | None,
+        work: Work,
+    ) -> float:
+        """Return the noise variance, by the criterion that a word names."""
+        if not isinstance(noise, str):
+            return float(noise)
+        return select_noise(
+            gram.dense(),
+            y,
+            w,
+            criterion=noise,
+            amplitude=amplitude,
+            precision=self._gram_precision(problem.rows, work),
+            inputs=problem.inputs.to(y.device),
+        )
 
     def _solve(
         self, gram: GramOperator, y: Tensor, noise: Tensor, work: Work

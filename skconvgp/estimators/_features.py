@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -79,6 +79,10 @@ class Featured:
         Scaled targets.
     weights : Tensor of shape (n,)
         Sample weights.
+    whole_targets : Tensor of shape (n, k)
+        Mean target of all samples with the input of each.
+    totals : Tensor of shape (n,)
+        Weight of these samples.
     rest : Tensor of shape (n,)
         What F leaves out of the prior variances.
     """
@@ -86,7 +90,25 @@ class Featured:
     features: Tensor
     targets: Tensor
     weights: Tensor
+    whole_targets: Tensor
+    totals: Tensor
     rest: Tensor
+
+    @classmethod
+    def of(cls, features: Tensor, problem: Problem, rest: Tensor) -> Self:
+        """Return the samples of a problem by their features (n, r) and rests (n,)."""
+        targets = to_tensor(problem.targets, rest.device, rest.dtype)
+        weights = to_tensor(problem.weights, rest.device, rest.dtype)
+        inputs = problem.inputs.to(rest.device)
+        whole = inputs.merge(targets, weights)
+        return cls(
+            features,
+            targets,
+            weights,
+            whole.targets[inputs.of],
+            whole.weights[inputs.of],
+            rest,
+        )
 
 
 class BaseFeatureGP(BaseGP):
@@ -116,12 +138,8 @@ class BaseFeatureGP(BaseGP):
         """Return samples by their features, the factor of a completion, scaled."""
         features = completed.factor.div_(math.sqrt(self._mean_diag))
         explained = torch.einsum("ij,ij->i", features, features)
-        return Featured(
-            features,
-            to_tensor(problem.targets, diag.device, diag.dtype),
-            to_tensor(problem.weights, diag.device, diag.dtype),
-            (diag / self._mean_diag - explained).clamp(min=0.0),
-        )
+        rest = (diag / self._mean_diag - explained).clamp(min=0.0)
+        return Featured.of(features, problem, rest)
 
     def _fit_features(
         self,
@@ -231,6 +249,7 @@ class BaseFeatureGP(BaseGP):
             criterion=settings.noise,
             amplitude=amplitude,
             precision=self._gram_precision(problem.rows, work),
+            inputs=problem.inputs.to(data.targets.device),
         )
 
     def _unit_noise(self, data: Featured) -> Tensor:
@@ -249,9 +268,9 @@ class BaseFeatureGP(BaseGP):
         """Return leave-one-out means (n, k) and variances (n,) of some samples."""
         loo = feature_leave_one_out(
             data.features,
-            data.targets,
+            data.whole_targets,
             self._unit_noise(data),
-            data.weights,
+            data.totals,
             posterior,
         )
         left_out = data.rest if self._features == "dtc" else 0.0

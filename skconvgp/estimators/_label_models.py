@@ -14,6 +14,7 @@ from torch import Tensor
 from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
 from skconvgp.inference import (
     LABEL_COPIES,
+    EqualInputs,
     LaplaceFit,
     fit_labels,
     fit_laplace,
@@ -114,11 +115,14 @@ class NoisyModel:
         With noise variances (n, k).
     weights : Tensor of shape (n,)
         Sample weights.
+    inputs : EqualInputs
+        Which samples have equal inputs.
     """
 
     likelihood: Likelihood
     targets: Targets
     weights: Tensor
+    inputs: EqualInputs
 
     @property
     def offset(self) -> Tensor:
@@ -148,7 +152,8 @@ class NoisyModel:
         )
         assert noise is not None
         some = Targets(values[numbers], offset, noise[numbers])
-        return NoisyModel(self.likelihood, some, self.weights[numbers])
+        inputs = self.inputs.take(numbers)
+        return NoisyModel(self.likelihood, some, self.weights[numbers], inputs)
 
     def evidence(self, gram: Tensor, nugget: float) -> float:
         """Return the log evidence of the targets."""
@@ -160,7 +165,8 @@ class NoisyModel:
         assert noise is not None
         values = self.targets.values - self.targets.offset
         noise, weights = noise.to(gram) + nugget, self.weights.to(gram)
-        fit = fit_labels(gram, values.to(gram), noise, weights)
+        inputs = self.inputs.to(gram.device)
+        fit = fit_labels(gram, values.to(gram), noise, weights, inputs)
         # What is each other's negative is one function, and one set of targets.
         own = fit.evidence[:1] if self.has_one_latent else fit.evidence
         return LabelPosterior(

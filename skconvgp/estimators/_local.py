@@ -23,7 +23,6 @@ from skconvgp.estimators._resolve import is_direct
 from skconvgp.estimators._validation import to_numpy
 from skconvgp.inference import (
     LeftOut,
-    leave_one_unit_out,
     local_spectra,
     mean_variance,
     noise_grid,
@@ -95,6 +94,7 @@ class BaseLocalGP(BaseGP):
         self._localization, self._features = localization, None
         self._targets, self._weights = problem.targets, problem.weights
         self._scale, self._columns = problem.scale, self._kept
+        self._totals, self._inputs = problem.totals, to_numpy(problem.inputs.of)
         is_kernel = isinstance(self.kernel_, Kernel)
         self.X_train_ = problem.rows if is_kernel else problem.rows.copy()
         y, w = self._observations(work)
@@ -150,7 +150,7 @@ class BaseLocalGP(BaseGP):
         self, numbers: Tensor, y: Tensor, w: Tensor, noise: float | str, work: Work
     ) -> tuple[LeftOut, Tensor, dict[str, Any]]:
         """Return samples as their neighbours predict them, for each noise tried."""
-        around, rows = self._own_neighborhoods(numbers, work), self.X_train_
+        around, rows = self._other_neighborhoods(numbers, work), self.X_train_
         assert rows is not None
         m, k = around.neighbors.shape
         facts: dict[str, Any] = {"n_pairs": m * (k * (k + 1) // 2)}
@@ -169,5 +169,5 @@ class BaseLocalGP(BaseGP):
             mean, var = posterior.mean[:, None], posterior.var[:, None]
             facts["jitter"] = posterior.jitter
         own, weights = y[numbers.to(y.device)], w[numbers.to(y.device)]
-        loo = leave_one_unit_out(mean, var, own[:, None], noises, weights[:, None])
-        return LeftOut(own, weights, loo.mean, loo.var), noises, facts
+        var = var + self._observed_noise(noises[None, :], numbers)
+        return LeftOut(own, weights, mean, var), noises, facts

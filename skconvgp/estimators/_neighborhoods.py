@@ -22,12 +22,12 @@ from skconvgp.engine import (
 from skconvgp.estimators._input_gradient import BaseDifferentiable
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators._validation import rows_to_tensor, to_tensor
+from skconvgp.estimators._validation import rows_to_tensor, to_numpy, to_tensor
 from skconvgp.inference import (
     LeaveOneOut,
-    leave_one_unit_out,
     local_posterior,
     log_marginal_likelihood,
+    without_neighbors,
 )
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import DenseGram
@@ -87,6 +87,9 @@ class BaseNeighborhoods(BaseDifferentiable):
     # In units of `_scale` (k,).
     _targets: FloatArray
     _weights: FloatArray
+    _totals: FloatArray
+    # Number of the input of each training sample.
+    _inputs: NDArray[np.intp]
     _scale: FloatArray
 
     def _new_neighborhoods(
@@ -140,6 +143,26 @@ class BaseNeighborhoods(BaseDifferentiable):
         diag = oracle.matrix.diagonal()[numbers]
         return Neighborhoods(near, matrix_neighborhoods(oracle, cross, diag, near))
 
+    def _other_neighborhoods(self, numbers: Tensor, work: Work) -> Neighborhoods:
+        """Return training samples with neighbours, of which only other inputs tell."""
+        around, of = (
+            self._own_neighborhoods(numbers, work),
+            torch.from_numpy(self._inputs),
+        )
+
+        def detached() -> Iterator[tuple[slice, Tensor]]:
+            for part, gram in around.grams:
+                near = around.neighbors[part].to(of.device)
+                equal = of[near] == of[numbers[part]][:, None]
+                yield part, without_neighbors(gram, equal.to(gram.device))
+
+        return Neighborhoods(around.neighbors, detached())
+
+    def _observed_noise(self, noise: Tensor, numbers: Tensor) -> Tensor:
+        """Return what noises (1, g) add to the variances (m, g) of left-out samples."""
+        totals = torch.from_numpy(self._totals[to_numpy(numbers)]).to(noise)
+        return noise / totals.clamp(max=1.0)[:, None]
+
     def _solve_locally(
         self, around: Neighborhoods, noise: float, work: Work
     ) -> LocalPosterior:
@@ -159,11 +182,11 @@ class BaseNeighborhoods(BaseDifferentiable):
 
     def _local_leave_one_out(self, noise: float, work: Work) -> LeaveOneOut:
         """Return the predictions of all training samples from their neighbours."""
-        y, w = self._observations(work)
-        around = self._own_neighborhoods(torch.arange(len(y)), work)
+        everyone = torch.arange(len(self._targets))
+        around = self._other_neighborhoods(everyone, work)
         posterior = self._solve_locally(around, noise, work)
-        unit = torch.full_like(w, noise)
-        return leave_one_unit_out(posterior.mean, posterior.var, y, unit, w)
+        added = self._observed_noise(posterior.var.new_tensor([[noise]]), everyone)
+        return LeaveOneOut(posterior.mean, posterior.var + added[:, 0])
 
     def _local_evidence(self, noise: float, amplitude: Tensor, work: Work) -> Tensor:
         """Return the log evidence (c,) of samples that follow from earlier ones."""

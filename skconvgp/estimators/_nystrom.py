@@ -21,7 +21,6 @@ from skconvgp.estimators._base import (
 )
 from skconvgp.estimators._features import BaseFeatureGP, Featured, entries
 from skconvgp.estimators._inputs import Size
-from skconvgp.estimators._noise import warn_of_copies
 from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
@@ -32,7 +31,6 @@ from skconvgp.estimators._validation import (
     require_unmasked,
     thaw,
     to_numpy,
-    to_tensor,
 )
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import FeatureSums, feature_evidence, feature_posterior
@@ -90,7 +88,6 @@ class BaseNystromGP(BaseFeatureGP):
     def _fit_latent(self, problem: Problem) -> NDArray[np.intp]:
         """Fit latent functions; return the numbers of the samples that are used."""
         settings, strategy = self._settings(problem), self._strategy()
-        warn_of_copies(settings.noise, problem.rows, problem.targets, problem.weights)
         self._require_common_noise(type(self).__name__, self._label_models(problem))
         variance = resolve_word(self, "variance", self.variance, VARIANCES)
         n = len(problem.rows)
@@ -169,7 +166,6 @@ class BaseNystromGP(BaseFeatureGP):
         start = clock(place.device)
         device = place.device
         work = self._work(place, is_fitting=False)
-        dtype = work.config.solve_dtype
         state = thaw(self.solver_state_, device)
         has_prior = isinstance(self.kernel_, Kernel)
         lifted, rests = [], []
@@ -179,12 +175,7 @@ class BaseNystromGP(BaseFeatureGP):
             rest = (prior / self._mean_diag - explained).clamp(min=0.0)
             lifted.append(features)
             rests.append(rest if has_prior else torch.full_like(rest, torch.nan))
-        data = Featured(
-            torch.cat(lifted),
-            to_tensor(problem.targets, device, dtype),
-            to_tensor(problem.weights, device, dtype),
-            torch.cat(rests),
-        )
+        data = Featured.of(torch.cat(lifted), problem, torch.cat(rests))
         gram_seconds = clock(device) - start
 
         start = clock(device)
@@ -212,6 +203,7 @@ class BaseNystromGP(BaseFeatureGP):
         )
         self.dual_coef_ = to_numpy(state.lift_map @ posterior.mean) * problem.scale
         self._set_model(everything, amplitude, evidence)
+        self._totals = np.concatenate([self._totals, problem.totals])
         report, n = self.fit_report_, len(self._targets)
         n_pairs = report.n_pairs + len(problem.rows) * (len(self.dual_coef_) + 1)
         self.fit_report_ = replace(

@@ -19,6 +19,7 @@ from skconvgp.estimators._learning import (
     BaseLearningGP,
     Search,
 )
+from skconvgp.estimators._noise import warn_of_copies
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -71,6 +72,8 @@ class BaseOptimizedGP(BaseLearningGP):
             super()._fit_problem(problem)
             return
         self._require_learnable(problem)
+        if choice.criterion == "loo":
+            warn_of_copies(problem)
         keeps_noise = self._keeps_noise(problem, choice)
         if keeps_noise:
             self._learned_noise = NOISE_START

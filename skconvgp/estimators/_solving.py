@@ -35,7 +35,12 @@ from skconvgp.estimators._validation import (
     to_tensor,
 )
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.inference import LeaveOneOut, leave_one_out, mean_variance
+from skconvgp.inference import (
+    EqualInputs,
+    LeaveOneOut,
+    leave_one_out,
+    mean_variance,
+)
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import DenseGram
 from skconvgp.solvers import ConjugateGradient
@@ -55,6 +60,7 @@ LEFT_OUT = 500
 # a share of that of the observation: less is not told from rounding.
 COMPARED, LEAST_LATENT = 16, 1e-4
 HOST = torch.device("cpu")
+BLOCK = 256  # columns that are solved for at once
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,8 @@ class BaseSolvingGP(BaseGP):
     # Whether `fit` holds the training matrix, and why its solver is the one it is.
     _is_held: bool
     _solver_reason: str
+    # Number of the input of each training sample.
+    _inputs: NDArray[np.intp]
 
     def _exact_size(self, n_samples: int, settings: Settings) -> Size:
         """Choose how to solve; return how many numbers a fit holds."""
@@ -221,13 +229,14 @@ class BaseSolvingGP(BaseGP):
     def _leave_one_out_at(self, place: Place) -> LeaveOneOut:
         state = self._state_at(place)
         everyone = torch.arange(len(self._targets), device=place.device)
-        inverse_diag = self.solver_.inverse_diag(state)
+        inverse_diag = self._whole_inverse(state, self._equal_inputs(place.device))
         return self._as_predicted(inverse_diag, state, everyone)
 
     def _left_out_at(self, numbers: Tensor, place: Place) -> LeaveOneOut:
         state = self._state_at(place)
         some = numbers.to(place.device)
-        inverse_diag = self.solver_.inverse_diag_of(state, some)  # type: ignore[attr-defined]
+        inputs = self._equal_inputs(place.device)
+        inverse_diag = self._whole_inverse(state, inputs, some)
         return self._as_predicted(inverse_diag, state, some)
 
     def _as_predicted(
@@ -241,17 +250,72 @@ class BaseSolvingGP(BaseGP):
         if variances is None:
             return loo
         bounded = self._closed_form_loo(1.0 / variances, to_numpy(numbers))
-        return LeaveOneOut(loo.mean, bounded.var)
+        counts = self._equal_inputs(loo.var.device).counts()[numbers]
+        return LeaveOneOut(loo.mean, torch.where(counts > 1, loo.var, bounded.var))
+
+    def _equal_inputs(self, device: torch.device) -> EqualInputs:
+        return EqualInputs(torch.from_numpy(self._inputs)).to(device)
+
+    def _whole_inverse(
+        self, state: Any, inputs: EqualInputs, numbers: Tensor | None = None
+    ) -> Tensor:
+        """Return sums of the entries of M^-1 over all samples with the inputs of some.
+
+        Parameters
+        ----------
+        state : object
+            Of the solver.
+        inputs : EqualInputs
+            Which samples have equal inputs.
+        numbers : Tensor of shape (m,), optional
+            Samples; by default all.
+
+        Returns
+        -------
+        sums : Tensor of shape (m,)
+            The entry of the diagonal for a sample whose input no other has.
+        """
+        solver: Any = self.solver_
+        if numbers is None:
+            sums: Tensor = solver.inverse_diag(state)
+            numbers = torch.arange(len(sums), device=sums.device)
+        else:
+            sums = solver.inverse_diag_of(state, numbers)
+        inputs = inputs.to(sums.device)
+        own = inputs.of[numbers]
+        repeated = torch.unique(own[inputs.counts()[numbers] > 1])
+        for start in range(0, len(repeated), BLOCK):
+            some = repeated[start : start + BLOCK]
+            members = (inputs.of[:, None] == some).to(sums)
+            whole = (members * solver.solve(state, members).value).sum(0)
+            place = torch.searchsorted(some, own).clamp(max=len(some) - 1)
+            sums = torch.where(some[place] == own, whole[place], sums)
+        return sums
 
     def _closed_form_loo(
         self, inverse_diag: Tensor, numbers: NDArray[np.intp]
     ) -> LeaveOneOut:
-        """Return predictions of some samples, whose entries of M^-1 are given."""
+        """Return predictions of some samples from those with other inputs.
+
+        Parameters
+        ----------
+        inverse_diag : Tensor of shape (m,)
+            Sums of the entries of M^-1 over all samples with the input of each.
+        numbers : ndarray of shape (m,)
+            The samples.
+        """
         dual = self.dual_coef_ * self._mean_diag / self._scale
-        targets, alpha, weights = (
-            to_tensor(array[numbers], inverse_diag.device, inverse_diag.dtype)
+        y, alpha, weights = (
+            to_tensor(array, inverse_diag.device, inverse_diag.dtype)
             for array in (self._targets, dual, self._weights)
         )
+        inputs = self._equal_inputs(inverse_diag.device)
+        whole = inputs.merge(y, weights)
+        own = inputs.of[torch.from_numpy(numbers).to(inverse_diag.device)]
         return leave_one_out(
-            targets, alpha, inverse_diag, self.noise_variance_, weights
+            whole.targets[own],
+            inputs.sum(alpha)[own],
+            inverse_diag,
+            self.noise_variance_,
+            whole.weights[own],
         )

@@ -1,6 +1,7 @@
 """What a factored Gram matrix says: predictions, evidence, leave-one-out."""
 
 from skconvgp.inference._amplitude import choose_amplitude
+from skconvgp.inference._equal import EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
     LeaveOneOut,
     leave_one_out,
@@ -38,9 +39,9 @@ from skconvgp.inference._laplace_states import (
 )
 from skconvgp.inference._local import (
     LeftOut,
-    leave_one_unit_out,
     local_posterior,
     local_spectra,
+    without_neighbors,
 )
 from skconvgp.inference._noise import (
     noise_grid,
@@ -59,6 +60,7 @@ from skconvgp.inference._stacking import stacking_weights
 
 __all__ = [
     "LABEL_COPIES",
+    "EqualInputs",
     "FeaturePosterior",
     "FeatureSums",
     "Halves",
@@ -68,6 +70,7 @@ __all__ = [
     "LaplaceState",
     "LeaveOneOut",
     "LeftOut",
+    "MergedSamples",
     "OneLatentState",
     "SoftmaxState",
     "choose_amplitude",
@@ -81,7 +84,6 @@ __all__ = [
     "laplace_slopes",
     "leave_one_out",
     "leave_one_out_laplace",
-    "leave_one_unit_out",
     "left_out_covariance",
     "local_posterior",
     "local_spectra",
@@ -98,4 +100,5 @@ __all__ = [
     "select_noise",
     "stacking_weights",
     "sum_features",
+    "without_neighbors",
 ]

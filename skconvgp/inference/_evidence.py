@@ -142,11 +142,13 @@ def leave_one_out(
     noise: float | Tensor,
     weights: Tensor,
 ) -> LeaveOneOut:
-    r"""Return the prediction of each target when one unit of its weight is left out.
+    r"""Return the prediction of each target when its whole sample is left out.
 
-    .. math:: \mu_{-i} = y_i - \alpha_i / A_{ii}, \quad \sigma^2_{-i} = 1 / A_{ii}
+    .. math:: \mu_{-i} = y_i - \alpha_i / A_{ii}, \quad
+              \sigma^2_{-i} = 1 / A_{ii} - \lambda / w_i + \lambda / \min(w_i, 1)
 
-    with A = M^-1; for a weight above one the other units stay.
+    with A = M^-1: whatever the weight, none of it stays, and above one the variance is
+    that of a single observation. No two samples have equal inputs.
 
     Parameters
     ----------
@@ -159,8 +161,6 @@ def leave_one_out(
     weights : Tensor of shape (n,)
         Sample weights.
     """
-    units = weights.clamp(min=1.0)
-    rest = torch.where(units > 1.0, (1.0 - 1.0 / units) / noise, 0.0)
-    precision = inverse_diag / units**2 + rest
-    mean = targets - (dual / units[:, None]) / precision[:, None]
-    return LeaveOneOut(mean, 1.0 / precision)
+    mean = targets - dual / inverse_diag[:, None]
+    single = noise / weights.clamp(max=1.0) - noise / weights
+    return LeaveOneOut(mean, 1.0 / inverse_diag + single)

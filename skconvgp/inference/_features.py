@@ -164,12 +164,13 @@ def feature_leave_one_out(
     weights: Tensor,
     posterior: FeaturePosterior,
 ) -> LeaveOneOut:
-    """Return the prediction of each target when one unit of its weight is left out.
+    """Return the prediction of each target when its whole sample is left out.
 
     Parameters
     ----------
     features, targets, noise, weights : Tensor
-        As in `sum_features`; some of the samples will do.
+        As in `sum_features`; some of the samples will do. Those with equal inputs are
+        left out together where each has the weight of all, and their mean target.
     posterior : FeaturePosterior
         Posterior given all samples.
     """

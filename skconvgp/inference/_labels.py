@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skconvgp.inference._evidence import leave_one_out, log_marginal_likelihood
+from skconvgp.inference._equal import EqualInputs
+from skconvgp.inference._evidence import log_marginal_likelihood
 from skconvgp.linalg import (
     back_solve,
     cholesky_inverse,
@@ -125,7 +126,11 @@ class LabelFit:
 
 
 def fit_labels(
-    gram: Tensor, targets: Tensor, noise: Tensor, weights: Tensor
+    gram: Tensor,
+    targets: Tensor,
+    noise: Tensor,
+    weights: Tensor,
+    inputs: EqualInputs | None = None,
 ) -> LabelFit:
     """Fit the latent functions of all classes by one factorisation.
 
@@ -140,6 +145,8 @@ def fit_labels(
         Noise variance of a single observation, > 0.
     weights : Tensor of shape (n,)
         Sample weights.
+    inputs : EqualInputs, optional
+        Which samples have equal inputs, and are left out together; by default none.
 
     Raises
     ------
@@ -180,7 +187,8 @@ def fit_labels(
         )
         members.append(own)
     del inverse  # before corrections are copied
-    loo_mean, loo_var = _leave_out(targets, dual, diag, noise, weights)
+    inputs = inputs or EqualInputs.none_of(targets)
+    loo_mean, loo_var = _leave_out(targets, dual, diag, 1.0 / each, inputs)
     state = LabelState(
         factor,
         torch.cat(members),
@@ -192,16 +200,15 @@ def fit_labels(
 
 
 def _leave_out(
-    targets: Tensor, dual: Tensor, diag: Tensor, noise: Tensor, weights: Tensor
+    targets: Tensor, dual: Tensor, diag: Tensor, precision: Tensor, inputs: EqualInputs
 ) -> tuple[Tensor, Tensor]:
-    """Return leave-one-out means and variances (n, k) of the latent functions."""
-    means, variances = [], []
-    for c in range(targets.shape[1]):
-        own = noise[:, c]
-        column = slice(c, c + 1)
-        loo = leave_one_out(
-            targets[:, column], dual[:, column], diag[:, c], own, weights
-        )
-        means.append(loo.mean[:, 0])
-        variances.append((loo.var - own / weights.clamp(max=1.0)).clamp(min=0.0))
-    return torch.stack(means, 1), torch.stack(variances, 1)
+    """Return means and variances (n, k) of latent functions without their own targets.
+
+    What all samples with an input tell is divided out of the posterior there.
+    """
+    mean = targets - dual / precision
+    var = (1.0 / precision - diag / precision.square()).clamp(min=0.0)
+    whole = inputs.sum(precision)[inputs.of]
+    told = inputs.sum(precision * targets)[inputs.of]
+    kept = (1.0 - whole * var).clamp(min=torch.finfo(var.dtype).eps)
+    return (mean - var * told) / kept, var / kept

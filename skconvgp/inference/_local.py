@@ -15,9 +15,9 @@ from skconvgp.linalg import half_solve, shifted_choleskys, symmetric_eigen
 
 __all__ = [
     "LeftOut",
-    "leave_one_unit_out",
     "local_posterior",
     "local_spectra",
+    "without_neighbors",
 ]
 
 
@@ -76,28 +76,20 @@ def local_spectra(
     return mean, (grams[:, :1, 0] - explained).clamp(min=0.0)
 
 
-def leave_one_unit_out(
-    mean: Tensor, var: Tensor, targets: Tensor, noise: Tensor, weights: Tensor
-) -> LeaveOneOut:
-    """Return the predictions of targets, of which other units of weight stay.
+def without_neighbors(grams: Tensor, dropped: Tensor) -> Tensor:
+    """Return Gram matrices in which some neighbours tell nothing of any other.
 
     Parameters
     ----------
-    mean, var : Tensor of shape (..., c) and (...)
-        Posterior without the sample.
-    targets : Tensor of shape (..., c)
-        Its targets.
-    noise : Tensor of shape (...)
-        Noise variance of a single observation.
-    weights : Tensor of shape (...)
-        Sample weights; above one, all but one unit is an observation too.
+    grams : Tensor of shape (b, 1 + k, 1 + k)
+        Gram matrices.
+    dropped : Tensor of shape (b, k)
+        Which neighbours.
     """
-    tiny = torch.finfo(var.dtype).tiny  # a sample that is known without noise
-    known = noise / (weights - 1.0).clamp(min=tiny)
-    gain = torch.where(weights > 1.0, var / (var + known).clamp(min=tiny), 0.0)
-    mean = mean + gain[..., None] * (targets - mean)
-    var = var * (1.0 - gain) + noise / weights.clamp(max=1.0)
-    return LeaveOneOut(mean, var)
+    kept = torch.nn.functional.pad(~dropped, (1, 0), value=True)
+    rest = grams * (kept[:, :, None] & kept[:, None, :])
+    rest.diagonal(dim1=1, dim2=2).copy_(grams.diagonal(dim1=1, dim2=2))
+    return rest
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """Noise variance from one eigendecomposition."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
 from torch import Tensor
 
+from skconvgp.inference._equal import EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
     LeaveOneOut,
     leave_one_out,
@@ -36,6 +37,7 @@ def select_noise(
     criterion: str,
     amplitude: Tensor | None,
     precision: torch.dtype,
+    inputs: EqualInputs | None = None,
 ) -> float:
     """Choose the noise variance on a logarithmic grid.
 
@@ -53,6 +55,8 @@ def select_noise(
         Amplitude of each output; None profiles it out for each noise.
     precision : torch.dtype
         Coarsest precision that `gram` has gone through; it limits the smallest noise.
+    inputs : EqualInputs, optional
+        Which samples have equal inputs, and are left out together; by default none.
 
     Returns
     -------
@@ -60,10 +64,15 @@ def select_noise(
         The best value of the grid, of those that a factorisation does not lose: twice
         the largest error that rounding has left in an eigenvalue, or more.
     """
-    root = weights.sqrt()
-    values, vectors, error = eigen_with_rounding(gram * root[:, None] * root[None, :])
+    inputs = inputs or EqualInputs.none_of(targets)
+    data, first = inputs.merge(targets, weights), inputs.first()
+    root = data.weights.sqrt()
+    scaled = gram[first[:, None], first]
+    scaled *= root[:, None]
+    scaled *= root
+    values, vectors, error = eigen_with_rounding(scaled)
     spectrum = _Spectrum(values, vectors, least=2.0 * error)
-    return _best_of(spectrum, targets, weights, criterion, amplitude, precision)
+    return _best_of(spectrum, data, criterion, amplitude, precision)
 
 
 def select_feature_noise(
@@ -74,6 +83,7 @@ def select_feature_noise(
     criterion: str,
     amplitude: Tensor | None,
     precision: torch.dtype,
+    inputs: EqualInputs | None = None,
 ) -> float:
     """Choose as `select_noise` does, for the matrix F F^T, from its factor.
 
@@ -81,7 +91,7 @@ def select_feature_noise(
     ----------
     features : Tensor of shape (n, r)
         F; F F^T has a mean diagonal near 1.
-    targets, weights, criterion, amplitude, precision : object
+    targets, weights, criterion, amplitude, precision, inputs : object
         As in `select_noise`.
 
     Returns
@@ -89,15 +99,19 @@ def select_feature_noise(
     noise_variance : float
         The best value of the grid.
     """
-    ones = torch.ones_like(weights)
-    moment = sum_features(features, targets, ones, weights).moment
+    inputs = inputs or EqualInputs.none_of(targets)
+    data = inputs.merge(targets, weights)
+    if inputs.n_inputs < len(features):
+        features = features[inputs.first()]
+    ones = torch.ones_like(data.weights)
+    moment = sum_features(features, data.targets, ones, data.weights).moment
     values, rotation = symmetric_eigen(moment)
     is_kept = values > values[-1] * torch.finfo(values.dtype).eps * len(values)
     values, rotation = values[is_kept], rotation[:, is_kept]
     vectors = features @ (rotation / values.sqrt())
-    vectors *= weights.sqrt()[:, None]
+    vectors *= data.weights.sqrt()[:, None]
     spectrum = _Spectrum(values, vectors)
-    return _best_of(spectrum, targets, weights, criterion, amplitude, precision)
+    return _best_of(spectrum, data, criterion, amplitude, precision)
 
 
 def select_fitc_noise(
@@ -109,6 +123,7 @@ def select_fitc_noise(
     criterion: str,
     amplitude: Tensor | None,
     precision: torch.dtype,
+    inputs: EqualInputs | None = None,
 ) -> float:
     """Choose as `select_noise` does, for F F^T + diag(residual).
 
@@ -121,7 +136,7 @@ def select_fitc_noise(
         F.
     residual : Tensor of shape (n,)
         What F leaves out of the prior variances, >= 0.
-    targets, weights, criterion, amplitude, precision : object
+    targets, weights, criterion, amplitude, precision, inputs : object
         As in `select_noise`.
 
     Returns
@@ -129,17 +144,26 @@ def select_fitc_noise(
     noise_variance : float
         The best value that was tried.
     """
+    inputs = inputs or EqualInputs.none_of(targets)
+    data = inputs.merge(targets, weights)
+    if inputs.n_inputs < len(features):
+        some = inputs.first()
+        features, residual = features[some], residual[some]
 
     @cache
     def score(noise: float) -> float:
         unit = residual + noise
-        sums = sum_features(features, targets, unit, weights)
+        sums = sum_features(features, data.targets, unit, data.weights)
+        scattered = (data.scatter / unit[:, None]).sum(0)
+        sums = replace(sums, energy=sums.energy + scattered)
         posterior = feature_posterior(sums)
         evidence, scale = feature_evidence(sums, posterior, amplitude)
         if criterion == "evidence":
             return float(evidence.sum())
-        loo = feature_leave_one_out(features, targets, unit, weights, posterior)
-        return float(_log_density(targets, loo, scale, weights).sum())
+        loo = feature_leave_one_out(
+            features, data.targets, unit, data.weights, posterior
+        )
+        return float(_log_density(data, loo, scale).sum())
 
     grid = noise_grid(precision)
     coarse = [score(noise) for noise in grid[::PER_DECADE]]
@@ -183,13 +207,12 @@ class _Spectrum:
 
 def _best_of(
     spectrum: _Spectrum,
-    targets: Tensor,
-    weights: Tensor,
+    data: MergedSamples,
     criterion: str,
     amplitude: Tensor | None,
     precision: torch.dtype,
 ) -> float:
-    root = weights.sqrt()
+    targets, weights, root = data.targets, data.weights, data.weights.sqrt()
     values, vectors = spectrum.values, spectrum.vectors
     whole = targets * root[:, None]
     rotated = vectors.mT @ whole
@@ -210,7 +233,7 @@ def _best_of(
     ):
         dual = vectors @ (rotated * inverse[:, None]) + outside / noise
         dual *= root[:, None]
-        quadratic = (targets * dual).sum(0)
+        quadratic = (targets * dual).sum(0) + data.scatter.sum(0) / noise
         scale = amplitude
         if scale is None:
             profiled = profiled_amplitude(quadratic, weights)
@@ -221,20 +244,18 @@ def _best_of(
             score = log_marginal_likelihood(quadratic, logdet, scale, noise, weights)
         else:
             loo = leave_one_out(targets, dual, inverse_diag, noise, weights)
-            score = _log_density(targets, loo, scale, weights)
+            score = _log_density(data, loo, scale)
         if noise >= spectrum.least and float(score.sum()) > best_score:
             best, best_score = noise, float(score.sum())
     return best
 
 
-def _log_density(
-    targets: Tensor, loo: LeaveOneOut, amplitude: Tensor, weights: Tensor
-) -> Tensor:
-    """Return the log density (k,) of targets that were left out."""
-    var = loo.var[:, None] * amplitude
-    residual = targets - loo.mean
-    density = -0.5 * (residual**2 / var + torch.log(2.0 * math.pi * var))
-    return (density * weights[:, None]).sum(0)
+def _log_density(data: MergedSamples, loo: LeaveOneOut, amplitude: Tensor) -> Tensor:
+    """Return the log density (k,) of all targets, each from other inputs."""
+    weights, var = data.weights[:, None], loo.var[:, None] * amplitude
+    squares = (data.targets - loo.mean).square() * weights + data.scatter
+    density = squares / var + weights * torch.log(2.0 * math.pi * var)
+    return -0.5 * density.sum(0)
 
 
 def noise_grid(dtype: torch.dtype) -> list[float]:

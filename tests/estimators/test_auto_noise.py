@@ -90,7 +90,7 @@ def test_labels_that_fix_the_noise_leave_the_usual_number(likelihood):
 
 @pytest.mark.parametrize("cls", WHOLE)
 def test_many_samples_are_not_affordable(cls, monkeypatch):
-    monkeypatch.setattr(_convnet, "MOST_SAMPLES", 30)
+    monkeypatch.setattr(_convnet, "MOST_INPUTS", 30)
     assert noise_of(cls, 30) == noise_of(cls, 30, noise_variance="loo")
     assert noise_of(cls, 31) == USUAL[cls.__name__]
     some = {"completion": SubsetOfData(n_samples=30)}
@@ -128,6 +128,9 @@ def test_few_samples_leave_the_usual_number(cls):
         assert gp.noise_variance_ == USUAL[cls.__name__]
         assert np.isfinite(gp.predict_latent(X, return_std=True)).all()
     assert noise_of(cls, 10) == noise_of(cls, 10, noise_variance="loo")
+    X, y = data_of(cls, 9)
+    for args in ((X, y, np.full(9, 3)), (np.repeat(X, 3, 0), np.repeat(y, 3))):
+        assert cls(rbf(1.0)).fit(*args).noise_variance_ == USUAL[cls.__name__]
 
 
 @pytest.mark.filterwarnings("ignore:All targets are the same")
@@ -156,13 +159,7 @@ def weighted_and_repeated(cls, **settings):
             np.repeat(X, weights, axis=0), np.repeat(y, weights)
         ),
     ]
-    return [*fits, int(weights.sum())]
-
-
-@pytest.fixture
-def with_copies(monkeypatch):
-    """Let the noise be chosen however many samples are copies."""
-    monkeypatch.setattr("skconvgp.estimators._noise.LARGEST_COPIED", 1.0)
+    return [*fits, int((weights > 0).sum())]
 
 
 def assert_same(one, other, X):
@@ -179,7 +176,6 @@ def assert_same(one, other, X):
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.usefixtures("with_copies")
 @pytest.mark.parametrize("cls", CLASSIFIERS + REGRESSORS)
 def test_weights_choose_what_repetitions_choose(cls):
     weighted, repeated, _ = weighted_and_repeated(cls)
@@ -187,18 +183,16 @@ def test_weights_choose_what_repetitions_choose(cls):
     assert_same(weighted, repeated, data_of(cls, 60)[0])
 
 
-@pytest.mark.usefixtures("with_copies")
 @pytest.mark.parametrize("cls", WHOLE)
-def test_samples_count_by_their_weights(cls, monkeypatch):
-    *_, total = weighted_and_repeated(cls)
-    for most in (total, total - 1):
-        monkeypatch.setattr(_convnet, "MOST_SAMPLES", most)
+def test_samples_count_by_their_inputs(cls, monkeypatch):
+    *_, count = weighted_and_repeated(cls)
+    for most in (count, count - 1):
+        monkeypatch.setattr(_convnet, "MOST_INPUTS", most)
         weighted, repeated, _ = weighted_and_repeated(cls)
-        assert (weighted.noise_variance_ == USUAL[cls.__name__]) == (most < total)
+        assert (weighted.noise_variance_ == USUAL[cls.__name__]) == (most < count)
         assert_same(weighted, repeated, data_of(cls, 60)[0])
 
 
-@pytest.mark.usefixtures("with_copies")
 @pytest.mark.parametrize("cls", WHOLE)
 def test_weights_of_a_gram_matrix_choose_what_repetitions_choose(cls):
     X, y = data_of(cls, 40)
@@ -237,7 +231,7 @@ def test_what_was_learned_stands_in_where_it_is_not_affordable(cls, make, monkey
     assert gp.fit(X, y).noise_variance_ == (
         gp.set_params(noise_variance="loo").fit(X, y).noise_variance_
     )
-    monkeypatch.setattr(_convnet, "MOST_SAMPLES", 30)
+    monkeypatch.setattr(_convnet, "MOST_INPUTS", 30)
     gp.set_params(noise_variance="auto").fit(X, y)
     assert gp.noise_variance_ == gp.flow_result_.values["noise_variance"]
 

@@ -1,54 +1,117 @@
-"""Samples that weigh more than one predict themselves when one unit is left out."""
+"""Samples with equal inputs are left out together, whatever they weigh."""
 
 import warnings
 
 import numpy as np
 import pytest
 
-from skconvgp import ConvNetGPRegressor, NystromCompletedGPRegressor
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    NystromCompletedGPRegressor,
+    gram_matrix,
+)
+from skconvgp.completion import NearestNeighbors, Nystrom
 from skconvgp.kernels import rbf
+from tests.helpers.estimators import blobs
+
+NOISE = 0.1
+# In the last, all samples are near each other.
+REGRESSORS = {
+    "exact": ConvNetGPRegressor(rbf(1.0)),
+    "cg": ConvNetGPRegressor(rbf(1.0), solver="cg"),
+    "completed": ConvNetGPRegressor(rbf(1.0), completion=Nystrom(n_landmarks=100)),
+    "nystrom": NystromCompletedGPRegressor(rbf(1.0), n_landmarks=100),
+    "neighbors": ConvNetGPRegressor(rbf(1.0), completion=NearestNeighbors(200)),
+}
+every_regressor = pytest.mark.parametrize("gp", REGRESSORS.values(), ids=REGRESSORS)
 
 
-def noisy(n=80):
-    rng = np.random.default_rng(0)
+def noisy(n=80, seed=0):
+    rng = np.random.default_rng(seed)
     X = rng.uniform(-3.0, 3.0, (n, 1))
     return X, np.sin(X[:, 0]) + 0.5 * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("cls", [ConvNetGPRegressor, NystromCompletedGPRegressor])
-def test_noise_that_is_chosen_among_copies_is_told(cls):
+def with_equal_inputs():
+    """Return copies, and samples that were observed again, with weights."""
+    X, y = noisy(20)
+    order = [*range(20), 0, 0, 1, 2]
+    again = y[order]
+    again[22:] += 0.3
+    weights = np.random.default_rng(1).choice([0.25, 1.0, 2.0], 24)
+    return X[order], again, weights
+
+
+@every_regressor
+def test_left_out_predictions_are_those_of_fits_to_other_inputs(gp):
+    X, y, weights = with_equal_inputs()
+    gp.set_params(
+        amplitude=1.0, noise_variance=NOISE, normalize_y=False, dtype="float64"
+    )
+    mean, std = gp.fit(X, y, weights).loo_predict(return_std=True)
+    gram = gram_matrix(rbf(1.0), X)
+    for i in range(24):
+        rest = (X[i] != X)[:, 0]
+        matrix = gram[np.ix_(rest, rest)] + np.diag(NOISE / weights[rest])
+        gain = np.linalg.solve(matrix, gram[rest, i])
+        total = weights[~rest].sum()
+        var = 1.0 - gain @ gram[rest, i] + NOISE / min(total, 1.0)
+        assert mean[i] == pytest.approx(gain @ y[rest], abs=1e-5)
+        assert std[i] == pytest.approx(np.sqrt(var), abs=1e-5)
+
+
+def test_without_noise_copies_are_left_out_with_all_digits():
+    X = np.linspace(-3.0, 3.0, 9)[:, None]
+    gp = ConvNetGPRegressor(rbf(1.0), amplitude=1.0, normalize_y=False, dtype="float64")
+    gp.set_params(noise_variance=1e-10)
+    once = gp.fit(X, np.sin(X[:, 0]), np.full(9, 2.0)).loo_predict(return_std=True)
+    twice = gp.fit(np.repeat(X, 2, 0), np.sin(np.repeat(X[:, 0], 2)))
+    for got, expected in zip(twice.loo_predict(return_std=True), once, strict=True):
+        np.testing.assert_allclose(got[::2], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("word", ["auto", "loo"])
+@pytest.mark.parametrize("name", [name for name in REGRESSORS if name != "cg"])
+def test_copies_do_not_lead_to_no_noise(name, word):
+    gp = REGRESSORS[name]
     X, y = noisy()
-    with pytest.warns(UserWarning, match="50% of the weight.*Divide sample_weight"):
-        copied = cls(rbf(1.0), noise_variance="loo").fit(X, y, np.full(80, 2.0))
+    X_test, _ = noisy(200, seed=1)
+    gp.set_params(noise_variance=word, amplitude="profile", normalize_y=True)
+    error = {}
+    for times, weights in {"once": np.ones(80), "twice": np.full(80, 2.0)}.items():
+        predicted = gp.fit(X, y, weights).predict(X_test)
+        error[times] = np.sqrt(np.mean((predicted - np.sin(X_test[:, 0])) ** 2))
+        assert gp.noise_variance_ * np.ravel(gp.amplitude_)[0] > 0.1**2
+    assert error["twice"] < error["once"] + 0.05
+    weighted = gp.noise_variance_
+    gp.fit(np.repeat(X, 2, 0), np.repeat(y, 2))
+    assert gp.noise_variance_ == pytest.approx(weighted, rel=1e-9)
+
+
+def test_a_search_by_leave_one_out_tells_of_copies():
+    X, y = noisy(20)
+    order = [*range(20), 0, 1]
+    gp = ConvNetGPRegressor(rbf(1.0), optimizer="loo", random_state=0)
+    with pytest.warns(UserWarning, match="9% of the samples are copies.*'evidence'"):
+        gp.fit(X[order], y[order])
+    again = y[order]
+    again[20:] += 0.3  # observed anew, which tells of the noise
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        divided = cls(rbf(1.0), noise_variance="loo").fit(X, y, np.ones(80))
-        cls(rbf(1.0), noise_variance=0.1).fit(X, y, np.full(80, 2.0))
-    assert copied.noise_variance_ < 1e-3 * divided.noise_variance_
+        gp.fit(X[order], again)
+        gp.set_params(optimizer="evidence").fit(X[order], y[order])
 
 
-@pytest.mark.parametrize("weight", [1.3, 2.0])
-def test_auto_does_not_choose_among_copies(weight):
-    X, y = noisy()
-    weighted = ConvNetGPRegressor(rbf(1.0)).fit(X, y, np.full(80, weight))
-    assert weighted.noise_variance_ == 1e-2
-    repeated = ConvNetGPRegressor(rbf(1.0)).fit(np.repeat(X, 2, 0), np.repeat(y, 2))
-    assert repeated.noise_variance_ == 1e-2
-
-
-def test_a_few_copies_change_little():
-    X, y = noisy()
-    plain = ConvNetGPRegressor(rbf(1.0)).fit(X, y).noise_variance_
-    weights = np.where(np.arange(80) < 3, 2.0, 1.0)
-    weighted = ConvNetGPRegressor(rbf(1.0)).fit(X, y, weights).noise_variance_
-    order = [*range(80), 0, 1, 2]
-    repeated = ConvNetGPRegressor(rbf(1.0)).fit(X[order], y[order]).noise_variance_
-    assert plain / 4.0 < weighted < 4.0 * plain
-    assert repeated == pytest.approx(weighted)
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-13])
-def test_the_scale_of_targets_does_not_decide(scale):
-    X, y = noisy()
-    gp = ConvNetGPRegressor(rbf(1.0), normalize_y=False)
-    assert gp.fit(X, scale * y).noise_variance_ > 0.05
+@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet"])
+def test_copies_are_not_what_probabilities_are_calibrated_on(likelihood):
+    X, y = blobs(120)
+    once = ConvNetGPClassifier(rbf(0.5), likelihood=likelihood, noise_variance=1e-3)
+    twice = ConvNetGPClassifier(rbf(0.5), likelihood=likelihood, noise_variance=2e-3)
+    once.fit(X[:60], y[:60])
+    twice.fit(np.repeat(X[:60], 2, 0), np.repeat(y[:60], 2))
+    losses = [
+        -np.log(gp.predict_proba(X[60:])[np.arange(60), y[60:]]).mean()
+        for gp in (once, twice)
+    ]
+    assert losses[1] < 1.1 * losses[0]

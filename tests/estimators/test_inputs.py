@@ -256,7 +256,6 @@ def test_read_only_memory_maps_are_only_read(cls, tmp_path):
     np.testing.assert_array_equal(gp.predict(mapped_X), expected)
 
 
-@pytest.mark.filterwarnings("ignore:.*weight of samples is of copies")
 def test_inputs_are_not_changed():
     X, y = wave(12)
     weights = np.linspace(0.0, 2.0, 12)

@@ -15,7 +15,7 @@ from skconvgp.engine import KernelOracle
 from skconvgp.estimators import _local
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Gaussian
-from tests.helpers.dense_gp import noisy, refit_without_one_unit
+from tests.helpers.dense_gp import noisy, refit_without_sample
 from tests.helpers.estimators import (
     blobs,
     digits,
@@ -83,13 +83,13 @@ class Dense:
         return weights @ self.targets[near], prior - weights @ cross[near]
 
     def leave_one_out(self):
-        """Return means (n, c) and variances of targets without one unit each."""
+        """Return means (n, c) and variances of targets without the sample of each."""
         moments = []
         for i, sample in enumerate(self.X):
             order = self.order(sample)
             near = np.append(order[order != i][:K], i)
             some = self.gram[np.ix_(near, near)], self.targets[near]
-            moments.append(refit_without_one_unit(*some, NOISE, self.weights[near], K))
+            moments.append(refit_without_sample(*some, NOISE, self.weights[near], K))
         return (np.array(part) for part in zip(*moments, strict=True))
 
     def evidence(self):
@@ -176,7 +176,6 @@ def test_amplitude_none_is_that_of_the_kernel():
     assert fitted(amplitude=None).amplitude_ == pytest.approx(variances.mean())
 
 
-@pytest.mark.filterwarnings("ignore:.*weight of samples is of copies")
 @every_weighting
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
 def test_regressor_with_all_as_neighbors_is_exact(weights, noise):
@@ -248,7 +247,6 @@ def test_order_of_the_samples_does_not_matter(cls):
         np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:.*weight of samples is of copies")
 @every_estimator
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
 def test_weights_equal_repetitions_where_all_are_neighbors(cls, noise):

@@ -7,9 +7,6 @@ from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
 from skconvgp.kernels import dot_product, rbf
 from tests.helpers.estimators import DensePosterior, blobs, wave
 
-# The noise that they choose is too small, and the same as that of repetitions.
-pytestmark = pytest.mark.filterwarnings("ignore:.*weight of samples is of copies")
-
 TOLERANCE = 1e-7
 
 
@@ -66,7 +63,7 @@ def test_classification_weights_equal_repetitions(n_classes):
     assert weighted.log_marginal_likelihood() == pytest.approx(evidence, rel=TOLERANCE)
 
 
-def test_leave_one_out_leaves_one_of_the_repetitions():
+def test_leave_one_out_leaves_all_of_the_repetitions():
     X, y = wave(25)
     weights = whole_weights(25)
     weighted = ConvNetGPRegressor(rbf(1.0)).fit(X, y, weights)
@@ -80,7 +77,7 @@ def test_leave_one_out_leaves_one_of_the_repetitions():
         np.testing.assert_allclose(np.repeat(got, present), expected, atol=TOLERANCE)
 
 
-def test_leave_one_out_probabilities_leave_one_of_the_repetitions():
+def test_leave_one_out_probabilities_leave_all_of_the_repetitions():
     X, y = blobs(40)
     weights = whole_weights(40)
     weighted = ConvNetGPClassifier(rbf(1.0), noise_variance=1e-2).fit(X, y, weights)

@@ -22,16 +22,14 @@ def noisy(gram, noise, weights=None):
     return gram + noise * np.diag(1.0 / weights)
 
 
-def refit_without_one_unit(gram, targets, noise, weights, i):
-    """Return mean (k,) and variance of target i after a fit without one unit of it.
+def refit_without_sample(gram, targets, noise, weights, i):
+    """Return mean (k,) and variance of target i after a fit without its sample.
 
-    A weight above one leaves the other units; others leave nothing. The variance is
-    that of a new observation, as exact as one unit or as the target that was left out.
+    The variance is that of an observation, as exact as one unit of weight or, below
+    that, as the target that was left out.
     """
-    left = weights.astype(float).copy()
-    left[i] = max(weights[i] - 1.0, 0.0)
-    rest = np.flatnonzero(left)
-    matrix = noisy(gram[np.ix_(rest, rest)], noise, left[rest])
+    rest = np.delete(np.arange(len(gram)), i)
+    matrix = noisy(gram[np.ix_(rest, rest)], noise, weights[rest])
     cross = gram[i, rest]
     mean = cross @ np.linalg.solve(matrix, targets[rest])
     var = gram[i, i] - cross @ np.linalg.solve(matrix, cross)

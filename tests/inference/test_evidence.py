@@ -14,7 +14,7 @@ from skconvgp.inference import (
     profiled_amplitude,
 )
 from skconvgp.kernels import rbf
-from tests.helpers.dense_gp import noisy, problem, refit_without_one_unit
+from tests.helpers.dense_gp import noisy, problem, refit_without_sample
 from tests.helpers.tolerances import assert_close
 
 NOISE = 0.1
@@ -145,44 +145,10 @@ def test_leave_one_out_is_that_of_refits(weights):
         NOISE,
         system["weights"],
     )
-    refits = [
-        refit_without_one_unit(gram, targets, NOISE, weights, i) for i in range(N)
-    ]
+    refits = [refit_without_sample(gram, targets, NOISE, weights, i) for i in range(N)]
     means, variances = zip(*refits, strict=True)
     assert_close(loo.mean, np.array(means), kind="solve")
     assert_close(loo.var, np.array(variances), kind="solve")
-
-
-def test_leave_one_out_of_counts_is_that_of_repeated_rows():
-    gram, _, _, targets = problem(N, N_OUTPUTS)
-    again = np.repeat(np.arange(N), COUNTS.astype(int))
-    first = np.searchsorted(again, np.arange(N))
-    repeated = gram[np.ix_(again, again)]
-    ones = np.ones(len(again))
-    expected = [
-        refit_without_one_unit(repeated, targets[again], NOISE, ones, i)[0]
-        for i in first
-    ]
-    system = solved(COUNTS)
-    loo = leave_one_out(
-        system["targets"],
-        system["dual"],
-        system["inverse_diag"],
-        NOISE,
-        system["weights"],
-    )
-    assert_close(loo.mean, np.array(expected), kind="solve")
-
-
-def test_without_noise_the_other_units_of_a_sample_predict_it():
-    targets = torch.tensor([[1.0], [2.0]]).double()
-    gram = torch.tensor([[1.0, 0.5], [0.5, 1.0]]).double()
-    inverse = torch.linalg.inv(gram)
-    weights = torch.tensor([2.0, 1.0]).double()
-    loo = leave_one_out(targets, inverse @ targets, inverse.diagonal(), 0.0, weights)
-    assert float(loo.mean[0]) == 1.0
-    assert float(loo.var[0]) == 0.0
-    assert float(loo.mean[1]) == pytest.approx(0.5)
 
 
 def data(n=15):

@@ -6,14 +6,16 @@ import torch
 from scipy.stats import multivariate_normal, norm
 
 from skconvgp.inference import (
+    EqualInputs,
     feature_evidence,
     feature_leave_one_out,
     feature_posterior,
     select_feature_noise,
     select_fitc_noise,
+    select_noise,
     sum_features,
 )
-from tests.helpers.dense_gp import noisy, problem, refit_without_one_unit
+from tests.helpers.dense_gp import noisy, problem, refit_without_sample
 from tests.helpers.tolerances import assert_close
 
 N, N_NEW, N_OUTPUTS, RANK = 20, 7, 2, 6
@@ -140,12 +142,10 @@ def test_leave_one_out_is_that_of_refits(weights, variance):
 
 
 def refit(data, weights, i):
-    """Return mean and variance of target i without one unit of it, noise included."""
+    """Return mean and variance of target i without its sample, noise included."""
     scaled = weights / (data.unit / NOISE)  # of the common noise
-    left = scaled.copy()
-    left[i] = max(weights[i] - 1.0, 0.0) * scaled[i] / weights[i]
-    rest = np.flatnonzero(left)
-    matrix = noisy(data.gram[np.ix_(rest, rest)], NOISE, left[rest])
+    rest = np.delete(np.arange(N), i)
+    matrix = noisy(data.gram[np.ix_(rest, rest)], NOISE, scaled[rest])
     cross = data.gram[i, rest]
     mean = cross @ np.linalg.solve(matrix, data.targets[rest])
     var = data.gram[i, i] - cross @ np.linalg.solve(matrix, cross)
@@ -229,7 +229,7 @@ def density_of_refits(gram, targets, unit, weights, amplitude):
     for i, weight in enumerate(weights):
         own = weights * unit[i] / unit  # of a noise that is the same for all
         own[i] = weight
-        mean, var = refit_without_one_unit(gram, targets, unit[i], own, i)
+        mean, var = refit_without_sample(gram, targets, unit[i], own, i)
         total += weight * norm.logpdf(targets[i], mean, np.sqrt(var * scale)).sum()
     return total
 
@@ -245,6 +245,7 @@ CASES = [
     ("evidence", "ones"),
     ("evidence", "counts"),
     ("loo", "ones"),
+    ("loo", "counts"),
     ("loo", "fractions"),
 ]
 
@@ -256,7 +257,7 @@ def noisy_data(seed):
     return data
 
 
-def choose(select, data, weights, criterion, amplitude, dtype=torch.float64):
+def choose(select, data, weights, criterion, amplitude, dtype=torch.float64, of=None):
     arrays = [data.features, data.targets, weights]
     if select is select_fitc_noise:
         arrays.insert(1, data.rest)
@@ -265,6 +266,7 @@ def choose(select, data, weights, criterion, amplitude, dtype=torch.float64):
         criterion=criterion,
         amplitude=None if amplitude is None else torch.as_tensor(amplitude),
         precision=dtype,
+        inputs=None if of is None else EqualInputs(of),
     )
 
 
@@ -294,6 +296,40 @@ def test_noise_of_fitc_is_chosen_as_brute_force_does(
         for noise in GRID
     ]
     assert chosen == pytest.approx(GRID[np.argmax(scores)], rel=1e-9)
+
+
+@amplitudes
+@pytest.mark.parametrize("criterion", ["loo", "evidence"])
+@pytest.mark.parametrize("select", [select_feature_noise, select_fitc_noise])
+def test_equal_inputs_are_left_out_together_as_with_the_matrix(
+    select, criterion, amplitude
+):
+    data = noisy_data(1)
+    of = torch.tensor([0, 0, 0, 1, 2, 2, *range(3, SMALL - 3)])
+    data.features, data.rest = data.features[of], np.zeros(SMALL)
+    data.targets[1] = data.targets[0]  # a copy; the others are observed anew
+    weights = FEW["counts"]
+    chosen = choose(select, data, weights, criterion, amplitude, of=of)
+    arrays = data.features @ data.features.T, data.targets, weights
+    expected = select_noise(
+        *(torch.as_tensor(array) for array in arrays),
+        criterion=criterion,
+        amplitude=None if amplitude is None else torch.as_tensor(amplitude),
+        precision=torch.float64,
+        inputs=EqualInputs(of),
+    )
+    assert chosen == pytest.approx(expected, rel=1e-9)
+
+
+def test_fitc_leaves_equal_inputs_out_with_what_features_do_not_explain():
+    data, of = noisy_data(2), torch.tensor([0, 0, 1, 1, 1, *range(2, SMALL - 3)])
+    data.features, data.rest = data.features[of], data.rest[of]
+    data.targets = data.targets[of]  # copies, all of them
+    chosen = choose(select_fitc_noise, data, np.ones(SMALL), "loo", None, of=of)
+    first = [0, 2, *range(5, SMALL)]
+    for name in ("features", "rest", "targets"):
+        setattr(data, name, getattr(data, name)[first])
+    assert chosen == choose(select_fitc_noise, data, of.bincount(), "loo", None)
 
 
 @pytest.mark.parametrize("criterion", ["loo", "evidence"])

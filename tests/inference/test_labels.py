@@ -7,9 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from skconvgp.inference import LABEL_COPIES, choose_amplitude, fit_labels
+from skconvgp.inference import (
+    LABEL_COPIES,
+    EqualInputs,
+    choose_amplitude,
+    fit_labels,
+)
 from skconvgp.likelihoods import Dirichlet
-from tests.helpers.dense_gp import noisy, problem, refit_without_one_unit
+from tests.helpers.dense_gp import noisy, problem, refit_without_sample
 from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.tolerances import assert_close
 
@@ -26,10 +31,13 @@ def labelled(seed=0, alpha_eps=0.01, n=20, amplitude=4.0):
     return (*scaled, values, targets.noise.numpy())
 
 
-def fit(gram, values, noise, weights=None):
+def fit(gram, values, noise, weights=None, of=None):
     weights = np.ones(len(gram)) if weights is None else weights
     arrays = (gram, values, noise, weights)
-    return fit_labels(*(torch.tensor(array, dtype=torch.float64) for array in arrays))
+    inputs = None if of is None else EqualInputs(torch.as_tensor(of))
+    return fit_labels(
+        *(torch.tensor(array, dtype=torch.float64) for array in arrays), inputs
+    )
 
 
 @settings(max_examples=30)
@@ -79,7 +87,7 @@ def test_leave_one_out_is_that_of_refits(is_weighted):
         root = np.sqrt(noise[:, c])
         scaled = gram / np.outer(root, root)
         for i in range(len(gram)):
-            mean, var = refit_without_one_unit(
+            mean, var = refit_without_sample(
                 scaled, values[:, [c]] / root[:, None], 1.0, weights, i
             )
             expected = float(mean[0]) * root[i], (var - 1.0 / min(weights[i], 1.0))
@@ -87,6 +95,24 @@ def test_leave_one_out_is_that_of_refits(is_weighted):
             assert float(found.loo_var[i, c]) == pytest.approx(
                 expected[1] * root[i] ** 2, abs=1e-9
             )
+
+
+def test_samples_with_equal_inputs_are_left_out_together():
+    gram, _, _, values, noise = labelled()
+    n = len(gram)
+    of = np.append(np.arange(n - 4), [0, 0, 1, 2])
+    gram = gram[np.ix_(of, of)]
+    values[n - 4], noise[n - 4] = values[0], noise[0]  # a copy
+    weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], n)
+    found = fit(gram, values, noise, weights, of)
+    for c in range(N_CLASSES):
+        for i in (0, 1, 2, 5, n - 1):
+            rest = of != of[i]
+            matrix = gram[np.ix_(rest, rest)] + np.diag(noise[rest, c] / weights[rest])
+            gain = np.linalg.solve(matrix, gram[rest, i])
+            mean, var = gain @ values[rest, c], gram[i, i] - gain @ gram[rest, i]
+            assert float(found.loo_mean[i, c]) == pytest.approx(mean, abs=1e-9)
+            assert float(found.loo_var[i, c]) == pytest.approx(var, abs=1e-9)
 
 
 def test_weights_are_repetitions():

@@ -7,11 +7,11 @@ from scipy.stats import norm
 
 from skconvgp.inference import (
     LeftOut,
-    leave_one_unit_out,
     local_posterior,
     local_spectra,
+    without_neighbors,
 )
-from tests.helpers.dense_gp import noisy, problem, refit_without_one_unit
+from tests.helpers.dense_gp import noisy, problem
 from tests.helpers.tolerances import assert_close
 
 B, K = 6, 8
@@ -62,25 +62,21 @@ def test_one_decomposition_serves_all_noises():
             assert float(variances[i, g]) == pytest.approx(expected[1], abs=1e-8)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.03, 2.0])
-@pytest.mark.parametrize("weight", [0.3, 1.0, 1.5, 4.0])
-def test_one_unit_is_left_out(noise, weight):
+def test_neighbors_that_are_dropped_tell_nothing():
     grams, targets, weights = neighborhoods()
-    weights[:, 0] = weight
-    known = targets[:, 1:], noise / weights[:, 1:]
-    mean, var, _ = local_posterior(*tensors(grams, *known))
-    unit = torch.full((B,), noise, dtype=torch.float64)
-    loo = leave_one_unit_out(
-        mean, var, *tensors(targets[:, 0]), unit, weights_of(B, weight)
-    )
+    dropped = np.random.default_rng(2).random((B, K)) < 0.4
+    detached = without_neighbors(*tensors(grams, dropped))
+    noise = 0.03 / weights[:, 1:]
+    mean, var, jitter = local_posterior(detached, *tensors(targets[:, 1:], noise))
+    assert jitter == 0.0
     for i in range(B):
-        expected = refit_without_one_unit(grams[i], targets[i], noise, weights[i], 0)
-        np.testing.assert_allclose(loo.mean[i], expected[0], rtol=1e-6, atol=1e-6)
-        assert float(loo.var[i]) == pytest.approx(expected[1], rel=1e-6, abs=1e-6)
-
-
-def weights_of(n, weight):
-    return torch.full((n,), weight, dtype=torch.float64)
+        kept = np.append(True, ~dropped[i])
+        some = grams[i][np.ix_(kept, kept)]
+        expected = dense_posterior(
+            some, targets[i][kept][1:], 0.03, weights[i][kept][1:]
+        )
+        assert_close(mean[i], expected[0], kind="solve")
+        assert float(var[i]) == pytest.approx(expected[1], abs=1e-9)
 
 
 def left_out(seed=0):

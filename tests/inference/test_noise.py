@@ -8,9 +8,9 @@ import torch
 from scipy.stats import norm
 
 from skconvgp import ConvNetGPRegressor
-from skconvgp.inference import select_noise
+from skconvgp.inference import EqualInputs, select_noise
 from skconvgp.kernels import rbf
-from tests.helpers.dense_gp import noisy, problem, refit_without_one_unit
+from tests.helpers.dense_gp import noisy, problem, refit_without_sample
 
 N = 12
 ONES = np.ones(N)
@@ -28,12 +28,17 @@ seeds = pytest.mark.parametrize("seed", range(3))
 amplitudes = pytest.mark.parametrize("amplitude", [None, AMPLITUDE])
 
 
-def choose(gram, targets, weights, criterion, amplitude, dtype=torch.float64):
+# Where cancellation leaves brute force enough digits.
+COARSE = GRID[torch.float64][:56:4]
+
+
+def choose(gram, targets, weights, criterion, amplitude, dtype=torch.float64, of=None):
     return select_noise(
         *(torch.as_tensor(array) for array in (gram, targets, weights)),
         criterion=criterion,
         amplitude=None if amplitude is None else torch.as_tensor(amplitude),
         precision=dtype,
+        inputs=None if of is None else EqualInputs(torch.as_tensor(of)),
     )
 
 
@@ -65,7 +70,7 @@ def density_of_refits(gram, targets, weights, noise, amplitude):
     scale = scale_of(gram, targets, weights, noise, amplitude)
     total = 0.0
     for i, weight in enumerate(weights):
-        mean, var = refit_without_one_unit(gram, targets, noise, weights, i)
+        mean, var = refit_without_sample(gram, targets, noise, weights, i)
         density = norm.logpdf(targets[i], mean, np.sqrt(var * scale))
         total += weight * density.sum()
     return total
@@ -106,13 +111,57 @@ def test_leave_one_out_chooses_as_refits_do(weights, amplitude, seed):
     assert_best("loo", density_of_refits, gram, targets, weights, amplitude)
 
 
-@pytest.mark.parametrize("dtype", GRID)
+@seeds
+@amplitudes
 @pytest.mark.parametrize("criterion", ["loo", "evidence"])
-def test_repetitions_that_agree_leave_the_least_noise_of_the_precision(
-    criterion, dtype
+def test_samples_with_equal_inputs_are_chosen_for_as_refits_do(
+    criterion, amplitude, seed
 ):
+    gram, targets = noisy_problem(seed)
+    of = np.array([0, 0, 1, 2, 0, 2] + list(range(3, N - 3)))
+    targets[1] = targets[0]  # a copy; the others are observed anew
+    gram = gram[np.ix_(of, of)]
+    score = {"loo": density_without_inputs(of), "evidence": density_of_all}[criterion]
+    scores = [score(gram, targets, ONES, noise, amplitude) for noise in COARSE]
+    chosen = choose(gram, targets, ONES, criterion, amplitude, of=of)
+    # The grid holds the coarse one: its best is the best of those.
+    best = score(gram, targets, ONES, chosen, amplitude)
+    assert best >= max(scores) - 1e-7
+    near = np.abs(np.log10(GRID[torch.float64]) - np.log10(chosen)).argmin()
+    for other in GRID[torch.float64][max(near - 1, 0) : near + 2]:
+        assert score(gram, targets, ONES, other, amplitude) <= best + 1e-7
+
+
+def density_without_inputs(of):
+    """Return the score of targets that are predicted from other inputs only."""
+
+    def score(gram, targets, weights, noise, amplitude):
+        scale = scale_of(gram, targets, weights, noise, amplitude)
+        total = 0.0
+        for i in range(N):
+            rest = np.append(np.flatnonzero(of != of[i]), i)
+            mean, var = refit_without_sample(
+                gram[np.ix_(rest, rest)], targets[rest], noise, weights[rest], -1
+            )
+            total += norm.logpdf(targets[i], mean, np.sqrt(var * scale)).sum()
+        return total
+
+    return score
+
+
+def density_of_all(gram, targets, weights, noise, amplitude):
+    scale = scale_of(gram, targets, weights, noise, amplitude)
+    matrix = noisy(gram, noise, weights)
+    return sum(
+        log_density(column, a * matrix)
+        for a, column in zip(scale, targets.T, strict=True)
+    )
+
+
+@pytest.mark.parametrize("dtype", GRID)
+def test_repetitions_that_agree_leave_the_least_noise_to_the_evidence(dtype):
     gram, _, _, targets = problem(N)
-    chosen = choose(gram, targets, 9.0 * ONES, criterion, None, dtype)
+    chosen = choose(gram, targets, 9.0 * ONES, "evidence", None, dtype)
     assert chosen == pytest.approx(GRID[dtype][-1], rel=1e-9)
 
 
