@@ -94,7 +94,7 @@ class Timing:
 class BaseGP(BasePosterior, ABC):
     """A fitted process: evidence, leave-one-out, samples."""
 
-    _totals: FloatArray  # weight of all samples with the input of each
+    _left: FloatArray  # weight that is left out with each sample
     _learned_noise: float | None = None  # noise that was learned with the kernel
     _log_evidence: float | None  # None where it is computed when asked for
     # Leave-one-out means (n, k) and variances (n,) where they are kept.
@@ -204,7 +204,7 @@ class BaseGP(BasePosterior, ABC):
     ) -> None:
         """Set what every fit sets; `facts` go to its report."""
         self._set_model(problem, amplitude, evidence)
-        self._totals = problem.totals
+        self._left = problem.left
         self.backend_ = work.choice.name if work.choice else PRECOMPUTED
         self.dtype_ = str(work.config.dtype).removeprefix("torch.")
         self.device_ = str(place.device)

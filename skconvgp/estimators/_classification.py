@@ -47,7 +47,7 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         Variance of the observation noise, as a share of the mean prior variance. The
         words choose it on a grid, from one eigendecomposition: by leave-one-out log
         predictive density or by evidence. "auto" is "loo" where that is affordable:
-        for 10 to 5000 samples, each counted by its weight, with eigenvectors that fit
+        for 10 to 5000 different inputs, with eigenvectors that fit
         into the free memory, or with a completion's factor; else it is 1e-4, also
         where labels fix the noise.
         With an `optimizer` a number is held; for a word the noise is learned along with

@@ -161,7 +161,8 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         """Return the label that each training sample gets from all the others.
 
         The most probable one, as in `predict`. In closed form, without fitting again.
-        Samples of weight 0 are left out.
+        Samples with equal inputs are left out together, as copies would predict each
+        other; those of weight 0 have no predictions.
 
         Returns
         -------
@@ -174,7 +175,8 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         """Return the probabilities that each training sample gets from all the others.
 
         In closed form, with the amplitude and the calibration of the whole fit.
-        Samples of weight 0 are left out.
+        Samples with equal inputs are left out together, as copies would predict each
+        other; those of weight 0 have no predictions.
 
         Returns
         -------
@@ -258,7 +260,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         self, numbers: NDArray[np.intp], loo: LeaveOneOut
     ) -> tuple[FloatArray, FloatArray]:
         """Return means and variances (n, k) of latent functions at left-out samples."""
-        noise = self.noise_variance_ / np.minimum(self._totals[numbers], 1.0)
+        noise = self.noise_variance_ / np.minimum(self._left[numbers], 1.0)
         var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
         return to_numpy(loo.mean) + self.latent_offset_, var * self._amplitudes()
 

@@ -32,6 +32,7 @@ from skconvgp.inference import (
     feature_evidence,
     feature_leave_one_out,
     feature_posterior,
+    leave_one_unit_out,
     mean_variance,
     select_feature_noise,
     select_fitc_noise,
@@ -81,8 +82,8 @@ class Featured:
         Sample weights.
     whole_targets : Tensor of shape (n, k)
         Mean target of all samples with the input of each.
-    totals : Tensor of shape (n,)
-        Weight of these samples.
+    totals, staying : Tensor of shape (n,)
+        Weight of these samples, and what of it stays without the sample.
     rest : Tensor of shape (n,)
         What F leaves out of the prior variances.
     """
@@ -92,6 +93,7 @@ class Featured:
     weights: Tensor
     whole_targets: Tensor
     totals: Tensor
+    staying: Tensor
     rest: Tensor
 
     @classmethod
@@ -107,6 +109,7 @@ class Featured:
             weights,
             whole.targets[inputs.of],
             whole.weights[inputs.of],
+            inputs.staying(weights),
             rest,
         )
 
@@ -266,13 +269,9 @@ class BaseFeatureGP(BaseGP):
         self, data: Featured, posterior: FeaturePosterior
     ) -> tuple[FloatArray, FloatArray]:
         """Return leave-one-out means (n, k) and variances (n,) of some samples."""
-        loo = feature_leave_one_out(
-            data.features,
-            data.whole_targets,
-            self._unit_noise(data),
-            data.totals,
-            posterior,
-        )
+        noise, whole, totals = self._unit_noise(data), data.whole_targets, data.totals
+        loo = feature_leave_one_out(data.features, whole, noise, totals, posterior)
+        loo = leave_one_unit_out(loo, data.targets, whole, noise, totals, data.staying)
         left_out = data.rest if self._features == "dtc" else 0.0
         return to_numpy(loo.mean), to_numpy(loo.var + left_out)
 

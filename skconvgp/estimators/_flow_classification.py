@@ -51,7 +51,7 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         number is that of the process and of the objective. With a word the objective
         learns one with the kernel, and the process chooses its own on a grid, from one
         eigendecomposition: by leave-one-out log predictive density or by evidence.
-        "auto" is "loo" where that is affordable: for 10 to 5000 samples, with
+        "auto" is "loo" where that is affordable: for 10 to 5000 different inputs, with
         eigenvectors that fit into the free memory, or with a completion's factor; else
         it is what was learned with the kernel, or 1e-4 if nothing was and where labels
         fix the noise.

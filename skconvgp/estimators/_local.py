@@ -94,7 +94,7 @@ class BaseLocalGP(BaseGP):
         self._localization, self._features = localization, None
         self._targets, self._weights = problem.targets, problem.weights
         self._scale, self._columns = problem.scale, self._kept
-        self._totals, self._inputs = problem.totals, to_numpy(problem.inputs.of)
+        self._left, self._inputs = problem.left, to_numpy(problem.inputs.of)
         is_kernel = isinstance(self.kernel_, Kernel)
         self.X_train_ = problem.rows if is_kernel else problem.rows.copy()
         y, w = self._observations(work)
@@ -169,5 +169,10 @@ class BaseLocalGP(BaseGP):
             mean, var = posterior.mean[:, None], posterior.var[:, None]
             facts["jitter"] = posterior.jitter
         own, weights = y[numbers.to(y.device)], w[numbers.to(y.device)]
-        var = var + self._observed_noise(noises[None, :], numbers)
+        others = [
+            self._observed(mean[:, i], var[:, i], numbers, float(noise), work)
+            for i, noise in enumerate(noises)
+        ]
+        mean = torch.stack([loo.mean for loo in others], 1)
+        var = torch.stack([loo.var for loo in others], 1)
         return LeftOut(own, weights, mean, var), noises, facts

@@ -22,9 +22,11 @@ from skconvgp.engine import (
 from skconvgp.estimators._input_gradient import BaseDifferentiable
 from skconvgp.estimators._inputs import Work
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators._validation import rows_to_tensor, to_numpy, to_tensor
+from skconvgp.estimators._validation import rows_to_tensor, to_tensor
 from skconvgp.inference import (
+    EqualInputs,
     LeaveOneOut,
+    leave_one_unit_out,
     local_posterior,
     log_marginal_likelihood,
     without_neighbors,
@@ -87,7 +89,7 @@ class BaseNeighborhoods(BaseDifferentiable):
     # In units of `_scale` (k,).
     _targets: FloatArray
     _weights: FloatArray
-    _totals: FloatArray
+    _left: FloatArray
     # Number of the input of each training sample.
     _inputs: NDArray[np.intp]
     _scale: FloatArray
@@ -158,10 +160,19 @@ class BaseNeighborhoods(BaseDifferentiable):
 
         return Neighborhoods(around.neighbors, detached())
 
-    def _observed_noise(self, noise: Tensor, numbers: Tensor) -> Tensor:
-        """Return what noises (1, g) add to the variances (m, g) of left-out samples."""
-        totals = torch.from_numpy(self._totals[to_numpy(numbers)]).to(noise)
-        return noise / totals.clamp(max=1.0)[:, None]
+    def _observed(
+        self, mean: Tensor, var: Tensor, numbers: Tensor, noise: float, work: Work
+    ) -> LeaveOneOut:
+        """Return predictions of targets (m, c) from posteriors by other inputs."""
+        y, w = self._observations(work)
+        inputs, some = EqualInputs(torch.from_numpy(self._inputs)), numbers.to(y.device)
+        inputs = inputs.to(y.device)
+        whole, own = inputs.merge(y, w), inputs.of[some]
+        totals, staying = whole.weights[own], inputs.staying(w)[some]
+        loo = LeaveOneOut(mean, var + noise / totals.clamp(max=1.0))
+        return leave_one_unit_out(
+            loo, y[some], whole.targets[own], noise, totals, staying
+        )
 
     def _solve_locally(
         self, around: Neighborhoods, noise: float, work: Work
@@ -185,8 +196,7 @@ class BaseNeighborhoods(BaseDifferentiable):
         everyone = torch.arange(len(self._targets))
         around = self._other_neighborhoods(everyone, work)
         posterior = self._solve_locally(around, noise, work)
-        added = self._observed_noise(posterior.var.new_tensor([[noise]]), everyone)
-        return LeaveOneOut(posterior.mean, posterior.var + added[:, 0])
+        return self._observed(posterior.mean, posterior.var, everyone, noise, work)
 
     def _local_evidence(self, noise: float, amplitude: Tensor, work: Work) -> Tensor:
         """Return the log evidence (c,) of samples that follow from earlier ones."""

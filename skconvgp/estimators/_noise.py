@@ -7,6 +7,7 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._problem import Problem
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.inference import FEWEST_INPUTS
 
 __all__ = [
     "MOST_INPUTS",
@@ -19,8 +20,6 @@ __all__ = [
 # Inputs up to which "auto" takes an eigendecomposition: n^3 operations take as long
 # there as the n^2 covariances of images (ADR 0029).
 MOST_INPUTS = 5000
-# Below as many, predictions of what is left out tell chance (ADR 0029).
-FEWEST_INPUTS = 10
 CLASSIFIER_NOISE, REGRESSOR_NOISE = 1e-4, 1e-2
 # Targets that differ by less than this share of the largest are all the same.
 LEAST_SPREAD = 1e-12

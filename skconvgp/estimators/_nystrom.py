@@ -203,7 +203,7 @@ class BaseNystromGP(BaseFeatureGP):
         )
         self.dual_coef_ = to_numpy(state.lift_map @ posterior.mean) * problem.scale
         self._set_model(everything, amplitude, evidence)
-        self._totals = np.concatenate([self._totals, problem.totals])
+        self._left = np.concatenate([self._left, problem.left])
         report, n = self.fit_report_, len(self._targets)
         n_pairs = report.n_pairs + len(problem.rows) * (len(self.dual_coef_) + 1)
         self.fit_report_ = replace(

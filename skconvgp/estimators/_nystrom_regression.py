@@ -46,9 +46,9 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
     noise_variance : float, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. The
         words choose it on a grid, from one eigendecomposition: by leave-one-out log
-        predictive density or by evidence. "auto" is "loo" for 10 samples or more, each
-        counted by its weight, and 1e-2 for fewer and with variance="fitc", which takes
-        a factorisation for each value.
+        predictive density or by evidence. "auto" is "loo" for 10 different inputs or
+        more, and 1e-2 for fewer and with variance="fitc", which takes a factorisation
+        for each value.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None takes the kernel as it

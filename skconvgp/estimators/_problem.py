@@ -45,10 +45,11 @@ class Problem:
         return _equal_inputs(self.rows)
 
     @cached_property
-    def totals(self) -> FloatArray:
-        """Weight (n,) of all samples with the input of each."""
-        whole = self.inputs.sum(rows_to_tensor(self.weights))
-        return to_numpy(whole[self.inputs.of])
+    def left(self) -> FloatArray:
+        """Weight (n,) that is left out with each sample."""
+        weights = rows_to_tensor(self.weights)
+        totals = self.inputs.sum(weights)[self.inputs.of]
+        return to_numpy(totals - self.inputs.staying(weights))
 
     def take(self, numbers: NDArray[Any], *, is_precomputed: bool) -> Self:
         """Return the problem of some of the samples."""

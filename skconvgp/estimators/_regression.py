@@ -39,7 +39,7 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
         Variance of the observation noise, as a share of the mean prior variance. The
         words choose it on a grid, from one eigendecomposition: by leave-one-out log
         predictive density or by evidence. "auto" is "loo" where that is affordable:
-        for 10 to 5000 samples, each counted by its weight, with eigenvectors that fit
+        for 10 to 5000 different inputs, with eigenvectors that fit
         into the free memory, or with a completion's factor; else it is 1e-2.
         With an `optimizer` a number is held; for a word the noise is learned along with
         the kernel, within the bounds of that grid, as the best kernel for one noise is

@@ -165,7 +165,9 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return what each training target is predicted to be from all the others.
 
-        In closed form, without fitting again. Samples of weight 0 are left out.
+        In closed form, without fitting again. Samples with equal inputs are left out
+        together, as copies would predict each other; those of weight 0 have no
+        predictions.
 
         Parameters
         ----------

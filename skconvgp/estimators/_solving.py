@@ -39,6 +39,7 @@ from skconvgp.inference import (
     EqualInputs,
     LeaveOneOut,
     leave_one_out,
+    leave_one_unit_out,
     mean_variance,
 )
 from skconvgp.kernels import Kernel
@@ -304,18 +305,17 @@ class BaseSolvingGP(BaseGP):
         numbers : ndarray of shape (m,)
             The samples.
         """
-        dual = self.dual_coef_ * self._mean_diag / self._scale
+        own_dual = self.dual_coef_ * self._mean_diag / self._scale
         y, alpha, weights = (
             to_tensor(array, inverse_diag.device, inverse_diag.dtype)
-            for array in (self._targets, dual, self._weights)
+            for array in (self._targets, own_dual, self._weights)
         )
         inputs = self._equal_inputs(inverse_diag.device)
         whole = inputs.merge(y, weights)
-        own = inputs.of[torch.from_numpy(numbers).to(inverse_diag.device)]
-        return leave_one_out(
-            whole.targets[own],
-            inputs.sum(alpha)[own],
-            inverse_diag,
-            self.noise_variance_,
-            whole.weights[own],
-        )
+        some = torch.from_numpy(numbers).to(inverse_diag.device)
+        own, noise = inputs.of[some], self.noise_variance_
+        mean, totals = whole.targets[own], whole.weights[own]
+        dual = inputs.sum(alpha)[own]
+        loo = leave_one_out(mean, dual, inverse_diag, noise, totals)
+        staying = inputs.staying(weights)[some]
+        return leave_one_unit_out(loo, y[some], mean, noise, totals, staying)

@@ -1,10 +1,11 @@
 """What a factored Gram matrix says: predictions, evidence, leave-one-out."""
 
 from skconvgp.inference._amplitude import choose_amplitude
-from skconvgp.inference._equal import EqualInputs, MergedSamples
+from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
     LeaveOneOut,
     leave_one_out,
+    leave_one_unit_out,
     log_marginal_likelihood,
     mean_variance,
     missing_quadratic,
@@ -59,6 +60,7 @@ from skconvgp.inference._posterior import (
 from skconvgp.inference._stacking import stacking_weights
 
 __all__ = [
+    "FEWEST_INPUTS",
     "LABEL_COPIES",
     "EqualInputs",
     "FeaturePosterior",
@@ -84,6 +86,7 @@ __all__ = [
     "laplace_slopes",
     "leave_one_out",
     "leave_one_out_laplace",
+    "leave_one_unit_out",
     "left_out_covariance",
     "local_posterior",
     "local_spectra",

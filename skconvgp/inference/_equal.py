@@ -10,7 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["EqualInputs", "MergedSamples"]
+__all__ = ["FEWEST_INPUTS", "EqualInputs", "MergedSamples"]
+
+# Below as many, what other inputs say of one is chance (ADR 0029, 0038).
+FEWEST_INPUTS = 10
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,15 @@ class EqualInputs:
         """Return sums (m, ...), over the samples of each input, of values (n, ...)."""
         sums = values.new_zeros(self.n_inputs, *values.shape[1:])
         return sums.index_add_(0, self.of, values)
+
+    def staying(self, weights: Tensor) -> Tensor:
+        """Return the weight (n,) at the input of each sample that stays without it.
+
+        None of it does, but of few inputs all but one unit of the sample.
+        """
+        if self.n_inputs >= FEWEST_INPUTS:
+            return torch.zeros_like(weights)
+        return self.sum(weights)[self.of] - weights.clamp(max=1.0)
 
     def merge(self, targets: Tensor, weights: Tensor) -> MergedSamples:
         """Return one sample for each input, which tells the function the same.

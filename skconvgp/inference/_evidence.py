@@ -15,6 +15,7 @@ from torch import Tensor
 __all__ = [
     "LeaveOneOut",
     "leave_one_out",
+    "leave_one_unit_out",
     "log_marginal_likelihood",
     "mean_variance",
     "missing_quadratic",
@@ -164,3 +165,38 @@ def leave_one_out(
     mean = targets - dual / inverse_diag[:, None]
     single = noise / weights.clamp(max=1.0) - noise / weights
     return LeaveOneOut(mean, 1.0 / inverse_diag + single)
+
+
+def leave_one_unit_out(
+    loo: LeaveOneOut,
+    targets: Tensor,
+    whole_targets: Tensor,
+    noise: float | Tensor,
+    totals: Tensor,
+    staying: Tensor,
+) -> LeaveOneOut:
+    """Return predictions to which some of the weight at an input is added again.
+
+    Parameters
+    ----------
+    loo : LeaveOneOut
+        Predictions without any of it.
+    targets, whole_targets : Tensor of shape (n, k)
+        Target of each sample, and the mean of all with its input.
+    noise : float or Tensor of shape (n,)
+        Noise variance of a single observation.
+    totals, staying : Tensor of shape (n,)
+        Weight of all samples with its input, and what is added again.
+    """
+    if not bool(staying.any()):
+        return loo
+    tiny = torch.finfo(staying.dtype).tiny
+    left = totals - staying
+    told = totals[:, None] * whole_targets - left[:, None] * targets
+    rest = told / staying.clamp(min=tiny)[:, None]
+    latent = (loo.var - noise / totals.clamp(max=1.0)).clamp(min=0.0)
+    gain = latent * staying / (noise + latent * staying).clamp(min=tiny)
+    mean = torch.where(
+        staying[:, None] > 0.0, torch.lerp(loo.mean, rest, gain[:, None]), loo.mean
+    )
+    return LeaveOneOut(mean, latent * (1.0 - gain) + noise / left.clamp(max=1.0))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skconvgp.inference._equal import EqualInputs
+from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs
 from skconvgp.inference._evidence import log_marginal_likelihood
 from skconvgp.linalg import (
     back_solve,
@@ -188,7 +188,7 @@ def fit_labels(
         members.append(own)
     del inverse  # before corrections are copied
     inputs = inputs or EqualInputs.none_of(targets)
-    loo_mean, loo_var = _leave_out(targets, dual, diag, 1.0 / each, inputs)
+    loo_mean, loo_var = _leave_out(targets, dual, diag, 1.0 / each, weights, inputs)
     state = LabelState(
         factor,
         torch.cat(members),
@@ -200,15 +200,25 @@ def fit_labels(
 
 
 def _leave_out(
-    targets: Tensor, dual: Tensor, diag: Tensor, precision: Tensor, inputs: EqualInputs
+    targets: Tensor,
+    dual: Tensor,
+    diag: Tensor,
+    precision: Tensor,
+    weights: Tensor,
+    inputs: EqualInputs,
 ) -> tuple[Tensor, Tensor]:
     """Return means and variances (n, k) of latent functions without their own targets.
 
-    What all samples with an input tell is divided out of the posterior there.
+    What the samples with an input tell is divided out of the posterior there, or, of
+    few inputs, what one unit of each sample tells.
     """
     mean = targets - dual / precision
     var = (1.0 / precision - diag / precision.square()).clamp(min=0.0)
-    whole = inputs.sum(precision)[inputs.of]
-    told = inputs.sum(precision * targets)[inputs.of]
-    kept = (1.0 - whole * var).clamp(min=torch.finfo(var.dtype).eps)
+    if inputs.n_inputs < FEWEST_INPUTS:
+        removed = precision / weights.clamp(min=1.0)[:, None]
+        told = removed * targets
+    else:
+        removed = inputs.sum(precision)[inputs.of]
+        told = inputs.sum(precision * targets)[inputs.of]
+    kept = (1.0 - removed * var).clamp(min=torch.finfo(var.dtype).eps)
     return (mean - var * told) / kept, var / kept

@@ -61,6 +61,43 @@ def test_left_out_predictions_are_those_of_fits_to_other_inputs(gp):
         assert std[i] == pytest.approx(np.sqrt(var), abs=1e-5)
 
 
+@every_regressor
+def test_of_few_inputs_one_unit_is_left_out(gp):
+    """Others are too few to tell of them, and each is observed again and again."""
+    X, y = noisy(30)
+    X = X[np.arange(30) % 7]
+    gp.set_params(
+        amplitude=1.0, noise_variance=NOISE, normalize_y=False, dtype="float64"
+    )
+    mean, std = gp.fit(X, y).loo_predict(return_std=True)
+    gram = gram_matrix(rbf(1.0), X)
+    for i in range(30):
+        rest = np.delete(np.arange(30), i)
+        matrix = gram[np.ix_(rest, rest)] + NOISE * np.eye(29)
+        gain = np.linalg.solve(matrix, gram[rest, i])
+        assert mean[i] == pytest.approx(gain @ y[rest], abs=1e-5)
+        var = 1.0 - gain @ gram[rest, i] + NOISE
+        assert std[i] == pytest.approx(np.sqrt(var), abs=1e-5)
+    weights = np.tile([3, 1, 2], 10)
+    gp.fit(X, y, weights)
+    order = np.repeat(np.arange(30), weights)
+    expected = gp.loo_predict(return_std=True)
+    gp.fit(X[order], y[order])
+    for got, once in zip(gp.loo_predict(return_std=True), expected, strict=True):
+        np.testing.assert_allclose(got, once[order], rtol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet"])
+def test_probabilities_of_few_inputs_are_those_of_their_labels(likelihood):
+    rng = np.random.default_rng(0)
+    X = np.arange(400)[:, None] % 4
+    chance = np.array([0.1, 0.8, 0.3, 0.95])
+    y = (rng.random(400) < chance[X[:, 0]]).astype(int)
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood=likelihood).fit(X, y)
+    found = gp.predict_proba(np.arange(4)[:, None])[:, 1]
+    np.testing.assert_allclose(found, chance, atol=0.1)
+
+
 def test_without_noise_copies_are_left_out_with_all_digits():
     X = np.linspace(-3.0, 3.0, 9)[:, None]
     gp = ConvNetGPRegressor(rbf(1.0), amplitude=1.0, normalize_y=False, dtype="float64")
@@ -89,6 +126,7 @@ def test_copies_do_not_lead_to_no_noise(name, word):
     assert gp.noise_variance_ == pytest.approx(weighted, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The hyperparameters that")
 def test_a_search_by_leave_one_out_tells_of_copies():
     X, y = noisy(20)
     order = [*range(20), 0, 1]
@@ -99,6 +137,7 @@ def test_a_search_by_leave_one_out_tells_of_copies():
     again[20:] += 0.3  # observed anew, which tells of the noise
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "The hyperparameters that")
         gp.fit(X[order], again)
         gp.set_params(optimizer="evidence").fit(X[order], y[order])
 

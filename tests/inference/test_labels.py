@@ -115,6 +115,25 @@ def test_samples_with_equal_inputs_are_left_out_together():
             assert float(found.loo_var[i, c]) == pytest.approx(var, abs=1e-9)
 
 
+def test_of_few_inputs_one_unit_is_left_out():
+    gram, _, _, values, noise = labelled()
+    n = len(gram)
+    of = np.arange(n) % 6
+    gram = gram[np.ix_(of, of)]
+    weights = np.random.default_rng(1).choice([0.5, 1.0, 3.0], n)
+    found = fit(gram, values, noise, weights, of)
+    for c in range(N_CLASSES):
+        for i in range(n):
+            left = weights.copy()
+            left[i] -= min(left[i], 1.0)
+            rest = left > 0.0
+            matrix = gram[np.ix_(rest, rest)] + np.diag(noise[rest, c] / left[rest])
+            gain = np.linalg.solve(matrix, gram[rest, i])
+            mean, var = gain @ values[rest, c], gram[i, i] - gain @ gram[rest, i]
+            assert float(found.loo_mean[i, c]) == pytest.approx(mean, abs=1e-9)
+            assert float(found.loo_var[i, c]) == pytest.approx(var, abs=1e-9)
+
+
 def test_weights_are_repetitions():
     gram, cross, prior, values, noise = labelled()
     times = np.random.default_rng(2).integers(1, 4, len(gram))

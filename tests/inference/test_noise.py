@@ -118,7 +118,7 @@ def test_samples_with_equal_inputs_are_chosen_for_as_refits_do(
     criterion, amplitude, seed
 ):
     gram, targets = noisy_problem(seed)
-    of = np.array([0, 0, 1, 2, 0, 2] + list(range(3, N - 3)))
+    of = np.array([0, 0, 1, 2, 0, 2, *range(3, N - 3)])
     targets[1] = targets[0]  # a copy; the others are observed anew
     gram = gram[np.ix_(of, of)]
     score = {"loo": density_without_inputs(of), "evidence": density_of_all}[criterion]
