@@ -21,6 +21,7 @@ from skconvgp.estimators._base import (
     make_generator,
 )
 from skconvgp.estimators._inputs import Work
+from skconvgp.estimators._jitter import warn_of_jitter
 from skconvgp.estimators._place import Place
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._validation import freeze, to_numpy, to_tensor
@@ -197,7 +198,7 @@ class BaseFeatureGP(BaseGP):
             timing,
             amplitude,
             evidence,
-            jitter=posterior.jitter,
+            jitter=self._jitter_of(posterior, work),
             relative_rmse=completed.relative_rmse,
             observed_fraction=completed.n_evaluated / entries(len(problem.rows)),
         )
@@ -259,6 +260,16 @@ class BaseFeatureGP(BaseGP):
         """Return the noise variance (n,) of a single observation of each sample."""
         counted = data.rest if self._features == "fitc" else torch.zeros_like(data.rest)
         return counted + self.noise_variance_
+
+    def _jitter_of(self, posterior: FeaturePosterior, work: Work) -> float:
+        """Return what jitter adds to the diagonal of the matrix; warn if it is much.
+
+        A precision of 1 + j of each coefficient, in the place of 1, makes of the noise
+        1 + j times as much.
+        """
+        jitter = posterior.jitter * self.noise_variance_
+        warn_of_jitter(jitter, self.noise_variance_, work)
+        return jitter
 
     def _add_up(self, data: Featured) -> FeatureSums:
         return sum_features(

@@ -247,7 +247,16 @@ class LinkModel:
         if dual.shape[1] == 1:  # of the second class; the first has its negative
             dual, mean = _both(dual), _both(mean)
             cov = cov[:, :, 0].expand(-1, 2)
-        return LabelPosterior(dual, fit.evidence, fit.state, mean, cov, fit.converged)
+        return LabelPosterior(
+            dual,
+            fit.evidence,
+            fit.state,
+            mean,
+            cov,
+            fit.converged,
+            jitter=fit.state.jitter,
+            least_noise=1.0,  # of latents, in units of what the labels make of them
+        )
 
     def _fit(self, gram: Tensor, nugget: float) -> LaplaceFit:
         gram.diagonal().add_(nugget)

@@ -208,6 +208,7 @@ class BaseNystromGP(BaseFeatureGP):
         n_pairs = report.n_pairs + len(problem.rows) * (len(self.dual_coef_) + 1)
         self.fit_report_ = replace(
             report,
+            jitter=self._jitter_of(posterior, work),
             n_samples=n,
             n_pairs=n_pairs,
             observed_fraction=n_pairs / entries(n),

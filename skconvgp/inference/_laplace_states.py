@@ -39,11 +39,14 @@ class OneLatentState:
         W^1/2.
     logdet : Tensor of shape ()
         Log |I + K W|.
+    jitter : float
+        What had to be added to the diagonal of what `factor` is of; 0 if nothing.
     """
 
     factor: Tensor
     root: Tensor
     logdet: Tensor
+    jitter: float
 
     def solve(self, rhs: Tensor) -> Tensor:
         """Return (K + W^-1)^-1 times the right-hand side (n, 1)."""
@@ -87,11 +90,15 @@ class SoftmaxState:
         Lower Cholesky factor of S, the sum of the blocks.
     logdet : Tensor of shape ()
         Log |I + K W|.
+    jitter : float
+        The most that had to be added to the diagonal of I + D^1/2 K D^1/2 of a class,
+        D = diag(p); 0 if nothing.
     """
 
     inverses: Tensor
     factor: Tensor
     logdet: Tensor
+    jitter: float
 
     def solve(self, rhs: Tensor) -> Tensor:
         """Return (K + W^-1)^-1 times the right-hand side (n, k)."""
@@ -175,23 +182,24 @@ def factor_sites_(gram: Tensor, curvature: Tensor, buffer: Tensor) -> LaplaceSta
     """
     root = curvature.sqrt()
     if curvature.shape[1] == 1:
-        factor = _scaled_factor_(gram, root, buffer[0])
-        return OneLatentState(factor, root, cholesky_logdet(factor))
+        factor, jitter = _scaled_factor_(gram, root, buffer[0])
+        return OneLatentState(factor, root, cholesky_logdet(factor), jitter)
     total = torch.zeros_like(gram)
-    logdet = gram.new_zeros(())
+    logdet, jitter = gram.new_zeros(()), 0.0
     for block, column in zip(buffer, root.mT[:, :, None], strict=True):
-        factor = _scaled_factor_(gram, column, block)
+        factor, more = _scaled_factor_(gram, column, block)
+        jitter = max(jitter, more)
         logdet += cholesky_logdet(factor)
         total += cholesky_inverse(factor, block).mul_(column).mul_(column.mT)
         del factor  # before the next one is made
     factor = factor_with_jitter_(total, float(total.diagonal().mean()))
-    return SoftmaxState(buffer, factor, logdet + cholesky_logdet(factor))
+    return SoftmaxState(buffer, factor, logdet + cholesky_logdet(factor), jitter)
 
 
-def _scaled_factor_(gram: Tensor, root: Tensor, out: Tensor) -> Tensor:
-    """Return the factor of I + D K D, where D has the diagonal `root` (n, 1)."""
+def _scaled_factor_(gram: Tensor, root: Tensor, out: Tensor) -> tuple[Tensor, float]:
+    """Return the factor of I + D K D, D = diag(root), and its jitter."""
     torch.mul(gram, root, out=out).mul_(root.mT)
-    return shifted_cholesky_(out, torch.ones_like(root[:, 0]))[0]
+    return shifted_cholesky_(out, torch.ones_like(root[:, 0]))
 
 
 def _blocks(n_columns: int, n_rows: int) -> Iterator[slice]:

@@ -1,14 +1,25 @@
 """What is added to the diagonal of a Gram matrix is told where it matters."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, KernelFlowsRegressor
-from skconvgp.completion import NearestNeighbors
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    KernelFlowsRegressor,
+    NystromCompletedGP,
+    NystromCompletedGPRegressor,
+)
+from skconvgp.completion import EnsembleNystrom, NearestNeighbors, Nystrom
 from skconvgp.exceptions import JitterWarning
 from skconvgp.flows import Adam
+from skconvgp.inference import feature_posterior
 from skconvgp.kernels import convnet, rbf
 from tests.helpers.estimators import blobs
 
@@ -101,6 +112,75 @@ def test_jitter_beside_the_noise_of_labels_is_told():
     assert "dtype" not in message
     gram += 4e-5 * np.eye(24)
     assert not fit_and_listen(ConvNetGPClassifier("precomputed", **settings), gram, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_jitter_of_laplace_is_told(n_classes):
+    _, y = blobs(24, n_classes)
+    gp = ConvNetGPClassifier(
+        "precomputed", likelihood="laplace", amplitude=1e6, noise_variance=0.0
+    )
+    gram = np.ones((24, 24)) - 2e-5 * (np.eye(24) - 1.0 / 24)  # not a covariance
+    with pytest.warns(JitterWarning, match="was added") as caught:
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        gp.fit(gram, y)
+    assert gp.fit_report_.jitter > 1.0
+    assert f" {gp.fit_report_.jitter:.2g} was added" in str(caught[0].message)
+    gram += 4e-5 * np.eye(24)
+    assert not fit_and_listen(gp, gram, y)
+    assert gp.fit_report_.jitter == 0.0
+
+
+@pytest.mark.parametrize("part", [EnsembleNystrom(), Nystrom()], ids=repr)
+def test_jitter_of_features_is_told(part):
+    X = np.linspace(0.0, 1.0, 150)[:, None]
+    gp = ConvNetGPRegressor(
+        rbf(3.0),
+        completion=part,
+        observed_fraction=0.4,
+        noise_variance=1e-6,
+        solve_dtype="float32",
+        random_state=0,
+    )
+    # Features of several sets of landmarks say the same again and again.
+    messages = fit_and_listen(gp, X, np.sin(9.0 * X[:, 0]))
+    assert len(messages) == isinstance(part, EnsembleNystrom)
+    assert bool(messages) == (gp.fit_report_.jitter > gp.noise_variance_)
+    for message in messages:
+        assert f"{gp.fit_report_.jitter:.2g} was added" in message
+        assert "solve_dtype='float64'" in message
+
+
+def test_jitter_of_features_is_told_as_the_noise_that_it_makes(monkeypatch):
+    X = np.linspace(0.0, 1.0, 40)[:, None]
+    y, j = np.sin(9.0 * X[:, 0]), 4.0
+    gp = NystromCompletedGPRegressor(
+        rbf(0.3), n_landmarks=8, noise_variance=1e-3, random_state=0
+    )
+    expected = clone(gp).set_params(noise_variance=(1.0 + j) * 1e-3).fit(X, y)
+
+    def with_jitter(sums):
+        shifted = sums.moment + j * torch.eye(len(sums.moment))
+        return replace(feature_posterior(replace(sums, moment=shifted)), jitter=j)
+
+    monkeypatch.setattr("skconvgp.estimators._features.feature_posterior", with_jitter)
+    (message,) = fit_and_listen(gp, X, y)
+    assert "noise of 0.001" in message
+    assert "0.004 was added" in message
+    np.testing.assert_allclose(gp.predict(X), expected.predict(X), rtol=1e-9)
+
+
+def test_jitter_of_further_samples_is_told(monkeypatch):
+    X, y = np.linspace(0.0, 1.0, 40)[:, None], np.arange(40) % 2
+    gp = NystromCompletedGP(rbf(0.3), n_landmarks=8, noise_variance=1e-3)
+    gp.fit(X, y)
+    monkeypatch.setattr(
+        "skconvgp.estimators._nystrom.feature_posterior",
+        lambda sums: replace(feature_posterior(sums), jitter=7.0),
+    )
+    with pytest.warns(JitterWarning, match=r"0\.007 was added"):
+        gp.partial_fit(X, y)
+    assert gp.fit_report_.jitter == pytest.approx(7.0 * gp.noise_variance_)
 
 
 def test_the_last_fit_of_kernel_flows_tells_of_jitter():
