@@ -34,7 +34,13 @@ class _Chain(Layer):
 
     def _chain_shape(self, shape: MapShape) -> MapShape:
         for i, layer in enumerate(self.layers):
-            if isinstance(layer, type) or not isinstance(layer, MapLayer):
+            if isinstance(layer, type):
+                raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+                    f"layer{i} of a {type(self).__name__} must be a layer of a "
+                    f"network, got the class {layer.__name__}: write "
+                    f"{layer.__name__}(...)."
+                )
+            if not isinstance(layer, MapLayer):
                 raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
                     f"layer{i} of a {type(self).__name__} must be a layer of a "
                     f"network, got {layer!r}; kernels for vectors are added to or "

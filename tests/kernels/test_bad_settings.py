@@ -193,6 +193,12 @@ def test_kernels_are_no_layers(kernel):
     refuses(closed(Residual(kernel)), "layer0", "layer0 of a Residual", *words)
 
 
+@pytest.mark.parametrize("layer", [ReLU, Conv2d])
+def test_classes_of_layers_are_told_from_kernels(layer):
+    told = f"the class {layer.__name__}: write {layer.__name__}(...)."
+    refuses(closed(Conv2d(1), layer), "layer1 of a Sequential must be a layer", told)
+
+
 @pytest.mark.parametrize("wrap", [Sum, Scale])
 def test_kernels_in_branches_are_no_layers(wrap):
     words = (
@@ -201,7 +207,7 @@ def test_kernels_in_branches_are_no_layers(wrap):
     refuses(closed(wrap(rbf(2.0))), "layer0", words)
 
 
-@pytest.mark.parametrize("thing", [3, "relu", None, math.tanh, Conv2d])
+@pytest.mark.parametrize("thing", [3, "relu", None, math.tanh])
 def test_other_things_are_no_layers(thing):
     refuses(
         closed(ReLU(), thing), "layer1 of a Sequential must be a layer", repr(thing)
