@@ -1,6 +1,7 @@
 """Noise variance from one eigendecomposition."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -25,6 +26,7 @@ from skconvgp.linalg import eigen_with_rounding, symmetric_eigen
 __all__ = ["noise_grid", "select_feature_noise", "select_fitc_noise", "select_noise"]
 
 ROWS = 4096  # that are squared at a time
+COLUMNS = 64  # that the vectors are multiplied with at a time
 # Relative noise variances: eight to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
 
@@ -204,6 +206,23 @@ class _Spectrum:
             [self.vectors[i : i + ROWS].square() @ factors for i in starts]
         )
 
+    def products_with(self, columns: Tensor, factors: Tensor) -> Iterator[Tensor]:
+        """Yield products (n, k) of the vectors with columns, by each of some factors.
+
+        The vectors are read once for several factors: they are as large as the matrix.
+
+        Parameters
+        ----------
+        columns : Tensor of shape (r, k)
+            Columns.
+        factors : Tensor of shape (r, m)
+            Factors, by vector.
+        """
+        n_columns = columns.shape[1]
+        for some in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):
+            scaled = (columns[:, None] * some[:, :, None]).flatten(1)
+            yield from torch.split(self.vectors @ scaled, n_columns, dim=1)
+
 
 def _best_of(
     spectrum: _Spectrum,
@@ -228,11 +247,9 @@ def _best_of(
         inverse_diags = spectrum.squares_by(inverses) + share / noises
         inverse_diags *= weights[:, None]
     best, best_score = LARGEST, -math.inf
-    for noise, inverse, inverse_diag in zip(
-        grid, inverses.mT, inverse_diags.mT, strict=True
-    ):
-        dual = vectors @ (rotated * inverse[:, None]) + outside / noise
-        dual *= root[:, None]
+    inside = spectrum.products_with(rotated, inverses)
+    for noise, part, inverse_diag in zip(grid, inside, inverse_diags.mT, strict=True):
+        dual = (part + outside / noise) * root[:, None]
         quadratic = (targets * dual).sum(0) + data.scatter.sum(0) / noise
         scale = amplitude
         if scale is None:
