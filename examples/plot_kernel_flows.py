@@ -71,9 +71,10 @@ plt.show()
 # The landscape
 # -------------
 # What matters for the mean of the process is the ratio of the two variances, nearly:
-# the valley has no end, and the walks stop at different places of the same height. Far
-# out the network hardly varies between images, and the objective is flat there: from
-# such places slopes lead nowhere, and Bayesian optimisation is what to take.
+# the valley has no end, and the walks stop at different places of the same height.
+# Those that stop at a bound say so in the warnings above. Far out the network hardly
+# varies between images, and the objective is flat there: from such places slopes lead
+# nowhere, and Bayesian optimisation is what to take.
 #
 # The original ratio of norms is another matter. Labels are noisy targets in the sense
 # of a norm, and it is *smallest* beside the valley, where the network is less accurate.

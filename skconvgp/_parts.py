@@ -147,7 +147,9 @@ def _shown(value: object) -> str:
     """Return a setting as text; functions by name, as their repr is an address."""
     if inspect.isroutine(value):
         return value.__qualname__
-    return repr(value.tolist() if isinstance(value, np.ndarray) else value)
+    if isinstance(value, np.ndarray | np.generic):
+        return repr(value.tolist())
+    return repr(value)
 
 
 def _equal(value: object, default: object) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 
@@ -101,6 +102,13 @@ def test_clone_is_deep():
     assert twin == part
     twin.set_params(link0__size=9)
     assert part == chain()
+
+
+def test_repr_shows_numbers_of_numpy_as_numbers():
+    assert repr(Bolt(np.int64(3))) == "Bolt(size=3)"
+    assert repr(Hinge(Bolt(3), np.logspace(0, 1, 3)[2])) == (
+        "Hinge(bolt=Bolt(size=3), angle=10.0)"
+    )
 
 
 def test_repr_shows_what_differs_from_the_defaults():
