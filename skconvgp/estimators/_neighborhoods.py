@@ -149,7 +149,7 @@ class BaseNeighborhoods(BaseDifferentiable):
         """Return training samples with neighbours, of which only other inputs tell."""
         around, of = (
             self._own_neighborhoods(numbers, work),
-            torch.from_numpy(self._inputs),
+            rows_to_tensor(self._inputs),
         )
 
         def detached() -> Iterator[tuple[slice, Tensor]]:
@@ -165,7 +165,7 @@ class BaseNeighborhoods(BaseDifferentiable):
     ) -> LeaveOneOut:
         """Return predictions of targets (m, c) from posteriors by other inputs."""
         y, w = self._observations(work)
-        inputs, some = EqualInputs(torch.from_numpy(self._inputs)), numbers.to(y.device)
+        inputs, some = EqualInputs(rows_to_tensor(self._inputs)), numbers.to(y.device)
         inputs = inputs.to(y.device)
         whole, own = inputs.merge(y, w), inputs.of[some]
         totals, staying = whole.weights[own], inputs.staying(w)[some]

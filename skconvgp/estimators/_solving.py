@@ -31,6 +31,7 @@ from skconvgp.estimators._resolve import (
 from skconvgp.estimators._validation import (
     freeze,
     frozen_bytes,
+    rows_to_tensor,
     to_numpy,
     to_tensor,
 )
@@ -255,7 +256,7 @@ class BaseSolvingGP(BaseGP):
         return LeaveOneOut(loo.mean, torch.where(counts > 1, loo.var, bounded.var))
 
     def _equal_inputs(self, device: torch.device) -> EqualInputs:
-        return EqualInputs(torch.from_numpy(self._inputs)).to(device)
+        return EqualInputs(rows_to_tensor(self._inputs)).to(device)
 
     def _whole_inverse(
         self, state: Any, inputs: EqualInputs, numbers: Tensor | None = None
