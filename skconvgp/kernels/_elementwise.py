@@ -101,6 +101,13 @@ class Elementwise(Layer):
         return total
 
 
+def _kind(value: object) -> str:
+    """Say what a value is: its shape and dtype if it is a tensor, else its class."""
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"tensor of shape {tuple(value.shape)!r} and {value.dtype}"
+
+
 def _require_elementwise(function: object) -> None:
     """Raise unless a function takes each number of a tensor by itself."""
     if not callable(function):
@@ -118,14 +125,13 @@ def _require_elementwise(function: object) -> None:
     with torch.no_grad():
         together = function(probes.reshape(2, 3))
         alone = [function(probe[None]) for probe in probes]
-    shapes = [getattr(value, "shape", None) for value in (together, *alone)]
-    dtypes = {getattr(value, "dtype", type(value)) for value in (together, *alone)}
-    if shapes != [(2, 3), *[(1,)] * len(PROBES)] or dtypes != {torch.float64}:
-        raise ValueError(
-            f"`function` must return a tensor of the shape and dtype of the one it is "
-            f"given; {function!r} made {shapes[0]!r} of (2, 3), and "
-            f"{', '.join(map(str, dtypes))} of torch.float64."
-        )
+    for given, made in [((2, 3), together), *(((1,), value) for value in alone)]:
+        expected = f"tensor of shape {given!r} and {torch.float64}"
+        if _kind(made) != expected:
+            raise ValueError(
+                "`function` must return a tensor of the shape and dtype of the one it "
+                f"is given; of a {expected} {function!r} made a {_kind(made)}."
+            )
     if not torch.allclose(together.reshape(-1), torch.cat(alone), equal_nan=True):
         raise ValueError(
             f"`function` must take each number by itself, and {function!r} gives other "

@@ -206,10 +206,15 @@ def in_numpy(x: Tensor):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (average, "shape"),
+        (
+            average,
+            r"of a tensor of shape \(2, 3\) and torch.float64 .* made a tensor of "
+            r"shape \(2, 1\) and torch.float64\.$",
+        ),
+        (torch.squeeze, r"of shape \(1,\) .* made .* shape \(\) and torch.float64\.$"),
         (softmax, "each number by itself"),
-        (coarse, "dtype"),
-        (in_numpy, "must return a tensor"),
+        (coarse, r"of shape \(2, 3\) and torch.float32\.$"),
+        (in_numpy, r"must return a tensor .* made a ndarray\.$"),
         (np.tanh, "numpy's .*: take torch.tanh"),
         (np.cbrt, "take one of torch"),
         ("tanh", "must be a function of a tensor, got 'tanh'"),
