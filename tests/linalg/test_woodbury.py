@@ -46,6 +46,13 @@ def test_root_whitens(pair):
     assert_close(near.whiten(near.unwhiten(eye)), eye, kind="solve")
 
 
+def test_inverse_is_exact_where_the_factor_leaves_nothing_out(pair):
+    near, matrix = pair
+    left, right, diagonal = near.inverse_near(matrix.diagonal())
+    found = left @ right.mT + torch.diag(diagonal)
+    assert_close(found @ matrix, torch.eye(N, dtype=torch.float64), kind="solve")
+
+
 def test_factor_with_dependent_columns():
     generator = torch.Generator().manual_seed(0)
     factor = torch.randn(N, 3, generator=generator, dtype=torch.float64)
