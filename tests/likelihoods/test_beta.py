@@ -79,6 +79,12 @@ def test_wrong_count_is_refused(wrong):
 
 
 @pytest.mark.parametrize("cls", [Beta, Dirichlet])
+def test_words_but_one_name_no_candidates(cls):
+    with pytest.raises(ValueError, match=r"'alpha_eps' parameter.*or 'loo'"):
+        cls("evidence").candidates()
+
+
+@pytest.mark.parametrize("cls", [Beta, Dirichlet])
 def test_count_that_is_rounded_away_is_refused(cls):
     with pytest.raises(ValueError, match=r"'alpha_eps' parameter.*>= 1e-12"):
         cls(1e-20).targets(torch.tensor([0, 1]), 2, torch.ones(2))
