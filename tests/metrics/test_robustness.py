@@ -60,6 +60,27 @@ def test_attack_on_a_linear_classifier_is_the_steepest(attack, temperature):
     assert curve.accuracy[0] == 1.0 > curve.accuracy[2]
 
 
+def test_moves_go_up_the_cross_entropy_of_three_classes():
+    slopes = [[1.0, -0.5, 0.2], [0.2, 1.0, -0.8], [-0.7, 0.4, 1.0]]
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.integers(0, 3, 40)
+    moved = []
+
+    class Watched(Linear):
+        def predict_latent(self, X, return_std=False):
+            if return_std:
+                moved.append(X)
+            return super().predict_latent(X, return_std)
+
+    def cross_entropy(X):
+        return -np.log(Linear(slopes).predict_proba(X)[np.arange(40), y])
+
+    steps = 1e-6 * np.eye(3)
+    slope = [cross_entropy(X + step) - cross_entropy(X - step) for step in steps]
+    robustness_curve(Watched(slopes), X, y, (0.1,), clip=(-9.0, 9.0))
+    np.testing.assert_allclose(moved[-1], X + 0.1 * np.sign(slope).T, rtol=1e-12)
+
+
 def test_moves_stay_within_the_range_of_the_data():
     X, y = samples()
     seen = []
