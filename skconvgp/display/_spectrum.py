@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.display._pyplot import pyplot_for
-from skconvgp.estimators._seen import gram_as_seen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,7 +128,7 @@ class SpectrumDisplay:
                 "The noise of this process differs between samples; draw the "
                 "eigenvalues alone, with SpectrumDisplay.from_gram."
             )
-        gram = gram_as_seen(estimator, estimator._validate_predict(X), "float64")
+        gram = estimator._gram_of(estimator._read_new(X), "float64")
         return cls.from_gram(
             gram,
             noise_variance=float(noise),

@@ -1,6 +1,17 @@
 """Kernel and data to tiles, tiles to their place in the Gram matrix."""
 
 from skconvgp._protocols import TileCosts
+from skconvgp.engine._arrays import (
+    freeze,
+    frozen_bytes,
+    kernel_shape,
+    pool_images,
+    rows_to_images,
+    rows_to_tensor,
+    thaw,
+    to_numpy,
+    to_tensor,
+)
 from skconvgp.engine._cache import TileCache
 from skconvgp.engine._contract import FactoredWeights, pull_back
 from skconvgp.engine._devices import (
@@ -22,6 +33,7 @@ from skconvgp.engine._local import (
     nearest,
 )
 from skconvgp.engine._operator import KernelGram
+from skconvgp.engine._placement import Place, Size, choose_place, compute_at, gibibytes
 from skconvgp.engine._plan import (
     Block,
     PullbackCosts,
@@ -42,30 +54,44 @@ __all__ = [
     "KernelGram",
     "KernelOracle",
     "MatrixOracle",
+    "Place",
     "PullbackCosts",
     "SampleOracle",
+    "Size",
     "SummedOracle",
     "TileCache",
     "TileCosts",
     "TilePlan",
+    "choose_place",
+    "compute_at",
     "count_gpus",
     "drop_cached_memory",
     "finish_on_gpu",
     "free_memory",
+    "freeze",
+    "frozen_bytes",
     "full_precision",
+    "gibibytes",
     "gpu_memory",
     "kernel_neighborhoods",
+    "kernel_shape",
     "limit_this_thread",
     "matrix_neighborhoods",
     "nearest",
     "on_device",
     "plan_pullback",
     "plan_tiles",
+    "pool_images",
     "pull_back",
     "require_memory",
+    "rows_to_images",
+    "rows_to_tensor",
     "slices",
     "stream_rows",
     "survive_forks",
+    "thaw",
+    "to_numpy",
+    "to_tensor",
     "use_gpu",
     "wait_for",
 ]

@@ -11,9 +11,8 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
 from skconvgp._typing import ImageShape
 from skconvgp.backends import BackendChoice, choose_backend
-from skconvgp.engine import require_memory
+from skconvgp.engine import Place, kernel_shape, require_memory, rows_to_tensor
 from skconvgp.estimators._parallel import make_runner
-from skconvgp.estimators._place import Place
 from skconvgp.estimators._resolve import (
     device_exists,
     resolve_backend,
@@ -24,9 +23,7 @@ from skconvgp.estimators._resolve import (
 )
 from skconvgp.estimators._validation import (
     images_to_rows,
-    kernel_shape,
     resolve_image_shape,
-    rows_to_tensor,
     warn_of_channels,
     warn_of_guess,
 )

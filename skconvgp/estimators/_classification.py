@@ -1,14 +1,18 @@
 """ConvNetGPClassifier."""
 
-from typing import Any
+from typing import Any, Self
 
-from skconvgp.estimators._classifier import BaseGPClassifier
-from skconvgp.estimators._optimized import BaseOptimizedGP
+from numpy.typing import ArrayLike
+
+from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._fitting import fit_chosen
+from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators._settings import parts_of
 
 __all__ = ["ConvNetGPClassifier"]
 
 
-class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
+class ConvNetGPClassifier(GPClassifier):
     """Gaussian process classifier with the covariance of an infinite network.
 
     Label regression: a latent function for each class is regressed on the labels,
@@ -244,3 +248,26 @@ class ConvNetGPClassifier(BaseOptimizedGP, BaseGPClassifier):
         self.cache_dir = cache_dir
         self.random_state = random_state
         self.verbose = verbose
+
+    @public_fit
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the latent functions, and calibrate the probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images or vectors; the Gram matrix (n, n) if precomputed.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        problem, samples = self._read_labels(X, y, sample_weight)
+        parts = parts_of(self, self._label_models, keeps_left_out=self._calibrates)
+        fit_chosen(self, problem, samples, parts)
+        return self._calibrate()

@@ -1,60 +1,51 @@
-"""BaseGPClassifier: labels to latent functions and back."""
+"""GPClassifier: labels to latent functions and back."""
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._protocols import Calibration, Likelihood, LinkLikelihood, Targets
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._base import BaseGP, Problem
-from skconvgp.estimators._judged import JudgedClassifier, as_labels
-from skconvgp.estimators._label_models import LabelModel, LinkModel, NoisyModel
-from skconvgp.estimators._public_fit import public_fit
+from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.estimators._doors import Samples, read_training
+from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._judged import accuracy, as_labels, most_probable
 from skconvgp.estimators._resolve import resolve_likelihood
-from skconvgp.estimators._validation import rows_to_tensor, to_numpy
-from skconvgp.inference import LeaveOneOut
-from skconvgp.kernels import Kernel
+from skconvgp.estimators._samples import sample_latent
+from skconvgp.estimators._voice import tell
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.likelihoods import Gaussian
+from skconvgp.processes import (
+    LabelModel,
+    LabelProcess,
+    LinkModel,
+    NoisyModel,
+    Problem,
+    Process,
+)
 
-__all__ = ["BaseGPClassifier"]
+__all__ = ["GPClassifier", "has_one_latent"]
 
 
-class BaseGPClassifier(JudgedClassifier, BaseGP):
-    """Methods of a classifier with a latent function for each class."""
+class GPClassifier(ClassifierMixin, BaseGP):
+    """A classifier with a latent function for each class."""
 
     likelihood: object
 
+    classes_: NDArray[Any]
     likelihood_: Any  # a Likelihood or a LinkLikelihood
     latent_offset_: FloatArray
     calibration_: Calibration
     temperature_: float
-    _codes: NDArray[np.intp]
-
-    @public_fit
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the latent functions, and calibrate the probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-            Training images or vectors; the Gram matrix (n, n) if precomputed.
-        y : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-        """
-        return self._fit_labels(X, y, sample_weight, None)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label.
@@ -75,8 +66,8 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         """
         check_is_fitted(self)
         if self._reads_variances:
-            return self._labels(self.predict_proba(X))
-        return self._labels(self._shifted_mean(X))
+            return most_probable(self, self.predict_proba(X))
+        return most_probable(self, self._shifted_mean(X))
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
@@ -169,7 +160,7 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         labels : ndarray of shape (n_samples,)
             Labels.
         """
-        return self._labels(self.loo_predict_proba())
+        return most_probable(self, self.loo_predict_proba())
 
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
@@ -184,11 +175,29 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
             Rows sum to 1; columns in the order of `classes_`.
         """
         check_is_fitted(self)
-        if self._label_loo is not None:
-            mean, var = self._label_loo
-            return self._probabilities(mean + self.latent_offset_, var)
-        everyone = np.arange(len(self._weights))
-        return self._probabilities(*self._left_out(everyone, self._leave_one_out()))
+        return self._probabilities(*self._left_out()[1:])
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the share of samples whose label is predicted.
+
+        Parameters
+        ----------
+        X : array-like
+            Images or vectors, as in `fit`.
+        y : array-like of shape (n,)
+            True labels. One that is not in `classes_` counts as a mistake, and there
+            is a warning.
+        sample_weight : array-like of shape (n,), default=None
+            Weights.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        return accuracy(self, X, y, sample_weight)
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = None
@@ -211,22 +220,18 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
             that of the first of two classes is the negative of the second's where the
             likelihood has one for both. Before `fit`, n_classes is 1.
         """
-        draws = self._sample_latent(X, n_samples, random_state)
-        if not hasattr(self, "latent_offset_"):
+        draws = sample_latent(self, X, n_samples, random_state)
+        if not hasattr(self, "_process"):
             return draws
         draws = draws + self.latent_offset_[:, None]
-        if self._has_one_latent:
+        if has_one_latent(self._process):
             draws[:, 0] = -draws[:, 1]
         return draws
 
     @property
     def _reads_variances(self) -> bool:
         """Whether the most probable class is found by variances that are known."""
-        return self._needs_variances and isinstance(self.kernel_, Kernel)
-
-    @property
-    def _needs_left_out(self) -> bool:
-        return hasattr(self.likelihood_, "calibrate")
+        return self._needs_variances and self._process.prior.knows_variances
 
     @property
     def _needs_variances(self) -> bool:
@@ -241,42 +246,74 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         """Return means (n, k) and variances, as probabilities are made of them."""
         check_is_fitted(self)
         needs_var = self._needs_variances or self.calibration_.spread > 0.0
-        latent = self._latent(X, None, needs_var=needs_var)
-        var = latent.var * self._amplitudes()
+        latent, amplitude = self._latent(X, None, needs_var=needs_var), self._amplitude
+        var = latent.var * amplitude
         if latent.between.size:
-            var = latent.between * self._amplitudes()[0]
+            var = latent.between * amplitude[0]
         mean = latent.mean + self.latent_offset_
         return self.calibration_.latents(_in_double(mean), _in_double(var))
 
-    def _sampled_latents(self) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
-        """Return numbers of samples and their latent functions without them."""
-        if self._label_loo is not None:
-            mean, var = self._label_loo
-            return np.arange(len(mean)), mean + self.latent_offset_, var
-        numbers, loo = self._sampled_loo()
-        return numbers, *self._left_out(numbers, loo)
+    @property
+    def _amplitude(self) -> FloatArray:
+        return self._process.model.amplitude
 
     def _left_out(
-        self, numbers: NDArray[np.intp], loo: LeaveOneOut
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances (n, k) of latent functions at left-out samples."""
-        noise = self.noise_variance_ / np.minimum(self._left[numbers], 1.0)
-        var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
-        return to_numpy(loo.mean) + self.latent_offset_, var * self._amplitudes()
+        self, *, some: bool = False
+    ) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
+        """Return indices of samples, and their latent functions without them.
 
-    def _fit_labels(
+        Parameters
+        ----------
+        some : bool, default=False
+            Whether some of the samples will do, if each costs a solution.
+
+        Returns
+        -------
+        indices : ndarray of shape (m,)
+            Which samples.
+        mean, var : ndarray of shape (m, k)
+            Means and variances; covariances (m, k, k) if the functions have some.
+        """
+        process = self._process
+        if isinstance(process, LabelProcess):
+            mean, var = process.loo
+            return np.arange(len(mean)), mean + self.latent_offset_, var
+        if some:
+            indices, loo, facts = process.some_left_out(self._resources())
+            tell(facts)
+        else:
+            loo = self._leave_one_out()
+            indices = np.arange(len(loo.mean))
+        model = process.model
+        noise = model.noise / np.minimum(model.left[indices], 1.0)
+        var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
+        return indices, to_numpy(loo.mean) + self.latent_offset_, var * model.amplitude
+
+    def _read_labels(
         self,
         X: Any,
         y: Any,
         sample_weight: ArrayLike | None,
-        classes: NDArray[Any] | None,
-    ) -> Self:
-        """Fit to labels, which are all the classes there are if None are given."""
-        rows, y = self._validate_fit(X, y)
-        labels = as_labels(y)
-        rows, labels, weights = self._weighted(rows, labels, sample_weight)
-        self.classes_ = np.unique(labels) if classes is None else classes
-        codes = self._codes_of(labels)
+        classes: NDArray[Any] | None = None,
+        *,
+        keeps_rows: bool = True,
+    ) -> tuple[Problem, Samples]:
+        """Return what to fit; labels are all the classes there are if none are given.
+
+        Parameters
+        ----------
+        X, y, sample_weight : array-like
+            As in `fit`.
+        classes : ndarray of shape (n_classes,), optional
+            All labels that will ever come.
+        keeps_rows : bool, default=True
+            Whether a fitted model keeps all training inputs.
+        """
+        samples = read_training(
+            self, X, y, sample_weight, read_y=as_labels, keeps_rows=keeps_rows
+        )
+        self.classes_ = np.unique(samples.y) if classes is None else classes
+        codes = self._codes_of(samples.y)
         if len(self.classes_) == 1:
             what = "y" if classes is None else "`classes`"
             raise ValueError(
@@ -284,18 +321,31 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
                 f"{self.classes_.tolist()[0]!r}."
             )
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
-        self._require_equal_weights(weights)
-        self._fit_problem(self._problem(rows, codes, weights))
-        return self
+        self._require_equal_weights(samples.weights)
+        targets = self._regression_targets(codes, samples.weights)
+        self.latent_offset_ = to_numpy(targets.offset)
+        return self._problem(samples, codes, targets)
 
-    def _fit_problem(self, problem: Problem) -> None:
-        """Fit the latent functions, and calibrate on the samples used."""
-        assert problem.codes is not None
-        self._codes = problem.codes[self._fit_latent(problem)]
-        self._calibrate()
+    def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:
+        """Return what to add to a fitted process; the offset stays."""
+        codes = self._codes_of(samples.y)
+        return self._problem(
+            samples, codes, self._regression_targets(codes, samples.weights)
+        )
+
+    def _problem(
+        self, samples: Samples, codes: NDArray[np.intp], targets: Targets
+    ) -> tuple[Problem, Samples]:
+        centred = to_numpy(targets.values) - self.latent_offset_
+        unit = np.ones(len(self.classes_))
+        training = replace(samples.training, codes=codes)
+        return (
+            Problem(samples.rows, centred, samples.weights, unit, codes),
+            replace(samples, training=training),
+        )
 
     def _codes_of(self, labels: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the place of each label in `classes_`."""
+        """Return the index of each label in `classes_`."""
         known = np.isin(labels, self.classes_)
         if not known.all():
             raise ValueError(
@@ -304,21 +354,10 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
             )
         return np.searchsorted(self.classes_, labels)
 
-    def _problem(
-        self,
-        rows: NDArray[Any],
-        codes: NDArray[Any],
-        weights: FloatArray,
-        *,
-        are_further: bool = False,
-    ) -> Problem:
-        """Return what the likelihood makes of class codes; the first offset stays."""
-        n_classes = len(self.classes_)
-        targets = self._regression_targets(codes, weights)
-        if not are_further:
-            self.latent_offset_ = to_numpy(targets.offset)
-        centred = to_numpy(targets.values) - self.latent_offset_
-        return Problem(rows, centred, weights, np.ones(n_classes), codes)
+    @property
+    def _calibrates(self) -> bool:
+        """Whether probabilities are calibrated on leave-one-out predictions."""
+        return hasattr(self.likelihood_, "calibrate")
 
     def _regression_targets(self, codes: NDArray[Any], weights: FloatArray) -> Targets:
         """Return targets that share one noise; kernels are chosen by these.
@@ -336,7 +375,10 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
         return _targets_of(Gaussian(), codes, n_classes, weights)
 
     def _label_models(self, problem: Problem) -> list[LabelModel]:
-        """Return what may be fitted to labels that have a noise of their own, if so."""
+        """Return what may be fitted to labels that have a noise of their own.
+
+        Nothing if their targets share one.
+        """
         codes, n_classes = problem.codes, len(self.classes_)
         assert codes is not None
         if isinstance(self.likelihood_, LinkLikelihood):
@@ -357,24 +399,41 @@ class BaseGPClassifier(JudgedClassifier, BaseGP):
                 "likelihood='dirichlet' or 'gaussian'."
             )
 
-    def _calibrate(self) -> None:
+    def _calibrate(self) -> Self:
         """Fit what latents go through before they become probabilities."""
+        process = self._process
+        if isinstance(process, LabelProcess):
+            self.likelihood_ = process.likelihood
+            self.latent_offset_ = process.offset
         self.calibration_ = Calibration()
-        if self._needs_left_out and self._knows_left_out():
-            numbers, mean, var = self._sampled_latents()
-            # Of new samples a given matrix does not tell the prior variances.
-            is_known = isinstance(self.kernel_, Kernel)
+        if self._calibrates and not process.has_left_out:
+            warn_caller(
+                f"{self.solver_!r} is too far from a solution for left-out "
+                "predictions: probabilities are not calibrated.",
+                ConvergenceWarning,
+            )
+        elif self._calibrates:
+            indices, mean, var = self._left_out(some=True)
+            codes = self._training.codes
+            assert codes is not None
             self.calibration_ = self.likelihood_.calibrate(
                 _in_double(mean),
-                _in_double(var) if is_known else None,
-                torch.as_tensor(self._codes[numbers]),
-                _in_double(self._weights[numbers]),
+                # Of new samples a given matrix does not tell the prior variances.
+                _in_double(var) if process.prior.knows_variances else None,
+                torch.as_tensor(codes[indices]),
+                _in_double(process.model.weights[indices]),
             )
         self.temperature_ = self.calibration_.temperature
+        return self
 
     def _probabilities(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         latents = self.calibration_.latents(_in_double(mean), _in_double(var))
         return to_numpy(self.likelihood_.probabilities(*latents))
+
+
+def has_one_latent(process: Process) -> bool:
+    """Return whether two classes share one latent function, the first its negative."""
+    return isinstance(process, LabelProcess) and process.has_one_latent
 
 
 def _in_double(values: FloatArray) -> Tensor:

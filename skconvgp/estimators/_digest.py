@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp.engine import to_numpy
 from skconvgp.estimators._libraries import library_of, name_in_library
-from skconvgp.estimators._validation import to_numpy
 
 __all__ = ["UnknownValueError", "digest_of"]
 

@@ -5,15 +5,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
-from sklearn.base import clone, is_classifier
+from sklearn.base import ClassifierMixin, clone, is_classifier
 from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._base import BaseGP
 from skconvgp.estimators._candidates import usual_process
-from skconvgp.estimators._judged import JudgedClassifier
+from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._judged import accuracy, most_probable
 from skconvgp.estimators._mixture_weights import (
     require_same_latents,
     require_same_targets,
@@ -33,7 +33,7 @@ __all__ = ["KernelEnsembleClassifier"]
 NEEDED = {"stacking": "loo_predict_proba", "evidence": "log_marginal_likelihood"}
 
 
-class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
+class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
     """Gaussian process classifiers over several kernels, their probabilities mixed.
 
     Each classifier is fitted to all samples. Weights come from the training data in
@@ -221,7 +221,29 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         labels : ndarray of shape (n,)
             Labels.
         """
-        return self._labels(self.predict_proba(X))
+        return most_probable(self, self.predict_proba(X))
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the share of samples whose label is predicted.
+
+        Parameters
+        ----------
+        X : array-like
+            Images or vectors, as in `fit`.
+        y : array-like of shape (n,)
+            True labels. One that is not in `classes_` counts as a mistake, and there
+            is a warning.
+        sample_weight : array-like of shape (n,), default=None
+            Weights.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        return accuracy(self, X, y, sample_weight)
 
     def predict_latent(
         self,
@@ -321,7 +343,7 @@ class KernelEnsembleClassifier(JudgedClassifier, _BaseComposition):
         labels : ndarray of shape (n_samples,)
             Labels.
         """
-        return self._labels(self.loo_predict_proba())
+        return most_probable(self, self.loo_predict_proba())
 
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.

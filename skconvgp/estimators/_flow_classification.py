@@ -2,15 +2,17 @@
 
 from typing import Any, Self
 
-from skconvgp.estimators._callbacks import with_callbacks
-from skconvgp.estimators._classifier import BaseGPClassifier
-from skconvgp.estimators._flows import BaseFlowGP
+from skconvgp.estimators._callbacks import BaseCallbacks, with_callbacks
+from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._fitting import fit_flows
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators._settings import parts_of
+from skconvgp.kernels import rbf
 
 __all__ = ["KernelFlowsClassifier"]
 
 
-class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
+class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
     """Gaussian process classifier whose kernel learns itself by Kernel Flows.
 
     A kernel is good if half of a batch predicts the other half: its hyperparameters
@@ -204,6 +206,8 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
     (True, ('weight_variance', 'bias_variance', 'noise_variance'))
     """
 
+    default_kernel = rbf
+
     def __init__(
         self,
         kernel: object = None,
@@ -251,10 +255,10 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # Without the weights of its base: where batches are drawn they are no copies.
+    # Without weights: if batches are drawn, they are no copies.
     @with_callbacks
     @public_fit
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any) -> Self:
         """Learn the kernel, then fit the latent functions, and calibrate.
 
         Parameters
@@ -269,4 +273,7 @@ class KernelFlowsClassifier(BaseFlowGP, BaseGPClassifier):
         self : object
             The fitted estimator.
         """
-        return self._fit_labels(X, y, None, None)
+        problem, samples = self._read_labels(X, y, None)
+        parts = parts_of(self, self._label_models, keeps_left_out=self._calibrates)
+        fit_flows(self, problem, samples, parts, finish=GPClassifier._calibrate)
+        return self

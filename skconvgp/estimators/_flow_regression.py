@@ -2,15 +2,17 @@
 
 from typing import Any, Self
 
-from skconvgp.estimators._callbacks import with_callbacks
-from skconvgp.estimators._flows import BaseFlowGP
+from skconvgp.estimators._callbacks import BaseCallbacks, with_callbacks
+from skconvgp.estimators._fitting import fit_flows
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._regressor import BaseGPRegressor
+from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators._settings import parts_of
+from skconvgp.kernels import rbf
 
 __all__ = ["KernelFlowsRegressor"]
 
 
-class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
+class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
     """Gaussian process regressor whose kernel learns itself by Kernel Flows.
 
     A kernel is good if half of a batch predicts the other half: its hyperparameters
@@ -186,6 +188,8 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
     True
     """
 
+    default_kernel = rbf
+
     def __init__(
         self,
         kernel: object = None,
@@ -233,10 +237,10 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # Without the weights of its base: where batches are drawn they are no copies.
+    # Without weights: if batches are drawn, they are no copies.
     @with_callbacks
     @public_fit
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any) -> Self:
         """Learn the kernel, then fit the latent function of each output.
 
         Parameters
@@ -251,4 +255,6 @@ class KernelFlowsRegressor(BaseFlowGP, BaseGPRegressor):
         self : object
             The fitted estimator.
         """
-        return self._fit_targets(X, y, None)
+        problem, samples = self._read_targets(X, y, None)
+        fit_flows(self, problem, samples, parts_of(self))
+        return self

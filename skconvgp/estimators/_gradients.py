@@ -14,7 +14,16 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, run_serially
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_pullback
-from skconvgp.engine import KernelOracle, pull_back
+from skconvgp.engine import (
+    KernelOracle,
+    Place,
+    compute_at,
+    kernel_shape,
+    pull_back,
+    rows_to_images,
+    rows_to_tensor,
+    to_numpy,
+)
 from skconvgp.estimators._arguments import (
     FLOATS,
     choose,
@@ -25,16 +34,9 @@ from skconvgp.estimators._arguments import (
     resolve_by,
     sample_rows,
 )
-from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators._validation import (
-    kernel_shape,
-    rows_to_images,
-    rows_to_tensor,
-    to_numpy,
-)
 from skconvgp.kernels import Kernel
 
 __all__ = ["gram_gradient", "gram_vjp"]

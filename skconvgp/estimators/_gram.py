@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import KernelOracle
+from skconvgp.engine import (
+    KernelOracle,
+    Place,
+    compute_at,
+    kernel_shape,
+    rows_to_images,
+    to_numpy,
+)
 from skconvgp.estimators._arguments import (
     choose,
     find_place,
@@ -23,12 +30,10 @@ from skconvgp.estimators._kept_tiles import (
     resolve_cache_dir,
     warn_of_unknown,
 )
-from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import resolve_verbose
 from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators._steep import why_double
-from skconvgp.estimators._validation import kernel_shape, rows_to_images, to_numpy
 from skconvgp.kernels import Kernel
 
 __all__ = ["gram_diag", "gram_matrix"]

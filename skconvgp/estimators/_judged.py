@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["JudgedClassifier", "as_labels"]
+__all__ = ["accuracy", "as_labels", "most_probable"]
 
 
 def as_labels(y: Any) -> NDArray[Any]:
@@ -28,44 +28,34 @@ def as_labels(y: Any) -> NDArray[Any]:
     return labels
 
 
-class JudgedClassifier(ClassifierMixin):
-    """A classifier that tells of labels that it cannot know."""
+def accuracy(
+    classifier: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+) -> float:
+    """Return the share of labels that are predicted; warn of those never seen.
 
-    classes_: NDArray[Any]
+    Parameters
+    ----------
+    classifier : classifier
+        Fitted, with `classes_`.
+    X, y, sample_weight : array-like
+        As in `score`.
+    """
+    check_is_fitted(classifier)
+    labels = column_or_1d(y)
+    predicted = classifier.predict(X)
+    score = float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+    unknown = np.setdiff1d(labels, classifier.classes_)
+    if len(unknown):
+        warn_caller(
+            f"y holds labels that `fit` has not seen, {unknown!r}, beside "
+            f"`classes_`, {classifier.classes_!r}: their samples count as mistakes. In "
+            "cross-validation StratifiedKFold keeps rare classes in all parts.",
+            UserWarning,
+        )
+    return score
 
-    def score(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Return the share of samples whose label is predicted.
 
-        Parameters
-        ----------
-        X : array-like
-            Images or vectors, as in `fit`.
-        y : array-like of shape (n,)
-            True labels. One that is not in `classes_` counts as a mistake, and there
-            is a warning.
-        sample_weight : array-like of shape (n,), default=None
-            Weights.
-
-        Returns
-        -------
-        score : float
-            Accuracy.
-        """
-        check_is_fitted(self)
-        labels = column_or_1d(y)
-        score = float(super().score(X, labels, sample_weight))
-        unknown = np.setdiff1d(labels, self.classes_)
-        if len(unknown):
-            warn_caller(
-                f"y holds labels that `fit` has not seen, {unknown!r}, beside "
-                f"`classes_`, {self.classes_!r}: their samples count as mistakes. In "
-                "cross-validation StratifiedKFold keeps rare classes in all parts.",
-                UserWarning,
-            )
-        return score
-
-    def _labels(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Return the label of the largest score (n, n_classes) of each sample."""
-        return self.classes_[scores.argmax(axis=1)]  # type: ignore[no-any-return]
+def most_probable(classifier: Any, scores: NDArray[Any]) -> NDArray[Any]:
+    """Return the label of the largest score (n, n_classes) of each sample."""
+    labels: NDArray[Any] = classifier.classes_[scores.argmax(axis=1)]
+    return labels

@@ -16,10 +16,9 @@ from sklearn.base import clone
 from torch import Tensor
 
 from skconvgp.backends import BackendChoice, extension_file
-from skconvgp.engine import TileCache
+from skconvgp.engine import TileCache, to_numpy
 from skconvgp.estimators._digest import UnknownValueError, digest_of
 from skconvgp.estimators._resolve import reject
-from skconvgp.estimators._validation import to_numpy
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.kernels import Kernel
 

@@ -9,9 +9,10 @@ from scipy.special import softmax
 
 from skconvgp._protocols import LinkLikelihood
 from skconvgp._typing import FloatArray
+from skconvgp.engine import to_numpy
+from skconvgp.estimators._classifier import has_one_latent
 from skconvgp.estimators._pipelines import last_step
 from skconvgp.estimators._same_targets import have_same_targets, targets_of
-from skconvgp.estimators._validation import to_numpy
 from skconvgp.inference import stacking_weights
 
 __all__ = [
@@ -46,9 +47,9 @@ def share_of_own(gp: Any) -> float:
     Columns of a label code sum to zero, so that one of them follows from the rest, and
     the evidence of all counts the same data once too often.
     """
-    if gp._has_one_latent:
+    if has_one_latent(gp._process):
         return 1.0
-    targets = targets_of(gp).reshape(len(gp._codes), -1)
+    targets = targets_of(gp).reshape(len(gp._training.codes), -1)
     return float(np.linalg.matrix_rank(targets) / targets.shape[1])
 
 
@@ -84,7 +85,7 @@ def weights_by_stacking(
     """Return the weights of the mixture with the least leave-one-out log loss."""
     columns = []
     for name, one in zip(names, fitted, strict=True):
-        if not last_step(one)._has_left_out:
+        if not last_step(one)._process.has_left_out:
             raise ValueError(
                 f"Stacking needs leave-one-out predictions, and the solver of {name!r} "
                 "is too far from a solution: raise its `noise_variance`, or let it "

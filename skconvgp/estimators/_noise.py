@@ -1,18 +1,15 @@
 """Which noise "auto" is where it is not chosen, and whether data can choose it."""
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._problem import Problem
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import FEWEST_INPUTS
+from skconvgp.processes import Problem
 
 __all__ = [
     "MOST_INPUTS",
     "can_choose_noise",
-    "require_finite_noise",
     "usual_noise",
     "warn_of_copies",
 ]
@@ -53,13 +50,4 @@ def warn_of_copies(problem: Problem) -> None:
             "length that is far too short. Leave repeated samples out, or use "
             "optimizer='evidence'.",
             UserWarning,
-        )
-
-
-def require_finite_noise(noise: Tensor) -> None:
-    """Raise where the noise of a sample is not finite."""
-    if not bool(torch.isfinite(noise).all()):
-        raise ValueError(
-            "The noise of a sample is `noise_variance` / its weight, and it is not "
-            "finite for some: set tiny weights to 0."
         )

@@ -3,17 +3,18 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import unique_labels
 
-from skconvgp.estimators._classifier import BaseGPClassifier
-from skconvgp.estimators._nystrom import BaseNystromGP
+from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._judged import as_labels
+from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
 from skconvgp.estimators._public_fit import public_fit
 
 __all__ = ["NystromCompletedGP"]
 
 
-class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
+class NystromCompletedGP(GPClassifier):
     """Gaussian process classifier from the covariances with landmarks only.
 
     The Gram matrix is the product of features that its columns of m landmarks give,
@@ -213,6 +214,26 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         self.verbose = verbose
 
     @public_fit
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the latent functions, and calibrate the probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images or vectors; the Gram matrix (n, n) if precomputed.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        return self._fit_first(X, y, sample_weight)
+
+    @public_fit
     def partial_fit(
         self,
         X: Any,
@@ -239,13 +260,13 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
         self : object
             The fitted estimator.
         """
-        if not hasattr(self, "dual_coef_"):
+        if not hasattr(self, "_process"):
             if classes is None:
                 raise ValueError(
                     "`classes` must be passed on the first call to partial_fit: all "
                     "labels that will come."
                 )
-            return self._fit_labels(X, y, sample_weight, unique_labels(classes))
+            return self._fit_first(X, y, sample_weight, unique_labels(classes))
         if classes is not None and not np.array_equal(
             self.classes_, unique_labels(classes)
         ):
@@ -253,11 +274,19 @@ class NystromCompletedGP(BaseGPClassifier, BaseNystromGP):
                 f"`classes`={classes!r} is not the same as on the last call to "
                 f"partial_fit, {self.classes_!r}."
             )
-        rows, y = self._validate_append(X, y)
-        check_classification_targets(y)
-        rows, labels, weights = self._weighted(rows, y, sample_weight, are_further=True)
-        codes = self._codes_of(labels)
-        self._append(self._problem(rows, codes, weights, are_further=True))
-        self._codes = np.concatenate([self._codes, codes])
-        self._calibrate()
-        return self
+        further = read_more(self, X, y, sample_weight, read_y=as_labels)
+        extend(self, *self._further_labels(further))
+        return self._calibrate()
+
+    def _fit_first(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        classes: NDArray[Any] | None = None,
+    ) -> Self:
+        problem, samples = self._read_labels(
+            X, y, sample_weight, classes, keeps_rows=False
+        )
+        fit_landmarks(self, problem, samples, self._label_models(problem))
+        return self._calibrate()

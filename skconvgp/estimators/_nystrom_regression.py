@@ -4,14 +4,14 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from skconvgp.estimators._nystrom import BaseNystromGP
+from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._regressor import BaseGPRegressor
+from skconvgp.estimators._regressor import GPRegressor
 
 __all__ = ["NystromCompletedGPRegressor"]
 
 
-class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
+class NystromCompletedGPRegressor(GPRegressor):
     """Gaussian process regressor from the covariances with landmarks only.
 
     The Gram matrix is the product of features that its columns of m landmarks give,
@@ -198,6 +198,28 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
         self.verbose = verbose
 
     @public_fit
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the latent function of each output.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images or vectors; the Gram matrix (n, n) if precomputed.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        problem, samples = self._read_targets(X, y, sample_weight, keeps_rows=False)
+        fit_landmarks(self, problem, samples)
+        return self
+
+    @public_fit
     def partial_fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -218,17 +240,17 @@ class NystromCompletedGPRegressor(BaseGPRegressor, BaseNystromGP):
         self : object
             The fitted estimator.
         """
-        if not hasattr(self, "dual_coef_"):
+        if not hasattr(self, "_process"):
             return self.fit(X, y, sample_weight)
-        rows, y = self._validate_append(X, y, multi_output=True, y_numeric=True)
-        n_outputs = 1 if y.ndim == 1 else y.shape[1]
+        further = read_more(
+            self, X, y, sample_weight, multi_output=True, y_numeric=True
+        )
+        n_outputs = 1 if further.y.ndim == 1 else further.y.shape[1]
         if n_outputs != len(self.y_mean_):
             raise ValueError(
                 f"y has {n_outputs} outputs, and in the first call it had "
                 f"{len(self.y_mean_)}."
             )
-        rows, targets, weights = self._weighted(
-            rows, y, sample_weight, are_further=True
-        )
-        self._append(self._scaled(rows, targets, weights))
+        was_informed = self._training.is_informed
+        extend(self, *self._scaled(further, was_informed=was_informed))
         return self

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from skconvgp.estimators._validation import to_numpy
+from skconvgp.engine import to_numpy
 
 __all__ = ["Parcels", "open_parcel"]
 

@@ -10,9 +10,8 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp.backends import BackendChoice, ReferenceBackend, choose_backend
-from skconvgp.engine import KernelOracle
+from skconvgp.engine import KernelOracle, Place, compute_at
 from skconvgp.estimators._arguments import find_place
-from skconvgp.estimators._place import Place, compute_at
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import convnet

@@ -1,14 +1,18 @@
 """ConvNetGPRegressor."""
 
-from typing import Any
+from typing import Any, Self
 
-from skconvgp.estimators._optimized import BaseOptimizedGP
-from skconvgp.estimators._regressor import BaseGPRegressor
+from numpy.typing import ArrayLike
+
+from skconvgp.estimators._fitting import fit_chosen
+from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators._settings import parts_of
 
 __all__ = ["ConvNetGPRegressor"]
 
 
-class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
+class ConvNetGPRegressor(GPRegressor):
     """Gaussian process regressor with the covariance of an infinite network.
 
     Parameters
@@ -226,3 +230,25 @@ class ConvNetGPRegressor(BaseOptimizedGP, BaseGPRegressor):
         self.cache_dir = cache_dir
         self.random_state = random_state
         self.verbose = verbose
+
+    @public_fit
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the latent function of each output.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images or vectors; the Gram matrix (n, n) if precomputed.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        problem, samples = self._read_targets(X, y, sample_weight)
+        fit_chosen(self, problem, samples, parts_of(self))
+        return self

@@ -1,58 +1,37 @@
-"""BaseGPRegressor: targets to latent functions and back."""
+"""GPRegressor: targets to latent functions and back."""
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._base import BaseGP, Problem, Settings
-from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._validation import to_numpy
+from skconvgp.engine import to_numpy
+from skconvgp.estimators._doors import Samples, read_training
+from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._samples import sample_latent
+from skconvgp.estimators._settings import UNINFORMED
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.metrics._predictive import half_width
+from skconvgp.processes import Problem
 
-__all__ = ["BaseGPRegressor"]
+__all__ = ["GPRegressor"]
 
-# Prior variance where targets tell nothing of it.
-UNINFORMED = 1.0
 # Size of targets whose squares are finite numbers, and those of their sums.
 LARGEST_TARGET = 1e150
 # Differences of targets, as a share of their size, that rounding makes.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
 
 
-class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
-    """Methods of a regressor with a latent function for each output."""
+class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
+    """A regressor with a latent function for each output."""
 
     normalize_y: bool
 
     y_mean_: FloatArray
     y_scale_: FloatArray
-    # Whether any target so far differs from the prior mean.
-    _is_informed: bool
-
-    @public_fit
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the latent function of each output.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-            Training images or vectors; the Gram matrix (n, n) if precomputed.
-        y : array-like of shape (n,) or (n, n_outputs)
-            Targets.
-        sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-        """
-        return self._fit_targets(X, y, sample_weight)
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
@@ -115,8 +94,8 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         mean = latent.mean + self.y_mean_
         result = self._with_uncertainty(latent, mean, return_std, return_cov, noise)
         if isinstance(result, tuple):
-            return self._shaped(result[0]), self._shaped(result[1])
-        return self._shaped(result)
+            return self._without_outputs(result[0]), self._without_outputs(result[1])
+        return self._without_outputs(result)
 
     def predict_interval(
         self, X: Any, level: float = 0.9, diag: ArrayLike | None = None
@@ -185,9 +164,9 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         loo = self._leave_one_out()
         mean = to_numpy(loo.mean) * self.y_scale_ + self.y_mean_
         if not return_std:
-            return self._shaped(mean)
-        std = np.sqrt(to_numpy(loo.var)[:, None] * self._amplitudes())
-        return self._shaped(mean), self._shaped(std)
+            return self._without_outputs(mean)
+        std = np.sqrt(to_numpy(loo.var)[:, None] * self._process.model.amplitude)
+        return self._without_outputs(mean), self._without_outputs(std)
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = None
@@ -209,18 +188,38 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             Joint draws over the samples, in units of y. Before `fit` they have
             the amplitude asked for (1 for "profile") and mean 0.
         """
-        draws = self._sample_latent(X, n_samples, random_state)
-        if not hasattr(self, "y_mean_"):
+        draws = sample_latent(self, X, n_samples, random_state)
+        if not hasattr(self, "_process"):
             return draws[:, 0]
-        draws = draws + self.y_mean_[:, None]
-        return draws[:, 0] if self._is_single else draws
+        return self._without_outputs(draws + self.y_mean_[:, None], axis=1)
 
-    def _fit_targets(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
-        """Fit to targets of one or several outputs."""
-        rows, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
-        rows, targets, weights = self._weighted(rows, y, sample_weight)
-        self._is_single = targets.ndim == 1
-        columns = _columns(targets)
+    def _read_targets(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        *,
+        keeps_rows: bool = True,
+    ) -> tuple[Problem, Samples]:
+        """Return what to fit: targets of one or several outputs, in their own units.
+
+        Parameters
+        ----------
+        X, y, sample_weight : array-like
+            As in `fit`.
+        keeps_rows : bool, default=True
+            Whether a fitted model keeps all training inputs.
+        """
+        samples = read_training(
+            self,
+            X,
+            y,
+            sample_weight,
+            keeps_rows=keeps_rows,
+            multi_output=True,
+            y_numeric=True,
+        )
+        columns, weights = _columns(samples.y), samples.weights
         n_outputs = columns.shape[1]
         self.y_mean_, self.y_scale_ = np.zeros(n_outputs), np.ones(n_outputs)
         if self.normalize_y:
@@ -228,17 +227,15 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             spread = np.average((columns - self.y_mean_) ** 2, axis=0, weights=weights)
             is_varied = _varied(columns, self.y_mean_) & (spread > 0.0)
             self.y_scale_ = np.where(is_varied, np.sqrt(spread), 1.0)
-        self._is_informed = False
-        self._fit_problem(self._scaled(rows, targets, weights))
-        return self
+        return self._scaled(samples, was_informed=False)
 
     def _scaled(
-        self, rows: NDArray[Any], targets: NDArray[Any], weights: FloatArray
-    ) -> Problem:
-        """Return targets in the units of the fit."""
-        columns = _columns(targets)
-        self._is_informed |= bool(_varied(columns, self.y_mean_).any())
-        if self.amplitude == "profile" and not self._is_informed:
+        self, samples: Samples, *, was_informed: bool
+    ) -> tuple[Problem, Samples]:
+        """Return targets in the units of the fit; warn if they tell no amplitude."""
+        columns = _columns(samples.y)
+        is_informed = was_informed or bool(_varied(columns, self.y_mean_).any())
+        if self.amplitude == "profile" and not is_informed:
             warn_caller(
                 "All targets are the same, or there is but one, which tells nothing of "
                 "how far others may be: amplitude='profile' takes a prior variance of "
@@ -246,17 +243,19 @@ class BaseGPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
                 UserWarning,
             )
         scaled = (columns - self.y_mean_) / self.y_scale_
-        return Problem(rows, scaled, weights, self.y_scale_)
+        problem = Problem(samples.rows, scaled, samples.weights, self.y_scale_)
+        is_single = samples.y.ndim == 1
+        training = replace(
+            samples.training, is_informed=is_informed, is_single=is_single
+        )
+        return problem, replace(samples, training=training)
 
-    def _settings(self, problem: Problem) -> Settings:
-        """Return the settings; the amplitude is not profiled where nothing tells it."""
-        settings = super()._settings(problem)
-        is_profiled = settings.prior == "profile" and not self._is_informed
-        return replace(settings, prior=UNINFORMED) if is_profiled else settings
-
-    def _shaped(self, values: FloatArray) -> FloatArray:
-        """Drop the dimension of the outputs if y had none; it is the last."""
-        return values[..., 0] if self._is_single else values
+    def _without_outputs(self, values: FloatArray, axis: int = -1) -> FloatArray:
+        """Drop the dimension of the outputs if y had none."""
+        if not self._training.is_single:
+            return values
+        single: FloatArray = values.take([0], axis).squeeze(axis)
+        return single
 
 
 def _columns(targets: NDArray[Any]) -> FloatArray:

@@ -3,13 +3,11 @@
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 
 from skconvgp._protocols import (
     Coarsening,
@@ -17,15 +15,11 @@ from skconvgp._protocols import (
     Likelihood,
     LinkLikelihood,
     Localization,
-    Objective,
-    Optimizer,
     Selection,
     Solver,
 )
 from skconvgp.backends import BACKENDS
-from skconvgp.engine import free_memory, gpu_memory
-from skconvgp.estimators._place import Place, choose_place
-from skconvgp.flows import Adam, Rho
+from skconvgp.engine import Place, choose_place, free_memory, gpu_memory
 from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Beta, Dirichlet, Gaussian, Laplace
 from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
@@ -33,16 +27,13 @@ from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
 __all__ = [
     "AUTO",
     "DTYPES",
-    "LEAST_BATCH",
     "PRECOMPUTED",
     "device_exists",
     "is_direct",
+    "is_precomputed",
     "reject",
-    "require_room",
     "resolve_amplitude",
     "resolve_backend",
-    "resolve_batch_size",
-    "resolve_batch_sizes",
     "resolve_completion",
     "resolve_count",
     "resolve_device",
@@ -54,8 +45,6 @@ __all__ = [
     "resolve_likelihood",
     "resolve_memory_budget",
     "resolve_noise",
-    "resolve_objective",
-    "resolve_optimizer",
     "resolve_solve_dtype",
     "resolve_solver",
     "resolve_verbose",
@@ -76,8 +65,6 @@ LIKELIHOODS: dict[str, Callable[[], Likelihood | LinkLikelihood]] = {
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{u}IB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
 UNITS |= {f"{u}B": 10 ** (3 * i) for i, u in enumerate("KMGT", 1)}
-USUAL_BATCH = 600  # samples; docs/maths.rst, "Kernel Flows"
-LEAST_BATCH = 2  # samples: one to predict from, one to predict
 BUDGET_SHARE = 2  # a half of what is free
 
 
@@ -87,6 +74,11 @@ def reject(owner: object, name: str, expected: str, got: object) -> NoReturn:
     raise ValueError(
         f"The {name!r} parameter of {title} must be {expected}. Got {got!r} instead."
     )
+
+
+def is_precomputed(kernel: object) -> bool:
+    """Return whether a Gram matrix stands in the place of a kernel."""
+    return isinstance(kernel, str) and kernel == PRECOMPUTED
 
 
 def resolve_kernel(owner: object, kernel: object, default: Kernel) -> Kernel:
@@ -263,72 +255,6 @@ def resolve_likelihood(
         return likelihood
     words = ", ".join(repr(word) for word in LIKELIHOODS)
     reject(owner, "likelihood", f"{words} or a likelihood object", likelihood)
-
-
-def resolve_objective(
-    owner: object, objective: object, noise: float | str
-) -> Objective:
-    """Return what judges a kernel by a batch: `Rho` for None or a word.
-
-    Its nugget is the noise of the process, where that is a number > 0.
-    """
-    if objective is None or isinstance(objective, str):
-        usual = Rho() if objective is None else Rho(kind=objective)
-        if isinstance(noise, str) or noise == 0.0:
-            return usual
-        return replace(usual, noise_variance=noise)
-    if isinstance(objective, type) or not isinstance(objective, Objective):
-        expected = "None, a kind of skconvgp.flows.Rho or an objective object"
-        reject(owner, "objective", expected, objective)
-    return objective
-
-
-def resolve_optimizer(owner: object, optimizer: object) -> Optimizer:
-    """Return what looks for the hyperparameters: Adam for None."""
-    if optimizer is None:
-        return Adam()
-    if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
-        expected = "None or an optimiser of skconvgp.flows"
-        reject(owner, "optimizer", expected, optimizer)
-    return optimizer
-
-
-def resolve_batch_size(owner: object, size: object, n: int, usual: int) -> int:
-    """Return the size of batches of n samples: at most the usual one for "auto"."""
-    if isinstance(size, str) and size == "auto":
-        return min(usual, n)
-    if isinstance(size, Integral) and LEAST_BATCH <= int(size) <= n:
-        return int(size)
-    expected = f"'auto' or an int from {LEAST_BATCH} to the number of samples, {n}"
-    reject(owner, "batch_size", expected, size)
-
-
-def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
-    """Return the sizes of batches of n samples, each for an equal part of the steps."""
-    if isinstance(size, str) and size == "auto":
-        return (min(USUAL_BATCH, n),)
-    least = LEAST_BATCH
-    sizes = tuple(size) if isinstance(size, tuple | list | np.ndarray) else (size,)
-    are_counts = all(
-        isinstance(item, Integral) and int(item) >= least for item in sizes
-    )
-    if not sizes or not are_counts:
-        expected = f"'auto', an int >= {least} or a sequence of them"
-        reject(owner, "batch_size", expected, size)
-    if max(sizes) > n:
-        expected = f"at most the number of training samples, {n}"
-        reject(owner, "batch_size", expected, size)
-    return tuple(map(int, sizes))
-
-
-def require_room(codes: ArrayLike | None, batch_size: int) -> None:
-    """Raise where a batch has no room for all classes."""
-    n_classes = 0 if codes is None else len(np.unique(np.asarray(codes)))
-    if batch_size < n_classes:
-        raise ValueError(
-            f"A batch of {batch_size} samples has no room for {n_classes} classes: "
-            "raise `batch_size`. Batches are stratified, each class in its share."
-        )
 
 
 def resolve_count(owner: object, name: str, value: object) -> int:

@@ -14,13 +14,14 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import NotFittedError, check_is_fitted
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._base import BaseGP, make_generator
+from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._candidates import usual_process
+from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._pipelines import last_inputs, last_step
-from skconvgp.estimators._resolve import resolve_batch_size, resolve_count
+from skconvgp.estimators._resolve import is_precomputed, resolve_count
+from skconvgp.estimators._resolve_search import resolve_batch_size
 from skconvgp.estimators._same_targets import have_same_targets, require_same_data
-from skconvgp.estimators._seen import gram_as_seen
-from skconvgp.estimators._validation import rows_to_tensor, to_numpy
+from skconvgp.estimators._validation import make_generator
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import Rho
 from skconvgp.flows._batches import Batches
@@ -323,19 +324,20 @@ def _mean_rho(
     gp: Any, X: Any, batch_size: object, n_batches: object, random_state: Any
 ) -> float:
     """Return the mean of rho over batches; NaN where it is undefined."""
-    rows = gp._validate_predict(X)[gp._kept]
-    codes = torch.as_tensor(gp._codes) if is_classifier(gp) else None
+    kept, model = gp._training.kept, gp._process.model
+    rows = gp._read_new(X)[kept]
+    codes = torch.as_tensor(gp._training.codes) if is_classifier(gp) else None
     size = resolve_batch_size(OWNER, batch_size, len(rows), USUAL_BATCH)
     batches = Batches(len(rows), codes, make_generator(random_state))
-    targets = rows_to_tensor(gp._targets)
-    objective = Rho("held_out", noise_variance=gp.noise_variance_)
+    targets = rows_to_tensor(model.targets)
+    objective = Rho("held_out", noise_variance=model.noise)
     total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches)
     for _ in range(count):
         numbers = batches.draw(size).numbers
         some = to_numpy(numbers)
-        has_matrix = not isinstance(gp.kernel_, Kernel)
-        part = rows[np.ix_(some, gp._kept[some])] if has_matrix else rows[some]
-        gram = rows_to_tensor(gram_as_seen(gp, part))
+        has_matrix = is_precomputed(gp.kernel_)
+        part = rows[np.ix_(some, kept[some])] if has_matrix else rows[some]
+        gram = rows_to_tensor(gp._gram_of(part))
         try:
             total += objective.score(gram, targets[numbers]).value
         except NotPSDError:
@@ -344,9 +346,9 @@ def _mean_rho(
 
 
 def _judge_labels(gp: Any, y: Any) -> dict[str, float]:
-    if not gp._has_left_out:
+    if not gp._process.has_left_out:
         return dict.fromkeys(LABEL_SCORES, math.nan)
-    truth, y_prob = np.asarray(y)[gp._kept], gp.loo_predict_proba()
+    truth, y_prob = np.asarray(y)[gp._training.kept], gp.loo_predict_proba()
     labels = gp.classes_
     values = (
         float(accuracy_score(truth, gp.loo_predict())),
@@ -357,9 +359,9 @@ def _judge_labels(gp: Any, y: Any) -> dict[str, float]:
 
 
 def _judge_targets(gp: Any, y: Any) -> dict[str, float]:
-    if not gp._has_left_out:
+    if not gp._process.has_left_out:
         return dict.fromkeys(TARGET_SCORES, math.nan)
-    truth = np.asarray(y, dtype=np.float64)[gp._kept]
+    truth = np.asarray(y, dtype=np.float64)[gp._training.kept]
     mean, std = gp.loo_predict(return_std=True)
     density = negative_log_predictive_density(truth, mean, std)
     coverage = interval_coverage(truth, mean, std, level=LEVEL)

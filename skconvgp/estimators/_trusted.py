@@ -1,19 +1,16 @@
 """Names of our types, for loading files of skops."""
 
-from skconvgp import completion, inference, kernels, likelihoods, solvers
+from skconvgp import completion, inference, kernels, likelihoods, processes, solvers
 from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._doors import Training
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
-from skconvgp.estimators._features import Featured, FeatureState
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
-from skconvgp.estimators._labels import LabelState
-from skconvgp.estimators._nystrom import Reservoir
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
-from skconvgp.estimators._sums import ExactPart
 from skconvgp.estimators._warp import KernelFlowsWarp
 from skconvgp.flows import (
     LBFGS,
@@ -28,15 +25,32 @@ from skconvgp.linalg import BoundedInverse, DenseGram, LowRankPlusDiagonal
 
 __all__ = ["SKOPS_TRUSTED_TYPES"]
 
+# What of a process is kept.
+KEPT = [
+    "ExactProcess",
+    "FeatureProcess",
+    "FeatureState",
+    "Featured",
+    "KernelPrior",
+    "LabelProcess",
+    "LabelState",
+    "MatrixPrior",
+    "Model",
+    "NeighborProcess",
+    "Reservoir",
+    "SummedPrior",
+]
+
 _CLASSES = [getattr(kernels, name) for name in kernels.__all__]
 _COMPLETIONS = (getattr(completion, name) for name in completion.__all__)
 _CLASSES += [cls for cls in _COMPLETIONS if issubclass(cls, Part) and cls is not Part]
 _LIKELIHOODS = (getattr(likelihoods, name) for name in likelihoods.__all__)
 _CLASSES += [cls for cls in _LIKELIHOODS if cls not in (Part, likelihoods.Targets)]
-_CLASSES += [LabelState, inference.LabelState]
+_CLASSES += [getattr(processes, name) for name in KEPT]
+_CLASSES += [Training, inference.LabelState]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
 _CLASSES += [NystromCompletedGP, NystromCompletedGPRegressor]
-_CLASSES += [ExactPart, Featured, FeatureState, Reservoir, inference.FeatureSums]
+_CLASSES += [inference.FeatureSums]
 _CLASSES += [solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]

@@ -1,43 +1,31 @@
-"""The two doors: images and labels to tensors, tensors to arrays."""
+"""The door for samples: their shape, their weights, and what is wrong with them."""
 
-import dataclasses
 import math
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length
-from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
-from skconvgp.kernels import Kernel
 
 __all__ = [
     "check_same_shape",
     "check_weights",
-    "freeze",
-    "frozen_bytes",
     "images_to_rows",
-    "kernel_shape",
+    "make_generator",
     "normalize_shape",
-    "pool_images",
     "require_many",
     "require_symmetric",
     "require_unmasked",
     "resolve_image_shape",
-    "rows_to_images",
-    "rows_to_tensor",
-    "thaw",
-    "to_numpy",
-    "to_tensor",
     "warn_of_channels",
     "warn_of_guess",
 ]
-
-State = TypeVar("State")
 
 SMALLEST_SQUARE = 8  # side from which a flat row is taken for an image
 IMAGE_CHANNELS = (1, 3)
@@ -220,31 +208,6 @@ def require_many(shape: tuple[int, ...], fitted: ImageShape) -> None:
         )
 
 
-def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
-    """Return validated rows as a tensor, which shares their memory if it may."""
-    rows = rows if rows.flags.forc else np.ascontiguousarray(rows)
-    return torch.from_numpy(rows) if rows.flags.writeable else torch.tensor(rows)
-
-
-def kernel_shape(kernel: Kernel, image_shape: ImageShape) -> ImageShape:
-    """Return the shape that a kernel sees: a vector where it ignores the layout."""
-    return image_shape if kernel.is_spatial else (math.prod(image_shape), 1, 1)
-
-
-def rows_to_images(rows: NDArray[Any], shape: ImageShape) -> Tensor:
-    """Return rows as images (n, c, h, w)."""
-    return rows_to_tensor(rows).reshape(-1, *shape)
-
-
-def pool_images(images: Tensor, side: int) -> Tensor:
-    """Return images with the means of squares of pixels; smaller ones at the edges."""
-    if side == 1:
-        return images
-    return torch.nn.functional.avg_pool2d(
-        images, side, ceil_mode=True, count_include_pad=False
-    )
-
-
 def require_symmetric(gram: NDArray[Any]) -> None:
     """Raise where a square matrix differs from its transpose by more than rounding."""
     n_rows = max(1, COMPARED // len(gram))
@@ -294,55 +257,6 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
     return weights
 
 
-def to_numpy(tensor: Tensor) -> NDArray[Any]:
-    """Return a tensor as an array on the host."""
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array
-
-
-def to_tensor(
-    array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None
-) -> Tensor:
-    """Return an array as a tensor on a device; a read-only one is copied."""
-    return rows_to_tensor(array).to(device, dtype)
-
-
-def freeze(state: State) -> State:
-    """Return a dataclass of tensors, or of such dataclasses, with arrays instead."""
-    return _replace(state, lambda v: to_numpy(v) if isinstance(v, Tensor) else v)
-
-
-def thaw(state: State, device: torch.device) -> State:
-    """Return the same with tensors on a device in the place of the arrays."""
-    return _replace(
-        state, lambda v: to_tensor(v, device) if isinstance(v, np.ndarray) else v
-    )
-
-
-def frozen_bytes(state: object) -> int:
-    """Return the bytes of the arrays of a dataclass, of those it holds as well."""
-    if isinstance(state, np.ndarray):
-        return state.nbytes
-    if not dataclasses.is_dataclass(state):
-        return 0
-    return sum(map(frozen_bytes, _values(state).values()))
-
-
-def _replace(state: State, convert: Any) -> State:
-    values = {
-        name: _replace(value, convert)
-        if dataclasses.is_dataclass(value)
-        else convert(value)
-        for name, value in _values(state).items()
-    }
-    return dataclasses.replace(state, **values)  # type: ignore[type-var]
-
-
-def _values(state: object) -> dict[str, Any]:
-    fields = dataclasses.fields(state)  # type: ignore[arg-type]
-    return {field.name: getattr(state, field.name) for field in fields}
-
-
 def _square_shape(n_features: int) -> ImageShape | None:
     for channels in IMAGE_CHANNELS:
         side = math.isqrt(n_features // channels)
@@ -362,3 +276,9 @@ def _fitting_shapes(n_features: int) -> list[ImageShape]:
     ]
     shapes.sort(key=lambda shape: (shape[2] - shape[1], shape[0]))
     return shapes[:MAX_PROPOSALS]
+
+
+def make_generator(random_state: Any) -> torch.Generator:
+    """Return a source of randomness from scikit-learn's `random_state`."""
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    return torch.Generator().manual_seed(int(seed))

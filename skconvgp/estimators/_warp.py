@@ -1,6 +1,7 @@
 """KernelFlowsWarp: inputs moved to where a kernel predicts well."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,32 +16,35 @@ from skconvgp._protocols import Objective
 from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_backend
-from skconvgp.estimators._arguments import make_config
-from skconvgp.estimators._base import make_generator
-from skconvgp.estimators._inputs import BaseInputs
-from skconvgp.estimators._place import Place, compute_at
-from skconvgp.estimators._progress import ProgressLine
-from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import (
-    reject,
-    require_room,
-    resolve_batch_size,
-    resolve_objective,
-    resolve_verbose,
-    resolve_word,
-)
-from skconvgp.estimators._validation import (
+from skconvgp.engine import (
+    Place,
+    compute_at,
     freeze,
     kernel_shape,
     rows_to_tensor,
     thaw,
     to_numpy,
 )
+from skconvgp.estimators._arguments import make_config
+from skconvgp.estimators._doors import read_new, read_training
+from skconvgp.estimators._kernel_estimator import KernelEstimator
+from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators._resolve import reject, resolve_verbose, resolve_word
+from skconvgp.estimators._resolve_search import (
+    require_room,
+    resolve_batch_size,
+    resolve_objective,
+)
+from skconvgp.estimators._resources import find_device
+from skconvgp.estimators._scale import warn_of_scale
+from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order
 from skconvgp.kernels import Kernel, rbf
+from skconvgp.processes import KernelPrior
 
 __all__ = ["KernelFlowsWarp"]
 
@@ -51,7 +55,7 @@ SMALLEST_NUGGET = 1e-5
 HOST = torch.device("cpu")
 
 
-class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
+class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     r"""Move the inputs to where a kernel predicts the targets well.
 
     A flow starts from the identity. Each step draws a batch :math:`f` of training
@@ -184,6 +188,8 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
     '1.00'
     """
 
+    default_kernel = rbf
+
     def __init__(
         self,
         kernel: Kernel | None = None,
@@ -245,10 +251,16 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
         """
         self._require_kernel("kernel", self.kernel)
         self._require_kernel("field_kernel", self.field_kernel)
-        rows, values = self._validate_fit(X, y, multi_output=True, ensure_min_samples=2)
-        self.kernel_ = self._resolved(self.kernel_, rows)
-        self.field_kernel_ = self._resolved(self.field_kernel or self.kernel_, rows)
-        targets, codes = _targets(values)
+        samples = read_training(
+            self, X, y, None, multi_output=True, ensure_min_samples=2
+        )
+        prior, rows = samples.prior, samples.rows
+        assert isinstance(prior, KernelPrior)
+        self.kernel_ = prior.kernel
+        field_kernel = self.field_kernel or self.kernel_
+        self.field_kernel_ = replace(prior, kernel=field_kernel).resolved().kernel
+        self._mean_squares = samples.training.mean_squares
+        targets, codes = _targets(samples.y)
         flow = self._flow(len(rows))
         require_room(codes, flow.batch_size)
         generator = make_generator(self.random_state)
@@ -268,7 +280,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
             self.rho_trace_ = np.array(warp.values)
             self._steps = [freeze(step) for step in warp.steps]
 
-        compute_at(self._place(is_fitting=True, needed=0), learn)
+        compute_at(find_device(self, is_fitted=False), learn)
         self.n_steps_ = len(self._steps)
         if flow.n_steps and not self.n_steps_:
             warn_caller(
@@ -292,13 +304,13 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
             Where they get to, as rows.
         """
         check_is_fitted(self)
-        points = _points(self._validate_predict(X))
+        points = _points(self._read_new(X))
 
         def move(place: Place) -> Tensor:
             kernel = self._covariances(self.field_kernel_, place)
             return travel(points, [thaw(step, HOST) for step in self._steps], kernel)
 
-        place = self._place(is_fitting=False, needed=0)
+        place = find_device(self, is_fitted=True)
         return to_numpy(compute_at(place, move))
 
     def staged_transform(self, X: ArrayLike) -> Iterator[FloatArray]:
@@ -315,8 +327,8 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
             Where they are, at the beginning and after each step.
         """
         check_is_fitted(self)
-        points = _points(self._validate_predict(X))
-        place = self._place(is_fitting=False, needed=0)
+        points = _points(self._read_new(X))
+        place = find_device(self, is_fitted=True)
         kernel = self._covariances(self.field_kernel_, place)
         yield to_numpy(points)
         for step in self._steps:
@@ -352,8 +364,10 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, BaseInputs):
             is_complete=interpolation == "complete",
         )
 
-    def _default_kernel(self) -> Kernel:
-        return rbf()
+    def _read_new(self, X: Any) -> NDArray[Any]:
+        rows = read_new(self, X)
+        warn_of_scale(rows, self._mean_squares)
+        return rows
 
     def _objective(self) -> Objective:
         given = "l2" if self.objective is None else self.objective

@@ -30,7 +30,8 @@ from tests.helpers.fused import BOUNDS, needs_extension
 CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
 CPU = torch.device("cpu")
 MISSING = "the compiled extension was left at home"
-CHOOSERS = ["estimators._inputs.choose_backend", "estimators._arguments.choose_backend"]
+CHOOSERS = ["processes._prior.choose_backend", "estimators._resources.choose_backend"]
+CHOOSERS += ["estimators._arguments.choose_backend"]
 
 
 @dataclass(frozen=True)

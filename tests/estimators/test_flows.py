@@ -27,7 +27,7 @@ from skconvgp.kernels import convnet, dense, rbf
 from skconvgp.solvers import Cholesky
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
-SOLVING = "skconvgp.estimators._solving"
+ROUTES = "skconvgp.processes._routes"
 FEW = Adam(max_iter=5)
 OPTIMIZERS = [
     Adam(max_iter=60, learning_rate=0.2),
@@ -266,7 +266,7 @@ def test_default_noise_is_what_was_learned_where_eigenvectors_do_not_fit(
     gp = classifier(tiny_network(), noise_variance="auto", completion=completion)
     least = 5 * 8 * n_whole**2
     for n_bytes, is_chosen in ((least, True), (least - 1, False)):
-        monkeypatch.setattr(f"{SOLVING}.free_memory", lambda _, n=n_bytes: n)
+        monkeypatch.setattr(f"{ROUTES}.free_memory", lambda _, n=n_bytes: n)
         learned = gp.fit(X, y).flow_result_.values["noise_variance"]
         assert (gp.noise_variance_ != learned) == is_chosen
 

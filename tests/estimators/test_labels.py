@@ -18,13 +18,13 @@ from skconvgp import (
 )
 from skconvgp._protocols import Objective
 from skconvgp.completion import IterativeSVD, NearestNeighbors, Nystrom, SubsetOfData
-from skconvgp.estimators import _labels
-from skconvgp.estimators._label_evidence import LabelEvidence
-from skconvgp.estimators._label_models import LinkModel, spread_over_classes
 from skconvgp.exceptions import NotPSDError, TileMemoryError
 from skconvgp.flows import LBFGS, Adam
+from skconvgp.flows._label_evidence import LabelEvidence
 from skconvgp.kernels import matern, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
+from skconvgp.processes import _label_choice, _plan
+from skconvgp.processes._label_models import LinkModel, spread_over_classes
 from tests.helpers.estimators import blobs, label_probabilities
 from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.oracles import seeded
@@ -180,7 +180,7 @@ def test_leave_one_out_variances_are_without_the_noise(name):
     rest = np.arange(30) != 7
     again = classifier(name, **settings).fit(X[rest], y[rest])
     std = again.predict_latent(X[[7]], return_std=True)[1][0]
-    found = gp._label_loo[1][7]
+    found = gp._process.loo[1][7]
     if found.ndim == 2:
         found = found.diagonal()
     # The sites of Laplace are those with the sample.
@@ -246,7 +246,7 @@ def test_amplitude_of_the_kernel_is_taken_as_it_is():
 def test_amplitude_of_many_samples_is_chosen_on_some_of_each_class(monkeypatch):
     X, y = blobs(300)
     whole = classifier("dirichlet").fit(X, y)
-    monkeypatch.setattr(_labels, "CHOOSING", 100)
+    monkeypatch.setattr(_label_choice, "CHOOSING", 100)
     some = classifier("dirichlet").fit(X, y)
     assert some.amplitude_ != whole.amplitude_
     assert 0.5 < some.amplitude_ / whole.amplitude_ < 2.0
@@ -616,13 +616,13 @@ gp.set_params(dtype="float64", noise_variance=1e-2).fit(X[:60], y[:60])
 )
 def test_a_fit_holds_what_is_said(likelihood, monkeypatch):
     said = []
-    place = ConvNetGPClassifier._place_of_fit
+    place_of_fit = _plan.place_of_fit
 
-    def spy(gp, n, size):
+    def spy(n, size, resources):
         said.append(size.held / n**2)
-        return place(gp, n, size)
+        return place_of_fit(n, size, resources)
 
-    monkeypatch.setattr(ConvNetGPClassifier, "_place_of_fit", spy)
+    monkeypatch.setattr(_plan, "place_of_fit", spy)
     X, y = blobs(40, 2)
     ConvNetGPClassifier(rbf(1.0), likelihood=likelihood).fit(X, y)
     peak = peak_memory(SETUP.format(likelihood=likelihood), "gp.fit(X, y)")

@@ -12,9 +12,9 @@ from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_diag, gram_ma
 from skconvgp._protocols import Localization
 from skconvgp.completion import NearestNeighbors, Nystrom
 from skconvgp.engine import KernelOracle
-from skconvgp.estimators import _local
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Gaussian
+from skconvgp.processes import _neighbors
 from tests.helpers.dense_gp import noisy, refit_without_sample
 from tests.helpers.estimators import (
     blobs,
@@ -338,7 +338,7 @@ def test_a_fit_looks_at_some_samples_only(cls, noise, monkeypatch):
     settings = {"completion": NearestNeighbors(K), "noise_variance": noise}
     gp = cls(rbf(1.0), random_state=0, **settings)
     whole = clone(gp).fit(X, labels)
-    monkeypatch.setattr(_local, "LEFT_OUT", 30)
+    monkeypatch.setattr(_neighbors, "LEFT_OUT", 30)
     gp.fit(X, labels)
     assert gp.fit_report_.n_pairs == 60 + 30 * K * (K + 1) // 2
     assert gp.amplitude_ != whole.amplitude_

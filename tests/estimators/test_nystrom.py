@@ -255,7 +255,7 @@ def test_calibration_after_partial_fit_is_on_a_sample_of_all():
     for first in range(600, 1500, 300):
         part = slice(first, first + 300)
         gp.partial_fit(X[part], labels[part])
-    numbers, mean, _ = gp._sampled
+    numbers, mean, _ = gp._process.some
     assert len(numbers) == len(set(numbers)) == 500
     share = np.histogram(numbers, bins=5, range=(0, 1500))[0] / 500
     assert np.abs(share - 0.2).max() < 0.08
@@ -265,13 +265,13 @@ def test_calibration_after_partial_fit_is_on_a_sample_of_all():
     anchors = gp.landmark_indices_
     K = gram_matrix(KERNEL, X, X[anchors], dtype="float64")
     root = np.linalg.cholesky(K[anchors] + 1e-12 * np.eye(20))
-    F = np.linalg.solve(root, K.T).T / np.sqrt(gp._mean_diag)
+    F = np.linalg.solve(root, K.T).T / np.sqrt(gp._process.model.mean_diag)
     A = F[rest].T @ F[rest] + gp.noise_variance_ * np.eye(20)
-    expected = F[one] @ np.linalg.solve(A, F[rest].T @ gp._targets[rest])
+    expected = F[one] @ np.linalg.solve(A, F[rest].T @ gp._process.model.targets[rest])
     np.testing.assert_allclose(mean[7], expected, atol=1e-4)
     again = gp.fit(X[:100], labels[:100])
     assert again.loo_predict().shape == (100,)
-    assert again._sampled is None
+    assert again._process.some is None
 
 
 def test_first_call_of_partial_fit_needs_the_classes():
@@ -401,7 +401,7 @@ def test_offset_of_the_likelihood_is_that_of_the_first_call():
     np.testing.assert_array_equal(gp.latent_offset_, offset)
     used = np.concatenate([np.arange(20), few])
     own = label_targets(np.append(labels[used], [0, 1, 2]))[:-3]
-    np.testing.assert_allclose(gp._targets, own - offset)
+    np.testing.assert_allclose(gp._process.model.targets, own - offset)
 
 
 def test_fitc_takes_no_further_samples_of_a_precomputed_kernel():
@@ -417,7 +417,11 @@ def test_a_model_keeps_landmarks_and_small_sums():
     X, labels = digits(300)
     gp = NystromCompletedGP(tiny_network(), n_landmarks=20).fit(X, labels)
     arrays = [v for v in vars(gp).values() if isinstance(v, np.ndarray)]
-    arrays += [*vars(gp.solver_state_).values(), *vars(gp._sums).values(), *gp._loo]
+    arrays += [
+        *vars(gp.solver_state_).values(),
+        *vars(gp._process.sums).values(),
+        *gp._process.loo,
+    ]
     largest = max(v.size for v in arrays if isinstance(v, np.ndarray))
     assert largest <= max(300 * 10, 20 * 64)
     assert gp.X_train_.shape == (20, 64)

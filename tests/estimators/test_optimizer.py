@@ -22,7 +22,7 @@ from skconvgp import (
 from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.display import RhoTraceDisplay
 from skconvgp.engine import KernelOracle
-from skconvgp.estimators import _resolve_choice
+from skconvgp.estimators import _resolve_search
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization
 from skconvgp.flows._iterative import IterativeEvidence
@@ -326,7 +326,7 @@ def test_without_an_optimizer_nothing_is_kept_of_an_earlier_search():
 
 def test_a_word_that_does_not_converge_warns(monkeypatch):
     X, y = wave(40)
-    monkeypatch.setattr(_resolve_choice, "USUAL", LBFGS(max_iter=1))
+    monkeypatch.setattr(_resolve_search, "USUAL", LBFGS(max_iter=1))
     with pytest.warns(ConvergenceWarning, match="has not converged"):
         regressor(rbf(20.0)).fit(X, y)
     regressor(rbf(20.0), optimizer=LBFGS(max_iter=1)).fit(X, y)  # as asked for
@@ -494,7 +494,7 @@ def test_a_search_iterates_where_its_matrices_do_not_fit(
     monkeypatch, n_copies, is_exact
 ):
     n_bytes = int(n_copies * 8 * 1000**2)
-    for module in ("skconvgp.engine._devices", "skconvgp.estimators._solving"):
+    for module in ("skconvgp.engine._devices", "skconvgp.processes._routes"):
         monkeypatch.setattr(f"{module}.free_memory", lambda device: n_bytes)
     monkeypatch.setattr("skconvgp.solvers._preconditioners.USUAL_RANK", 20)
     calls, score = [], IterativeEvidence.score

@@ -60,7 +60,7 @@ class LazyDevice:
 
 def test_times_are_those_of_the_device_and_not_of_its_queue(monkeypatch):
     lazy = LazyDevice()
-    base = "skconvgp.estimators._base"
+    base = "skconvgp.processes._run"
     monkeypatch.setattr(f"{base}.time", lazy)
     monkeypatch.setattr(f"{base}.wait_for", lazy.wait_for)
     monkeypatch.setattr(KernelOracle, "gram", lazy.give(5.0, KernelOracle.gram))

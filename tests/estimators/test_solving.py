@@ -1,6 +1,7 @@
 """How a fit solves: held, not held, and what `solver="auto"` takes."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from skconvgp.solvers import Cholesky, ConjugateGradient
 from tests.helpers.estimators import blobs, digits, tiny_network
 from tests.helpers.memory import needs_peak, peak_memory
 
-SOLVING = "skconvgp.estimators._solving"
+ROUTES = "skconvgp.processes._routes"
 MIB = 2**20
 N = 300
 SOLVER = ConjugateGradient(tolerance=1e-9, rank=40, deviations="solve")
@@ -60,7 +61,7 @@ def products(monkeypatch):
 
 
 def set_free_memory(monkeypatch, n_bytes):
-    for module in ("skconvgp.engine._devices", SOLVING):
+    for module in ("skconvgp.engine._devices", ROUTES):
         monkeypatch.setattr(f"{module}.free_memory", lambda device: n_bytes)
 
 
@@ -115,7 +116,8 @@ def test_bounds_of_deviations_are_never_below_them(rank, products):
     exact = regressor(noise_variance=1e-3).fit(X, y)
     solver = ConjugateGradient(rank=rank)
     gp = regressor(solver=solver, noise_variance=1e-3, **LITTLE).fit(X, y)
-    gp.amplitude_ = exact.amplitude_
+    model = replace(gp._process.model, amplitude=exact._process.model.amplitude)
+    gp._process = replace(gp._process, model=model)
     n_before = len(products)
     ours = gp.predict(X_NEW, return_std=True)[1]
     assert len(products) == n_before
@@ -242,7 +244,7 @@ def test_classifier_has_the_temperature_of_a_sample(monkeypatch, products):
     X, y = digits(300)
     settings = {"noise_variance": 1e-2, "random_state": 0}
     exact = ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
-    monkeypatch.setattr(f"{SOLVING}.LEFT_OUT", 150)
+    monkeypatch.setattr("skconvgp.processes._exact.LEFT_OUT", 150)
     settings |= {"solver": ConjugateGradient(rank=60), "memory_budget": "600 KiB"}
     gp = ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
     assert not gp.fit_report_.is_gram_held

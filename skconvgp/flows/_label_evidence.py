@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from skconvgp._protocols import Score
-from skconvgp.estimators._label_models import LinkModel
 from skconvgp.exceptions import NotPSDError
+from skconvgp.processes._label_models import LinkModel
 
 __all__ = ["AMPLITUDE_LABEL", "LabelEvidence"]
 

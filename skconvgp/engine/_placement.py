@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import torch
 
-from skconvgp.engine import drop_cached_memory, on_device, survive_forks
+from skconvgp.engine._devices import drop_cached_memory, on_device
+from skconvgp.engine._threads import survive_forks
 from skconvgp.exceptions import TileMemoryError
 
 __all__ = ["Place", "Size", "choose_place", "compute_at", "gibibytes"]

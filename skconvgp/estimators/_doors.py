@@ -1,0 +1,235 @@
+"""The doors for arrays: training samples with their weights, and new samples."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import kernel_shape
+from skconvgp.estimators._kept_tiles import resolve_cache_dir, warn_of_unknown
+from skconvgp.estimators._resolve import is_precomputed, resolve_kernel
+from skconvgp.estimators._scale import mean_squares, warn_of_scale
+from skconvgp.estimators._validation import (
+    check_same_shape,
+    check_weights,
+    images_to_rows,
+    require_many,
+    require_symmetric,
+    require_unmasked,
+    resolve_image_shape,
+    warn_of_channels,
+    warn_of_guess,
+)
+from skconvgp.processes import KernelPrior, MatrixPrior
+
+__all__ = ["Samples", "Training", "read_further", "read_new", "read_training"]
+
+DTYPES = [np.float64, np.float32]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What an estimator remembers of the samples that it was given.
+
+    Parameters
+    ----------
+    kept : ndarray of shape (n,)
+        Indices of those that it is fitted to: weights are not 0, and no completion has
+        left them out.
+    n_given : int
+        How many there were.
+    mean_squares : tuple of float
+        The least and the largest mean square of a sample.
+    codes : ndarray of shape (n,) or None, default=None
+        Class codes of the kept samples, if there are classes.
+    is_informed : bool, default=True
+        Whether any target of a regression differs from the prior mean.
+    is_single : bool, default=False
+        Whether the targets of a regression came without a dimension of outputs.
+    """
+
+    kept: NDArray[np.intp]
+    n_given: int
+    mean_squares: tuple[float, float]
+    codes: NDArray[np.intp] | None = None
+    is_informed: bool = True
+    is_single: bool = False
+
+    def take(self, used: NDArray[np.intp]) -> Training:
+        """Return what is remembered if some of the kept samples are used."""
+        codes = None if self.codes is None else self.codes[used]
+        return replace(self, kept=self.kept[used], codes=codes)
+
+    def join(self, further: Training) -> Training:
+        """Return what is remembered of these samples and of further ones."""
+        (least, other_least), (largest, other_largest) = zip(
+            self.mean_squares, further.mean_squares, strict=True
+        )
+        codes = None
+        if self.codes is not None and further.codes is not None:
+            codes = np.concatenate([self.codes, further.codes])
+        return replace(
+            self,
+            kept=np.concatenate([self.kept, self.n_given + further.kept]),
+            n_given=self.n_given + further.n_given,
+            mean_squares=(min(least, other_least), max(largest, other_largest)),
+            codes=codes,
+            is_informed=self.is_informed or further.is_informed,
+        )
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Training samples, without those of weight 0.
+
+    Parameters
+    ----------
+    prior : KernelPrior or MatrixPrior
+        The samples, and what their covariances are.
+    y : ndarray of shape (n, ...)
+        Labels or targets.
+    weights : ndarray of shape (n,)
+        Sample weights, > 0.
+    training : Training
+        What will be remembered of them.
+    """
+
+    prior: KernelPrior | MatrixPrior
+    y: NDArray[Any]
+    weights: FloatArray
+    training: Training
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """Inputs (n, d), or the Gram matrix (n, n)."""
+        assert self.prior.rows is not None
+        return self.prior.rows
+
+
+def read_training(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None,
+    *,
+    read_y: Callable[[Any], NDArray[Any]] = np.asarray,
+    keeps_rows: bool = True,
+    **options: Any,
+) -> Samples:
+    """Return training samples; set what scikit-learn and the images ask for.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_`, `image_shape_` and, if there are, `feature_names_in_`.
+    X, y, sample_weight : array-like
+        As in `fit`.
+    read_y : callable
+        Returns labels or targets, or raises if they are of another kind.
+    keeps_rows : bool, default=True
+        Whether a fitted model keeps all training inputs.
+    **options : object
+        For :func:`sklearn.utils.validation.validate_data`.
+    """
+    check_random_state(estimator.random_state)  # an error even if nothing is drawn
+    require_unmasked(y, "y")
+    rows, given = images_to_rows(X)
+    rows, y = validate_data(estimator, rows, y, dtype=DTYPES, **options)
+    y = read_y(y)
+    if is_precomputed(estimator.kernel):
+        return _read_matrix(estimator, rows, y, sample_weight)
+    if keeps_rows and np.may_share_memory(rows, np.asarray(X)):
+        rows = rows.copy()  # what the model keeps is its own
+    default = type(estimator).default_kernel()
+    kernel = copy.deepcopy(resolve_kernel(estimator, estimator.kernel, default))
+    cache_dir = getattr(estimator, "cache_dir", None)
+    warn_of_unknown(resolve_cache_dir(estimator, cache_dir, kernel), kernel)
+    shape, is_guess = resolve_image_shape(
+        estimator.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial
+    )
+    if is_guess:
+        warn_of_guess(shape)
+    if kernel.is_spatial:
+        warn_of_channels(shape)
+    kernel.check(kernel_shape(kernel, shape))
+    estimator.image_shape_ = shape
+    squares, n_given = mean_squares(rows), len(rows)
+    weights, kept = _weigh(sample_weight, rows)
+    if len(kept) < n_given:
+        rows, y = rows[kept], y[kept]
+    prior = KernelPrior(kernel, rows, kept, shape).resolved()
+    return Samples(prior, y, weights, Training(kept, n_given, squares))
+
+
+def read_further(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None,
+    prior: KernelPrior | MatrixPrior,
+    training: Training,
+    **options: Any,
+) -> Samples:
+    """Return further samples, if they look like those of `fit`.
+
+    Rows of a precomputed kernel hold covariances with the samples of `fit`. Parameters
+    are those of `read_training`; `prior` and `training` are of the samples so far.
+    """
+    require_unmasked(y, "y")
+    rows, given = images_to_rows(X)
+    if estimator.image_shape_ is not None:
+        check_same_shape(given, estimator.image_shape_)
+    rows, y = validate_data(estimator, rows, y, reset=False, dtype=DTYPES, **options)
+    squares = training.mean_squares
+    if isinstance(prior, KernelPrior):
+        warn_of_scale(rows, squares)
+        squares = mean_squares(rows)
+    weights, kept = _weigh(sample_weight, rows)
+    own = Training(kept, len(rows), squares)
+    return Samples(replace(prior, rows=rows[kept], indices=kept), y[kept], weights, own)
+
+
+def read_new(estimator: Any, X: Any) -> NDArray[Any]:
+    """Return new samples of a fitted estimator as rows."""
+    rows, given = images_to_rows(X)
+    if estimator.image_shape_ is not None:
+        require_many(tuple(getattr(X, "shape", ())), estimator.image_shape_)
+        check_same_shape(given, estimator.image_shape_)
+    return np.asarray(validate_data(estimator, rows, reset=False, dtype=DTYPES))
+
+
+def _read_matrix(
+    estimator: Any,
+    gram: NDArray[Any],
+    y: NDArray[Any],
+    sample_weight: ArrayLike | None,
+) -> Samples:
+    if gram.shape[0] != gram.shape[1]:
+        raise ValueError(
+            "With kernel='precomputed', X in `fit` must be the square Gram "
+            f"matrix K(X, X), got shape {gram.shape!r}."
+        )
+    require_symmetric(gram)
+    estimator.image_shape_ = None
+    weights, kept = _weigh(sample_weight, gram)
+    training = Training(kept, len(gram), (0.0, np.inf))
+    if len(kept) < len(gram):
+        gram, y = gram[np.ix_(kept, kept)], y[kept]
+    return Samples(MatrixPrior(gram, kept), y, weights, training)
+
+
+def _weigh(
+    sample_weight: ArrayLike | None, rows: NDArray[Any]
+) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Return the weights > 0, and the indices of their samples; 0 is no data."""
+    weights = check_weights(sample_weight, rows)
+    kept = np.flatnonzero(weights)
+    return weights[kept], kept

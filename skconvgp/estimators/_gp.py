@@ -1,0 +1,384 @@
+"""BaseGP: an estimator with a fitted process, and what it says beside predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from skconvgp._autograd import own_autograd
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import Place, compute_at, to_numpy
+from skconvgp.estimators._doors import Training, read_new
+from skconvgp.estimators._kernel_estimator import KernelEstimator
+from skconvgp.estimators._report import FitReport, peak_memory
+from skconvgp.estimators._resolve import PRECOMPUTED
+from skconvgp.estimators._resources import EstimatorResources, kernel_prior
+from skconvgp.estimators._scale import warn_of_scale
+from skconvgp.estimators._series import warn_of_series
+from skconvgp.estimators._voice import tell
+from skconvgp.inference import LeaveOneOut
+from skconvgp.kernels import Kernel
+from skconvgp.processes import (
+    Fitted,
+    KernelPrior,
+    LabelProcess,
+    Latent,
+    MatrixPrior,
+    NeighborProcess,
+    Prior,
+    Process,
+    Run,
+    SummedPrior,
+)
+
+__all__ = ["BaseGP"]
+
+Value = TypeVar("Value")
+
+
+class BaseGP(KernelEstimator):
+    """An estimator with a fitted process."""
+
+    amplitude: object
+    random_state: Any
+
+    image_shape_: ImageShape | None
+    fit_report_: FitReport
+    backend_: str
+    device_: str
+    dtype_: str
+    solver_: Any
+    landmark_indices_: NDArray[np.intp]
+
+    _process: Process
+    _training: Training
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a fitted process."""
+        return hasattr(self, "_process")
+
+    @property
+    def kernel_(self) -> Kernel | str:
+        """The kernel used, or "precomputed"."""
+        prior = kernel_prior(self._fitted.prior)
+        return PRECOMPUTED if prior is None else prior.kernel
+
+    @property
+    def pool_(self) -> int:
+        """Side of the squares of pixels that are averaged before the kernel."""
+        prior = kernel_prior(self._fitted.prior)
+        return 1 if prior is None else prior.pool
+
+    @property
+    def noise_variance_(self) -> float:
+        """The relative noise variance used."""
+        return self._fitted.model.noise
+
+    @property
+    def amplitude_(self) -> float | FloatArray:
+        """Mean prior variance of the latent functions; an array if they differ."""
+        values = self._fitted.model.amplitude
+        return float(values[0]) if (values == values[0]).all() else values
+
+    @property
+    def dual_coef_(self) -> FloatArray:
+        """Latent means are covariances with `X_train_` times these."""
+        return self._of_sums("dual_coef_", lambda process: process.dual)
+
+    @property
+    def solver_state_(self) -> Any:
+        """What the solver keeps."""
+        return self._of_sums("solver_state_", lambda process: process.state)
+
+    @property
+    def X_train_(self) -> NDArray[Any] | None:
+        """Training inputs that new ones are compared with."""
+        return self._fitted.prior.rows
+
+    @property
+    def _fitted(self) -> Process:
+        """The fitted process; an AttributeError before `fit`."""
+        try:
+            return self._process
+        except AttributeError:
+            raise AttributeError(f"{type(self).__name__} is not fitted yet.") from None
+
+    def _of_sums(self, name: str, get: Callable[[Any], Value]) -> Value:
+        """Return what a process has unless each sample has neighbours of its own."""
+        process = self._fitted
+        if isinstance(process, NeighborProcess):
+            raise AttributeError(  # noqa: TRY004  (what `hasattr` asks for)
+                f"{type(self).__name__} has no {name!r}: each sample "
+                "is predicted from neighbours of its own."
+            )
+        return get(process)
+
+    def log_marginal_likelihood(self) -> float:
+        """Return the log evidence of the training targets.
+
+        Returns
+        -------
+        log_marginal_likelihood : float
+            Natural logarithm of the density of the targets under the model, summed
+            over outputs. A sample of weight w counts as w observations; without noise
+            and with other weights than 1 it is infinite. NaN if an iterative solver
+            ended too far from a solution, of which `fit` warns.
+
+        Examples
+        --------
+        >>> from skconvgp import ConvNetGPRegressor
+        >>> from skconvgp.kernels import rbf
+        >>> gp = ConvNetGPRegressor(rbf(1.0)).fit([[0.0], [1.0]], [0.0, 1.0])
+        >>> round(gp.log_marginal_likelihood(), 2)
+        -2.15
+        """
+        check_is_fitted(self)
+        process = self._process
+        if isinstance(process, NeighborProcess):
+            return process.log_evidence(self._resources())
+        assert process.model.log_evidence is not None
+        return process.model.log_evidence
+
+    @own_autograd()
+    def latent_gradient(self, X: Any, weights: ArrayLike | None = None) -> FloatArray:
+        r"""Return the derivatives of latent means by the inputs.
+
+        Means are :math:`m_c(x) = \sum_j \alpha_{jc} \, k(x, x_j)` up to a constant; the
+        covariances are differentiated exactly, tile by tile.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        weights : array-like of shape (n, k), default=None
+            For each sample, weights of the k latent functions: the derivative of the
+            weighted sum is returned, for the price of one function. None returns those
+            of each function.
+
+        Returns
+        -------
+        gradient : ndarray of shape (n, ...), or (n, k, ...) without weights
+            Each in the shape of a sample of X.
+
+        Raises
+        ------
+        ValueError
+            For a precomputed kernel, nearest neighbours, or weights of another shape.
+
+        See Also
+        --------
+        skconvgp.gram_vjp : Derivatives of any weighted sum of covariances.
+        """
+        check_is_fitted(self)
+        process, dual = self._process, getattr(self, "dual_coef_", None)
+        prior = process.prior
+        if isinstance(prior, MatrixPrior) or dual is None:
+            raise ValueError(
+                "Derivatives by inputs need a kernel object and one sum of covariances "
+                "for all samples, which a precomputed kernel and nearest neighbours do "
+                "not give."
+            )
+        rows = self._read_new(X)
+        size = (len(rows), dual.shape[1])
+        if weights is None:
+            choices = [np.broadcast_to(row, size) for row in np.eye(size[1])]
+        else:
+            given = check_array(weights, dtype=np.float64, input_name="weights")
+            if given.shape != size:
+                raise ValueError(
+                    f"`weights` must have one for each sample and latent function, "
+                    f"shape {size!r}, got {given.shape!r}."
+                )
+            choices = [given]
+        resources = self._resources()
+
+        def pull_at(sums: FloatArray, place: Place) -> FloatArray:
+            return prior.pull(rows, sums, resources.run(place))
+
+        place = resources.place(0)
+        found = [compute_at(place, partial(pull_at, one @ dual.T)) for one in choices]
+        shape = np.shape(X)[1:]
+        parts = [part.reshape(len(rows), *shape) for part in found]
+        return parts[0] if weights is not None else np.stack(parts, axis=1)
+
+    def _publish(
+        self,
+        training: Training,
+        fitted: Fitted,
+        run: Run,
+        resources: EstimatorResources,
+    ) -> None:
+        """Set what follows from a fit, and tell what a user should know of it."""
+        process, record = fitted.process, fitted.record
+        prior = kernel_prior(process.prior)
+        choice = None if prior is None else prior.choice(run)
+        self._process = process
+        self._training = training.take(fitted.used)
+        self.backend_ = choice.name if choice else PRECOMPUTED
+        used = run.config.dtype if prior is None else prior.tile_dtype
+        self.dtype_ = str(used).removeprefix("torch.")
+        self.device_ = str(run.place.device)
+        self.__dict__.pop("landmark_indices_", None)  # of another fit
+        if fitted.landmarks is not None:
+            self.landmark_indices_ = fitted.landmarks
+        n_read = sum(cache.n_pairs_read for cache in run.caches)
+        self.fit_report_ = FitReport(
+            n_samples=len(process.model.weights),
+            n_pairs=record.n_pairs,
+            n_pairs_read=min(record.n_pairs, n_read),
+            gram_seconds=record.gram_seconds,
+            solve_seconds=record.solve_seconds,
+            backend=self.backend_,
+            backend_reason=choice.reason if choice else "",
+            device_reason=run.place.reason,
+            dtype_reason=resources.dtype_reason,
+            kernel_reason=self._kernel_reason(),
+            instruction_set=choice.instruction_set if choice else "",
+            device=self.device_,
+            dtype=self.dtype_,
+            peak_memory=peak_memory(),
+            **record.report,
+        )
+        tell(record.facts)
+
+    def _kernel_reason(self) -> str:
+        """Return why the default kernel may suit the samples badly, if it may."""
+        default, shape = type(self).default_kernel(), self.image_shape_
+        is_vector = shape is not None and shape[0] > 1 and shape[1:] == (1, 1)
+        if self.kernel is not None or not (is_vector and default.is_spatial):
+            return ""
+        return (
+            f"the default, {default!r}, is for images, and rows were read as vectors: "
+            "rbf() is for tables"
+        )
+
+    def _resources(self) -> EstimatorResources:
+        """Return what predictions may use."""
+        return EstimatorResources(self, self._fitted.prior)
+
+    def _read_new(self, X: Any) -> NDArray[Any]:
+        """Return new samples as rows; warn if they have another scale."""
+        rows = read_new(self, X)
+        if not isinstance(self._process.prior, MatrixPrior):
+            warn_of_scale(rows, self._training.mean_squares)
+        return rows
+
+    def _latent(
+        self, X: Any, diag: Any, *, needs_var: bool = False, needs_cov: bool = False
+    ) -> Latent:
+        """Return the posterior at X."""
+        check_is_fitted(self)
+        rows = self._read_new(X)
+        warn_of_prior(self._process.prior, rows)
+        latent = self._process.latent(
+            rows,
+            self._given_diag(diag, len(rows), is_needed=needs_var),
+            self._resources(),
+            needs_var=needs_var,
+            needs_cov=needs_cov,
+        )
+        tell(latent.facts)
+        return latent
+
+    def _given_diag(self, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
+        """Return the prior variances (n,) of new samples of a given matrix."""
+        if diag is None:
+            if is_needed and not self._process.prior.knows_variances:
+                raise ValueError(
+                    "With kernel='precomputed' deviations need the prior variances "
+                    "of the samples: pass `diag`, an array of k(x, x) for each row of "
+                    "X, to `predict_latent`. Probabilities by a likelihood that reads "
+                    "variances need a kernel object."
+                )
+            return np.zeros(n)
+        values = np.asarray(diag, dtype=np.float64)
+        if values.shape != (n,):
+            raise ValueError(
+                f"`diag` must have shape {(n,)!r}, one prior variance for each row of "
+                f"X, got {values.shape!r}."
+            )
+        return values
+
+    def _uncertain_latent(
+        self, X: Any, diag: Any, return_std: bool, return_cov: bool
+    ) -> Latent:
+        if return_std and return_cov:
+            raise ValueError(
+                "`return_std` and `return_cov` cannot both be True: the deviations are "
+                "the square roots of the diagonal of the covariance."
+            )
+        return self._latent(X, diag, needs_var=return_std, needs_cov=return_cov)
+
+    def _with_uncertainty(
+        self,
+        latent: Latent,
+        mean: FloatArray,
+        return_std: bool,
+        return_cov: bool,
+        noise: bool,
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean alone, or with deviations (n, k) or covariances (n, n, k)."""
+        model = self._process.model
+        added = model.noise if noise else 0.0
+        if return_std:
+            return mean, np.sqrt((latent.var + added) * model.amplitude)
+        if return_cov:
+            cov = latent.cov + added * np.eye(len(mean))[:, :, None]
+            return mean, cov * model.amplitude
+        return mean
+
+    def _leave_one_out(self) -> LeaveOneOut:
+        """Return the closed-form leave-one-out predictions of the scaled targets."""
+        check_is_fitted(self)
+        if not self._process.has_left_out:
+            raise ValueError(
+                "Left-out predictions need a solution, and the one that "
+                f"{self.solver_!r} ended with in `fit` has a residual of "
+                f"{self.fit_report_.residual:.1e}: raise `noise_variance`, or let it "
+                "iterate for longer."
+            )
+        assert not isinstance(self._process, LabelProcess)
+        loo, facts = self._process.leave_one_out(self._resources())
+        tell(facts)
+        return loo
+
+    def _gram_of(self, rows: NDArray[Any], dtype: str | None = None) -> FloatArray:
+        """Return prior covariances of samples as the process sees them.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Samples; the Gram matrix (n, n) itself if precomputed.
+        dtype : str, optional
+            Precision of tiles; by default that of the fit. Sums of kernels have theirs.
+        """
+        prior = self._process.prior
+        if isinstance(prior, MatrixPrior):
+            return np.asarray(rows)
+        if isinstance(prior, KernelPrior):
+            prior = replace(prior, rows=rows, dtype=dtype or prior.dtype)
+        resources, unit = self._resources(), self._process.model.mean_diag
+
+        def evaluate(place: Place) -> FloatArray:
+            run = resources.run(place).quiet()
+            if isinstance(prior, SummedPrior):
+                return to_numpy(prior.covariance(rows, run, unit))
+            return to_numpy(prior.oracle(run, "prior").gram())
+
+        return compute_at(resources.place(0), evaluate)
+
+
+def warn_of_prior(prior: Prior, rows: NDArray[Any] | None) -> None:
+    """Warn if a kernel may be wrong at the variances of samples."""
+    match prior:
+        case KernelPrior():
+            warn_of_series(prior.kernel, prior.images(rows))
+        case SummedPrior():
+            warn_of_prior(prior.coarse, rows)
+            warn_of_prior(prior.exact, rows)

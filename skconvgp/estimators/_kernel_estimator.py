@@ -1,0 +1,74 @@
+"""KernelEstimator: what all estimators with a kernel share as scikit-learn objects."""
+
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, ClassVar, Self
+
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+
+from skconvgp.estimators._resolve import is_precomputed
+from skconvgp.exceptions import VersionMismatchWarning
+from skconvgp.kernels import Kernel, convnet
+
+__all__ = ["KernelEstimator"]
+
+VERSION_KEY = "_skconvgp_version"
+
+
+class KernelEstimator(BaseEstimator):
+    """An estimator with a kernel, which takes images too."""
+
+    # Makes the kernel that None stands for.
+    default_kernel: ClassVar[Callable[[], Kernel]] = convnet
+
+    kernel: object
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; ``kernel__depth`` is the depth of the kernel.
+
+        Parameters
+        ----------
+        **params : object
+            Names and new values.
+
+        Returns
+        -------
+        self : estimator
+            The same object.
+        """
+        kernel = params.get("kernel", self.kernel)
+        nested = sorted(name for name in params if name.startswith("kernel__"))
+        if nested and not hasattr(kernel, "set_params"):
+            raise ValueError(
+                f"{nested[0]!r} is a setting of a kernel, but `kernel` is {kernel!r}. "
+                "Name the kernel, for example kernel=convnet(), and set or search that."
+            )
+        super().set_params(**params)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that images are taken too, and whether X is a Gram matrix."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Add the version of the package."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        return state | {VERSION_KEY: version("skconvgp")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Warn if another version of the package wrote the state."""
+        state = dict(state)
+        written, current = state.pop(VERSION_KEY, "unknown"), version("skconvgp")
+        if written != current:
+            warnings.warn(
+                f"This {type(self).__name__} was saved by skconvgp {written} and is "
+                f"loaded by {current}: results may differ; fit it again.",
+                VersionMismatchWarning,
+                stacklevel=2,
+            )
+        super().__setstate__(state)

@@ -1,0 +1,144 @@
+"""Settings of searches for kernels: on all samples, and on batches."""
+
+import copy
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skconvgp._protocols import Objective, Optimizer
+from skconvgp.estimators._resolve import reject
+from skconvgp.flows import LBFGS, Adam, Rho
+
+__all__ = [
+    "LEAST_BATCH",
+    "Choice",
+    "require_room",
+    "resolve_batch_size",
+    "resolve_batch_sizes",
+    "resolve_choice",
+    "resolve_objective",
+    "resolve_optimizer",
+    "resolve_restarts",
+]
+
+KINDS = {"evidence": "evidence", "loo": "loo_nlpd"}  # of `Rho`, by word
+# Values are for each target: what a step brings less than this is nothing even to the
+# sum over ten thousand of them.
+USUAL = LBFGS(max_iter=200, tolerance=1e-7)
+
+USUAL_BATCH = 600  # samples; docs/maths.rst, "Kernel Flows"
+LEAST_BATCH = 2  # samples: one to predict from, one to predict
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a kernel is chosen.
+
+    Parameters
+    ----------
+    criterion : str
+        The word for what judges it.
+    kind : str
+        The same as a kind of `Rho`.
+    optimizer : Optimizer
+        Searches.
+    is_usual : bool
+        Whether it is the optimiser that words stand for.
+    """
+
+    criterion: str
+    kind: str
+    optimizer: Optimizer
+    is_usual: bool
+
+
+def resolve_choice(owner: object, optimizer: object) -> Choice | None:
+    """Return how a kernel is chosen: an object searches by evidence."""
+    if optimizer is None:
+        return None
+    if isinstance(optimizer, str) and optimizer in KINDS:
+        usual = copy.deepcopy(USUAL)
+        return Choice(optimizer, KINDS[optimizer], usual, is_usual=True)
+    if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
+        words = ", ".join(map(repr, KINDS))
+        expected = f"None, {words} or an optimiser of skconvgp.flows"
+        reject(owner, "optimizer", expected, optimizer)
+    own = copy.deepcopy(optimizer)
+    return Choice("evidence", KINDS["evidence"], own, is_usual=False)
+
+
+def resolve_restarts(owner: object, count: Any) -> int:
+    """Return how many searches begin elsewhere."""
+    is_int = isinstance(count, Integral) and not isinstance(count, bool)
+    if not is_int or count < 0:
+        reject(owner, "n_restarts_optimizer", "an int >= 0", count)
+    return int(count)
+
+
+def resolve_objective(
+    owner: object, objective: object, noise: float | str
+) -> Objective:
+    """Return what judges a kernel by a batch: `Rho` for None or a word.
+
+    Its nugget is the noise of the process, where that is a number > 0.
+    """
+    if objective is None or isinstance(objective, str):
+        usual = Rho() if objective is None else Rho(kind=objective)
+        if isinstance(noise, str) or noise == 0.0:
+            return usual
+        return replace(usual, noise_variance=noise)
+    if isinstance(objective, type) or not isinstance(objective, Objective):
+        expected = "None, a kind of skconvgp.flows.Rho or an objective object"
+        reject(owner, "objective", expected, objective)
+    return objective
+
+
+def resolve_optimizer(owner: object, optimizer: object) -> Optimizer:
+    """Return what looks for the hyperparameters: Adam for None."""
+    if optimizer is None:
+        return Adam()
+    if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
+        expected = "None or an optimiser of skconvgp.flows"
+        reject(owner, "optimizer", expected, optimizer)
+    return optimizer
+
+
+def resolve_batch_size(owner: object, size: object, n: int, usual: int) -> int:
+    """Return the size of batches of n samples: at most the usual one for "auto"."""
+    if isinstance(size, str) and size == "auto":
+        return min(usual, n)
+    if not isinstance(size, Integral) or not LEAST_BATCH <= int(size) <= n:
+        expected = f"'auto' or an int from {LEAST_BATCH} to the number of samples, {n}"
+        reject(owner, "batch_size", expected, size)
+    return int(size)
+
+
+def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
+    """Return the sizes of batches of n samples, each for an equal part of the steps."""
+    if isinstance(size, str) and size == "auto":
+        return (min(USUAL_BATCH, n),)
+    least = LEAST_BATCH
+    sizes = tuple(size) if isinstance(size, tuple | list | np.ndarray) else (size,)
+    are_counts = all(
+        isinstance(item, Integral) and int(item) >= least for item in sizes
+    )
+    if not sizes or not are_counts:
+        expected = f"'auto', an int >= {least} or a sequence of them"
+        reject(owner, "batch_size", expected, size)
+    if max(sizes) > n:
+        expected = f"at most the number of training samples, {n}"
+        reject(owner, "batch_size", expected, size)
+    return tuple(map(int, sizes))
+
+
+def require_room(codes: ArrayLike | None, batch_size: int) -> None:
+    """Raise where a batch has no room for all classes."""
+    n_classes = 0 if codes is None else len(np.unique(np.asarray(codes)))
+    if batch_size < n_classes:
+        raise ValueError(
+            f"A batch of {batch_size} samples has no room for {n_classes} classes: "
+            "raise `batch_size`. Batches are stratified, each class in its share."
+        )

@@ -1,0 +1,162 @@
+"""EstimatorResources: the settings of an estimator, as what a computation may use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp.backends import BackendChoice, choose_backend
+from skconvgp.engine import Place, TileCache
+from skconvgp.estimators._kept_tiles import find_cache, resolve_cache_dir
+from skconvgp.estimators._parallel import make_runner
+from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._resolve import (
+    DTYPES,
+    device_exists,
+    resolve_backend,
+    resolve_device,
+    resolve_dtype,
+    resolve_jobs,
+    resolve_memory_budget,
+    resolve_solve_dtype,
+    resolve_verbose,
+)
+from skconvgp.estimators._steep import why_double
+from skconvgp.estimators._validation import make_generator
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.processes import KernelPrior, MatrixPrior, Prior, Run, SummedPrior
+
+__all__ = ["EstimatorResources", "find_device", "kernel_prior"]
+
+
+class EstimatorResources:
+    """What an estimator may use: device, backend, precision, memory, jobs, cache.
+
+    Parameters
+    ----------
+    owner : estimator
+        Has the settings.
+    fitted : Prior, optional
+        That of a fitted process. A model that was loaded on another machine falls back
+        to the CPU and to torch there; without it, what is missing is an error.
+    """
+
+    def __init__(self, owner: Any, fitted: Prior | None = None) -> None:
+        self._owner, self._fitted = owner, fitted
+        self.dtype_reason = ""  # why ``dtype="auto"`` is not float32
+
+    @property
+    def solve_dtype(self) -> torch.dtype:
+        """Precision of Gram matrices and of solves."""
+        return resolve_solve_dtype(self._owner, self._owner.solve_dtype)
+
+    def place(self, needed: int) -> Place:
+        """Return where to compute, if so many bytes must lie there as a whole."""
+        return find_device(self._owner, needed, is_fitted=self._fitted is not None)
+
+    def run(self, place: Place, reserved: int = 0) -> Run:
+        """Return how to compute there, beside so many bytes."""
+        owner, device = self._owner, place.device
+        backend = resolve_backend(owner, owner.backend)
+        if self._fitted is None:
+            dtype = resolve_dtype(owner, owner.dtype, device, "torch")
+        else:
+            dtype = DTYPES[owner.dtype_]
+            backend = self._backend_at_hand(backend, device, self._fitted)
+        runner, n_workers = make_runner(resolve_jobs(owner, owner.n_jobs), device)
+        budget = resolve_memory_budget(
+            owner, owner.memory_budget, device, reserved, n_workers
+        )
+        solve_dtype = resolve_solve_dtype(owner, owner.solve_dtype)
+        config = ComputeConfig(device, dtype, solve_dtype, budget, n_workers)
+        verbose = resolve_verbose(owner, owner.verbose)
+        progress = partial(ProgressLine, verbose=verbose)
+        return Run(place, config, runner, backend, progress, self._find_cache)
+
+    def with_precision(self, prior: KernelPrior, run: Run) -> KernelPrior:
+        """Return a prior of training samples with the precision that its tiles get.
+
+        Training and test covariances then carry the same rounding, also if a model is
+        loaded on a machine that has another device or backend.
+        """
+        owner, choice = self._owner, prior.choice(run)
+        dtype = resolve_dtype(owner, owner.dtype, run.config.device, choice.name)
+        if (owner.dtype, dtype) == ("auto", torch.float32):
+            reason = why_double(prior.kernel, prior.images())
+            self.dtype_reason = self.dtype_reason or reason
+            dtype = torch.float64 if reason else dtype
+        return replace(prior, dtype=str(dtype).removeprefix("torch."))
+
+    def memory_budget(self, place: Place, reserved: int) -> int:
+        """Return the bytes that a computation may hold there, beside so many."""
+        owner = self._owner
+        return resolve_memory_budget(
+            owner, owner.memory_budget, place.device, reserved, 1
+        )
+
+    def generator(self) -> Generator:
+        """Return a source of randomness; the same one each time, if there is a seed."""
+        return make_generator(self._owner.random_state)
+
+    def _backend_at_hand(
+        self, backend: str, device: torch.device, fitted: Prior
+    ) -> str:
+        """Return what computes tiles here, if that is not what was asked for."""
+        prior = kernel_prior(fitted)
+        if backend != "fused" or prior is None:
+            return backend
+        choice = choose_backend(prior.kernel, prior.map_shape, "auto", device)
+        if choice.name != "fused":
+            warn_caller(
+                f"backend='fused' was asked for and cannot be used here: "
+                f"{choice.reason}. torch computes, in the precision of `fit`, "
+                f"{prior.dtype}.",
+                UserWarning,
+            )
+        return "auto"
+
+    def _find_cache(
+        self, choice: BackendChoice, config: ComputeConfig, images: Tensor
+    ) -> TileCache | None:
+        owner = self._owner
+        cache_dir = getattr(owner, "cache_dir", None)
+        folder = resolve_cache_dir(owner, cache_dir, choice.kernel)
+        return find_cache(folder, choice, config.dtype, config.device, images)
+
+
+def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Place:
+    """Return where an estimator computes.
+
+    Parameters
+    ----------
+    owner : estimator
+        Has the setting.
+    needed : int, default=0
+        Bytes of what must lie there as a whole.
+    is_fitted : bool
+        Whether the CPU will do if a device is not there.
+    """
+    place = resolve_device(owner, owner.device, needed)
+    if device_exists(place.device):
+        return place
+    message = f"device={owner.device!r} was asked for and is not on this machine"
+    if not is_fitted:
+        raise ValueError(f"{message}; use device='auto' or 'cpu'.")
+    warn_caller(f"{message}: the CPU is used.", UserWarning)
+    return Place(torch.device("cpu"))
+
+
+def kernel_prior(prior: Prior) -> KernelPrior | None:
+    """Return the kernel of all pairs that a prior has; None for a given matrix."""
+    match prior:
+        case KernelPrior():
+            return prior
+        case SummedPrior():
+            return prior.coarse
+        case MatrixPrior():
+            return None

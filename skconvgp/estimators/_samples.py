@@ -1,0 +1,73 @@
+"""Draws of latent functions: from the posterior, or from the prior before `fit`."""
+
+import copy
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import Place, Size, compute_at, rows_to_tensor, to_numpy
+from skconvgp.estimators._doors import read_training
+from skconvgp.estimators._gp import BaseGP, warn_of_prior
+from skconvgp.estimators._resolve import resolve_amplitude
+from skconvgp.estimators._resources import EstimatorResources
+from skconvgp.estimators._validation import make_generator
+from skconvgp.inference import sample_gaussian
+from skconvgp.processes import GRAM_COPIES, place_of_fit, prepare_fit, scaled_gram
+
+__all__ = ["sample_latent"]
+
+
+def sample_latent(gp: BaseGP, X: Any, n_samples: int, random_state: Any) -> FloatArray:
+    """Draw latent functions (n, k, n_samples); from the prior before `fit`."""
+    if random_state is None:
+        random_state = gp.random_state
+    if not isinstance(n_samples, Integral) or n_samples < 1:
+        raise ValueError(f"`n_samples` must be an int >= 1, got {n_samples!r}.")
+    generator = make_generator(random_state)
+    if hasattr(gp, "_process"):
+        latent = gp._latent(X, None, needs_cov=True)
+        mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
+        scale = np.sqrt(gp._process.model.amplitude)
+    else:
+        covariance, scale = _unfitted_prior(gp, X)
+        mean, size = np.zeros((len(covariance), 1)), 1.0
+    n_outputs = mean.shape[1] // covariance.shape[2]  # of each covariance
+    draws = [
+        sample_gaussian(
+            torch.zeros(len(mean), n_outputs, dtype=torch.float64),
+            rows_to_tensor(one).to(torch.float64),
+            n_samples,
+            generator,
+            scale=size,
+        )
+        for one in np.moveaxis(covariance, 2, 0)
+    ]
+    joined = to_numpy(torch.cat(draws, dim=1))
+    samples: FloatArray = mean[:, :, None] + joined * scale[:, None]
+    return samples
+
+
+def _unfitted_prior(gp: BaseGP, X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the prior covariance (n, n, 1), and the prior deviation (1,)."""
+    reader = copy.deepcopy(gp)
+    prior = read_training(reader, X, np.zeros(len(X)), None).prior
+    warn_of_prior(prior, prior.rows)
+    amplitude = resolve_amplitude(gp, gp.amplitude)
+    resources = EstimatorResources(gp)
+    n, size = prior.n_samples, prior.n_samples**2
+    held = GRAM_COPIES * size
+    place, needed = place_of_fit(n, Size(held, held, size), resources)
+
+    def evaluate(place: Place) -> tuple[FloatArray, float]:
+        run, precise = prepare_fit(prior, needed, place, resources)
+        oracle = precise.cached_oracle(run)
+        gram, mean_diag = scaled_gram(oracle, torch.ones(n))
+        return to_numpy(gram), mean_diag
+
+    gram, mean_diag = compute_at(place, evaluate)
+    scale = mean_diag if amplitude is None else amplitude
+    scale = 1.0 if isinstance(scale, str) else scale
+    return gram[:, :, None], np.array([np.sqrt(scale)])

@@ -1,0 +1,229 @@
+"""The settings of an estimator as a search for its kernel, and what is told of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skconvgp._protocols import Step
+from skconvgp.estimators._noise import warn_of_copies
+from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators._resolve import (
+    AUTO,
+    reject,
+    resolve_amplitude,
+    resolve_count,
+    resolve_noise,
+    resolve_verbose,
+)
+from skconvgp.estimators._resolve_search import (
+    LEAST_BATCH,
+    require_room,
+    resolve_batch_sizes,
+    resolve_choice,
+    resolve_objective,
+    resolve_optimizer,
+    resolve_restarts,
+)
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.flows import FlowResult
+from skconvgp.flows._kernel_search import EvidenceSearch, FlowSearch
+from skconvgp.flows._label_evidence import AMPLITUDE_LABEL
+from skconvgp.flows._landscape import NOISE_LABEL
+from skconvgp.flows._search import ALL_DONE
+from skconvgp.kernels import Kernel
+from skconvgp.processes import KernelPrior, Parts, Prior, Problem
+
+__all__ = ["evidence_search", "flow_search", "tell_of_bounds", "tell_of_result"]
+
+# What to do if a search ends at a bound of what is learned beside the kernel.
+OWN_REMEDIES = {
+    NOISE_LABEL: "hold the noise by a number as `noise_variance`",
+    AMPLITUDE_LABEL: "fit the kernel that was found with optimizer=None and a number "
+    "as `amplitude`",
+}
+
+
+def evidence_search(
+    estimator: Any, problem: Problem, prior: Prior, parts: Parts
+) -> EvidenceSearch | None:
+    """Return the search on all samples that `optimizer` asks for, if it does."""
+    choice = resolve_choice(estimator, estimator.optimizer)
+    n_restarts = resolve_restarts(estimator, estimator.n_restarts_optimizer)
+    if choice is None:
+        return None
+    _require_free(estimator, prior, "optimizer=None")
+    _require_samples(problem)
+    if not (problem.weights == 1.0).all():
+        raise ValueError(
+            f"optimizer={estimator.optimizer!r} takes no sample weights other than 0 "
+            "and 1: repeat samples, or fit with optimizer=None and the kernel "
+            "that was chosen without weights."
+        )
+    amplitude = resolve_amplitude(estimator, estimator.amplitude)
+    if amplitude != "profile":
+        expected = "'profile' with an optimizer, which maximises over it too"
+        reject(estimator, "amplitude", expected, amplitude)
+    if choice.criterion == "loo":
+        warn_of_copies(problem)
+    verbose = resolve_verbose(estimator, estimator.verbose)
+    progress = ProgressLine(choice.criterion, verbose, "steps")
+
+    def watch(step: Step) -> bool:
+        progress(step.index + 1, step.total)
+        return False
+
+    # The noise is chosen anew if its own word asks for the other criterion, and with a
+    # completion, whose matrix is another one; if labels fix it, no word is taken.
+    is_other = parts.completion is not None or bool(parts.models_of(problem))
+    words = (AUTO, choice.criterion)
+    return EvidenceSearch(
+        choice.criterion,
+        choice.kind,
+        choice.optimizer,
+        n_restarts,
+        resolve_noise(estimator, estimator.noise_variance),
+        estimator.noise_variance in words and not is_other,
+        choice.is_usual,
+        watch,
+    )
+
+
+def flow_search(
+    estimator: Any,
+    problem: Problem,
+    prior: Prior,
+    watch: Callable[[Step], bool],
+    *,
+    is_watched: bool,
+) -> FlowSearch:
+    """Return the search on batches that the settings of Kernel Flows ask for.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the settings.
+    problem, prior : object
+        What will be fitted.
+    watch : callable
+        Is told each step; returns whether to stop.
+    is_watched : bool
+        Whether it shows progress itself.
+    """
+    optimizer = copy.deepcopy(resolve_optimizer(estimator, estimator.optimizer))
+    noise = resolve_noise(estimator, estimator.noise_variance)
+    objective = resolve_objective(estimator, estimator.objective, noise)
+    _require_free(
+        estimator, prior, type(estimator).__name__.replace("KernelFlows", "ConvNetGP")
+    )
+    objective = copy.deepcopy(objective)
+    objective.count(LEAST_BATCH)  # its settings are wrong before any work
+    _require_samples(problem)
+    sizes = resolve_batch_sizes(estimator, estimator.batch_size, len(problem.rows))
+    require_room(problem.codes, min(sizes))
+    verbose = 0 if is_watched else resolve_verbose(estimator, estimator.verbose)
+    progress = ProgressLine("flow", verbose, "steps")
+
+    def watch_step(step: Step) -> bool:
+        progress(step.index + 1, step.total)
+        return watch(step)
+
+    # An objective that was given knows its own noise.
+    is_own = estimator.objective is None or isinstance(estimator.objective, str)
+    return FlowSearch(
+        optimizer,
+        objective,
+        sizes,
+        resolve_count(estimator, "n_batches", estimator.n_batches),
+        isinstance(noise, str) and is_own,
+        watch_step,
+    )
+
+
+def tell_of_result(
+    estimator: Any, search: EvidenceSearch | FlowSearch, result: FlowResult
+) -> None:
+    """Warn if nothing was learned, or not in the way that was asked for."""
+    if result.stats.get("is_native"):
+        warn_caller(
+            "scikit-optimize is not installed: Bayesian optimisation was that of "
+            "the package itself, by expected improvement.",
+            UserWarning,
+        )
+    if not np.isfinite(result.rho):
+        warn_caller(
+            f"{type(estimator).__name__} has learned nothing: the objective is "
+            f"undefined wherever it was looked at ({result.message}). Scale X to "
+            "numbers near 1, start from other hyperparameters, or raise "
+            "`noise_variance`, that of the objective if it has its own.",
+            UserWarning,
+        )
+    if isinstance(search, FlowSearch):
+        return  # all its steps are to be done
+    if search.is_usual and result.message == ALL_DONE:
+        warn_caller(
+            f"The search for hyperparameters has not converged in "
+            f"{search.optimizer!r}: the best ones so far are used. Start from "
+            "others, or hold some of them.",
+            ConvergenceWarning,
+        )
+
+
+def tell_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
+    """Warn of what a search found at a bound, by name; say what to do."""
+    if not at_bounds:
+        return
+    ends = ", ".join(f"{name} at {bound:g}" for name, bound in at_bounds.items())
+    remedies = [OWN_REMEDIES[name] for name in at_bounds if name in OWN_REMEDIES]
+    free = [name for name in at_bounds if name not in OWN_REMEDIES]
+    if free:
+        # One pair of bounds is that of all features or layers of a setting.
+        settings = dict.fromkeys(name.partition("[")[0] for name in free)
+        wider = ", ".join(f"`{name}_bounds`" for name in settings)
+        remedies.insert(0, f"widen {wider} of the kernel or hold it by 'fixed'")
+    warn_caller(
+        f"The hyperparameters that {type(estimator).__name__} found are at a bound of "
+        f"the search, and better ones may lie beyond: {ends}. Start from other "
+        f"hyperparameters, or {'; '.join(remedies)}.",
+        ConvergenceWarning,
+    )
+
+
+def _require_free(estimator: Any, prior: Prior, alternative: str) -> None:
+    """Raise if there is nothing to learn, or if it is not within its bounds."""
+    if not isinstance(prior, KernelPrior):
+        reject(
+            estimator,
+            "kernel",
+            "None or a kernel of skconvgp.kernels: a precomputed matrix has no "
+            "hyperparameters to learn",
+            estimator.kernel,
+        )
+    kernel: Kernel = prior.kernel
+    free = [item for item in kernel.hyperparameters if item.is_free]
+    if not free:
+        raise ValueError(
+            f"{kernel!r} has no free hyperparameters, so that there is "
+            "nothing to learn: give one of them bounds such as "
+            "weight_variance_bounds=(1e-4, 1e4), or fit the kernel as it is with "
+            f"{alternative}."
+        )
+    for item in free:
+        low, high = map(float, item.bounds)
+        if not low <= float(item.value) <= high:
+            raise ValueError(
+                f"{item.label!r} of {kernel!r} is {float(item.value):g}, "
+                f"which is not within its bounds {item.bounds!r}: learning begins "
+                "there, so change one of them."
+            )
+
+
+def _require_samples(problem: Problem) -> None:
+    if len(problem.rows) < LEAST_BATCH:
+        raise ValueError(
+            f"A kernel learns from {LEAST_BATCH} samples or more, got 1 sample."
+        )

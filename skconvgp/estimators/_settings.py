@@ -1,0 +1,130 @@
+"""The settings of a process: which noise and amplitude, and of what it is made."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from skconvgp.estimators._doors import Training
+from skconvgp.estimators._noise import MOST_INPUTS, can_choose_noise, usual_noise
+from skconvgp.estimators._resolve import (
+    AUTO,
+    resolve_amplitude,
+    resolve_completion,
+    resolve_fraction,
+    resolve_noise,
+    resolve_solver,
+)
+from skconvgp.flows._kernel_search import Learned
+from skconvgp.processes import LabelModel, Parts, Planner, Problem, Settings
+
+__all__ = ["UNINFORMED", "amplitude_of", "noise_of", "parts_of", "settings_of"]
+
+# Prior variance if targets tell nothing of it.
+UNINFORMED = 1.0
+
+
+def parts_of(
+    estimator: Any,
+    models_of: Callable[[Problem], list[LabelModel]] = lambda _: [],
+    *,
+    keeps_left_out: bool = False,
+) -> Parts:
+    """Return what the process of an estimator is made of, checked.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the settings.
+    models_of : callable
+        As in `Parts`; by default targets share one noise.
+    keeps_left_out : bool, default=False
+        As in `Parts`.
+    """
+    return Parts(
+        copy.deepcopy(resolve_solver(estimator, estimator.solver)),
+        estimator.solver,
+        resolve_completion(estimator, estimator.completion),
+        resolve_fraction(estimator, estimator.observed_fraction),
+        models_of,
+        keeps_left_out,
+    )
+
+
+def settings_of(
+    estimator: Any,
+    problem: Problem,
+    planner: Planner,
+    learned: Learned | None,
+    training: Training,
+) -> Settings:
+    """Return noise and amplitude: what was learned, or what the settings say.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the settings.
+    problem : Problem
+        What will be fitted.
+    planner : Planner
+        Plans the fit.
+    learned : Learned or None
+        What a search has found.
+    training : Training
+        Says whether the targets tell an amplitude.
+    """
+    amplitude = amplitude_of(estimator, training)
+    if learned is not None and learned.amplitude is not None:
+        amplitude = learned.amplitude
+    if learned is not None and learned.noise is not None:
+        return Settings(learned.noise, amplitude)
+    noise = noise_of(
+        resolve_noise(estimator, estimator.noise_variance),
+        problem,
+        has_labels=bool(planner.parts.models_of(problem)),
+        affords_choice=lambda: planner.affords_choice(problem, MOST_INPUTS),
+        learned=None if learned is None else learned.usual_noise,
+    )
+    return Settings(noise, amplitude)
+
+
+def amplitude_of(estimator: Any, training: Training) -> float | str | None:
+    """Return the amplitude, which is not profiled if the targets do not tell it."""
+    amplitude = resolve_amplitude(estimator, estimator.amplitude)
+    is_unknown = amplitude == "profile" and not training.is_informed
+    return UNINFORMED if is_unknown else amplitude
+
+
+def noise_of(
+    noise: float | str,
+    problem: Problem,
+    *,
+    has_labels: bool,
+    affords_choice: Callable[[], bool],
+    learned: float | None = None,
+) -> float | str:
+    """Return what "auto" is: "loo" if that is affordable; other settings are as given.
+
+    Parameters
+    ----------
+    noise : float or str
+        The setting.
+    problem : Problem
+        What will be fitted.
+    has_labels : bool
+        Whether the labels fix a noise.
+    affords_choice : callable
+        Returns whether to choose the noise costs no more than the rest of a fit.
+    learned : float or None
+        What was learned with the kernel.
+    """
+    if noise != AUTO:
+        return noise
+    if not has_labels:
+        is_known = can_choose_noise(problem.inputs.n_inputs, problem.targets)
+        if is_known and affords_choice():
+            return "loo"
+        if learned is not None:
+            return learned
+    return usual_noise(has_classes=problem.codes is not None)

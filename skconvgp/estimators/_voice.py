@@ -1,0 +1,113 @@
+"""What users are told: the facts of a result, as warnings that name the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.exceptions import JitterWarning
+from skconvgp.processes import (
+    Clipped,
+    Exceeded,
+    Fact,
+    Inexact,
+    Jittered,
+    NewtonStopped,
+    Unexplained,
+    Unfinished,
+    Unsolved,
+)
+
+__all__ = ["tell"]
+
+
+def tell(facts: Iterable[Fact]) -> None:
+    """Warn the caller of the package of each fact."""
+    for fact in facts:
+        warn_caller(*_told(fact))
+
+
+def _told(fact: Fact) -> tuple[str, type[Warning]]:
+    match fact:
+        case Jittered():
+            return _of_jitter(fact), JitterWarning
+        case Unsolved():
+            return _of_unsolved(fact), ConvergenceWarning
+        case Inexact(solver):
+            return (
+                f"{solver!r} did not converge in `fit`, and what it solves for "
+                "now is no better: deviations and left-out predictions are inexact.",
+                ConvergenceWarning,
+            )
+        case Unexplained(completion, share):
+            return (
+                f"{completion!r} explains {max(share, 0.0):.0%} of the variance of "
+                "entries that were held out: evaluate more or in another `pattern`, "
+                "and compare with SubsetOfData().",
+                UserWarning,
+            )
+        case Unfinished(completion, stats):
+            return (
+                f"{completion!r} did not converge, {stats!r}: the matrix is "
+                "its last iterate. Allow more iterations or a larger tolerance.",
+                ConvergenceWarning,
+            )
+        case NewtonStopped(likelihood):
+            return (
+                f"Newton's method for {likelihood!r} did not converge: the "
+                "result is its last iterate. Scale the kernel, or set `amplitude`.",
+                ConvergenceWarning,
+            )
+        case Clipped(share):
+            return (
+                f"Posterior variances down to -{share:.1e} of the prior variance "
+                "were set to 0: raise `noise_variance` or use dtype='float64'.",
+                UserWarning,
+            )
+        case Exceeded(share):
+            return (
+                "Features of the completion exceed the prior variance of some samples, "
+                f"by up to {share:.2g} of its mean: their deviations are too small. "
+                "Raise `observed_fraction`, or use completion=Nystrom() or "
+                "dtype='float64'.",
+                UserWarning,
+            )
+
+
+def _of_jitter(fact: Jittered) -> str:
+    remedies = []
+    if fact.tile_dtype == torch.float32:
+        remedies.append("compute covariances with `dtype='float64'`")
+    if fact.solve_dtype == torch.float32:
+        remedies.append("solve with `solve_dtype='float64'`")
+    if not remedies:
+        remedies.append("remove samples that are nearly the same")
+    return (
+        f"The Gram matrix with its noise of {fact.least_noise:.2g} was not positive "
+        f"definite in finite precision, and {fact.jitter:.2g} was added to its "
+        "diagonal: predictions, deviations and the evidence are those of that noise, "
+        f"not of the one asked for. Raise `noise_variance`, or "
+        f"{', and '.join(remedies)}."
+    )
+
+
+def _of_unsolved(fact: Unsolved) -> str:
+    solver, stats = fact.solver, fact.stats
+    figures = ", ".join(f"{name} {value:.3g}" for name, value in stats.items())
+    most = getattr(solver, "max_iter", None)
+    if most is None or stats.get("iterations", 0.0) >= most:
+        remedy = "allow more iterations"
+    elif fact.solve_dtype != torch.float64:
+        remedy = "take solve_dtype='float64'"
+    else:
+        remedy = (
+            "take a larger tolerance: rounding errors ended it, or a Gram "
+            "matrix that is not positive semi-definite"
+        )
+    return (
+        f"{solver!r} did not converge, {figures}: the result is its best "
+        f"iterate. Raise `noise_variance` or {remedy}."
+    )

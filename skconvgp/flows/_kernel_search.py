@@ -1,0 +1,393 @@
+"""Searches for the hyperparameters of a kernel, before a process is fitted.
+
+`EvidenceSearch` looks at all samples, `FlowSearch` at batches of them. Both return what
+they learned as a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Generator
+
+from skconvgp._protocols import Found, Objective, Optimizer, Step
+from skconvgp._typing import FloatArray
+from skconvgp.engine import Place, Size, compute_at, rows_to_tensor, to_tensor
+from skconvgp.flows._batches import Batches
+from skconvgp.flows._evaluator import Evaluator
+from skconvgp.flows._history import FlowResult
+from skconvgp.flows._iterative import IterativeEvidence
+from skconvgp.flows._label_evidence import AMPLITUDE_LABEL, LabelEvidence
+from skconvgp.flows._landscape import NOISE_LABEL, BatchLandscape, Task
+from skconvgp.flows._objectives import WITH_NOISE, Rho
+from skconvgp.flows._restarts import minimize_from_many
+from skconvgp.inference import noise_grid, select_noise
+from skconvgp.kernels import Kernel
+from skconvgp.processes import (
+    KernelPrior,
+    LinkModel,
+    PlainPrior,
+    Planner,
+    Problem,
+    Route,
+    Run,
+    Settings,
+    iterative_route,
+    missing_memory,
+    place_of_fit,
+    prepare_fit,
+    scaled_gram,
+)
+from skconvgp.solvers import ConjugateGradient
+
+__all__ = ["NOISE_START", "EvidenceSearch", "FlowSearch", "Learned"]
+
+Minimize: TypeAlias = Callable[[BatchLandscape, Generator], Found]
+MakeObjective: TypeAlias = Callable[[KernelPrior, Run], Objective | IterativeEvidence]
+
+NOISE_START = 1e-2  # where a noise variance that is learned begins
+# Matrices of the size of a batch that an objective holds at once, with derivatives.
+BATCH_COPIES = 8
+# What a solver must have for a search by products.
+NEEDED = ("inverse_factors", "logdet", "n_values")
+SCORE_COPIES = 1  # of what a solver holds: the factors of derivatives
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a search has learned.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel with the hyperparameters that were found.
+    noise : float or None, default=None
+        Noise that was found with it, and that the process takes.
+    usual_noise : float or None, default=None
+        The same, for a process whose noise nothing else chooses.
+    amplitude : float or None, default=None
+        Amplitude that was found with it.
+    """
+
+    kernel: Kernel
+    noise: float | None = None
+    usual_noise: float | None = None
+    amplitude: float | None = None
+
+
+@dataclass(frozen=True)
+class _Search:
+    """How hyperparameters are looked for.
+
+    Parameters
+    ----------
+    objective : callable
+        Returns the objective, given the prior and how to compute.
+    minimize : callable
+        Looks for its smallest value.
+    sizes : sequence of int
+        Sizes of the batches, each for an equal part of the steps.
+    n_fixed : int
+        Batches on which places are compared.
+    watch : callable
+        Is told each step; returns whether to stop.
+    n_held : int or None, default=None
+        Numbers held at once; None is what an objective holds of a batch.
+    n_beside : int, default=0
+        Numbers held beside a GPU that does the work.
+    """
+
+    objective: MakeObjective
+    minimize: Minimize
+    sizes: Sequence[int]
+    n_fixed: int
+    watch: Callable[[Step], bool]
+    n_held: int | None = None
+    n_beside: int = 0
+
+    def find(
+        self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
+    ) -> FlowResult:
+        """Return the hyperparameters; raise first if the fit could not follow."""
+        resources = planner.resources
+        planner.plan(problem, settings).require(resources)
+        largest = max(self.sizes)
+        held = self.n_held or BATCH_COPIES * largest**2
+        size = Size(held, held, self.n_beside)
+        place, needed = place_of_fit(largest, size, resources)
+
+        def find_at(place: Place) -> FlowResult:
+            some: PlainPrior = prior.take(np.arange(largest))
+            run, some = prepare_fit(some, needed, place, resources)
+            assert isinstance(some, KernelPrior)
+            precise = replace(prior, dtype=some.dtype)
+            generator = resources.generator()
+            codes = None if problem.codes is None else torch.as_tensor(problem.codes)
+            targets = rows_to_tensor(problem.targets)
+            objective = self.objective(precise, run)
+            landscape = BatchLandscape(
+                Task(prior.kernel, objective, targets, self.sizes, self.n_fixed),
+                Evaluator(
+                    prior.images(),
+                    prior.map_shape,
+                    run.backend,
+                    replace(run.config, dtype=precise.tile_dtype),
+                    run.runner,
+                ),
+                Batches(len(problem.rows), codes, generator),
+                self.watch,
+            )
+            return landscape.result(self.minimize(landscape, generator))
+
+        return compute_at(place, find_at)
+
+
+@dataclass(frozen=True)
+class EvidenceSearch:
+    """Maximises the evidence, or the leave-one-out density, of all samples.
+
+    Parameters
+    ----------
+    criterion : {"evidence", "loo"}
+        What judges a kernel.
+    kind : str
+        The same as a kind of `Rho`.
+    optimizer : Optimizer
+        Searches.
+    n_restarts : int
+        Searches from other places.
+    noise : float or str
+        The setting of the noise.
+    keeps_noise : bool
+        Whether the process takes the noise that is learned with the kernel.
+    is_usual : bool
+        Whether the optimiser is the one that words stand for.
+    watch : callable
+        Is told each step; returns whether to stop.
+    """
+
+    criterion: str
+    kind: str
+    optimizer: Optimizer
+    n_restarts: int
+    noise: float | str
+    keeps_noise: bool
+    is_usual: bool
+    watch: Callable[[Step], bool] = field(repr=False)
+
+    def learn(
+        self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
+    ) -> tuple[Learned, FlowResult]:
+        """Return the kernel that was found with its noise or amplitude, and how.
+
+        Parameters
+        ----------
+        problem : Problem
+            All samples.
+        prior : KernelPrior
+            Has the kernel to begin with.
+        planner : Planner
+            Plans the fit that will follow.
+        settings : Settings
+            Those of that fit.
+        """
+        search = self._search(problem, planner, settings)
+        result = search.find(problem, prior, planner, settings)
+        is_found, noise, amplitude = bool(np.isfinite(result.rho)), None, None
+        if self.keeps_noise and is_found:
+            noise = result.values[NOISE_LABEL]
+        if is_found and planner.parts.completion is None:
+            amplitude = result.values.get(AMPLITUDE_LABEL)
+        kernel = _with_theta(prior.kernel, result.theta)
+        return Learned(kernel, noise, amplitude=amplitude), result
+
+    def _search(
+        self, problem: Problem, planner: Planner, settings: Settings
+    ) -> _Search:
+        """Return a search on one batch, which is all samples."""
+        n, link = len(problem.rows), self._link_model(problem, planner)
+        route = self._route(problem, planner, settings)
+        held = beside = route.size.held if route else None
+        if link is not None:
+            held = LabelEvidence(link, 0.0).n_copies() * n**2
+        # If matrices are factored, the start has the best noise of a grid.
+        is_graded = route is None and self._learns_noise(problem, planner)
+        search = partial(minimize_from_many, self.optimizer, self.n_restarts)
+        return _Search(
+            objective=partial(self._objective, problem, planner, settings, route),
+            minimize=partial(search, own_start=NOISE_START if is_graded else None),
+            sizes=(n,),
+            n_fixed=1,
+            watch=self.watch,
+            n_held=held,
+            n_beside=beside or 0,  # factors of derivatives come back from a GPU
+        )
+
+    def _objective(
+        self,
+        problem: Problem,
+        planner: Planner,
+        settings: Settings,
+        route: Route | None,
+        prior: KernelPrior,
+        run: Run,
+    ) -> Objective | IterativeEvidence:
+        """Return what judges a kernel; unless the noise is a number, it is learned too.
+
+        If the labels are the observations, it is their evidence, with an amplitude; if
+        they fix the noise of others, that of label regression, with a noise.
+        """
+        link = self._link_model(problem, planner)
+        if link is not None:
+            assert not isinstance(settings.noise, str)
+            return LabelEvidence(link, settings.noise)
+        start = NOISE_START if isinstance(self.noise, str) else self.noise
+        objective: Rho | IterativeEvidence = Rho(self.kind, noise_variance=start)
+        if route is not None:
+            objective = IterativeEvidence(route.solver, route.is_held, start)
+        if not self._learns_noise(problem, planner):
+            return objective
+        if route is None:
+            start = self._noise_at_start(problem, prior, run)
+        return _with_noise(objective, prior, run, start)
+
+    def _learns_noise(self, problem: Problem, planner: Planner) -> bool:
+        """Return whether a noise is learned with the kernel."""
+        if self._link_model(problem, planner) is not None:
+            return False
+        models = planner.parts.models_of(problem)
+        return isinstance(self.noise, str) or bool(models)
+
+    def _noise_at_start(self, problem: Problem, prior: KernelPrior, run: Run) -> float:
+        """Return the best noise with the kernel at its start, of a grid."""
+        y = to_tensor(problem.targets, run.config.device, run.config.solve_dtype)
+        ones = torch.ones_like(y[:, 0])
+        try:
+            gram, _ = scaled_gram(prior.oracle(run, "start"), ones)
+        except ValueError:  # undefined there, and maybe not elsewhere
+            return NOISE_START
+        return select_noise(
+            gram,
+            y,
+            ones,
+            criterion=self.criterion,
+            amplitude=None,
+            precision=prior.precision(run.config),
+        )
+
+    def _link_model(self, problem: Problem, planner: Planner) -> LinkModel | None:
+        """Return the model of labels whose own evidence is asked for, if it is."""
+        for model in planner.parts.models_of(problem):
+            if self.criterion == "evidence" and isinstance(model, LinkModel):
+                return model
+        return None
+
+    def _route(
+        self, problem: Problem, planner: Planner, settings: Settings
+    ) -> Route | None:
+        """Return how to iterate for the evidence; None if matrices are factored.
+
+        They are while they fit into the free memory, unless the process cannot hold its
+        own; only a process of the whole matrix can do without.
+        """
+        parts, n = planner.parts, len(problem.rows)
+        is_whole = parts.completion is None and not parts.models_of(problem)
+        if self.criterion != "evidence" or not is_whole:
+            return None
+        route = planner.route(n, is_selecting=isinstance(settings.noise, str))
+        is_iterative = all(hasattr(route.solver, name) for name in NEEDED)
+        if not is_iterative:
+            if not parts.is_auto:
+                return None
+            route = replace(route, solver=ConjugateGradient())
+        held = BATCH_COPIES * n**2
+        is_tight = is_iterative and not route.is_held
+        if not (is_tight or missing_memory(Size(held, held, 0), planner.resources)):
+            return None
+        return _with_slopes(iterative_route(route, n, planner.resources), n)
+
+
+@dataclass(frozen=True)
+class FlowSearch:
+    """Kernel Flows: lowers an objective on batches of the samples.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Searches.
+    objective : Objective
+        Judges a kernel by a batch.
+    sizes : sequence of int
+        Sizes of the batches, each for an equal part of the steps.
+    n_batches : int
+        Batches on which places are compared.
+    learns_noise : bool
+        Whether a noise may be learned with the kernel, if the objective has one.
+    watch : callable
+        Is told each step; returns whether to stop.
+    """
+
+    optimizer: Optimizer
+    objective: Objective
+    sizes: Sequence[int]
+    n_batches: int
+    learns_noise: bool
+    watch: Callable[[Step], bool] = field(repr=False)
+
+    def learn(
+        self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
+    ) -> tuple[Learned, FlowResult]:
+        """Return the kernel that was found, as `EvidenceSearch.learn` does."""
+        search = _Search(
+            objective=self._objective,
+            minimize=self.optimizer.minimize,
+            sizes=self.sizes,
+            n_fixed=self.n_batches,
+            watch=self.watch,
+        )
+        result = search.find(problem, prior, planner, settings)
+        return self.learned_at(prior.kernel, result.theta), result
+
+    def learned_at(self, start: Kernel, theta: FloatArray) -> Learned:
+        """Return what is learned if the search ends at a place."""
+        beside = theta[len(start.theta) :]
+        noise = float(np.exp(beside[0])) if len(beside) else None
+        return Learned(_with_theta(start, theta), usual_noise=noise)
+
+    def _objective(self, prior: KernelPrior, run: Run) -> Objective | IterativeEvidence:
+        """Return the objective; it learns the noise if it has one that is its own.
+
+        Norms are for targets without noise.
+        """
+        own = self.objective
+        if self.learns_noise and isinstance(own, Rho) and own.kind in WITH_NOISE:
+            return _with_noise(own, prior, run, NOISE_START)
+        return own
+
+
+def _with_noise(
+    objective: Rho | IterativeEvidence, prior: KernelPrior, run: Run, start: float
+) -> Rho | IterativeEvidence:
+    """Return an objective that learns the noise with the kernel."""
+    grid = noise_grid(prior.precision(run.config))
+    return replace(
+        objective, noise_variance=start, noise_variance_bounds=(grid[-1], grid[0])
+    )
+
+
+def _with_slopes(route: Route, n: int) -> Route:
+    """Return a route with what a search holds: solutions, and factors of slopes."""
+    solver: Any = route.solver
+    if hasattr(solver, "deviations"):  # for which a search has no use
+        solver = replace(solver, deviations="solve")
+    held = route.size.held + SCORE_COPIES * solver.n_values(n)
+    return replace(route, solver=solver, size=Size(held, held, held))
+
+
+def _with_theta(start: Kernel, theta: FloatArray) -> Kernel:
+    return start.with_theta(theta[: len(start.theta)])

@@ -1,0 +1,103 @@
+"""What is fitted and what it then says: values that remember nothing else."""
+
+from skconvgp.processes._exact import ExactProcess
+from skconvgp.processes._facts import (
+    Clipped,
+    Exceeded,
+    Fact,
+    Inexact,
+    Jittered,
+    NewtonStopped,
+    Unexplained,
+    Unfinished,
+    Unsolved,
+)
+from skconvgp.processes._featured import Featured, Reservoir
+from skconvgp.processes._features import FeatureProcess, FeatureState
+from skconvgp.processes._fits import Fitted, Parts, Process
+from skconvgp.processes._growing import extend_features
+from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
+from skconvgp.processes._labels import LabelProcess, LabelState
+from skconvgp.processes._neighbors import NeighborProcess
+from skconvgp.processes._plan import (
+    Plan,
+    Planner,
+    place_of_fit,
+    plan_landmarks,
+    prepare_fit,
+    require_common_noise,
+)
+from skconvgp.processes._prior import (
+    KernelPrior,
+    MatrixPrior,
+    PlainPrior,
+    Prior,
+    SummedPrior,
+    scaled_gram,
+)
+from skconvgp.processes._problem import (
+    Latent,
+    Model,
+    Problem,
+    Record,
+    Settings,
+    entries,
+)
+from skconvgp.processes._routes import (
+    GRAM_COPIES,
+    Route,
+    iterative_route,
+    missing_memory,
+)
+from skconvgp.processes._run import Resources, Run
+
+__all__ = [
+    "GRAM_COPIES",
+    "Clipped",
+    "ExactProcess",
+    "Exceeded",
+    "Fact",
+    "FeatureProcess",
+    "FeatureState",
+    "Featured",
+    "Fitted",
+    "Inexact",
+    "Jittered",
+    "KernelPrior",
+    "LabelModel",
+    "LabelProcess",
+    "LabelState",
+    "Latent",
+    "LinkModel",
+    "MatrixPrior",
+    "Model",
+    "NeighborProcess",
+    "NewtonStopped",
+    "NoisyModel",
+    "Parts",
+    "PlainPrior",
+    "Plan",
+    "Planner",
+    "Prior",
+    "Problem",
+    "Process",
+    "Record",
+    "Reservoir",
+    "Resources",
+    "Route",
+    "Run",
+    "Settings",
+    "SummedPrior",
+    "Unexplained",
+    "Unfinished",
+    "Unsolved",
+    "entries",
+    "extend_features",
+    "iterative_route",
+    "missing_memory",
+    "place_of_fit",
+    "plan_landmarks",
+    "prepare_fit",
+    "require_common_noise",
+    "scaled_gram",
+]

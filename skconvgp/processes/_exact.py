@@ -1,0 +1,412 @@
+"""ExactProcess: the posterior by solutions with the whole training matrix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._protocols import GramOperator, Solution, Solver
+from skconvgp._typing import FloatArray
+from skconvgp.engine import (
+    KernelGram,
+    KernelOracle,
+    Place,
+    compute_at,
+    freeze,
+    frozen_bytes,
+    rows_to_tensor,
+    thaw,
+    to_numpy,
+    to_tensor,
+)
+from skconvgp.inference import (
+    EqualInputs,
+    Halves,
+    LeaveOneOut,
+    log_marginal_likelihood,
+    mean_variance,
+    missing_quadratic,
+    moment_amplitude,
+    profiled_amplitude,
+    select_noise,
+)
+from skconvgp.linalg import DenseGram
+from skconvgp.processes._facts import Clipped, Fact, Inexact, Unsolved
+from skconvgp.processes._fitting import (
+    fixed_amplitude,
+    jitter_facts,
+    require_finite_noise,
+)
+from skconvgp.processes._latents import latent_by_halves
+from skconvgp.processes._left_out import deviation_excess, left_out_of, whole_inverse
+from skconvgp.processes._prior import MatrixPrior, Prior, SummedPrior, scaled_gram
+from skconvgp.processes._problem import (
+    Latent,
+    Model,
+    Problem,
+    Record,
+    Settings,
+    entries,
+)
+from skconvgp.processes._routes import Route
+from skconvgp.processes._run import Resources, Run, clock
+
+__all__ = ["ExactProcess", "fit_exact"]
+
+# Largest relative residual at which leave-one-out predictions are used, and largest
+# share of <y, M^-1 y> that a solution may lack if it tells the evidence.
+SOLVED = 1e-2
+# Samples to calibrate probabilities on if a leave-one-out value costs a solution:
+# the standard error of an accuracy of 97 % is then below a percent.
+LEFT_OUT = 500
+
+
+@dataclass(frozen=True)
+class ExactProcess:
+    """A process that is fitted by solutions with its training matrix.
+
+    Parameters
+    ----------
+    model : Model
+        Targets, noise, amplitude, evidence.
+    prior : Prior
+        Covariances with the training samples.
+    solver : Solver
+        The solver.
+    state : object
+        What it keeps of the matrix, as arrays.
+    dual : ndarray of shape (n, k)
+        Means are covariances times these.
+    inputs : ndarray of shape (n,)
+        Index of the input of each sample: those of equal inputs have the same.
+    is_held : bool
+        Whether the state holds the Gram matrix, or no matrix at all.
+    is_converged : bool
+        Whether the solver met its tolerance, or has a factor.
+    residual : float
+        Relative residual of its solution; NaN for a direct solver.
+    loo : tuple of ndarray, or None
+        Leave-one-out means (n, k) and variances (n,), if they were computed by `fit`.
+    """
+
+    model: Model
+    prior: Prior
+    solver: Solver[Any]
+    state: Any
+    dual: FloatArray
+    inputs: NDArray[np.intp]
+    is_held: bool = True
+    is_converged: bool = True
+    residual: float = math.nan
+    loo: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
+
+    @property
+    def has_left_out(self) -> bool:
+        """Whether leave-one-out values say something."""
+        return self.is_converged or self.residual <= SOLVED
+
+    def latent(
+        self,
+        rows: NDArray[Any],
+        diag: FloatArray,
+        resources: Resources,
+        *,
+        needs_var: bool = False,
+        needs_cov: bool = False,
+    ) -> Latent:
+        """Return the posterior at new samples."""
+        has_state = needs_var or needs_cov
+
+        latent = latent_by_halves(
+            self, rows, diag, resources, needs_var=needs_var, needs_cov=needs_cov
+        )
+        # Covariances are as they are.
+        facts = [fact for fact in latent.facts if needs_var]
+        return replace(latent, facts=[*self._inexact(has_state), *facts])
+
+    def state_at(self, place: Place, run: Run) -> Any:
+        """Return the state of the solver; a matrix that was not held is made again."""
+        state = thaw(self.state, place.device)
+        if getattr(state, "gram", state) is not None:
+            return state
+        oracle = self.prior.oracle(run, "predict")
+        assert isinstance(oracle, KernelOracle)
+        return replace(state, gram=KernelGram(oracle, self.model.mean_diag))
+
+    def halves(self, state: Any, cross: Tensor) -> Halves:
+        """Return what data take away, from covariances (b, n) of new samples."""
+        scaled = cross.mT / self.model.mean_diag
+        return Halves(self.solver.half_solve(state, scaled))
+
+    @property
+    def fact_of_clipping(self) -> type[Clipped]:
+        """What it means that a variance was below zero."""
+        return Clipped
+
+    def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:
+        """Return predictions of the scaled targets without their samples, on the host.
+
+        Facts say what is wrong with them.
+        """
+        if self.loo is not None:
+            return LeaveOneOut(*map(rows_to_tensor, self.loo)), []
+        everyone = torch.arange(len(self.model.targets))
+        return self._left_out(everyone, resources, is_whole=True)
+
+    def some_left_out(
+        self, resources: Resources
+    ) -> tuple[NDArray[np.intp], LeaveOneOut, list[Fact]]:
+        """Return samples to calibrate on, by index, and predictions without them.
+
+        If each value costs a solution, they are some of all.
+        """
+        n = len(self.model.targets)
+        if n <= LEFT_OUT or not hasattr(self.solver, "inverse_diag_of"):
+            return np.arange(n), *self.leave_one_out(resources)
+        generator = resources.generator()
+        some = torch.randperm(n, generator=generator)[:LEFT_OUT].sort().values
+        return to_numpy(some), *self._left_out(some, resources, is_whole=False)
+
+    def _left_out(
+        self, some: Tensor, resources: Resources, *, is_whole: bool
+    ) -> tuple[LeaveOneOut, list[Fact]]:
+        """Return predictions without samples, with variances such as new ones get.
+
+        Parameters
+        ----------
+        some : Tensor of shape (m,)
+            Indices of the samples.
+        resources : Resources
+            What may be used.
+        is_whole : bool
+            Whether they are all samples, so that the whole diagonal is computed.
+        """
+
+        def left_out_at(place: Place) -> LeaveOneOut:
+            state = self.state_at(place, resources.run(place))
+            indices = some.to(place.device)
+            inputs = self._equal_inputs(place.device)
+            one_by_one = None if is_whole else indices
+            inverse_diag = whole_inverse(self.solver, state, inputs, one_by_one)
+            loo = self.closed_form(inverse_diag, some)
+            bounds = None
+            if hasattr(self.solver, "left_out_variances"):
+                bounds = self.solver.left_out_variances(state, indices)
+            if bounds is None:
+                return loo
+            bounded = self.closed_form(1.0 / bounds, some)
+            is_repeated = inputs.counts()[indices] > 1
+            return LeaveOneOut(loo.mean, torch.where(is_repeated, loo.var, bounded.var))
+
+        place = resources.place(frozen_bytes(self.state))
+        return compute_at(place, left_out_at), self._inexact(True)
+
+    def closed_form(self, inverse_diag: Tensor, some: Tensor) -> LeaveOneOut:
+        """Return predictions of samples from those with other inputs.
+
+        Parameters
+        ----------
+        inverse_diag : Tensor of shape (m,)
+            Sums of the entries of M^-1 over all samples with the input of each.
+        some : Tensor of shape (m,)
+            Indices of the samples.
+        """
+        inputs = self._equal_inputs(inverse_diag.device)
+        loo = left_out_of(self.model, self.dual, inputs, inverse_diag, some)
+        if not isinstance(self.prior, SummedPrior):
+            return loo
+        rest = self.prior.rest[to_numpy(some)]
+        added = to_tensor(rest, loo.var.device, loo.var.dtype)
+        return LeaveOneOut(loo.mean, loo.var + added / self.model.mean_diag)
+
+    def _equal_inputs(self, device: torch.device) -> EqualInputs:
+        return EqualInputs(rows_to_tensor(self.inputs)).to(device)
+
+    def _inexact(self, has_state: bool) -> list[Fact]:
+        return [Inexact(self.solver)] if has_state and not self.is_converged else []
+
+
+def fit_exact(
+    problem: Problem,
+    prior: Prior,
+    settings: Settings,
+    route: Route,
+    run: Run,
+    *,
+    gram_seconds: float = 0.0,
+    least_noise: float = 0.0,
+    keeps_left_out: bool = False,
+) -> tuple[ExactProcess, Record]:
+    """Fit to all samples of a problem.
+
+    Parameters
+    ----------
+    problem, prior, settings : object
+        What to fit.
+    route : Route
+        How to solve.
+    run : Run
+        How to compute.
+    gram_seconds : float, default=0.0
+        Time that was spent on covariances before.
+    least_noise : float, default=0.0
+        Noise is not below.
+    keeps_left_out : bool, default=False
+        Whether leave-one-out values are computed while the factor is at hand.
+
+    Returns
+    -------
+    process : ExactProcess
+        The fitted process.
+    record : Record
+        What the fit did.
+    """
+    device, solver = run.config.device, route.solver
+    start = clock(device)
+    w = to_tensor(problem.weights, device, run.config.solve_dtype)
+    y = to_tensor(problem.targets, device, run.config.solve_dtype)
+    gram, mean_diag = _gram_operator(prior, route, run, w)
+    gram_seconds += clock(device) - start
+
+    start = clock(device)
+    amplitude = fixed_amplitude(settings.amplitude, mean_diag, y, problem.scale)
+    noise = settings.noise
+    if isinstance(noise, str):
+        noise = select_noise(
+            gram.dense(),
+            y,
+            w,
+            criterion=noise,
+            amplitude=amplitude,
+            precision=prior.precision(run.config),
+            inputs=problem.inputs.to(device),
+        )
+    noise = max(float(noise), least_noise)
+    require_finite_noise(noise / w)
+    state = solver.init(gram, noise / w)
+    solution = solver.solve(state, y)
+    # A direct solver that was stopped early still has its factor for all else.
+    is_iterative = hasattr(solver, "inverse_diag_of")
+    is_converged = solution.converged or not is_iterative
+    facts = jitter_facts(state.jitter, float((noise / w).min()), prior, run)
+    if not solution.converged:
+        facts.append(Unsolved(solver, solution.stats, y.dtype))
+
+    amplitude, evidence, evidence_error = _evidence(
+        y, w, noise, amplitude, solver, state, solution, is_converged
+    )
+    report = {
+        "jitter": state.jitter,
+        "evidence_error": evidence_error / 2.0,
+        "solver": type(solver).__name__,
+        "solver_reason": route.reason,
+        "is_gram_held": route.is_held,
+        "iterations": int(solution.stats.get("iterations", 0)),
+        "residual": solution.stats.get("residual", math.nan),
+        "deviation_excess": deviation_excess(solver, state, is_converged),
+    }
+    inverse_diag = None
+    if keeps_left_out and not is_iterative:
+        del gram  # its place is for columns of the inverse
+        inverse_diag = whole_inverse(solver, state, problem.inputs)
+    solve_seconds = clock(device) - start
+
+    model = Model.of(
+        problem,
+        mean_diag=mean_diag,
+        noise=float(noise),
+        amplitude=to_numpy(amplitude),
+        evidence=float(evidence.sum()),
+    )
+    process = ExactProcess(
+        model,
+        # Nothing looks at a given matrix again.
+        replace(prior, rows=None) if isinstance(prior, MatrixPrior) else prior,
+        solver,
+        freeze(state if route.is_held else replace(state, gram=None)),
+        to_numpy(solution.value) * problem.scale / mean_diag,
+        to_numpy(problem.inputs.of),
+        route.is_held,
+        is_converged,
+        report["residual"],
+    )
+    if inverse_diag is not None:
+        loo = process.closed_form(inverse_diag, torch.arange(len(problem.rows)))
+        process = replace(process, loo=(to_numpy(loo.mean), to_numpy(loo.var)))
+    n_pairs = entries(len(problem.rows))
+    return process, Record(n_pairs, gram_seconds, solve_seconds, report, facts)
+
+
+def _gram_operator(
+    prior: Prior, route: Route, run: Run, weights: Tensor
+) -> tuple[GramOperator, float]:
+    """Return the Gram matrix with mean diagonal 1, and what it was divided by."""
+    oracle = prior.cached_oracle(run)
+    if route.is_held:
+        gram, mean_diag = scaled_gram(oracle, weights)
+        return DenseGram(gram), mean_diag
+    assert isinstance(oracle, KernelOracle)
+    mean_diag = mean_variance(oracle.diag(), weights)
+    return KernelGram(oracle, mean_diag), mean_diag
+
+
+def _evidence(
+    y: Tensor,
+    w: Tensor,
+    noise: float,
+    amplitude: Tensor | None,
+    solver: Solver[Any],
+    state: Any,
+    solution: Solution,
+    is_converged: bool,
+) -> tuple[Tensor, Tensor, float]:
+    """Return the amplitude (k,), the log evidence (k,), and twice its error.
+
+    The amplitude is profiled out if it is not given.
+    """
+    quadratic, missing = _quadratic(
+        y, noise / w, partial(solver.half_solve, state), solution, is_converged
+    )
+    is_known = bool((missing <= SOLVED * quadratic).all())
+    if amplitude is None:
+        profiled = (
+            profiled_amplitude(quadratic + missing, w)
+            if is_known
+            else moment_amplitude(y, noise, w)
+        )
+        amplitude = torch.full_like(y[0], profiled)
+    evidence = log_marginal_likelihood(
+        quadratic, solver.logdet(state), amplitude, noise, w
+    )
+    if not is_known:
+        return amplitude, torch.full_like(evidence, math.nan), math.inf
+    of_solution = float((missing / amplitude).sum())
+    error = _logdet_error(solver, state) * len(amplitude) + of_solution
+    return amplitude, evidence, error
+
+
+def _quadratic(
+    y: Tensor, noise: Tensor, half: Any, solution: Solution, is_converged: bool
+) -> tuple[Tensor, Tensor]:
+    """Return <y, M^-1 y> (k,) of the targets, and what it may lack (k,)."""
+    quadratic = (y * solution.value).sum(0)
+    nothing = torch.zeros_like(quadratic)
+    if solution.converged:
+        return quadratic, nothing
+    if not is_converged:
+        residual = solution.stats.get("residual", math.inf)
+        return quadratic, missing_quadratic(y, residual, noise)
+    return half(y).square().sum(0), nothing
+
+
+def _logdet_error(solver: Any, state: Any) -> float:
+    if not hasattr(solver, "logdet_estimate"):
+        return 0.0
+    return float(solver.logdet_estimate(state)[1])

@@ -1,0 +1,153 @@
+"""What a user should know of a result; the estimators turn it into warnings."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+__all__ = [
+    "Clipped",
+    "Exceeded",
+    "Fact",
+    "Inexact",
+    "Jittered",
+    "NewtonStopped",
+    "Unexplained",
+    "Unfinished",
+    "Unsolved",
+]
+
+
+@dataclass(frozen=True)
+class Jittered:
+    """A diagonal was raised by more than the noise of a sample.
+
+    Parameters
+    ----------
+    jitter, least_noise : float
+        What was added, and the least noise of a sample, both in units of the matrix.
+    tile_dtype : torch.dtype or None
+        Precision of the covariances; None for a given matrix.
+    solve_dtype : torch.dtype
+        Precision of the factor.
+    """
+
+    jitter: float
+    least_noise: float
+    tile_dtype: torch.dtype | None
+    solve_dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Unsolved:
+    """A solver ended before its tolerance.
+
+    Parameters
+    ----------
+    solver : object
+        The solver.
+    stats : dict
+        What it said of its end.
+    solve_dtype : torch.dtype
+        Precision of the system.
+    """
+
+    solver: Any
+    stats: dict[str, float]
+    solve_dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Inexact:
+    """Deviations and left-out values come from a solver that had not converged.
+
+    Parameters
+    ----------
+    solver : object
+        The solver.
+    """
+
+    solver: Any
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """A completion explains little of the entries that were held out.
+
+    Parameters
+    ----------
+    completion : object
+        The strategy.
+    share : float
+        Explained share of their variance.
+    """
+
+    completion: Any
+    share: float
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A completion ended before its tolerance.
+
+    Parameters
+    ----------
+    completion : object
+        The strategy.
+    stats : dict
+        What it said of its end.
+    """
+
+    completion: Any
+    stats: dict[str, float]
+
+
+@dataclass(frozen=True)
+class NewtonStopped:
+    """Newton's method ended before its tolerance.
+
+    Parameters
+    ----------
+    likelihood : object
+        The likelihood whose mode it looked for.
+    """
+
+    likelihood: Any
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """Variances below zero were set to zero.
+
+    Parameters
+    ----------
+    share : float
+        Size of the largest, as a share of the prior variance.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True)
+class Exceeded:
+    """Features explain more than the prior variance of a sample.
+
+    Parameters
+    ----------
+    share : float
+        The largest excess, as a share of the mean prior variance.
+    """
+
+    share: float
+
+
+Fact: TypeAlias = (
+    Jittered
+    | Unsolved
+    | Inexact
+    | Unexplained
+    | Unfinished
+    | NewtonStopped
+    | Clipped
+    | Exceeded
+)

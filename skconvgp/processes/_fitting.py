@@ -1,0 +1,55 @@
+"""What the fits of all processes have in common."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import to_tensor
+from skconvgp.processes._facts import Fact, Jittered
+from skconvgp.processes._prior import Prior
+from skconvgp.processes._run import Run
+
+__all__ = ["fixed_amplitude", "jitter_facts", "require_finite_noise"]
+
+
+def fixed_amplitude(
+    amplitude: float | str | None, mean_diag: float, y: Tensor, scale: FloatArray
+) -> Tensor | None:
+    """Return the amplitude (k,) of the scaled targets; None to profile it out.
+
+    Parameters
+    ----------
+    amplitude : float, str or None
+        The setting.
+    mean_diag : float
+        Mean prior variance of the kernel, which None stands for.
+    y : Tensor of shape (n, k)
+        Scaled targets.
+    scale : ndarray of shape (k,)
+        Their units.
+    """
+    if amplitude == "profile":
+        return None
+    value = mean_diag if amplitude is None else float(amplitude)
+    return to_tensor(value / scale**2, y.device, y.dtype)
+
+
+def require_finite_noise(noise: Tensor) -> None:
+    """Raise if the noise of a sample is not finite."""
+    if not bool(torch.isfinite(noise).all()):
+        raise ValueError(
+            "The noise of a sample is `noise_variance` / its weight, and it is not "
+            "finite for some: set tiny weights to 0."
+        )
+
+
+def jitter_facts(
+    jitter: float, least_noise: float, prior: Prior, run: Run
+) -> list[Fact]:
+    """Return a fact if jitter is more than the least noise of a sample."""
+    if jitter <= least_noise:
+        return []
+    solve_dtype = run.config.solve_dtype
+    return [Jittered(jitter, least_noise, prior.tile_dtype, solve_dtype)]

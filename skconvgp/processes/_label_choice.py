@@ -1,0 +1,76 @@
+"""Which model of the labels is taken, and with which amplitude."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp.engine import rows_to_tensor
+from skconvgp.inference import choose_amplitude
+from skconvgp.processes._facts import Fact, NewtonStopped
+from skconvgp.processes._label_models import (
+    LabelModel,
+    LabelPosterior,
+    left_out_loss,
+    spread_over_classes,
+)
+from skconvgp.processes._problem import Problem
+
+__all__ = ["best_model"]
+
+# Samples that the amplitude is chosen on, spread over the classes: it is one number.
+CHOOSING = 1000
+
+
+def best_model(
+    models: list[LabelModel],
+    gram: Tensor,
+    mean_diag: float,
+    problem: Problem,
+    prior_amplitude: float | str | None,
+    noise: float,
+    knows_variances: bool,
+) -> tuple[LabelModel, float, LabelPosterior, list[Fact]]:
+    """Return the model with the least leave-one-out log loss, fitted."""
+    best: tuple[LabelModel, float, LabelPosterior] | None = None
+    least, facts = math.inf, list[Fact]()
+    assert problem.codes is not None
+    codes = torch.as_tensor(problem.codes)
+    for model in models:
+        amplitude = _amplitude_of(
+            model, gram, mean_diag, problem.codes, prior_amplitude, noise
+        )
+        found = model.fit(gram * amplitude, noise * amplitude)
+        if not found.converged:
+            facts.append(NewtonStopped(model.likelihood))
+        if len(models) == 1:
+            return model, amplitude, found, facts
+        weights = rows_to_tensor(problem.weights)
+        loss = left_out_loss(model, found, codes, weights, knows_variances)
+        if best is None or loss < least:
+            best, least = (model, amplitude, found), loss
+        del found  # before the next one is made
+    assert best is not None
+    return *best, facts
+
+
+def _amplitude_of(
+    model: LabelModel,
+    gram: Tensor,
+    mean_diag: float,
+    codes: NDArray[Any],
+    amplitude: float | str | None,
+    noise: float,
+) -> float:
+    if amplitude is None:
+        return mean_diag
+    if not isinstance(amplitude, str):
+        return amplitude
+    some = spread_over_classes(codes, CHOOSING).to(gram.device)
+    if len(some) < len(gram):
+        model, gram = model.take(some), gram[some][:, some]
+    return choose_amplitude(lambda a: model.evidence(gram * a, noise * a))

@@ -1,0 +1,369 @@
+"""LabelProcess: latent functions whose noise, if they have any, the labels fix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._protocols import CompletedGram
+from skconvgp._typing import FloatArray
+from skconvgp.engine import (
+    Place,
+    compute_at,
+    freeze,
+    frozen_bytes,
+    thaw,
+    to_numpy,
+    to_tensor,
+)
+from skconvgp.inference import (
+    left_out_covariance,
+    mean_variance,
+    posterior_mean,
+)
+from skconvgp.processes._facts import Clipped, Exceeded, Fact
+from skconvgp.processes._fitting import jitter_facts, require_finite_noise
+from skconvgp.processes._label_choice import best_model
+from skconvgp.processes._label_models import (
+    LabelModel,
+    with_variances,
+)
+from skconvgp.processes._latents import CLIP_TOLERANCE, run_beside
+from skconvgp.processes._prior import Prior, SummedPrior
+from skconvgp.processes._problem import (
+    Latent,
+    Model,
+    Problem,
+    Record,
+    Settings,
+    entries,
+)
+from skconvgp.processes._run import Resources, Run, clock
+
+__all__ = ["KEPT_COPIES", "LabelProcess", "LabelState", "fit_labels_of"]
+
+# Matrices of the size of the Gram matrix that the best of several likelihoods keeps
+# while another one is fitted.
+KEPT_COPIES = 2
+
+
+@dataclass(frozen=True)
+class LabelState:
+    """What a process of labels keeps for the uncertainty of predictions.
+
+    Parameters
+    ----------
+    posterior : object
+        Has ``covariance`` and ``joint_covariance`` of new samples.
+    features : ndarray of shape (n, r)
+        Those of the training samples; (0, 0) without a completion.
+    lift_map : ndarray of shape (m, r)
+        Takes covariances with the anchors to features; (0, 0) without a completion.
+    jitter : float
+        What had to be added to a diagonal; 0 if nothing.
+    """
+
+    posterior: Any
+    features: Any
+    lift_map: Any
+    jitter: float
+
+    def explained(self, cross: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the part of prior variances that features explain, and the rest."""
+        if not self.features.numel():
+            return prior, torch.zeros_like(prior)
+        lifted = cross @ self.lift_map
+        explained = (lifted * lifted).sum(1)
+        return explained, prior - explained
+
+    def with_training(self, cross: Tensor, mean_diag: float) -> Tensor:
+        """Return prior covariances (b, n) with the training samples, of mean 1."""
+        if not self.features.numel():
+            return cross / mean_diag
+        lifted: Tensor = (cross @ self.lift_map) @ self.features.mT
+        return lifted
+
+
+@dataclass(frozen=True)
+class LabelProcess:
+    """A process of labels, whose latent functions share no common noise.
+
+    Parameters
+    ----------
+    model : Model
+        Targets, noise beside that of the labels, amplitude, evidence.
+    prior : Prior
+        Covariances with the training samples, or with the anchors.
+    state : LabelState
+        What uncertainty needs, as arrays.
+    dual : ndarray of shape (n, k)
+        Means are covariances times these.
+    likelihood : object
+        The likelihood that was taken.
+    offset : ndarray of shape (k,)
+        Prior means of the latent functions.
+    has_one_latent : bool
+        Whether the function of the first of two classes is the negative of the other's.
+    loo : tuple of ndarray
+        Leave-one-out means (n, k) without the offset, and variances (n, k) or
+        covariances (n, k, k) without noise.
+    """
+
+    model: Model
+    prior: Prior
+    state: LabelState
+    dual: FloatArray
+    likelihood: Any
+    offset: FloatArray
+    has_one_latent: bool
+    loo: tuple[FloatArray, FloatArray] = field(repr=False)
+
+    @property
+    def has_left_out(self) -> bool:
+        """Whether leave-one-out values say something."""
+        return True
+
+    def latent(
+        self,
+        rows: NDArray[Any],
+        diag: FloatArray,
+        resources: Resources,
+        *,
+        needs_var: bool = False,
+        needs_cov: bool = False,
+    ) -> Latent:
+        """Return the posterior at new samples, a block of rows at a time."""
+        has_state = needs_var or needs_cov
+        needed = frozen_bytes(self.state) if has_state else 0
+
+        def latent_at(place: Place) -> Latent:
+            run = run_beside(resources, place, needed)
+            config = run.config
+            dual = to_tensor(self.dual, config.device, config.solve_dtype)
+            state = thaw(self.state, place.device) if has_state else None
+            means, covariances, crosses = [], [], []
+            excess = 0.0
+            # New samples are compared with all others, by their features.
+            width = len(self.model.targets)
+            for cross, prior in self.prior.stream(rows, diag, run, width):
+                means.append(posterior_mean(cross, dual))
+                if state is None:
+                    continue
+                parts = state.explained(cross, prior / self.model.mean_diag)
+                excess = max(excess, float(-parts[1].min()))
+                if needs_var:
+                    covariances.append(self._covariance(state, cross, *parts))
+                if needs_cov:
+                    crosses.append(cross)
+            cov, cov_scale = torch.empty(0), 0.0
+            if needs_cov:
+                prior = self.prior.covariance(rows, run, self.model.mean_diag)
+                cov_scale = float(prior.diagonal().mean())
+                assert state is not None
+                cov = self._joint_covariance(state, torch.cat(crosses), prior)
+            facts: list[Fact] = []
+            if excess > CLIP_TOLERANCE:
+                facts.append(Exceeded(excess))
+            var, between = torch.empty(0, 1), torch.empty(0)
+            if covariances:
+                var, between, clipped = _variances(torch.cat(covariances))
+                if clipped > CLIP_TOLERANCE:
+                    facts.append(Clipped(clipped))
+            return Latent(
+                to_numpy(torch.cat(means)),
+                to_numpy(var),
+                to_numpy(cov),
+                cov_scale,
+                to_numpy(between),
+                facts,
+            )
+
+        return compute_at(resources.place(needed), latent_at)
+
+    def _covariance(
+        self, state: LabelState, cross: Tensor, explained: Tensor, rest: Tensor
+    ) -> Tensor:
+        """Return variances (b, k), or covariances (b, k, k), in units of the prior."""
+        amplitude = self._amplitude
+        training = state.with_training(cross, self.model.mean_diag)
+        cov: Tensor = state.posterior.covariance(
+            amplitude * training.mT, amplitude * explained
+        )
+        return with_variances(cov / amplitude, rest.clamp(min=0.0))
+
+    def _joint_covariance(
+        self, state: LabelState, cross: Tensor, prior: Tensor
+    ) -> Tensor:
+        """Return covariances (n1, n1, k) between samples, in units of the prior."""
+        amplitude = self._amplitude
+        explained, rest = prior, torch.zeros_like(prior)
+        if state.features.numel():
+            lifted = cross @ state.lift_map
+            explained = lifted @ lifted.mT
+            rest = left_out_covariance(prior - explained)
+        training = state.with_training(cross, self.model.mean_diag)
+        cov: Tensor = state.posterior.joint_covariance(
+            amplitude * training.mT, amplitude * explained
+        )
+        joint: Tensor = cov / amplitude + rest[:, :, None]
+        return joint
+
+    @property
+    def _amplitude(self) -> float:
+        return float(np.max(self.model.amplitude))
+
+
+@dataclass(frozen=True)
+class _Covariances:
+    """Prior covariances of the training samples, of mean variance 1.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (n, n)
+        The covariances.
+    mean_diag : float
+        What they were divided by.
+    n_pairs : int
+        Entries that were evaluated.
+    features, lift_map : Tensor
+        As in `LabelState`.
+    anchors : Tensor of shape (m,) or None
+        Samples that new ones are compared with, if those are not all.
+    rest : Tensor of shape (n,)
+        What the matrix leaves out of the prior variances.
+    """
+
+    gram: Tensor
+    mean_diag: float
+    n_pairs: int
+    features: Tensor
+    lift_map: Tensor
+    anchors: Tensor | None
+    rest: Tensor
+
+
+def fit_labels_of(
+    models: list[LabelModel],
+    problem: Problem,
+    prior: Prior,
+    settings: Settings,
+    run: Run,
+    *,
+    completed: CompletedGram | None = None,
+    gram_seconds: float = 0.0,
+    least_noise: float = 0.0,
+) -> tuple[LabelProcess, Record]:
+    """Fit every model of the labels; keep the one with the least left-out log loss.
+
+    Parameters
+    ----------
+    models : list of LabelModel
+        The candidates.
+    problem, prior, settings, run : object
+        What to fit and how.
+    completed : CompletedGram, optional
+        Stands in the place of the Gram matrix; its factor is overwritten.
+    gram_seconds : float, default=0.0
+        Time that it took.
+    least_noise : float, default=0.0
+        Noise is not below.
+    """
+    device = run.config.device
+    start = clock(device)
+    known = _covariances(problem, prior, run, completed)
+    gram_seconds += clock(device) - start
+
+    start = clock(device)
+    assert not isinstance(settings.noise, str)
+    noise = max(float(settings.noise), least_noise)
+    model, amplitude, found, facts = best_model(
+        models,
+        known.gram,
+        known.mean_diag,
+        problem,
+        settings.amplitude,
+        noise,
+        prior.knows_variances,
+    )
+    facts += jitter_facts(found.jitter, found.least_noise, prior, run)
+    offset = to_numpy(model.offset)
+    rest = amplitude * known.rest.to(found.loo_cov)
+    loo_cov = with_variances(found.loo_cov, rest)
+    unit = known.gram.new_ones(len(offset))
+    dual = found.dual * amplitude
+    if known.anchors is None:
+        dual_coef = to_numpy(dual) / known.mean_diag
+    else:
+        dual_coef = to_numpy(known.lift_map @ (known.features.mT @ dual))
+        assert not isinstance(prior, SummedPrior)
+        prior = prior.take(to_numpy(known.anchors))
+    state = LabelState(found.state, known.features, known.lift_map, found.jitter)
+    process = LabelProcess(
+        Model.of(
+            problem,
+            mean_diag=known.mean_diag,
+            noise=noise,
+            amplitude=to_numpy(amplitude * unit),
+            evidence=found.evidence,
+        ),
+        prior,
+        freeze(state),
+        dual_coef,
+        model.likelihood,
+        offset,
+        model.has_one_latent,
+        (to_numpy(found.loo_mean), to_numpy(loo_cov)),
+    )
+    report = {"jitter": found.jitter, "solver": "Cholesky"}
+    seconds = clock(device) - start
+    return process, Record(known.n_pairs, gram_seconds, seconds, report, facts)
+
+
+def _covariances(
+    problem: Problem, prior: Prior, run: Run, completed: CompletedGram | None
+) -> _Covariances:
+    """Return the prior covariances of the samples, of mean variance 1."""
+    weights = to_tensor(problem.weights, run.config.device, run.config.solve_dtype)
+    oracle = prior.cached_oracle(run)
+    diag = oracle.diag()
+    mean_diag = mean_variance(diag, weights)
+    require_finite_noise(1.0 / weights)
+
+    def left_out_of(gram: Tensor) -> Tensor:
+        own = diag.to(gram) / mean_diag
+        return (own - gram.diagonal()).clamp(min=0.0)
+
+    if completed is None:
+        gram, n = oracle.gram(), len(diag)
+        gram /= mean_diag
+        empty = diag.new_empty(0, 0)
+        return _Covariances(
+            gram, mean_diag, entries(n), empty, empty, None, left_out_of(gram)
+        )
+    features = completed.factor.div_(math.sqrt(mean_diag))
+    gram = features @ features.mT
+    return _Covariances(
+        gram,
+        mean_diag,
+        completed.n_evaluated,
+        features,
+        completed.lift_map / math.sqrt(mean_diag),
+        completed.anchors,
+        left_out_of(gram),
+    )
+
+
+def _variances(cov: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Return variances (n, k), covariances between outputs, and what was clipped."""
+    var, between = cov, torch.empty(0)
+    if cov.ndim == 3:
+        between, var = cov, cov.diagonal(dim1=1, dim2=2)
+        between = between if var.shape[1] > 1 else torch.empty(0)
+    clipped = float((-var).clamp(min=0.0).max())
+    return var.clamp(min=0.0), between, clipped

@@ -1,0 +1,377 @@
+"""Which process is fitted, how, and with which memory: decided before any work."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from skconvgp._protocols import (
+    Coarsening,
+    Completion,
+    Localization,
+    Selection,
+    Solver,
+)
+from skconvgp.engine import Place, Size, compute_at, require_memory
+from skconvgp.exceptions import TileMemoryError
+from skconvgp.kernels import Kernel
+from skconvgp.processes._fits import (
+    DenseFit,
+    Fit,
+    Fitted,
+    Parts,
+    fit_all,
+    fit_completed,
+    fit_landmarks,
+    fit_local,
+    fit_models,
+    fit_selected,
+    fit_sum,
+    fit_whole,
+)
+from skconvgp.processes._label_models import LabelModel
+from skconvgp.processes._labels import KEPT_COPIES
+from skconvgp.processes._neighbors import LOCAL_COPIES
+from skconvgp.processes._prior import (
+    KernelPrior,
+    PlainPrior,
+)
+from skconvgp.processes._problem import Problem, Settings
+from skconvgp.processes._routes import Route, missing_memory, route_of
+from skconvgp.processes._run import Resources, Run
+from skconvgp.solvers import Cholesky
+
+__all__ = [
+    "Plan",
+    "Planner",
+    "place_of_fit",
+    "plan_landmarks",
+    "prepare_fit",
+    "require_common_noise",
+]
+
+
+HOST = torch.device("cpu")
+SMALLER_MATRIX = (
+    "fit on fewer samples, with solver='cg' and a number as `noise_variance` (of "
+    "classifiers with likelihood='gaussian'), or with solve_dtype='float32'."
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a process will be fitted.
+
+    Parameters
+    ----------
+    prior : KernelPrior or MatrixPrior
+        Covariances of the samples, by the kernel that is evaluated.
+    size : Size
+        How many numbers a fit holds at once.
+    solver : Solver
+        The solver that is used.
+    fit_at : callable
+        Fits, given the problem, the prior and how to compute.
+    """
+
+    prior: PlainPrior
+    size: Size
+    solver: Solver[Any]
+    fit_at: Fit
+
+    def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
+        """Return the fitted process, and how it was computed."""
+        place, needed = self.place(resources)
+
+        def fit_at(place: Place) -> tuple[Fitted, Run]:
+            run, prior = prepare_fit(self.prior, needed, place, resources)
+            return self.fit_at(problem, prior, run), run
+
+        return compute_at(place, fit_at)
+
+    def require(self, resources: Resources) -> None:
+        """Raise if the fit cannot be carried out."""
+        place, needed = self.place(resources)
+        compute_at(place, lambda at: prepare_fit(self.prior, needed, at, resources))
+
+    def place(self, resources: Resources) -> tuple[Place, int]:
+        """Return where to fit, and the bytes that are held there as a whole."""
+        return place_of_fit(self.prior.n_samples, self.size, resources)
+
+
+def prepare_fit(
+    prior: PlainPrior, needed: int, place: Place, resources: Resources
+) -> tuple[Run, PlainPrior]:
+    """Return how to compute a fit, and the prior with the precision of its tiles.
+
+    Raises
+    ------
+    TileMemoryError
+        If the bytes that are needed are not free.
+    """
+    what = f"What a fit to {prior.n_samples} samples holds, beside tiles,"
+    require_memory(needed, place.device, what, SMALLER_MATRIX)
+    run = resources.run(place, needed)
+    if isinstance(prior, KernelPrior):
+        prior = resources.with_precision(prior, run)
+    return run, prior
+
+
+def place_of_fit(n: int, size: Size, resources: Resources) -> tuple[Place, int]:
+    """Return where to fit n samples, and the bytes that are held there as a whole.
+
+    Raises
+    ------
+    TileMemoryError
+        If what comes back from a GPU does not fit on the host.
+    """
+    itemsize = resources.solve_dtype.itemsize
+    place = resources.place(size.on_gpu * itemsize)
+    if place.device == HOST:
+        return place, size.held * itemsize
+    what = f"The matrix of {n} samples that comes back from the GPU"
+    require_memory(size.beside_gpu * itemsize, HOST, what, SMALLER_MATRIX)
+    return place, size.on_gpu * itemsize
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans the fit of a process from its parts.
+
+    Parameters
+    ----------
+    prior : KernelPrior or MatrixPrior
+        Covariances of the samples.
+    parts : Parts
+        Solver, completion, likelihood.
+    resources : Resources
+        What may be used.
+    """
+
+    prior: PlainPrior
+    parts: Parts
+    resources: Resources
+
+    def plan(self, problem: Problem, settings: Settings) -> Plan:
+        """Return how to fit a problem; raise if the parts do not go together."""
+        models, parts = self.parts.models_of(problem), self.parts
+        if models:
+            self._require_labels(models[0].likelihood, settings)
+        n = len(problem.rows)
+        match copy.deepcopy(parts.completion):
+            case Selection() as selection:
+                return self._plan_selected(selection, models, settings, n)
+            case Completion() as completion:
+                return self._plan_completed(completion, models, settings, n)
+            case Localization() as localization:
+                require_common_noise(repr(localization), models)
+                return self._plan_local(localization, settings, n)
+            case Coarsening() as coarsening:
+                return self._plan_coarse(coarsening, models, settings)
+        size, solver, fit, _ = self._dense(self.prior, models, settings, n)
+        return Plan(self.prior, size, solver, partial(fit_all, fit))
+
+    def affords_choice(self, problem: Problem, most: int) -> bool:
+        """Return whether to choose the noise costs no more than the rest of a fit.
+
+        Parameters
+        ----------
+        problem : Problem
+            What will be fitted.
+        most : int
+            Inputs up to which an eigendecomposition is affordable.
+        """
+        n, count = len(problem.rows), problem.inputs.n_inputs
+        match self.parts.completion:
+            case Selection() as selection:
+                n = count = selection.count(n, self.parts.fraction)
+            case Completion() | Localization():
+                return True
+        if count > most or not self.parts.is_direct:
+            return False
+        size = self.route(n, is_selecting=True).size
+        return not missing_memory(size, self.resources)
+
+    def route(self, n: int, *, is_selecting: bool) -> Route:
+        """Return how to solve with n samples, if that is with their whole matrix."""
+        return route_of(
+            n,
+            self.parts.solver,
+            self.resources,
+            is_auto=self.parts.is_auto,
+            is_selecting=is_selecting,
+            has_kernel=self.prior.knows_variances,
+        )
+
+    def _dense(
+        self, prior: PlainPrior, models: list[LabelModel], settings: Settings, n: int
+    ) -> tuple[Size, Solver[Any], DenseFit, Route | None]:
+        """Return size, solver and fit to n samples by their whole matrix."""
+        if models:
+            of_labels = partial(fit_models, self.parts.models_of, settings)
+            return _label_size(models, n, 0), self.parts.solver, of_labels, None
+        planner = replace(self, prior=prior)
+        route = planner.route(n, is_selecting=isinstance(settings.noise, str))
+        fit = partial(fit_whole, settings, route, self.parts.keeps_left_out)
+        return route.size, route.solver, fit, route
+
+    def _plan_selected(
+        self, selection: Any, models: list[LabelModel], settings: Settings, n: int
+    ) -> Plan:
+        m = selection.count(n, self.parts.fraction)
+        size, solver, fit, _ = self._dense(self.prior, models, settings, m)
+        fit_at = partial(fit_selected, selection, m, fit, self.parts, self.resources)
+        return Plan(self.prior, size, solver, fit_at)
+
+    def _plan_completed(
+        self, completion: Any, models: list[LabelModel], settings: Settings, n: int
+    ) -> Plan:
+        if not self.parts.is_direct:
+            raise ValueError(
+                f"{completion!r} gives a product of features, which is solved through "
+                f"them: use solver='auto', got {self.parts.solver_setting!r}."
+            )
+        held = completion.n_values(n, self.parts.fraction)
+        size = _label_size(models, n, held) if models else Size(held, 0, held)
+        fit_at = partial(
+            fit_completed, completion, settings, self.parts, self.resources
+        )
+        return Plan(self.prior, size, self.parts.solver, fit_at)
+
+    def _plan_local(self, localization: Any, settings: Settings, n: int) -> Plan:
+        if not self.parts.is_direct:
+            raise ValueError(
+                f"{localization!r} solves a small system for each sample by its "
+                f"Cholesky factor: use solver='auto', got "
+                f"{self.parts.solver_setting!r}."
+            )
+        if settings.noise == "evidence":
+            raise ValueError(
+                f"{localization!r} does not choose `noise_variance` by 'evidence': use "
+                "'loo' or a number."
+            )
+        held = LOCAL_COPIES * localization.count(n) ** 2
+        fit_at = partial(fit_local, localization, settings, self.resources)
+        return Plan(self.prior, Size(held, held, 0), self.parts.solver, fit_at)
+
+    def _plan_coarse(
+        self, coarsening: Any, models: list[LabelModel], settings: Settings
+    ) -> Plan:
+        """Return how to fit with a cheaper kernel, or its sum with a completed one."""
+        coarse, n = _coarsened(coarsening, self.prior), self.prior.n_samples
+        size, solver, fit, route = self._dense(coarse, models, settings, n)
+        added = getattr(coarsening, "exact", None)
+        if added is None:
+            return Plan(coarse, size, solver, partial(fit_all, fit))
+        if route is not None and not route.is_held:
+            asked = f"solver={self.parts.solver_setting!r}"
+            raise TileMemoryError(
+                f"{coarsening!r} adds a completed matrix to the Gram matrix, which has "
+                f"to be held: {route.reason or asked}. Use exact=None, fewer samples, "
+                "or a larger `memory_budget`."
+            )
+        count = added.n_values(n, self.parts.fraction)
+        size = Size(*(c + count for c in (size.held, size.on_gpu, size.beside_gpu)))
+        assert isinstance(self.prior, KernelPrior)
+        fit_at = partial(
+            fit_sum, coarsening, self.prior, fit, self.parts, self.resources
+        )
+        return Plan(coarse, size, solver, fit_at)
+
+    def _require_labels(self, likelihood: Any, settings: Settings) -> None:
+        """Raise for settings that belong to a noise that all targets share."""
+        name = repr(likelihood)
+        if not self.parts.is_direct:
+            raise ValueError(
+                f"{name} is fitted by Cholesky factors: use solver='auto', got "
+                f"{self.parts.solver_setting!r}."
+            )
+        if isinstance(settings.noise, str):
+            raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+                f"{name} has the noise that the labels fix, and `noise_variance` is "
+                f"more of it that is not chosen: use a number, got {settings.noise!r}."
+            )
+
+
+def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
+    """Raise if targets have a noise of their own."""
+    if models:
+        raise ValueError(
+            f"{name} needs a likelihood whose targets share one noise, such as "
+            f"'gaussian', got {models[0].likelihood!r}: fit "
+            "ConvNetGPClassifier exactly, or with completion=Nystrom()."
+        )
+
+
+def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
+    """Return how many numbers a fit to n labels holds, beside `extra`."""
+    copies = max(model.n_copies() for model in models)
+    copies += KEPT_COPIES if len(models) > 1 else 0
+    held = copies * n**2 + extra
+    return Size(held, held, held)
+
+
+def _coarsened(coarsening: Any, prior: PlainPrior) -> KernelPrior:
+    """Return the prior of a cheaper kernel, which looks at smaller images."""
+    if not isinstance(prior, KernelPrior):
+        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+            f"{coarsening!r} needs a kernel that looks at images, got 'precomputed'."
+        )
+    # A kernel of its own takes the place of any other.
+    if getattr(coarsening, "kernel", None) is None:
+        _require_spatial(coarsening, prior.kernel)
+    kernel, shape = coarsening.coarsen(prior.kernel), prior.image_shape
+    if coarsening.pool > min(shape[1:]):
+        is_vector = shape[1:] == (1, 1)
+        remedy = "rows are read as vectors, set `image_shape`"
+        raise ValueError(
+            f"{coarsening!r} averages squares of {coarsening.pool} x {coarsening.pool} "
+            f"pixels, more than images of shape {shape!r} have: "
+            f"{remedy if is_vector else 'lower `pool`'}."
+        )
+    coarse = replace(prior, kernel=kernel, pool=coarsening.pool)
+    try:
+        if isinstance(kernel, Kernel):
+            kernel.check(coarse.map_shape)
+    except ValueError as error:
+        raise ValueError(
+            f"{coarsening!r} gives {kernel!r}, which cannot be used on images of "
+            f"shape {shape!r} that are pooled: {error}"
+        ) from error
+    _require_spatial(coarsening, kernel)
+    return coarse.resolved()
+
+
+def _require_spatial(coarsening: Any, kernel: Any) -> None:
+    if not isinstance(kernel, Kernel) or not kernel.is_spatial:
+        raise ValueError(
+            f"{coarsening!r} needs a kernel that looks at images, got {kernel!r}."
+        )
+
+
+def plan_landmarks(
+    strategy: Any,
+    variance: str,
+    prior: PlainPrior,
+    settings: Settings,
+    resources: Resources,
+) -> Plan:
+    """Return how to fit through the columns of landmarks, so that samples can be added.
+
+    Parameters
+    ----------
+    strategy : Nystrom
+        Takes the landmarks.
+    variance : {"dtc", "sor", "fitc"}
+        What becomes of the variance that they do not explain.
+    prior, settings, resources : object
+        As in `Planner`.
+    """
+    held = strategy.n_values(prior.n_samples, 1.0)
+    fit_at = partial(fit_landmarks, strategy, variance, settings, resources)
+    return Plan(prior, Size(held, 0, held), Cholesky(), fit_at)

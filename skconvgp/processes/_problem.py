@@ -1,0 +1,253 @@
+"""What is fitted, with which settings, and what a fitted process says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.inference import EqualInputs
+from skconvgp.processes._facts import Fact
+
+__all__ = ["Latent", "Model", "Problem", "Record", "Settings", "entries"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training data as a process sees them; targets have mean 0.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Training inputs; the Gram matrix (n, n) if precomputed.
+    targets : ndarray of shape (n, k)
+        Targets divided by `scale`.
+    weights : ndarray of shape (n,)
+        Sample weights, > 0.
+    scale : ndarray of shape (k,)
+        Units of the targets.
+    codes : ndarray of shape (n,), optional
+        Class codes, if there are classes.
+    """
+
+    rows: NDArray[Any]
+    targets: FloatArray
+    weights: FloatArray
+    scale: FloatArray
+    codes: NDArray[Any] | None = None
+
+    @cached_property
+    def inputs(self) -> EqualInputs:
+        """Which samples have equal inputs."""
+        return _equal_inputs(self.rows)
+
+    @cached_property
+    def left(self) -> FloatArray:
+        """Weight (n,) that is left out with each sample."""
+        weights = rows_to_tensor(self.weights)
+        totals = self.inputs.sum(weights)[self.inputs.of]
+        return to_numpy(totals - self.inputs.staying(weights))
+
+    def take(self, indices: NDArray[Any], *, is_precomputed: bool) -> Self:
+        """Return the problem of some of the samples."""
+        both = np.ix_(indices, indices) if is_precomputed else indices
+        return type(self)(
+            self.rows[both],
+            self.targets[indices],
+            self.weights[indices],
+            self.scale,
+            None if self.codes is None else self.codes[indices],
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the model is to be chosen.
+
+    Parameters
+    ----------
+    noise : float or str
+        Relative noise variance, or the criterion that chooses it.
+    amplitude : float, str or None
+        Amplitude, "profile", or None for that of the kernel.
+    """
+
+    noise: float | str
+    amplitude: float | str | None
+
+
+@dataclass(frozen=True)
+class Model:
+    """Numbers that every fitted process has.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n, k)
+        Targets divided by `scale`.
+    weights : ndarray of shape (n,)
+        Sample weights.
+    left : ndarray of shape (n,)
+        Weight that is left out with each sample.
+    scale : ndarray of shape (k,)
+        Units of the targets.
+    mean_diag : float
+        Weighted mean of the kernel's prior variances, by which they are divided.
+    noise : float
+        Noise variance, as a share of the mean prior variance.
+    amplitude : ndarray of shape (k,)
+        Mean prior variance of each latent function, in squared units of the targets.
+    log_evidence : float or None
+        Log density of the targets; None if it is computed on demand.
+    """
+
+    targets: FloatArray
+    weights: FloatArray
+    left: FloatArray
+    scale: FloatArray
+    mean_diag: float
+    noise: float
+    amplitude: FloatArray
+    log_evidence: float | None
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        *,
+        mean_diag: float,
+        noise: float,
+        amplitude: FloatArray,
+        evidence: float | None,
+    ) -> Self:
+        """Return the model of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            What was fitted.
+        mean_diag, noise : float
+            As in the class.
+        amplitude : ndarray of shape (k,)
+            That of the scaled targets.
+        evidence : float or None
+            Log density of all scaled targets.
+        """
+        amplitudes = np.full(problem.scale.shape, amplitude * problem.scale**2)
+        model = cls(
+            problem.targets,
+            problem.weights,
+            problem.left,
+            problem.scale,
+            mean_diag,
+            noise,
+            amplitudes,
+            None,
+        )
+        if evidence is None:
+            return model
+        return replace(model, log_evidence=model.unscaled(evidence))
+
+    def extended(
+        self, problem: Problem, *, amplitude: FloatArray, evidence: float
+    ) -> Self:
+        """Return the model of these samples and of those of another problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Further samples.
+        amplitude : ndarray of shape (k,)
+            That of the scaled targets of all.
+        evidence : float
+            Log density of all scaled targets.
+        """
+        further = self.of(
+            problem,
+            mean_diag=self.mean_diag,
+            noise=self.noise,
+            amplitude=amplitude,
+            evidence=None,
+        )
+        model = replace(
+            further,
+            targets=np.vstack([self.targets, further.targets]),
+            weights=np.concatenate([self.weights, further.weights]),
+            left=np.concatenate([self.left, further.left]),
+        )
+        return replace(model, log_evidence=model.unscaled(evidence))
+
+    def unscaled(self, evidence: float) -> float:
+        """Return the log density of the targets, from that of the scaled ones."""
+        shift = self.weights.sum() * np.log(self.scale).sum()
+        return evidence - float(shift)
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Posterior in units of the prior: multiply variances by the amplitude.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n, k)
+        Means, in units of the targets.
+    var : ndarray of shape (n, 1) or (n, k)
+        Variances, (n, 1) if all outputs have the same; empty if not asked for.
+    cov : ndarray of shape (n, n, 1) or (n, n, k)
+        Covariances between samples; empty if they were not asked for.
+    cov_scale : float
+        Mean prior variance at the n samples, if covariances were asked for.
+    between : ndarray of shape (n, k, k)
+        Covariances between the outputs of a sample; empty if there are none or they
+        were not asked for.
+    facts : sequence of Fact
+        What a user should know of these numbers.
+    """
+
+    mean: FloatArray
+    var: FloatArray
+    cov: FloatArray
+    cov_scale: float = 0.0
+    between: FloatArray = field(default_factory=lambda: np.empty(0))
+    facts: Sequence[Fact] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a fit did.
+
+    Parameters
+    ----------
+    n_pairs : int
+        Distinct entries of the Gram matrix that were evaluated.
+    gram_seconds, solve_seconds : float
+        Time for the entries, and for all the rest.
+    report : dict
+        Further fields of a report, by name.
+    facts : sequence of Fact
+        What a user should know of the result.
+    """
+
+    n_pairs: int
+    gram_seconds: float
+    solve_seconds: float
+    report: dict[str, Any] = field(default_factory=dict)
+    facts: Sequence[Fact] = ()
+
+
+def _equal_inputs(rows: NDArray[Any]) -> EqualInputs:
+    numbers: dict[int, int] = {}
+    of = []
+    for row in rows:
+        digest = hash((row + 0.0).tobytes())  # -0.0 is 0.0
+        of.append(numbers.setdefault(digest, len(numbers)))
+    return EqualInputs(torch.tensor(of))
+
+
+def entries(n_samples: int) -> int:
+    """Return the number of distinct entries of a symmetric matrix."""
+    return n_samples * (n_samples + 1) // 2

@@ -1,0 +1,116 @@
+"""Which solver an exact process takes, and whether it holds the Gram matrix."""
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from skconvgp._protocols import Solver
+from skconvgp.engine import Size, free_memory, gibibytes
+from skconvgp.processes._run import Resources
+from skconvgp.solvers import ConjugateGradient
+
+__all__ = ["GRAM_COPIES", "Route", "iterative_route", "missing_memory", "route_of"]
+
+HOST = torch.device("cpu")
+# Matrices of the size of the Gram matrix that a fit holds at once.
+GRAM_COPIES = 2  # it and its factor
+# While the noise is chosen: the matrix, a scaled copy, vectors, and two of work space,
+# which is what LAPACK's `syevd` asks for.
+SELECTION_COPIES = 5
+
+
+@dataclass(frozen=True)
+class Route:
+    """How an exact process solves.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver.
+    size : Size
+        How many numbers it holds.
+    is_held : bool
+        Whether the Gram matrix is among them.
+    reason : str
+        Why "auto" took this solver; empty if it was asked for.
+    """
+
+    solver: Solver[Any]
+    size: Size
+    is_held: bool
+    reason: str
+
+
+def route_of(
+    n: int,
+    solver: Solver[Any],
+    resources: Resources,
+    *,
+    is_auto: bool,
+    is_selecting: bool,
+    has_kernel: bool,
+) -> Route:
+    """Return how to solve with n samples.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    solver : Solver
+        The solver that was asked for; the direct one for "auto".
+    resources : Resources
+        Tells what memory is free.
+    is_auto : bool
+        Whether an iterative solver may take its place.
+    is_selecting : bool
+        Whether the noise is chosen from an eigendecomposition of the matrix.
+    has_kernel : bool
+        Whether covariances can be computed anew.
+    """
+    copies = SELECTION_COPIES if is_selecting else GRAM_COPIES
+    # Of a GPU's work the factor comes back.
+    size = Size(copies * n**2, copies * n**2, n**2)
+    direct = Route(copy.deepcopy(solver), size, is_held=True, reason="")
+    if is_selecting or not has_kernel:
+        return direct
+    if not is_auto:
+        if hasattr(solver, "n_values"):
+            return iterative_route(direct, n, resources)
+        return direct
+    missing = missing_memory(size, resources)
+    if missing:
+        route = replace(direct, solver=ConjugateGradient(), reason=missing)
+        return iterative_route(route, n, resources)
+    reason = "the Gram matrix and its factor fit into the free memory"
+    return replace(direct, reason=reason)
+
+
+def missing_memory(size: Size, resources: Resources) -> str:
+    """Return why a matrix and its factor cannot be held; empty if they can."""
+    itemsize = resources.solve_dtype.itemsize
+    place = resources.place(size.on_gpu * itemsize)
+    wanted = {HOST: size.held}
+    if place.device != HOST:
+        wanted = {place.device: size.on_gpu, HOST: size.beside_gpu}
+    for device, count in wanted.items():
+        free = free_memory(device)
+        if count * itemsize > free:
+            return (
+                "the Gram matrix and its factor need "
+                f"{gibibytes(count * itemsize)} and {gibibytes(free)} are free"
+            )
+    return ""
+
+
+def iterative_route(route: Route, n: int, resources: Resources) -> Route:
+    """Return the route of a solver for which the matrix need not be held."""
+    itemsize = resources.solve_dtype.itemsize
+    beside: int = route.solver.n_values(n)  # type: ignore[attr-defined]
+    place = resources.place(beside * itemsize)
+    budget = resources.memory_budget(place, beside * itemsize)
+    room = min(budget, free_memory(place.device) - beside * itemsize)
+    is_held = n**2 * itemsize <= room
+    held = beside + n**2 if is_held else beside
+    return replace(route, size=Size(held, held, held), is_held=is_held)

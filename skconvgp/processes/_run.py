@@ -1,0 +1,92 @@
+"""How one call computes: where, in which precision, with which memory and workers."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileRunner
+from skconvgp._typing import OnStep
+from skconvgp.backends import BackendChoice
+from skconvgp.engine import Place, TileCache, wait_for
+
+__all__ = ["Resources", "Run", "clock"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one call computes; `fit` and each prediction make their own.
+
+    Parameters
+    ----------
+    place : Place
+        Where.
+    config : ComputeConfig
+        Device, precisions and memory. The precision of tiles is that of a prior.
+    runner : TileRunner
+        Runs blocks of tiles.
+    backend : str
+        What computes tiles: "auto", "torch" or "fused".
+    progress : callable
+        Returns what shows the progress of a computation, given its name.
+    find_cache : callable
+        Returns where the tiles of training samples are kept, if they are, given what
+        computes them and the images.
+    caches : list of TileCache
+        Those that were found.
+    """
+
+    place: Place
+    config: ComputeConfig
+    runner: TileRunner
+    backend: str
+    progress: Callable[[str], OnStep]
+    find_cache: Callable[[BackendChoice, ComputeConfig, Tensor], TileCache | None]
+    caches: list[TileCache] = field(default_factory=list)
+
+    def quiet(self) -> Self:
+        """Return the same without progress."""
+        return replace(self, progress=lambda _: _silent)
+
+
+class Resources(Protocol):
+    """What a call may use: implemented by the estimators from their settings."""
+
+    @property
+    def solve_dtype(self) -> torch.dtype:
+        """Precision of Gram matrices and of solves."""
+        ...
+
+    def place(self, needed: int) -> Place:
+        """Return where to compute, if so many bytes must lie there as a whole."""
+        ...
+
+    def run(self, place: Place, reserved: int = 0) -> Run:
+        """Return how to compute there, beside so many bytes."""
+        ...
+
+    def with_precision(self, prior: Any, run: Run) -> Any:
+        """Return a prior of training samples with the precision that its tiles get."""
+        ...
+
+    def memory_budget(self, place: Place, reserved: int) -> int:
+        """Return the bytes that a computation may hold there, beside so many."""
+        ...
+
+    def generator(self) -> Generator:
+        """Return a source of randomness; the same one each time, if there is a seed."""
+        ...
+
+
+def clock(device: torch.device) -> float:
+    """Return the time in seconds at which a device is done with what it was given."""
+    wait_for(device)
+    return time.perf_counter()
+
+
+def _silent(done: int, total: int) -> None:
+    """Report progress to nobody."""

@@ -1,0 +1,240 @@
+"""Surroundings: training samples that say which of them are near others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._protocols import Localization
+from skconvgp._typing import FloatArray
+from skconvgp.engine import (
+    MatrixOracle,
+    kernel_neighborhoods,
+    matrix_neighborhoods,
+    nearest,
+    rows_to_tensor,
+    to_tensor,
+)
+from skconvgp.inference import (
+    EqualInputs,
+    LeaveOneOut,
+    leave_one_unit_out,
+    local_posterior,
+    local_spectra,
+    without_neighbors,
+)
+from skconvgp.processes._prior import KernelPrior, PlainPrior
+from skconvgp.processes._run import Run
+
+__all__ = ["Surroundings"]
+
+
+@dataclass(frozen=True)
+class Neighborhoods:
+    """Samples with the training samples that are near them.
+
+    Parameters
+    ----------
+    neighbors : Tensor of shape (m, k)
+        Indices of training samples.
+    grams : iterator
+        Gives slices of the m samples and their Gram matrices (b, 1 + k, 1 + k).
+    """
+
+    neighbors: Tensor
+    grams: Iterator[tuple[slice, Tensor]]
+
+
+@dataclass(frozen=True)
+class LocalPosterior:
+    """Posterior of samples, each from its own neighbours.
+
+    Parameters
+    ----------
+    mean : Tensor of shape (m, c)
+        Means of scaled targets.
+    var : Tensor of shape (m,)
+        Variances, in units of the prior.
+    clipped : float
+        How far below zero rounding had taken a variance.
+    jitter : float
+        Largest jitter of a matrix.
+    """
+
+    mean: Tensor
+    var: Tensor
+    clipped: float
+    jitter: float
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Training samples that can be asked which of them are near.
+
+    Parameters
+    ----------
+    prior : KernelPrior or MatrixPrior
+        The samples.
+    localization : Localization
+        Says which are near.
+    targets : ndarray of shape (n, c)
+        Scaled targets.
+    weights : ndarray of shape (n,)
+        Sample weights.
+    mean_diag : float
+        What covariances are divided by.
+    inputs : EqualInputs
+        Which samples have equal inputs.
+    run : Run
+        How to compute.
+    label : str
+        What the progress is of.
+    """
+
+    prior: PlainPrior
+    localization: Localization
+    targets: FloatArray
+    weights: FloatArray
+    mean_diag: float
+    inputs: EqualInputs
+    run: Run
+    label: str = "fit"
+
+    def of_new(self, rows: NDArray[Any], diag: FloatArray) -> Neighborhoods:
+        """Return new samples with their neighbours; `diag` is for a given matrix."""
+        shape, k = (len(rows), len(self.targets)), self.n_neighbors
+        budget = self.run.config.memory_budget
+        if isinstance(self.prior, KernelPrior):
+            oracle, points = (
+                self.prior.oracle(self.run, self.label),
+                rows_to_tensor(rows),
+            )
+            near = nearest(self._similarities(points.__getitem__), shape, k, budget)
+            images = self.prior.images(rows)
+            grams = kernel_neighborhoods(oracle, images.__getitem__, near)
+            return Neighborhoods(near, grams)
+        matrix, columns = self.prior.oracle(self.run, self.label), self.prior.indices
+
+        def cross(part: slice) -> Tensor:
+            return rows_to_tensor(rows[part][:, columns])
+
+        near = nearest(_correlations(matrix, cross), shape, k, budget)
+        grams = matrix_neighborhoods(matrix, cross, rows_to_tensor(diag), near)
+        return Neighborhoods(near, grams)
+
+    def of_own(self, indices: Tensor, *, only_earlier: bool = False) -> Neighborhoods:
+        """Return training samples with others, or with those before them."""
+        n = len(self.targets)
+        find = partial(
+            nearest,
+            shape=(len(indices), n),
+            n_neighbors=min(self.n_neighbors, n - 1),
+            memory_budget=self.run.config.memory_budget,
+            numbers=indices,
+            only_earlier=only_earlier,
+        )
+        if isinstance(self.prior, KernelPrior):
+            oracle = self.prior.oracle(self.run, "fit")
+            points, images = rows_to_tensor(self.prior.rows), oracle.images
+            near = find(self._similarities(lambda part: points[indices[part]]))
+            grams = kernel_neighborhoods(
+                oracle, lambda part: images[indices[part]], near
+            )
+            return Neighborhoods(near, grams)
+        matrix = self.prior.oracle(self.run, "fit")
+
+        def cross(part: slice) -> Tensor:
+            return matrix.block(indices[part], None)
+
+        near = find(_correlations(matrix, cross))
+        diag = matrix.matrix.diagonal()[indices]
+        return Neighborhoods(near, matrix_neighborhoods(matrix, cross, diag, near))
+
+    def of_others(self, indices: Tensor) -> Neighborhoods:
+        """Return training samples with neighbours, of which only other inputs tell."""
+        around, of = self.of_own(indices), self.inputs.of
+
+        def detached() -> Iterator[tuple[slice, Tensor]]:
+            for part, gram in around.grams:
+                near = around.neighbors[part].to(of.device)
+                equal = of[near] == of[indices[part]][:, None]
+                yield part, without_neighbors(gram, equal.to(gram.device))
+
+        return Neighborhoods(around.neighbors, detached())
+
+    def observed(
+        self, mean: Tensor, var: Tensor, indices: Tensor, noise: float
+    ) -> LeaveOneOut:
+        """Return predictions of targets (m, c) from posteriors by other inputs."""
+        y, w = self.observations()
+        inputs, some = self.inputs.to(y.device), indices.to(y.device)
+        whole, own = inputs.merge(y, w), inputs.of[some]
+        totals, staying = whole.weights[own], inputs.staying(w)[some]
+        loo = LeaveOneOut(mean, var + noise / totals.clamp(max=1.0))
+        return leave_one_unit_out(
+            loo, y[some], whole.targets[own], noise, totals, staying
+        )
+
+    def solve(self, around: Neighborhoods, noise: float) -> LocalPosterior:
+        """Return the posterior of the samples that are surrounded."""
+        y, w = self.observations()
+        m = len(around.neighbors)
+        mean, var = y.new_empty(m, y.shape[1]), y.new_empty(m)
+        largest = 0.0
+        for part, gram in around.grams:
+            near = around.neighbors[part].to(y.device)
+            mean[part], var[part], jitter = local_posterior(
+                gram / self.mean_diag, y[near], noise / w[near]
+            )
+            largest = max(largest, jitter)
+        clipped = float((-var).clamp(min=0.0).max())
+        return LocalPosterior(mean, var.clamp_(min=0.0), clipped, largest)
+
+    def spectra(self, around: Neighborhoods, noises: Tensor) -> tuple[Tensor, Tensor]:
+        """Return means (m, g, c) and variances (m, g) for each of some noises (g,)."""
+        y, w = self.observations()
+        m = len(around.neighbors)
+        mean = y.new_empty(m, len(noises), y.shape[1])
+        var = y.new_empty(m, len(noises))
+        for part, gram in around.grams:
+            near = around.neighbors[part].to(y.device)
+            mean[part], var[part] = local_spectra(
+                gram / self.mean_diag, y[near], w[near], noises
+            )
+        return mean, var
+
+    def observations(self) -> tuple[Tensor, Tensor]:
+        """Return scaled targets (n, c) and weights (n,) on the device."""
+        config = self.run.config
+        return (
+            to_tensor(self.targets, config.device, config.solve_dtype),
+            to_tensor(self.weights, config.device, config.solve_dtype),
+        )
+
+    @property
+    def n_neighbors(self) -> int:
+        """Training samples that a new one is predicted from."""
+        return self.localization.count(len(self.targets))
+
+    def _similarities(
+        self, new: Callable[[slice], Tensor]
+    ) -> Callable[[slice], Tensor]:
+        """Return what compares a slice of new points with those of training."""
+        assert self.prior.rows is not None
+        points = rows_to_tensor(self.prior.rows)
+        return lambda part: self.localization.similarities(new(part).to(points), points)
+
+
+def _correlations(
+    oracle: MatrixOracle, cross: Callable[[slice], Tensor]
+) -> Callable[[slice], Tensor]:
+    """Return what gives sizes of correlations, up to factors that a row shares."""
+    diag = oracle.matrix.diagonal()
+    roots = diag.clamp(min=torch.finfo(diag.dtype).tiny).sqrt()
+    return lambda part: cross(part).to(roots).abs() / roots
