@@ -32,6 +32,7 @@ FLOORS = {
     "backends": ["engine", "estimators/test_gram.py"],
     "engine": ["estimators/test_gram.py", "estimators/test_cache_dir.py"],
     "inference": ["estimators"],
+    "processes": ["estimators", "inference"],
     "flows": ["contracts", "estimators/test_flows.py", "estimators/test_warp.py"],
     "estimators": ["test_common.py"],
     "metrics": [],

@@ -123,7 +123,7 @@ def cases():
     found["flows regression"] = (
         digits,
         300,
-        KernelFlowsRegressor(optimizer=LBFGS(max_iter=5), batch_size=100),
+        KernelFlowsRegressor(optimizer=LBFGS(max_iter=5), batch_size=50),
         numbers,
     )
     folder = os.environ.get("SKCONVGP_DATA")

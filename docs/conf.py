@@ -139,6 +139,7 @@ def write_figures(_app):
     import cache
     import calibration_table
     import completion_table
+    import floors
     import flows_table
     import gpu_table
     import robustness_table
@@ -148,7 +149,7 @@ def write_figures(_app):
 
     target = FOLDER / "_generated"
     target.mkdir(exist_ok=True)
-    for figure in (cache, roofline, warp):
+    for figure in (cache, floors, roofline, warp):
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
     tables = [speed_table, gpu_table, completion_table, flows_table]
