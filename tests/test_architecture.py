@@ -31,8 +31,8 @@ MOST_OWN_CLASSES = 4  # that a public estimator is made of
 LONGEST_FIT = 10  # lines
 MOST_PRIVATE = 4  # attributes of a fitted estimator
 # The doors, where users pass kernels or something else.
-KERNEL_DOORS = {"estimators/_arguments.py", "estimators/_candidates.py"}
-KERNEL_DOORS |= {"estimators/_ensemble.py", "estimators/_kept_tiles.py"}
+KERNEL_DOORS = {"estimators/compute/_arguments.py", "estimators/_candidates.py"}
+KERNEL_DOORS |= {"estimators/_ensemble.py", "estimators/compute/_kept_tiles.py"}
 KERNEL_DOORS |= {"estimators/_resolve.py", "estimators/_selection.py"}
 KERNEL_DOORS |= {"estimators/_warp.py", "processes/_plan.py"}
 # What scikit-learn and Python ask each class for; all of them call `super()`.
@@ -286,7 +286,7 @@ def test_only_progress_and_versions_are_written_to_the_terminal():
         }
 
     found = files_with(lambda path: "sys.std" in path.read_text())
-    assert found == {"estimators/_progress.py", "estimators/_report.py"}
+    assert found == {"estimators/compute/_progress.py", "estimators/_report.py"}
     assert writers(PACKAGE / "estimators/_report.py") == {"show_versions"}
 
 

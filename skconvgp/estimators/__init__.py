@@ -4,17 +4,17 @@ from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
-from skconvgp.estimators._gradients import gram_gradient, gram_vjp
-from skconvgp.estimators._gram import gram_diag, gram_matrix
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
-from skconvgp.estimators._precision import PrecisionReport, check_precision
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport, show_versions
 from skconvgp.estimators._selection import SelectionReport, selection_report
-from skconvgp.estimators._sklearn_kernel import as_sklearn_kernel
 from skconvgp.estimators._trusted import SKOPS_TRUSTED_TYPES
 from skconvgp.estimators._warp import KernelFlowsWarp
+from skconvgp.estimators.functions._gradients import gram_gradient, gram_vjp
+from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
+from skconvgp.estimators.functions._precision import PrecisionReport, check_precision
+from skconvgp.estimators.functions._sklearn_kernel import as_sklearn_kernel
 
 __all__ = [
     "SKOPS_TRUSTED_TYPES",

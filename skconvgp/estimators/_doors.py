@@ -14,7 +14,6 @@ from sklearn.utils.validation import validate_data
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import kernel_shape
-from skconvgp.estimators._kept_tiles import resolve_cache_dir, warn_of_unknown
 from skconvgp.estimators._resolve import is_precomputed, resolve_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import (
@@ -28,6 +27,7 @@ from skconvgp.estimators._validation import (
     warn_of_channels,
     warn_of_guess,
 )
+from skconvgp.estimators.compute._kept_tiles import resolve_cache_dir, warn_of_unknown
 from skconvgp.processes import KernelPrior, MatrixPrior
 
 __all__ = ["Samples", "Training", "read_further", "read_new", "read_training"]

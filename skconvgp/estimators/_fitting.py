@@ -11,7 +11,6 @@ from skconvgp._protocols import Step
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
-from skconvgp.estimators._resources import EstimatorResources
 from skconvgp.estimators._searches import (
     evidence_search,
     flow_search,
@@ -19,6 +18,7 @@ from skconvgp.estimators._searches import (
     tell_of_result,
 )
 from skconvgp.estimators._settings import settings_of
+from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.flows import FlowResult
 from skconvgp.flows._kernel_search import (
     NOISE_START,

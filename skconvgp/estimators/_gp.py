@@ -18,10 +18,10 @@ from skconvgp.estimators._doors import Training, read_new
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import PRECOMPUTED
-from skconvgp.estimators._resources import EstimatorResources, kernel_prior
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators._voice import tell
+from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
 from skconvgp.inference import LeaveOneOut
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (

@@ -19,10 +19,10 @@ from skconvgp.estimators._resolve import (
     resolve_noise,
     resolve_word,
 )
-from skconvgp.estimators._resources import EstimatorResources
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._voice import tell
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.processes import (
     FeatureProcess,
     LabelModel,

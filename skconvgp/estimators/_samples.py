@@ -12,8 +12,8 @@ from skconvgp.engine import Place, Size, compute_at, rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import read_training
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
 from skconvgp.estimators._resolve import resolve_amplitude
-from skconvgp.estimators._resources import EstimatorResources
 from skconvgp.estimators._validation import make_generator
+from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.inference import sample_gaussian
 from skconvgp.processes import GRAM_COPIES, place_of_fit, prepare_fit, scaled_gram
 

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._protocols import Step
 from skconvgp.estimators._noise import warn_of_copies
-from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     AUTO,
     reject,
@@ -30,6 +29,7 @@ from skconvgp.estimators._resolve_search import (
     resolve_restarts,
 )
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.flows import FlowResult
 from skconvgp.flows._kernel_search import EvidenceSearch, FlowSearch
 from skconvgp.flows._label_evidence import AMPLITUDE_LABEL

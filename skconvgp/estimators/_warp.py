@@ -25,10 +25,8 @@ from skconvgp.engine import (
     thaw,
     to_numpy,
 )
-from skconvgp.estimators._arguments import make_config
 from skconvgp.estimators._doors import read_new, read_training
 from skconvgp.estimators._kernel_estimator import KernelEstimator
-from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_verbose, resolve_word
 from skconvgp.estimators._resolve_search import (
@@ -36,10 +34,12 @@ from skconvgp.estimators._resolve_search import (
     resolve_batch_size,
     resolve_objective,
 )
-from skconvgp.estimators._resources import find_device
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._arguments import make_config
+from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._resources import find_device
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order

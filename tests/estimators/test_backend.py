@@ -30,8 +30,11 @@ from tests.helpers.fused import BOUNDS, needs_extension
 CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
 CPU = torch.device("cpu")
 MISSING = "the compiled extension was left at home"
-CHOOSERS = ["processes._prior.choose_backend", "estimators._resources.choose_backend"]
-CHOOSERS += ["estimators._arguments.choose_backend"]
+CHOOSERS = [
+    "processes._prior.choose_backend",
+    "estimators.compute._resources.choose_backend",
+]
+CHOOSERS += ["estimators.compute._arguments.choose_backend"]
 
 
 @dataclass(frozen=True)

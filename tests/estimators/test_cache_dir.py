@@ -25,7 +25,7 @@ from skconvgp import (
 from skconvgp.backends import extension_file
 from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.engine import TileCache
-from skconvgp.estimators import _kept_tiles
+from skconvgp.estimators.compute import _kept_tiles
 from skconvgp.flows import Adam
 from skconvgp.kernels import (
     Dense,

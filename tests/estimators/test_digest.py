@@ -11,8 +11,8 @@ import pytest
 import scipy.special
 import torch
 
-from skconvgp.estimators._digest import UnknownValueError, digest_of
-from skconvgp.estimators._libraries import library_of, name_in_library
+from skconvgp.estimators.compute._digest import UnknownValueError, digest_of
+from skconvgp.estimators.compute._libraries import library_of, name_in_library
 from skconvgp.kernels import Dense, Elementwise, Erf, Flatten, Sequential, convnet
 
 
@@ -406,7 +406,7 @@ def test_what_has_no_digest_is_told_with_where_it_is_used(source, told):
 
 
 def test_compiled_code_of_yours_is_told(monkeypatch):
-    of_library = "skconvgp.estimators._digest.library_of"
+    of_library = "skconvgp.estimators.compute._digest.library_of"
     assert digest_of(deque.append) != digest_of(deque.pop)
     monkeypatch.setattr(of_library, lambda name: name != "collections" or None)
     with pytest.raises(UnknownValueError, match=r"compiled code, deque\.append"):
@@ -451,7 +451,9 @@ def test_a_library_counts_with_its_version(monkeypatch):
     kernel = Sequential(Flatten(), Dense(), Elementwise(torch.tanh), Dense())
     before = [digest_of(f), digest_of(torch.tanh), digest_of(kernel)]
     library_of.cache_clear()
-    monkeypatch.setattr("skconvgp.estimators._libraries.version", lambda _: "99.0")
+    monkeypatch.setattr(
+        "skconvgp.estimators.compute._libraries.version", lambda _: "99.0"
+    )
     after = [digest_of(f), digest_of(torch.tanh), digest_of(kernel)]
     library_of.cache_clear()
     assert all(one != other for one, other in zip(before, after, strict=True))
@@ -464,7 +466,7 @@ def test_an_installed_package_that_is_worked_on_is_yours(tmp_path, monkeypatch):
         (package / "__init__.py").write_text("def f(x): return x")
         monkeypatch.syspath_prepend(str(package.parent))
     distributions = {"sealed_site": ["sealed"], "sealed_work": ["open"]}
-    place = "skconvgp.estimators._libraries"
+    place = "skconvgp.estimators.compute._libraries"
     monkeypatch.setattr(f"{place}._distributions", lambda: distributions)
     monkeypatch.setattr(f"{place}.version", lambda name: f"of {name}")
     import sealed_site

@@ -9,7 +9,7 @@ import torch
 from skconvgp._config import ComputeConfig
 from skconvgp.backends import choose_backend
 from skconvgp.engine import KernelOracle
-from skconvgp.estimators._parcels import Parcels, open_parcel
+from skconvgp.estimators.compute._parcels import Parcels, open_parcel
 from skconvgp.kernels import convnet, rbf
 
 IMAGES = torch.rand(90, 1, 8, 8, generator=torch.Generator().manual_seed(0))

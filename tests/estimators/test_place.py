@@ -137,7 +137,9 @@ def test_on_the_cpu_a_kept_factor_takes_nothing_of_the_budget(monkeypatch):
         reserved.append(n_bytes)
         return 2**20
 
-    monkeypatch.setattr("skconvgp.estimators._resources.resolve_memory_budget", resolve)
+    monkeypatch.setattr(
+        "skconvgp.estimators.compute._resources.resolve_memory_budget", resolve
+    )
     gp.predict(OTHERS, return_std=True)
     assert reserved == [0]
 
@@ -237,7 +239,7 @@ def test_host_without_room_for_what_a_gpu_gives_back_is_an_error_before_any_work
     cls, device, monkeypatch
 ):
     monkeypatch.setattr(
-        "skconvgp.estimators._resources.device_exists", lambda device: True
+        "skconvgp.estimators.compute._resources.device_exists", lambda device: True
     )
     monkeypatch.setattr(f"{RESOLVE}.gpu_memory", lambda: 10**12)
     set_free_memory(monkeypatch, {"cpu": 3199, "cuda": 10**12})
@@ -252,7 +254,7 @@ def test_host_without_room_for_what_a_gpu_gives_back_is_an_error_before_any_work
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_gpu_asked_for_by_name_that_is_too_small_is_an_error(cls, monkeypatch):
     monkeypatch.setattr(
-        "skconvgp.estimators._resources.device_exists", lambda device: True
+        "skconvgp.estimators.compute._resources.device_exists", lambda device: True
     )
     set_free_memory(monkeypatch, {"cpu": 10**9, "cuda": 1000})
     gp = cls(tiny_network(), solver="cholesky", noise_variance=1e-4, device="cuda")

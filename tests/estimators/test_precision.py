@@ -14,7 +14,7 @@ from skconvgp.exceptions import NotPSDError
 from tests.helpers.gpu import coarse_products
 from tests.helpers.tiles import WatchedBackend
 
-PRECISION = "skconvgp.estimators._precision"
+PRECISION = "skconvgp.estimators.functions._precision"
 PRODUCT, SINGLE = "float32 matrix product", "float32 covariances"
 DOUBLE, FACTOR = "float64 covariances", "float64 Cholesky factor"
 

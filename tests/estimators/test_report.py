@@ -14,7 +14,7 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.engine import KernelOracle
-from skconvgp.estimators._progress import ProgressLine
+from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.exceptions import JitterWarning
 from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
@@ -150,7 +150,7 @@ def test_verbose_gram_matrix_writes_progress_to_stderr(capfd):
 
 
 def test_progress_is_whole_lines_where_there_is_no_terminal(capfd, monkeypatch):
-    monkeypatch.setattr("skconvgp.estimators._progress.INTERVAL", 0.0)
+    monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
     settings = {"memory_budget": "40 KB", "backend": "torch"}  # several blocks
     gram_matrix(tiny_network(), digits(20)[0], verbose=1, **settings)
     lines = capfd.readouterr().err.splitlines()

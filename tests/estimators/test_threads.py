@@ -18,7 +18,7 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp._protocols import run_serially
-from skconvgp.estimators._parallel import make_runner
+from skconvgp.estimators.compute._parallel import make_runner
 from skconvgp.kernels import arcsine, convnet, rbf
 from tests.helpers.estimators import digits
 
@@ -141,7 +141,7 @@ def waits(monkeypatch):
     """Return a list that fills with the threads that have waited for their GPU."""
     threads = []
     monkeypatch.setattr(
-        "skconvgp.estimators._parallel.finish_on_gpu",
+        "skconvgp.estimators.compute._parallel.finish_on_gpu",
         lambda: threads.append(threading.get_ident()),
     )
     return threads
@@ -155,8 +155,8 @@ def four_gpus(monkeypatch, waits):
     def use_gpu(index):
         given[threading.get_ident()] = index
 
-    monkeypatch.setattr("skconvgp.estimators._parallel.count_gpus", lambda: 4)
-    monkeypatch.setattr("skconvgp.estimators._parallel.use_gpu", use_gpu)
+    monkeypatch.setattr("skconvgp.estimators.compute._parallel.count_gpus", lambda: 4)
+    monkeypatch.setattr("skconvgp.estimators.compute._parallel.use_gpu", use_gpu)
     monkeypatch.setattr("joblib.cpu_count", lambda: 16)
     return given
 

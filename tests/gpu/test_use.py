@@ -69,10 +69,10 @@ def test_several_gpus_give_the_matrix_of_one(data, backend, monkeypatch):
     # Where there is one GPU it has two threads.
     n_gpus = torch.cuda.device_count()
     monkeypatch.setattr(
-        "skconvgp.estimators._parallel.count_gpus", lambda: max(n_gpus, 2)
+        "skconvgp.estimators.compute._parallel.count_gpus", lambda: max(n_gpus, 2)
     )
     monkeypatch.setattr(
-        "skconvgp.estimators._parallel.use_gpu",
+        "skconvgp.estimators.compute._parallel.use_gpu",
         lambda index: use_gpu(index % n_gpus),
     )
     settings = {"device": "cuda", "backend": backend, "memory_budget": "64 MiB"}

@@ -17,14 +17,14 @@ from torch import Tensor
 
 from skconvgp.backends import BackendChoice, extension_file
 from skconvgp.engine import TileCache, to_numpy
-from skconvgp.estimators._digest import UnknownValueError, digest_of
 from skconvgp.estimators._resolve import reject
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._digest import UnknownValueError, digest_of
 from skconvgp.kernels import Kernel
 
 __all__ = ["find_cache", "resolve_cache_dir", "warn_of_unknown"]
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in texts of objects: another each time
 NOT_WRITTEN = (

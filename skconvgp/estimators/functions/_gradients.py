@@ -24,7 +24,9 @@ from skconvgp.engine import (
     rows_to_tensor,
     to_numpy,
 )
-from skconvgp.estimators._arguments import (
+from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
+from skconvgp.estimators._series import warn_of_series
+from skconvgp.estimators.compute._arguments import (
     FLOATS,
     choose,
     find_place,
@@ -34,9 +36,7 @@ from skconvgp.estimators._arguments import (
     resolve_by,
     sample_rows,
 )
-from skconvgp.estimators._progress import ProgressLine
-from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
-from skconvgp.estimators._series import warn_of_series
+from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.kernels import Kernel
 
 __all__ = ["gram_gradient", "gram_vjp"]

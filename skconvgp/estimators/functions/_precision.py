@@ -11,8 +11,8 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp.backends import BackendChoice, ReferenceBackend, choose_backend
 from skconvgp.engine import KernelOracle, Place, compute_at
-from skconvgp.estimators._arguments import find_place
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._arguments import find_place
 from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import convnet
 from skconvgp.linalg import shifted_cholesky_

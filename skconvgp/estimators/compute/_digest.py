@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.engine import to_numpy
-from skconvgp.estimators._libraries import library_of, name_in_library
+from skconvgp.estimators.compute._libraries import library_of, name_in_library
 
 __all__ = ["UnknownValueError", "digest_of"]
 

@@ -16,7 +16,9 @@ from skconvgp.engine import (
     rows_to_images,
     to_numpy,
 )
-from skconvgp.estimators._arguments import (
+from skconvgp.estimators._resolve import resolve_verbose
+from skconvgp.estimators._series import warn_of_series
+from skconvgp.estimators.compute._arguments import (
     choose,
     find_place,
     find_shape,
@@ -25,15 +27,13 @@ from skconvgp.estimators._arguments import (
     resolve_by,
     sample_rows,
 )
-from skconvgp.estimators._kept_tiles import (
+from skconvgp.estimators.compute._kept_tiles import (
     find_cache,
     resolve_cache_dir,
     warn_of_unknown,
 )
-from skconvgp.estimators._progress import ProgressLine
-from skconvgp.estimators._resolve import resolve_verbose
-from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators._steep import why_double
+from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._steep import why_double
 from skconvgp.kernels import Kernel
 
 __all__ = ["gram_diag", "gram_matrix"]

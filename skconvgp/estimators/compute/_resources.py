@@ -12,9 +12,6 @@ from torch import Generator, Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import Place, TileCache
-from skconvgp.estimators._kept_tiles import find_cache, resolve_cache_dir
-from skconvgp.estimators._parallel import make_runner
-from skconvgp.estimators._progress import ProgressLine
 from skconvgp.estimators._resolve import (
     DTYPES,
     device_exists,
@@ -26,9 +23,12 @@ from skconvgp.estimators._resolve import (
     resolve_solve_dtype,
     resolve_verbose,
 )
-from skconvgp.estimators._steep import why_double
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._kept_tiles import find_cache, resolve_cache_dir
+from skconvgp.estimators.compute._parallel import make_runner
+from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._steep import why_double
 from skconvgp.processes import KernelPrior, MatrixPrior, Prior, Run, SummedPrior
 
 __all__ = ["EstimatorResources", "find_device", "kernel_prior"]

@@ -12,7 +12,6 @@ from skconvgp._protocols import TileRunner
 from skconvgp._typing import ImageShape
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import Place, kernel_shape, require_memory, rows_to_tensor
-from skconvgp.estimators._parallel import make_runner
 from skconvgp.estimators._resolve import (
     device_exists,
     resolve_backend,
@@ -27,6 +26,7 @@ from skconvgp.estimators._validation import (
     warn_of_channels,
     warn_of_guess,
 )
+from skconvgp.estimators.compute._parallel import make_runner
 from skconvgp.kernels import Kernel
 
 __all__ = [

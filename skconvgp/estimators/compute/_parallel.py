@@ -13,7 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skconvgp._protocols import TileRunner, run_serially
 from skconvgp.engine import count_gpus, finish_on_gpu, limit_this_thread, use_gpu
-from skconvgp.estimators._parcels import Parcels, open_parcel
+from skconvgp.estimators.compute._parcels import Parcels, open_parcel
 
 __all__ = ["make_runner"]
 

@@ -7,8 +7,8 @@ from sklearn.gaussian_process.kernels import GenericKernelMixin, Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._gradients import gram_gradient
-from skconvgp.estimators._gram import gram_diag, gram_matrix
+from skconvgp.estimators.functions._gradients import gram_gradient
+from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Kernel
 
 __all__ = ["NetworkKernel", "as_sklearn_kernel"]

@@ -1,0 +1,1 @@
+"""What a computation may use: device, backend, memory, jobs, cache, progress."""

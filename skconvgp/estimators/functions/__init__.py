@@ -1,0 +1,1 @@
+"""Functions of arrays: Gram matrices, their derivatives, kernels of scikit-learn."""
