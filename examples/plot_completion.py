@@ -4,8 +4,8 @@ A fifth of the Gram matrix, and less
 
 Nearly all of the time of a Gaussian process here goes into its Gram matrix. Strategies
 of :mod:`skconvgp.completion` evaluate a part of it. What they are worth shows beside
-the plainest of them: to use fewer samples. :doc:`/user_guide/completion` says which to
-choose when, with figures of MNIST.
+the plainest of them: to use fewer samples. :doc:`/user_guide/large_data` says which to
+choose when, and :doc:`/user_guide/completion_benchmarks` has figures of MNIST.
 """
 
 # %%
