@@ -64,7 +64,7 @@ PUBLIC_NAMES = {
     "skconvgp.flows": """Adam BayesianOptimization FlowResult Found GradientDescent
         LBFGS Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
-        GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU
+        GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Maps
         MaxNormalization Product ReLU Residual Scale Sequential SiLU Sigmoid Sin
         Softplus Sum Tanh arcsine
         convnet dense dot_product literal_max_normalization matern polynomial rbf

@@ -28,6 +28,7 @@ from skconvgp.kernels._linear import (
     Flatten,
     GlobalAvgPool2d,
 )
+from skconvgp.kernels._map_layer import Maps
 from skconvgp.kernels._normalizations import (
     MaxNormalization,
     literal_max_normalization,
@@ -51,6 +52,7 @@ __all__ = [
     "Kernel",
     "Layer",
     "LeakyReLU",
+    "Maps",
     "MaxNormalization",
     "Product",
     "ReLU",

@@ -18,6 +18,7 @@ from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._checks import require_within
 from skconvgp.kernels._expectations import LeakyFormula, expect
 from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._map_layer import Maps
 
 __all__ = [
     "GELU",
@@ -52,11 +53,12 @@ class Activation(Layer):
         """Pass variance maps (h, w, n)."""
         return self.second_moment(var), var
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
         assert isinstance(one, Tensor)
         assert isinstance(two, Tensor)
-        return self.expectation(nngp, one.unsqueeze(-1), two.unsqueeze(-2))
+        a, b = one.unsqueeze(-1), two.unsqueeze(-2)
+        return maps.with_nngp(self.expectation(maps.nngp, a, b))
 
     @abstractmethod
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
-from skconvgp.kernels._map_layer import MapLayer
+from skconvgp.kernels._map_layer import MapLayer, Maps
 
 __all__ = ["convnet", "dense", "residual_convnet", "resnet32", "three_layer_convnet"]
 
@@ -67,9 +67,9 @@ class _Network(Layer):
         """Pass variance maps (h, w, n) through all layers."""
         return self.layers.image_pass(var)
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
-        """Pass covariance maps (h, w, n1, n2) through all layers."""
-        return self.layers.pair_pass(nngp, one, two)
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
+        """Pass covariance maps through all layers."""
+        return self.layers.pair_pass(maps, one, two)
 
     def _variances(self) -> list[tuple[Scalar, Scalar]]:
         self._check_settings()

@@ -32,7 +32,7 @@ from skconvgp.kernels._hyperparameters import (
     assign_hyperparameters,
     collect_hyperparameters,
 )
-from skconvgp.kernels._map_layer import map_layer
+from skconvgp.kernels._map_layer import Maps, map_layer
 
 __all__ = [
     "Kernel",
@@ -230,10 +230,11 @@ class Sum(Kernel):
         passes = [map_layer(term).image_pass(var) for term in self.parts]
         return _total([out for out, _ in passes]), tuple(trace for _, trace in passes)
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
-        """Pass covariance maps (h, w, n1, n2) through all branches."""
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
+        """Pass covariance maps through all branches."""
         parts = zip(self.parts, split(one), split(two), strict=True)
-        return _total([map_layer(term).pair_pass(nngp, a, b) for term, a, b in parts])
+        passed = [map_layer(term).pair_pass(maps, a, b) for term, a, b in parts]
+        return maps.with_nngp(_total([one.nngp for one in passed]))
 
 
 @dataclass(repr=False, init=False)
@@ -351,9 +352,10 @@ class Scale(Kernel):
         out, trace = map_layer(self.kernel).image_pass(var)
         return out * self.factor, trace
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
-        """Pass covariance maps (h, w, n1, n2) through the layer and scale them."""
-        return map_layer(self.kernel).pair_pass(nngp, one, two) * self.factor
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
+        """Pass covariance maps through the layer and scale them."""
+        out = map_layer(self.kernel).pair_pass(maps, one, two)
+        return out.with_nngp(out.nngp * self.factor)
 
 
 def split(prepared: Prepared) -> tuple[Prepared, ...]:

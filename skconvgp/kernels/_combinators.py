@@ -9,7 +9,7 @@ from skconvgp._parts import Part, distinct
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._base import split
 from skconvgp.kernels._layer import Layer
-from skconvgp.kernels._map_layer import MapLayer
+from skconvgp.kernels._map_layer import MapLayer, Maps
 
 __all__ = ["Residual", "Sequential"]
 
@@ -59,12 +59,12 @@ class _Chain(Layer):
             traces.append(trace)
         return var, tuple(traces)
 
-    def _chain_pair(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+    def _chain_pair(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         for layer, first, second in zip(
             self.layers, split(one), split(two), strict=True
         ):
-            nngp = layer.pair_pass(nngp, first, second)
-        return nngp
+            maps = layer.pair_pass(maps, first, second)
+        return maps
 
 
 @dataclass(repr=False, init=False)
@@ -95,9 +95,9 @@ class Sequential(_Chain):
         """Pass variance maps (h, w, n) through all layers."""
         return self._chain_image(var)
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
-        """Pass covariance maps (h, w, n1, n2) through all layers."""
-        return self._chain_pair(nngp, one, two)
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
+        """Pass covariance maps through all layers."""
+        return self._chain_pair(maps, one, two)
 
 
 @dataclass(repr=False, init=False)
@@ -140,6 +140,7 @@ class Residual(_Chain):
         out, trace = self._chain_image(var)
         return out + var, trace
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2) and add them."""
-        return self._chain_pair(nngp, one, two) + nngp
+        branch = self._chain_pair(maps, one, two)
+        return maps.with_nngp(branch.nngp + maps.nngp)

@@ -15,6 +15,7 @@ from skconvgp.kernels._base import split
 from skconvgp.kernels._checks import require_positive_int
 from skconvgp.kernels._expectations import reciprocal_sqrt
 from skconvgp.kernels._layer import Layer, settings_by_name
+from skconvgp.kernels._map_layer import Maps
 from skconvgp.kernels._quadrature import hermite_series
 
 __all__ = ["Elementwise"]
@@ -85,20 +86,24 @@ class Elementwise(Layer):
         series = hermite_series(self.function, var, self.n_nodes)
         return series.coefficients.square().sum(0), series
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
         (a, alpha, _), (b, beta, _) = split(one), split(two)
         assert isinstance(a, Tensor)
         assert isinstance(b, Tensor)
         assert isinstance(alpha, Tensor)
         assert isinstance(beta, Tensor)
-        t = nngp * reciprocal_sqrt(a).unsqueeze(-1) * reciprocal_sqrt(b).unsqueeze(-2)
+        t = (
+            maps.nngp
+            * reciprocal_sqrt(a).unsqueeze(-1)
+            * reciprocal_sqrt(b).unsqueeze(-2)
+        )
         total = torch.zeros_like(t)
         for first, second in zip(
             reversed(alpha), reversed(beta), strict=True
         ):  # Horner
             total = total * t + first.unsqueeze(-1) * second.unsqueeze(-2)
-        return total
+        return maps.with_nngp(total)
 
 
 def _kind(value: object) -> str:

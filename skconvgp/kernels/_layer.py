@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skconvgp._typing import ImageShape, MapShape, Prepared
 from skconvgp.kernels._base import Kernel, split
-from skconvgp.kernels._map_layer import MapLayer
+from skconvgp.kernels._map_layer import MapLayer, Maps
 
 __all__ = ["Layer", "settings_by_name"]
 
@@ -21,9 +21,9 @@ LayerClass = TypeVar("LayerClass", bound=type)
 class Layer(Kernel, ABC):
     """A map layer, and so a network of one layer: a kernel if its map is 1x1.
 
-    A layer states how the variance maps of images and the covariance maps of
-    pairs pass through it. Maps are `Tensor` s of shape (h, w, n) and
-    (h, w, n1, n2); only covariances between equal positions are carried.
+    A layer states how the variance maps of images, `Tensor` s of shape (h, w, n), and
+    the covariance maps of pairs, `Maps`, pass through it. Covariances are of equal
+    positions, (h, w, n1, n2).
     """
 
     @abstractmethod
@@ -35,8 +35,8 @@ class Layer(Kernel, ABC):
         """Pass variance maps (h, w, n); also return what `pair_pass` needs."""
 
     @abstractmethod
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
-        """Pass covariance maps (h, w, n1, n2) of all pairs."""
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
+        """Pass the covariance maps of all pairs."""
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
@@ -61,7 +61,7 @@ class Layer(Kernel, ABC):
         n_channels = pixels1.shape[2]
         # docs/maths.rst, "Affine layers"
         nngp = torch.matmul(pixels1.mT / n_channels, pixels2)
-        return self.pair_pass(nngp, trace1, trace2)[0, 0]
+        return self.pair_pass(Maps(nngp), trace1, trace2).nngp[0, 0]
 
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variance (n,) of each prepared image."""

@@ -13,6 +13,7 @@ from skconvgp._typing import Bounds, MapShape, Prepared, Scalar
 from skconvgp.kernels._checks import require_positive_int, require_variance
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer, settings_by_name
+from skconvgp.kernels._map_layer import Maps
 from skconvgp.kernels._windows import Axis
 
 __all__ = ["AvgPool2d", "Conv2d", "Dense", "Flatten", "GlobalAvgPool2d"]
@@ -101,9 +102,9 @@ class Conv2d(Layer):
         """Pass variance maps (h, w, n)."""
         return self._affine(var), None
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
-        return self._affine(nngp)
+        return maps.with_nngp(self._affine(maps.nngp))
 
     def _affine(self, maps: Tensor) -> Tensor:
         # The box sum is separable: one banded matrix product for each axis.
@@ -215,9 +216,9 @@ class Dense(Layer):
         """Pass variance maps (1, 1, n)."""
         return var * self.weight_variance + self.bias_variance, None
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (1, 1, n1, n2)."""
-        return nngp * self.weight_variance + self.bias_variance
+        return maps.with_nngp(maps.nngp * self.weight_variance + self.bias_variance)
 
 
 @dataclass(repr=False)
@@ -246,9 +247,9 @@ class Flatten(Layer):
         """Pass variance maps (h, w, n)."""
         return _mean(var), None
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
-        return _mean(nngp)
+        return maps.with_nngp(_mean(maps.nngp))
 
 
 class _Pooling(Layer):
@@ -267,9 +268,9 @@ class _Pooling(Layer):
         """Pass variance maps (h, w, n)."""
         return var, None
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
-        return nngp
+        return maps
 
 
 @dataclass(repr=False)

@@ -43,7 +43,7 @@ from skconvgp.kernels._linear import (
     Flatten,
     GlobalAvgPool2d,
 )
-from skconvgp.kernels._map_layer import map_layer
+from skconvgp.kernels._map_layer import Maps, map_layer
 
 __all__ = [
     "CORRELATION",
@@ -187,9 +187,10 @@ class MaxNormalization(Kernel):
         out, trace = map_layer(self.kernel).image_pass(var)
         return out / self.scale, trace
 
-    def pair_pass(self, nngp: Tensor, one: Prepared, two: Prepared) -> Tensor:
-        """Pass covariance maps (h, w, n1, n2) through the layer and divide them."""
-        return map_layer(self.kernel).pair_pass(nngp, one, two) / self.scale
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
+        """Pass covariance maps through the layer and divide them."""
+        out = map_layer(self.kernel).pair_pass(maps, one, two)
+        return out.with_nngp(out.nngp / self.scale)
 
     def _computed(self) -> Kernel:
         """Return the kernel that is computed in place of the given one."""
@@ -256,7 +257,7 @@ def literal_max_normalization(
     for layer in network.layers:
         var1, trace1 = layer.image_pass(var1)
         var2, trace2 = layer.image_pass(var2)
-        cov = layer.pair_pass(cov, trace1, trace2)
+        cov = layer.pair_pass(Maps(cov), trace1, trace2).nngp
         if isinstance(layer, Conv2d | Dense):
             cov, var1, var2 = (maps / maps.max() for maps in (cov, var1, var2))
     return cov[0, 0]

@@ -78,9 +78,9 @@ class Square(Layer):
     def image_pass(self, var):
         return 3.0 * self.gain * var.square(), var
 
-    def pair_pass(self, nngp, one, two):
+    def pair_pass(self, maps, one, two):
         mixed = one.unsqueeze(-1) * two.unsqueeze(-2)
-        return self.gain * (mixed + 2.0 * nngp.square())
+        return maps.with_nngp(self.gain * (mixed + 2.0 * maps.nngp.square()))
 
 
 @dataclass(repr=False)

@@ -262,7 +262,8 @@ SOURCES = {
             is_spatial = False
             def out_shape(self, shape): return shape
             def image_pass(self, var): return 1.0 * var, None
-            def pair_pass(self, nngp, one, two): return self.slope * nngp
+            def pair_pass(self, maps, one, two):
+                return maps.with_nngp(self.slope * maps.nngp)
         f = Slope()
         """,
     "setting of a layer of yours": """
@@ -274,7 +275,8 @@ SOURCES = {
             slope: float = field(default_factory=makes)
             def out_shape(self, shape): return shape
             def image_pass(self, var): return self.slope * var, None
-            def pair_pass(self, nngp, one, two): return self.slope * nngp
+            def pair_pass(self, maps, one, two):
+                return maps.with_nngp(self.slope * maps.nngp)
             @property
             def is_spatial(self): return False
         f = Slope()

@@ -9,7 +9,7 @@ from hypothesis import settings
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from skconvgp.kernels import Kernel
+from skconvgp.kernels import Kernel, Maps
 from tests.helpers.tolerances import TOLERANCES
 
 RTOL = {dtype: tolerance.rounding for dtype, tolerance in TOLERANCES.items()}
@@ -51,7 +51,7 @@ def last_maps(network: Kernel, images: Tensor) -> Tensor:
     nngp = input_maps(images)
     network.out_shape(tuple(images.shape[2:]))
     _, trace = network.image_pass(images.square().mean(1).permute(1, 2, 0))
-    return network.pair_pass(nngp, trace, trace)
+    return network.pair_pass(Maps(nngp), trace, trace).nngp
 
 
 def assert_close(

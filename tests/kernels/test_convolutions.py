@@ -14,6 +14,7 @@ from skconvgp.kernels import (
     Dense,
     Flatten,
     GlobalAvgPool2d,
+    Maps,
     ReLU,
     Sequential,
 )
@@ -64,7 +65,7 @@ def test_convolution_matches_loops(conv, size, seed):
             conv.out_shape(size)
         return
     assert conv.out_shape(size) == expected.shape[:2]
-    assert_close(conv.pair_pass(double(maps), None, None), expected)
+    assert_close(conv.pair_pass(Maps(double(maps)), None, None).nngp, expected)
     var, trace = conv.image_pass(double(maps[..., 0]))
     assert_close(var, expected[..., 0])
     assert trace is None
@@ -75,7 +76,8 @@ def test_convolution_matches_loops(conv, size, seed):
 def test_one_by_one_convolution_matches_loops(padding, size):
     conv = Conv2d(1, padding=padding, weight_variance=1.7, bias_variance=0.2)
     maps = np.random.default_rng(0).random((*size, 2, 3))
-    assert_close(conv.pair_pass(double(maps), None, None), by_loops(conv, maps))
+    found = conv.pair_pass(Maps(double(maps)), None, None).nngp
+    assert_close(found, by_loops(conv, maps))
 
 
 @given(first=CONVOLUTIONS, second=CONVOLUTIONS, size=SIZES, seed=st.integers(0, 99))
@@ -115,7 +117,7 @@ def test_flatten_is_the_mean_over_positions():
 
 def test_flatten_adds_single_precision_maps_in_double():
     maps = torch.full((100, 100, 1, 1), 0.1, dtype=torch.float32)
-    mean = Flatten().pair_pass(maps, None, None)
+    mean = Flatten().pair_pass(Maps(maps), None, None).nngp
     assert mean.dtype == torch.float64
     assert_close(mean, double([[[[float(torch.tensor(0.1))]]]]))
 

@@ -18,6 +18,7 @@ from skconvgp.kernels import (
     Erf,
     Flatten,
     Identity,
+    Maps,
     Sequential,
     Sin,
     Tanh,
@@ -45,7 +46,8 @@ CLOSED = [
 def series(layer: Elementwise, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
     _, one = layer.image_pass(a.reshape(1, 1, -1))
     _, two = layer.image_pass(b.reshape(1, 1, -1))
-    return layer.pair_pass(c.reshape(1, 1, len(a), len(b)), one, two)[0, 0]
+    maps = Maps(c.reshape(1, 1, len(a), len(b)))
+    return layer.pair_pass(maps, one, two).nngp[0, 0]
 
 
 def quadrature(function, t: float, a: float, b: float, n_nodes: int = 120) -> float:
@@ -162,7 +164,7 @@ def test_variances_are_right_and_errors_are_told(function, closed, largest):
     told = series_error(trace)
     for t in (1.0, 0.9999, 0.9, -0.99):
         c = t * a.sqrt()[:, None] * a.sqrt()
-        value = layer.pair_pass(c[None, None], trace, trace)[0, 0]
+        value = layer.pair_pass(Maps(c[None, None]), trace, trace).nngp[0, 0]
         error = (value - closed.expectation(c, a[:, None], a)).abs()
         share = error / (own.sqrt()[:, None] * own.sqrt())
         bound = torch.maximum(trace.error[:, None], trace.error)

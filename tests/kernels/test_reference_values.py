@@ -15,6 +15,7 @@ from skconvgp.kernels import (
     Erf,
     Flatten,
     LeakyReLU,
+    Maps,
     ReLU,
     Residual,
     Scale,
@@ -153,15 +154,16 @@ def ntk(network: Sequential, images: Tensor) -> Tensor:
     for layer in network.parts:
         before, var = nngp, nngp.diagonal(dim1=-2, dim2=-1)
         _, trace = layer.image_pass(var)
-        nngp = layer.pair_pass(before, trace, trace)
+        nngp = layer.pair_pass(Maps(before), trace, trace).nngp
         if hasattr(layer, "expectation"):
             c = before.clone().requires_grad_()
             value = layer.expectation(c, var.unsqueeze(-1), var.unsqueeze(-2))
             (derivative,) = torch.autograd.grad(value.sum(), c)
             tangent = tangent * derivative
         else:
-            constant = layer.pair_pass(torch.zeros_like(tangent), trace, trace)
-            tangent = layer.pair_pass(tangent, trace, trace) - constant
+            zero = Maps(torch.zeros_like(tangent))
+            constant = layer.pair_pass(zero, trace, trace).nngp
+            tangent = layer.pair_pass(Maps(tangent), trace, trace).nngp - constant
             if not isinstance(layer, Flatten):
                 tangent = tangent + nngp
     return tangent[0, 0]
