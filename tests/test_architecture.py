@@ -32,7 +32,7 @@ LONGEST_FIT = 10  # lines
 MOST_PRIVATE = 4  # attributes of a fitted estimator
 # The doors, where users pass kernels or something else.
 KERNEL_DOORS = {"estimators/compute/_arguments.py", "estimators/_candidates.py"}
-KERNEL_DOORS |= {"estimators/_ensemble.py", "estimators/compute/_kept_tiles.py"}
+KERNEL_DOORS |= {"estimators/_ensemble.py"}
 KERNEL_DOORS |= {"estimators/_resolve.py", "estimators/_selection.py"}
 KERNEL_DOORS |= {"estimators/_warp.py", "processes/_plan.py"}
 # What scikit-learn and Python ask each class for; all of them call `super()`.

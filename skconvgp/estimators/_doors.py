@@ -151,7 +151,7 @@ def read_training(
     default = type(estimator).default_kernel()
     kernel = copy.deepcopy(resolve_kernel(estimator, estimator.kernel, default))
     cache_dir = getattr(estimator, "cache_dir", None)
-    warn_of_unknown(resolve_cache_dir(estimator, cache_dir, kernel), kernel)
+    warn_of_unknown(resolve_cache_dir(estimator, cache_dir), kernel)
     shape, is_guess = resolve_image_shape(
         estimator.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial
     )

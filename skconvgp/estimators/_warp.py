@@ -378,9 +378,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             reject(self, "objective", expected, objective)
         return objective
 
-    def _covariances(self, kernel: object, place: Place) -> PointKernel:
-        assert isinstance(kernel, Kernel)
-        assert self.image_shape_ is not None
+    def _covariances(self, kernel: Kernel, place: Place) -> PointKernel:
         shape = kernel_shape(kernel, self.image_shape_)
         kernel.check(shape)
         choice = choose_backend(kernel, shape, "auto", place.device)

@@ -43,9 +43,9 @@ UNKNOWN = (
 )
 
 
-def resolve_cache_dir(owner: object, cache_dir: object, kernel: object) -> Path | None:
-    """Return the folder of all caches, which is made; None where no tiles are kept."""
-    if cache_dir is None or not isinstance(kernel, Kernel):
+def resolve_cache_dir(owner: object, cache_dir: object) -> Path | None:
+    """Return the folder of all caches, which is made; None if no tiles are kept."""
+    if cache_dir is None:
         return None
     name = os.fspath(cache_dir) if isinstance(cache_dir, str | os.PathLike) else None
     if not isinstance(name, str) or not name:
@@ -61,9 +61,9 @@ def resolve_cache_dir(owner: object, cache_dir: object, kernel: object) -> Path 
     return folder
 
 
-def warn_of_unknown(folder: Path | None, kernel: object) -> None:
+def warn_of_unknown(folder: Path | None, kernel: Kernel) -> None:
     """Warn if a folder was given and tiles of the kernel cannot be kept there."""
-    if folder is None or not isinstance(kernel, Kernel):
+    if folder is None:
         return
     try:
         _identity(kernel)

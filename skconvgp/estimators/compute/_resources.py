@@ -123,9 +123,7 @@ class EstimatorResources:
     def _find_cache(
         self, choice: BackendChoice, config: ComputeConfig, images: Tensor
     ) -> TileCache | None:
-        owner = self._owner
-        cache_dir = getattr(owner, "cache_dir", None)
-        folder = resolve_cache_dir(owner, cache_dir, choice.kernel)
+        folder = resolve_cache_dir(self._owner, getattr(self._owner, "cache_dir", None))
         return find_cache(folder, choice, config.dtype, config.device, images)
 
 

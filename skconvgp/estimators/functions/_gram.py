@@ -140,7 +140,7 @@ def gram_matrix(
         dtype = "float64"
     place = find_place(OWNER, device, dtype, n_values)
     progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
-    folder = resolve_cache_dir(OWNER, cache_dir, kernel)
+    folder = resolve_cache_dir(OWNER, cache_dir)
     warn_of_unknown(folder, kernel)
     if others is not None:
         columns = rows_to_images(others, kernel_shape(kernel, shape))
