@@ -9,6 +9,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from importlib.metadata import version
 from itertools import pairwise
@@ -81,6 +82,9 @@ PUBLIC_NAMES = {
 WITHOUT_EXAMPLES = {"CholeskyState", "ConjugateGradientState"}
 ESTIMATORS = ["ConvNetGPClassifier", "ConvNetGPRegressor", "KernelFlowsClassifier"]
 ESTIMATORS += ["KernelFlowsRegressor", "KernelFlowsWarp", "KernelEnsembleClassifier"]
+PROCESSES = [name for name in ESTIMATORS if name.startswith("ConvNet")]
+PROCESSES += ["KernelFlowsClassifier", "KernelFlowsRegressor"]
+PROCESSES += ["NystromCompletedGP", "NystromCompletedGPRegressor"]
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
 SECTIONS += ["Examples"]
 HEAVY = ["matplotlib", "skopt", "pandas", "polars", "zarr", "dask", "optuna"]
@@ -204,8 +208,17 @@ def test_no_method_overrides_another(name):
 def test_fits_are_read_in_the_public_class(name, method):
     public, *bases = own_classes(getattr(skconvgp, name))
     assert not [cls for cls in bases if method in vars(cls)]
-    if method == "fit":
-        assert "fit" in vars(public)
+    assert method == "partial_fit" or method in vars(public)
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_fits_of_processes_are_short(name, method):
+    fit = vars(getattr(skconvgp, name)).get(method)
+    if fit is not None:
+        (node,) = ast.parse(textwrap.dedent(inspect.getsource(fit))).body
+        first, last = node.body[1], node.body[-1]  # behind the docstring
+        assert last.end_lineno - first.lineno < LONGEST_FIT
 
 
 def test_private_attributes_of_fitted_estimators_are_few():

@@ -261,19 +261,8 @@ class NystromCompletedGP(GPClassifier):
             The fitted estimator.
         """
         if not hasattr(self, "_process"):
-            if classes is None:
-                raise ValueError(
-                    "`classes` must be passed on the first call to partial_fit: all "
-                    "labels that will come."
-                )
-            return self._fit_first(X, y, sample_weight, unique_labels(classes))
-        if classes is not None and not np.array_equal(
-            self.classes_, unique_labels(classes)
-        ):
-            raise ValueError(
-                f"`classes`={classes!r} is not the same as on the last call to "
-                f"partial_fit, {self.classes_!r}."
-            )
+            return self._fit_first(X, y, sample_weight, _first_classes(classes))
+        _require_same(self.classes_, classes)
         further = read_more(self, X, y, sample_weight, read_y=as_labels)
         extend(self, *self._further_labels(further))
         return self._calibrate()
@@ -290,3 +279,21 @@ class NystromCompletedGP(GPClassifier):
         )
         fit_landmarks(self, problem, samples, self._label_models(problem))
         return self._calibrate()
+
+
+def _first_classes(classes: ArrayLike | None) -> NDArray[Any]:
+    if classes is None:
+        raise ValueError(
+            "`classes` must be passed on the first call to partial_fit: all "
+            "labels that will come."
+        )
+    labels: NDArray[Any] = unique_labels(classes)
+    return labels
+
+
+def _require_same(known: NDArray[Any], classes: ArrayLike | None) -> None:
+    if classes is not None and not np.array_equal(known, unique_labels(classes)):
+        raise ValueError(
+            f"`classes`={classes!r} is not the same as on the last call to "
+            f"partial_fit, {known!r}."
+        )

@@ -245,12 +245,5 @@ class NystromCompletedGPRegressor(GPRegressor):
         further = read_more(
             self, X, y, sample_weight, multi_output=True, y_numeric=True
         )
-        n_outputs = 1 if further.y.ndim == 1 else further.y.shape[1]
-        if n_outputs != len(self.y_mean_):
-            raise ValueError(
-                f"y has {n_outputs} outputs, and in the first call it had "
-                f"{len(self.y_mean_)}."
-            )
-        was_informed = self._training.is_informed
-        extend(self, *self._scaled(further, was_informed=was_informed))
+        extend(self, *self._further_targets(further))
         return self

@@ -229,6 +229,16 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             self.y_scale_ = np.where(is_varied, np.sqrt(spread), 1.0)
         return self._scaled(samples, was_informed=False)
 
+    def _further_targets(self, samples: Samples) -> tuple[Problem, Samples]:
+        """Return what to add to a fitted process; units stay."""
+        n_outputs = 1 if samples.y.ndim == 1 else samples.y.shape[1]
+        if n_outputs != len(self.y_mean_):
+            raise ValueError(
+                f"y has {n_outputs} outputs, and in the first call it had "
+                f"{len(self.y_mean_)}."
+            )
+        return self._scaled(samples, was_informed=self._training.is_informed)
+
     def _scaled(
         self, samples: Samples, *, was_informed: bool
     ) -> tuple[Problem, Samples]:
