@@ -187,13 +187,13 @@ def bodies_of(cls):
             yield name
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS, *PROCESSES}))
 def test_estimators_are_made_of_few_classes(name):
     own = own_classes(getattr(skconvgp, name))
     assert len(own) <= MOST_OWN_CLASSES, own
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS, *PROCESSES}))
 def test_no_method_overrides_another(name):
     seen = Counter(
         method
@@ -203,7 +203,7 @@ def test_no_method_overrides_another(name):
     assert not {method for method, count in seen.items() if count > 1}
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS, *PROCESSES}))
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_fits_are_read_in_the_public_class(name, method):
     public, *bases = own_classes(getattr(skconvgp, name))
