@@ -16,7 +16,7 @@ of large numbers.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -261,7 +261,21 @@ SOFTPLUS, SILU = SoftplusFormula(width=2.0), SiLUFormula(width=2.0)
 
 
 class _Saturating(Activation):
-    """An activation whose variance is its covariance with itself."""
+    """Sum of error functions, a linear function and a constant.
+
+    Its covariance is `share` times that of the error functions, plus `linear` times
+    that of the inputs, plus `constant`.
+    """
+
+    formula: ClassVar[Mixture]
+    share: ClassVar[float] = 0.25
+    linear: ClassVar[float] = 0.0
+    constant: ClassVar[float] = 0.0
+
+    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
+        of_sum = self.share * expect(c, a, b, self.formula)
+        return self.constant + self.linear * c + of_sum
 
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
@@ -295,9 +309,8 @@ class Tanh(_Saturating):
     0.394294
     """
 
-    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
-        return expect(c, a, b, TANH)
+    formula: ClassVar = TANH
+    share: ClassVar = 1.0
 
 
 @dataclass(repr=False)
@@ -317,9 +330,8 @@ class Sigmoid(_Saturating):
     0.293379
     """
 
-    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
-        return 0.25 + expect(c, a, b, HALF_TANH) / 4.0
+    formula: ClassVar = HALF_TANH
+    constant: ClassVar = 0.25
 
 
 @dataclass(repr=False)
@@ -339,9 +351,8 @@ class SiLU(_Saturating):
     0.355776
     """
 
-    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
-        return c / 4.0 + expect(c, a, b, SILU) / 4.0
+    formula: ClassVar = SILU
+    linear: ClassVar = 0.25
 
 
 @dataclass(repr=False)
@@ -361,6 +372,5 @@ class Softplus(_Saturating):
     0.921246
     """
 
-    def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """Return V(c, a, b); `a` and `b` broadcast against `c`."""
-        return c / 4.0 + expect(c, a, b, SOFTPLUS) / 4.0
+    formula: ClassVar = SOFTPLUS
+    linear: ClassVar = 0.25
