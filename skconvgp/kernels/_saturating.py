@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.kernels._activations import Activation
-from skconvgp.kernels._expectations import correlation, expect
+from skconvgp.kernels._expectations import Formula, correlation, expect
 
 __all__ = ["SiLU", "Sigmoid", "Softplus", "Tanh"]
 
@@ -267,7 +267,7 @@ class _Saturating(Activation):
     that of the inputs, plus `constant`.
     """
 
-    formula: ClassVar[Mixture]
+    formula: ClassVar[Formula]
     share: ClassVar[float] = 0.25
     linear: ClassVar[float] = 0.0
     constant: ClassVar[float] = 0.0
