@@ -29,7 +29,7 @@ PYTHON_OLDEST ?= $(call find_python,python3.11 $(PYTHON) python3.12,\
 
 BIN = $(VENV)/bin/python
 NATIVE = $(wildcard skconvgp/backends/native/*.[ch]pp skconvgp/backends/warp/*.hpp)
-WRITTEN_BY_A_SCRIPT = skconvgp/backends/warp/coefficients.hpp
+WRITTEN_BY_A_SCRIPT = $(addprefix skconvgp/backends/warp/,coefficients.hpp opcodes.hpp)
 # What is installed, and compiled, anew when it changes.
 BUILD = pyproject.toml CMakeLists.txt $(NATIVE)
 # One thread a worker, as the workers share the cores already; no plugins but ours, as

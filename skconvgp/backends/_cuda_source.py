@@ -11,15 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skconvgp.backends._program import Kind, Program
+from skconvgp.backends._opcodes import (
+    LANES,
+    STAGE_ENDS,
+    AxisColumn,
+    Column,
+    Kind,
+)
+from skconvgp.backends._program import Program
 
 __all__ = ["KERNEL_NAME", "Layout", "cuda_source", "layout_of"]
 
 KERNEL_NAME = "skconvgp_cross"
-LANES = 32
 REGISTERS = 150  # of the 255 of a thread, for maps; what is more lies in memory
 PAIRS = ((2, 2), (2, 1), (1, 1))  # of a warp: the first that fit
-SOURCES = ("coefficients.hpp", "lanes.hpp", "warp.hpp", "cuda.hpp")
+# Parts of the source, each behind those that it includes.
+LIBRARY = ("opcodes.hpp", "coefficients.hpp", "lanes.hpp", "warp.hpp")
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,11 @@ class Layout:
 @lru_cache(maxsize=256)
 def layout_of(program: Program, *, is_double: bool) -> Layout:
     """Return the layout of a program for numbers of single or double precision."""
-    codes = program.codes
-    sizes, outputs = codes[:, [3, 9]], codes[:, [8, 14]]
+    sizes, outputs = map(program.of_axes, (AxisColumn.SIZE, AxisColumn.OUTPUTS))
     n_rows, n_columns = np.maximum(sizes.max(0), outputs.max(0)).tolist()
-    n_window = int(max(codes[codes[:, 0] == Kind.BOX, 4], default=1))
-    has_windows = bool((codes[:, 0] == Kind.CONV).any())
+    windows = program.of_axes(AxisColumn.WINDOW)[program.kinds == Kind.BOX]
+    n_window = int(windows[:, 0].max(initial=1))
+    has_windows = bool((program.kinds == Kind.CONV).any())
     n_parts = -(-n_columns // LANES)
     n_rows_held = program.n_registers * n_rows + n_window + 2
     held = (1 + program.n_tangents) * n_parts * n_rows_held * (2 if is_double else 1)
@@ -89,7 +96,7 @@ def cuda_source(program: Program, *, is_double: bool) -> str:
         "n_ops": len(program.codes),
         "n_segments": len(segments),
     }
-    coefficients, lanes, warp, cuda = (_source(name) for name in SOURCES)
+    library = map(_source, LIBRARY)
     unroll = "unroll" if layout.in_registers else "unroll 1"
     code = [
         f"typedef {'double' if is_double else 'float'} Number;",
@@ -102,7 +109,7 @@ def cuda_source(program: Program, *, is_double: bool) -> str:
         "}; } }",
     ]
     head = f'#define SKCONVGP_UNROLL_ROWS _Pragma("{unroll}")'
-    return "\n".join([head, coefficients, lanes, warp, *code, cuda])
+    return "\n".join([head, *library, *code, _source("cuda.hpp")])
 
 
 @lru_cache
@@ -117,12 +124,17 @@ def _source(name: str) -> str:
 
 
 def _ops(program: Program) -> list[str]:
+    """Return the operations as warp.hpp has them: in the order of the columns."""
     ops = []
     lines = zip(program.codes.tolist(), program.slopes.tolist(), strict=True)
     for place, (codes, slopes) in enumerate(lines):
-        rows, cols = (", ".join(map(str, codes[i : i + 6])) for i in (3, 9))
-        start = ", ".join(map(str, codes[:3]))
-        rest = ", ".join(map(str, [*codes[15:], *slopes, place]))
+        parts = (
+            codes[: Column.ROWS],
+            codes[Column.ROWS : Column.COLS],
+            codes[Column.COLS : Column.CIRCULAR],
+            [*codes[Column.CIRCULAR :], *slopes, place],
+        )
+        start, rows, cols, rest = (", ".join(map(str, part)) for part in parts)
         ops.append(f"{{{start}, {{{rows}}}, {{{cols}}}, {rest}}}")
     return ops
 
@@ -163,14 +175,14 @@ class _Stage(NamedTuple):
 
 def _stages(program: Program) -> list[_Stage]:
     codes = program.codes
-    kinds, tables = codes[:, 0], np.where(codes[:, 17] > 0, codes[:, 16], -1)
-    ends = np.flatnonzero((kinds >= Kind.BOX) & (kinds != Kind.DOT)) + 1
+    tables = np.where(codes[:, Column.ROOTS] > 0, codes[:, Column.TABLE], -1)
+    ends = np.flatnonzero(np.isin(program.kinds, STAGE_ENDS)) + 1
     stages = []
     for first, stop in zip([0, *ends[:-1]], ends, strict=True):
         own = codes[first:stop].copy()
         places = tables[first:stop]
         table = int(min(places[places >= 0], default=-1))
-        own[:, 16] = np.where(places >= 0, places - table, -1)
+        own[:, Column.TABLE] = np.where(places >= 0, places - table, -1)
         code = own.tobytes() + program.slopes[first:stop].tobytes()
         stages.append(_Stage(int(first), int(stop - first), code, table))
     return stages

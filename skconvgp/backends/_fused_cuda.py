@@ -17,17 +17,22 @@ from skconvgp.backends._nvrtc import (
     load_kernel,
     missing_compiler,
 )
-from skconvgp.backends._program import Kind, Program
+from skconvgp.backends._opcodes import (
+    LANES,
+    LARGEST_WIDTH,
+    LARGEST_WINDOW,
+    WARPS,
+    AxisColumn,
+    Kind,
+)
+from skconvgp.backends._program import Program
 from skconvgp.exceptions import NotFusableError
 
 __all__ = ["Gpu", "unusable_gpu"]
 
 HOST = torch.device("cpu")
 OLDEST = (7, 0)  # compute capability; NVRTC knows 7.0 up to CUDA 12, then 7.5
-LARGEST_WIDTH, LARGEST_WINDOW = 128, 127
 LARGEST_THREAD = 2**18  # bytes of a lane: a thread may have twice as much
-WARPS = (2, 2)  # of a block, as in warp/cuda.hpp
-LANES = 32
 # Derivatives in one pass over a pair: with these, maps of 28 rows stay in registers.
 TANGENTS_AT_ONCE = 3
 IMAGES_AT_ONCE = 64  # whose tables a thread computes
@@ -81,8 +86,9 @@ class Gpu:
     def require_accepted(self, program: Program) -> None:
         """Raise NotFusableError if a program is refused: it is too large."""
         Extension().require_accepted(program)
-        width = int(program.codes[:, [9, 14]].max())
-        windows = program.codes[program.codes[:, 0] == Kind.BOX][:, [4, 10]]
+        sizes, outputs = map(program.of_axes, (AxisColumn.SIZE, AxisColumn.OUTPUTS))
+        width = max(sizes[:, 1].max(), outputs[:, 1].max())
+        windows = program.of_axes(AxisColumn.WINDOW)[program.kinds == Kind.BOX]
         if width > LARGEST_WIDTH or windows.max(initial=0) > LARGEST_WINDOW:
             raise NotFusableError(
                 f"on a GPU maps are at most {LARGEST_WIDTH} columns wide, and windows "

@@ -18,12 +18,13 @@ from torch import Tensor
 from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends._graph import build_graph
-from skconvgp.backends._schedule import Kind, Op, Schedule, schedule_of
+from skconvgp.backends._opcodes import N_COLUMNS, AxisColumn, Column, Kind
+from skconvgp.backends._schedule import Op, Schedule, schedule_of
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._windows import Axis
 
-__all__ = ["Kind", "Program", "lower", "lower_with_tangents"]
+__all__ = ["Program", "lower", "lower_with_tangents"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +33,9 @@ class Program:
 
     Parameters
     ----------
-    codes : ndarray of shape (n_ops, 20)
-        Kind, register, flag, windows along rows and columns, padding mode; where the
-        numbers of an image begin and how many a position has, maps before and after.
+    codes : ndarray of shape (n_ops, N_COLUMNS)
+        The operations, with their registers, windows, tables and maps: Column has the
+        columns.
     constants : ndarray of shape (n_ops, 2, 1 + p)
         What is added and what is multiplied with, with p derivatives.
     slopes : ndarray of shape (n_ops, 2)
@@ -55,6 +56,15 @@ class Program:
     def n_tangents(self) -> int:
         """Number of derivatives."""
         return int(self.constants.shape[2]) - 1
+
+    @property
+    def kinds(self) -> NDArray[np.int32]:
+        """What the operations are, (n_ops,)."""
+        return self.codes[:, Column.KIND]
+
+    def of_axes(self, column: AxisColumn) -> NDArray[np.int32]:
+        """Return a column of the windows along rows and columns, (n_ops, 2)."""
+        return self.codes[:, [Column.ROWS + column, Column.COLS + column]]
 
 
 def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
@@ -123,14 +133,13 @@ def lower_with_tangents(
 
 
 def _assemble(schedule: Schedule, constants: FloatArray, roots: int) -> Program:
-    codes = [
-        [*_code(op), *place]
-        for op, place in zip(
-            schedule.ops, _places(schedule, constants, roots), strict=True
-        )
-    ]
+    codes = np.zeros((len(schedule.ops), N_COLUMNS), dtype=np.int32)
+    places = _places(schedule, constants, roots)
+    for code, op, place in zip(codes, schedule.ops, places, strict=True):
+        _write_code(code, op)
+        code[[Column.TABLE, Column.ROOTS, Column.LOADED, Column.MAPS]] = place
     return Program(
-        np.array(codes, dtype=np.int32),
+        codes,
         np.ascontiguousarray(constants),
         np.array([_slopes(op.node.slope) for op in schedule.ops]),
         schedule.n_registers,
@@ -180,21 +189,29 @@ def _begun(kind: Kind, constants: FloatArray) -> int:
     return 2 + int(known[-1]) if len(known) and kind != Kind.RESULT else 1
 
 
-def _code(op: Op) -> list[int]:
-    kind, node = op.kind, op.node
-    ends = kind in (Kind.BOX, Kind.CONV, Kind.SUM)
-    height, width = node.inputs[0].shape if ends else node.shape
-    rows, cols = [height, *[0] * 5], [width, *[0] * 5]
-    is_circular = 0
-    if kind in (Kind.BOX, Kind.CONV):
-        rows, cols = (_axis_code(axis) for axis in node.axes)
-        is_circular = int(node.axes[0].is_circular)
-    return [int(kind), op.reg, op.flag, *rows, *cols, is_circular]
+def _write_code(code: NDArray[np.int32], op: Op) -> None:
+    """Write what an operation is into its row of codes."""
+    node = op.node
+    code[[Column.KIND, Column.REG, Column.FLAG]] = op.kind, op.reg, op.flag
+    if op.kind in (Kind.BOX, Kind.CONV):
+        code[Column.CIRCULAR] = node.axes[0].is_circular
+        for start, axis in zip((Column.ROWS, Column.COLS), node.axes, strict=True):
+            for column, number in _axis_code(axis).items():
+                code[start + column] = number
+    else:
+        shape = node.inputs[0].shape if op.kind == Kind.SUM else node.shape
+        code[[Column.ROWS + AxisColumn.SIZE, Column.COLS + AxisColumn.SIZE]] = shape
 
 
-def _axis_code(axis: Axis) -> list[int]:
-    windows = [axis.size, axis.kernel, axis.before]
-    return [*windows, axis.stride, axis.dilation, axis.n_outputs]
+def _axis_code(axis: Axis) -> dict[AxisColumn, int]:
+    return {
+        AxisColumn.SIZE: axis.size,
+        AxisColumn.WINDOW: axis.kernel,
+        AxisColumn.BEFORE: axis.before,
+        AxisColumn.STRIDE: axis.stride,
+        AxisColumn.DILATION: axis.dilation,
+        AxisColumn.OUTPUTS: axis.n_outputs,
+    }
 
 
 def _slopes(slope: float) -> tuple[float, float]:

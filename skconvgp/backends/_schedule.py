@@ -3,13 +3,13 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from skconvgp._typing import Scalar
 from skconvgp.backends._graph import Graph, Node
+from skconvgp.backends._opcodes import Kind
 from skconvgp.exceptions import NotFusableError
 
-__all__ = ["Kind", "Op", "Schedule", "schedule_of"]
+__all__ = ["Op", "Schedule", "schedule_of"]
 
 # Rounding errors of running sums grow with the number of positions; over more than
 # these, windows are added up.
@@ -18,24 +18,6 @@ LONGEST_RUN = 1024
 # Channels are added up one after the other: single precision gives the promised digits
 # for this many and some more.
 MOST_CHANNELS = 8192
-
-
-class Kind(IntEnum):
-    """Operations; native/program.hpp says what each does."""
-
-    INPUT = 0
-    LOAD = 1
-    STORE = 2
-    ADD = 3
-    LEAKY = 4
-    ERF = 5
-    AFFINE = 6
-    BOX = 7
-    CONV = 8
-    SUM = 9
-    END = 10
-    RESULT = 11
-    DOT = 12
 
 
 @dataclass

@@ -9,6 +9,7 @@ import pytest
 
 from skconvgp.backends._cuda_source import KERNEL_NAME, cuda_source, layout_of
 from skconvgp.backends._nvrtc import compile_cuda, known_architectures
+from skconvgp.backends._opcodes import Column
 from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.kernels import (
     Conv2d,
@@ -52,12 +53,14 @@ def test_segments_are_the_program(name, n_tangents):
     for first, n_ops, times, step in tuples_of(source, "segments"):
         for time in range(times):
             played += range(first, first + n_ops)
-            tables += [program.codes[i, 16] + time * step for i in played[-n_ops:]]
-    others = np.delete(program.codes, 16, axis=1)
+            tables += [
+                program.codes[i, Column.TABLE] + time * step for i in played[-n_ops:]
+            ]
+    others = np.delete(program.codes, Column.TABLE, axis=1)
     assert np.array_equal(others[played], others)
     assert np.array_equal(program.slopes[played], program.slopes)
-    has_table = program.codes[:, 17] > 0
-    assert np.array_equal(np.array(tables)[has_table], program.codes[has_table, 16])
+    own, has_table = program.codes[:, Column.TABLE], program.codes[:, Column.ROOTS] > 0
+    assert np.array_equal(np.array(tables)[has_table], own[has_table])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from skconvgp.backends import _fused_cpu as door
-from skconvgp.backends._program import Kind, lower, lower_with_tangents
+from skconvgp.backends._opcodes import AxisColumn, Column, Kind
+from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.kernels import (
     Abs,
     Conv2d,
@@ -43,9 +44,8 @@ KERNELS = {
     "erf": WITH_ERF,
     "dense": dense(),
 }
-REGISTER, FLAG, ROWS, COLS = 1, 2, 3, 9
-CIRCULAR, TABLE, ROOTS, LOADED, MAPS = range(15, 20)
-SIZE, WINDOW, BEFORE, STRIDE, DILATION, OUTPUTS = range(6)
+KIND, REGISTER, FLAG, ROWS, COLS, CIRCULAR, TABLE, ROOTS, LOADED, MAPS = Column
+SIZE, WINDOW, BEFORE, STRIDE, DILATION, OUTPUTS = AxisColumn
 
 
 class Call:
@@ -89,7 +89,7 @@ class Call:
 
     def find(self, kind):
         """Return the first operation of a kind, to be changed in place."""
-        return self.codes[np.flatnonzero(self.codes[:, 0] == kind)[0]]
+        return self.codes[np.flatnonzero(self.codes[:, KIND] == kind)[0]]
 
 
 def assert_refused(call, match="malformed program", steps=("table_size", "cross")):
@@ -150,9 +150,9 @@ MALFORMED = {
     "no result": set_attribute(
         "codes", lambda codes: np.vstack([codes[1:], codes[:1]])
     ),
-    "two results": set_code(Kind.INPUT, 0, Kind.RESULT),
-    "unknown kind": set_code(Kind.LEAKY, 0, 13),
-    "negative kind": set_code(Kind.LEAKY, 0, -1),
+    "two results": set_code(Kind.INPUT, KIND, Kind.RESULT),
+    "unknown kind": set_code(Kind.LEAKY, KIND, len(Kind)),
+    "negative kind": set_code(Kind.LEAKY, KIND, -1),
     "register out of range": set_code(Kind.LOAD, REGISTER, 1000),
     "negative register": set_code(Kind.LOAD, REGISTER, -1),
     "register of a window": set_code(Kind.BOX, REGISTER, 1000),
@@ -190,9 +190,9 @@ MALFORMED = {
     "too many outputs of a running sum": set_code(Kind.BOX, COLS + OUTPUTS, 9),
     "huge outputs": set_code(Kind.CONV, COLS + OUTPUTS, 2**31 - 1),
     "result of a map": set_code(Kind.RESULT, ROWS + SIZE, 2),
-    "inner product in between": set_code(Kind.ADD, 0, Kind.DOT),
-    "windows of samples": set_code(Kind.INPUT, 0, Kind.DOT),
-    "stage without rows": set_code(Kind.LOAD, 0, Kind.LEAKY),
+    "inner product in between": set_code(Kind.ADD, KIND, Kind.DOT),
+    "windows of samples": set_code(Kind.INPUT, KIND, Kind.DOT),
+    "stage without rows": set_code(Kind.LOAD, KIND, Kind.LEAKY),
 }
 
 
@@ -373,6 +373,6 @@ def test_changed_programs_never_crash(name, changed, dtype, tangents, instructio
     call.one, call.two = call.tables, call.tables[:3]
     call.diag_one, call.diag_two = call.diag, call.diag[:3]
     call.out = np.empty((5, 3, n_columns))
-    has_roots = all(call.codes[call.codes[:, 0] == Kind.LEAKY, ROOTS] == roots)
+    has_roots = all(call.codes[call.codes[:, KIND] == Kind.LEAKY, ROOTS] == roots)
     with nullcontext() if has_roots else pytest.raises(ValueError, match="numbers"):
         call.cross(instructions)

@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp.backends._program import (
-    Kind,
-    lower,
-    lower_with_tangents,
-)
+from skconvgp.backends._opcodes import Column, Kind
+from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import (
     GELU,
@@ -51,12 +48,12 @@ def lowered(kernel, shape=SHAPE):
 
 
 def kinds(program):
-    return " ".join(Kind(code).name for code in program.codes[:, 0])
+    return " ".join(Kind(code).name for code in program.kinds)
 
 
 def ops(program, kind):
     """Return the rows of codes and the constants of operations of a kind."""
-    is_kind = program.codes[:, 0] == kind
+    is_kind = program.kinds == kind
     return program.codes[is_kind], program.constants[is_kind]
 
 
@@ -123,12 +120,12 @@ def test_weights_are_scaled_out_and_biases_divided_by_them():
 @pytest.mark.parametrize("layer", [ReLU(), LeakyReLU(0.2), Abs(), LeakyReLU(-0.5)])
 def test_activation_keeps_the_variance(layer):
     program = lowered(Sequential(layer, Flatten(), layer))
-    first, second = program.slopes[program.codes[:, 0] == Kind.LEAKY]
+    first, second = program.slopes[program.kinds == Kind.LEAKY]
     size = 1 + layer.slope**2
     expected = [(1 - layer.slope) ** 2 / size, 2 * layer.slope / size]
     assert first == pytest.approx(expected)
     assert second == pytest.approx(expected)
-    flags = ops(program, Kind.LEAKY)[0][:, 2]
+    flags = ops(program, Kind.LEAKY)[0][:, Column.FLAG]
     assert flags.tolist() == [0, int(layer.slope <= 0)]  # no negative covariance left
 
 
@@ -228,10 +225,10 @@ def test_inner_products_are_taken_where_all_maps_have_one_position(
     kernel, shape, is_dot
 ):
     program = lowered(kernel, shape)
-    assert (program.codes[0, 0] == Kind.DOT) == is_dot
+    assert (program.kinds[0] == Kind.DOT) == is_dot
     assert ("DOT" in kinds(program)) == is_dot
     if is_dot:
-        assert program.codes[0, 2] == program.n_pixels == np.prod(shape)
+        assert program.codes[0, Column.FLAG] == program.n_pixels == np.prod(shape)
 
 
 def test_window_that_sees_one_position_is_a_factor():
@@ -370,7 +367,8 @@ def test_derivatives_of_constants(n_tangents):
         np.testing.assert_allclose(columns[..., i], slope, rtol=1e-6, atol=1e-9)
     for part in programs:
         np.testing.assert_allclose(part.constants[..., 0], value, rtol=1e-14)
-        assert np.array_equal(part.codes[:, :16], lower(kernel, SHAPE).codes[:, :16])
+        own, plain = (p.codes[:, : Column.TABLE] for p in (part, lower(kernel, SHAPE)))
+        assert np.array_equal(own, plain)
 
 
 @pytest.mark.parametrize(("bias", "n_begun"), [(0.0, 0), (0.1, 2)])
@@ -379,8 +377,9 @@ def test_tables_make_room_for_derivatives_that_have_begun(bias, n_begun):
     (program,), order = lower_with_tangents(Sequential(*layers, Dense()), SHAPE, 8)
     assert program.constants.shape[2] == 1 + len(order)
     n_positions = 120
-    assert ops(program, Kind.LEAKY)[0][0, 16] == n_positions  # behind the pixels
-    assert ops(program, Kind.ERF)[0][0, 16] == n_positions * (1 + 2 + n_begun)
+    (leaky,), (erf,) = (ops(program, kind)[0] for kind in (Kind.LEAKY, Kind.ERF))
+    assert leaky[Column.TABLE] == n_positions  # behind the pixels
+    assert erf[Column.TABLE] == n_positions * (1 + 2 + n_begun)
 
 
 def test_derivatives_of_first_layers_come_first():

@@ -6,14 +6,15 @@ import torch
 
 from skconvgp.backends import _fused_cpu as door
 from skconvgp.backends import choose_backend
-from skconvgp.backends._program import Kind, lower
+from skconvgp.backends._opcodes import AxisColumn, Column, Kind
+from skconvgp.backends._program import lower
 from skconvgp.kernels import Conv2d, Flatten, ReLU, Sequential, convnet
 from tests.helpers.fused import needs_extension
 
 pytestmark = needs_extension
 CPU = torch.device("cpu")
-ROWS, COLS, PLACES = 3, 9, 16
-SIZE, WINDOW, BEFORE, STRIDE, DILATION, OUTPUTS = range(6)
+ROWS, COLS, PLACES = Column.ROWS, Column.COLS, Column.TABLE
+SIZE, WINDOW, BEFORE, STRIDE, DILATION, OUTPUTS = AxisColumn
 
 
 def sizes(side, is_double=False, name="", kernel=None):

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from skconvgp.backends._cuda_source import KERNEL_NAME
+from skconvgp.backends._opcodes import LANES
 
-LANES = 32
 COMPILER = os.environ.get("CXX", "").split() or ["c++"]
 # As the compiled extension is built: what is rounded does not depend on the compiler.
 OPTIONS = ["-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-w"]

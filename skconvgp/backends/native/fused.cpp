@@ -6,8 +6,6 @@ namespace skconvgp {
 namespace SKCONVGP_ISA {
 namespace {
 
-bool ends_stage(Kind kind) { return kind >= BOX && kind != DOT; }
-
 // Tables and input of one sample against the group, on maps of images.
 template <class T>
 struct ImageSource {

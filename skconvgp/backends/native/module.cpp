@@ -50,7 +50,6 @@ constexpr long long LARGEST_MAP = 1 << 26;  // or all windows of all axes, taken
 // The largest window times the widest row: with MAX_TANGENTS still an int.
 constexpr long long LARGEST_RING = 1 << 24;
 constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of numbers of a sample
-constexpr size_t N_CODES = 20;             // of an operation
 
 std::vector<const Api*> available() {
     std::vector<const Api*> found;
@@ -91,16 +90,14 @@ class Loaded {
    public:
     Program program{};
 
-    // One row of `codes` an operation: kind, register, flag, six numbers an axis (size,
-    // window, before, stride, dilation, outputs), whether windows wrap around, where
-    // its table begins and how many numbers a position has there, maps before and
-    // after. `constants` has its additive constant and its factor, each with
-    // derivatives; `slopes` has lambda and mu.
+    // One row of `codes` an operation, with the columns of Column. `constants` has its
+    // additive constant and its factor, each with derivatives; `slopes` has lambda and
+    // mu.
     Loaded(const Codes& codes, const Constants& constants, const Slopes& slopes,
            int n_registers, int n_pixels)
         : n_pixels_(n_pixels) {
         const size_t n = codes.shape(0);
-        require(n > 0 && codes.shape(1) == N_CODES, "codes");
+        require(n > 0 && codes.shape(1) == N_COLUMNS, "codes");
         require(constants.shape(0) == n && constants.shape(1) == 2 &&
                     constants.shape(2) >= 1 && constants.shape(2) <= 1 + MAX_TANGENTS,
                 "constants");
@@ -115,7 +112,7 @@ class Loaded {
         for (size_t i = 0; i < n; ++i) {
             const double* own = constants.data() + i * 2 * constants.shape(2);
             const double* slope = slopes.data() + 2 * i;
-            add(codes.data() + N_CODES * i, own, own + constants.shape(2), slope);
+            add(codes.data() + N_COLUMNS * i, own, own + constants.shape(2), slope);
         }
         require((long long)program.max_window * program.max_width < LARGEST_RING,
                 "windows of this width");
@@ -134,8 +131,10 @@ class Loaded {
     int n_pixels_;
 
     Axis axis(const int32_t* code, bool circular) {
-        Axis axis{code[0], code[1],  code[2], code[3],
-                  code[4], circular, code[5], nullptr};
+        Axis axis{code[AxisColumn::SIZE],     code[AxisColumn::WINDOW],
+                  code[AxisColumn::BEFORE],   code[AxisColumn::STRIDE],
+                  code[AxisColumn::DILATION], circular,
+                  code[AxisColumn::OUTPUTS],  nullptr};
         require(axis.size > 0 && axis.size < LARGEST_SIZE, "size");
         program.max_width = std::max(program.max_width, axis.size);
         if (axis.window == 0) return axis;
@@ -163,17 +162,17 @@ class Loaded {
 
     void add(const int32_t* code, const double* additive, const double* factor,
              const double* slope) {
-        require(code[0] >= INPUT && code[0] <= DOT, "kind");
-        const int circular = code[15];
-        Op op{Kind(code[0]),
-              code[1],
-              code[2],
-              axis(code + 3, circular),
-              axis(code + 9, circular),
-              code[16],
-              code[17],
-              code[18],
-              code[19],
+        const int kind = code[Column::KIND], circular = code[Column::CIRCULAR];
+        require(kind >= 0 && kind < N_KINDS, "kind");
+        Op op{Kind(kind),
+              code[Column::REG],
+              code[Column::FLAG],
+              axis(code + Column::ROWS, circular),
+              axis(code + Column::COLS, circular),
+              code[Column::TABLE],
+              code[Column::ROOTS],
+              code[Column::LOADED],
+              code[Column::MAPS],
               slope[0],
               slope[1],
               additive,
@@ -225,8 +224,7 @@ class Loaded {
                         op.kind != END && op.kind != INPUT,
                     "samples");
         // The operations of a stage run on rows of one map.
-        const bool begins =
-            i == 0 || (ops_[i - 1].kind >= BOX && ops_[i - 1].kind != DOT);
+        const bool begins = i == 0 || ends_stage(ops_[i - 1].kind);
         if (begins)
             require(op.kind == INPUT || op.kind == DOT || op.kind == LOAD ||
                         (op.kind == RESULT && op.flag),

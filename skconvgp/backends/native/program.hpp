@@ -1,57 +1,34 @@
 // A lowered network: a list of operations on covariance maps, shared by all
-// instruction sets. skconvgp/backends/_program.py writes it and explains it.
+// instruction sets. skconvgp/backends/_program.py writes it, opcodes.hpp has the
+// operations.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace skconvgp {
+#include "../warp/opcodes.hpp"
 
-enum Kind : int32_t {
-    // What makes a row of a map, in place:
-    INPUT = 0,   // mean over channels of the product of pixels
-    LOAD = 1,    // a row of a register
-    STORE = 2,   // ... to a register
-    ADD = 3,     // plus factor times a row of a register, or, with the flag, factor
-                 // times the row plus that of the register
-    LEAKY = 4,   // expectation of a piecewise linear activation
-    ERF = 5,     // expectation of the error function
-    AFFINE = 6,  // times a factor, plus a constant
-    // What takes the rows of a map and ends a stage:
-    BOX = 7,      // windows of stride 1 and dilation 1, by running sums
-    CONV = 8,     // any windows, by direct sums
-    SUM = 9,      // sum over positions
-    END = 10,     // nothing
-    RESULT = 11,  // scale times the value, plus an offset
-    DOT = 12,     // inner product of whole samples, in the place of INPUT
-};
+namespace skconvgp {
 
 constexpr int MAX_TANGENTS = 64;  // of one call
 
+constexpr bool ends_stage(Kind kind) { return STAGE_ENDS >> kind & 1; }
+
+// AxisColumn says what the integers are.
 struct Axis {
-    int size;  // of the input
-    int window;
-    int before;  // positions before the first
-    int stride;
-    int dilation;
-    int circular;
-    int outputs;
+    int size, window, before, stride, dilation, circular, outputs;
     const int* taps;  // [outputs][window]: position, negative outside the map
     // of a running sum:
     int lead() const { return window - 1 - before; }
     int tail() const { return outputs - size + lead(); }
 };
 
+// Column says what the integers are.
 struct Op {
     Kind kind;
-    int reg;   // register that is read or written
-    int flag;  // INPUT, DOT: channels; LEAKY: whether the map is never negative;
-               // RESULT: whether to take the last SUM in double precision
+    int reg, flag;
     Axis rows, cols;
-    int table;   // where its per-image numbers begin
-    int roots;   // LEAKY: numbers of a position: s or (s, 1 / s); ERF: 1; others: 0
-    int loaded;  // LOAD, ADD, RESULT: maps that were there before, others are zero
-    int maps;    // value and tangents that are not zero after the operation
+    int table, roots, loaded, maps;
     double lambda, mu;       // LEAKY
     const double* additive;  // constant and its derivatives, [1 + n_tangents]
     const double* factor;    // factor and its derivatives, [1 + n_tangents]

@@ -7,8 +7,8 @@
 namespace skconvgp {
 namespace warp {
 
-// Warps of a block, and how they lie on the pairs: neighbours read the same tables.
-constexpr int WARPS_DOWN = 2, WARPS_ACROSS = 2;
+// Of a block: warps lie on the pairs so that neighbours read the same tables.
+constexpr int THREADS = WARPS_DOWN * WARPS_ACROSS * LANES;
 // Blocks that follow each other lie in bands of so many rows: their tables stay in
 // cache.
 constexpr int BAND = 16;
@@ -92,7 +92,7 @@ SKCONVGP_WARP void cross(const Tile<T>& tile, bool is_upper) {
 }  // namespace warp
 }  // namespace skconvgp
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(skconvgp::warp::THREADS)
     skconvgp_cross(const Number* one, const Number* two, const double* diag_one,
                    const double* diag_two, const Number* constants,
                    const double* result, double* out, int n_one, int n_two,

@@ -2,6 +2,8 @@
 // lane is a thread with a number of its own, elsewhere an array has the lanes.
 #pragma once
 
+#include "opcodes.hpp"
+
 #if defined(__CUDACC__)
 #define SKCONVGP_WARP static __device__ __forceinline__
 #define SKCONVGP_WARP_MEMBER __device__ __forceinline__
@@ -14,8 +16,6 @@
 
 namespace skconvgp {
 namespace warp {
-
-constexpr int LANES = 32;
 
 #if defined(__CUDACC__)
 

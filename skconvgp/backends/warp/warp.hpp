@@ -1,32 +1,17 @@
 // The covariances of a few pairs of images, held by the 32 lanes of a warp through all
 // layers of the network: a lane has a column of the maps, or two, of each pair.
 //
-// skconvgp/backends/_program.py explains the operations. On a GPU these are constants
-// of the compiler and all loops below are taken apart, so that maps lie in registers;
-// elsewhere, for tests, they are data and maps lie in memory.
+// opcodes.hpp says what the operations do. On a GPU these are constants of the compiler
+// and all loops below are taken apart, so that maps lie in registers; elsewhere, for
+// tests, they are data and maps lie in memory.
 #pragma once
 
 #include "coefficients.hpp"
 #include "lanes.hpp"
+#include "opcodes.hpp"
 
 namespace skconvgp {
 namespace warp {
-
-enum Kind {
-    INPUT,
-    LOAD,
-    STORE,
-    ADD,
-    LEAKY,
-    ERF,
-    AFFINE,
-    BOX,
-    CONV,
-    SUM,
-    END,
-    RESULT,
-    DOT
-};
 
 struct Axis {
     int size, window, before, stride, dilation, outputs;
@@ -34,6 +19,7 @@ struct Axis {
     SKCONVGP_WARP_MEMBER constexpr int tail() const { return outputs - size + lead(); }
 };
 
+// In the order of Column, as constants of the compiler are written.
 struct Op {
     int kind, reg, flag;
     Axis rows, cols;
@@ -42,7 +28,7 @@ struct Op {
     int place;  // among all operations
 };
 
-SKCONVGP_WARP constexpr bool ends_stage(int kind) { return kind >= BOX && kind != DOT; }
+SKCONVGP_WARP constexpr bool ends_stage(int kind) { return STAGE_ENDS >> kind & 1; }
 SKCONVGP_WARP constexpr int count_parts(int width) {
     return (width + LANES - 1) / LANES;
 }
