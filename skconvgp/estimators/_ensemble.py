@@ -62,9 +62,9 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
     named_estimators_ : Bunch
         The same by name.
     n_features_in_ : int
-        Values in a sample.
+        Number of values in a sample.
     feature_names_in_ : ndarray of shape (d,)
-        Names, if X has names that are all strings.
+        Names of the features, if X has names that are all strings.
 
     Raises
     ------

@@ -13,95 +13,99 @@ __all__ = ["KernelFlowsRegressor"]
 
 
 class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
-    """Gaussian process regressor whose kernel learns itself by Kernel Flows.
+    """Gaussian process regressor whose kernel is learned by Kernel Flows.
 
-    A kernel is good if half of a batch predicts the other half: its hyperparameters
-    are moved, batch after batch, to where a half predicts the batch best.
-    Then a Gaussian process with that kernel is fitted to all samples, exactly or with
-    a completion.
+    Kernel Flows calls a kernel good if one half of a batch predicts the whole batch
+    well. Batch by batch, the hyperparameters are moved so that this prediction
+    improves. Then a Gaussian process with the learned kernel is fitted to all samples,
+    exactly or with a completion.
 
     Parameters
     ----------
     kernel : None or Kernel, default=None
-        Covariance function, from :mod:`skconvgp.kernels`, where learning begins; all
-        its hyperparameters without ``bounds="fixed"`` are learned. None is
-        :class:`~skconvgp.kernels.rbf`, which then has no settings to search.
+        Covariance function, from :mod:`skconvgp.kernels`, from which learning starts.
+        All its hyperparameters without ``bounds="fixed"`` are learned. None is
+        :class:`~skconvgp.kernels.rbf`; pass a kernel object to search its settings.
     optimizer : None or optimiser of :mod:`skconvgp.flows`, default=None
-        Looks for the hyperparameters; None is :class:`~skconvgp.flows.Adam`, which
-        then has no settings to search.
+        Algorithm that learns the hyperparameters. None is
+        :class:`~skconvgp.flows.Adam`; pass an object to search its settings.
     objective : None, str or objective of :mod:`skconvgp.flows`, default=None
-        What is minimised; None is :class:`~skconvgp.flows.Rho`, a word is its `kind`.
-        Both take `noise_variance`, if it is a number > 0, as their nugget, and learn
-        it where it is a word: with one much smaller than the noise, a kernel that fits
-        looks bad.
+        Function that is minimised. None is :class:`~skconvgp.flows.Rho`; a string is
+        its `kind`. For None and for a string, `noise_variance` sets the nugget of the
+        objective: a number > 0 is used as it is, and if `noise_variance` is a string
+        the nugget is learned with the kernel. With a nugget much smaller than the
+        noise, even a good kernel gets a bad score.
     batch_size : "auto", int or sequence of int, default="auto"
-        Samples in a batch; "auto" is 600, or all if there are fewer. Of a sequence,
-        each size is used for an equal part of the steps of
-        :class:`~skconvgp.flows.Adam` and :class:`~skconvgp.flows.GradientDescent`;
-        other optimisers see batches of the last size alone.
+        Number of samples in a batch. "auto" is 600, or all samples if there are fewer.
+        If it is a sequence, :class:`~skconvgp.flows.Adam` and
+        :class:`~skconvgp.flows.GradientDescent` use each size for an equal share of
+        their steps; other optimisers use the last size only.
     n_batches : int, default=4
-        Batches, of the last size, on which places are compared: the best there is
-        what is learned.
+        Number of batches, of the last size, on which candidate hyperparameters are
+        compared. The best ones on these batches are kept.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
-        How a flat row becomes an image, in the order c, h, w. "auto" takes images as
-        they come, reads rows of s * s or 3 * s * s values with s >= 8 as square images
-        (with a warning), and all others as 1x1 images with a channel for each
-        feature. None always does the last. Kernels that know no images ignore it.
+        How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
+        images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
+        (with a warning). It reads all other rows as 1x1 images with one channel per
+        feature, as None reads every row. Kernels for vectors ignore `image_shape`.
     noise_variance : float, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. A
-        number is that of the process and of the objective. With a word the objective
-        learns one with the kernel, and the process chooses its own on a grid, from one
-        eigendecomposition: by leave-one-out log predictive density or by evidence.
-        "auto" is "loo" where that is affordable: for 10 to 5000 different inputs, with
-        eigenvectors that fit into the free memory, or with a completion's factor; else
-        it is what was learned with the kernel, or 1e-2 if nothing was.
+        number is used by the objective and by the final Gaussian process. If it is a
+        string, the objective learns a noise of its own with the kernel, and the
+        Gaussian process then chooses its noise on a grid, from one eigendecomposition:
+        "loo" by the leave-one-out log predictive density, "evidence" by the evidence.
+        "auto" is "loo" if that is affordable: for 10 to 5000 different inputs, if the
+        eigenvectors fit into the free memory or a completion provides a factor.
+        Otherwise "auto" takes the noise that was learned with the kernel, or 1e-2 if
+        none was learned.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None takes the kernel as it
-        is.
+        "profile" maximises the evidence in closed form; None keeps the variance of the
+        kernel.
     normalize_y : bool, default=True
-        Whether each target is shifted and scaled to weighted mean 0 and deviation 1
-        for the fit; results are in the units of y either way.
+        Whether each output is shifted and scaled to weighted mean 0 and standard
+        deviation 1 for the fit. Predictions are in the units of y either way.
     completion : None or strategy of :mod:`skconvgp.completion`, default=None
-        How the Gram matrix of the training samples is filled in, or what stands in
-        its place, when not all of it is evaluated. None evaluates all of it.
+        How the Gram matrix of the training samples is completed or replaced if only
+        some of its entries are evaluated. None evaluates all entries.
     observed_fraction : float, default=0.2
-        Share of the n (n + 1) / 2 distinct entries of the Gram matrix that a
-        completion may evaluate; the diagonal beside them is free.
+        Share of the n (n + 1) / 2 distinct entries of the Gram matrix that a completion
+        may evaluate. A diagonal that is evaluated in addition does not count.
     solver : "auto", "cholesky", "cg", "lsqr" or solver object, default="auto"
-        Solves the linear system; see :mod:`skconvgp.solvers`. "auto" is "cholesky"
-        while the Gram matrix and its factor fit into the free memory, else "cg", which
-        iterates; where the matrix does not fit into `memory_budget`, "cg" computes
-        covariances anew for each product. "lsqr" is for reproduction only.
+        Solver of the linear system, see :mod:`skconvgp.solvers`. "auto" is "cholesky"
+        if the Gram matrix and its factor fit into the free memory, otherwise the
+        iterative "cg". If the matrix does not fit into `memory_budget`, "cg" evaluates
+        the covariances again for each product. "lsqr" is for reproducing published
+        results only.
     device : str, default="auto"
-        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
-        "cuda:1".
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
     backend : "auto", "torch" or "fused", default="auto"
-        What computes the covariance maps: "fused" is compiled code that keeps all
-        layers of a pair of images in cache, for most networks; "torch" takes any
-        kernel. "auto" is "fused" where it can run the kernel. A fitted model predicts
-        without it too: with torch, and with a warning if "fused" was asked for.
+        Code that computes the covariance maps. "fused" is compiled, keeps all layers of
+        a pair of images in cache, and runs most networks; "torch" runs every kernel.
+        "auto" is "fused" if it can run the kernel. A fitted model that is loaded where
+        "fused" is missing predicts with torch, and warns if "fused" was asked for.
     dtype : "auto", "float32" or "float64", default="auto"
-        Precision of the covariance maps; "auto" is float64 where torch computes them
-        on the CPU, or where a few samples show that float32 is not enough, else
-        float32. `predict` keeps to that of `fit`, on any machine.
+        Precision of the covariance maps. "auto" is float64 if torch computes them on
+        the CPU, or if a few samples show that float32 is not precise enough; otherwise
+        it is float32. `predict` uses the precision of `fit`, on any machine.
     solve_dtype : "float64" or "float32", default="float64"
         Precision of the Gram matrix and its factor.
     memory_budget : None, int or str, default=None
-        Bytes (or "2 GiB") that may be held beside X, the Gram matrix and its factor;
-        None is half of what is free.
+        Memory that may be used in addition to X, the Gram matrix and its factor, in
+        bytes or as in "2 GiB". None is half of the free memory.
     n_jobs : int, default=None
-        None and 1 compute on as many threads of this process as torch uses, with the
-        fused backend too. More jobs go through joblib, as threads one a core at most,
-        and share the cores; a job of the fused backend is one thread. On a GPU,
-        with "auto" or "cuda" without a number, as many GPUs.
+        None and 1 compute in this process, on as many threads as torch uses, also with
+        the fused backend. More jobs run through joblib, at most one per core if they
+        are threads, and share the cores; a job of the fused backend uses one thread. If
+        device is "auto" or "cuda" and a GPU is used, the number of GPUs.
     cache_dir : None, str or path, default=None
-        Folder where finished tiles of the training covariances are kept: a `fit` that
-        was interrupted goes on where it stopped if it is called again with the same
-        data and kernel. See :ref:`cache`.
+        Folder in which finished tiles of the training covariances are kept. A `fit`
+        that was interrupted continues where it stopped if it is called again with the
+        same data and kernel. See :ref:`cache`.
     random_state : int, RandomState instance or None, default=None
-        Draws batches and what an optimiser draws; chooses what a completion evaluates;
-        seed of `sample_y` where it is given none.
+        Seed of the batches, of an optimiser that draws, and of the choice of entries
+        that a completion evaluates. Also the seed of `sample_y` if that is given none.
     verbose : int, default=0
         1 shows progress on stderr.
 
@@ -110,9 +114,9 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
     kernel_ : Kernel
         The kernel that was learned.
     flow_result_ : FlowResult
-        What learning found, with each of its steps.
+        Result of the learning, with each of its steps.
     image_shape_ : tuple of int or None
-        How a row was read, (c, h, w).
+        Shape (c, h, w) of the image that a row was read as.
     noise_variance_ : float
         The relative noise variance used.
     amplitude_ : float or ndarray of shape (n_outputs,)
@@ -122,40 +126,42 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
         Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``. Absent with
         :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs; with a completion the samples that new ones are compared with,
-        the rows of `dual_coef_` too.
+        Training inputs. With a completion, only those samples that new samples are
+        compared with, one for each row of `dual_coef_`.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
-        What targets were shifted and divided by.
+        Numbers that were subtracted from the targets, and numbers that the difference
+        was divided by.
     landmark_indices_ : ndarray of shape (m,)
-        Training samples that new ones are compared with, by number; with a completion
-        that takes some of them.
+        Indices of the training samples that new samples are compared with. Only with a
+        completion that selects such samples.
     pool_ : int
-        Side of the squares of pixels that are averaged before the kernel sees an
-        image; 1 but for a coarse kernel.
+        Side of the squares of pixels that are averaged before the kernel is evaluated;
+        1 unless the kernel is evaluated on coarse images.
     solver_, solver_state_ : object
-        The solver and what it keeps: the factored training matrix, n_samples squared
-        numbers. With "cg" the matrix, if it was held, and a few columns.
+        The solver and its state: the factor of the training matrix, n_samples squared
+        numbers. With "cg" the state is the matrix, if it was held, and a few columns.
     fit_report_ : FitReport
-        What the fit did and took.
+        Record of the work that the fit did, and of its time.
     backend_, device_, dtype_ : str
-        What computed the training covariances.
+        Backend, device and precision of the training covariances.
     n_features_in_ : int
-        Values in a sample.
+        Number of values in a sample.
     feature_names_in_ : ndarray of shape (d,)
-        Names, if X has names that are all strings.
+        Names of the features, if X has names that are all strings.
 
     Raises
     ------
     ValueError
         In `fit`, for data or settings that cannot be used; the message says what to do.
-        So for a kernel with nothing to learn, one that starts outside its bounds, and
-        batches larger than the data.
+        Examples are a kernel without free hyperparameters, a hyperparameter that starts
+        outside its bounds, and a batch larger than the data.
     CompletionError
         In `fit`, if the matrix cannot be completed from the entries allowed.
     NotPSDError
         In `fit`, if the Gram matrix is not positive definite even with jitter.
     TileMemoryError
-        In `fit`, before any work, if the Gram matrix or a single tile does not fit.
+        In `fit`, before any work, if the Gram matrix or a single tile does not fit into
+        the memory.
 
     See Also
     --------
@@ -165,12 +171,13 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
 
     Notes
     -----
-    The learning step looks at batches only: its time and memory do not depend on the
-    number of samples. It takes no sample weights, as a weight is no number of copies
-    where batches are drawn. An objective that is given as an object has a nugget of
-    its own; the process that is fitted in the end has `noise_variance`. They differ
-    for a reason: noise stands for all that a kernel does not explain, which is less the
-    more samples there are, and a batch is few.
+    The learning step evaluates batches only: its time and memory do not depend on the
+    number of samples. It takes no sample weights: batches are drawn at random, so that
+    a weight of 2 would not be the same as two copies of a sample. An objective that is
+    given as an object has its own nugget, while the final Gaussian process uses
+    `noise_variance`. The two differ for a reason: the noise stands for everything that
+    the kernel does not explain, and a kernel explains less from the few samples of a
+    batch than from all samples.
 
     References
     ----------

@@ -12,116 +12,123 @@ __all__ = ["NystromCompletedGPRegressor"]
 
 
 class NystromCompletedGPRegressor(GPRegressor):
-    """Gaussian process regressor from the covariances with landmarks only.
+    """Gaussian process regressor that evaluates covariances with landmarks only.
 
-    The Gram matrix is the product of features that its columns of m landmarks give,
-    the Nyström approximation; the posterior is that of a linear model of these
-    features, so that training and test samples go through one factor.
+    The columns of m landmarks in the Gram matrix give m features for each sample, and
+    the products of these features approximate the Gram matrix (the Nyström
+    approximation). The posterior is that of a linear model of the features, so that
+    training and test samples use the same factor.
 
     Parameters
     ----------
     kernel : None, Kernel or "precomputed", default=None
         Covariance function, from :mod:`skconvgp.kernels`. None is
-        :class:`~skconvgp.kernels.convnet`, for images, which then has no settings to
-        search: pass an object for ``kernel__depth`` and the like. For tables take
-        :class:`~skconvgp.kernels.rbf`. With "precomputed", X is the
-        Gram matrix in `fit` and the covariances with the training data in `predict`.
+        :class:`~skconvgp.kernels.convnet`, a kernel for images; for tables use
+        :class:`~skconvgp.kernels.rbf`. Pass a kernel object to search its settings,
+        such as ``kernel__depth``. With "precomputed", X is the Gram matrix in `fit`,
+        and in `predict` the covariances of new samples with the training samples.
     n_landmarks : int, default=1000
-        Training samples whose columns of the Gram matrix are evaluated; all, if there
-        are fewer.
+        Number of training samples whose columns of the Gram matrix are evaluated; all
+        samples if there are fewer.
     landmarks : str, default="uniform"
-        How they are chosen: "uniform", "stratified", "kmeans", "greedy_pivoted",
-        "random_pivoted" or "leverage", as in :class:`~skconvgp.completion.Nystrom`.
+        How the landmarks are chosen: "uniform", "stratified", "kmeans",
+        "greedy_pivoted", "random_pivoted" or "leverage", as in
+        :class:`~skconvgp.completion.Nystrom`.
     variance : "dtc", "sor" or "fitc", default="dtc"
-        What becomes of the prior variance that the landmarks do not explain. "sor"
-        (subset of regressors) drops it: deviations are too small far from landmarks.
-        "dtc" (deterministic training conditional) adds it to predictions; means and
-        evidence are the same. "fitc" (fully independent training conditional) counts
-        it as noise of the training samples too.
+        How the prior variance that the landmarks do not explain is treated. "sor"
+        (subset of regressors) ignores it, so that standard deviations are too small far
+        from the landmarks. "dtc" (deterministic training conditional) adds it to the
+        variances of predictions, with the means and the evidence of "sor". "fitc"
+        (fully independent training conditional) also counts it as noise of the training
+        samples.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
-        How a flat row becomes an image, in the order c, h, w. "auto" takes images as
-        they come, reads rows of s * s or 3 * s * s values with s >= 8 as square images
-        (with a warning), and all others as 1x1 images with a channel for each
-        feature. None always does the last. Kernels that know no images ignore it.
+        How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
+        images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
+        (with a warning). It reads all other rows as 1x1 images with one channel per
+        feature, as None reads every row. Kernels for vectors ignore `image_shape`.
     noise_variance : float, "auto", "loo" or "evidence", default="auto"
-        Variance of the observation noise, as a share of the mean prior variance. The
-        words choose it on a grid, from one eigendecomposition: by leave-one-out log
-        predictive density or by evidence. "auto" is "loo" for 10 different inputs or
-        more, and 1e-2 for fewer and with variance="fitc", which takes a factorisation
-        for each value.
+        Variance of the observation noise, as a share of the mean prior variance. "loo"
+        and "evidence" choose it on a grid, from one eigendecomposition, by the
+        leave-one-out log predictive density or by the evidence. "auto" is "loo" for 10
+        different inputs or more. It is 1e-2 for fewer inputs, and with variance="fitc",
+        which needs a factorisation for each value.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None takes the kernel as it
-        is.
+        "profile" maximises the evidence in closed form; None keeps the variance of the
+        kernel.
     normalize_y : bool, default=True
-        Whether each target is shifted and scaled to weighted mean 0 and deviation 1
-        for the fit; results are in the units of y either way.
+        Whether each output is shifted and scaled to weighted mean 0 and standard
+        deviation 1 for the fit. Predictions are in the units of y either way.
     device : str, default="auto"
-        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
-        "cuda:1".
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
     backend : "auto", "torch" or "fused", default="auto"
-        What computes the covariance maps: "fused" is compiled code that keeps all
-        layers of a pair of images in cache, for most networks; "torch" takes any
-        kernel. "auto" is "fused" where it can run the kernel. A fitted model predicts
-        without it too: with torch, and with a warning if "fused" was asked for.
+        Code that computes the covariance maps. "fused" is compiled, keeps all layers of
+        a pair of images in cache, and runs most networks; "torch" runs every kernel.
+        "auto" is "fused" if it can run the kernel. A fitted model that is loaded where
+        "fused" is missing predicts with torch, and warns if "fused" was asked for.
     dtype : "auto", "float32" or "float64", default="auto"
-        Precision of the covariance maps; "auto" is float64 where torch computes them
-        on the CPU, or where a few samples show that float32 is not enough, else
-        float32. `predict` keeps to that of `fit`, on any machine.
+        Precision of the covariance maps. "auto" is float64 if torch computes them on
+        the CPU, or if a few samples show that float32 is not precise enough; otherwise
+        it is float32. `predict` uses the precision of `fit`, on any machine.
     solve_dtype : "float64" or "float32", default="float64"
-        Precision of the columns and of what is solved.
+        Precision of the columns and of the linear algebra.
     memory_budget : None, int or str, default=None
-        Bytes (or "2 GiB") that may be held beside X and the columns of the landmarks;
-        None is half of what is free.
+        Memory that may be used in addition to X and the columns of the landmarks, in
+        bytes or as in "2 GiB". None is half of the free memory.
     n_jobs : int, default=None
-        None and 1 compute on as many threads of this process as torch uses, with the
-        fused backend too. More jobs go through joblib, as threads one a core at most,
-        and share the cores; a job of the fused backend is one thread. On a GPU,
-        with "auto" or "cuda" without a number, as many GPUs.
+        None and 1 compute in this process, on as many threads as torch uses, also with
+        the fused backend. More jobs run through joblib, at most one per core if they
+        are threads, and share the cores; a job of the fused backend uses one thread. If
+        device is "auto" or "cuda" and a GPU is used, the number of GPUs.
     cache_dir : None, str or path, default=None
-        Folder where finished tiles of the training covariances are kept: a `fit` that
-        was interrupted goes on where it stopped if it is called again with the same
-        data and kernel. See :ref:`cache`.
+        Folder in which finished tiles of the training covariances are kept. A `fit`
+        that was interrupted continues where it stopped if it is called again with the
+        same data and kernel. See :ref:`cache`.
     random_state : int, RandomState instance or None, default=None
-        Chooses the landmarks; seed of `sample_y` where it is given none.
+        Seed that decides which landmarks are chosen. Also the seed of `sample_y` if
+        that is given none.
     verbose : int, default=0
         1 shows progress on stderr.
 
     Attributes
     ----------
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
-        Mean and deviation removed from the targets.
+        Numbers that were subtracted from the targets, and numbers that the difference
+        was divided by.
     kernel_ : Kernel or "precomputed"
         The kernel used.
     image_shape_ : tuple of int or None
-        How a row was read, (c, h, w).
+        Shape (c, h, w) of the image that a row was read as.
     noise_variance_ : float
         The relative noise variance used; at least 1e-10, 1e-6 in single precision.
     amplitude_ : float or ndarray of shape (n_outputs,)
         Mean prior variance of the latent functions.
     landmark_indices_ : ndarray of shape (m,)
-        The landmarks, by their number in the training data.
+        Indices of the landmarks in the training data.
     dual_coef_ : ndarray of shape (m, n_outputs)
         Latent means are ``K(X_*, X_train_) @ dual_coef_ + y_mean_``.
     X_train_ : ndarray of shape (m, n_features)
         The landmarks. None if precomputed.
     solver_state_ : object
-        Posterior of the coefficients of features, m squared numbers.
+        Posterior of the coefficients of the features, m squared numbers.
     fit_report_ : FitReport
-        What the fit did and took.
+        Record of the work that the fit did, and of its time.
     backend_, device_, dtype_ : str
-        What computed the training covariances; "precomputed" is a backend too.
+        Backend, device and precision of the training covariances; a given matrix has
+        the backend "precomputed".
     n_features_in_ : int
-        Values in a sample.
+        Number of values in a sample.
     feature_names_in_ : ndarray of shape (d,)
-        Names, if X has names that are all strings.
+        Names of the features, if X has names that are all strings.
 
     Raises
     ------
     ValueError
         In `fit`, for data or settings that cannot be used; the message says what to do.
     TileMemoryError
-        In `fit`, before any work, if the columns or a single tile do not fit.
+        In `fit`, before any work, if the columns or a single tile do not fit into the
+        memory.
 
     See Also
     --------
@@ -134,11 +141,11 @@ class NystromCompletedGPRegressor(GPRegressor):
     m landmarks; no n x n array is made. A fitted model holds the landmarks and m^2
     numbers, and the leave-one-out predictions of its samples.
 
-    `partial_fit` adds samples to the sums that the posterior is made of. Landmarks,
-    noise and units stay those of the first call; what is predicted is what one `fit`
-    with these gives. Leave-one-out predictions are those of all samples for at most 500
-    of them, drawn from all, and for those of the last call; others stay what they were
-    in the call that brought them.
+    `partial_fit` adds samples to the sums from which the posterior is computed. The
+    landmarks, the noise and the units stay those of the first call; predictions are
+    those of a single `fit` with these. Leave-one-out predictions are up to date for the
+    samples of the last call, and for at most 500 samples drawn from all. Those of other
+    samples are not updated after the call that added them.
 
     References
     ----------
@@ -229,7 +236,8 @@ class NystromCompletedGPRegressor(GPRegressor):
         ----------
         X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
             Images or vectors. If precomputed, the Gram matrix in the first call, then
-            K(X, X_first); leave-one-out deviations of later samples are then NaN.
+            K(X, X_first); leave-one-out standard deviations of later samples are then
+            NaN.
         y : array-like of shape (n,) or (n, n_outputs)
             Targets.
         sample_weight : array-like of shape (n,), default=None

@@ -19,95 +19,98 @@ class ConvNetGPRegressor(GPRegressor):
     ----------
     kernel : None, Kernel or "precomputed", default=None
         Covariance function, from :mod:`skconvgp.kernels`. None is
-        :class:`~skconvgp.kernels.convnet`, for images, which then has no settings to
-        search: pass an object for ``kernel__depth`` and the like. For tables take
-        :class:`~skconvgp.kernels.rbf`. With "precomputed", X is the
-        Gram matrix in `fit` and the covariances with the training data in `predict`.
+        :class:`~skconvgp.kernels.convnet`, a kernel for images; for tables use
+        :class:`~skconvgp.kernels.rbf`. Pass a kernel object to search its settings,
+        such as ``kernel__depth``. With "precomputed", X is the Gram matrix in `fit`,
+        and in `predict` the covariances of new samples with the training samples.
     optimizer : None, "evidence", "loo" or optimiser object, default=None
-        How the kernel's free hyperparameters are chosen before the fit, on all
-        samples: to maximise the evidence or the leave-one-out log predictive density
-        of the targets, by :class:`~skconvgp.flows.LBFGS` with exact derivatives. An
-        object of :mod:`skconvgp.flows` maximises the evidence. None takes the kernel
-        as it is. Where the matrices of a search for evidence do not fit into the free
-        memory, and the solver is "auto" or "cg" and there is no completion, it follows
-        estimates.
+        How the free hyperparameters of the kernel are learned before the fit, on all
+        samples. None keeps the kernel as it is. "evidence" maximises the evidence of
+        the targets and "loo" their leave-one-out log predictive density, by
+        :class:`~skconvgp.flows.LBFGS` with exact derivatives. An object of
+        :mod:`skconvgp.flows` maximises the evidence. If the matrices of an evidence
+        search do not fit into the free memory, the search follows estimates of the
+        evidence; this needs no completion, and the solver "auto" or "cg".
     n_restarts_optimizer : int, default=0
-        Searches beside the one from the kernel as it is; theirs begin at places drawn
-        log-uniformly within the bounds. The best of all is taken.
+        Number of additional searches. The first search starts from the kernel as it is,
+        each additional one from hyperparameters drawn log-uniformly within their
+        bounds. The best result is kept.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
-        How a flat row becomes an image, in the order c, h, w. "auto" takes images as
-        they come, reads rows of s * s or 3 * s * s values with s >= 8 as square images
-        (with a warning), and all others as 1x1 images with a channel for each
-        feature. None always does the last. Kernels that know no images ignore it.
+        How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
+        images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
+        (with a warning). It reads all other rows as 1x1 images with one channel per
+        feature, as None reads every row. Kernels for vectors ignore `image_shape`.
     noise_variance : float, "auto", "loo" or "evidence", default="auto"
-        Variance of the observation noise, as a share of the mean prior variance. The
-        words choose it on a grid, from one eigendecomposition: by leave-one-out log
-        predictive density or by evidence. "auto" is "loo" where that is affordable:
-        for 10 to 5000 different inputs, with eigenvectors that fit
-        into the free memory, or with a completion's factor; else it is 1e-2.
-        With an `optimizer` a number is held; for a word the noise is learned along with
-        the kernel, within the bounds of that grid, as the best kernel for one noise is
-        not the best for another: for "auto" by the criterion of the search. The grid
-        then has the last word only if the two words differ, or with a completion,
-        whose matrix is another one.
+        Variance of the observation noise, as a share of the mean prior variance. "loo"
+        and "evidence" choose it on a grid, from one eigendecomposition, by the
+        leave-one-out log predictive density or by the evidence. "auto" is "loo" if that
+        is affordable: for 10 to 5000 different inputs, if the eigenvectors fit into the
+        free memory or a completion provides a factor. Otherwise "auto" is 1e-2. With an
+        `optimizer`, a number stays fixed. If `noise_variance` is a string, the noise is
+        learned together with the kernel, within the bounds of the grid, because the
+        best kernel for one noise is not the best for another; "auto" then follows the
+        criterion of the search. After the search, the grid chooses the noise again only
+        if the two criteria differ, or with a completion, whose matrix differs from that
+        of the search.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None takes the kernel as it
-        is.
+        "profile" maximises the evidence in closed form; None keeps the variance of the
+        kernel.
     normalize_y : bool, default=True
-        Whether each target is shifted and scaled to weighted mean 0 and deviation 1
-        for the fit; results are in the units of y either way.
+        Whether each output is shifted and scaled to weighted mean 0 and standard
+        deviation 1 for the fit. Predictions are in the units of y either way.
     completion : None or strategy of :mod:`skconvgp.completion`, default=None
-        How the Gram matrix of the training samples is filled in, or what stands in
-        its place, when not all of it is evaluated. None evaluates all of it.
+        How the Gram matrix of the training samples is completed or replaced if only
+        some of its entries are evaluated. None evaluates all entries.
     observed_fraction : float, default=0.2
-        Share of the n (n + 1) / 2 distinct entries of the Gram matrix that a
-        completion may evaluate; the diagonal beside them is free.
+        Share of the n (n + 1) / 2 distinct entries of the Gram matrix that a completion
+        may evaluate. A diagonal that is evaluated in addition does not count.
     solver : "auto", "cholesky", "cg", "lsqr" or solver object, default="auto"
-        Solves the linear system; see :mod:`skconvgp.solvers`. "auto" is "cholesky"
-        while the Gram matrix and its factor fit into the free memory, else "cg", which
-        iterates; where the matrix does not fit into `memory_budget`, "cg" computes
-        covariances anew for each product. "lsqr" is for reproduction only.
+        Solver of the linear system, see :mod:`skconvgp.solvers`. "auto" is "cholesky"
+        if the Gram matrix and its factor fit into the free memory, otherwise the
+        iterative "cg". If the matrix does not fit into `memory_budget`, "cg" evaluates
+        the covariances again for each product. "lsqr" is for reproducing published
+        results only.
     device : str, default="auto"
-        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
-        "cuda:1".
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
     backend : "auto", "torch" or "fused", default="auto"
-        What computes the covariance maps: "fused" is compiled code that keeps all
-        layers of a pair of images in cache, for most networks; "torch" takes any
-        kernel. "auto" is "fused" where it can run the kernel. A fitted model predicts
-        without it too: with torch, and with a warning if "fused" was asked for.
+        Code that computes the covariance maps. "fused" is compiled, keeps all layers of
+        a pair of images in cache, and runs most networks; "torch" runs every kernel.
+        "auto" is "fused" if it can run the kernel. A fitted model that is loaded where
+        "fused" is missing predicts with torch, and warns if "fused" was asked for.
     dtype : "auto", "float32" or "float64", default="auto"
-        Precision of the covariance maps; "auto" is float64 where torch computes them
-        on the CPU, or where a few samples show that float32 is not enough, else
-        float32. `predict` keeps to that of `fit`, on any machine.
+        Precision of the covariance maps. "auto" is float64 if torch computes them on
+        the CPU, or if a few samples show that float32 is not precise enough; otherwise
+        it is float32. `predict` uses the precision of `fit`, on any machine.
     solve_dtype : "float64" or "float32", default="float64"
         Precision of the Gram matrix and its factor.
     memory_budget : None, int or str, default=None
-        Bytes (or "2 GiB") that may be held beside X, the Gram matrix and its factor;
-        None is half of what is free.
+        Memory that may be used in addition to X, the Gram matrix and its factor, in
+        bytes or as in "2 GiB". None is half of the free memory.
     n_jobs : int, default=None
-        None and 1 compute on as many threads of this process as torch uses, with the
-        fused backend too. More jobs go through joblib, as threads one a core at most,
-        and share the cores; a job of the fused backend is one thread. On a GPU,
-        with "auto" or "cuda" without a number, as many GPUs.
+        None and 1 compute in this process, on as many threads as torch uses, also with
+        the fused backend. More jobs run through joblib, at most one per core if they
+        are threads, and share the cores; a job of the fused backend uses one thread. If
+        device is "auto" or "cuda" and a GPU is used, the number of GPUs.
     cache_dir : None, str or path, default=None
-        Folder where finished tiles of the training covariances are kept: a `fit` that
-        was interrupted goes on where it stopped if it is called again with the same
-        data and kernel. See :ref:`cache`.
+        Folder in which finished tiles of the training covariances are kept. A `fit`
+        that was interrupted continues where it stopped if it is called again with the
+        same data and kernel. See :ref:`cache`.
     random_state : int, RandomState instance or None, default=None
-        Chooses what a completion evaluates, and where searches begin again; seed of
-        `sample_y` where it is given none.
+        Seed that decides which entries a completion evaluates and where additional
+        searches start. Also the seed of `sample_y` if that is given none.
     verbose : int, default=0
         1 shows progress on stderr.
 
     Attributes
     ----------
     kernel_ : Kernel or "precomputed"
-        The kernel used; with an `optimizer` the one that it chose.
+        The kernel used; with an `optimizer`, the learned kernel.
     optimizer_result_ : FlowResult
-        What the search for hyperparameters found; with an `optimizer`.
+        Result of the search for hyperparameters. Only with an `optimizer`.
     image_shape_ : tuple of int or None
-        How a row was read, (c, h, w).
+        Shape (c, h, w) of the image that a row was read as.
     noise_variance_ : float
         The relative noise variance used.
     amplitude_ : float or ndarray of shape (n_outputs,)
@@ -117,28 +120,31 @@ class ConvNetGPRegressor(GPRegressor):
         Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``. Absent with
         :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs; samples of weight 0 are left out. With a completion the
-        samples that new ones are compared with, the rows of `dual_coef_` too. None if
-        precomputed, or the Gram matrix where predictions look at parts of it.
+        Training inputs without samples of weight 0. With a completion, only those
+        samples that new samples are compared with, one for each row of `dual_coef_`.
+        With a precomputed kernel None, or the Gram matrix if predictions read parts of
+        it.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
-        What targets were shifted and divided by.
+        Numbers that were subtracted from the targets, and numbers that the difference
+        was divided by.
     landmark_indices_ : ndarray of shape (m,)
-        Training samples that new ones are compared with, by number; with a completion
-        that takes some of them.
+        Indices of the training samples that new samples are compared with. Only with a
+        completion that selects such samples.
     pool_ : int
-        Side of the squares of pixels that are averaged before the kernel sees an
-        image; 1 but for a coarse kernel.
+        Side of the squares of pixels that are averaged before the kernel is evaluated;
+        1 unless the kernel is evaluated on coarse images.
     solver_, solver_state_ : object
-        The solver and what it keeps: the factored training matrix, n_samples squared
-        numbers. With "cg" the matrix, if it was held, and a few columns.
+        The solver and its state: the factor of the training matrix, n_samples squared
+        numbers. With "cg" the state is the matrix, if it was held, and a few columns.
     fit_report_ : FitReport
-        What the fit did and took.
+        Record of the work that the fit did, and of its time.
     backend_, device_, dtype_ : str
-        What computed the training covariances; "precomputed" is a backend too.
+        Backend, device and precision of the training covariances; a given matrix has
+        the backend "precomputed".
     n_features_in_ : int
-        Values in a sample.
+        Number of values in a sample.
     feature_names_in_ : ndarray of shape (d,)
-        Names, if X has names that are all strings.
+        Names of the features, if X has names that are all strings.
 
     Raises
     ------
@@ -149,8 +155,8 @@ class ConvNetGPRegressor(GPRegressor):
     NotPSDError
         In `fit`, if the Gram matrix is not positive definite even with jitter.
     TileMemoryError
-        In `fit`, before any work, if the Gram matrix or a single tile does not fit;
-        with an `optimizer`, if eight matrices of that size do not.
+        In `fit`, before any work, if the Gram matrix or a single tile does not fit into
+        the memory. With an `optimizer`, if eight matrices of that size do not fit.
 
     See Also
     --------
@@ -160,15 +166,15 @@ class ConvNetGPRegressor(GPRegressor):
 
     Notes
     -----
-    Several outputs share kernel, noise and factorisation. Time is dominated by the
-    n (n + 1) / 2 evaluations of the kernel, memory by the Gram matrix and its factor,
-    16 n^2 bytes, or 40 n^2 while the noise is chosen. The fitted model keeps the
-    factor, 8 n^2 bytes.
+    Several outputs share kernel, noise and factorisation. Time is dominated by the n (n
+    + 1) / 2 evaluations of the kernel, memory by the Gram matrix and its factor: 16 n^2
+    bytes, or 40 n^2 while the noise is chosen. The fitted model keeps the factor, 8 n^2
+    bytes.
 
-    An `optimizer` needs the Gram matrix of all samples with its derivatives in each
-    step, with a completion too, unless it follows estimates;
-    :class:`KernelFlowsRegressor` learns from batches. The amplitude is profiled out.
-    It takes no sample weights other than 0 and 1.
+    Each step of an `optimizer` needs the Gram matrix of all samples and its
+    derivatives, even with a completion, unless the search follows estimates;
+    :class:`KernelFlowsRegressor` learns from batches instead. The search profiles the
+    amplitude out, and takes no sample weights other than 0 and 1.
 
     References
     ----------

@@ -107,10 +107,11 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for a kernel of images.
     device : str, default="auto"
-        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
-        "cuda:1".
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
     memory_budget : None, int or str, default=None
-        Bytes (or "2 GiB") that tiles may take; None is half of what is free.
+        Memory that tiles may use, in bytes or as in "2 GiB". None is half of the free
+        memory.
     n_jobs : int, default=None
         Tiles computed at the same time.
     random_state : int, RandomState instance or None, default=None
