@@ -114,7 +114,7 @@ class NeighborProcess:
             is_clipped = needs_var and posterior.clipped > CLIP_TOLERANCE
             facts = [Clipped(posterior.clipped)] if is_clipped else []
             mean = to_numpy(posterior.mean) * self.model.scale
-            var = to_numpy(posterior.var)[:, None]
+            var = to_numpy(posterior.var)[:, None] if needs_var else np.empty((0, 1))
             return Latent(mean, var, np.empty(0), facts=facts)
 
         return compute_at(resources.place(0), latent_at)

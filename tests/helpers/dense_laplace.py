@@ -23,6 +23,27 @@ class DenseLaplace:
     precision: torch.Tensor
     n_latents: int
 
+    def mean(self, gram, cross):
+        """Return means (b, k) at new samples, from covariances (n, b)."""
+        return cross.mT @ torch.linalg.solve(gram, self.mode)
+
+    def left_out(self, gram, i):
+        """Return mean (k,) and covariance (k, k) of sample i without its label.
+
+        The Gaussians that stand for the other labels stay as they are.
+        """
+        eye = torch.eye(self.n_latents).double()
+        own = slice(i * self.n_latents, (i + 1) * self.n_latents)
+        told = self.precision @ self.mode.flatten()
+        told += torch.linalg.solve(gram, self.mode).flatten()
+        precision = self.precision.clone()
+        precision[own] = precision[:, own] = told[own] = 0.0
+        whole = torch.kron(gram, eye)
+        gains = whole[own] @ torch.linalg.inv(
+            torch.eye(len(whole)).double() + precision @ whole
+        )
+        return gains @ told, whole[own, own] - gains @ precision @ whole[:, own]
+
     def covariance(self, gram, cross, prior):
         """Return the covariance (b, k, b, k) of all latents of new samples."""
         eye = torch.eye(self.n_latents).double()

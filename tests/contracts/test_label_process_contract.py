@@ -1,0 +1,277 @@
+"""What processes of labels say, against dense formulas, refits and repetitions."""
+
+import dataclasses
+import pickle
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp.likelihoods import Beta, Dirichlet, Laplace
+from skconvgp.processes import LinkModel, NoisyModel
+from tests.helpers.dense_laplace import dense_laplace
+from tests.helpers.processes import (
+    NOISE,
+    RESOURCES,
+    Task,
+    coarse_and,
+    exact_joint,
+    features_joint,
+    leaves,
+    planned,
+    sum_joint,
+)
+from tests.helpers.tolerances import assert_close
+from tests.helpers.worlds import N_NEW, N
+
+CODES = np.random.default_rng(5).permutation(np.arange(N) % 3)
+FRACTIONS = np.random.default_rng(3).uniform(0.3, 2.5, N)
+WHOLE = np.random.default_rng(4).integers(1, 4, N).astype(float)
+AMPLITUDE = 4.0
+COMPLETIONS = {
+    "exact": (lambda task: None, exact_joint),
+    "completed": (
+        lambda task: task.nystrom(6),
+        partial(features_joint, variance="dtc"),
+    ),
+    "sum": (lambda task: coarse_and(task.nystrom(6)), sum_joint),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A likelihood, and what the covariances are of."""
+
+    likelihood: object
+    n_classes: int
+    completion: str
+    world: str
+
+    def task(self, weights, **settings):
+        settings = {"amplitude": AMPLITUDE, "codes": CODES % self.n_classes} | settings
+        return Task(self.world, weights, **settings)
+
+    def fit(self, task):
+        completion = COMPLETIONS[self.completion][0](task)
+        return planned(task, completion, models_of=self.models_of)
+
+    def models_of(self, problem):
+        codes = torch.as_tensor(problem.codes)
+        if isinstance(self.likelihood, Laplace):
+            return [LinkModel(self.likelihood, codes, self.n_classes)]
+        weights = torch.as_tensor(problem.weights)
+        targets = self.likelihood.targets(codes, self.n_classes, weights)
+        return [NoisyModel(self.likelihood, targets, weights, problem.inputs)]
+
+    def dense(self, task, process):
+        return COMPLETIONS[self.completion][1](task, process)
+
+    def classes(self, task, process):
+        """Return the dense model of each class, and its targets (n, 1)."""
+        common, problem = self.dense(task, process), task.problem()
+        targets = self.models_of(problem)[0].targets
+        values = (targets.values - targets.offset).numpy()
+        noise = targets.noise.numpy() / AMPLITUDE + NOISE
+        return [
+            (replace(common, noise=noise[:, c]), values[:, [c]])
+            for c in range(self.n_classes)
+        ]
+
+
+def cases(likelihood, n_classes):
+    kinds = [
+        ("exact", "points"),
+        ("exact", "matrix"),
+        ("exact", "network"),
+        ("completed", "points"),
+        ("completed", "matrix"),
+        ("completed", "network"),
+        ("sum", "network"),
+    ]
+    return [Case(likelihood, n_classes, *kind) for kind in kinds]
+
+
+def name_of(case):
+    likelihood = case.likelihood
+    word = getattr(likelihood, "link", type(likelihood).__name__.lower())
+    return f"{word}-{case.completion}-{case.world}"
+
+
+NOISY = [*cases(Dirichlet(), 3), *cases(Beta(), 2)]
+LINKED = [
+    *cases(Laplace("softmax"), 3),
+    *cases(Laplace("logit"), 2),
+    *cases(Laplace("probit"), 2),
+]
+every_noisy = pytest.mark.parametrize("case", NOISY, ids=name_of)
+every_linked = pytest.mark.parametrize("case", LINKED, ids=name_of)
+every_case = pytest.mark.parametrize("case", [*NOISY, *LINKED], ids=name_of)
+
+
+@cache
+def fitted(case):
+    weights = np.ones(N) if isinstance(case.likelihood, Laplace) else FRACTIONS
+    task = case.task(weights)
+    return case.fit(task), task
+
+
+@cache
+def link_posterior(case):
+    """Return the dense posterior, covariances, and what features leave out."""
+    process, task = fitted(case)
+    dense = case.dense(task, process)
+    gram, cross, prior = (
+        torch.tensor(AMPLITUDE * part).contiguous()
+        for part in (dense.gram, dense.cross.T, dense.prior)
+    )
+    gram = gram + AMPLITUDE * NOISE * torch.eye(N).double()
+    link = case.likelihood.link
+    n_latents = case.n_classes if link == "softmax" else 1
+    codes = torch.as_tensor(task.codes)
+    found = dense_laplace(gram, codes, n_latents, link)
+    return found, gram, cross, prior, AMPLITUDE * (dense.own - np.diag(dense.gram))
+
+
+def both(columns):
+    """Return functions of all classes, of one for the second of two."""
+    if columns.shape[1] > 1:
+        return columns
+    return np.concatenate([-columns, columns], axis=1)
+
+
+def latent_of(process, task, **wanted):
+    return process.latent(*task.new(), RESOURCES, **wanted)
+
+
+@every_noisy
+def test_mean_and_variance_of_targets_with_noise(case):
+    process, task = fitted(case)
+    latent = latent_of(process, task, needs_var=True)
+    each = case.classes(task, process)
+    mean = np.hstack([dense.mean(y) for dense, y in each])
+    assert_close(latent.mean, mean, kind="solve")
+    var = np.stack([dense.variance() for dense, _ in each], 1)
+    assert_close(latent.var, var, kind="solve")
+    assert latent.between.size == 0
+    assert not latent.facts
+
+
+@every_linked
+def test_mean_and_variance_by_newton(case):
+    process, task = fitted(case)
+    dense, gram, cross, prior, _ = link_posterior(case)
+    latent = latent_of(process, task, needs_var=True)
+    assert_close(latent.mean, both(dense.mean(gram, cross).numpy()), kind="root")
+    whole = dense.covariance(gram, cross, prior).numpy() / AMPLITUDE
+    own = np.stack([whole[i, :, i] for i in range(N_NEW)])
+    var = np.einsum("ikk->ik", own)
+    assert_close(latent.var, var, kind="root")
+    if dense.n_latents > 1:
+        assert_close(latent.between, own, kind="root")
+    assert not latent.facts
+
+
+@every_case
+def test_covariance(case):
+    process, task = fitted(case)
+    if case.world == "matrix":
+        with pytest.raises(ValueError, match="no covariance"):
+            latent_of(process, task, needs_cov=True)
+        return
+    found = latent_of(process, task, needs_cov=True).cov
+    if case in NOISY:
+        each = [dense.covariance() for dense, _ in case.classes(task, process)]
+        assert_close(found, np.stack(each, 2), kind="solve")
+        return
+    dense, *covariances, _ = link_posterior(case)
+    expected = dense.covariance(*covariances).numpy() / AMPLITUDE
+    assert_close(found, np.einsum("ikjk->ijk", expected), kind="root")
+
+
+@every_noisy
+def test_left_out_is_a_refit_without_the_input(case):
+    process, task = fitted(case)
+    mean, var = process.loo
+    for c, (dense, y) in enumerate(case.classes(task, process)):
+        refits = [dense.left_out(y, i) for i in range(N)]
+        assert_close(mean[:, c], [one[0] for one, _ in refits], kind="solve")
+        assert_close(var[:, c] / AMPLITUDE, [own for _, own in refits], kind="solve")
+
+
+@every_linked
+def test_left_out_is_a_refit_without_the_gaussian_of_the_label(case):
+    process, _ = fitted(case)
+    dense, gram, _, _, rest = link_posterior(case)
+    mean, cov = process.loo
+    refits = [dense.left_out(gram, i) for i in range(N)]
+    expected = np.stack([one.numpy() for one, _ in refits])
+    assert_close(mean, both(expected), kind="root")
+    more = rest - AMPLITUDE * NOISE  # of the functions, without the noise
+    expected = np.stack([one.numpy() for _, one in refits])
+    expected += more[:, None, None] * np.eye(dense.n_latents)
+    if dense.n_latents == 1:
+        expected = np.repeat(expected[:, 0], 2, axis=1)
+    assert_close(cov, expected, kind="root")
+
+
+@every_noisy
+def test_evidence_is_the_density_of_the_targets(case):
+    task = case.task(WHOLE)
+    process = case.fit(task)
+    each = [dense.evidence(y, [AMPLITUDE]) for dense, y in case.classes(task, process)]
+    if process.has_one_latent:
+        each = each[:1]
+    assert process.model.log_evidence == pytest.approx(sum(each), rel=1e-9)
+
+
+@every_linked
+def test_evidence_is_that_of_the_dense_approximation(case):
+    process, _ = fitted(case)
+    expected = link_posterior(case)[0].evidence
+    assert process.model.log_evidence == pytest.approx(expected, rel=1e-7)
+
+
+@every_noisy
+def test_weights_are_repetitions(case):
+    task = case.task(WHOLE)
+    one = case.fit(task)
+    prior = getattr(one.prior, "exact", one.prior)
+    numbers = np.repeat(np.arange(N), WHOLE.astype(int))
+    anchors = np.searchsorted(numbers, prior.indices)
+    many_task = case.task(np.ones(len(numbers)), numbers=numbers, anchors=anchors)
+    many = case.fit(many_task)
+    assert_close(many.offset, one.offset, kind="solve")
+    evidence = many.model.log_evidence
+    assert one.model.log_evidence == pytest.approx(evidence, rel=1e-9)
+    ours, theirs = (
+        latent_of(*each, needs_var=True) for each in ((one, task), (many, many_task))
+    )
+    assert_close(ours.mean, theirs.mean, kind="solve")
+    assert_close(ours.var, theirs.var, kind="solve")
+    for ours, theirs in zip(one.loo, many.loo, strict=True):
+        assert_close(ours[numbers], theirs, kind="solve")
+
+
+@every_case
+def test_one_function_serves_two_classes(case):
+    process, task = fitted(case)
+    assert process.has_one_latent == (case.n_classes == 2)
+    mean = latent_of(process, task).mean + process.offset
+    if process.has_one_latent:
+        assert_close(mean[:, 0], -mean[:, 1])
+
+
+@every_case
+def test_is_a_frozen_value_of_arrays(case):
+    process, task = fitted(case)
+    assert not any(isinstance(each, torch.Tensor) for each in leaves(process))
+    before = pickle.dumps(process)
+    latent = latent_of(process, task, needs_var=True)
+    assert pickle.dumps(process) == before
+    again = latent_of(pickle.loads(before), task, needs_var=True)
+    np.testing.assert_array_equal(again.mean, latent.mean)
+    np.testing.assert_array_equal(again.var, latent.var)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        process.model = None
