@@ -182,10 +182,6 @@ class BatchLandscape:
             bounds=self._limits,
         )
 
-    def kernel_at(self, theta: FloatArray) -> Kernel:
-        """Return the kernel with these hyperparameters."""
-        return self._at(theta)[0]
-
     def _at(self, theta: FloatArray) -> tuple[Kernel, float | None]:
         """Return the kernel, and what the objective learns itself, if it does."""
         p = len(self._task.kernel.theta)
