@@ -148,7 +148,7 @@ def read_training(
         return _read_matrix(estimator, rows, y, sample_weight)
     if keeps_rows and np.may_share_memory(rows, np.asarray(X)):
         rows = rows.copy()  # what the model keeps is its own
-    default = type(estimator).default_kernel()
+    default = type(estimator)._default_kernel()
     kernel = copy.deepcopy(resolve_kernel(estimator, estimator.kernel, default))
     cache_dir = getattr(estimator, "cache_dir", None)
     warn_of_unknown(resolve_cache_dir(estimator, cache_dir), kernel)

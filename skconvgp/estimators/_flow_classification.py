@@ -211,7 +211,7 @@ class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
     (True, ('weight_variance', 'bias_variance', 'noise_variance'))
     """
 
-    default_kernel = rbf
+    _default_kernel = rbf
 
     def __init__(
         self,

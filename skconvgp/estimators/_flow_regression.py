@@ -195,7 +195,7 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
     True
     """
 
-    default_kernel = rbf
+    _default_kernel = rbf
 
     def __init__(
         self,

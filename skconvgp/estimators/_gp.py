@@ -249,7 +249,7 @@ class BaseGP(KernelEstimator):
 
     def _kernel_reason(self) -> str:
         """Return why the default kernel may suit the samples badly, if it may."""
-        default, shape = type(self).default_kernel(), self.image_shape_
+        default, shape = type(self)._default_kernel(), self.image_shape_
         is_vector = shape is not None and shape[0] > 1 and shape[1:] == (1, 1)
         if self.kernel is not None or not (is_vector and default.is_spatial):
             return ""

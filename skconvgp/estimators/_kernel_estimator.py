@@ -21,7 +21,7 @@ class KernelEstimator(BaseEstimator):
     """An estimator with a kernel, which takes images too."""
 
     # Makes the kernel that None stands for.
-    default_kernel: ClassVar[Callable[[], Kernel]] = convnet
+    _default_kernel: ClassVar[Callable[[], Kernel]] = convnet
 
     kernel: object
 

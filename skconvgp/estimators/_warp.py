@@ -189,7 +189,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     '1.00'
     """
 
-    default_kernel = rbf
+    _default_kernel = rbf
 
     def __init__(
         self,
