@@ -102,7 +102,8 @@ html_theme_options = {
     "footer_start": [],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "api": [], "notation": [], "maths": [], "changelog": []}
+PLAIN_PAGES = ["index", "api", "notation", "maths", "how_it_is_built", "changelog"]
+html_sidebars: dict[str, list[str]] = {page: [] for page in PLAIN_PAGES}
 
 
 def to_restructuredtext(text: str) -> str:
