@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -106,6 +107,23 @@ PLAIN_PAGES = ["index", "api", "notation", "maths", "how_it_is_built", "changelo
 html_sidebars: dict[str, list[str]] = {page: [] for page in PLAIN_PAGES}
 
 
+def with_tables(lines: list[str]) -> Iterator[str]:
+    """Yield lines with the tables of Markdown as list tables, without their rules."""
+    inside = False
+    for line in lines:
+        if not line.startswith("| "):
+            inside = False
+            yield line
+            continue
+        cells = [cell.strip() for cell in line.strip()[1:-1].split("|")]
+        if not inside:
+            yield from ("", ".. list-table::", "   :header-rows: 1", "")
+        inside = True
+        if not all(re.fullmatch(r":?-+:?", cell) for cell in cells):
+            starts = ["   * - ", *["     - "] * (len(cells) - 1)]
+            yield from map(str.__add__, starts, cells)
+
+
 def to_restructuredtext(text: str) -> str:
     """Turn the Markdown of our changelog and decisions into reStructuredText."""
     lines: list[str] = []
@@ -119,7 +137,8 @@ def to_restructuredtext(text: str) -> str:
             lines += [title, "=-~^"[len(heading[1]) - 1] * len(title)]
         else:
             lines.append(line)
-    body = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", "\n".join(lines) + "\n")
+    text = "\n".join(with_tables(lines)) + "\n"
+    body = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", text)
     return re.sub(r"\[([^\]]+)\]\((https?://[^)]+)\)", r"`\1 <\2>`__", body)
 
 
