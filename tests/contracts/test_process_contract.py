@@ -71,6 +71,11 @@ def fit_sum(task):
     return planned(task, coarse_and(task.nystrom(6)))
 
 
+def fit_iterated_sum(task):
+    solver = ConjugateGradient(tolerance=1e-12)
+    return planned(task, coarse_and(task.nystrom(6)), solver)
+
+
 def fit_completed(task):
     return planned(task, task.nystrom(6))
 
@@ -84,6 +89,13 @@ def fit_landmarks(task, variance, some=slice(None)):
         task.nystrom(6), variance, task.prior(some), task.settings, RESOURCES
     )
     return plan.fit(task.problem(some), RESOURCES)[0].process
+
+
+def fit_landmarks_that_are_all(task, variance):
+    count = len(task.numbers)
+    prior, settings = task.prior(), task.settings
+    plan = plan_landmarks(Nystrom(count), variance, prior, settings, RESOURCES)
+    return plan.fit(task.problem(), RESOURCES)[0].process
 
 
 def first_call(task):
@@ -172,6 +184,12 @@ def landmark_cases(variance):
     return cases(variance, fit, dense)
 
 
+def all_landmarks_cases(variance):
+    """Return those whose landmarks are all samples, as of the exact model."""
+    fit = partial(fit_landmarks_that_are_all, variance=variance)
+    return cases(f"all landmarks {variance}", fit, exact_joint)
+
+
 def extended_cases(variance):
     """Return those of further samples, whose variances a given matrix lacks."""
     fit, dense = (
@@ -187,8 +205,10 @@ CASES = [
     *cases("unheld", fit_unheld, exact_joint, BY_KERNEL),
     *cases("coarse", fit_coarse, coarse_joint, ["network"]),
     *cases("sum", fit_sum, sum_joint, ["network"]),
+    *cases("iterated sum", fit_iterated_sum, sum_joint, ["network"]),
     *cases("completed", fit_completed, partial(features_joint, variance="dtc")),
     *cases("all landmarks", fit_all_landmarks, exact_joint),
+    *(case for word in ("dtc", "fitc") for case in all_landmarks_cases(word)),
     *(case for word in VARIANCES for case in landmark_cases(word)),
     *(case for word in VARIANCES for case in extended_cases(word)),
     *cases("neighbors", fit_neighbors, local_joint, is_joint=False),

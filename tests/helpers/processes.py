@@ -26,7 +26,7 @@ from tests.helpers.worlds import (
 
 CPU = torch.device("cpu")
 NOISE, SHARE = 0.05, 0.3
-SCALE = np.array([2.0, 0.5])  # units of the targets
+SCALE = np.array([2.0, 0.3])  # units of the targets
 TARGETS = np.random.default_rng(2).normal(size=(N, 2)) + np.sin(INPUTS)[:, None]
 
 
