@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -124,67 +123,17 @@ class DenseDtc:
         return mean, (var + self.rest[i]) * post.amplitude
 
 
-@pytest.fixture(scope="module")
-def fitted():
+def test_mean_and_deviation_are_those_of_the_dense_formulas():
     X, y, weights, X_new = points()
     gp = regressor(noise_variance=0.05).fit(X, y, weights)
     assert gp.noise_variance_ == 0.05
-    return gp, DenseDtc(gp, X, y[:, None], weights), X, X_new
-
-
-def test_mean_and_deviation_are_those_of_the_dense_formulas(fitted):
-    gp, dense, _, X_new = fitted
+    dense = DenseDtc(gp, X, y[:, None], weights)
     mean, std = gp.predict(X_new, return_std=True)
     assert gp.amplitude_ == pytest.approx(dense.posterior.amplitude, rel=1e-9)
     assert_close(mean, dense.mean(X_new)[:, 0], kind="solve")
     assert_close(std, np.sqrt(np.diag(dense.cov(X_new))), kind="solve")
     noisy = gp.predict_latent(X_new, return_std=True, noise=True)[1]
     assert_close(noisy**2 - std**2, np.full(9, 0.05 * gp.amplitude_), kind="solve")
-
-
-def test_covariance_is_that_of_the_dense_formulas(fitted):
-    gp, dense, X, X_new = fitted
-    both = np.concatenate([X_new, X[:5]])
-    mean, cov = gp.predict(both, return_cov=True)
-    assert_close(mean, dense.mean(both)[:, 0], kind="solve")
-    assert_close(cov, dense.cov(both), kind="solve")
-
-
-def test_draws_have_that_mean_and_covariance(fitted):
-    gp, dense, _, X_new = fitted
-    draws = gp.sample_y(X_new, 20_000, random_state=0)
-    cov = dense.cov(X_new)
-    error = 5.0 * np.sqrt(np.diag(cov) / 20_000)
-    assert (np.abs(draws.mean(1) - dense.mean(X_new)[:, 0]) < error).all()
-    np.testing.assert_allclose(np.cov(draws), cov, atol=0.04 * np.diag(cov).max())
-
-
-def test_leave_one_out_is_that_of_refits(fitted):
-    gp, dense, X, _ = fitted
-    mean, std = gp.loo_predict(return_std=True)
-    expected = [dense.left_out(i) for i in range(len(X))]
-    assert_close(mean, [mean[0] for mean, _ in expected], kind="solve")
-    assert_close(std, np.sqrt([var for _, var in expected]), kind="solve")
-
-
-def test_evidence_is_the_density_of_the_targets():
-    X, y, _, _ = points()
-    y = y - y.mean()
-    gp = regressor(noise_variance=0.05).fit(X, y)
-    dense = DenseDtc(gp, X, y[:, None], np.ones(N)).posterior
-    expected = multivariate_normal(cov=dense.covariance).logpdf(y)
-    assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("amplitude", [2.5, None])
-def test_amplitude_given_is_used(amplitude):
-    X, y, weights, X_new = points()
-    gp = regressor(amplitude=amplitude).fit(X, y, weights)
-    assert gp.amplitude_ == (1.0 if amplitude is None else amplitude)
-    dense = DenseDtc(gp, X, y[:, None], weights)
-    dense.posterior.amplitude = gp.amplitude_
-    std = gp.predict(X_new, return_std=True)[1]
-    assert_close(std, np.sqrt(np.diag(dense.cov(X_new))), kind="solve")
 
 
 def test_classifier_is_that_of_the_dense_formulas():
@@ -789,18 +738,6 @@ def test_sum_of_a_coarse_kernel_and_a_completed_one(cls):
     assert gp.fit_report_.observed_fraction == n_exact / (40 * 41 // 2)
 
 
-def test_left_out_samples_of_a_sum_are_new_ones():
-    X, y = digits(40)
-    gp = sum_of(ConvNetGPRegressor, noise_variance=0.01, amplitude=3.0).fit(X, y)
-    mean, std = gp.loo_predict(return_std=True)
-    rest = np.arange(40) != 39  # no anchor
-    # The unit of the prior changes a little without the sample, targets do not.
-    other = clone(gp).set_params(normalize_y=False).fit(X[rest], (y - y.mean())[rest])
-    found, deviation = other.predict_latent(X[39:], return_std=True, noise=True)
-    assert found[0] + y.mean() == pytest.approx(mean[39], rel=0.02)
-    assert deviation[0] == pytest.approx(std[39], rel=0.02)
-
-
 def test_noise_of_a_sum_is_not_below_the_error_of_the_completion():
     X, y = digits(40)
     rough = Columns(12)
@@ -812,24 +749,6 @@ def test_noise_of_a_sum_is_not_below_the_error_of_the_completion():
         assert gp.fit(X, y).noise_variance_ == pytest.approx(0.03)
     gp = sum_of(ConvNetGPClassifier, completion=part, noise_variance=0.5).fit(X, y)
     assert gp.noise_variance_ == 0.5
-
-
-@pytest.mark.parametrize("word", ["dirichlet", "laplace"])
-def test_sum_of_kernels_with_other_likelihoods(word):
-    X, y = digits(60)
-    gp = sum_of(ConvNetGPClassifier, likelihood=word).fit(X[:50], y[:50])
-    total, prior = summed(X, 50, 0.3, 12)
-    # The unit of a matrix is the mean variance of what is in it.
-    unit = np.diag(total)[:50].mean() / np.diag(prior)[:50].mean()
-    by_matrix = ConvNetGPClassifier(
-        "precomputed",
-        likelihood=word,
-        amplitude=gp.amplitude_ * unit,
-        noise_variance=gp.noise_variance_ / unit,
-        dtype="float64",
-    ).fit(total[:50, :50], y[:50])
-    expected = by_matrix.predict_latent(total[50:, :50])
-    np.testing.assert_allclose(gp.predict_latent(X[50:]), expected, rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:.*explains")
@@ -958,18 +877,6 @@ def test_a_sum_of_what_is_not_held_is_refused():
     gp = sum_of(ConvNetGPClassifier, solver="cg", memory_budget="1 KiB")
     with pytest.raises(TileMemoryError, match=r"has to be held.*exact=None"):
         gp.fit(X, y)
-
-
-def test_a_sum_solved_by_iterations():
-    X, y = digits(60)
-    direct = sum_of(ConvNetGPClassifier, noise_variance=0.01).fit(X[:50], y[:50])
-    iterated = clone(direct).set_params(solver="cg").fit(X[:50], y[:50])
-    for mine, theirs in zip(
-        iterated.predict_latent(X[50:], return_std=True),
-        direct.predict_latent(X[50:], return_std=True),
-        strict=True,
-    ):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-4)
 
 
 @every_class

@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -51,14 +50,13 @@ def classifier(name, **settings):
     return ConvNetGPClassifier(rbf(1.0), likelihood=LIKELIHOODS[name], **settings)
 
 
-def dense_dirichlet(gp, X, y, X_new, gram=None, cross=None):
+def dense_dirichlet(gp, X, y, X_new):
     """Return latent means and covariances of one class after the other."""
     targets = gp.likelihood_.targets(
         torch.as_tensor(y), len(gp.classes_), torch.ones(len(y))
     )
     a = gp.amplitude_
-    gram = gram_matrix(rbf(1.0), X) if gram is None else gram
-    cross = gram_matrix(rbf(1.0), X_new, X) if cross is None else cross
+    gram, cross = gram_matrix(rbf(1.0), X), gram_matrix(rbf(1.0), X_new, X)
     prior = a * gram_matrix(rbf(1.0), X_new)
     offset = targets.offset.numpy()
     means, covariances = [], []
@@ -85,56 +83,6 @@ def test_latents_are_those_of_the_dense_formulas(name):
     )
     assert_close(gp.predict_latent(X[40:], return_cov=True)[1], cov, kind="solve")
     np.testing.assert_array_equal(gp.predict(X[40:]), found.argmax(1))
-
-
-def test_completed_latents_are_those_of_the_completed_matrix():
-    X, y = data("dirichlet")
-    gp = classifier("dirichlet", completion=Nystrom(15), random_state=0)
-    gp.fit(X[:40], y[:40])
-    landmarks = X[gp.landmark_indices_]
-    middle = np.linalg.inv(gram_matrix(rbf(1.0), landmarks))
-    columns = gram_matrix(rbf(1.0), X[:40], landmarks)
-    new = gram_matrix(rbf(1.0), X[40:], landmarks)
-    mean, cov = dense_dirichlet(
-        gp,
-        X[:40],
-        y[:40],
-        X[40:],
-        gram=columns @ middle @ columns.T,
-        cross=new @ middle @ columns.T,
-    )
-    found, std = gp.predict_latent(X[40:], return_std=True)
-    np.testing.assert_allclose(found, mean, atol=1e-5)
-    diagonal = np.stack([np.diag(cov[:, :, c]) for c in range(3)], 1)
-    np.testing.assert_allclose(std**2, diagonal, atol=1e-5 * gp.amplitude_)
-    joint = gp.predict_latent(X[40:], return_cov=True)[1]
-    np.testing.assert_allclose(joint, cov, atol=1e-5 * gp.amplitude_)
-
-
-@every_likelihood
-def test_a_completion_is_the_process_of_the_completed_matrix(name):
-    X, y = data(name)
-    gp = classifier(name, completion=Nystrom(15), amplitude=4.0, random_state=0)
-    gp.fit(X[:40], y[:40])
-    landmarks = X[gp.landmark_indices_]
-    columns, new = (gram_matrix(rbf(1.0), x, landmarks) for x in (X[:40], X[40:]))
-    middle = np.linalg.inv(gram_matrix(rbf(1.0), landmarks))
-    gram, cross = columns @ middle @ columns.T, new @ middle @ columns.T
-    mean_variance = gram.diagonal().mean()  # that of the whole kernel is 1
-    twin = ConvNetGPClassifier(
-        "precomputed",
-        likelihood=LIKELIHOODS[name],
-        noise_variance=gp.noise_variance_ / mean_variance,
-        amplitude=4.0 * mean_variance,
-        dtype="float64",
-    ).fit(gram, y[:40])
-    assert gp.log_marginal_likelihood() == pytest.approx(
-        twin.log_marginal_likelihood(), rel=1e-5
-    )
-    mean, std = gp.predict_latent(X[40:], return_std=True)
-    expected = twin.predict_latent(cross, return_std=True, diag=np.ones(len(cross)))
-    np.testing.assert_allclose(mean, expected[0], atol=1e-6)
-    np.testing.assert_allclose(std, expected[1], rtol=1e-6)
 
 
 @every_likelihood
@@ -172,21 +120,6 @@ def test_leave_one_out_is_near_what_refits_say(name):
     np.testing.assert_array_equal(gp.loo_predict(), gp.classes_[found.argmax(1)])
 
 
-@every_likelihood
-def test_leave_one_out_variances_are_without_the_noise(name):
-    X, y = data(name, 30)
-    settings = {"amplitude": 4.0, "noise_variance": 0.5}
-    gp = classifier(name, **settings).fit(X, y)
-    rest = np.arange(30) != 7
-    again = classifier(name, **settings).fit(X[rest], y[rest])
-    std = again.predict_latent(X[[7]], return_std=True)[1][0]
-    found = gp._process.loo[1][7]
-    if found.ndim == 2:
-        found = found.diagonal()
-    # The sites of Laplace are those with the sample.
-    np.testing.assert_allclose(np.sqrt(found), std, rtol=0.05)
-
-
 @pytest.mark.parametrize("name", ["dirichlet", "beta"])
 def test_weights_equal_repetitions(name):
     X, y = data(name)
@@ -212,17 +145,6 @@ def test_weights_other_than_zero_and_one_are_refused_by_laplace(name):
     np.testing.assert_allclose(some.predict_proba(X), few.predict_proba(X), atol=1e-9)
     with pytest.raises(ValueError, match="takes no sample weights other than 0 and 1"):
         classifier(name).fit(X, y, 2.0 * weights)
-
-
-def test_evidence_of_beta_is_the_density_of_one_set_of_targets():
-    X, y = data("beta")
-    gp = classifier("beta").fit(X, y)
-    codes, ones = torch.as_tensor(y), torch.ones(len(y))
-    values = gp.likelihood_.targets(codes, 2, ones).values[:, 1]
-    noise = 1.0 + gp.amplitude_ * gp.noise_variance_
-    cov = gp.amplitude_ * gram_matrix(rbf(1.0), X) + noise * np.eye(len(y))
-    expected = multivariate_normal(cov=cov).logpdf(values.numpy())
-    assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 
 
 @every_likelihood

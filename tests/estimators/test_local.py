@@ -143,31 +143,11 @@ def test_predictions_are_those_of_the_neighbors(weights, metric, backend):
 
 
 @every_weighting
-def test_leave_one_out_is_that_of_the_neighbors(weights):
-    X, y, _ = problem()
-    mean, var = Dense(X, y, weights).leave_one_out()
-    got, std = fitted(weights).loo_predict(return_std=True)
-    np.testing.assert_allclose(got, mean, rtol=1e-8)
-    np.testing.assert_allclose(std[:, 0], np.sqrt(AMPLITUDE * var), rtol=1e-8)
-
-
-@every_weighting
 def test_evidence_is_that_of_each_sample_after_earlier_ones(weights):
     X, y, _ = problem()
     expected = Dense(X, y, weights).evidence()
     got = fitted(weights).log_marginal_likelihood()
     assert got == pytest.approx(expected, rel=1e-9)
-
-
-@every_weighting
-def test_profiled_amplitude_is_the_mean_of_squared_errors(weights):
-    X, y, _ = problem()
-    dense = Dense(X, y, weights)
-    mean, var = dense.leave_one_out()
-    squares = ((y - mean) ** 2).mean(axis=1) / var
-    gp = fitted(weights, amplitude="profile")
-    expected = np.average(squares, weights=dense.weights)
-    assert gp.amplitude_ == pytest.approx(expected, rel=1e-9)
 
 
 def test_amplitude_none_is_that_of_the_kernel():

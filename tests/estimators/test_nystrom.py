@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -11,7 +10,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skconvgp import (
     ConvNetGPClassifier,
-    ConvNetGPRegressor,
     NystromCompletedGP,
     NystromCompletedGPRegressor,
     gram_matrix,
@@ -102,55 +100,6 @@ def test_posterior_is_that_of_the_dense_formulas(variance):
 
 
 @variances
-def test_evidence_is_the_density_of_the_targets(variance):
-    X, Y = points()
-    gp = regressor(variance).fit(X[:N], Y[:N])
-    dense = Dense(X[:N], Y[:N], gp.landmark_indices_, variance, np.ones(N))
-    density = multivariate_normal(cov=AMPLITUDE * dense.matrix)
-    expected = sum(density.logpdf(y) for y in Y[:N].T)
-    assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
-
-
-@variances
-def test_leave_one_out_is_a_fit_without_the_sample(variance):
-    X, Y = points()
-    gp = regressor(variance).fit(X[:N], Y[:N])
-    dense = Dense(X[:N], Y[:N], gp.landmark_indices_, variance, np.ones(N))
-    mean, std = gp.loo_predict(return_std=True)
-    for i in (0, 7, N - 1, int(gp.landmark_indices_[0])):
-        rest = np.delete(np.arange(N), i)
-        inverse = np.linalg.inv(dense.matrix[np.ix_(rest, rest)])
-        cross = dense.explained[i, rest]
-        np.testing.assert_allclose(mean[i], cross @ inverse @ Y[rest], rtol=1e-7)
-        prior = 1.0 if variance != "sor" else dense.explained[i, i]
-        var = prior - cross @ inverse @ cross + NOISE
-        np.testing.assert_allclose(std[i] ** 2, AMPLITUDE * var, rtol=1e-7)
-
-
-@pytest.mark.parametrize("variance", ["dtc", "fitc"])
-def test_all_samples_as_landmarks_are_the_exact_model(variance):
-    X, Y = points()
-    gp = regressor(variance, n_landmarks=1000).fit(X[:N], Y[:N], weights())
-    exact = ConvNetGPRegressor(
-        KERNEL,
-        noise_variance=NOISE,
-        amplitude=AMPLITUDE,
-        normalize_y=False,
-        dtype="float64",
-    ).fit(X[:N], Y[:N], weights())
-    for mine, theirs in zip(
-        (*gp.predict(X[N:], return_std=True), *gp.loo_predict(return_std=True)),
-        (*exact.predict(X[N:], return_std=True), *exact.loo_predict(return_std=True)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-8)
-    assert gp.log_marginal_likelihood() == pytest.approx(
-        exact.log_marginal_likelihood(), rel=1e-7
-    )
-    assert len(gp.landmark_indices_) == N
-
-
-@variances
 def test_partial_fit_is_one_fit_with_the_landmarks_of_the_first_call(variance):
     X, Y = points()
     gp = regressor(variance).partial_fit(X[:25], Y[:25], weights()[:25])
@@ -169,19 +118,6 @@ def test_partial_fit_is_one_fit_with_the_landmarks_of_the_first_call(variance):
         inverse = np.linalg.inv(dense.matrix[np.ix_(rest, rest)])
         expected = dense.explained[light, rest] @ inverse @ Y[rest]
         np.testing.assert_allclose(gp.loo_predict()[light], expected, rtol=1e-6)
-
-
-@variances
-def test_evidence_and_amplitude_after_partial_fit_are_those_of_all_samples(variance):
-    X, Y = points()
-    gp = regressor(variance).set_params(amplitude="profile")
-    gp.partial_fit(X[:25], Y[:25]).partial_fit(X[25:N], Y[25:N])
-    dense = Dense(X[:N], Y[:N], gp.landmark_indices_, variance, np.ones(N))
-    amplitude = np.trace(Y[:N].T @ dense.inverse @ Y[:N]) / (2 * N)
-    density = multivariate_normal(cov=amplitude * dense.matrix)
-    assert gp.amplitude_ == pytest.approx(amplitude, rel=1e-9)
-    expected = sum(density.logpdf(y) for y in Y[:N].T)
-    assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 
 
 def test_partial_fit_without_the_samples_of_weight_zero():

@@ -5,7 +5,7 @@ import pytest
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
 from skconvgp.kernels import dot_product, rbf
-from tests.helpers.estimators import DensePosterior, blobs, wave
+from tests.helpers.estimators import blobs, wave
 
 TOLERANCE = 1e-7
 
@@ -99,19 +99,6 @@ def test_noise_is_chosen_as_for_repetitions(word):
     many = ConvNetGPRegressor(rbf(1.0), noise_variance=word)
     many.fit(*repeated(X, y, weights))
     assert weighted.noise_variance_ == pytest.approx(many.noise_variance_)
-
-
-def test_fractional_weights_divide_the_noise():
-    X, y = wave(20)
-    weights = np.random.default_rng(0).uniform(0.1, 3.0, 20)
-    gp = ConvNetGPRegressor(dot_product(), normalize_y=False, noise_variance=0.1)
-    gp.fit(X, y, weights)
-    gram = gram_matrix(dot_product(), X)
-    dense = DensePosterior(gram, y[:, None], noise=0.1, weights=weights)
-    assert gp.amplitude_ == pytest.approx(dense.amplitude, rel=1e-8)
-    mean, cov = gp.predict(X, return_cov=True)
-    np.testing.assert_allclose(mean, dense.mean(gram)[:, 0], rtol=1e-7)
-    np.testing.assert_allclose(cov, dense.cov(gram, gram), atol=1e-7)
 
 
 def test_weights_of_zero_remove_samples():
