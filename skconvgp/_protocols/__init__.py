@@ -11,6 +11,7 @@ from skconvgp._protocols._flows import (
 )
 from skconvgp._protocols._inference import (
     Calibration,
+    IterativeSolver,
     Likelihood,
     LinkLikelihood,
     Solution,
@@ -44,6 +45,7 @@ __all__ = [
     "Found",
     "GramOperator",
     "GramOracle",
+    "IterativeSolver",
     "Landscape",
     "Likelihood",
     "LinkLikelihood",

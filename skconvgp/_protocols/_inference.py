@@ -11,6 +11,7 @@ from skconvgp._protocols._matrices import GramOperator
 
 __all__ = [
     "Calibration",
+    "IterativeSolver",
     "Likelihood",
     "LinkLikelihood",
     "Solution",
@@ -53,16 +54,7 @@ class Solver(Protocol[State]):
 
     `init` returns a frozen dataclass of tensors, numbers and such dataclasses, with an
     attribute `jitter`; it is all that a fitted model keeps of the training matrix.
-
-    Capability ``n_values(n) -> int``: how many numbers it holds for n samples beside
-    the matrix, which then need not be held; its state has the operator as an attribute
-    `gram`, which a fitted model takes out, if that holds no matrix, and puts back.
-    Capability ``inverse_diag_of(state, numbers)``: some entries of that diagonal.
-    Capability ``left_out_variances(state, numbers)``: what 1 / (M^-1)_ii is where
-    `half_solve` is as far from exact as for a new sample, or None where it is exact.
-    Capability ``logdet_estimate(state)``: the logarithm and its error. Capability
-    ``inverse_factors(state)``: A, B (n, r) and d (n,), where A B^T + diag(d) is an
-    estimate of the inverse; with it and ``n_values`` hyperparameters are learned too.
+    What it says beside `solve` counts as exact where a solution has not converged, too.
     """
 
     def init(self, gram: GramOperator, noise: Tensor) -> State:
@@ -83,6 +75,49 @@ class Solver(Protocol[State]):
 
     def inverse_diag(self, state: State) -> Tensor:
         """Return the diagonal (n,) of M^-1."""
+        ...
+
+
+@runtime_checkable
+class IterativeSolver(Solver[State], Protocol[State]):
+    """A solver that is content with products, so that no matrix need be held.
+
+    Its state also has the operator as an attribute `gram`, which a fitted model takes
+    out, if that holds no matrix, and puts back; and the `noise`. Where its solution has
+    not converged, nothing else that it says counts as exact.
+    """
+
+    def n_values(self, n_samples: int) -> int:
+        """Return how many numbers it holds at once beside the matrix."""
+        ...
+
+    def inverse_diag_of(self, state: State, numbers: Tensor) -> Tensor:
+        """Return the entries (m,) of the diagonal of M^-1 of samples by number."""
+        ...
+
+    def left_out_variances(self, state: State, numbers: Tensor) -> Tensor | None:
+        """Return what 1 / (M^-1)_ii (m,) is by `half_solve`, which may be a bound.
+
+        None where `half_solve` is exact, so that both are the same.
+        """
+        ...
+
+    def logdet_estimate(self, state: State) -> tuple[Tensor, Tensor]:
+        """Return an estimate of log |M| and its error."""
+        ...
+
+    def inverse_factors(self, state: State) -> tuple[Tensor, Tensor, Tensor]:
+        """Return A, B (n, r) and d (n,): A B^T + diag(d) is an estimate of M^-1.
+
+        The derivative of log |M| by a hyperparameter is the trace of M^-1 dM.
+        """
+        ...
+
+    def for_search(self) -> "IterativeSolver[State]":
+        """Return it without what a search for hyperparameters has no use for.
+
+        A search asks for solutions, the determinant and `inverse_factors`.
+        """
         ...
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import GramOperator
+from skconvgp._protocols import GramOperator, IterativeSolver
 from skconvgp._settings import FIXED
 from skconvgp._typing import Bounds
 from skconvgp.exceptions import NotPSDError
@@ -47,8 +47,8 @@ class IterativeEvidence:
 
     Parameters
     ----------
-    solver : object
-        An iterative solver with `inverse_factors`.
+    solver : IterativeSolver
+        The solver.
     is_held : bool
         Whether the matrix is held for the products, or its entries evaluated anew.
     noise_variance : float
@@ -61,7 +61,7 @@ class IterativeEvidence:
     Gardner et al., 2018, section 4; Wang et al., 2019.
     """
 
-    solver: Any
+    solver: IterativeSolver[Any]
     is_held: bool
     noise_variance: float
     noise_variance_bounds: Bounds = FIXED

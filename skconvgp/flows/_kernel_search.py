@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Generator
 
-from skconvgp._protocols import Found, Objective, Optimizer, Step
+from skconvgp._protocols import Found, IterativeSolver, Objective, Optimizer, Step
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Place, Size, compute_at, rows_to_tensor, to_tensor
 from skconvgp.flows._batches import Batches
@@ -53,8 +53,6 @@ MakeObjective: TypeAlias = Callable[[KernelPrior, Run], Objective | IterativeEvi
 NOISE_START = 1e-2  # where a noise variance that is learned begins
 # Matrices of the size of a batch that an objective holds at once, with derivatives.
 BATCH_COPIES = 8
-# What a solver must have for a search by products.
-NEEDED = ("inverse_factors", "logdet", "n_values")
 SCORE_COPIES = 1  # of what a solver holds: the factors of derivatives
 
 
@@ -249,6 +247,7 @@ class EvidenceSearch:
         start = NOISE_START if isinstance(self.noise, str) else self.noise
         objective: Rho | IterativeEvidence = Rho(self.kind, noise_variance=start)
         if route is not None:
+            assert isinstance(route.solver, IterativeSolver)
             objective = IterativeEvidence(route.solver, route.is_held, start)
         if not self._learns_noise(problem, planner):
             return objective
@@ -300,7 +299,7 @@ class EvidenceSearch:
         if self.criterion != "evidence" or not is_whole:
             return None
         route = planner.route(n, is_selecting=isinstance(settings.noise, str))
-        is_iterative = all(hasattr(route.solver, name) for name in NEEDED)
+        is_iterative = isinstance(route.solver, IterativeSolver)
         if not is_iterative:
             if not parts.is_auto:
                 return None
@@ -382,9 +381,8 @@ def _with_noise(
 
 def _with_slopes(route: Route, n: int) -> Route:
     """Return a route with what a search holds: solutions, and factors of slopes."""
-    solver: Any = route.solver
-    if hasattr(solver, "deviations"):  # for which a search has no use
-        solver = replace(solver, deviations="solve")
+    assert isinstance(route.solver, IterativeSolver)
+    solver = route.solver.for_search()
     held = route.size.held + SCORE_COPIES * solver.n_values(n)
     return replace(route, solver=solver, size=Size(held, held, held))
 

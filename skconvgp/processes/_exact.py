@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._protocols import GramOperator, Solution, Solver
+from skconvgp._protocols import GramOperator, IterativeSolver, Solution, Solver
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     KernelGram,
@@ -168,7 +168,7 @@ class ExactProcess:
         If each value costs a solution, they are some of all.
         """
         n = len(self.model.targets)
-        if n <= LEFT_OUT or not hasattr(self.solver, "inverse_diag_of"):
+        if n <= LEFT_OUT or not isinstance(self.solver, IterativeSolver):
             return np.arange(n), *self.leave_one_out(resources)
         generator = resources.generator()
         some = torch.randperm(n, generator=generator)[:LEFT_OUT].sort().values
@@ -197,7 +197,7 @@ class ExactProcess:
             inverse_diag = whole_inverse(self.solver, state, inputs, one_by_one)
             loo = self.closed_form(inverse_diag, some)
             bounds = None
-            if hasattr(self.solver, "left_out_variances"):
+            if isinstance(self.solver, IterativeSolver):
                 bounds = self.solver.left_out_variances(state, indices)
             if bounds is None:
                 return loo
@@ -293,7 +293,7 @@ def fit_exact(
     state = solver.init(gram, noise / w)
     solution = solver.solve(state, y)
     # A direct solver that was stopped early still has its factor for all else.
-    is_iterative = hasattr(solver, "inverse_diag_of")
+    is_iterative = isinstance(solver, IterativeSolver)
     is_converged = solution.converged or not is_iterative
     facts = jitter_facts(state.jitter, float((noise / w).min()), prior, run)
     if not solution.converged:
@@ -407,6 +407,6 @@ def _quadratic(
 
 
 def _logdet_error(solver: Any, state: Any) -> float:
-    if not hasattr(solver, "logdet_estimate"):
+    if not isinstance(solver, IterativeSolver):
         return 0.0
     return float(solver.logdet_estimate(state)[1])

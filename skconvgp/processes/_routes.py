@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from skconvgp._protocols import Solver
+from skconvgp._protocols import IterativeSolver, Solver
 from skconvgp.engine import Size, free_memory, gibibytes
 from skconvgp.processes._run import Resources
 from skconvgp.solvers import ConjugateGradient
@@ -76,7 +76,7 @@ def route_of(
     if is_selecting or not has_kernel:
         return direct
     if not is_auto:
-        if hasattr(solver, "n_values"):
+        if isinstance(solver, IterativeSolver):
             return iterative_route(direct, n, resources)
         return direct
     missing = missing_memory(size, resources)
@@ -106,8 +106,8 @@ def missing_memory(size: Size, resources: Resources) -> str:
 
 def iterative_route(route: Route, n: int, resources: Resources) -> Route:
     """Return the route of a solver for which the matrix need not be held."""
-    itemsize = resources.solve_dtype.itemsize
-    beside: int = route.solver.n_values(n)  # type: ignore[attr-defined]
+    assert isinstance(route.solver, IterativeSolver)
+    itemsize, beside = resources.solve_dtype.itemsize, route.solver.n_values(n)
     place = resources.place(beside * itemsize)
     budget = resources.memory_budget(place, beside * itemsize)
     room = min(budget, free_memory(place.device) - beside * itemsize)

@@ -191,6 +191,10 @@ default="pivoted_cholesky"
             log_det_error=math.hypot(standard_error(seen.forms), change),
         )
 
+    def for_search(self) -> "ConjugateGradient":
+        """Return the solver without bounds, which only deviations need."""
+        return replace(self, deviations="solve")
+
     def solve(self, state: ConjugateGradientState, rhs: Tensor) -> Solution:
         """Solve for right-hand sides (n, k), a block of columns at a time."""
         return self._solve(state, rhs, self.tolerance)

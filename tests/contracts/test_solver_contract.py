@@ -10,7 +10,7 @@ import torch
 from sklearn.base import clone
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor
-from skconvgp._protocols import Solution, Solver
+from skconvgp._protocols import IterativeSolver, Solution, Solver
 from skconvgp.kernels import rbf
 from skconvgp.linalg import DenseGram
 from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
@@ -44,12 +44,70 @@ class EigenSolver:
         return (state.vectors**2) @ (1.0 / state.values)
 
 
+@dataclass(frozen=True)
+class ProductsState:
+    gram: object
+    noise: torch.Tensor
+    jitter: float = 0.0
+
+
+class ProductsSolver:
+    """Third-party iterative solver: products with the identity, anew in each call."""
+
+    def init(self, gram, noise):
+        return ProductsState(gram, noise)
+
+    def _matrix(self, state):
+        unit = torch.eye(len(state.noise)).to(state.noise)
+        return state.gram.matmul(unit) + torch.diag(state.noise)
+
+    def solve(self, state, rhs):
+        return Solution(torch.linalg.solve(self._matrix(state), rhs))
+
+    def half_solve(self, state, rhs):
+        factor = torch.linalg.cholesky(self._matrix(state))
+        return torch.linalg.solve_triangular(factor, rhs, upper=False)
+
+    def logdet(self, state):
+        return torch.logdet(self._matrix(state))
+
+    def inverse_diag(self, state):
+        return torch.linalg.inv(self._matrix(state)).diagonal()
+
+    def n_values(self, n_samples):
+        return 3 * n_samples  # of what it would hold if it did not cheat
+
+    def inverse_diag_of(self, state, numbers):
+        return self.inverse_diag(state)[numbers]
+
+    def left_out_variances(self, state, numbers):
+        return None
+
+    def logdet_estimate(self, state):
+        return self.logdet(state), state.noise.new_zeros(())
+
+    def inverse_factors(self, state):
+        inverse = torch.linalg.inv(self._matrix(state))
+        unit = torch.eye(len(inverse)).to(inverse)
+        return inverse, unit, torch.zeros_like(inverse[0])
+
+    def for_search(self):
+        return self
+
+
+class AlmostIterative(EigenSolver):
+    """Third-party solver with some of the capabilities, which are not asked for."""
+
+    n_values = ProductsSolver.n_values
+    inverse_diag_of = ProductsSolver.inverse_diag_of
+
+
 BUILT_IN = [
     Cholesky(),
     ConjugateGradient(tolerance=1e-12),
     Lsqr(atol=0.0, btol=1e-14, max_iter=1000),
 ]
-SOLVERS = [*BUILT_IN, EigenSolver()]
+SOLVERS = [*BUILT_IN, EigenSolver(), ProductsSolver()]
 every_solver = pytest.mark.parametrize(
     "solver", SOLVERS, ids=lambda s: type(s).__name__
 )
@@ -89,6 +147,8 @@ def leaves(state):
 @every_solver
 def test_is_a_solver(solver):
     assert isinstance(solver, Solver)
+    names = {"ConjugateGradient", "ProductsSolver"}
+    assert isinstance(solver, IterativeSolver) == (type(solver).__name__ in names)
 
 
 @every_solver
@@ -210,6 +270,73 @@ def test_classifier_gives_what_the_default_solver_gives(solver):
     )
     assert gp.temperature_ == pytest.approx(expected.temperature_, rel=1e-6)
     assert_close(gp.predict_proba(X_new), expected.predict_proba(X_new), kind="solve")
+
+
+ITERATIVE = [solver for solver in SOLVERS if isinstance(solver, IterativeSolver)]
+every_iterative_solver = pytest.mark.parametrize(
+    "solver", ITERATIVE, ids=lambda s: type(s).__name__
+)
+TIGHT = {"memory_budget": "4 KiB"}  # the matrix of 25 samples takes 5
+
+
+@every_iterative_solver
+def test_entries_and_estimates_of_an_iterative_solver(solver):
+    matrix, _ = dense_system()
+    state, _ = factored(solver)
+    inverse, some = np.linalg.inv(matrix), torch.tensor([4, 0, 30])
+    own = solver.inverse_diag_of(state, some)
+    assert_close(own, inverse.diagonal()[some], kind="solve")
+    left, right, diag = solver.for_search().inverse_factors(state)
+    assert_close(left @ right.mT + torch.diag(diag), inverse, kind="solve")
+    value, error = solver.logdet_estimate(state)
+    assert float(error) <= 1e-9
+    assert_close(value, np.linalg.slogdet(matrix)[1], kind="solve")
+    bounds = solver.left_out_variances(state, some)
+    if bounds is not None:
+        assert_close(bounds, 1.0 / inverse.diagonal()[some], kind="solve")
+    assert solver.n_values(N) > 0
+
+
+@every_iterative_solver
+def test_an_iterative_solver_needs_no_matrix(solver):
+    X, y, weights, X_new = problem()
+    gp = regressor(solver).set_params(**TIGHT).fit(X, y, sample_weight=weights)
+    assert not gp.fit_report_.is_gram_held
+    assert gp.solver_state_.gram is None
+    expected = regressor("auto").fit(X, y, sample_weight=weights)
+    for mine, theirs in zip(
+        gp.predict(X_new, return_std=True),
+        expected.predict(X_new, return_std=True),
+        strict=True,
+    ):
+        assert_close(mine, theirs, kind="solve")
+    assert_close(gp.loo_predict(), expected.loo_predict(), kind="solve")
+
+
+def test_hyperparameters_are_learned_by_products(monkeypatch):
+    X, y, _, _ = problem()
+    calls = []
+    own = ProductsSolver.inverse_factors
+
+    def counted(self, state):
+        calls.append(len(state.noise))
+        return own(self, state)
+
+    monkeypatch.setattr(ProductsSolver, "inverse_factors", counted)
+    settings = {"optimizer": "evidence", "n_restarts_optimizer": 0}
+    gp = regressor(ProductsSolver()).set_params(**settings, **TIGHT).fit(X, y)
+    expected = regressor("auto").set_params(**settings).fit(X, y)
+    assert calls
+    assert gp.kernel_.theta == pytest.approx(expected.kernel_.theta, abs=1e-3)
+
+
+def test_a_solver_with_some_of_the_capabilities_is_a_plain_one():
+    X, y, _, X_new = problem()
+    assert not isinstance(AlmostIterative(), IterativeSolver)
+    gp = regressor(AlmostIterative()).set_params(**TIGHT).fit(X, y)
+    assert gp.fit_report_.is_gram_held
+    expected = regressor("auto").fit(X, y)
+    assert_close(gp.predict(X_new), expected.predict(X_new), kind="solve")
 
 
 @pytest.mark.parametrize("wrong", ["lu", 3, object()])
