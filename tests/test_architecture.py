@@ -70,7 +70,9 @@ PUBLIC_NAMES = {
         Softplus Sum Tanh arcsine
         convnet dense dot_product literal_max_normalization matern polynomial rbf
         residual_convnet resnet32 three_layer_convnet""",
-    "skconvgp.likelihoods": "Beta Calibration Dirichlet Gaussian Laplace Part Targets",
+    "skconvgp.likelihoods": (
+        "Beta Calibration Dirichlet Gaussian Laplace Part Sites Targets"
+    ),
     "skconvgp.metrics": """accuracy_rejection_auc_score accuracy_rejection_curve
         brier_decomposition expected_calibration_error interval_coverage
         interval_width negative_log_predictive_density reliability_table

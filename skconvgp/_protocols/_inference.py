@@ -1,8 +1,9 @@
 """Seams of inference: solvers and likelihoods."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ __all__ = [
     "IterativeSolver",
     "Likelihood",
     "LinkLikelihood",
+    "SiteFunction",
+    "Sites",
     "Solution",
     "Solver",
     "Targets",
@@ -66,7 +69,7 @@ class Solver(Protocol[State]):
         ...
 
     def half_solve(self, state: State, rhs: Tensor) -> Tensor:
-        """Return R (m, k) with R^T R = rhs^T M^-1 rhs, or nowhere above that."""
+        """Return R (m, k) with R^T R = rhs^T M^-1 rhs."""
         ...
 
     def logdet(self, state: State) -> Tensor:
@@ -84,7 +87,8 @@ class IterativeSolver(Solver[State], Protocol[State]):
 
     Its state also has the operator as an attribute `gram`, which a fitted model takes
     out, if that holds no matrix, and puts back; and the `noise`. Where its solution has
-    not converged, nothing else that it says counts as exact.
+    not converged, nothing else that it says counts as exact. From `half_solve` it may
+    return less, and nowhere more, so that deviations are bounds.
     """
 
     def n_values(self, n_samples: int) -> int:
@@ -246,22 +250,68 @@ class Likelihood(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Sites:
+    """What the observation of each sample says of its latents.
+
+    Parameters
+    ----------
+    log_prob : Tensor of shape (n,)
+        Log probability, or log density, of the observation.
+    gradient : Tensor of shape (n, k)
+        Its derivatives by the latents.
+    curvature : Tensor of shape (n, k)
+        For one latent function minus the second derivative, nowhere negative; for
+        several the probabilities p of the classes, of which it is diag(p) - p p^T.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.likelihoods import Laplace
+    >>> Laplace().sites(torch.zeros(1, 1), torch.tensor([1])).gradient
+    tensor([[0.5000]])
+    """
+
+    log_prob: Tensor
+    gradient: Tensor
+    curvature: Tensor
+
+    def precision(self) -> Tensor:
+        """Return minus the second derivatives (n, k, k)."""
+        if self.curvature.shape[1] == 1:
+            return self.curvature[:, :, None]
+        outer = self.curvature[:, :, None] * self.curvature[:, None, :]
+        return torch.diag_embed(self.curvature) - outer
+
+
+# Of latents (n, k) and observations (n,).
+SiteFunction: TypeAlias = Callable[[Tensor, Tensor], Sites]
+
+
 @runtime_checkable
 class LinkLikelihood(Protocol):
     """A likelihood of the labels themselves: the posterior is approximated."""
 
-    def link_of(self, n_classes: int) -> str:
-        """Return the inverse link: "softmax", or "logit" or "probit" for two classes.
+    def n_latents(self, n_classes: int) -> int:
+        """Return how many latent functions there are: one for each class, or one.
 
-        The last two have one latent function, for the second class; that of the first
+        The latter is for two classes: the function of the second, and that of the first
         is its negative.
         """
         ...
 
-    def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
-        """Turn latent means (n, k) into probabilities (n, k).
+    def sites(self, latents: Tensor, codes: Tensor) -> Sites:
+        """Return what class codes (n,) say of latents (n, k), k being `n_latents`.
 
-        `var` holds the variances (n, k), or the covariances between the latent
-        functions of a sample (n, k, k) with "softmax".
+        Its operations are those of torch: evidences are differentiated through the
+        curvature.
+        """
+        ...
+
+    def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
+        """Turn latent means (n, n_classes) into probabilities (n, n_classes).
+
+        `var` holds the variances, of the same shape, if there is one latent function,
+        else the covariances (n, k, k) between those of a sample.
         """
         ...

@@ -366,7 +366,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """
         likelihood, n_classes = self.likelihood_, len(self.classes_)
         if isinstance(likelihood, LinkLikelihood):
-            likelihood.link_of(n_classes)  # wrong settings, before any work
+            likelihood.n_latents(n_classes)  # wrong settings, before any work
         else:
             first = _candidates(likelihood)[0]
             targets = _targets_of(first, codes, n_classes, weights)

@@ -67,16 +67,25 @@ def require_same_latents(steps: list[Any]) -> None:
     """Raise where latent functions of classifiers have no common scale."""
     remedy = "Use `predict_proba`."
     require_same_targets(steps, "Latent functions", remedy)
-    links = {
-        one.likelihood_.link_of(len(one.classes_))
-        for one in steps
-        if isinstance(one.likelihood_, LinkLikelihood)
-    }
-    if len(links) > 1:
+    links = [one for one in steps if isinstance(one.likelihood_, LinkLikelihood)]
+    probes = [_log_probs_at_probes(one.likelihood_, len(one.classes_)) for one in links]
+    if any(not torch.equal(one, probes[0]) for one in probes):
+        told = sorted({repr(one.likelihood_) for one in links})
         raise ValueError(
-            f"Latent functions of links {', '.join(map(repr, sorted(links)))} have "
-            f"different scales and cannot be mixed. {remedy}"
+            f"Latent functions of {', '.join(told)} have different scales and cannot "
+            f"be mixed. {remedy}"
         )
+
+
+def _log_probs_at_probes(likelihood: LinkLikelihood, n_classes: int) -> torch.Tensor:
+    """Return what latents of 0 and 1 mean, and how many latent functions there are.
+
+    The probes are the rows of a unit matrix, a row for each class.
+    """
+    n_latents = likelihood.n_latents(n_classes)
+    latents = torch.eye(n_classes, n_latents, dtype=torch.float64)
+    log_prob = likelihood.sites(latents, torch.arange(n_classes)).log_prob
+    return torch.cat([log_prob, log_prob.new_tensor([n_latents])])
 
 
 def weights_by_stacking(

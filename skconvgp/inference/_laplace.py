@@ -1,4 +1,4 @@
-"""Laplace approximation of the posterior given class labels.
+"""Laplace approximation of the posterior given labels, or other observations.
 
 Newton's method as in Rasmussen and Williams, algorithms 3.1 and 3.3, in the dual
 coefficients: latents are f = K a, and a = d log p(y | f) / df at the mode. A factor of
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skconvgp._protocols import SiteFunction, Sites
 from skconvgp.inference._laplace_states import LaplaceState, factor_sites_
-from skconvgp.inference._sites import SITES, SiteFunction, Sites
 from skconvgp.linalg import symmetric_eigen
 
 __all__ = [
@@ -39,13 +39,13 @@ class LaplaceFit:
     dual : Tensor of shape (n, k)
         The mode is K times these; k is one for two classes with one latent function.
     evidence : float
-        Approximate log marginal likelihood of the labels.
+        Approximate log marginal likelihood of the observations.
     converged : bool
         Whether the last Newton step was short enough.
     n_iter : int
         Factorisations.
     sites : Sites
-        What the labels say at the mode.
+        What the observations say at the mode.
     state : OneLatentState or SoftmaxState
         Covariances.
     """
@@ -58,19 +58,19 @@ class LaplaceFit:
     state: LaplaceState
 
 
-def laplace_matrices(n_classes: int, link: str) -> int:
+def laplace_matrices(n_latents: int) -> int:
     """Return how many (n, n) matrices `fit_laplace` holds at most beside the Gram.
 
     The state of a fit holds one less.
     """
-    return 2 + (n_classes if link == "softmax" else 0)
+    return 2 + (n_latents if n_latents > 1 else 0)
 
 
 def fit_laplace(
     gram: Tensor,
-    codes: Tensor,
-    n_classes: int,
-    link: str,
+    observations: Tensor,
+    n_latents: int,
+    sites: SiteFunction,
     *,
     start: Tensor | None = None,
     tolerance: float = 1e-6,
@@ -82,13 +82,14 @@ def fit_laplace(
     ----------
     gram : Tensor of shape (n, n)
         Prior covariance of each latent function, its amplitude included.
-    codes : Tensor of shape (n,)
-        Class codes.
-    n_classes : int
-        Number of classes; two unless the link is softmax.
-    link : {"softmax", "logit", "probit"}
-        Softmax of one latent function for each class, or one latent function that
-        favours the second class of two.
+    observations : Tensor of shape (n,)
+        Class codes, counts, numbers: what the sites are of.
+    n_latents : int
+        Number of latent functions, k.
+    sites : callable
+        Takes latents (n, k) and the observations, and returns `Sites`. A curvature
+        other than the second derivatives changes the Gaussian and the way to the mode,
+        not the mode.
     start : Tensor of shape (n, k) or None
         Dual coefficients near a multiple of those of the mode, such as those for
         another amplitude.
@@ -103,8 +104,7 @@ def fit_laplace(
     fit : LaplaceFit
         The mode, converged or not.
     """
-    n_latents = n_classes if link == "softmax" else 1
-    problem = _Problem(gram, codes, SITES[link])
+    problem = _Problem(gram, observations, sites)
     point = problem.first(n_latents, start)
     buffer = gram.new_empty(n_latents, *gram.shape)
     n_iter, last, length = 1, -math.inf, math.inf
@@ -173,10 +173,10 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Prior covariance (n, n), class codes (n,), and how these depend on latents."""
+    """Prior covariance (n, n), observations (n,), and what these say of latents."""
 
     gram: Tensor
-    codes: Tensor
+    observations: Tensor
     site_function: SiteFunction
 
     def first(self, n_latents: int, start: Tensor | None) -> _Point:
@@ -217,6 +217,6 @@ class _Problem:
         return point, length
 
     def _point(self, dual: Tensor, latents: Tensor) -> _Point:
-        sites = self.site_function(latents, self.codes)
+        sites = self.site_function(latents, self.observations)
         prior = float((dual * latents).sum())
         return _Point(dual, latents, sites, float(sites.log_prob.sum()) - 0.5 * prior)

@@ -4,13 +4,15 @@ import torch
 from torch import Tensor
 
 from skconvgp._autograd import own_autograd
+from skconvgp._protocols import SiteFunction
 from skconvgp.inference._laplace import LaplaceFit
-from skconvgp.inference._sites import SITES, SiteFunction
 
 __all__ = ["laplace_slopes"]
 
 
-def laplace_slopes(gram: Tensor, codes: Tensor, link: str, fit: LaplaceFit) -> Tensor:
+def laplace_slopes(
+    gram: Tensor, observations: Tensor, sites: SiteFunction, fit: LaplaceFit
+) -> Tensor:
     r"""Return the derivatives (n, n) of the evidence by a covariance of the prior.
 
     With f = K a at the mode, :math:`R = (K + W^{-1})^{-1}`, posterior covariance S and
@@ -28,10 +30,11 @@ def laplace_slopes(gram: Tensor, codes: Tensor, link: str, fit: LaplaceFit) -> T
     ----------
     gram : Tensor of shape (n, n)
         K, the prior covariance of each latent function.
-    codes : Tensor of shape (n,)
-        Class codes.
-    link : {"softmax", "logit", "probit"}
+    observations : Tensor of shape (n,)
         What `fit_laplace` was given.
+    sites : callable
+        The same. The mode moves as its curvature says: where that is neither constant
+        nor minus the second derivatives, the derivatives are approximate.
     fit : LaplaceFit
         Its result.
 
@@ -41,7 +44,7 @@ def laplace_slopes(gram: Tensor, codes: Tensor, link: str, fit: LaplaceFit) -> T
         By the entries of K; symmetric.
     """
     cov = fit.state.covariance(gram, gram.diagonal())
-    by_mode = _by_latents(gram @ fit.dual, codes, SITES[link], cov)
+    by_mode = _by_latents(gram @ fit.dual, observations, sites, cov)
     moved = by_mode - fit.state.solve(gram @ by_mode)
     slopes = fit.state.inverse_sum().mul_(-0.5)
     slopes.addmm_(fit.dual / 2.0 + moved, fit.dual.mT, beta=1.0)
@@ -49,12 +52,14 @@ def laplace_slopes(gram: Tensor, codes: Tensor, link: str, fit: LaplaceFit) -> T
 
 
 def _by_latents(
-    latents: Tensor, codes: Tensor, site_function: SiteFunction, cov: Tensor
+    latents: Tensor, observations: Tensor, sites: SiteFunction, cov: Tensor
 ) -> Tensor:
     """Return the derivatives (n, k) of minus half the trace of S W by the latents."""
     with own_autograd():
         free = latents.detach().requires_grad_()
-        precision = site_function(free, codes).precision()
+        precision = sites(free, observations).precision()
+        if not precision.requires_grad:  # the same wherever the latents are
+            return torch.zeros_like(latents)
         trace = -0.5 * (precision * cov).sum()
         (slope,) = torch.autograd.grad(trace, free)
     # Where a label is certain its precision is 0 and the way there overflows.

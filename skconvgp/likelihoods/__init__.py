@@ -1,7 +1,7 @@
 """Likelihoods: labels to latent targets, latents to probabilities."""
 
 from skconvgp._parts import Part
-from skconvgp._protocols import Calibration, Targets
+from skconvgp._protocols import Calibration, Sites, Targets
 from skconvgp.likelihoods._beta import Beta
 from skconvgp.likelihoods._dirichlet import Dirichlet
 from skconvgp.likelihoods._gaussian import Gaussian
@@ -14,5 +14,6 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Part",
+    "Sites",
     "Targets",
 ]

@@ -6,12 +6,14 @@ import torch
 from torch import Tensor
 
 from skconvgp._parts import Part
+from skconvgp._protocols import Sites
 from skconvgp._settings import is_int, one_of, require
 from skconvgp.likelihoods._expectations import (
     logit_expectation,
     probit_expectation,
     softmax_expectation,
 )
+from skconvgp.likelihoods._sites import logit_sites, probit_sites, softmax_sites
 
 __all__ = ["Laplace"]
 
@@ -56,14 +58,33 @@ class Laplace(Part):
     Examples
     --------
     >>> from skconvgp.likelihoods import Laplace
-    >>> Laplace().link_of(2), Laplace().link_of(3)
-    ('logit', 'softmax')
+    >>> Laplace().n_latents(2), Laplace().n_latents(3)
+    (1, 3)
     """
 
     link: str = AUTO
     n_draws: int = 512
 
-    def link_of(self, n_classes: int) -> str:
+    def n_latents(self, n_classes: int) -> int:
+        """Return the number of latent functions: one for "logit" and "probit"."""
+        return n_classes if self._link_of(n_classes) == SOFTMAX else 1
+
+    def sites(self, latents: Tensor, codes: Tensor) -> Sites:
+        """Return what labels say of their latents.
+
+        Parameters
+        ----------
+        latents : Tensor of shape (n, k)
+            One column for each latent function.
+        codes : Tensor of shape (n,)
+            Class codes.
+        """
+        if latents.shape[1] > 1:
+            return softmax_sites(latents, codes)
+        one_latent = probit_sites if self.link == "probit" else logit_sites
+        return one_latent(latents, codes)
+
+    def _link_of(self, n_classes: int) -> str:
         """Return "softmax", "logit" or "probit"."""
         words = (AUTO, SOFTMAX, *BINARY)
         is_word = isinstance(self.link, str) and self.link in words
@@ -89,7 +110,7 @@ class Laplace(Part):
             Variances, or with "softmax" covariances between the latent functions.
         """
         n_classes = mean.shape[1]
-        link = self.link_of(n_classes)
+        link = self._link_of(n_classes)
         if link == SOFTMAX:
             return softmax_expectation(mean, var, self.n_draws)
         second = BINARY[link](mean[:, 1], var[:, 1])

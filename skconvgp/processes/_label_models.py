@@ -186,7 +186,7 @@ class LinkModel:
     Parameters
     ----------
     likelihood : LinkLikelihood
-        Says which link.
+        Says what labels tell of latent functions.
     codes : Tensor of shape (n,)
         Class codes.
     n_classes : int
@@ -198,7 +198,7 @@ class LinkModel:
     ) -> None:
         self.likelihood = likelihood
         self._codes, self._n_classes = codes, n_classes
-        self._link = likelihood.link_of(n_classes)
+        self._n_latents = likelihood.n_latents(n_classes)
         self._start: Tensor | None = None  # the last mode found
 
     @property
@@ -208,12 +208,12 @@ class LinkModel:
 
     @property
     def has_one_latent(self) -> bool:
-        """Whether the link is one of a single latent function."""
-        return self._link != "softmax"
+        """Whether there is a single latent function."""
+        return self._n_latents == 1
 
     def n_copies(self) -> int:
         """Return the matrices held at once."""
-        return 2 + laplace_matrices(self._n_classes, self._link)  # one of amplitude 1
+        return 2 + laplace_matrices(self._n_latents)  # one of amplitude 1
 
     def take(self, numbers: Tensor) -> LinkModel:
         """Return the model of some of the samples."""
@@ -235,7 +235,7 @@ class LinkModel:
         """Return the same, and its derivatives (n, n) by the prior covariances."""
         fit = self._fit(gram, nugget)
         codes = self._codes.to(gram.device)
-        return fit.evidence, laplace_slopes(gram, codes, self._link, fit)
+        return fit.evidence, laplace_slopes(gram, codes, self.likelihood.sites, fit)
 
     def fit(self, gram: Tensor, nugget: float) -> LabelPosterior:
         """Fit by Newton's method; the nugget is that of the latent functions."""
@@ -261,7 +261,8 @@ class LinkModel:
     def _fit(self, gram: Tensor, nugget: float) -> LaplaceFit:
         gram.diagonal().add_(nugget)
         codes = self._codes.to(gram.device)
-        fit = fit_laplace(gram, codes, self._n_classes, self._link, start=self._start)
+        sites = self.likelihood.sites
+        fit = fit_laplace(gram, codes, self._n_latents, sites, start=self._start)
         self._start = fit.dual
         return fit
 

@@ -6,10 +6,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
+from scipy.stats import poisson
+from scipy.stats import t as student
 from sklearn.base import clone
 
 from skconvgp import ConvNetGPClassifier
-from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
+from skconvgp._protocols import Likelihood, LinkLikelihood, Sites, Targets
+from skconvgp.inference import fit_laplace, laplace_slopes, leave_one_out_laplace
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Beta, Calibration, Dirichlet, Gaussian, Laplace
 from tests.helpers.tolerances import assert_close
@@ -29,6 +33,52 @@ class Damped:
 
     def probabilities(self, mean, var):
         return torch.softmax(4.0 * mean / torch.sqrt(1.0 + math.pi / 8.0 * var), dim=1)
+
+
+class Poisson:
+    """Third-party likelihood of counts, with the logarithm of the rate as latent."""
+
+    def n_latents(self, n_classes):
+        return 1
+
+    def sites(self, latents, counts):
+        counts = counts.to(latents)[:, None]
+        rate = latents.exp()
+        log_prob = counts * latents - rate - torch.lgamma(counts + 1.0)
+        return Sites(log_prob[:, 0], counts - rate, rate)
+
+    def log_density(self, latents, counts):  # by scipy
+        return poisson.logpmf(counts, np.exp(latents))
+
+
+class StudentT:
+    """Third-party likelihood of real numbers, some of which are far off.
+
+    It is not log-concave: the curvature is the expected one, which is positive, so that
+    the Gaussian is that of Fisher's scoring.
+    """
+
+    df, scale = 4.0, 0.3
+
+    def n_latents(self, n_classes):
+        return 1
+
+    def sites(self, latents, y):
+        df, rest = self.df, y[:, None] - latents
+        norm = math.lgamma((df + 1.0) / 2.0) - math.lgamma(df / 2.0)
+        norm -= math.log(self.scale) + math.log(math.pi * df) / 2.0
+        whole = df * self.scale**2 + rest**2
+        tail = (rest / self.scale).square().div(df).log1p()
+        log_prob = norm - (df + 1.0) / 2.0 * tail
+        expected = (df + 1.0) / ((df + 3.0) * self.scale**2)
+        return Sites(
+            log_prob[:, 0],
+            (df + 1.0) * rest / whole,
+            torch.full_like(latents, expected),
+        )
+
+    def log_density(self, latents, y):  # by scipy
+        return student.logpdf(y, self.df, latents, self.scale)
 
 
 TRANSFORMS = [Gaussian(), Damped(), Dirichlet(), Beta()]
@@ -78,7 +128,7 @@ def test_a_link_is_no_transform():
 @of_all_sizes
 def test_targets_are_largest_for_the_class_of_a_sample(likelihood, n_classes):
     if isinstance(likelihood, LinkLikelihood):
-        assert likelihood.link_of(n_classes) in ("softmax", "logit", "probit")
+        assert likelihood.n_latents(n_classes) == (1 if n_classes == 2 else n_classes)
         return
     codes = torch.arange(2 * n_classes) % n_classes
     targets = likelihood.targets(codes, n_classes, torch.ones(2 * n_classes))
@@ -204,6 +254,109 @@ def test_loo_of_a_likelihood_with_variance_is_that_of_refits():
         rest = np.arange(len(X)) != i
         expected = refit.fit(X[rest], y[rest]).predict_proba(X[[i]])
         assert_close(loo[[i]], expected, kind="solve")
+
+
+def observed(likelihood, n=20):
+    """Return a prior covariance, and observations of a function from it."""
+    generator = np.random.default_rng(0)
+    x = np.linspace(0.0, 6.0, n)
+    gram = np.exp(-((x[:, None] - x) ** 2) / 2.0) + 1e-2 * np.eye(n)
+    latents = 1.0 + np.sin(2.0 * x)
+    if isinstance(likelihood, Poisson):
+        return gram, generator.poisson(np.exp(latents))
+    return gram, latents + 0.3 * generator.standard_t(4.0, n)
+
+
+def dense_laplace(likelihood, gram, observations):
+    """Return the mode by an optimiser, and the evidence by R&W eq. 3.32."""
+    lower = np.linalg.cholesky(gram)
+
+    def loss(white):  # f = L w
+        log_density = likelihood.log_density(lower @ white, observations)
+        return white @ white / 2.0 - log_density.sum()
+
+    def slope(white):
+        latents = torch.as_tensor(lower @ white)[:, None]
+        sites = likelihood.sites(latents, torch.as_tensor(observations))
+        return white - lower.T @ sites.gradient[:, 0].numpy()
+
+    start = np.zeros(len(gram))
+    found = minimize(loss, start, jac=slope, method="BFGS", options={"gtol": 1e-9})
+    mode = lower @ found.x
+    latents = torch.as_tensor(mode)[:, None]
+    curvature = likelihood.sites(latents, torch.as_tensor(observations)).curvature
+    root = curvature.sqrt().numpy()
+    b = np.eye(len(gram)) + root * gram * root.T
+    return mode, -float(found.fun) - np.linalg.slogdet(b)[1] / 2.0
+
+
+def laplace_of(likelihood, gram, observations):
+    gram, observations = torch.as_tensor(gram), torch.as_tensor(observations)
+    n_latents = likelihood.n_latents(2)
+    return fit_laplace(gram, observations, n_latents, likelihood.sites, tolerance=1e-8)
+
+
+every_observation = pytest.mark.parametrize(
+    "likelihood", [Poisson(), StudentT()], ids=name
+)
+
+
+@every_observation
+def test_gradients_of_other_observations_are_those_of_scipy(likelihood):
+    _, observations = observed(likelihood)
+    latents, step = np.linspace(-1.0, 2.0, len(observations)), 1e-6
+    sites = likelihood.sites(
+        torch.as_tensor(latents)[:, None], torch.as_tensor(observations)
+    )
+    assert_close(sites.log_prob, likelihood.log_density(latents, observations))
+    ahead, behind = (
+        likelihood.log_density(latents + sign * step, observations)
+        for sign in (1.0, -1.0)
+    )
+    slopes = (ahead - behind) / (2.0 * step)
+    np.testing.assert_allclose(sites.gradient[:, 0], slopes, atol=1e-6)
+
+
+@every_observation
+def test_mode_and_evidence_of_other_observations_are_those_of_dense_matrices(
+    likelihood,
+):
+    gram, observations = observed(likelihood)
+    fit = laplace_of(likelihood, gram, observations)
+    mode, evidence = dense_laplace(likelihood, gram, observations)
+    assert fit.converged
+    np.testing.assert_allclose(gram @ fit.dual.numpy()[:, 0], mode, atol=1e-5)
+    assert fit.evidence == pytest.approx(evidence, abs=1e-6)
+
+
+@every_observation
+def test_slopes_of_other_observations_are_differences_of_the_evidence(likelihood):
+    gram, observations = observed(likelihood)
+    fit = laplace_of(likelihood, gram, observations)
+    slopes = laplace_slopes(
+        torch.as_tensor(gram), torch.as_tensor(observations), likelihood.sites, fit
+    )
+    half = np.random.default_rng(1).normal(size=(len(gram), 3))
+    change, step = half @ half.T, 1e-5
+    ahead, behind = (
+        laplace_of(likelihood, gram + sign * step * change, observations).evidence
+        for sign in (1.0, -1.0)
+    )
+    expected = (ahead - behind) / (2.0 * step)
+    assert float((slopes.numpy() * change).sum()) == pytest.approx(expected, rel=1e-4)
+
+
+@every_observation
+def test_left_out_latents_of_other_observations_are_near_those_of_refits(likelihood):
+    gram, observations = observed(likelihood)
+    fit = laplace_of(likelihood, gram, observations)
+    mean, cov = leave_one_out_laplace(torch.as_tensor(gram), fit)
+    assert (cov > 0.0).all()
+    for i in (3, 12):
+        rest = np.arange(len(gram)) != i
+        refit = laplace_of(likelihood, gram[rest][:, rest], observations[rest])
+        expected = gram[i, rest] @ refit.dual.numpy()[:, 0]
+        assert abs(float(mean[i, 0]) - expected) < 0.2 * float(cov[i, 0, 0]) ** 0.5
 
 
 @pytest.mark.parametrize("wrong", ["probit", 3, object()])

@@ -153,14 +153,6 @@ def test_deviations_by_solutions_are_not_too_large(solver):
     assert "deviations" not in str(gp.fit_report_)
 
 
-def test_solver_of_bounds_that_has_no_single_entries():
-    class Bounds(ConjugateGradient):
-        inverse_diag_of = property()  # hasattr says no
-
-    gp = regressor(solver=Bounds(rank=40), noise_variance=1e-2).fit(X, y)
-    assert np.isnan(gp.fit_report_.deviation_excess)
-
-
 def test_joint_covariance_of_bounds_is_no_smaller():
     settings = {"noise_variance": 1e-3, "amplitude": 1.0}
     exact = regressor(**settings).fit(X, y).predict(X_NEW, return_cov=True)[1]

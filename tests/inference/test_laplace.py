@@ -19,6 +19,7 @@ from skconvgp.inference import (
     laplace_slopes,
     leave_one_out_laplace,
 )
+from skconvgp.likelihoods import Laplace
 from skconvgp.likelihoods._expectations import (
     logit_expectation,
     probit_expectation,
@@ -48,10 +49,15 @@ def inputs(n=25, n_new=6, n_classes=3, seed=0):
     return X[:n], X[n:], torch.as_tensor(codes[:n])
 
 
+def laplace(gram, codes, n_classes, link, **settings):
+    part = Laplace(link)
+    return fit_laplace(gram, codes, part.n_latents(n_classes), part.sites, **settings)
+
+
 def fitted(link, n_classes, amplitude, seed=0, **settings):
     X, _, codes = inputs(n_classes=n_classes, seed=seed)
     gram = amplitude * squared_exponential(X, X)
-    return gram, codes, fit_laplace(gram, codes, n_classes, link, **settings)
+    return gram, codes, laplace(gram, codes, n_classes, link, **settings)
 
 
 @pytest.mark.parametrize("amplitude", [0.01, 1.0, 30.0, 1e3])
@@ -63,7 +69,7 @@ def test_mode_evidence_and_covariances_are_those_of_dense_matrices(
     gram = amplitude * squared_exponential(X, X)
     cross = amplitude * squared_exponential(X, X_new)
     prior = amplitude * squared_exponential(X_new, X_new)
-    fit = fit_laplace(gram, codes, n_classes, link)
+    fit = laplace(gram, codes, n_classes, link)
     twin = dense_laplace(gram, codes, fit.dual.shape[1], link)
     assert fit.converged
     assert_close(gram @ fit.dual, twin.mode, kind="solve")
@@ -84,7 +90,7 @@ def test_mode_evidence_and_covariances_are_those_of_dense_matrices(
 @pytest.mark.parametrize(("link", "n_classes"), [*LINKS, ("softmax", 2)])
 def test_slopes_are_differences_of_the_dense_evidence(link, n_classes, amplitude):
     gram, codes, fit = fitted(link, n_classes, amplitude)
-    slopes = laplace_slopes(gram, codes, link, fit)
+    slopes = laplace_slopes(gram, codes, Laplace(link).sites, fit)
     assert torch.equal(slopes, slopes.mT)
     half = torch.randn(len(gram), 3, generator=seeded(), dtype=torch.float64)
     change = amplitude * half @ half.mT
@@ -101,8 +107,10 @@ def test_slopes_where_a_label_is_certain_are_finite():
     gram = torch.eye(1, dtype=torch.float64)
     certain = torch.full((1, 1), 60.0, dtype=torch.float64)  # 60 deviations
     codes = torch.ones(1, dtype=torch.int64)
-    fit = fit_laplace(gram, codes, 2, "probit")
-    slopes = laplace_slopes(gram, codes, "probit", replace(fit, dual=certain))
+    fit = laplace(gram, codes, 2, "probit")
+    slopes = laplace_slopes(
+        gram, codes, Laplace("probit").sites, replace(fit, dual=certain)
+    )
     assert slopes.isfinite().all()
 
 
@@ -114,7 +122,7 @@ def test_logit_is_that_of_scikit_learn(amplitude):
     inner = peer.base_estimator_
     gram = amplitude * squared_exponential(X, X)
     cross = amplitude * squared_exponential(X, X_new)
-    fit = fit_laplace(gram, codes, 2, "logit")
+    fit = laplace(gram, codes, 2, "logit")
     # It stops when its evidence changes by less than 1e-10.
     dual = inner.y_train_ - inner.pi_
     np.testing.assert_allclose(fit.dual[:, 0], dual, atol=1e-5)
@@ -135,8 +143,8 @@ def test_softmax_of_two_classes_is_logit_with_twice_the_amplitude(amplitude):
     gram = amplitude * squared_exponential(X, X)
     cross = amplitude * squared_exponential(X, X_new)
     prior = torch.full((len(X_new),), amplitude, dtype=torch.float64)
-    two = fit_laplace(gram, codes, 2, "softmax")
-    one = fit_laplace(2.0 * gram, codes, 2, "logit")
+    two = laplace(gram, codes, 2, "softmax")
+    one = laplace(2.0 * gram, codes, 2, "logit")
     assert_close(two.dual[:, 1] - two.dual[:, 0], 2.0 * one.dual[:, 0], kind="solve")
     assert two.evidence == pytest.approx(one.evidence, abs=ATOL)
     difference = torch.tensor([-1.0, 1.0]).double()
@@ -161,7 +169,7 @@ def problems(draw):
 @given(problem=problems())
 def test_any_problem_has_its_mode_where_the_gradient_is_zero(problem):
     gram, codes, _, link = problem
-    fit = fit_laplace(*problem)
+    fit = laplace(*problem)
     assert fit.converged
     twin = dense_laplace(gram, codes, fit.dual.shape[1], link)
     # The gradient of the log posterior by the latents is g - K^-1 f.
@@ -204,7 +212,7 @@ def test_huge_amplitudes_give_finite_numbers(link, n_classes, amplitude, seed):
 def test_what_rounding_errors_spoil_has_not_converged(link, n_classes, amplitude):
     X, _, codes = inputs(n=80, n_classes=n_classes)
     gram = amplitude * squared_exponential(X, X)
-    fit = fit_laplace(gram, codes, n_classes, link, max_iter=30)
+    fit = laplace(gram, codes, n_classes, link, max_iter=30)
     assert math.isfinite(fit.evidence)
     gap = float((fit.dual - fit.sites.gradient).abs().max())
     assert not fit.converged or gap < 1e-6
@@ -214,9 +222,9 @@ def test_what_rounding_errors_spoil_has_not_converged(link, n_classes, amplitude
 def test_a_start_changes_the_way_and_not_the_mode(link, n_classes):
     gram, codes, cold = fitted(link, n_classes, 20.0)
     _, _, near = fitted(link, n_classes, 10.0)
-    warm = fit_laplace(gram, codes, n_classes, link, start=near.dual)
+    warm = laplace(gram, codes, n_classes, link, start=near.dual)
     assert warm.n_iter < cold.n_iter
-    far = fit_laplace(gram, codes, n_classes, link, start=-1e6 * cold.dual)
+    far = laplace(gram, codes, n_classes, link, start=-1e6 * cold.dual)
     for other in (warm, far):
         assert other.converged
         assert_close(gram @ other.dual, gram @ cold.dual, kind="solve")
@@ -245,7 +253,7 @@ def test_gram_is_left_as_it_is(link, n_classes):
     X, _, codes = inputs(n_classes=n_classes)
     gram = squared_exponential(X, X)
     before = gram.clone()
-    leave_one_out_laplace(gram, fit_laplace(gram, codes, n_classes, link))
+    leave_one_out_laplace(gram, laplace(gram, codes, n_classes, link))
     assert torch.equal(gram, before)
 
 
@@ -253,7 +261,7 @@ def test_gram_is_left_as_it_is(link, n_classes):
 def test_independent_samples_have_their_prior_without_their_label(link, n_classes):
     variances = torch.tensor([0.01, 1.0, 5.0, 100.0]).double()
     gram = variances.diag()
-    fit = fit_laplace(gram, torch.tensor([0, 1, 1, 0]), n_classes, link)
+    fit = laplace(gram, torch.tensor([0, 1, 1, 0]), n_classes, link)
     mean, cov = leave_one_out_laplace(gram, fit)
     np.testing.assert_allclose(mean / variances.sqrt()[:, None], 0.0, atol=ATOL)
     unit = cov / variances[:, None, None]
@@ -280,7 +288,7 @@ def test_leave_one_out_is_near_that_of_refits(link, n_classes, amplitude):
     refits = torch.empty_like(seen)
     for i in range(len(codes)):
         rest = torch.arange(len(codes)) != i
-        refit = fit_laplace(gram[rest][:, rest], codes[rest], n_classes, link)
+        refit = laplace(gram[rest][:, rest], codes[rest], n_classes, link)
         mean = gram[i, rest] @ refit.dual
         cov = refit.state.covariance(gram[rest][:, [i]], gram[i, i][None])
         refits[i] = log_density(link, mean[None], cov, codes[[i]])[0]
@@ -293,15 +301,20 @@ def test_leave_one_out_is_near_that_of_refits(link, n_classes, amplitude):
 SETUP = """
 import torch
 from skconvgp.inference import fit_laplace, leave_one_out_laplace
+from skconvgp.likelihoods import Laplace
 
 torch.set_num_threads(1)
+
+def laplace(gram, codes, n_classes, link, **settings):
+    part = Laplace(link)
+    return fit_laplace(gram, codes, part.n_latents(n_classes), part.sites, **settings)
 
 def problem(n):
     X = torch.linspace(-3.0, 3.0, n, dtype=torch.float64)[:, None]
     codes = (torch.arange(n) * 7919) % {n_classes}
     return 5.0 * torch.exp(-0.5 * (X - X.mT) ** 2), codes
 
-fit_laplace(*problem(60), {n_classes}, "{link}")
+laplace(*problem(60), {n_classes}, "{link}")
 gram, codes = problem(1200)
 """
 
@@ -311,10 +324,10 @@ gram, codes = problem(1200)
 def test_memory_is_what_is_said(link, n_classes):
     setup = SETUP.format(link=link, n_classes=n_classes)
     # Each factorisation holds the same, so a few tell.
-    call = f"fit_laplace(gram, codes, {n_classes}, {link!r}, max_iter=2)"
+    call = f"laplace(gram, codes, {n_classes}, {link!r}, max_iter=2)"
     peak = peak_memory(setup, call, is_second=True)
     matrices = peak / (1200 * 1200 * 8)
-    said = laplace_matrices(n_classes, link)
+    said = laplace_matrices(Laplace(link).n_latents(n_classes))
     assert said - 0.5 < matrices < said + 0.5
 
 
@@ -323,7 +336,7 @@ def test_covariances_take_tables_and_no_copies_of_the_factor():
     setup = SETUP.format(link="softmax", n_classes=4) + (
         "from skconvgp.inference import _laplace_states as states\n"
         "states.VALUES = 4 * 1200 * 50\n"
-        "state = fit_laplace(gram, codes, 4, 'softmax', max_iter=1).state\n"
+        "state = laplace(gram, codes, 4, 'softmax', max_iter=1).state\n"
     )
     call = "state.covariance(gram, gram.diagonal())"
     peak = peak_memory(setup, call, is_second=True)
