@@ -39,7 +39,7 @@ def instruction_set(request):
 @pytest.fixture(autouse=True)
 def forget_warnings():
     """Let each test see what is told once in a process."""
-    _warn.TOLD.clear()
+    _warn.WARNED.clear()
 
 
 def cpu_seconds():

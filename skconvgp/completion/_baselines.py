@@ -1,4 +1,4 @@
-"""Baselines: less of the exact process in the place of a completed matrix."""
+"""Baselines: an exact Gaussian process of fewer samples, or of smaller images."""
 
 import copy
 import math
@@ -19,25 +19,25 @@ from skconvgp.completion._landmarks import (
 
 __all__ = ["CoarseKernel", "SubsetOfData"]
 
-FEWEST = 2  # samples of a subset
+FEWEST = 2  # smallest size of a subset
 
 
 @dataclass(repr=False)
 class SubsetOfData(Part):
-    r"""The exact process of some of the samples.
+    r"""Exact Gaussian process of a subset of the samples.
 
-    The Gram matrix of :math:`m` samples has as many distinct entries as may be
-    evaluated, :math:`m (m + 1) / 2 \le p \, n (n + 1) / 2`, and none of them is
-    filled in: the model knows nothing of the other samples. What completes a matrix
-    should predict better than this at equal cost.
+    The subset is so large that its Gram matrix has as many distinct entries as may be
+    evaluated, :math:`m (m + 1) / 2 \le p \, n (n + 1) / 2`. No entry is completed, and
+    the other samples are not used. A completion should predict better than this
+    baseline at equal cost.
 
     Parameters
     ----------
     n_samples : int, default=None
         Number of samples; None for as many as `observed_fraction` allows.
     selection : str, default="uniform"
-        How samples are chosen: "uniform"; "stratified", of each class as many;
-        "kmeans", those near the centres of clusters by correlation.
+        How samples are chosen: "uniform"; "stratified", equally many of each class;
+        "kmeans", samples near the centres of clusters by correlation.
 
     Raises
     ------
@@ -79,8 +79,8 @@ class SubsetOfData(Part):
         n : int
             Number of samples.
         observed_fraction : float
-            Share of the n (n + 1) / 2 distinct entries that may be evaluated; used
-            where `n_samples` is None.
+            Share of the n (n + 1) / 2 distinct entries that may be evaluated; used if
+            `n_samples` is None.
 
         Returns
         -------
@@ -102,16 +102,16 @@ class SubsetOfData(Part):
     def select(
         self, oracle: GramOracle, observed_fraction: float, generator: Generator
     ) -> Tensor:
-        """Return the numbers (m,) of different samples.
+        """Return the indices (m,) of different samples.
 
         Parameters
         ----------
         oracle : GramOracle
-            Gives what is known of the samples; no entry is evaluated.
+            Provides labels or points of the samples; no entry is evaluated.
         observed_fraction : float
             As in `count`.
         generator : torch.Generator
-            Decides.
+            Source of randomness.
 
         Returns
         -------
@@ -132,28 +132,28 @@ class SubsetOfData(Part):
 
 @dataclass(repr=False)
 class CoarseKernel(Part):
-    r"""The exact process of a cheaper network that looks at smaller images.
+    r"""Exact Gaussian process of a cheaper network on smaller images.
 
-    Squares of pixels are averaged, smaller ones at the edges, and a network with
-    fewer layers or smaller windows looks at the result. All entries of its Gram
-    matrix are evaluated. With `exact` the process has the sum of this kernel and of
-    the exact one, whose matrix is completed from a share `observed_fraction` of its
+    Squares of pixels are averaged (smaller ones at the edges), and a network with fewer
+    layers or smaller windows is applied to the result. All entries of its Gram matrix
+    are evaluated. With `exact`, the covariance is the sum of this kernel and of the
+    exact kernel, whose matrix is completed from a share `observed_fraction` of its
     entries,
 
     .. math:: (1 - v) \frac{\bar d}{\bar d_c} K_c + v F F^\top, \qquad
               F F^\top \approx K,
 
-    with the mean prior variances :math:`\bar d, \bar d_c`; without, the fraction is
-    not used.
+    with the mean prior variances :math:`\bar d, \bar d_c`. Without `exact`, the
+    fraction is not used.
 
     Parameters
     ----------
     pool : int, default=2
         Side of the squares of pixels that are averaged.
     depth : int, default=5
-        Setting of the cheaper network; None for that of the kernel.
+        Setting of the cheaper network; None keeps the setting of the kernel.
     kernel_size : int, default=3
-        Setting of the cheaper network; None for that of the kernel.
+        Setting of the cheaper network; None keeps the setting of the kernel.
     kernel : Kernel, default=None
         The cheaper kernel itself; `depth` and `kernel_size` are then not used. None
         for the kernel of the estimator with these settings.
@@ -175,10 +175,11 @@ class CoarseKernel(Part):
 
     Notes
     -----
-    The amplitude of covariances differs from that of the kernel; estimators profile
-    it out. In a sum the Gram matrix is held, and predictions look at all samples and at
-    the anchors of the completion; deviations add what its features leave out. `kernel_`
-    then is the cheaper kernel, and `dual_coef_` multiplies covariances of the sum.
+    The amplitude of covariances differs from that of the kernel; estimators profile it
+    out. For a sum the Gram matrix is held, and predictions use all samples and the
+    anchors of the completion; standard deviations include the variance that its
+    features leave out. `kernel_` is then the cheaper kernel, and `dual_coef_`
+    multiplies covariances of the sum.
 
     References
     ----------
@@ -209,7 +210,7 @@ class CoarseKernel(Part):
         Parameters
         ----------
         kernel : Kernel
-            That of images as they are; used where there is no `kernel` of its own.
+            Kernel of the full images; used if the setting `kernel` is None.
 
         Returns
         -------

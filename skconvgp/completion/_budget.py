@@ -1,4 +1,4 @@
-"""How much a share of the distinct entries of a symmetric matrix allows."""
+"""Numbers of columns and entries that a share of a symmetric matrix allows."""
 
 import math
 
@@ -43,18 +43,19 @@ def count_landmarks(
 ) -> int:
     """Return the number of landmarks: as asked for, or as many as the share allows.
 
-    The diagonal beside the columns is free (docs/maths.rst, "Entries that are known").
+    The diagonal outside the columns does not count (docs/maths.rst, "Entries that are
+    known").
 
     Parameters
     ----------
     n_landmarks : int or None
-        Wins over the share; cut to `n`.
+        Takes precedence over the share; at most `n` are used.
     observed_fraction : float
         Share of the n (n + 1) / 2 distinct entries that may be evaluated.
     n : int
         Number of samples.
     least : int, default=1
-        The smallest number that is of use, at most `n`.
+        The smallest useful number, at most `n`.
 
     Returns
     -------

@@ -24,7 +24,7 @@ from skconvgp.completion._regression import alternate, solve_rows, sweep_rows
 __all__ = ["MatrixFactorization"]
 
 ALGORITHMS = ("als", "elementwise")
-# Of the level of the start: docs/maths.rst, "Completion from entries"
+# Relative to the level of the start: docs/maths.rst, "Completion from entries"
 START_NOISE = 0.01
 
 
@@ -35,42 +35,42 @@ class MatrixFactorization(MaskedCompletion):
     The objective :math:`\lVert P_\Omega(K - U V^\top) \rVert^2 + \gamma (\lVert U
     \rVert^2 + \lVert V \rVert^2)` is lowered by U and V in turn, from U = V:
 
-    - ``algorithm="als"``: each row at its best,
+    - ``algorithm="als"``: each row is set to its optimum,
       :math:`u_i = (V_i^\top V_i + \gamma I)^{-1} V_i^\top k_i` with the rows of V
       where row i is observed;
-    - ``algorithm="elementwise"``: the coordinates of each row at their best, one
-      after the other.
+    - ``algorithm="elementwise"``: the coordinates of each row are set to their optimum,
+    one after the other.
 
-    The rank is raised 1, 2, 4, ...: noise in the new columns. At the end U and V are
-    tied: F F^T is nearest to the symmetric part of :math:`U V^\top`.
+    The rank is raised 1, 2, 4, ..., and new columns start as noise. At the end U and V
+    are tied: F F^T is nearest to the symmetric part of :math:`U V^\top`.
 
     Parameters
     ----------
     rank : int or "auto", default="auto"
-        Columns of U and V. "auto" raises them 1, 2, 4, ... up to 50, half of the
-        observed entries of a row, or `n_anchors`, until the error on the held-out
-        entries twice in a row does not fall by 1 %, and keeps the best.
+        Number of columns of U and V. "auto" raises it 1, 2, 4, ... up to 50, half of
+        the observed entries of a row, or `n_anchors`. It stops if the error on the
+        held-out entries twice in a row does not fall by 1 %, and keeps the best rank.
     pattern : {"blocks", "landmarks", "random"}, default="blocks"
-        Which entries are evaluated: tiles between random groups of samples, all
-        entries of random samples, or single entries. Every sample is compared with
-        some others.
+        Pattern of the evaluated entries: tiles between random groups of samples, all
+        entries of random samples, or single entries. Every sample is compared with some
+        others.
     max_iter : int, default=200
-        Rounds at most, at the last rank.
+        Largest number of rounds at the last rank.
     rtol : float, default=1e-5
         Rounds end when :math:`U V^\top` changes less, as a share of its norm.
     check_fraction : float, default=0.05
-        Share of the evaluated entries that is held out to measure the error, then put
-        back for the final fit: the error is that of the fit without them. Beside
-        columns of landmarks they stay out.
+        Share of the evaluated entries that is held out to measure the error. They are
+        used in the final fit, so that the error is that of the fit without them. With
+        pattern="landmarks" they are not used.
     n_anchors : int, optional
-        Samples with which new ones are compared; by default all.
+        Number of samples that new samples are compared with; by default all.
     algorithm : {"als", "elementwise"}, default="als"
         How U and V are updated.
     ridge : float, default=1e-4
         :math:`\gamma` as a share of the mean prior variance.
     n_restarts : int, default=1
-        Random starts; the result is kept that is nearest to the observed entries.
-        With ``rank="auto"`` they are starts of rank 1 only.
+        Number of random starts; the result that is nearest to the observed entries is
+        kept. With ``rank="auto"`` they are starts of rank 1 only.
 
     References
     ----------

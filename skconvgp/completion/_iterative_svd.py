@@ -58,20 +58,20 @@ class IterativeSVD(MaskedCompletion):
         of a row, or `n_anchors`, until the error on the held-out entries twice in a
         row does not fall by 1 %, and keeps the best.
     pattern : {"blocks", "landmarks", "random"}, default="blocks"
-        Which entries are evaluated: tiles between random groups of samples, all
-        entries of random samples, or single entries. Every sample is compared with
-        some others.
+        Pattern of the evaluated entries: tiles between random groups of samples, all
+        entries of random samples, or single entries. Every sample is compared with some
+        others.
     max_iter : int, default=200
-        Rounds at most, at the last rank.
+        Largest number of rounds at the last rank.
     rtol : float, default=1e-5
         Rounds end when the low-rank matrix, or with ``rule="row_regression"`` the
         missing entries change less, as a share of their norm.
     check_fraction : float, default=0.05
-        Share of the evaluated entries that is held out to measure the error, then put
-        back for the final fit: the error is that of the fit without them. Beside
-        columns of landmarks they stay out.
+        Share of the evaluated entries that is held out to measure the error. They are
+        used in the final fit, so that the error is that of the fit without them. With
+        pattern="landmarks" they are not used.
     n_anchors : int, optional
-        Samples with which new ones are compared; by default all.
+        Number of samples that new samples are compared with; by default all.
     rule : {"truncation", "row_regression"}, default="truncation"
         How missing entries are replaced.
 

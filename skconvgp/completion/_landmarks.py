@@ -1,4 +1,4 @@
-"""Landmarks: which columns of a Gram matrix are evaluated."""
+"""Landmarks: the choice of the columns of a Gram matrix that are evaluated."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ __all__ = [
     "row_blocks",
 ]
 
-# Ways to choose landmarks, and what they need of an oracle beside its entries.
+# Ways to choose landmarks, and the capability that each needs of an oracle.
 LANDMARKS: dict[str, str | None] = {
     "uniform": None,
     "stratified": "labels",
@@ -34,9 +34,9 @@ LANDMARKS: dict[str, str | None] = {
 WITHOUT_COLUMNS = ("uniform", "stratified", "kmeans")
 CAPABILITIES = {"labels": "the class codes of the samples", "points": "the samples"}
 
-ASKED_AT_ONCE = 256  # columns: what an oracle returns is small beside all of them
+ASKED_AT_ONCE = 256  # columns; a small part of all of them
 ROWS_AT_ONCE = 1024
-PIVOT_ROUNDS = 10  # of random pivots, as an oracle has a cost for each call
+PIVOT_ROUNDS = 10  # of random pivots; each call of an oracle has a cost
 LLOYD_ROUNDS = 10
 # Relative cut of eigenvalues that were computed in single precision:
 # docs/maths.rst, "Columns of landmarks"
@@ -52,7 +52,7 @@ class Landmarks:
     indices : Tensor of shape (m,)
         The landmarks, all different, in order of choice.
     columns : Tensor of shape (n, m)
-        Covariances of all samples with the landmarks; no one else holds them.
+        Covariances of all samples with the landmarks, which the caller may overwrite.
     """
 
     indices: Tensor
@@ -62,7 +62,7 @@ class Landmarks:
 def check_capability(
     owner: str, word: str, oracle: GramOracle, setting: str = "landmarks"
 ) -> None:
-    """Refuse a choice of samples that needs what this oracle does not give."""
+    """Raise if a choice of samples needs a capability that the oracle lacks."""
     capability = LANDMARKS[word]
     if capability is not None and not hasattr(oracle, capability):
         raise CompletionError(
@@ -73,16 +73,16 @@ def check_capability(
 
 
 def relative_cut(oracle: GramOracle, m: int) -> float:
-    """Return the share of the largest eigenvalue (m, m) that rounding may make up.
+    """Return the share of the largest eigenvalue (m, m) that may be rounding error.
 
-    An oracle may tell the `precision` of its entries; float64 otherwise.
+    An oracle may have the `precision` of its entries; otherwise it is float64.
     """
     eps = torch.finfo(getattr(oracle, "precision", torch.float64)).eps
     return SINGLE_CUT if eps >= torch.finfo(torch.float32).eps else m * eps
 
 
 def row_blocks(n: int) -> Iterator[slice]:
-    """Yield slices of n rows that are small beside all of them."""
+    """Yield slices of n rows, each a small part of them."""
     for start in range(0, n, ROWS_AT_ONCE):
         yield slice(start, min(start + ROWS_AT_ONCE, n))
 
@@ -97,16 +97,16 @@ def choose_landmarks(
     word : str
         One of `LANDMARKS`.
     oracle : GramOracle
-        With the capability that the word needs.
+        An oracle with the capability that the choice needs.
     n_landmarks : int
         From 1 to n.
     generator : torch.Generator
-        Decides.
+        Source of randomness.
 
     Returns
     -------
     landmarks : Landmarks
-        Fewer than `n_landmarks` where pivots leave nothing to explain.
+        Fewer than `n_landmarks` if pivots leave no variance to explain.
 
     References
     ----------
@@ -132,18 +132,18 @@ def choose_landmarks(
 def choose_samples(
     word: str, oracle: GramOracle, n_samples: int, generator: Generator
 ) -> Tensor:
-    """Choose samples (m,) without a look at the matrix.
+    """Choose samples (m,) without evaluating entries.
 
     Parameters
     ----------
     word : str
         One of `WITHOUT_COLUMNS`.
     oracle : GramOracle
-        With the capability that the word needs.
+        An oracle with the capability that the choice needs.
     n_samples : int
-        How many, from 1 to n.
+        Number of samples, from 1 to n.
     generator : torch.Generator
-        Decides.
+        Source of randomness.
     """
     match word:
         case "stratified":
@@ -155,7 +155,7 @@ def choose_samples(
 
 
 class _Columns:
-    """Columns of a Gram matrix, in one piece of memory as they come."""
+    """Columns of a Gram matrix, evaluated on demand into one array."""
 
     def __init__(self, oracle: GramOracle, n_landmarks: int) -> None:
         self.oracle = oracle
@@ -169,20 +169,20 @@ class _Columns:
         """Evaluate these columns (n, b) and keep them."""
         start = self._filled
         for first in range(0, indices.shape[0], ASKED_AT_ONCE):
-            some = indices[first : first + ASKED_AT_ONCE]
-            stop = self._filled + some.shape[0]
-            values = check_finite(self.oracle.block(None, some))
+            batch = indices[first : first + ASKED_AT_ONCE]
+            stop = self._filled + batch.shape[0]
+            values = check_finite(self.oracle.block(None, batch))
             self._values[:, self._filled : stop] = values
             self._filled = stop
         self._indices.append(indices)
         return self._values[:, start : self._filled]
 
     def correlation_scale(self) -> Tensor:
-        """Return (n,) that normalises the matrix; 0 where a variance is."""
+        """Return 1 / standard deviations (n,); 0 for a zero variance."""
         return torch.where(self.diag > 0.0, self.diag.clamp(min=0.0).rsqrt(), 0.0)
 
     def landmarks(self) -> Landmarks:
-        """Return what was evaluated."""
+        """Return the evaluated columns."""
         none = torch.empty(0, dtype=torch.int64, device=self.diag.device)
         indices = torch.cat([none, *self._indices])
         return Landmarks(indices, self._values[:, : self._filled])
@@ -193,7 +193,7 @@ def _uniform(n: int, m: int, generator: Generator) -> Tensor:
 
 
 def _stratified(codes: Tensor, m: int, generator: Generator) -> Tensor:
-    """Deal samples out of each class in turn; a class that is used up is passed by."""
+    """Take samples of each class in turn; classes without samples are skipped."""
     order = torch.randperm(codes.shape[0], generator=generator)
     classes, counts = codes[order], codes.bincount()
     by_class = classes.argsort(stable=True)
@@ -225,7 +225,7 @@ def _pivot(columns: _Columns, block: int, generator: Generator | None) -> None:
 
 
 def _leverage(columns: _Columns, generator: Generator) -> None:
-    """Take a half at random, the others by ridge leverage scores that these give.
+    """Take one half at random, the other by ridge leverage scores from the first.
 
     The scores are those of correlations. The ridge is the one that Musco and Musco
     take for a rank, here a half of the pilot: the sum of the eigenvalues beyond it
@@ -248,7 +248,7 @@ def _leverage(columns: _Columns, generator: Generator) -> None:
 
 
 def _draw(weights: Tensor, taken: Tensor, count: int, generator: Generator) -> Tensor:
-    """Draw different samples in proportion to weights, then any that are left."""
+    """Draw different samples in proportion to weights, then any remaining ones."""
     likely = min(count, int(torch.count_nonzero(weights)))
     drawn = taken[:0]
     if likely:
@@ -284,7 +284,7 @@ def _seeds(points: Tensor, length: Tensor, m: int, generator: Generator) -> Tens
 
 
 def _means(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
-    """Return the means (m, d) of the points nearest to each centre, where any are."""
+    """Return the means (m, d) of the points nearest to each centre, if any."""
     sums, counts = torch.zeros_like(centres), torch.zeros_like(centres[:, :1])
     half = 0.5 * centres.square().sum(1)
     for rows in row_blocks(points.shape[0]):
@@ -296,16 +296,16 @@ def _means(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
 
 
 def _nearest(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
-    """Return for each centre the nearest sample (m,) that no earlier one has."""
+    """Return for each centre the nearest sample (m,) that is not yet taken."""
     taken = torch.zeros(points.shape[0], dtype=torch.bool)
-    found = []
+    nearest: list[int] = []
     for first in range(0, centres.shape[0], ASKED_AT_ONCE):
-        some = centres[first : first + ASKED_AT_ONCE]
-        for likeness in (some @ points.mT) / length:
+        batch = centres[first : first + ASKED_AT_ONCE]
+        for likeness in (batch @ points.mT) / length:
             likeness[taken] = -torch.inf
-            found.append(int(likeness.argmax()))
-            taken[found[-1]] = True
-    return torch.tensor(found)
+            nearest.append(int(likeness.argmax()))
+            taken[nearest[-1]] = True
+    return torch.tensor(nearest)
 
 
 def _capability(oracle: GramOracle, name: str) -> Callable[[], Tensor]:

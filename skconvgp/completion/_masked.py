@@ -1,4 +1,4 @@
-"""What completions from a mask of entries share: settings, held-out error, the lift."""
+"""MaskedCompletion: settings, held-out error and lift of completions of a mask."""
 
 import abc
 import math
@@ -262,7 +262,7 @@ class MaskedCompletion(Part, abc.ABC):
         self._check_own()
 
     def _check_rank(self, pattern: Pattern) -> None:
-        """Raise where the columns of landmarks are fewer than the rank."""
+        """Raise if the columns of landmarks are fewer than the rank."""
         n_landmarks = int(pattern.sizes[0])
         if self.pattern != "landmarks" or isinstance(self.rank, str):
             return
@@ -274,7 +274,7 @@ class MaskedCompletion(Part, abc.ABC):
 
 
 def ranks_up_to(largest: int) -> list[int]:
-    """Return 1, 2, 4, ... and at last the largest rank."""
+    """Return 1, 2, 4, ... and finally the largest rank."""
     ranks = [1]
     while ranks[-1] < largest:
         ranks.append(min(2 * ranks[-1], largest))
@@ -289,21 +289,21 @@ def row_slices(n: int) -> list[slice]:
 def fill_(
     values: Tensor, mask: Tensor, left: Tensor, right: Tensor
 ) -> tuple[float, float]:
-    """Write the products U V^T (n, n) where entries are missing.
+    """Write U V^T (n, n) into the missing entries.
 
     Parameters
     ----------
     values : Tensor of shape (n, n)
         The matrix; its observed entries stay.
     mask : Tensor of shape (n, n)
-        Which entries are observed.
+        Whether an entry is observed.
     left, right : Tensor of shape (n, r)
         U and V.
 
     Returns
     -------
     change, size : float
-        Squared norms, of how the missing entries changed and of what they are.
+        Squared norms of the change of the missing entries, and of their new values.
     """
     change = size = 0.0
     for rows in row_slices(len(values)):

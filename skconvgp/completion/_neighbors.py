@@ -15,7 +15,7 @@ METRICS = ("cosine", "euclidean")
 
 @dataclass(repr=False)
 class NearestNeighbors(Part):
-    r"""An exact process for each sample, on the training samples nearest to it.
+    r"""An exact Gaussian process for each sample, on its nearest training samples.
 
     A new sample is predicted from its k nearest neighbours :math:`N` among the
     training samples,
@@ -23,49 +23,50 @@ class NearestNeighbors(Part):
     .. math:: \mu = K_{*N} (K_{NN} + \Lambda_N)^{-1} y_N, \quad
               \sigma^2 = K_{**} - K_{*N} (K_{NN} + \Lambda_N)^{-1} K_{N*},
 
-    with :math:`k (k + 1) / 2` evaluations of the kernel beside prior variances. There
-    is no Gram matrix: a fit evaluates the kernel only for what it chooses and
-    calibrates on left-out samples, at most 300 of them. With k of n samples and more
-    its means are those of the exact process, and for a given amplitude its variances.
+    with :math:`k (k + 1) / 2` evaluations of the kernel, in addition to prior
+    variances. There is no Gram matrix: a fit evaluates the kernel only to choose
+    settings and to calibrate on left-out samples, at most 300 of them. If k is at least
+    the number of samples, the means are those of the exact Gaussian process, and for a
+    given amplitude also the variances.
 
     Parameters
     ----------
     n_neighbors : int, default=100
-        Number of neighbours k; all training samples where there are fewer.
+        Number of neighbours k; all training samples if there are fewer.
     metric : {"cosine", "euclidean"}, default="cosine"
-        What near means, for the values of samples as they are, without the kernel:
-        a small angle, for networks, or a small distance, for kernels of the distance
-        such as :class:`~skconvgp.kernels.rbf`. With a precomputed kernel neighbours
-        have the largest correlations in absolute value, whatever the metric.
+        Which samples are near, by their values and not by the kernel: those at a small
+        angle, for networks, or at a small distance, for kernels of the distance such as
+        :class:`~skconvgp.kernels.rbf`. With a precomputed kernel, neighbours are the
+        samples with the largest absolute correlations, whatever the metric.
 
     Raises
     ------
     ValueError
-        In `fit`, for settings out of range, ``noise_variance="evidence"`` or a solver;
-        and where covariances or samples are asked for: each sample has a posterior
-        of its own, and there is no joint one of several.
+        In `fit`, for settings out of range, ``noise_variance="evidence"`` or a solver.
+        Also if covariances or draws are asked for: each sample has a separate
+        posterior, and there is no joint one.
 
     See Also
     --------
-    sklearn.neighbors.NearestNeighbors : The search alone; another class.
+    sklearn.neighbors.NearestNeighbors : Only the search for neighbours.
 
     Notes
     -----
-    This is the nearest-neighbour or Vecchia approximation with the new sample behind
-    all others, a valid Gaussian process. ``log_marginal_likelihood()`` is its
-    evidence: the sum of the log densities of training samples, each given its k
-    nearest among those before it in the order of the data. It is computed when asked
-    for, like ``loo_predict()``, each in n solves of k samples. A fitted estimator
-    keeps the samples alone.
+    This is the nearest-neighbour or Vecchia approximation with the new sample ordered
+    after all others, a valid Gaussian process. ``log_marginal_likelihood()`` is its
+    evidence: the sum of the log densities of the training samples, each given its k
+    nearest among the samples before it in the order of the data. It is computed on
+    request, like ``loo_predict()``; each takes n solves of k samples. A fitted
+    estimator keeps only the samples.
 
-    ``amplitude="profile"`` and ``noise_variance="loo"`` look at samples that are
-    predicted from their neighbours, at most 300, drawn with the `random_state` of the
-    estimator: the amplitude is the mean of squared errors, each divided by its
-    variance for amplitude 1, and the noise has the largest log density.
-    `observed_fraction` of the estimator is not used.
+    ``amplitude="profile"`` and ``noise_variance="loo"`` use samples that are predicted
+    from their neighbours, at most 300, drawn with the `random_state` of the estimator:
+    the amplitude is the mean of squared errors, each divided by its variance for
+    amplitude 1, and the noise has the largest log density. `observed_fraction` of the
+    estimator is not used.
 
-    A sample of weight 2 takes the place of one neighbour, two equal samples that of
-    two: weights and repetitions are the same only where all samples are neighbours.
+    A sample of weight 2 counts as one neighbour, and two equal samples count as two:
+    weights and repetitions have the same effect only if all samples are neighbours.
 
     References
     ----------
@@ -93,7 +94,7 @@ class NearestNeighbors(Part):
     metric: str = "cosine"
 
     def count(self, n: int) -> int:
-        """Return from how many of n samples each one is predicted.
+        """Return the number of neighbours that a sample of n is predicted from.
 
         Parameters
         ----------
@@ -111,7 +112,7 @@ class NearestNeighbors(Part):
         return min(int(self.n_neighbors), n)
 
     def similarities(self, new: Tensor, points: Tensor) -> Tensor:
-        """Return how near new points are to others, up to what all in a row share.
+        """Return similarities of new points to others, up to a constant in each row.
 
         Parameters
         ----------

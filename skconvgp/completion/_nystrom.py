@@ -30,7 +30,7 @@ from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["EnsembleNystrom", "Nystrom"]
 
-COPIES = 2  # of the columns of the landmarks: they and what is made of them
+COPIES = 2  # of the columns of the landmarks: the columns and their products
 CHECK_SIDE = 32  # rows and columns of the held-out block, at most
 
 
@@ -40,29 +40,29 @@ class Nystrom(Part):
 
     With the columns :math:`C = K_{:,S}` of landmarks :math:`S` and the
     eigendecomposition :math:`K_{SS} = U \Lambda U^\top`, the completed matrix is
-    :math:`F F^\top`, :math:`F = C U_k \Lambda_k^{-1/2}`. Eigenvalues that are
-    rounding errors beside the largest one are cut off. It is the only completion of
-    the rank of :math:`K_{SS}` that agrees with the columns, and exact where
-    :math:`K` has this rank.
+    :math:`F F^\top`, :math:`F = C U_k \Lambda_k^{-1/2}`. Eigenvalues so small that they
+    may be rounding errors are cut off. This is the only completion of the rank of
+    :math:`K_{SS}` that agrees with the columns, and it is exact if :math:`K` has this
+    rank.
 
     Parameters
     ----------
     n_landmarks : int, default=None
         Number of landmarks; None for as many as `observed_fraction` allows.
     landmarks : str, default="uniform"
-        How landmarks are chosen: "uniform"; "stratified", of each class as many;
-        "kmeans", samples near the centres of clusters by correlation;
-        "greedy_pivoted" and "random_pivoted", pivots of a Cholesky factorisation;
-        "leverage", a half at random, the others by the leverage scores that these
-        give. The last three look at the correlations of the kernel.
+        How landmarks are chosen: "uniform"; "stratified", equally many of each class;
+        "kmeans", samples near the centres of clusters by correlation; "greedy_pivoted"
+        and "random_pivoted", pivots of a Cholesky factorisation; "leverage", one half
+        at random, the other half by leverage scores computed from the first. The last
+        three use the correlations of the kernel.
     rank : int or "auto", default=None
-        Number of eigenvalues used; None for all but those cut off. "auto" takes the
-        number with the smallest error on held-out entries; of fewer than two samples
-        that are no landmarks none are held out, and it takes all.
+        Number of eigenvalues used; None uses all that are not cut off. "auto" is the
+        number with the smallest error on held-out entries, or all if fewer than two
+        samples are not landmarks, because then no entries are held out.
     check_fraction : float, default=0.05
-        Entries evaluated to measure the error, as a share of those that are
-        evaluated; at most 1024. They are part of `observed_fraction`, also where that
-        is 1. None are where it is 0.
+        Held-out entries that measure the error, as a share of the evaluated entries; at
+        most 1024 entries. They are part of `observed_fraction`, even if that is 1. With
+        0 the error is not measured.
 
     Raises
     ------
@@ -108,15 +108,15 @@ class Nystrom(Part):
     def complete(
         self, oracle: GramOracle, observed_fraction: float, generator: Generator
     ) -> CompletedGram:
-        """Evaluate the columns of landmarks, fill in the rest.
+        """Evaluate the columns of landmarks, and complete the matrix from them.
 
         Parameters
         ----------
         oracle : GramOracle
-            Gives entries.
+            Evaluates entries.
         observed_fraction : float
-            Share of the n (n + 1) / 2 distinct entries that may be evaluated; used
-            where `n_landmarks` is None.
+            Share of the n (n + 1) / 2 distinct entries that may be evaluated; used if
+            `n_landmarks` is None.
         generator : torch.Generator
             Chooses landmarks and held-out entries.
 
@@ -150,8 +150,8 @@ class Nystrom(Part):
 class EnsembleNystrom(Part):
     r"""Mean of several Nyström completions, each from a part of the landmarks.
 
-    Landmarks are dealt out to the members at random; the completed matrix is the mean
-    :math:`\frac1e \sum_i F_i F_i^\top`. Its eigendecompositions are smaller than
+    Landmarks are distributed among the members at random; the completed matrix is the
+    mean :math:`\frac1e \sum_i F_i F_i^\top`. Its eigendecompositions are smaller than
     that of :class:`Nystrom` with the same landmarks, and its error is not smaller: each
     member explains no more than all landmarks together.
 
@@ -165,8 +165,8 @@ class EnsembleNystrom(Part):
     landmarks : str, default="uniform"
         How landmarks are chosen, as in :class:`Nystrom`.
     check_fraction : float, default=0.05
-        Entries evaluated to measure the error, as a share of those that are
-        evaluated; at most 1024. None are where it is 0.
+        Held-out entries that measure the error, as a share of the evaluated entries; at
+        most 1024 entries. With 0 the error is not measured.
 
     Raises
     ------
@@ -205,15 +205,15 @@ class EnsembleNystrom(Part):
     def complete(
         self, oracle: GramOracle, observed_fraction: float, generator: Generator
     ) -> CompletedGram:
-        """Evaluate the columns of landmarks, fill in the rest.
+        """Evaluate the columns of landmarks, and complete the matrix from them.
 
         Parameters
         ----------
         oracle : GramOracle
-            Gives entries.
+            Evaluates entries.
         observed_fraction : float
-            Share of the n (n + 1) / 2 distinct entries that may be evaluated; used
-            where `n_landmarks` is None.
+            Share of the n (n + 1) / 2 distinct entries that may be evaluated; used if
+            `n_landmarks` is None.
         generator : torch.Generator
             Chooses landmarks, members and held-out entries.
 
@@ -227,11 +227,11 @@ class EnsembleNystrom(Part):
         check = _hold_out(oracle, landmarks, plan, generator)
         m = len(landmarks.indices)
         n_members = max(1, min(self.n_members, m))
-        dealt = torch.randperm(m, generator=generator)
-        hands = [dealt[first::n_members] for first in range(n_members)]
+        shuffled = torch.randperm(m, generator=generator)
+        shares = [shuffled[first::n_members] for first in range(n_members)]
         members = [
-            _Member(hand, _lift_map(oracle, landmarks, hand) / math.sqrt(n_members))
-            for hand in hands
+            _Member(share, _lift_map(oracle, landmarks, share) / math.sqrt(n_members))
+            for share in shares
         ]
         factor, lift_map = _lift_(landmarks.columns, members)
         return _completed(
@@ -254,7 +254,7 @@ class EnsembleNystrom(Part):
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is evaluated of n samples: m columns, a block of side^2 entries."""
+    """Evaluated entries of n samples: m columns, and a block of side^2 entries."""
 
     n: int
     m: int
@@ -263,15 +263,15 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Member:
-    """Some landmarks (s,), by place among all, and their map (s, r)."""
+    """Landmarks (s,) of a member, by index among all, and their map (s, r)."""
 
-    places: Tensor
+    indices: Tensor
     lift_map: Tensor
 
 
 @dataclass(frozen=True)
 class _Check:
-    """Entries (a, a) between samples that are no landmarks; rows are no columns."""
+    """Held-out entries (a, a) between samples that are not landmarks."""
 
     n_evaluated: int  # with the landmark columns and the diagonal
     rows: Tensor
@@ -285,7 +285,7 @@ def _plan(
     observed_fraction: float,
     least: int = 1,
 ) -> _Plan:
-    """Check the settings; divide what may be evaluated into columns and a check."""
+    """Check the settings; divide the budget into columns and held-out entries."""
     _check_settings(part, least)
     check_capability(type(part).__name__, part.landmarks, oracle)
     n = oracle.n_samples
@@ -326,7 +326,7 @@ def _check_rank(part: Nystrom, plan: _Plan) -> None:
 def _hold_out(
     oracle: GramOracle, landmarks: Landmarks, plan: _Plan, generator: Generator
 ) -> _Check:
-    """Evaluate a block of entries beside the columns of the landmarks."""
+    """Evaluate a block of entries outside the columns of the landmarks."""
     others = torch.randperm(plan.n, generator=generator)
     others = others[~torch.isin(others, landmarks.indices)]
     rows, cols = others[: plan.side], others[plan.side : 2 * plan.side]
@@ -338,43 +338,43 @@ def _hold_out(
     return _Check(n_evaluated, rows, cols, values)
 
 
-def _lift_map(oracle: GramOracle, landmarks: Landmarks, places: Tensor) -> Tensor:
-    """Return the map (s, r) of the landmarks at some places (s,).
+def _lift_map(oracle: GramOracle, landmarks: Landmarks, indices: Tensor) -> Tensor:
+    """Return the map (s, r) of the landmarks with these indices (s,).
 
-    Columns are in order of falling eigenvalues.
+    Columns are in order of decreasing eigenvalues.
     """
-    square = landmarks.columns[landmarks.indices[places]][:, places]
+    square = landmarks.columns[landmarks.indices[indices]][:, indices]
     values, vectors = symmetric_eigen(square)
-    kept = values > relative_cut(oracle, len(places)) * values[-1:]
+    kept = values > relative_cut(oracle, len(indices)) * values[-1:]
     return (vectors[:, kept] / values[kept].sqrt()).flip(1)
 
 
 def _lift_(columns: Tensor, members: list[_Member]) -> tuple[Tensor, Tensor]:
-    """Return the factor (n, r), in the place of the columns (n, m), and the whole map.
+    """Overwrite the columns (n, m) with the factor (n, r); return it and the map.
 
-    Columns of the factor are those of one member after the other.
+    Columns of the factor are ordered by member.
     """
     rank = sum(member.lift_map.shape[1] for member in members)
     lift_map = columns.new_zeros(columns.shape[1], rank)
     start = 0
     for member in members:
         stop = start + member.lift_map.shape[1]
-        lift_map[member.places, start:stop] = member.lift_map
+        lift_map[member.indices, start:stop] = member.lift_map
         start = stop
     for rows in row_blocks(columns.shape[0]):
-        parts = [columns[rows, member.places] @ member.lift_map for member in members]
+        parts = [columns[rows, member.indices] @ member.lift_map for member in members]
         columns[rows, :rank] = torch.cat(parts, 1)
     return columns[:, :rank], lift_map
 
 
 def _best_rank(check: _Check, factor: Tensor) -> int:
     """Return the rank with the smallest error on the held-out entries."""
-    rest, best = check.values.clone(), (math.inf, factor.shape[1])
+    residual, best = check.values.clone(), (math.inf, factor.shape[1])
     pairs = zip(factor[check.rows].mT, factor[check.cols].mT, strict=True)
     for rank, (row, col) in enumerate(pairs, 1):
-        rest -= torch.outer(row, col)
-        if rest.numel():
-            best = min(best, (float(rest.square().mean()), rank))
+        residual -= torch.outer(row, col)
+        if residual.numel():
+            best = min(best, (float(residual.square().mean()), rank))
     return best[1]
 
 
@@ -384,8 +384,8 @@ def _completed(
     """Measure the error on the held-out entries."""
     error = relative = math.nan
     if check.values.numel():
-        rest = check.values - factor[check.rows] @ factor[check.cols].mT
-        error = float(rest.square().mean().sqrt())
+        residual = check.values - factor[check.rows] @ factor[check.cols].mT
+        error = float(residual.square().mean().sqrt())
         spread = float(check.values.max() - check.values.min())
         relative = error / spread if spread > 0.0 else math.nan
     return CompletedGram(

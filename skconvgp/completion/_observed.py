@@ -11,8 +11,9 @@ from skconvgp.completion._patterns import Entries
 
 __all__ = ["Block", "Filled", "Observed"]
 
-# Groups that are worked on at once, and how many columns they have together unless it
-# is one group: a call on numbers as few costs as much as the work itself.
+# Largest number of groups in a block, and largest number of their columns together (a
+# single group may have more). Small groups are joined because the overhead of a call
+# would exceed its work.
 MOST_GROUPS = 64
 MOST_COLS = 4096
 
@@ -21,18 +22,18 @@ Group: TypeAlias = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Block:
-    """Groups of as many samples; those of one are compared with the same samples.
+    """Groups of equal size; samples of a group are compared with the same samples.
 
     Parameters
     ----------
     rows : Tensor of shape (b, p)
         The samples of each group.
     cols : Tensor of shape (b, q)
-        Those that they are compared with; any, where there are no more.
+        The samples that a group is compared with; padding has any index.
     is_col : Tensor of shape (b, q, 1)
-        1.0 where there is one, else 0.0.
+        1.0 for a sample, 0.0 for padding.
     values : Tensor of shape (b, p, q)
-        The entries; zero where there is none.
+        The entries; zero for padding.
     """
 
     rows: Tensor
@@ -43,18 +44,18 @@ class Block:
     @classmethod
     def of(cls, values: Tensor, groups: list[Group]) -> Self:
         """Gather entries of a matrix (n, n)."""
-        rows = torch.stack([own for own, _ in groups])
-        shape = len(groups), max(len(seen) for _, seen in groups)
+        rows = torch.stack([rows for rows, _ in groups])
+        shape = len(groups), max(len(compared) for _, compared in groups)
         cols = rows.new_zeros(shape)
         is_col = values.new_zeros(*shape, 1)
-        for number, (_, seen) in enumerate(groups):
-            cols[number, : len(seen)] = seen
-            is_col[number, : len(seen)] = 1.0
+        for number, (_, compared) in enumerate(groups):
+            cols[number, : len(compared)] = compared
+            is_col[number, : len(compared)] = 1.0
         entries = values[rows[:, :, None], cols[:, None, :]].mul_(is_col.mT)
         return cls(rows, cols, is_col, entries)
 
     def of_cols(self, columns: Tensor) -> Tensor:
-        """Return rows (b, q, r) of a matrix (n, r); zeros where there is none."""
+        """Return rows (b, q, r) of a matrix (n, r); zeros for padding."""
         return columns[self.cols].mul_(self.is_col)
 
 
@@ -67,9 +68,9 @@ class Observed:
     blocks : tuple of Block
         One for each group of samples; each sample is a row of just one.
     alone : Tensor of shape (n,)
-        Whether the prior variance of a sample is no entry of its block.
+        Whether the block of a sample lacks its prior variance.
     variances : Tensor of shape (n,)
-        Prior variances that are alone, otherwise zero.
+        Prior variances of these samples, and zero for the others.
     """
 
     blocks: tuple[Block, ...]
@@ -78,13 +79,13 @@ class Observed:
 
     @classmethod
     def of(cls, entries: Entries, *, has_lone: bool = True) -> Self:
-        """Gather the entries that are observed now, lone prior variances or not."""
+        """Gather observed entries, with or without prior variances outside blocks."""
         groups, variances = [], entries.values.diagonal().clone()
         alone = torch.full_like(variances, has_lone, dtype=torch.bool)
         for rows, cols, has_diagonal in entries.groups():
             groups.append((rows, cols))
             alone[rows] = has_lone and not has_diagonal
-        blocks = [Block.of(entries.values, some) for some in _alike(groups)]
+        blocks = [Block.of(entries.values, batch) for batch in _batches(groups)]
         return cls(tuple(blocks), alone, variances * alone)
 
     def __matmul__(self, columns: Tensor) -> Tensor:
@@ -155,14 +156,14 @@ class Filled:
         return self.misfit.dense() + self.left @ self.right.mT
 
 
-def _alike(groups: list[Group]) -> Iterator[list[Group]]:
-    """Yield groups of as many samples, and of about as many columns, together."""
-    some: list[Group] = []
+def _batches(groups: list[Group]) -> Iterator[list[Group]]:
+    """Yield lists of groups of equal size with similar numbers of columns."""
+    batch: list[Group] = []
     for group in sorted(groups, key=lambda one: (len(one[0]), len(one[1]))):
         most = min(MOST_GROUPS, MOST_COLS // len(group[1]))
-        if some and (len(some[0][0]) != len(group[0]) or len(some) >= most):
-            yield some
-            some = []
-        some.append(group)
-    if some:
-        yield some
+        if batch and (len(batch[0][0]) != len(group[0]) or len(batch) >= most):
+            yield batch
+            batch = []
+        batch.append(group)
+    if batch:
+        yield batch

@@ -1,4 +1,4 @@
-"""Which entries of a Gram matrix are evaluated, and which of them are held out.
+"""Patterns of the entries of a Gram matrix that are evaluated or held out.
 
 A pattern divides the samples, in random order, into groups. The entries between two
 groups are a tile, evaluated as a whole or not at all; prior variances always are.
@@ -20,9 +20,9 @@ __all__ = ["PATTERNS", "Entries", "Pattern", "draw_pattern", "evaluate"]
 
 PATTERNS = ("landmarks", "blocks", "random")
 
-# A tile of a CPU or GPU is busy with this many samples a side. Fewer where the check
-# sample would be less than so many tiles, or where the tiles that connect all samples
-# would be more than half of all.
+# Tiles of this side keep a CPU or GPU busy. They are smaller if the held-out entries
+# would be fewer than LEAST_CHECK_TILES tiles, or if the tiles that connect all samples
+# would be more than half of all tiles.
 LARGEST_SIDE = 32
 LEAST_CHECK_TILES = 20
 LARGEST_SHARE_OF_CHAIN = 0.5
@@ -35,16 +35,16 @@ class Pattern:
     Parameters
     ----------
     order : Tensor of shape (n,)
-        Samples, one group after the other.
+        Indices of the samples, ordered by group.
     sizes : Tensor of shape (g,)
         Sizes of the groups.
     observed : Tensor of shape (g, g)
         Whether a tile is evaluated; symmetric.
     held_out : Tensor of shape (g, g)
-        Whether it is for checks only; symmetric, part of `observed`.
+        Whether a tile is held out for checks; symmetric, part of `observed`.
     n_landmarks : int
-        Samples of the first group, where all others are compared with them and, but
-        for checks, with no others; otherwise 0.
+        Size of the first group if all other samples are compared only with it, apart
+        from checks; otherwise 0.
     """
 
     order: Tensor
@@ -76,9 +76,9 @@ class Pattern:
         return rows, cols
 
     def _spread(self, tiles: Tensor) -> Tensor:
-        numbers = torch.arange(len(self.sizes)).repeat_interleave(self.sizes)
+        group_of = torch.arange(len(self.sizes)).repeat_interleave(self.sizes)
         group = torch.empty_like(self.order)
-        group[self.order] = numbers
+        group[self.order] = group_of
         return tiles.index_select(0, group).index_select(1, group)
 
 
@@ -122,10 +122,10 @@ class Entries:
                 yield rows, cols, bool(seen[number])
 
     def landmarks(self) -> Tensor | None:
-        """Return the samples (m,) that all others are compared with, if with no more.
+        """Return the samples (m,) if all others are compared only with these.
 
-        What is then known of the rest is what columns of these tell: without the
-        held-out entries, which stay apart, and without the prior variances.
+        All other entries then follow from the columns of these samples, without the
+        held-out entries and without the prior variances.
         """
         m = self.pattern.n_landmarks
         return self.pattern.order[:m].to(self.values.device) if m else None
@@ -186,7 +186,7 @@ def draw_pattern(
 
 
 def evaluate(oracle: GramOracle, pattern: Pattern) -> Entries:
-    """Ask an oracle for the entries of a pattern; the held-out ones stay apart."""
+    """Evaluate the entries of a pattern; held-out entries are kept separately."""
     variances = oracle.diag()
     check_finite(variances)
     n = oracle.n_samples

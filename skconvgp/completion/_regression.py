@@ -17,7 +17,7 @@ from skconvgp.linalg import (
 
 __all__ = ["alternate", "solve_rows", "sweep_rows"]
 
-GROWTH = 1.1  # of the objective beyond which an accelerated round is taken back
+GROWTH = 1.1  # of the objective, beyond which an accelerated round is undone
 
 
 def alternate(
@@ -30,8 +30,8 @@ def alternate(
 ) -> Fit:
     """Update U and V in turn from U = V, and tie them at the end.
 
-    Rounds are accelerated; where that has led away, to another minimum with a larger
-    objective, it goes on from the round before.
+    Rounds are accelerated. If the acceleration has raised the objective, the iteration
+    continues from the previous round.
 
     Parameters
     ----------
@@ -46,13 +46,14 @@ def alternate(
     ridge : float
         Its factor.
     landmarks : Tensor of shape (m,) or None
-        Samples that all observed entries belong to, if there are such.
+        Samples to whose columns all observed entries belong, if there are any.
 
     Returns
     -------
     fit : Fit
-        F F^T is nearest to the symmetric part of U V^T. With landmarks it is what their
-        columns of U V^T tell: the rest of that product has never been fitted.
+        F F^T is nearest to the symmetric part of U V^T. With landmarks it follows from
+        their columns of U V^T, because the other columns of the product were never
+        fitted.
     """
     left, last, n_iter, converged = right, (right, right), 0, False
     acceleration, least = Anderson(), math.inf
@@ -79,7 +80,7 @@ def alternate(
 
 
 def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:
-    """Return x_i (n, r) that make |P_i(k_i - V x_i)|^2 + ridge |x_i|^2 least.
+    """Return x_i (n, r) that minimise |P_i(k_i - V x_i)|^2 + ridge |x_i|^2.
 
     Parameters
     ----------

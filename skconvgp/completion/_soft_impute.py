@@ -15,8 +15,8 @@ __all__ = ["SoftImpute"]
 # docs/maths.rst, "Completion from entries"
 N_STEPS = 20
 SMALLEST_SHARE = 1e-4
-LARGEST_RANK = 100  # with "auto": more do not lower the error
-NORM_ROUNDS = 30  # of the norm of the observed entries
+LARGEST_RANK = 100  # with "auto"; a larger rank does not lower the error
+NORM_ROUNDS = 30  # to compute the norm of the observed entries
 SPARE = 4  # eigenpairs beyond those that were above the penalty
 
 
@@ -26,11 +26,11 @@ class SoftImpute(MaskedCompletion):
 
     Each round is :math:`Z \leftarrow S_\gamma(P_\Omega K + P_\Omega^\perp Z)`, where
     :math:`S_\gamma` lowers the eigenvalues by :math:`\gamma` and drops those below
-    zero. :math:`\gamma` falls in 20 equal ratios from
-    :math:`\gamma_{max} = \lVert P_\Omega K \rVert_2`, where nothing is left, to
-    :math:`10^{-4} \gamma_{max}`, each value beginning at the result of the last one.
-    The value is kept whose error on the held-out entries is smallest; the path ends
-    when the error twice in a row does not fall by 1 %.
+    zero. :math:`\gamma` falls in 20 equal ratios from :math:`\gamma_{max} = \lVert
+    P_\Omega K \rVert_2`, where no eigenvalue is left, to :math:`10^{-4} \gamma_{max}`,
+    and each value starts from the result of the previous one. The value with the
+    smallest error on the held-out entries is kept; the path ends if the error twice in
+    a row does not fall by 1 %.
 
     Parameters
     ----------
@@ -38,19 +38,19 @@ class SoftImpute(MaskedCompletion):
         Largest number of eigenvalues that are kept, of those that exceed
         :math:`\gamma`; "auto" is 100.
     pattern : {"blocks", "landmarks", "random"}, default="blocks"
-        Which entries are evaluated: tiles between random groups of samples, all
-        entries of random samples, or single entries. Every sample is compared with
-        some others.
+        Pattern of the evaluated entries: tiles between random groups of samples, all
+        entries of random samples, or single entries. Every sample is compared with some
+        others.
     max_iter : int, default=200
-        Rounds at most, at the :math:`\gamma` that is kept.
+        Largest number of rounds at the :math:`\gamma` that is kept.
     rtol : float, default=1e-5
         Rounds end when :math:`\lVert Z - Z' \rVert^2 / \lVert Z' \rVert^2` is less.
     check_fraction : float, default=0.05
         Share of the evaluated entries that is held out to choose :math:`\gamma` and to
-        measure the error, then put back for the final fit: the error is that of the
-        fit without them. Beside columns of landmarks they stay out.
+        measure the error. They are used in the final fit, so that the error is that of
+        the fit without them. With pattern="landmarks" they are not used.
     n_anchors : int, optional
-        Samples with which new ones are compared; by default all.
+        Number of samples that new samples are compared with; by default all.
 
     References
     ----------
@@ -127,7 +127,7 @@ class SoftImpute(MaskedCompletion):
         pass
 
     def _ridge(self, step: float) -> float:
-        # Of a filled row k the features are (F^T F + gamma I)^-1 F^T k.
+        # The features of a filled row k are (F^T F + gamma I)^-1 F^T k.
         return step
 
     def _stats(self, step: float) -> dict[str, float]:

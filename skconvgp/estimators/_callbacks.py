@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn, and what stands in their place before version 1.9."""
+"""Callbacks of scikit-learn, and their replacement before version 1.9."""
 
 import importlib
 from collections.abc import Callable
@@ -45,16 +45,16 @@ class FitTasks:
 
     @property
     def is_watched(self) -> bool:
-        """Whether there is anyone to tell."""
+        """Whether the estimator has callbacks."""
         return self._context is not None
 
     def step(self, name: str, **state: Any) -> bool:
-        """Tell of a task that is done; return whether to stop.
+        """Report a task that is done; return whether to stop.
 
         Parameters
         ----------
         name : str
-            What the task is.
+            Name of the task.
         **state : object
             ``X``, ``y`` and ``reconstruction_attributes``, or functions that return
             them, for callbacks that ask.
@@ -71,6 +71,6 @@ class FitTasks:
         return bool(task.call_on_fit_task_end(estimator=self._estimator, **state))
 
     def end(self) -> None:
-        """Tell that `fit` is done."""
+        """Report that `fit` is done."""
         if self._context is not None:
             self._context.call_on_fit_task_end(estimator=self._estimator)

@@ -1,4 +1,4 @@
-"""A kernel in the place of a process: the usual one that has it."""
+"""The estimator that a kernel stands for among candidates."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ __all__ = ["usual_process"]
 
 
 def usual_process(candidate: Any, *, is_label: bool) -> Any:
-    """Return the process that a kernel stands for, and anything else itself."""
+    """Return the estimator that a kernel stands for; other candidates as they are."""
     if not isinstance(candidate, Kernel):
         return candidate
     cls = ConvNetGPClassifier if is_label else ConvNetGPRegressor

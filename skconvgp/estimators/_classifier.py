@@ -1,4 +1,4 @@
-"""GPClassifier: labels to latent functions and back."""
+"""GPClassifier: from labels to latent functions, and back to labels."""
 
 import copy
 from collections.abc import Sequence
@@ -50,9 +50,10 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label.
 
-        In label regression that is the one of the largest latent mean, as latent
-        functions share their variance: it costs no variance. So it is if precomputed,
-        where the variances are not known.
+        In label regression all latent functions share their variance, so that this is
+        the label with the largest latent mean, and no variance is computed. The same
+        label is returned with a precomputed kernel, whose prior variances at X are
+        unknown.
 
         Parameters
         ----------
@@ -86,7 +87,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return to_numpy(self.likelihood_.probabilities(*latents))
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return how far each class is ahead; for two classes the log odds.
+        """Return the score of each class; for two classes their log odds.
 
         Parameters
         ----------
@@ -96,9 +97,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         Returns
         -------
         decision : ndarray of shape (n, n_classes), or (n,) for two classes
-            Calibrated latent means, or logarithms of probabilities where the likelihood
-            reads variances. Larger is more probable; for two classes > 0 means
-            ``classes_[1]``.
+            Calibrated latent means, or logarithms of probabilities if the likelihood
+            needs variances. A larger score is more probable; for two classes, a score >
+            0 means ``classes_[1]``.
         """
         check_is_fitted(self)
         if self._reads_variances:
@@ -120,7 +121,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         noise: bool = False,
         diag: ArrayLike | None = None,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return mean and uncertainty of the latent functions.
+        """Return the mean and the uncertainty of the latent functions.
 
         Parameters
         ----------
@@ -129,9 +130,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return_std : bool, default=False
             Whether to return standard deviations.
         return_cov : bool, default=False
-            Whether to return covariances instead.
+            Whether to return covariances instead of standard deviations.
         noise : bool, default=False
-            Whether they include the observation noise.
+            Whether the uncertainty includes the observation noise.
         diag : array-like of shape (n,), default=None
             Prior variances k(x, x), needed with `return_std` if precomputed.
 
@@ -151,9 +152,10 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def loo_predict(self) -> NDArray[Any]:
         """Return the label that each training sample gets from all the others.
 
-        The most probable one, as in `predict`. In closed form, without fitting again.
-        Samples with equal inputs are left out together, as copies would predict each
-        other; those of weight 0 have no predictions.
+        It is the most probable label, as in `predict`. The result has a closed form:
+        nothing is fitted again. Samples with equal inputs are left out together,
+        because copies would predict each other. Samples of weight 0 have no
+        predictions.
 
         Returns
         -------
@@ -165,9 +167,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
 
-        In closed form, with the amplitude and the calibration of the whole fit.
-        Samples with equal inputs are left out together, as copies would predict each
-        other; those of weight 0 have no predictions.
+        The result has a closed form, with the amplitude and the calibration of the
+        whole fit. Samples with equal inputs are left out together, because copies would
+        predict each other. Samples of weight 0 have no predictions.
 
         Returns
         -------
@@ -180,15 +182,15 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the share of samples whose label is predicted.
+        """Return the share of samples whose label is predicted correctly.
 
         Parameters
         ----------
         X : array-like
             Images or vectors, as in `fit`.
         y : array-like of shape (n,)
-            True labels. One that is not in `classes_` counts as a mistake, and there
-            is a warning.
+            True labels. A label that is not in `classes_` counts as a mistake, and
+            causes a warning.
         sample_weight : array-like of shape (n,), default=None
             Weights.
 
@@ -202,7 +204,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = None
     ) -> FloatArray:
-        """Draw latent functions at X; from the prior before `fit`.
+        """Draw latent functions at X from the posterior; before `fit`, from the prior.
 
         Parameters
         ----------
@@ -211,14 +213,15 @@ class GPClassifier(ClassifierMixin, BaseGP):
         n_samples : int, default=1
             Number of draws.
         random_state : int, RandomState instance or None, default=None
-            Seed; None is that of the estimator.
+            Seed; None is the `random_state` of the estimator.
 
         Returns
         -------
         samples : ndarray of shape (n, n_classes, n_samples)
-            Joint draws over the samples; latent functions are drawn one by one, but
-            that of the first of two classes is the negative of the second's where the
-            likelihood has one for both. Before `fit`, n_classes is 1.
+            Joint draws over the samples. The latent functions of different classes are
+            drawn independently. If a likelihood has one latent function for two
+            classes, that of the first class is the negative of that of the second.
+            Before `fit`, n_classes is 1.
         """
         draws = sample_latent(self, X, n_samples, random_state)
         if not hasattr(self, "_process"):
@@ -230,7 +233,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
     @property
     def _reads_variances(self) -> bool:
-        """Whether the most probable class is found by variances that are known."""
+        """Whether the most probable class depends on variances, and these are known."""
         return self._needs_variances and self._process.prior.knows_variances
 
     @property
@@ -243,7 +246,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return mean + np.asarray(offsets) if offsets else mean
 
     def _calibrated_latents(self, X: Any) -> tuple[Tensor, Tensor]:
-        """Return means (n, k) and variances, as probabilities are made of them."""
+        """Return means (n, k) and variances, calibrated for probabilities."""
         check_is_fitted(self)
         needs_var = self._needs_variances or self.calibration_.spread > 0.0
         latent, amplitude = self._latent(X, None, needs_var=needs_var), self._amplitude
@@ -258,14 +261,14 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return self._process.model.amplitude
 
     def _left_out(
-        self, *, some: bool = False
+        self, *, is_subset_enough: bool = False
     ) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
-        """Return indices of samples, and their latent functions without them.
+        """Return indices of samples, and their leave-one-out latent functions.
 
         Parameters
         ----------
-        some : bool, default=False
-            Whether some of the samples will do, if each costs a solution.
+        is_subset_enough : bool, default=False
+            Whether a subset of the samples is enough if each one costs a solve.
 
         Returns
         -------
@@ -278,7 +281,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         if isinstance(process, LabelProcess):
             mean, var = process.loo
             return np.arange(len(mean)), mean + self.latent_offset_, var
-        if some:
+        if is_subset_enough:
             indices, loo, facts = process.some_left_out(self._resources())
             tell(facts)
         else:
@@ -298,7 +301,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         *,
         keeps_rows: bool = True,
     ) -> tuple[Problem, Samples]:
-        """Return what to fit; labels are all the classes there are if none are given.
+        """Return the problem to fit; without `classes` these are the labels of y.
 
         Parameters
         ----------
@@ -315,9 +318,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         self.classes_ = np.unique(samples.y) if classes is None else classes
         codes = self._codes_of(samples.y)
         if len(self.classes_) == 1:
-            what = "y" if classes is None else "`classes`"
+            origin = "y" if classes is None else "`classes`"
             raise ValueError(
-                f"{what} must have at least two classes, got one class: "
+                f"{origin} must have at least two classes, got one class: "
                 f"{self.classes_.tolist()[0]!r}."
             )
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
@@ -327,7 +330,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return self._problem(samples, codes, targets)
 
     def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:
-        """Return what to add to a fitted process; the offset stays."""
+        """Return samples to add to a fitted process; the offset stays."""
         codes = self._codes_of(samples.y)
         return self._problem(
             samples, codes, self._regression_targets(codes, samples.weights)
@@ -360,13 +363,13 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return hasattr(self.likelihood_, "calibrate")
 
     def _regression_targets(self, codes: NDArray[Any], weights: FloatArray) -> Targets:
-        """Return targets that share one noise; kernels are chosen by these.
+        """Return targets that share one noise variance; a kernel is learned on these.
 
-        They are the plain code of labels where those of the likelihood share none.
+        If the likelihood has no such targets, they are those of `Gaussian`.
         """
         likelihood, n_classes = self.likelihood_, len(self.classes_)
         if isinstance(likelihood, LinkLikelihood):
-            likelihood.n_latents(n_classes)  # wrong settings, before any work
+            likelihood.n_latents(n_classes)  # raises for wrong settings before any work
         else:
             first = _candidates(likelihood)[0]
             targets = _targets_of(first, codes, n_classes, weights)
@@ -375,9 +378,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return _targets_of(Gaussian(), codes, n_classes, weights)
 
     def _label_models(self, problem: Problem) -> list[LabelModel]:
-        """Return what may be fitted to labels that have a noise of their own.
+        """Return the candidate models of labels whose noise follows from the labels.
 
-        Nothing if their targets share one.
+        The list is empty if all targets share one noise variance.
         """
         codes, n_classes = problem.codes, len(self.classes_)
         assert codes is not None
@@ -392,7 +395,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return models
 
     def _require_equal_weights(self, weights: FloatArray) -> None:
-        """Raise where a likelihood cannot weigh samples."""
+        """Raise if a likelihood cannot use sample weights, and there are some."""
         if isinstance(self.likelihood_, LinkLikelihood) and (weights != 1.0).any():
             raise ValueError(
                 f"{self.likelihood_!r} takes no sample weights other than 0 and 1: use "
@@ -400,7 +403,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             )
 
     def _calibrate(self) -> Self:
-        """Fit what latents go through before they become probabilities."""
+        """Fit the calibration of latent functions, if the likelihood has one."""
         process = self._process
         if isinstance(process, LabelProcess):
             self.likelihood_ = process.likelihood
@@ -413,12 +416,12 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 ConvergenceWarning,
             )
         elif self._calibrates:
-            indices, mean, var = self._left_out(some=True)
+            indices, mean, var = self._left_out(is_subset_enough=True)
             codes = self._training.codes
             assert codes is not None
             self.calibration_ = self.likelihood_.calibrate(
                 _in_double(mean),
-                # Of new samples a given matrix does not tell the prior variances.
+                # A given matrix does not contain the prior variances of new samples.
                 _in_double(var) if process.prior.knows_variances else None,
                 torch.as_tensor(codes[indices]),
                 _in_double(process.model.weights[indices]),
@@ -441,10 +444,10 @@ def _in_double(values: FloatArray) -> Tensor:
 
 
 def _candidates(likelihood: Likelihood) -> Sequence[Likelihood]:
-    """Return the likelihoods to choose from by leave-one-out: mostly the one given."""
+    """Return the likelihoods to choose from by leave-one-out; usually only one."""
     candidates = getattr(likelihood, "candidates", None)
-    found: Sequence[Likelihood] = [likelihood] if candidates is None else candidates()
-    return found
+    choices: Sequence[Likelihood] = [likelihood] if candidates is None else candidates()
+    return choices
 
 
 def _targets_of(

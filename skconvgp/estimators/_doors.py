@@ -1,4 +1,4 @@
-"""The doors for arrays: training samples with their weights, and new samples."""
+"""The doors for arrays: training samples with weights, and new samples."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ DTYPES = [np.float64, np.float32]
 
 @dataclass(frozen=True)
 class Training:
-    """What an estimator remembers of the samples that it was given.
+    """What an estimator keeps about its training samples.
 
     Parameters
     ----------
     kept : ndarray of shape (n,)
-        Indices of those that it is fitted to: weights are not 0, and no completion has
-        left them out.
+        Indices of the samples that the process uses: their weights are not 0, and a
+        completion has not left them out.
     n_given : int
-        How many there were.
+        Number of samples that were given.
     mean_squares : tuple of float
-        The least and the largest mean square of a sample.
+        The smallest and the largest mean square of a sample.
     codes : ndarray of shape (n,) or None, default=None
         Class codes of the kept samples, if there are classes.
     is_informed : bool, default=True
@@ -64,12 +64,12 @@ class Training:
     is_single: bool = False
 
     def take(self, used: NDArray[np.intp]) -> Training:
-        """Return what is remembered if some of the kept samples are used."""
+        """Return this record for a subset of the kept samples."""
         codes = None if self.codes is None else self.codes[used]
         return replace(self, kept=self.kept[used], codes=codes)
 
     def join(self, further: Training) -> Training:
-        """Return what is remembered of these samples and of further ones."""
+        """Return the record of these samples and of further ones."""
         (least, other_least), (largest, other_largest) = zip(
             self.mean_squares, further.mean_squares, strict=True
         )
@@ -93,13 +93,13 @@ class Samples:
     Parameters
     ----------
     prior : KernelPrior or MatrixPrior
-        The samples, and what their covariances are.
+        The samples and their covariances.
     y : ndarray of shape (n, ...)
         Labels or targets.
     weights : ndarray of shape (n,)
         Sample weights, > 0.
     training : Training
-        What will be remembered of them.
+        Record that an estimator keeps about them.
     """
 
     prior: KernelPrior | MatrixPrior
@@ -124,16 +124,16 @@ def read_training(
     keeps_rows: bool = True,
     **options: Any,
 ) -> Samples:
-    """Return training samples; set what scikit-learn and the images ask for.
+    """Return training samples; set the attributes that describe X.
 
     Parameters
     ----------
     estimator : estimator
-        Gets `n_features_in_`, `image_shape_` and, if there are, `feature_names_in_`.
+        Gets `n_features_in_`, `image_shape_` and, if X has names, `feature_names_in_`.
     X, y, sample_weight : array-like
         As in `fit`.
     read_y : callable
-        Returns labels or targets, or raises if they are of another kind.
+        Returns checked labels or targets, or raises an error.
     keeps_rows : bool, default=True
         Whether a fitted model keeps all training inputs.
     **options : object
@@ -147,7 +147,7 @@ def read_training(
     if is_precomputed(estimator.kernel):
         return _read_matrix(estimator, rows, y, sample_weight)
     if keeps_rows and np.may_share_memory(rows, np.asarray(X)):
-        rows = rows.copy()  # what the model keeps is its own
+        rows = rows.copy()  # the caller may change X later
     default = type(estimator)._default_kernel()
     kernel = copy.deepcopy(resolve_kernel(estimator, estimator.kernel, default))
     cache_dir = getattr(estimator, "cache_dir", None)
@@ -178,7 +178,7 @@ def read_further(
     training: Training,
     **options: Any,
 ) -> Samples:
-    """Return further samples, if they look like those of `fit`.
+    """Return further samples; raise unless their shape is that of `fit`.
 
     Rows of a precomputed kernel hold covariances with the samples of `fit`. Parameters
     are those of `read_training`; `prior` and `training` are of the samples so far.
@@ -193,8 +193,9 @@ def read_further(
         warn_of_scale(rows, squares)
         squares = mean_squares(rows)
     weights, kept = _weigh(sample_weight, rows)
-    own = Training(kept, len(rows), squares)
-    return Samples(replace(prior, rows=rows[kept], indices=kept), y[kept], weights, own)
+    record = Training(kept, len(rows), squares)
+    prior = replace(prior, rows=rows[kept], indices=kept)
+    return Samples(prior, y[kept], weights, record)
 
 
 def read_new(estimator: Any, X: Any) -> NDArray[Any]:
@@ -229,7 +230,7 @@ def _read_matrix(
 def _weigh(
     sample_weight: ArrayLike | None, rows: NDArray[Any]
 ) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Return the weights > 0, and the indices of their samples; 0 is no data."""
+    """Return the weights > 0, and the indices of their samples."""
     weights = check_weights(sample_weight, rows)
     kept = np.flatnonzero(weights)
     return weights[kept], kept

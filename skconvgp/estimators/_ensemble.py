@@ -1,4 +1,4 @@
-"""KernelEnsembleClassifier: processes over several kernels, weighted."""
+"""KernelEnsembleClassifier: a weighted mixture of Gaussian processes."""
 
 from typing import Any, Self
 
@@ -15,9 +15,9 @@ from skconvgp.estimators._candidates import usual_process
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._judged import accuracy, most_probable
 from skconvgp.estimators._mixture_weights import (
+    independent_share,
     require_same_latents,
     require_same_targets,
-    share_of_own,
     weights_by_evidence,
     weights_by_stacking,
 )
@@ -29,27 +29,28 @@ from skconvgp.kernels import Kernel
 
 __all__ = ["KernelEnsembleClassifier"]
 
-# What each way to weigh needs of an estimator.
+# Method of an estimator that each kind of weights needs.
 NEEDED = {"stacking": "loo_predict_proba", "evidence": "log_marginal_likelihood"}
 
 
 class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
-    """Gaussian process classifiers over several kernels, their probabilities mixed.
+    """A mixture of Gaussian process classifiers, usually with different kernels.
 
-    Each classifier is fitted to all samples. Weights come from the training data in
-    closed form, so that nothing is held out and nothing is fitted twice: by stacking,
-    those whose mixture of leave-one-out probabilities has the least log loss; by
-    evidence, the posterior probabilities of the kernels.
+    Each classifier is fitted to all samples, and the predicted probabilities are mixed.
+    The weights follow from the training data: nothing is held out, and nothing is
+    fitted twice. Stacking minimises the log loss of the mixture of leave-one-out
+    probabilities; weights by evidence are the posterior probabilities of the kernels.
 
     Parameters
     ----------
     estimators : list of (str, estimator or kernel) tuples
-        Classifiers of this package, each alone or as the last step of a pipeline, by
-        name; clones are fitted. A kernel stands for `ConvNetGPClassifier` with
-        ``noise_variance="evidence"``, as in `selection_report`. Nested parameters:
-        ``name__kernel__lengthscale``, or ``name__lengthscale`` of a kernel.
+        Names and classifiers of this package; each may be the last step of a pipeline.
+        Clones of them are fitted. A kernel stands for a `ConvNetGPClassifier` with
+        ``noise_variance="evidence"``, as in `selection_report`. Nested parameters are
+        named as in ``name__kernel__lengthscale``, or ``name__lengthscale`` for a
+        kernel.
     weights : "stacking" or "evidence", default="stacking"
-        How the classifiers are weighed.
+        How the weights of the classifiers are chosen.
 
     Attributes
     ----------
@@ -60,7 +61,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
     estimators_ : list of estimator
         The fitted classifiers.
     named_estimators_ : Bunch
-        The same by name.
+        The fitted classifiers by name.
     n_features_in_ : int
         Number of values in a sample.
     feature_names_in_ : ndarray of shape (d,)
@@ -69,10 +70,10 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
     Raises
     ------
     ValueError
-        In `fit`, for names that are not unique, estimators that are no classifiers or
-        lack the evidence or the leave-one-out probabilities that weights come from,
-        and such whose weights could not be compared: of other classes, of a subset of
-        the samples, or, by evidence, of other likelihoods.
+        In `fit`, if names are not unique, if an estimator is no classifier or lacks the
+        evidence or the leave-one-out probabilities that the weights need, or if
+        classifiers cannot be compared: they know different classes, use a subset of the
+        samples or, with weights by evidence, have different likelihoods.
 
     See Also
     --------
@@ -83,10 +84,11 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
 
     Notes
     -----
-    Evidences of kernels differ by tens or hundreds at a thousand samples, so that
-    their softmax is one for the best and zero for all others: it selects, as if one of
-    the kernels were the truth. Stacking asks which mixture predicts best, and gives
-    weight to kernels that are right on different samples.
+    At a thousand samples the log evidences of kernels differ by tens or hundreds, so
+    that the weights by evidence are one for the best kernel and zero for all others:
+    they select a kernel, as if one of them were the truth. Stacking looks for the
+    mixture that predicts best, and gives weight to kernels that are right on different
+    samples.
 
     References
     ----------
@@ -121,7 +123,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         self.weights = weights
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, those of the estimators among them.
+        """Return the parameters, including those of the estimators.
 
         Parameters
         ----------
@@ -137,7 +139,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also an estimator by its name, or parameters of one.
+        """Set parameters, an estimator by its name, or parameters of an estimator.
 
         Parameters
         ----------
@@ -158,7 +160,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         return Bunch(**dict(zip(self._names, self.estimators_, strict=True)))
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that images are taken if they are by all, and whether X is a matrix."""
+        """Accept images if all estimators do, and a Gram matrix if one of them does."""
         tags = super().__sklearn_tags__()
         inner = [get_tags(one).input_tags for one in _instances(self.estimators)]
         if inner:
@@ -168,7 +170,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
 
     @public_fit
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit each classifier, then weigh them.
+        """Fit each classifier, then choose the weights.
 
         Parameters
         ----------
@@ -177,16 +179,16 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none. Not for
-            pipelines and `KernelFlowsClassifier`, which take none.
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+            Pipelines and `KernelFlowsClassifier` take no sample weights.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        way = resolve_word(self, "weights", self.weights, NEEDED)
-        named = self._require_candidates(NEEDED[way])
+        kind = resolve_word(self, "weights", self.weights, NEEDED)
+        named = self._require_candidates(NEEDED[kind])
         require_unmasked(y, "y")
         labels = column_or_1d(y, warn=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -196,7 +198,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         labels, weights = labels[weights > 0.0], weights[weights > 0.0]
         self.classes_ = np.unique(labels)
         self._require_classes(named, fitted)
-        if way == "evidence":
+        if kind == "evidence":
             self.weights_ = weights_by_evidence(named, fitted, len(labels))
         else:
             codes = np.searchsorted(self.classes_, labels)
@@ -226,15 +228,15 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the share of samples whose label is predicted.
+        """Return the share of samples whose label is predicted correctly.
 
         Parameters
         ----------
         X : array-like
             Images or vectors, as in `fit`.
         y : array-like of shape (n,)
-            True labels. One that is not in `classes_` counts as a mistake, and there
-            is a warning.
+            True labels. A label that is not in `classes_` counts as a mistake, and
+            causes a warning.
         sample_weight : array-like of shape (n,), default=None
             Weights.
 
@@ -261,36 +263,36 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         return_std : bool, default=False
             Whether to return standard deviations.
         return_cov : bool, default=False
-            Whether to return covariances instead.
+            Whether to return covariances instead of standard deviations.
         noise : bool, default=False
-            Whether they include the observation noise of each classifier.
+            Whether the uncertainty includes the observation noise of each classifier.
 
         Returns
         -------
         mean : ndarray of shape (n, n_classes)
             Latent means, mixed by `weights_`.
         std : ndarray of shape (n, n_classes)
-            Standard deviations, with `return_std`: those within the classifiers and
-            between them.
+            Standard deviations, with `return_std`; they include the differences between
+            the means of the classifiers.
         cov : ndarray of shape (n, n, n_classes)
-            Covariances, with `return_cov`: in the same way.
+            Covariances, with `return_cov`; they include these differences too.
 
         Raises
         ------
         ValueError
-            If latent functions are of different targets, or links.
+            If the latent functions belong to different targets or links.
         """
         check_is_fitted(self)
         steps = list(map(last_step, self.estimators_))
         require_same_latents(steps)
         inputs = [last_inputs(one, X) for one in self.estimators_]
-        found = [
-            step.predict_latent(own, return_std, return_cov, noise)
-            for step, own in zip(steps, inputs, strict=True)
+        latents = [
+            step.predict_latent(rows, return_std, return_cov, noise)
+            for step, rows in zip(steps, inputs, strict=True)
         ]
         if not return_std and not return_cov:
-            return self._mix(found)
-        means, spreads = zip(*found, strict=True)
+            return self._mix(latents)
+        means, spreads = zip(*latents, strict=True)
         mean = self._mix(means)
         apart = np.stack(means) - mean
         if return_std:
@@ -299,24 +301,25 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         return mean, self._mix(spreads) + self._mix(between)
 
     def log_marginal_likelihood(self) -> float:
-        """Return the evidence of the classifiers, equally likely before.
+        """Return the log evidence of the mixture, with equal prior weights.
 
         Returns
         -------
         evidence : float
-            Logarithm of the mean of their evidences, as those count targets: where
-            columns tell the same twice, the mean is of what one set of them says.
+            Logarithm of the mean of the evidences of the classifiers. If columns of the
+            targets follow from the others, the mean is taken over evidences of
+            independent columns, and scaled back to all columns.
 
         Raises
         ------
         ValueError
-            If they are of different targets.
+            If the classifiers have different targets.
         """
         check_is_fitted(self)
         steps = list(map(last_step, self.estimators_))
         require_same_targets(steps, "Evidences", "Use `loo_predict_proba`.")
         evidences = np.array([one.log_marginal_likelihood() for one in steps])
-        share = share_of_own(steps[0])
+        share = independent_share(steps[0])
         return float((logsumexp(share * evidences) - np.log(len(steps))) / share)
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -348,8 +351,8 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
 
-        In closed form, with the weights of the whole fit. Samples of weight 0 are left
-        out.
+        The result has a closed form, with the weights of the whole fit. Samples of
+        weight 0 have no predictions.
 
         Returns
         -------
@@ -366,7 +369,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         return mixed
 
     def _require_candidates(self, needed: str) -> dict[str, Any]:
-        """Return the estimators by name; raise unless all can be weighed."""
+        """Return the estimators by name; raise unless all have the method `needed`."""
         given = self.estimators
         pairs = given if isinstance(given, list | tuple) else []
         wrong = [pair for pair in pairs if not _is_pair(pair)]
@@ -395,7 +398,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
 
 
 def _require_parameters(named: dict[str, Any], given: dict[str, Any]) -> None:
-    """Raise unless all estimators take what is given to `fit` beside the data."""
+    """Raise unless all estimators take these parameters in `fit`."""
     for name, one in named.items():
         for parameter in given:
             if not has_fit_parameter(one, parameter):
@@ -406,13 +409,13 @@ def _require_parameters(named: dict[str, Any], given: dict[str, Any]) -> None:
 
 
 def _instances(estimators: Any) -> list[Any]:
-    """Return the estimators of well formed pairs, those of kernels among them."""
+    """Return the estimators of well formed pairs; a kernel becomes an estimator."""
     pairs = estimators if isinstance(estimators, list | tuple) else []
     return [usual_process(pair[1], is_label=True) for pair in pairs if _is_pair(pair)]
 
 
 def _is_pair(pair: object) -> bool:
-    """Say whether it is a name and an estimator, or a kernel."""
+    """Return whether it is a name with an estimator or a kernel."""
     return (
         isinstance(pair, list | tuple)
         and len(pair) == 2

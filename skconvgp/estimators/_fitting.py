@@ -42,13 +42,13 @@ def fit_chosen(
     Parameters
     ----------
     estimator : BaseGP
-        Has the settings, and gets the fitted attributes.
+        Provides the settings, and gets the fitted attributes.
     problem : Problem
-        What is fitted.
+        The problem to fit.
     samples : Samples
-        Its samples, as they came in.
+        Its samples, as they were given.
     parts : Parts
-        What the process is made of.
+        The parts of the process.
     """
     estimator.__dict__.pop("optimizer_result_", None)  # of another fit
     search = evidence_search(estimator, problem, samples.prior, parts)
@@ -75,15 +75,15 @@ def fit_flows(
     estimator, problem, samples, parts : object
         As in `fit_chosen`.
     finish : callable, optional
-        Sets what follows from the process: of the estimator, and of the models that
-        callbacks are shown.
+        Sets the attributes that follow from the process, for the estimator and for the
+        models that callbacks see.
     """
     tasks = FitTasks(estimator)
 
     def watch(step: Step) -> bool:
         def fitted() -> dict[str, Any]:
             model = copy.copy(estimator)
-            # Draws nothing from that of the fit.
+            # The copy must not advance the random state of the fit.
             model.random_state = copy.deepcopy(estimator.random_state)
             assert isinstance(samples.prior, KernelPrior)
             learned = search.learned_at(samples.prior.kernel, step.theta)
@@ -103,7 +103,7 @@ def fit_flows(
         finish(estimator)
     ended = result.at_bounds
     if estimator.noise_variance_ != learned.usual_noise:
-        ended.pop(NOISE_LABEL, None)  # the process has another
+        ended.pop(NOISE_LABEL, None)  # the process chose another noise
     tell_of_bounds(estimator, ended)
     estimator.flow_result_ = result
     tasks.end()
@@ -116,7 +116,7 @@ def _learn(
     parts: Parts,
     search: EvidenceSearch | FlowSearch,
 ) -> tuple[Learned, FlowResult]:
-    """Return what a search finds; tell how it went."""
+    """Run a search; warn if it failed."""
     prior, known = samples.prior, None
     assert isinstance(prior, KernelPrior)
     planner = Planner(prior, parts, EstimatorResources(estimator))

@@ -1,4 +1,4 @@
-"""BaseGP: an estimator with a fitted process, and what it says beside predictions."""
+"""BaseGP: an estimator that publishes a fitted Gaussian process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Value = TypeVar("Value")
 
 
 class BaseGP(KernelEstimator):
-    """An estimator with a fitted process."""
+    """An estimator that publishes a fitted Gaussian process as its attributes."""
 
     amplitude: object
     random_state: Any
@@ -71,7 +71,7 @@ class BaseGP(KernelEstimator):
 
     @property
     def pool_(self) -> int:
-        """Side of the squares of pixels that are averaged before the kernel."""
+        """Side of the squares of pixels that the kernel averages first."""
         prior = kernel_prior(self._fitted.prior)
         return 1 if prior is None else prior.pool
 
@@ -88,12 +88,12 @@ class BaseGP(KernelEstimator):
 
     @property
     def dual_coef_(self) -> FloatArray:
-        """Latent means are covariances with `X_train_` times these."""
+        """Coefficients of the covariances with `X_train_` in the latent means."""
         return self._of_sums("dual_coef_", lambda process: process.dual)
 
     @property
     def solver_state_(self) -> Any:
-        """What the solver keeps."""
+        """State that the solver keeps."""
         return self._of_sums("solver_state_", lambda process: process.state)
 
     @property
@@ -110,7 +110,7 @@ class BaseGP(KernelEstimator):
             raise AttributeError(f"{type(self).__name__} is not fitted yet.") from None
 
     def _of_sums(self, name: str, get: Callable[[Any], Value]) -> Value:
-        """Return what a process has unless each sample has neighbours of its own."""
+        """Return an attribute that a process of nearest neighbours does not have."""
         process = self._fitted
         if isinstance(process, NeighborProcess):
             raise AttributeError(  # noqa: TRY004  (what `hasattr` asks for)
@@ -125,10 +125,10 @@ class BaseGP(KernelEstimator):
         Returns
         -------
         log_marginal_likelihood : float
-            Natural logarithm of the density of the targets under the model, summed
-            over outputs. A sample of weight w counts as w observations; without noise
-            and with other weights than 1 it is infinite. NaN if an iterative solver
-            ended too far from a solution, of which `fit` warns.
+            Natural logarithm of the density of the targets under the model, summed over
+            outputs. A sample of weight w counts as w observations. The evidence is
+            infinite without noise if some weights differ from 1. It is NaN if an
+            iterative solver ended too far from a solution; `fit` then warns.
 
         Examples
         --------
@@ -157,9 +157,9 @@ class BaseGP(KernelEstimator):
         X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
             Images or vectors.
         weights : array-like of shape (n, k), default=None
-            For each sample, weights of the k latent functions: the derivative of the
-            weighted sum is returned, for the price of one function. None returns those
-            of each function.
+            For each sample, weights of the k latent functions. The derivative of the
+            weighted sum is returned, at the cost of one function. None returns the
+            derivatives of each function.
 
         Returns
         -------
@@ -202,9 +202,9 @@ class BaseGP(KernelEstimator):
             return prior.pull(rows, sums, resources.run(place))
 
         place = resources.place(0)
-        found = [compute_at(place, partial(pull_at, one @ dual.T)) for one in choices]
+        pulled = [compute_at(place, partial(pull_at, one @ dual.T)) for one in choices]
         shape = np.shape(X)[1:]
-        parts = [part.reshape(len(rows), *shape) for part in found]
+        parts = [part.reshape(len(rows), *shape) for part in pulled]
         return parts[0] if weights is not None else np.stack(parts, axis=1)
 
     def _publish(
@@ -214,7 +214,7 @@ class BaseGP(KernelEstimator):
         run: Run,
         resources: EstimatorResources,
     ) -> None:
-        """Set what follows from a fit, and tell what a user should know of it."""
+        """Set the attributes that follow from a fit, and warn of its facts."""
         process, record = fitted.process, fitted.record
         prior = kernel_prior(process.prior)
         choice = None if prior is None else prior.choice(run)
@@ -259,11 +259,11 @@ class BaseGP(KernelEstimator):
         )
 
     def _resources(self) -> EstimatorResources:
-        """Return what predictions may use."""
+        """Return the resources that predictions may use."""
         return EstimatorResources(self, self._fitted.prior)
 
     def _read_new(self, X: Any) -> NDArray[Any]:
-        """Return new samples as rows; warn if they have another scale."""
+        """Return new samples as rows; warn if their scale differs from `fit`."""
         rows = read_new(self, X)
         if not isinstance(self._process.prior, MatrixPrior):
             warn_of_scale(rows, self._training.mean_squares)
@@ -287,14 +287,14 @@ class BaseGP(KernelEstimator):
         return latent
 
     def _given_diag(self, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
-        """Return the prior variances (n,) of new samples of a given matrix."""
+        """Return the prior variances (n,) of new samples for a given matrix."""
         if diag is None:
             if is_needed and not self._process.prior.knows_variances:
                 raise ValueError(
-                    "With kernel='precomputed' deviations need the prior variances "
-                    "of the samples: pass `diag`, an array of k(x, x) for each row of "
-                    "X, to `predict_latent`. Probabilities by a likelihood that reads "
-                    "variances need a kernel object."
+                    "With kernel='precomputed' standard deviations need the prior "
+                    "variances of the samples: pass `diag`, an array of k(x, x) for "
+                    "each row of X, to `predict_latent`. Probabilities by a "
+                    "likelihood that reads variances need a kernel object."
                 )
             return np.zeros(n)
         values = np.asarray(diag, dtype=np.float64)
@@ -310,8 +310,8 @@ class BaseGP(KernelEstimator):
     ) -> Latent:
         if return_std and return_cov:
             raise ValueError(
-                "`return_std` and `return_cov` cannot both be True: the deviations are "
-                "the square roots of the diagonal of the covariance."
+                "`return_std` and `return_cov` cannot both be True: the standard "
+                "deviations are the square roots of the diagonal of the covariance."
             )
         return self._latent(X, diag, needs_var=return_std, needs_cov=return_cov)
 
@@ -323,7 +323,7 @@ class BaseGP(KernelEstimator):
         return_cov: bool,
         noise: bool,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean alone, or with deviations (n, k) or covariances (n, n, k)."""
+        """Return the mean, with deviations (n, k) or covariances (n, n, k) if asked."""
         model = self._process.model
         added = model.noise if noise else 0.0
         if return_std:
@@ -338,10 +338,10 @@ class BaseGP(KernelEstimator):
         check_is_fitted(self)
         if not self._process.has_left_out:
             raise ValueError(
-                "Left-out predictions need a solution, and the one that "
-                f"{self.solver_!r} ended with in `fit` has a residual of "
-                f"{self.fit_report_.residual:.1e}: raise `noise_variance`, or let it "
-                "iterate for longer."
+                "Leave-one-out predictions need an accurate solution, but "
+                f"{self.solver_!r} ended `fit` with a residual of "
+                f"{self.fit_report_.residual:.1e}: raise `noise_variance`, or allow "
+                "more iterations."
             )
         assert not isinstance(self._process, LabelProcess)
         loo, facts = self._process.leave_one_out(self._resources())
@@ -356,7 +356,8 @@ class BaseGP(KernelEstimator):
         rows : ndarray of shape (n, d)
             Samples; the Gram matrix (n, n) itself if precomputed.
         dtype : str, optional
-            Precision of tiles; by default that of the fit. Sums of kernels have theirs.
+            Precision of tiles; by default that of the fit. Ignored for a sum of
+            kernels.
         """
         prior = self._process.prior
         if isinstance(prior, MatrixPrior):

@@ -1,4 +1,4 @@
-"""What is asked of labels that a classifier is judged by."""
+"""Labels: how they are checked, predicted and scored."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["accuracy", "as_labels", "most_probable"]
 
 
 def as_labels(y: Any) -> NDArray[Any]:
-    """Return labels (n,); raise unless they are of one kind, and are classes."""
+    """Return labels (n,); raise unless all have one kind, and are classes."""
     values = np.asarray(y)
     if values.dtype == object and not all(isinstance(one, str) for one in values.flat):
         kinds = sorted({type(one).__name__ for one in values.flat})
@@ -31,7 +31,7 @@ def as_labels(y: Any) -> NDArray[Any]:
 def accuracy(
     classifier: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> float:
-    """Return the share of labels that are predicted; warn of those never seen.
+    """Return the accuracy; warn of labels that `fit` has not seen.
 
     Parameters
     ----------

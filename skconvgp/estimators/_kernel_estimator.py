@@ -49,7 +49,7 @@ class KernelEstimator(BaseEstimator):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that images are taken too, and whether X is a Gram matrix."""
+        """Declare that X may hold images, and whether it is a Gram matrix."""
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.input_tags.pairwise = is_precomputed(self.kernel)

@@ -1,4 +1,4 @@
-"""Weights of classifiers that are mixed: by evidence, or by stacking."""
+"""Weights of a mixture of classifiers: by evidence, or by stacking."""
 
 from typing import Any
 
@@ -16,33 +16,33 @@ from skconvgp.estimators._same_targets import have_same_targets, targets_of
 from skconvgp.inference import stacking_weights
 
 __all__ = [
+    "independent_share",
     "require_same_latents",
     "require_same_targets",
-    "share_of_own",
     "weights_by_evidence",
     "weights_by_stacking",
 ]
 
 
 def weights_by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
-    """Return the posterior probabilities of estimators that were equally likely."""
+    """Return the posterior probabilities of estimators with equal prior weights."""
     steps = [last_step(one) for one in fitted]
     for name, one in zip(names, steps, strict=True):
         _require_all(name, one.fit_report_.n_samples, n_samples)
     require_same_targets(steps, "Evidences", "Use weights='stacking'.")
     evidences = np.array([one.log_marginal_likelihood() for one in steps])
     if not np.isfinite(evidences).all():
-        found = dict(zip(names, evidences.tolist(), strict=True))
+        by_name = dict(zip(names, evidences.tolist(), strict=True))
         raise ValueError(
-            f"Evidences must be finite, got {found!r}: raise `noise_variance`, or take "
-            "a solver that converges."
+            f"Evidences must be finite, got {by_name!r}: raise `noise_variance`, or "
+            "use a solver that converges."
         )
-    weights: FloatArray = softmax(share_of_own(steps[0]) * evidences)
+    weights: FloatArray = softmax(independent_share(steps[0]) * evidences)
     return weights
 
 
-def share_of_own(gp: Any) -> float:
-    """Return which share of the targets of an evidence is not told by the others.
+def independent_share(gp: Any) -> float:
+    """Return the share of the columns of targets that are independent.
 
     Columns of a label code sum to zero, so that one of them follows from the rest, and
     the evidence of all counts the same data once too often.
@@ -54,17 +54,17 @@ def share_of_own(gp: Any) -> float:
 
 
 def require_same_targets(steps: list[Any], what: str, remedy: str) -> None:
-    """Raise where classifiers have targets that cannot be compared."""
+    """Raise if classifiers have targets that cannot be compared."""
     if not have_same_targets(steps):
-        told = sorted({repr(one.likelihood_) for one in steps})
+        names = sorted({repr(one.likelihood_) for one in steps})
         raise ValueError(
-            f"{what} of different targets cannot be compared, and {', '.join(told)} "
-            f"make other numbers of the labels. {remedy}"
+            f"{what} of different targets cannot be compared, and {', '.join(names)} "
+            f"make different targets of the labels. {remedy}"
         )
 
 
 def require_same_latents(steps: list[Any]) -> None:
-    """Raise where latent functions of classifiers have no common scale."""
+    """Raise if the latent functions of classifiers have no common scale."""
     remedy = "Use `predict_proba`."
     require_same_targets(steps, "Latent functions", remedy)
     links = [one for one in steps if isinstance(one.likelihood_, LinkLikelihood)]
@@ -96,15 +96,15 @@ def weights_by_stacking(
     for name, one in zip(names, fitted, strict=True):
         if not last_step(one)._process.has_left_out:
             raise ValueError(
-                f"Stacking needs leave-one-out predictions, and the solver of {name!r} "
-                "is too far from a solution: raise its `noise_variance`, or let it "
-                "iterate for longer."
+                f"Stacking needs leave-one-out predictions, but the solver of {name!r} "
+                "is too far from a solution: raise its `noise_variance`, or allow "
+                "more iterations."
             )
         y_prob = last_step(one).loo_predict_proba()
         _require_all(name, len(y_prob), len(codes))
         columns.append(y_prob[np.arange(len(codes)), codes])
-    own = torch.from_numpy(np.column_stack(columns))
-    return to_numpy(stacking_weights(own, torch.from_numpy(weights)))
+    y_prob_true = torch.from_numpy(np.column_stack(columns))
+    return to_numpy(stacking_weights(y_prob_true, torch.from_numpy(weights)))
 
 
 def _require_all(name: str, n_used: int, n_samples: int) -> None:

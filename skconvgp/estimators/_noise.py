@@ -1,4 +1,4 @@
-"""Which noise "auto" is where it is not chosen, and whether data can choose it."""
+"""The noise that "auto" stands for, and whether the data can choose one."""
 
 import numpy as np
 
@@ -14,11 +14,11 @@ __all__ = [
     "warn_of_copies",
 ]
 
-# Inputs up to which "auto" takes an eigendecomposition: n^3 operations take as long
-# there as the n^2 covariances of images (ADR 0029).
+# Number of inputs up to which "auto" uses an eigendecomposition: there its n^3
+# operations take as long as n^2 covariances of images (ADR 0029).
 MOST_INPUTS = 5000
 CLASSIFIER_NOISE, REGRESSOR_NOISE = 1e-4, 1e-2
-# Targets that differ by less than this share of the largest are all the same.
+# Targets are constant if they differ by less than this share of the largest.
 LEAST_SPREAD = 1e-12
 # Share of the samples that are copies of others, up to which a search by
 # leave-one-out ends near where it would without them (ADR 0029).
@@ -26,12 +26,12 @@ MOST_COPIED = 0.05
 
 
 def usual_noise(*, has_classes: bool) -> float:
-    """Return the relative noise variance where nothing chooses it."""
+    """Return the relative noise variance if no criterion chooses it."""
     return CLASSIFIER_NOISE if has_classes else REGRESSOR_NOISE
 
 
 def can_choose_noise(n_inputs: int, targets: FloatArray) -> bool:
-    """Say whether samples with so many inputs and targets (n, k) can tell the noise."""
+    """Return whether inputs and targets (n, k) suffice to choose the noise."""
     spread = float(np.ptp(targets, axis=0).max())
     return n_inputs >= FEWEST_INPUTS and spread > LEAST_SPREAD * float(
         np.abs(targets).max()
@@ -39,7 +39,7 @@ def can_choose_noise(n_inputs: int, targets: FloatArray) -> bool:
 
 
 def warn_of_copies(problem: Problem) -> None:
-    """Warn where one sample is left out after the other, and many have copies."""
+    """Warn if many samples have copies, from which leave-one-out predicts them."""
     n = len(problem.rows)
     pairs = zip(problem.inputs.of.tolist(), map(tuple, problem.targets), strict=True)
     share = 1.0 - len(set(pairs)) / n

@@ -53,11 +53,11 @@ def fit_landmarks(
     estimator : BaseGP
         Has the settings, and gets the fitted attributes.
     problem : Problem
-        What is fitted.
+        The problem to fit.
     samples : Samples
-        Its samples, as they came in.
+        Its samples, as they were given.
     models : sequence of LabelModel
-        What may be fitted to labels that have a noise of their own, which is refused.
+        Models of labels that determine their own noise; they are refused.
     """
     resources, strategy = EstimatorResources(estimator), _strategy(estimator)
     require_common_noise(type(estimator).__name__, models)
@@ -66,7 +66,7 @@ def fit_landmarks(
         resolve_noise(estimator, estimator.noise_variance),
         problem,
         has_labels=False,
-        # With "fitc" each noise takes a factorisation.
+        # With "fitc" each value of the noise needs a factorisation.
         affords_choice=lambda: variance != "fitc",
     )
     settings = Settings(noise, amplitude_of(estimator, samples.training))
@@ -101,16 +101,16 @@ def read_more(
 
 
 def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
-    """Take more samples in; landmarks, noise and units stay.
+    """Add samples to a fitted process; landmarks, noise and units stay.
 
     Parameters
     ----------
     estimator : BaseGP
-        Was fitted by `fit_landmarks`.
+        An estimator fitted by `fit_landmarks`.
     problem : Problem
         The further samples.
     samples : Samples
-        The same, as they came in.
+        The further samples, as they were given.
     """
     process, wanted = estimator._process, _strategy(estimator).n_landmarks
     n_first = len(process.model.targets)

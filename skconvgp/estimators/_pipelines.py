@@ -8,10 +8,10 @@ __all__ = ["last_inputs", "last_step"]
 
 
 def last_step(estimator: Any) -> Any:
-    """Return the last step of a pipeline, and any other estimator itself."""
+    """Return the last step of a pipeline; other estimators as they are."""
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 def last_inputs(estimator: Any, X: Any) -> Any:
-    """Return what the last step of a fitted pipeline is given."""
+    """Return the inputs of the last step of a fitted pipeline."""
     return estimator[:-1].transform(X) if isinstance(estimator, Pipeline) else X

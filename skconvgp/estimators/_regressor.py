@@ -1,4 +1,4 @@
-"""GPRegressor: targets to latent functions and back."""
+"""GPRegressor: from targets to latent functions, and back to targets."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,9 +19,9 @@ from skconvgp.processes import Problem
 
 __all__ = ["GPRegressor"]
 
-# Size of targets whose squares are finite numbers, and those of their sums.
+# Largest targets whose squares, and the sums of these, are finite numbers.
 LARGEST_TARGET = 1e150
-# Differences of targets, as a share of their size, that rounding makes.
+# Differences of targets, as a share of their size, that rounding may cause.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
 
 
@@ -36,7 +36,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean of f and, if asked for, its uncertainty.
+        """Return the mean of the latent function f and, on request, its uncertainty.
 
         Parameters
         ----------
@@ -45,7 +45,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         return_std : bool, default=False
             Whether to return standard deviations of f, without noise.
         return_cov : bool, default=False
-            Whether to return covariances instead.
+            Whether to return covariances instead of standard deviations.
 
         Returns
         -------
@@ -66,7 +66,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         noise: bool = False,
         diag: ArrayLike | None = None,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return mean and uncertainty of f, or of y with `noise`.
+        """Return the mean and the uncertainty of f, or of y with `noise`.
 
         Parameters
         ----------
@@ -75,9 +75,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         return_std : bool, default=False
             Whether to return standard deviations.
         return_cov : bool, default=False
-            Whether to return covariances instead.
+            Whether to return covariances instead of standard deviations.
         noise : bool, default=False
-            Whether they include the observation noise.
+            Whether the uncertainty includes the observation noise.
         diag : array-like of shape (n,), default=None
             Prior variances k(x, x), needed with `return_std` if precomputed.
 
@@ -102,14 +102,14 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     ) -> FloatArray:
         """Return intervals that new observations of y fall into.
 
-        They have the noise in them, and the quantiles of a Gaussian at both ends.
+        They include the observation noise; their ends are quantiles of a Gaussian.
 
         Parameters
         ----------
         X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
             Images or vectors; K(X, X_train) if precomputed.
         level : float, default=0.9
-            Probability of an observation to lie in its interval, between 0 and 1.
+            Probability, between 0 and 1, that an observation lies in its interval.
         diag : array-like of shape (n,), default=None
             Prior variances k(x, x), needed if precomputed.
 
@@ -142,17 +142,17 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     def loo_predict(
         self, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return what each training target is predicted to be from all the others.
+        """Return the prediction of each training target from all the others.
 
-        In closed form, without fitting again. Samples with equal inputs are left out
-        together, as copies would predict each other; those of weight 0 have no
-        predictions.
+        The result has a closed form: nothing is fitted again. Samples with equal inputs
+        are left out together, because copies would predict each other. Samples of
+        weight 0 have no predictions.
 
         Parameters
         ----------
         return_std : bool, default=False
-            Whether to return the standard deviation of the left-out target, its noise
-            included.
+            Whether to return standard deviations of the left-out targets, including
+            their noise.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = None
     ) -> FloatArray:
-        """Draw functions f at X; from the prior before `fit`.
+        """Draw functions f at X from the posterior; before `fit`, from the prior.
 
         Parameters
         ----------
@@ -180,13 +180,13 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         n_samples : int, default=1
             Number of draws.
         random_state : int, RandomState instance or None, default=None
-            Seed; None is that of the estimator.
+            Seed; None is the `random_state` of the estimator.
 
         Returns
         -------
         samples : ndarray of shape (n, n_samples) or (n, n_outputs, n_samples)
-            Joint draws over the samples, in units of y. Before `fit` they have
-            the amplitude asked for (1 for "profile") and mean 0.
+            Joint draws over the samples, in units of y. Before `fit` they have mean 0
+            and the variance `amplitude`, or 1 for "profile".
         """
         draws = sample_latent(self, X, n_samples, random_state)
         if not hasattr(self, "_process"):
@@ -201,7 +201,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         *,
         keeps_rows: bool = True,
     ) -> tuple[Problem, Samples]:
-        """Return what to fit: targets of one or several outputs, in their own units.
+        """Return the problem to fit: targets of one or several outputs, scaled.
 
         Parameters
         ----------
@@ -242,13 +242,13 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     def _scaled(
         self, samples: Samples, *, was_informed: bool
     ) -> tuple[Problem, Samples]:
-        """Return targets in the units of the fit; warn if they tell no amplitude."""
+        """Return targets in units of the fit; warn if they determine no amplitude."""
         columns = _columns(samples.y)
         is_informed = was_informed or bool(_varied(columns, self.y_mean_).any())
         if self.amplitude == "profile" and not is_informed:
             warn_caller(
-                "All targets are the same, or there is but one, which tells nothing of "
-                "how far others may be: amplitude='profile' takes a prior variance of "
+                "All targets are the same, or there is only one, so that they do not "
+                "determine a prior variance: amplitude='profile' uses "
                 f"{UNINFORMED:g}, in squared units of y. Set `amplitude`.",
                 UserWarning,
             )
@@ -269,7 +269,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
 
 def _columns(targets: NDArray[Any]) -> FloatArray:
-    """Return targets (n, k); raise where their squares are not finite."""
+    """Return targets (n, k); raise if their squares are not finite."""
     columns = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
     largest = float(np.abs(columns).max())
     if largest > LARGEST_TARGET:
@@ -281,7 +281,7 @@ def _columns(targets: NDArray[Any]) -> FloatArray:
 
 
 def _varied(columns: FloatArray, offset: FloatArray) -> NDArray[np.bool_]:
-    """Say for each output whether targets differ from an offset, beyond rounding."""
+    """Return for each output whether its targets differ from an offset."""
     size: FloatArray = np.abs(columns).max(axis=0)
     is_varied: NDArray[np.bool_] = (
         np.abs(columns - offset).max(axis=0) > ROUNDING * size

@@ -1,4 +1,4 @@
-"""What a fit did, a small read-only record, and what is installed."""
+"""FitReport, a read-only record of a fit, and the versions that are installed."""
 
 import math
 import platform
@@ -27,66 +27,69 @@ DEPENDENCIES = [
     "skops",
 ]
 
-LEAST_EXCESS = 1e-3  # of deviations; less is not told apart
+LEAST_EXCESS = 1e-3  # of standard deviations; smaller values are not told apart
 
 
 @dataclass(frozen=True)
 class FitReport:
-    """What a fit did and what it took; ``print(gp.fit_report_)`` shows it.
+    """Record of a fit: its work, time and memory; ``print(gp.fit_report_)`` shows it.
 
     Parameters
     ----------
     n_samples : int
-        Training samples used.
+        Number of training samples that were used.
     kernel_reason : str
         Why the default kernel may suit the samples badly; empty otherwise.
     n_pairs : int
-        Distinct entries of the Gram matrix that were evaluated; where samples have
-        neighbours of their own, all evaluations.
+        Number of distinct entries of the Gram matrix that were evaluated; with nearest
+        neighbours, the number of all evaluations.
     n_pairs_read : int
-        Those of them that `cache_dir` had.
+        Number of these entries that were read from `cache_dir`.
     gram_seconds, solve_seconds : float
-        Time for the Gram matrix; time for noise selection, factorisation, solves, and
-        leave-one-out values where probabilities are calibrated on them.
+        Time for the Gram matrix; time for the choice of the noise, the factorisation,
+        the solves, and the leave-one-out predictions if probabilities are calibrated on
+        them.
     backend, device, dtype : str
-        What computed the tiles, where and in which precision.
+        Backend, device and precision of the covariances.
     backend_reason : str
-        Why torch computed; empty for the fused backend, or if torch was asked for.
+        Why torch was used; empty for the fused backend, or if torch was asked for.
     device_reason : str
-        Why ``device="auto"`` did not use the GPU that is there; empty otherwise.
+        Why ``device="auto"`` did not use an available GPU; empty otherwise.
     dtype_reason : str
         Why ``dtype="auto"`` is not float32; empty if it is, or float64 for all kernels.
     instruction_set : str
         Instructions of the processor that the fused backend used; empty for others.
     jitter : float
-        What had to be added to the diagonal, as a share of its mean; 0 if nothing.
+        Number that had to be added to the diagonal, as a share of its mean; 0 if none.
     observed_fraction : float
-        Evaluated entries, as a share of the distinct ones of all training samples; an
-        upper bound where entries are evaluated again. Of a sum of kernels those of the
-        one that is completed.
+        Evaluated entries, as a share of all distinct entries of the training samples.
+        It is an upper bound if entries are evaluated more than once. For a sum of
+        kernels, only the completed kernel is counted.
     relative_rmse : float
-        Error of a completed Gram matrix on entries that were held out, as a share of
-        their range; NaN where none were.
+        Error of a completed Gram matrix on held-out entries, as a share of their range;
+        NaN if no entries were held out.
     solver : str
-        Class of the solver; empty where features or neighbours are solved with.
+        Class of the solver; empty for fits by features or nearest neighbours.
     solver_reason : str
-        Why ``solver="auto"`` took it; empty if it was asked for.
+        Why ``solver="auto"`` chose this solver; empty if it was asked for.
     is_gram_held : bool
-        Whether the Gram matrix was held; if not, each product evaluated it anew.
+        Whether the Gram matrix was held in memory; otherwise each product evaluated it
+        again.
     iterations : int
-        Iterations of a solver that iterates.
+        Number of iterations of an iterative solver.
     residual : float
-        Largest norm of Y - M x, computed from the solution x, as a share of that of the
-        targets; NaN for a solver that does not tell.
+        Largest norm of Y - M x, computed from the solution x, as a share of the norm of
+        the targets Y; NaN if the solver does not report it.
     evidence_error : float
-        Standard error of an evidence that is an estimate, and what may lack where the
-        solver did not converge; 0 where it is none, infinite where it is NaN.
+        Standard error of an estimated evidence, plus the part that may be missing if
+        the solver did not converge; 0 if the evidence is exact, infinite if it is NaN.
     deviation_excess : float
-        How much too large deviations of the latent function are, at most, of 16
-        training samples that are left out, as a share; 0 where deviations are exact,
-        NaN where the solver did not converge or does not tell.
+        Largest excess of the standard deviations of the latent function at 16 left-out
+        training samples, as a share of these deviations; 0 if standard deviations are
+        exact, NaN if the solver did not converge or does not report it.
     peak_memory : int
-        Largest resident size of the process so far, bytes; 0 where unknown.
+        Largest resident size of the operating system's process so far, in bytes; 0 if
+        unknown.
 
     Examples
     --------
@@ -130,7 +133,7 @@ class FitReport:
         lines = [
             f"samples      {self.n_samples}",
             f"Gram         {self._pairs()}",
-            f"solve        {self.solve_seconds:.2f} s{self._way()}",
+            f"solve        {self.solve_seconds:.2f} s{self._solve_details()}",
             f"computed on  {self.device}, {backend}, {self.dtype}",
             f"peak memory  {self.peak_memory / 2**20:.0f} MiB",
         ]
@@ -150,11 +153,11 @@ class FitReport:
             "not float32": self.dtype_reason,
             "not on GPU": self.device_reason,
         }
-        lines[-1:-1] = [f"{what:<13}{why}" for what, why in reasons.items() if why]
+        lines[-1:-1] = [f"{label:<13}{why}" for label, why in reasons.items() if why]
         return "\n".join(lines)
 
     def _pairs(self) -> str:
-        """Return what is to be said of pairs: how fast, of those that were computed."""
+        """Return the line on pairs: their number, and the speed of computing them."""
         text = f"{self.n_pairs} pairs in {self.gram_seconds:.2f} s"
         n_computed = self.n_pairs - self.n_pairs_read
         if n_computed:
@@ -164,13 +167,13 @@ class FitReport:
         return text
 
     def _excess(self) -> str:
-        """Return what is to be said of deviations."""
+        """Return the line on standard deviations."""
         if self.deviation_excess < LEAST_EXCESS:
             return f"less than {LEAST_EXCESS:.1%} too large"
         return f"up to {self.deviation_excess:.1%} too large"
 
-    def _way(self) -> str:
-        """Return what is to be said of the solver."""
+    def _solve_details(self) -> str:
+        """Return the end of the line on the solver."""
         text = f" by {self.solver}" if self.solver else ""
         if self.iterations:
             text += f", {self.iterations} iterations"
@@ -191,7 +194,7 @@ def peak_memory() -> int:
 
 
 def show_versions() -> None:
-    """Print what a report of a problem needs: versions, torch's build, backends.
+    """Print what a bug report needs: versions, the build of torch, the backends.
 
     Examples
     --------
@@ -253,7 +256,7 @@ def _backends() -> Mapping[str, str]:
 
 
 def _gpus() -> str:
-    """Return the compute capability of each GPU, or what there is not."""
+    """Return the compute capability of each GPU, or what is missing."""
     missing = missing_compiler()
     if missing:
         return f"missing: {missing}"

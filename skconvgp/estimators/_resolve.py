@@ -1,4 +1,4 @@
-"""Settings of estimators to parts: the only place that knows the short words."""
+"""From settings to parts: the only place that reads string options."""
 
 import math
 import re
@@ -65,11 +65,11 @@ LIKELIHOODS: dict[str, Callable[[], Likelihood | LinkLikelihood]] = {
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{u}IB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
 UNITS |= {f"{u}B": 10 ** (3 * i) for i, u in enumerate("KMGT", 1)}
-BUDGET_SHARE = 2  # a half of what is free
+BUDGET_SHARE = 2  # half of the free memory
 
 
 def reject(owner: object, name: str, expected: str, got: object) -> NoReturn:
-    """Raise scikit-learn's sentence about a wrong parameter."""
+    """Raise an error with scikit-learn's sentence about a wrong parameter."""
     title = owner if isinstance(owner, str) else type(owner).__name__
     raise ValueError(
         f"The {name!r} parameter of {title} must be {expected}. Got {got!r} instead."
@@ -77,7 +77,7 @@ def reject(owner: object, name: str, expected: str, got: object) -> NoReturn:
 
 
 def is_precomputed(kernel: object) -> bool:
-    """Return whether a Gram matrix stands in the place of a kernel."""
+    """Return whether X is a Gram matrix."""
     return isinstance(kernel, str) and kernel == PRECOMPUTED
 
 
@@ -103,14 +103,14 @@ def resolve_device(owner: object, device: object, needed: int = 0) -> Place:
 
 
 def device_exists(device: torch.device) -> bool:
-    """Say whether a device is there."""
+    """Return whether a device exists on this machine."""
     if device.type == "cpu":
         return True
     return torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
 
 
 def resolve_backend(owner: object, backend: object) -> str:
-    """Return the word for what computes tiles."""
+    """Return the backend as a string."""
     if not isinstance(backend, str) or backend not in BACKENDS:
         reject(owner, "backend", "'auto', 'torch' or 'fused'", backend)
     return backend
@@ -121,7 +121,7 @@ def resolve_dtype(
 ) -> torch.dtype:
     """Return the precision of tiles; "auto": float64 by torch on the CPU, else float32.
 
-    On the CPU torch's float32 depends, in the last bit, on the place in a tile.
+    On the CPU the last bit of torch's float32 depends on the position in a tile.
     """
     if isinstance(dtype, str) and dtype == "auto":
         is_coarse = backend == "fused" or device.type != "cpu"
@@ -145,9 +145,10 @@ def resolve_memory_budget(
     reserved: int,
     n_workers: int,
 ) -> int:
-    """Return a budget in bytes; for None half of what is free beside `reserved`.
+    """Return a budget in bytes; None is half of the free memory after `reserved`.
 
-    Several workers on "cuda" have a GPU each: what is free on the fullest one counts.
+    Several workers on "cuda" have a GPU each: the GPU with the least free memory
+    counts.
     """
     expected = "None, a positive number of bytes or a str such as '2 GiB'"
     if budget is None:
@@ -185,7 +186,7 @@ def resolve_verbose(owner: object, verbose: object) -> int:
 
 
 def resolve_word(owner: object, name: str, word: object, words: Iterable[str]) -> str:
-    """Return a setting that is one of some words."""
+    """Return a string option; raise unless it is one of `words`."""
     *others, last = words
     if isinstance(word, str) and word in (*others, last):
         return word
@@ -193,7 +194,7 @@ def resolve_word(owner: object, name: str, word: object, words: Iterable[str]) -
 
 
 def resolve_flag(owner: object, name: str, flag: object) -> bool:
-    """Return a setting that is on or off."""
+    """Return a boolean setting."""
     if isinstance(flag, bool | np.bool_):
         return bool(flag)
     reject(owner, name, "True or False", flag)
@@ -216,7 +217,7 @@ def resolve_solver(owner: object, solver: object) -> Solver[Any]:
 
 
 def is_direct(solver: object) -> bool:
-    """Say whether a solver stands for factors of whatever the model has."""
+    """Return whether a setting stands for a direct solver."""
     if isinstance(solver, str):
         return solver in DIRECT_SOLVERS
     return type(solver) is Cholesky
@@ -225,7 +226,7 @@ def is_direct(solver: object) -> bool:
 def resolve_completion(
     owner: object, completion: object
 ) -> Completion | Selection | Coarsening | Localization | None:
-    """Return what completes or replaces the Gram matrix, if anything."""
+    """Return the strategy that completes or replaces the Gram matrix, or None."""
     if completion is None:
         return None
     strategies = Completion | Selection | Coarsening | Localization
@@ -258,14 +259,14 @@ def resolve_likelihood(
 
 
 def resolve_count(owner: object, name: str, value: object) -> int:
-    """Return a number of things, one or more."""
+    """Return a count, one or more."""
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
         return int(value)
     reject(owner, name, "an int >= 1", value)
 
 
 def resolve_noise(owner: object, noise: object) -> float | str:
-    """Return the relative noise variance, or the word for how to choose it."""
+    """Return the relative noise variance, or the string option that chooses it."""
     if isinstance(noise, str) and noise in NOISE_WORDS:
         return noise
     number = _as_number(noise)
@@ -287,7 +288,7 @@ def resolve_amplitude(owner: object, amplitude: object) -> float | str | None:
 
 
 def _as_number(value: object) -> float:
-    """Return a number as a float, NaN for anything that is none."""
+    """Return a number as a float, or NaN for any other value."""
     if isinstance(value, Real) and not isinstance(value, bool):
         return float(value)
     return math.nan

@@ -1,4 +1,4 @@
-"""Settings of searches for kernels: on all samples, and on batches."""
+"""Settings of searches for hyperparameters, on all samples and on batches."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -24,9 +24,9 @@ __all__ = [
     "resolve_restarts",
 ]
 
-KINDS = {"evidence": "evidence", "loo": "loo_nlpd"}  # of `Rho`, by word
-# Values are for each target: what a step brings less than this is nothing even to the
-# sum over ten thousand of them.
+KINDS = {"evidence": "evidence", "loo": "loo_nlpd"}  # of `Rho`, by value of `optimizer`
+# The objective is a mean over targets: a smaller change is negligible even in the sum
+# over ten thousand targets.
 USUAL = LBFGS(max_iter=200, tolerance=1e-7)
 
 USUAL_BATCH = 600  # samples; docs/maths.rst, "Kernel Flows"
@@ -35,18 +35,18 @@ LEAST_BATCH = 2  # samples: one to predict from, one to predict
 
 @dataclass(frozen=True)
 class Choice:
-    """How a kernel is chosen.
+    """How the hyperparameters of a kernel are chosen.
 
     Parameters
     ----------
     criterion : str
-        The word for what judges it.
+        "evidence" or "loo".
     kind : str
-        The same as a kind of `Rho`.
+        The criterion as a kind of `Rho`.
     optimizer : Optimizer
-        Searches.
+        Algorithm of the search.
     is_usual : bool
-        Whether it is the optimiser that words stand for.
+        Whether it is the optimiser that strings stand for.
     """
 
     criterion: str
@@ -56,7 +56,7 @@ class Choice:
 
 
 def resolve_choice(owner: object, optimizer: object) -> Choice | None:
-    """Return how a kernel is chosen: an object searches by evidence."""
+    """Return how hyperparameters are chosen; an object maximises the evidence."""
     if optimizer is None:
         return None
     if isinstance(optimizer, str) and optimizer in KINDS:
@@ -66,12 +66,12 @@ def resolve_choice(owner: object, optimizer: object) -> Choice | None:
         words = ", ".join(map(repr, KINDS))
         expected = f"None, {words} or an optimiser of skconvgp.flows"
         reject(owner, "optimizer", expected, optimizer)
-    own = copy.deepcopy(optimizer)
-    return Choice("evidence", KINDS["evidence"], own, is_usual=False)
+    search = copy.deepcopy(optimizer)
+    return Choice("evidence", KINDS["evidence"], search, is_usual=False)
 
 
 def resolve_restarts(owner: object, count: Any) -> int:
-    """Return how many searches begin elsewhere."""
+    """Return the number of additional searches."""
     is_int = isinstance(count, Integral) and not isinstance(count, bool)
     if not is_int or count < 0:
         reject(owner, "n_restarts_optimizer", "an int >= 0", count)
@@ -81,9 +81,9 @@ def resolve_restarts(owner: object, count: Any) -> int:
 def resolve_objective(
     owner: object, objective: object, noise: float | str
 ) -> Objective:
-    """Return what judges a kernel by a batch: `Rho` for None or a word.
+    """Return the objective of batches: `Rho` for None or a string.
 
-    Its nugget is the noise of the process, where that is a number > 0.
+    Its nugget is the noise of the process if that is a number > 0.
     """
     if objective is None or isinstance(objective, str):
         usual = Rho() if objective is None else Rho(kind=objective)
@@ -97,7 +97,7 @@ def resolve_objective(
 
 
 def resolve_optimizer(owner: object, optimizer: object) -> Optimizer:
-    """Return what looks for the hyperparameters: Adam for None."""
+    """Return the optimiser of hyperparameters: Adam for None."""
     if optimizer is None:
         return Adam()
     if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
@@ -135,7 +135,7 @@ def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
 
 
 def require_room(codes: ArrayLike | None, batch_size: int) -> None:
-    """Raise where a batch has no room for all classes."""
+    """Raise if a batch is too small to hold all classes."""
     n_classes = 0 if codes is None else len(np.unique(np.asarray(codes)))
     if batch_size < n_classes:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Whether processes have the same samples, and evidences of the same targets."""
+"""Comparisons of fitted processes: their samples and their targets."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ __all__ = ["have_same_targets", "require_same_data", "targets_of"]
 
 
 def targets_of(gp: Any) -> NDArray[Any]:
-    """Return the numbers that the likelihood of a classifier makes of the labels."""
+    """Return the targets that the likelihood of a classifier makes of the labels."""
     codes, likelihood = gp._training.codes, gp.likelihood_
     if isinstance(likelihood, LinkLikelihood):
         return codes  # type: ignore[no-any-return]
@@ -26,7 +26,7 @@ def targets_of(gp: Any) -> NDArray[Any]:
 
 
 def have_same_targets(processes: list[Any]) -> bool:
-    """Say whether fitted processes of the same data explain the same numbers."""
+    """Return whether fitted processes have the same targets."""
     first = processes[0]
     if not is_classifier(first):
         return len({len(gp._process.model.targets) for gp in processes}) == 1
@@ -52,17 +52,17 @@ def require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
         isinstance(prior, MatrixPrior)
         or np.array_equal(prior.rows, rows[prior.indices])
     )
-    if not has_rows or not _has(gp, truth):
+    if not has_rows or not _was_fitted_to(gp, truth):
         raise ValueError(
             f"{name!r} was fitted to other data than X and y: pass an unfitted clone."
         )
 
 
-def _has(gp: Any, y: NDArray[Any]) -> bool:
-    """Say whether the targets of a process are those."""
+def _was_fitted_to(gp: Any, y: NDArray[Any]) -> bool:
+    """Return whether a process was fitted to these labels or targets."""
     if is_classifier(gp):
-        own = gp.classes_[gp._training.codes]
-        return np.array_equal(own, column_or_1d(y)[gp._training.kept])
+        fitted = gp.classes_[gp._training.codes]
+        return np.array_equal(fitted, column_or_1d(y)[gp._training.kept])
     kept = y.reshape(len(y), -1)[gp._training.kept]
-    own = gp._process.model.targets * gp.y_scale_ + gp.y_mean_
-    return own.shape == kept.shape and np.allclose(own, kept)
+    fitted = gp._process.model.targets * gp.y_scale_ + gp.y_mean_
+    return fitted.shape == kept.shape and np.allclose(fitted, kept)

@@ -21,7 +21,7 @@ __all__ = ["sample_latent"]
 
 
 def sample_latent(gp: BaseGP, X: Any, n_samples: int, random_state: Any) -> FloatArray:
-    """Draw latent functions (n, k, n_samples); from the prior before `fit`."""
+    """Draw latent functions (n, k, n_samples), before `fit` from the prior."""
     if random_state is None:
         random_state = gp.random_state
     if not isinstance(n_samples, Integral) or n_samples < 1:

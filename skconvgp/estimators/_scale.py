@@ -1,4 +1,4 @@
-"""Whether new samples have the scale of those of `fit`."""
+"""Whether new samples have the scale of the samples of `fit`."""
 
 from typing import Any
 
@@ -10,19 +10,21 @@ from skconvgp.exceptions import ScaleWarning
 
 __all__ = ["mean_squares", "warn_of_scale"]
 
-# Mean squares of samples that differ by this factor are of another scale; pixels up to
-# 1 and up to 255 differ by 65025.
+# Samples have another scale if their mean squares differ by this factor; for pixels up
+# to 1 and up to 255 it is 65025.
 OTHER_SCALE = 100.0
 # With fewer features a sample that is far away is not unusual.
 LEAST_FEATURES = 16
 
 
 def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
-    """Return the least mean square of a sample that is not zero, and the largest."""
+    """Return the smallest mean square > 0 of a sample, and the largest."""
     with np.errstate(over="ignore"):
         squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / rows.shape[1]
-    found = squares[squares > 0.0]
-    return (float(found.min()), float(found.max())) if len(found) else (0.0, 0.0)
+    positive = squares[squares > 0.0]
+    if not len(positive):
+        return 0.0, 0.0
+    return float(positive.min()), float(positive.max())
 
 
 def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:
@@ -33,7 +35,7 @@ def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:
     rows : ndarray of shape (n, d)
         New samples.
     fitted : tuple of float
-        What :func:`mean_squares` returned of those of `fit`.
+        Result of :func:`mean_squares` for the samples of `fit`.
     """
     if rows.shape[1] < LEAST_FEATURES:
         return

@@ -1,4 +1,4 @@
-"""The settings of an estimator as a search for its kernel, and what is told of it."""
+"""Searches for the kernel of an estimator, and the warnings about them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from skconvgp.processes import KernelPrior, Parts, Prior, Problem
 
 __all__ = ["evidence_search", "flow_search", "tell_of_bounds", "tell_of_result"]
 
-# What to do if a search ends at a bound of what is learned beside the kernel.
-OWN_REMEDIES = {
+# Remedies if a search ends at a bound of the noise or of the amplitude.
+REMEDIES = {
     NOISE_LABEL: "hold the noise by a number as `noise_variance`",
-    AMPLITUDE_LABEL: "fit the kernel that was found with optimizer=None and a number "
+    AMPLITUDE_LABEL: "fit the learned kernel with optimizer=None and a number "
     "as `amplitude`",
 }
 
@@ -51,7 +51,7 @@ OWN_REMEDIES = {
 def evidence_search(
     estimator: Any, problem: Problem, prior: Prior, parts: Parts
 ) -> EvidenceSearch | None:
-    """Return the search on all samples that `optimizer` asks for, if it does."""
+    """Return the search on all samples that `optimizer` asks for, or None."""
     choice = resolve_choice(estimator, estimator.optimizer)
     n_restarts = resolve_restarts(estimator, estimator.n_restarts_optimizer)
     if choice is None:
@@ -77,8 +77,9 @@ def evidence_search(
         progress(step.index + 1, step.total)
         return False
 
-    # The noise is chosen anew if its own word asks for the other criterion, and with a
-    # completion, whose matrix is another one; if labels fix it, no word is taken.
+    # The noise is chosen again after the search if `noise_variance` names the other
+    # criterion, and with a completion, whose matrix differs. If the labels determine
+    # the noise, strings are refused.
     is_other = parts.completion is not None or bool(parts.models_of(problem))
     words = (AUTO, choice.criterion)
     return EvidenceSearch(
@@ -101,7 +102,7 @@ def flow_search(
     *,
     is_watched: bool,
 ) -> FlowSearch:
-    """Return the search on batches that the settings of Kernel Flows ask for.
+    """Return the search on batches by the settings of Kernel Flows.
 
     Parameters
     ----------
@@ -110,9 +111,9 @@ def flow_search(
     problem, prior : object
         What will be fitted.
     watch : callable
-        Is told each step; returns whether to stop.
+        Called after each step; returns whether to stop.
     is_watched : bool
-        Whether it shows progress itself.
+        Whether `watch` shows progress itself.
     """
     optimizer = copy.deepcopy(resolve_optimizer(estimator, estimator.optimizer))
     noise = resolve_noise(estimator, estimator.noise_variance)
@@ -121,7 +122,7 @@ def flow_search(
         estimator, prior, type(estimator).__name__.replace("KernelFlows", "ConvNetGP")
     )
     objective = copy.deepcopy(objective)
-    objective.count(LEAST_BATCH)  # its settings are wrong before any work
+    objective.count(LEAST_BATCH)  # raises for wrong settings before any work
     _require_samples(problem)
     sizes = resolve_batch_sizes(estimator, estimator.batch_size, len(problem.rows))
     require_room(problem.codes, min(sizes))
@@ -132,14 +133,14 @@ def flow_search(
         progress(step.index + 1, step.total)
         return watch(step)
 
-    # An objective that was given knows its own noise.
-    is_own = estimator.objective is None or isinstance(estimator.objective, str)
+    # An objective that was given as an object has its own noise.
+    is_usual = estimator.objective is None or isinstance(estimator.objective, str)
     return FlowSearch(
         optimizer,
         objective,
         sizes,
         resolve_count(estimator, "n_batches", estimator.n_batches),
-        isinstance(noise, str) and is_own,
+        isinstance(noise, str) and is_usual,
         watch_step,
     )
 
@@ -147,23 +148,24 @@ def flow_search(
 def tell_of_result(
     estimator: Any, search: EvidenceSearch | FlowSearch, result: FlowResult
 ) -> None:
-    """Warn if nothing was learned, or not in the way that was asked for."""
+    """Warn if nothing was learned, or not by the optimiser that was asked for."""
     if result.stats.get("is_native"):
         warn_caller(
-            "scikit-optimize is not installed: Bayesian optimisation was that of "
-            "the package itself, by expected improvement.",
+            "scikit-optimize is not installed: Bayesian optimisation used the "
+            "package's own implementation, by expected improvement. Install "
+            "scikit-optimize for its implementation.",
             UserWarning,
         )
     if not np.isfinite(result.rho):
         warn_caller(
             f"{type(estimator).__name__} has learned nothing: the objective is "
-            f"undefined wherever it was looked at ({result.message}). Scale X to "
+            f"undefined at all points of the search ({result.message}). Scale X to "
             "numbers near 1, start from other hyperparameters, or raise "
-            "`noise_variance`, that of the objective if it has its own.",
+            "`noise_variance`, or that of the objective if it has its own.",
             UserWarning,
         )
     if isinstance(search, FlowSearch):
-        return  # all its steps are to be done
+        return  # it always makes all its steps
     if search.is_usual and result.message == ALL_DONE:
         warn_caller(
             f"The search for hyperparameters has not converged in "
@@ -174,14 +176,14 @@ def tell_of_result(
 
 
 def tell_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
-    """Warn of what a search found at a bound, by name; say what to do."""
+    """Warn of hyperparameters, by name, that a search left at a bound."""
     if not at_bounds:
         return
     ends = ", ".join(f"{name} at {bound:g}" for name, bound in at_bounds.items())
-    remedies = [OWN_REMEDIES[name] for name in at_bounds if name in OWN_REMEDIES]
-    free = [name for name in at_bounds if name not in OWN_REMEDIES]
+    remedies = [REMEDIES[name] for name in at_bounds if name in REMEDIES]
+    free = [name for name in at_bounds if name not in REMEDIES]
     if free:
-        # One pair of bounds is that of all features or layers of a setting.
+        # All features or layers of a setting share one pair of bounds.
         settings = dict.fromkeys(name.partition("[")[0] for name in free)
         wider = ", ".join(f"`{name}_bounds`" for name in settings)
         remedies.insert(0, f"widen {wider} of the kernel or hold it by 'fixed'")
@@ -194,7 +196,7 @@ def tell_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
 
 
 def _require_free(estimator: Any, prior: Prior, alternative: str) -> None:
-    """Raise if there is nothing to learn, or if it is not within its bounds."""
+    """Raise if no hyperparameter is free, or one starts outside its bounds."""
     if not isinstance(prior, KernelPrior):
         reject(
             estimator,

@@ -1,4 +1,4 @@
-"""Several processes on the same data, side by side."""
+"""Scores of several Gaussian processes on the same data, side by side."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -38,9 +38,9 @@ Candidates: TypeAlias = Mapping[str, Any] | Sequence[Any] | Kernel
 
 OWNER = "selection_report"
 USUAL_BATCH = 600  # as in Kernel Flows; docs/maths.rst, "Kernel Flows"
-LEVEL = 0.95  # of the intervals whose coverage is told
+LEVEL = 0.95  # of the intervals whose coverage is reported
 NAME_HEADING = "candidate"
-# How far a value is from the best there can be; smaller is better.
+# Distance of a score from the best possible value; smaller is better.
 LOSSES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "rho": lambda values: values,
     "evidence": np.negative,
@@ -50,7 +50,7 @@ LOSSES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "calibration_error": lambda values: values,
     "coverage": lambda values: np.abs(values - LEVEL),
 }
-# Of leave-one-out predictions.
+# Scores of leave-one-out predictions.
 LABEL_SCORES = ("accuracy", "log_density", "calibration_error")
 TARGET_SCORES = ("rmse", "log_density", "coverage")
 FORMATS = {"evidence": ".1f", "rmse": "#.4g"}
@@ -59,7 +59,7 @@ USUAL_FORMAT = ".4f"
 
 @dataclass(frozen=True, eq=False)
 class SelectionReport:
-    """Scores of several processes on the same data; ``print(report)`` shows a table.
+    """Scores of several Gaussian processes; ``print(report)`` shows a table.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class SelectionReport:
     scores : tuple of str
         Names of the scores; see :func:`skconvgp.selection_report`.
     values : ndarray of shape (n_candidates, n_scores)
-        The scores, read-only; NaN where one is undefined.
+        The scores, read-only; NaN if a score is undefined.
     estimators : tuple of object
         The fitted estimators.
 
@@ -91,16 +91,16 @@ class SelectionReport:
     estimators: tuple[Any, ...] = field(repr=False)
 
     def __str__(self) -> str:
-        """Return a table; the best values of each score have an asterisk."""
+        """Return a table, with an asterisk at the best values of each score."""
         best = {score: self.is_best(score) for score in self.scores}
         table = [(NAME_HEADING, *self.scores)]
         for i, (name, row) in enumerate(zip(self.names, self.values, strict=True)):
-            told = (
+            cells = (
                 format(value, FORMATS.get(score, USUAL_FORMAT))
                 + ("*" if best[score][i] else " ")
                 for score, value in zip(self.scores, row, strict=True)
             )
-            table.append((name, *told))
+            table.append((name, *cells))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = (
             line[0].ljust(widths[0])
@@ -123,7 +123,7 @@ class SelectionReport:
         Returns
         -------
         name : str
-            The first of equally good ones.
+            Name of the first candidate if several are equally good.
         """
         is_best = self.is_best(score)
         if not is_best.any():
@@ -131,7 +131,7 @@ class SelectionReport:
         return self.names[int(is_best.argmax())]
 
     def is_best(self, score: str) -> NDArray[np.bool_]:
-        """Say of each candidate whether none has a better value of a score.
+        """Return for each candidate whether no other one has a better score.
 
         Parameters
         ----------
@@ -141,8 +141,8 @@ class SelectionReport:
         Returns
         -------
         is_best : ndarray of shape (n_candidates,)
-            True for more than one if they are equally good; for none if the score is
-            undefined for all.
+            Several are True if they are equally good; none is if the score is undefined
+            for all.
         """
         if score not in self.scores:
             words = ", ".join(map(repr, self.scores))
@@ -176,29 +176,31 @@ def selection_report(
     n_batches: int = 4,
     random_state: Any = 0,
 ) -> SelectionReport:
-    """Compare several processes, or kernels, on the same training data.
+    """Compare several Gaussian processes or kernels on the same training data.
 
-    Nothing is held out: every score comes from the training data in closed form.
+    Nothing is held out: every score follows from the training data in closed form.
 
     Parameters
     ----------
     estimators : dict, sequence, estimator or kernel
-        Estimators of this package by name, or a sequence of them or of (name,
-        estimator) pairs, or a single one; each may be the last step of a pipeline.
-        Fitted ones must have been fitted to X and y and are not fitted again, of the
-        others clones are. A kernel in the place of an estimator stands for
-        `ConvNetGPClassifier` if y holds labels, integers among them, else for
+        Estimators of this package: a dict by name, a sequence of estimators or of
+        (name, estimator) pairs, or a single estimator. Each may be the last step of a
+        pipeline. Estimators that are already fitted must have been fitted to X and y,
+        and are used as they are; clones of the others are fitted. A kernel stands for a
+        `ConvNetGPClassifier` if y holds labels or integers, otherwise for a
         `ConvNetGPRegressor`, with ``noise_variance="evidence"``.
     X : array-like
         Training images or vectors.
     y : array-like
         Labels or targets.
     batch_size : "auto" or int, default="auto"
-        Samples in a batch for rho; "auto" is 600, or all if there are fewer.
+        Number of samples in a batch for rho; "auto" is 600, or all samples if there are
+        fewer.
     n_batches : int, default=4
-        Batches that rho is the mean over, the same ones for all candidates.
+        Number of batches over which rho is averaged; all candidates use the same
+        batches.
     random_state : int, RandomState instance or None, default=0
-        Draws the batches.
+        Seed of the batches.
 
     Returns
     -------
@@ -208,30 +210,31 @@ def selection_report(
     Raises
     ------
     ValueError
-        For candidates of which some are classifiers and some regressors, that were
-        fitted to other data, without names that tell them apart, or that are no
-        processes of this package.
+        If candidates mix classifiers and regressors, were fitted to other data, share a
+        name, or are no Gaussian processes of this package.
 
     See Also
     --------
-    skconvgp.display.SelectionDisplay : The table as a picture.
+    skconvgp.display.SelectionDisplay : Draws the table.
 
     Notes
     -----
-    The columns are "rho", the squared errors of one half of a batch as the other half
-    predicts it, as a share of its squared targets (:class:`~skconvgp.flows.Rho`), with
-    the noise of the process as nugget, and above 1 where nothing would be a better
-    prediction; for likelihoods that fix the noise it is that of label regression;
-    "evidence", the log marginal likelihood; and, of the leave-one-out predictions,
-    "accuracy" or "rmse"; "log_density", the mean log probability of the label or log
-    density of the target; and "calibration_error", the expected calibration error, or
-    "coverage", the share of the targets in central intervals of 95 %.
+    The column "rho" holds the squared errors of one half of a batch as the other half
+    predicts it, as a share of its squared targets (:class:`~skconvgp.flows.Rho`). Its
+    nugget is the noise of the Gaussian process; for likelihoods that derive their noise
+    from the labels, the noise of label regression. It is above 1 if predicting zero
+    would be better. The column "evidence" holds the log marginal likelihood. All other
+    columns judge the leave-one-out predictions: "accuracy" or "rmse"; "log_density",
+    the mean log probability of the labels or mean log density of the targets; and
+    "calibration_error", the expected calibration error, or "coverage", the share of the
+    targets in central intervals of 95 %.
 
-    Evidences are of the targets that the likelihood makes of labels. Those of different
-    targets, or of different numbers of them, cannot be compared, and are NaN then; each
-    process still tells its own, by ``log_marginal_likelihood``. A completed process has
-    leave-one-out predictions of the samples that it is fitted to. One whose solver
-    ended far from a solution has neither evidence nor leave-one-out predictions: NaN.
+    The evidence is that of the targets that the likelihood makes of the labels. If
+    candidates have different targets, or different numbers of them, evidences cannot be
+    compared and are NaN; ``log_marginal_likelihood`` still returns the evidence of each
+    estimator. With a completion, leave-one-out predictions cover the samples that were
+    used. If a solver ended far from a solution, the evidence and the scores of
+    leave-one-out predictions are NaN.
 
     Examples
     --------
@@ -264,14 +267,14 @@ def selection_report(
 
 
 def _named(estimators: Candidates) -> dict[str, Any]:
-    """Return candidates by name: their own, or what they are printed as."""
+    """Return candidates by name; without names, their repr is the name."""
     if isinstance(estimators, Kernel) or hasattr(estimators, "fit"):
         estimators = [estimators]
     if isinstance(estimators, Mapping):
         pairs = list(estimators.items())
     else:
         are_pairs = all(isinstance(one, tuple) for one in estimators)
-        pairs = [one if are_pairs else (_told(one), one) for one in estimators]
+        pairs = [one if are_pairs else (_on_one_line(one), one) for one in estimators]
     if not pairs:
         raise ValueError("`estimators` must hold one candidate or more, got none.")
     names = [str(name) for name, _ in pairs]
@@ -284,12 +287,12 @@ def _named(estimators: Candidates) -> dict[str, Any]:
     return dict(zip(names, (one for _, one in pairs), strict=True))
 
 
-def _told(candidate: object) -> str:
+def _on_one_line(candidate: object) -> str:
     return " ".join(repr(candidate).split())
 
 
 def _as_estimator(candidate: Any, y: Any) -> Any:
-    """Return an estimator: the usual one for a kernel."""
+    """Return an estimator; for a kernel, the one that it stands for."""
     is_label = type_of_target(y) in ("binary", "multiclass")
     candidate = usual_process(candidate, is_label=is_label)
     if not isinstance(last_step(candidate), BaseGP) or isinstance(candidate, type):
@@ -301,7 +304,7 @@ def _as_estimator(candidate: Any, y: Any) -> Any:
 
 
 def _judge_of(candidates: list[Any]) -> Callable[[Any, Any], dict[str, float]]:
-    """Return what judges the leave-one-out predictions of all candidates."""
+    """Return the function that scores the leave-one-out predictions of candidates."""
     if all(map(is_classifier, candidates)):
         return _judge_labels
     if all(map(is_regressor, candidates)):
@@ -323,7 +326,7 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
 def _mean_rho(
     gp: Any, X: Any, batch_size: object, n_batches: object, random_state: Any
 ) -> float:
-    """Return the mean of rho over batches; NaN where it is undefined."""
+    """Return the mean of rho over batches; NaN if it is undefined."""
     kept, model = gp._training.kept, gp._process.model
     rows = gp._read_new(X)[kept]
     codes = torch.as_tensor(gp._training.codes) if is_classifier(gp) else None

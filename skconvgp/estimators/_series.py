@@ -1,4 +1,4 @@
-"""The warning about activations whose series may be wrong."""
+"""The warning about activations whose series may be inaccurate."""
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ AT_ONCE = 64  # images
 
 
 def warn_of_series(kernel: Kernel, *sides: Tensor) -> None:
-    """Warn where a quadrature may be wrong at the variances of images (n, c, h, w)."""
+    """Warn if a quadrature may be wrong at the variances of images (n, c, h, w)."""
     if not any(isinstance(part, Elementwise) for part in _parts(kernel)):
         return
     with torch.no_grad():

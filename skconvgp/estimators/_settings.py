@@ -1,4 +1,4 @@
-"""The settings of a process: which noise and amplitude, and of what it is made."""
+"""Noise, amplitude and parts of a process, from the settings of an estimator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skconvgp.processes import LabelModel, Parts, Planner, Problem, Settings
 
 __all__ = ["UNINFORMED", "amplitude_of", "noise_of", "parts_of", "settings_of"]
 
-# Prior variance if targets tell nothing of it.
+# Prior variance if the targets do not determine one.
 UNINFORMED = 1.0
 
 
@@ -31,7 +31,7 @@ def parts_of(
     *,
     keeps_left_out: bool = False,
 ) -> Parts:
-    """Return what the process of an estimator is made of, checked.
+    """Return the checked parts of the process of an estimator.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def settings_of(
     learned: Learned | None,
     training: Training,
 ) -> Settings:
-    """Return noise and amplitude: what was learned, or what the settings say.
+    """Return noise and amplitude: the learned values, or those of the settings.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ def settings_of(
     problem : Problem
         What will be fitted.
     planner : Planner
-        Plans the fit.
+        Knows whether the choice of the noise is affordable.
     learned : Learned or None
-        What a search has found.
+        Result of a search.
     training : Training
-        Says whether the targets tell an amplitude.
+        Holds whether the targets determine an amplitude.
     """
     amplitude = amplitude_of(estimator, training)
     if learned is not None and learned.amplitude is not None:
@@ -90,7 +90,7 @@ def settings_of(
 
 
 def amplitude_of(estimator: Any, training: Training) -> float | str | None:
-    """Return the amplitude, which is not profiled if the targets do not tell it."""
+    """Return the amplitude; it is not profiled if the targets determine none."""
     amplitude = resolve_amplitude(estimator, estimator.amplitude)
     is_unknown = amplitude == "profile" and not training.is_informed
     return UNINFORMED if is_unknown else amplitude
@@ -104,7 +104,7 @@ def noise_of(
     affords_choice: Callable[[], bool],
     learned: float | None = None,
 ) -> float | str:
-    """Return what "auto" is: "loo" if that is affordable; other settings are as given.
+    """Return "loo" or a number for "auto", and any other setting as it is.
 
     Parameters
     ----------
@@ -113,11 +113,11 @@ def noise_of(
     problem : Problem
         What will be fitted.
     has_labels : bool
-        Whether the labels fix a noise.
+        Whether the labels determine a noise.
     affords_choice : callable
-        Returns whether to choose the noise costs no more than the rest of a fit.
+        Returns whether choosing the noise costs no more than the rest of the fit.
     learned : float or None
-        What was learned with the kernel.
+        Noise that was learned with the kernel.
     """
     if noise != AUTO:
         return noise

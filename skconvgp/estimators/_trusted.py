@@ -25,7 +25,7 @@ from skconvgp.linalg import BoundedInverse, DenseGram, LowRankPlusDiagonal
 
 __all__ = ["SKOPS_TRUSTED_TYPES"]
 
-# What of a process is kept.
+# Classes that a fitted process consists of.
 KEPT = [
     "ExactProcess",
     "FeatureProcess",

@@ -1,4 +1,4 @@
-"""The door for samples: their shape, their weights, and what is wrong with them."""
+"""Checks of samples: their shape, their weights, and common mistakes."""
 
 import math
 from typing import Any
@@ -27,7 +27,7 @@ __all__ = [
     "warn_of_guess",
 ]
 
-SMALLEST_SQUARE = 8  # side from which a flat row is taken for an image
+SMALLEST_SQUARE = 8  # smallest side of an image that a flat row is read as
 IMAGE_CHANNELS = (1, 3)
 ASYMMETRY = 1e-5  # of the largest entry: what rounding in float32 may leave
 COMPARED = 2**18  # entries that are compared with those across the diagonal at once
@@ -41,7 +41,7 @@ def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
     Parameters
     ----------
     X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-        Rows or images. Anything else is left for scikit-learn to judge.
+        Rows or images. Other arrays are returned for scikit-learn to check.
     """
     if isinstance(X, list | tuple):
         X = _stacked(X)
@@ -68,7 +68,7 @@ def _stacked(X: Any) -> NDArray[Any]:
 
 
 def _require_samples(X: Any, ndim: int | None) -> None:
-    """Raise for arrays that scikit-learn would take for others, or not explain."""
+    """Raise for arrays that scikit-learn would misread, or not explain."""
     if ndim is not None and ndim > 4:
         raise ValueError(
             f"Found array with dim {ndim}, shape {tuple(X.shape)!r}: X must have 2, 3 "
@@ -85,7 +85,7 @@ def _require_samples(X: Any, ndim: int | None) -> None:
 
 
 def require_unmasked(values: Any, name: str) -> None:
-    """Raise for masked values, which scikit-learn takes as they are."""
+    """Raise for masked values, because scikit-learn ignores masks."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
             f"{name} is a masked array with masked values, which would be taken as "
@@ -97,25 +97,25 @@ def require_unmasked(values: Any, name: str) -> None:
 def resolve_image_shape(
     image_shape: object, n_features: int, given: ImageShape | None, *, is_spatial: bool
 ) -> tuple[ImageShape, bool]:
-    """Say how a row becomes an image.
+    """Return the shape of the image that a row becomes.
 
     Parameters
     ----------
     image_shape : "auto", None, (h, w) or (c, h, w)
         The setting.
     n_features : int
-        Values in a row.
+        Number of values in a row.
     given : tuple or None
-        Shape of the images when they did not come as rows.
+        Shape of the images if X did not hold rows.
     is_spatial : bool
-        Whether the kernel cares.
+        Whether the kernel uses the shape.
 
     Returns
     -------
     shape : tuple of int
         (c, h, w).
     is_guess : bool
-        Whether "auto" took a row for a square image.
+        Whether "auto" read rows as square images.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def resolve_image_shape(
 
 
 def warn_of_guess(shape: ImageShape) -> None:
-    """Warn that rows were taken for images of this shape."""
+    """Warn that rows were read as images of this shape."""
     warn_once(
         f"Each row of X was read as an image of shape {shape!r} (c, h, w). Set "
         f"image_shape={shape!r} to confirm, or image_shape=None to read rows as plain "
@@ -159,7 +159,7 @@ def warn_of_guess(shape: ImageShape) -> None:
 
 
 def warn_of_channels(shape: ImageShape) -> None:
-    """Warn where images have their channels last, as far as their shape tells."""
+    """Warn if the shape of the images suggests that channels are last."""
     channels, height, width = shape
     is_last = width in CHANNELS and channels not in CHANNELS and height not in CHANNELS
     if is_last:
@@ -188,7 +188,7 @@ def normalize_shape(image_shape: object) -> ImageShape:
 
 
 def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
-    """Raise where images have another shape than those of `fit`; rows have none."""
+    """Raise if images have another shape than in `fit`; rows have none."""
     if given is None or fitted == (math.prod(given), 1, 1):
         return
     if given != fitted:
@@ -199,7 +199,7 @@ def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
 
 
 def require_many(shape: tuple[int, ...], fitted: ImageShape) -> None:
-    """Raise where the samples are a single image of the shape in `fit`."""
+    """Raise if X is a single image of the shape in `fit`."""
     is_image = fitted[1] > 1 and shape in (fitted, fitted[1:])
     if is_image and not (shape == fitted and fitted[0] == 1):
         raise ValueError(
@@ -209,7 +209,7 @@ def require_many(shape: tuple[int, ...], fitted: ImageShape) -> None:
 
 
 def require_symmetric(gram: NDArray[Any]) -> None:
-    """Raise where a square matrix differs from its transpose by more than rounding."""
+    """Raise if a square matrix differs from its transpose by more than rounding."""
     n_rows = max(1, COMPARED // len(gram))
     largest = 0.0
     apart, i, j = 0.0, 0, 0

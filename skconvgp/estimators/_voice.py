@@ -1,4 +1,4 @@
-"""What users are told: the facts of a result, as warnings that name the remedy."""
+"""Facts of a result become warnings that name the remedy."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["tell"]
 def tell(facts: Iterable[Fact]) -> None:
     """Warn the caller of the package of each fact."""
     for fact in facts:
-        warn_caller(*_told(fact))
+        warn_caller(*_message(fact))
 
 
-def _told(fact: Fact) -> tuple[str, type[Warning]]:
+def _message(fact: Fact) -> tuple[str, type[Warning]]:
     match fact:
         case Jittered():
             return _of_jitter(fact), JitterWarning
@@ -38,8 +38,9 @@ def _told(fact: Fact) -> tuple[str, type[Warning]]:
             return _of_unsolved(fact), ConvergenceWarning
         case Inexact(solver):
             return (
-                f"{solver!r} did not converge in `fit`, and what it solves for "
-                "now is no better: deviations and left-out predictions are inexact.",
+                f"{solver!r} did not converge in `fit`, and its solutions now "
+                "are no better: standard deviations and leave-one-out predictions are "
+                "inexact. Raise `noise_variance`, or allow more iterations.",
                 ConvergenceWarning,
             )
         case Unexplained(completion, share):
@@ -70,8 +71,8 @@ def _told(fact: Fact) -> tuple[str, type[Warning]]:
         case Exceeded(share):
             return (
                 "Features of the completion exceed the prior variance of some samples, "
-                f"by up to {share:.2g} of its mean: their deviations are too small. "
-                "Raise `observed_fraction`, or use completion=Nystrom() or "
+                f"by up to {share:.2g} of its mean: their standard deviations are too "
+                "small. Raise `observed_fraction`, or use completion=Nystrom() or "
                 "dtype='float64'.",
                 UserWarning,
             )
@@ -88,8 +89,8 @@ def _of_jitter(fact: Jittered) -> str:
     return (
         f"The Gram matrix with its noise of {fact.least_noise:.2g} was not positive "
         f"definite in finite precision, and {fact.jitter:.2g} was added to its "
-        "diagonal: predictions, deviations and the evidence are those of that noise, "
-        f"not of the one asked for. Raise `noise_variance`, or "
+        "diagonal: predictions, standard deviations and the evidence are those of "
+        "that noise, not of the one asked for. Raise `noise_variance`, or "
         f"{', and '.join(remedies)}."
     )
 
@@ -104,7 +105,7 @@ def _of_unsolved(fact: Unsolved) -> str:
         remedy = "take solve_dtype='float64'"
     else:
         remedy = (
-            "take a larger tolerance: rounding errors ended it, or a Gram "
+            "take a larger tolerance: rounding errors stopped it, or a Gram "
             "matrix that is not positive semi-definite"
         )
     return (

@@ -7,11 +7,13 @@ __all__ = ["warn_caller", "warn_once"]
 
 # This package, and what scikit-learn wraps around a `fit` that has callbacks.
 INSIDE = (__name__.partition(".")[0], "sklearn.callback", "contextlib")
-TOLD: dict[str, object] = {}  # messages of `warn_once`, each with who told it
+WARNED: dict[
+    str, object
+] = {}  # messages of `warn_once`, each with the call that warned
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn of the line outside the package that called into it, however deep."""
+    """Warn at the line outside the package that called into it."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
@@ -19,17 +21,18 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def warn_once(message: str, category: type[Warning]) -> None:
-    """Warn as `warn_caller` does, of the same only once in a process.
+    """Warn as `warn_caller` does, once per message in an interpreter.
 
-    A search fits the same again and again. One that is made an error is told each time.
+    A search over parameters would repeat the warning at each fit. A warning that a
+    filter turns into an error is raised each time.
     """
     me = object()
-    if TOLD.setdefault(message, me) is not me:
+    if WARNED.setdefault(message, me) is not me:
         return
     try:
         warn_caller(message, category)
     except Warning:
-        TOLD.pop(message)
+        WARNED.pop(message)
         raise
 
 

@@ -1,4 +1,4 @@
-"""KernelFlowsWarp: inputs moved to where a kernel predicts well."""
+"""KernelFlowsWarp: moves inputs so that a kernel predicts the targets well."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -56,7 +56,7 @@ HOST = torch.device("cpu")
 
 
 class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
-    r"""Move the inputs to where a kernel predicts the targets well.
+    r"""Move the inputs so that a kernel predicts the targets well.
 
     A flow starts from the identity. Each step draws a batch :math:`f` of training
     samples and a part :math:`s` of it, and asks where each point of the batch should go
@@ -67,43 +67,46 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     .. math:: G(x) = K_1(x, X_f) \left( K_1(X_f, X_f) + \eta I \right)^{-1} \hat g,
               \qquad x \leftarrow x + \epsilon \, G(x).
 
-    Batches, coefficients and lengths of steps are kept: new points go the same way.
-    Then any estimator may be fitted to the points that have been moved.
+    The batches, the coefficients and the lengths of the steps are kept, so that new
+    points are moved in the same way. Any estimator may then be fitted to the moved
+    points.
 
     Parameters
     ----------
     kernel : Kernel, default=None
-        Covariance that is to predict well; None is ``rbf()``. Its lengthscale is not
-        learned: the points spread or gather instead.
+        Covariance that should predict the targets; None is ``rbf()``. Its lengthscale
+        is not learned: the points spread or gather instead.
     solver : "euler" or "rk45", default="euler"
-        How a step follows its field: at once, or by an adaptive Runge-Kutta method, so
-        that points cannot cross.
+        How a step follows its field. "euler" takes one step of full length; "rk45" is
+        an adaptive Runge-Kutta method, with which points cannot cross.
     n_steps : int, default=100
         Number of steps; 0 leaves all points where they are.
     step_size : float, default=0.1
-        Length of a step, as `step` says.
+        Length of a step, in the unit that `step` chooses.
     step : "spread" or "original", default="spread"
-        What the length is relative to. "spread": in the first step the fastest point
-        moves by `step_size` times the spread of the points, the root of their mean
-        squared distance from the centre; steps then get shorter, down to none.
-        "original": no point moves by more than `step_size` times its distance from the
-        origin, and steps do not get shorter.
+        Unit of the length. "spread": in the first step the fastest point moves by
+        `step_size` times the spread of the points, the root of their mean squared
+        distance from the centre; later steps get shorter, down to zero. "original": no
+        point moves by more than `step_size` times its distance from the origin, and
+        steps do not get shorter.
     batch_size : "auto" or int, default="auto"
-        Training samples in a batch; "auto" is 128, or all where there are fewer.
+        Number of training samples in a batch; "auto" is 128, or all samples if there
+        are fewer.
     objective : None, str or objective of :mod:`skconvgp.flows`, default=None
-        What judges a batch; None is ``Rho(kind="l2", noise_variance=1e-5)``, a word is
-        another `kind`. See :class:`~skconvgp.flows.Rho`, whose `sample_fraction` is the
-        size of the part. Its `noise_variance` must be 1e-5 or more.
+        Function that is minimised. None is ``Rho(kind="l2", noise_variance=1e-5)``, and
+        a string is another `kind`. In :class:`~skconvgp.flows.Rho`, `sample_fraction`
+        is the size of the part, and `noise_variance` must be 1e-5 or more.
     field_kernel : Kernel, default=None
         Covariance :math:`K_1` of the field; None is `kernel`.
     field_noise : float, default=1.0
         Ridge :math:`\eta` of the field, as a share of the sum of the prior variances of
         the batch. Small values make the field follow :math:`\hat g` in each point. With
-        large ones it tends to :math:`K_1(x, X_f) \hat g`, the steepest descent among
-        the smooth fields.
+        large values the field tends to :math:`K_1(x, X_f) \hat g`, the steepest descent
+        among the smooth fields.
     interpolation : "complete" or "original", default="complete"
-        "original", for reproduction with "euler" only: points of the batch move by
-        :math:`\hat g` itself and others by the field, so that they may cross.
+        "original" reproduces published results, with solver="euler" only: points of the
+        batch move by :math:`\hat g` itself and others by the field, so that they may
+        cross.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for a kernel of images.
     device : str, default="auto"
@@ -113,20 +116,20 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         Memory that tiles may use, in bytes or as in "2 GiB". None is half of the free
         memory.
     n_jobs : int, default=None
-        Tiles computed at the same time.
+        Number of tiles that are computed at the same time.
     random_state : int, RandomState instance or None, default=None
-        Draws the batches.
+        Seed of the batches.
     verbose : int, default=0
         1 shows progress on stderr.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_features)
-        Where the training samples have got to. ``transform`` takes them there too,
-        but for ``interpolation="original"``, where it treats them as new points.
+        The moved training samples. ``transform`` moves them to the same places, except
+        with ``interpolation="original"``, which treats them as new points.
     rho_trace_ : ndarray of shape (n_steps,)
-        The objective on the batch of each step; NaN where it is undefined, and no point
-        moves then.
+        Objective on the batch of each step; NaN if it is undefined, and then no point
+        moves.
     is_monotone_ : bool or None
         Whether the training samples are still in order; None unless X has one feature.
     n_steps_ : int
@@ -138,33 +141,33 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of features, if X had any.
+        Names of the features, if X has names that are all strings.
 
     Raises
     ------
     ValueError
-        In `fit`, for a wrong setting, or a batch larger than the data.
+        In `fit`, if a setting is wrong, or a batch is larger than the data.
     RuntimeError
         If ``solver="rk45"`` cannot follow a field.
 
     See Also
     --------
     skconvgp.flows.Rho : The objectives.
-    ConvNetGPRegressor : A process for the points that have been moved.
+    ConvNetGPRegressor : Gaussian process to fit to the moved points.
 
     Notes
     -----
-    Floating point targets are numbers, and each column is brought to mean 0 and
-    deviation 1. Anything else, integers too, are labels: one column a class, of
-    mean 0. The targets are used in `fit` only.
+    Floating point targets are numbers, and each column is scaled to mean 0 and standard
+    deviation 1. All other targets, integers included, are labels: each class becomes a
+    column of mean 0. The targets are used in `fit` only.
 
-    Images come back as rows. The model holds 2 x n_steps x batch_size x n_features
+    Images are returned as rows. The model holds 2 x n_steps x batch_size x n_features
     numbers, and moving a point costs n_steps x batch_size covariances, six times as
     many or more with "rk45". There is no inverse.
 
-    A warp fits the training data very well, so that a model fitted to the points that
-    it moved is too sure of itself: choose between models by cross-validation of the
-    whole pipeline.
+    A warp fits the training data very closely, so that a model fitted to the moved
+    points underestimates its uncertainty. Choose between models by cross-validation of
+    the whole pipeline.
 
     References
     ----------
@@ -236,7 +239,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
 
     @public_fit
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Move the training samples, and keep the way.
+        """Learn the steps, and move the training samples.
 
         Parameters
         ----------
@@ -292,7 +295,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Move samples along the way that was learned.
+        """Move samples by the steps that were learned.
 
         Parameters
         ----------
@@ -302,7 +305,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         Returns
         -------
         X_moved : ndarray of shape (n, d)
-            Where they get to, as rows.
+            The moved samples, as rows.
         """
         check_is_fitted(self)
         points = _points(self._read_new(X))
@@ -325,7 +328,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         Yields
         ------
         X_moved : ndarray of shape (n, d)
-            Where they are, at the beginning and after each step.
+            The samples before the first step, then after each step.
         """
         check_is_fitted(self)
         points = _points(self._read_new(X))
@@ -341,7 +344,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             reject(self, name, "None or a kernel of skconvgp.kernels", kernel)
 
     def _flow(self, n_samples: int) -> Flow:
-        """Return the settings, checked."""
+        """Return the checked settings."""
         interpolation = resolve_word(
             self, "interpolation", self.interpolation, ("complete", "original")
         )
@@ -373,7 +376,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     def _objective(self) -> Objective:
         given = "l2" if self.objective is None else self.objective
         objective = resolve_objective(self, given, SMALLEST_NUGGET)
-        objective.count(2)  # its settings are wrong before any work
+        objective.count(2)  # raises for wrong settings before any work
         if not objective.noise_variance >= SMALLEST_NUGGET:
             expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"
             reject(self, "objective", expected, objective)

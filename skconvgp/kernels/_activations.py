@@ -2,9 +2,9 @@ r"""Activations: the expectation of a product of nonlinearities.
 
 The formulas: docs/maths.rst, "Dual activations".
 
-For :math:`(u, v) \sim N(0, [[a, c], [c, b]])` each class states
-:math:`V(c, a, b) = E[\phi(u)\phi(v)]` and :math:`V(a, a, a)`. All are
-differentiable once by autograd, forward and backward, also where c = a = b.
+For :math:`(u, v) \sim N(0, [[a, c], [c, b]])` each class states :math:`V(c, a, b) =
+E[\phi(u)\phi(v)]` and :math:`V(a, a, a)`. All are differentiable once by autograd,
+forward and backward, even at c = a = b.
 """
 
 import math
@@ -32,7 +32,7 @@ __all__ = [
     "erf_expectation",
 ]
 
-# Squares of slopes are taken; float64 ends at 1e308.
+# Slopes are squared, and the largest number of float64 is 1e308.
 LARGEST_SLOPE = 1e100
 
 
@@ -231,7 +231,7 @@ class Sin(Activation):
 
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
-        return -torch.expm1(-2.0 * a) / 2.0 + 0.0 * a  # NaN where a is not held
+        return -torch.expm1(-2.0 * a) / 2.0 + 0.0 * a  # NaN if a is not representable
 
 
 @dataclass(repr=False)
@@ -256,6 +256,6 @@ class Identity(Activation):
 
 def erf_expectation(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Return V(c, a, b) for the error function; `a` and `b` broadcast against `c`."""
-    # arcsin(x) as atan2, whose derivative stays finite where c = a = b.
+    # arcsin(x) by atan2, whose derivative stays finite at c = a = b.
     rest = 1.0 + 2.0 * (a + b) + 4.0 * (a * b - c * c).clamp(min=0.0)
     return torch.atan2(2.0 * c, rest.sqrt()) * (2.0 / math.pi)

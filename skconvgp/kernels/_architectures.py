@@ -20,7 +20,7 @@ __all__ = ["convnet", "dense", "residual_convnet", "resnet32", "three_layer_conv
 
 
 class _Network(Layer):
-    """A network with its own few settings, which expands to layers when used."""
+    """A network with a few settings, which expands to layers when it is used."""
 
     weight_variance: Value
     bias_variance: Value
@@ -41,7 +41,7 @@ class _Network(Layer):
         return self._build(self._variances())
 
     def unshared(self) -> Self:
-        """Return the same kernel with variances of its own for each layer.
+        """Return the same kernel with separate variances for each layer.
 
         Returns
         -------

@@ -1,8 +1,8 @@
 """Kernel, the covariance function of a tile, and the algebra of kernels.
 
 A kernel is evaluated in two halves. ``prepare`` computes, once for each image,
-all that depends on one image alone; ``cross`` turns two prepared sets into the
-covariance of all their pairs. Neither knows a loop, a device or a memory limit.
+everything that depends on one image only; ``cross`` turns two prepared sets into the
+covariances of all their pairs. Loops, devices and memory limits are the engine's part.
 """
 
 import copy
@@ -47,7 +47,7 @@ __all__ = [
 class Kernel(Part, ABC):
     """Covariance function on images (or on vectors, which are 1x1 images)."""
 
-    __array_ufunc__ = None  # numpy's numbers leave * to the kernel
+    __array_ufunc__ = None  # numpy's numbers leave the product to the kernel
 
     @abstractmethod
     def check(self, image_shape: ImageShape) -> None:
@@ -60,11 +60,11 @@ class Kernel(Part, ABC):
 
     @abstractmethod
     def n_positions(self, image_shape: ImageShape) -> int:
-        """Return the positions of the map of one pair; 1 where there is no map."""
+        """Return the number of positions of the map of one pair; 1 without a map."""
 
     @abstractmethod
     def prepare(self, images: Tensor) -> Prepared:
-        """Compute what depends on one image alone, for images (n, c, h, w)."""
+        """Compute all that depends on one image only, for images (n, c, h, w)."""
 
     @abstractmethod
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
@@ -132,7 +132,7 @@ class Kernel(Part, ABC):
         kernel : Kernel
             The copy; the kernel itself if no setting follows from data.
         """
-        if not isinstance(X, Tensor):  # which has no negative steps and is writable
+        if not isinstance(X, Tensor):  # torch accepts no negative strides
             X = torch.tensor(np.ascontiguousarray(X))
         values = dict(settings_from_data(self, X))
         return self.replace(**values) if values else self
@@ -169,9 +169,9 @@ class Sum(Kernel):
     Parameters
     ----------
     *terms : Kernel
-        What is added. In a network all must give maps of the same size, and
-        each should end in an affine layer: only then is the sum the limit of a
-        network (otherwise it is still a valid kernel).
+        Kernels or branches that are added. In a network all must give maps of the same
+        size, and each should end in an affine layer: only then is the sum the limit of
+        a network (otherwise it is still a valid kernel).
 
     Examples
     --------
@@ -244,7 +244,7 @@ class Product(Kernel):
     Parameters
     ----------
     *factors : Kernel
-        What is multiplied.
+        Kernels that are multiplied.
 
     Examples
     --------
@@ -298,9 +298,9 @@ class Scale(Kernel):
     Parameters
     ----------
     kernel : Kernel
-        What is scaled; inside a network, a layer.
+        Kernel that is scaled; inside a network, a layer.
     factor : float, default=1.0
-        By how much.
+        Factor of the covariances.
     factor_bounds : tuple of float or "fixed", default=(1e-4, 1e4)
         Bounds of `factor` when it is learned.
 

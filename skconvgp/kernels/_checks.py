@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-# Where a setting is one number for each layer or feature.
+# Types of a setting with one number for each layer or feature.
 SEQUENCES = (tuple, list, np.ndarray)
 
 
@@ -32,7 +32,7 @@ def as_items(value: Any) -> tuple[Any, ...]:
 
 
 def require_resolved(kernel: object, name: str, value: object) -> None:
-    """Raise where a setting follows from data that the kernel has not seen."""
+    """Raise if a setting follows from data and is not yet a number."""
     if isinstance(value, str):
         raise ValueError(  # noqa: TRY004  (a setting that is right elsewhere)
             f"`{name}` of {kernel!r} is {value!r}, which follows from training samples "
@@ -42,7 +42,7 @@ def require_resolved(kernel: object, name: str, value: object) -> None:
 
 
 def plain_value(value: Scalar) -> float:
-    """Return a hyperparameter as a plain number, also while it is differentiated."""
+    """Return a hyperparameter as a plain number, even while it is differentiated."""
     return float(value.detach()) if isinstance(value, Tensor) else float(value)
 
 
@@ -84,7 +84,7 @@ def require_positive_int(name: str, value: object, largest: int | None = None) -
 
 
 def _as_number(value: object) -> float:
-    """Return a number, NaN for anything that is none."""
+    """Return a number as a float, or NaN for any other value."""
     if isinstance(value, Tensor):
         return plain_value(value)
     return float(value) if isinstance(value, Real) else math.nan

@@ -69,7 +69,7 @@ class _Chain(Layer):
 
 @dataclass(repr=False, init=False)
 class Sequential(_Chain):
-    """Layers one after the other.
+    """Layers that are applied in order.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Sequential(_Chain):
 
 @dataclass(repr=False, init=False)
 class Residual(_Chain):
-    """Identity plus the layers one after the other.
+    """Identity plus layers that are applied in order.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Residual(_Chain):
     parts: tuple[Part, ...]
 
     def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map; raise where the branch changes it."""
+        """Return the size of the map; raise if the branch changes it."""
         after = self._chain_shape(shape)
         if after != shape:
             raise ValueError(

@@ -21,7 +21,7 @@ from skconvgp.kernels._quadrature import hermite_series
 __all__ = ["Elementwise"]
 
 MAX_NODES = 1024
-PROBES = (-1.7, -0.6, 0.0, 0.3, 1.1, 2.4)  # an activation is tried with these
+PROBES = (-1.7, -0.6, 0.0, 0.3, 1.1, 2.4)  # test inputs for an activation
 
 
 @settings_by_name("The rule of the integrals is not part of a network.")
@@ -35,24 +35,25 @@ class Elementwise(Layer):
               \alpha_k(a) = E[\phi(\sqrt a z) \mathrm{He}_k(z)] / \sqrt{k!},
 
     with :math:`t = c / \sqrt{ab}`. All terms are positive semi-definite, and so is the
-    sum. The coefficients of each image come from a rule whose nodes follow the
-    variance; what the first `n_nodes` lack of V(a, a, a) is put into the next two.
+    sum. The coefficients of each image are integrals by a rule whose nodes scale with
+    the variance. The part of V(a, a, a) that the first `n_nodes` terms do not cover is
+    assigned to the next two.
 
-    Where inputs vary by much more than the scale of the activation, as tanh becomes a
-    step and oscillations are many, the series converges slowly. Estimators and
-    functions of the package warn where it may be wrong by more than 0.1 % of the
-    variances. :class:`Tanh`, :class:`Sigmoid`, :class:`SiLU`, :class:`Softplus`,
+    If inputs vary by much more than the scale of the activation, so that tanh looks
+    like a step or a sine oscillates many times, the series converges slowly. The
+    estimators and functions of this package warn if it may be wrong by more than 0.1 %
+    of the variances. :class:`Tanh`, :class:`Sigmoid`, :class:`SiLU`, :class:`Softplus`,
     :class:`Erf`, :class:`GELU` and :class:`Sin` have no such limit.
 
     Parameters
     ----------
     function : callable
-        The activation: tensor in, tensor of the same shape and dtype out, each number
-        by itself. It must be a function of torch, and of a module, not a lambda, if
-        the estimator is to be pickled.
+        The activation. It maps a tensor to a tensor of the same shape and dtype, each
+        number independently, and must use functions of torch. If the estimator will be
+        pickled, it must be defined in a module, and not be a lambda.
     n_nodes : int, default=64
-        Terms of the series, 1024 at most. Smooth activations of moderate inputs need
-        no more; time grows with it.
+        Number of terms of the series, at most 1024. The default suffices for smooth
+        activations of moderate inputs; time grows with the number.
 
     References
     ----------
@@ -107,14 +108,14 @@ class Elementwise(Layer):
 
 
 def _kind(value: object) -> str:
-    """Say what a value is: its shape and dtype if it is a tensor, else its class."""
+    """Return the shape and dtype of a tensor, and the class of any other value."""
     if not isinstance(value, Tensor):
         return type(value).__name__
     return f"tensor of shape {tuple(value.shape)!r} and {value.dtype}"
 
 
 def _require_elementwise(function: object) -> None:
-    """Raise unless a function takes each number of a tensor by itself."""
+    """Raise unless a function maps each number of a tensor independently."""
     if not callable(function):
         raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
             f"`function` must be a function of a tensor, got {function!r}."

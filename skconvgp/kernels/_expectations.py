@@ -19,7 +19,7 @@ class Formula(Protocol):
     def partials(
         self, c: Tensor, a: Tensor, b: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the derivatives by c, a and b; finite where c = a = b."""
+        """Return the derivatives by c, a and b; finite at c = a = b."""
         ...
 
 
@@ -31,7 +31,7 @@ def expect(c: Tensor, a: Tensor, b: Tensor, formula: Formula) -> Tensor:
 class _Expectation(torch.autograd.Function):
     """V with derivatives from a formula (docs/maths.rst, "Derivatives").
 
-    Autograd's own have a singularity at c = a = b, and hold every step.
+    Autograd's derivatives are singular at c = a = b, and store every step.
     """
 
     @staticmethod
@@ -73,7 +73,7 @@ class _Expectation(torch.autograd.Function):
 
 
 class LeakyFormula:
-    """Of leaky ReLUs.
+    """Expectations of leaky ReLUs.
 
     With the ReLU's expectation V_0, that of slope s is (1 - s)^2 V_0 + s c.
 

@@ -1,4 +1,4 @@
-"""Random networks of finite width: what a kernel is the limit of. For tests, docs."""
+"""Random networks of finite width, whose limit a kernel is, for tests and docs."""
 
 import math
 from collections.abc import Callable

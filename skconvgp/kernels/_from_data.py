@@ -10,7 +10,7 @@ from skconvgp._parts import Part
 
 __all__ = ["MEDIAN", "median_distance", "settings_from_data"]
 
-MEDIAN = "median"  # in the place of a lengthscale
+MEDIAN = "median"  # instead of a number as lengthscale
 MEDIAN_ROWS = 1000  # different samples whose distances are compared
 BLOCK = 2**20  # numbers whose digest is computed at once
 
@@ -23,7 +23,7 @@ class FollowsData(Protocol):
     """A kernel with settings that may follow from training samples."""
 
     def settings_from(self, images: Tensor) -> dict[str, object]:
-        """Return them by name, from images (n, c, h, w) or vectors (n, d)."""
+        """Return these settings by name, from images (n, c, h, w) or vectors (n, d)."""
         ...
 
 
@@ -56,13 +56,13 @@ def median_distance(vectors: Tensor) -> float:
 
 
 def _digests(vectors: Tensor) -> Tensor:
-    """Return a 64-bit digest of each vector, the same wherever it stands."""
+    """Return a 64-bit digest of each vector, which does not depend on its position."""
     n, d = vectors.shape
     weights = 2 * _mix(torch.arange(d)) + 1
     size = max(1, BLOCK // d)
     parts = (vectors[i : i + size] for i in range(0, n, size))
     bits = ((part.to(torch.float64) + 0.0).view(torch.int64) for part in parts)
-    # Whole numbers have their digits in the upper half.
+    # The bits of whole numbers lie in the upper half of a float64.
     return torch.cat([_mix(((b ^ (b >> 32)) * weights).sum(1)) for b in bits])
 
 

@@ -35,7 +35,7 @@ class Hyperparameter:
     name : str
         Name of the setting that holds it, as ``set_params`` takes it.
     index : int or None
-        Its place where the setting has one number for each layer or feature.
+        Index of the number if the setting has one for each layer or feature.
     value : float
         Its value.
     bounds : tuple of float or "fixed"
@@ -56,12 +56,12 @@ class Hyperparameter:
 
     @property
     def is_free(self) -> bool:
-        """Whether it is learned: a zero variance is absent, and stays so."""
+        """Whether it is learned. A zero variance has no logarithm, and stays zero."""
         return self.bounds != FIXED and plain_value(self.value) > 0.0
 
     @property
     def label(self) -> str:
-        """Name with its place: ``weight_variance[2]``."""
+        """Name with the index, as in ``weight_variance[2]``."""
         return self.name if self.index is None else f"{self.name}[{self.index}]"
 
 

@@ -1,4 +1,4 @@
-"""Layer: what all layers of a network have in common."""
+"""Layer: the base class of all layers of a network."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Layer(Kernel, ABC):
 
     @abstractmethod
     def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map after the layer; raise where there is none."""
+        """Return the size of the map after the layer; raise if it does not fit."""
 
     @abstractmethod
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
@@ -47,7 +47,7 @@ class Layer(Kernel, ABC):
         return image_shape[1] * image_shape[2]
 
     def prepare(self, images: Tensor) -> Prepared:
-        """Compute what depends on one image alone, for images (n, c, h, w)."""
+        """Compute all that depends on one image only, for images (n, c, h, w)."""
         pixels = images.permute(2, 3, 1, 0).contiguous()
         var, trace = self.image_pass((pixels * pixels).mean(2))
         return pixels, trace, var.reshape(-1)
@@ -71,17 +71,17 @@ class Layer(Kernel, ABC):
 
 
 def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:
-    """Let the error of a layer that is given settings by their place say more.
+    """Add a hint to the error of a layer that is given positional settings.
 
     Parameters
     ----------
     hint : str
-        What those who know layers of other libraries may have meant.
+        What users of other libraries may have meant.
 
     Returns
     -------
     decorate : callable
-        Decorates a dataclass whose first setting alone may be given by its place.
+        Decorates a dataclass of which only the first setting is positional.
     """
 
     def decorate(layer: LayerClass) -> LayerClass:

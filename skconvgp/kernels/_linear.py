@@ -87,7 +87,7 @@ class Conv2d(Layer):
         return size if isinstance(size, tuple) else (size, size)
 
     def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map after the layer; raise where there is none."""
+        """Return the size of the map after the layer; raise if it does not fit."""
         self._check_settings()
         height, width = (axis.n_outputs for axis in self.axes(shape))
         if height < 1 or width < 1:
@@ -253,7 +253,7 @@ class Flatten(Layer):
 
 
 class _Pooling(Layer):
-    """Average over windows, where the window is a single position.
+    """Average over windows of a single position; larger windows are refused.
 
     Larger windows need the covariance between different positions, which
     layers do not carry; `out_shape` says so.
@@ -275,7 +275,7 @@ class _Pooling(Layer):
 
 @dataclass(repr=False)
 class AvgPool2d(_Pooling):
-    """Average over windows that do not overlap, where they are single positions.
+    """Average over windows of a single position; larger windows are refused.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ class AvgPool2d(_Pooling):
     window: int = 1
 
     def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map; raise where positions would be averaged."""
+        """Return the size of the map; raise if positions would be averaged."""
         require_positive_int("window", self.window)
         if self.window > 1:
             raise ValueError(_ALL_PAIRS.format(self))
@@ -303,7 +303,7 @@ class AvgPool2d(_Pooling):
 
 @dataclass(repr=False)
 class GlobalAvgPool2d(_Pooling):
-    """Average over all positions, where there is only one.
+    """Average over all positions of a 1x1 map; larger maps are refused.
 
     Larger maps need the covariance between all pairs of positions, which is not
     computed yet: a `ValueError` says so before any work.
@@ -316,7 +316,7 @@ class GlobalAvgPool2d(_Pooling):
     """
 
     def out_shape(self, shape: MapShape) -> MapShape:
-        """Return (1, 1); raise where positions would be averaged."""
+        """Return (1, 1); raise if positions would be averaged."""
         if shape != (1, 1):
             raise ValueError(_ALL_PAIRS.format(self))
         return shape

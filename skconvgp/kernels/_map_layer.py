@@ -1,4 +1,4 @@
-"""MapLayer: what a network asks of its layers."""
+"""MapLayer: the protocol of a layer in a network."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, runtime_checkable
@@ -48,7 +48,7 @@ class Maps:
 
 @runtime_checkable
 class MapLayer(Protocol):
-    """What a network asks of its layers: how covariance maps pass through."""
+    """Protocol of a layer: how covariance maps pass through it."""
 
     @property
     def is_spatial(self) -> bool:
@@ -56,7 +56,7 @@ class MapLayer(Protocol):
         ...
 
     def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map after the layer; raise where there is none."""
+        """Return the size of the map after the layer; raise if it does not fit."""
         ...
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
@@ -69,7 +69,7 @@ class MapLayer(Protocol):
 
 
 def map_layer(kernel: object) -> MapLayer:
-    """Return a kernel as a layer; raise if it is none."""
+    """Return a kernel as a layer; raise if it is not one."""
     if isinstance(kernel, type) or not isinstance(kernel, MapLayer):
         raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
             f"{kernel!r} is a kernel of its own and cannot be a layer of a network; "

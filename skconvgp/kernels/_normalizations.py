@@ -1,6 +1,6 @@
 """Division of covariances by a scale.
 
-Which ways there are: docs/maths.rst, "Scales of layers".
+The formulas: docs/maths.rst, "Scales of layers".
 """
 
 import copy
@@ -56,7 +56,7 @@ __all__ = [
 
 FIXED, EXACT, CORRELATION = MODES = ("fixed", "exact", "correlation")
 
-# Parts whose output is s times as large where input and bias variances are.
+# Parts whose output scales by s if the input and the bias variances do.
 HOMOGENEOUS = (
     Abs,
     AvgPool2d,
@@ -81,16 +81,17 @@ HOMOGENEOUS = (
 
 @dataclass(repr=False)
 class MaxNormalization(Kernel):
-    r"""A kernel, or a layer, whose covariances are kept in range by a division.
+    r"""A kernel or a layer whose covariances are divided by a scale.
 
-    No mode divides by what depends on the tile, so that each is a covariance function;
-    what the source states, :func:`literal_max_normalization`, is none.
+    No mode divides by a value that depends on the tile, so that each one is a
+    covariance function. The procedure as published, :func:`literal_max_normalization`,
+    is not one.
 
     Parameters
     ----------
     kernel : Kernel
-        What is normalized: with "correlation" any finished kernel, with "exact" a
-        finished network, with "fixed" either or a layer of a network.
+        Kernel that is normalized: with "correlation" any finished kernel, with "exact"
+        a finished network, with "fixed" either of these or a layer of a network.
     mode : {"correlation", "fixed", "exact"}, default="correlation"
         - "correlation": :math:`K_{ij} / \sqrt{K_{ii} K_{jj}}`, another kernel, whose
           variances are 1. An image without variance correlates with none.
@@ -108,7 +109,7 @@ class MaxNormalization(Kernel):
     Notes
     -----
     The source divides by the largest values of each tile after every convolution, and
-    states that this cancels in the prediction. It does not, see the user guide.
+    states that this cancels in the prediction. It does not cancel; see the user guide.
 
     References
     ----------
@@ -144,7 +145,7 @@ class MaxNormalization(Kernel):
         return self.kernel.n_positions(image_shape)
 
     def prepare(self, images: Tensor) -> Prepared:
-        """Prepare the images for the kernel; for correlations, their deviations too."""
+        """Prepare the images; for correlations, add their inverse deviations."""
         if self.mode == EXACT:
             images = images / math.sqrt(self.scale)
         kernel = self._computed()
@@ -193,7 +194,7 @@ class MaxNormalization(Kernel):
         return out.with_nngp(out.nngp / self.scale)
 
     def _computed(self) -> Kernel:
-        """Return the kernel that is computed in place of the given one."""
+        """Return the kernel that is computed instead of the given one."""
         if self.mode == EXACT:
             return cast(Kernel, _with_biases_divided(self.kernel, self.scale))
         return self.kernel
@@ -216,19 +217,19 @@ class MaxNormalization(Kernel):
 def literal_max_normalization(
     network: Sequential, images1: Tensor, images2: Tensor
 ) -> Tensor:
-    """Normalize one tile as the source does: for reproduction only, not a kernel.
+    """Normalize one tile as published; for reproduction only, as it is no kernel.
 
-    After every convolution and dense layer the covariance maps and the variance maps of
-    both sides are divided each by its own largest value in the tile. Between different
-    sides these differ, so that correlations exceed 1 and are cut off, a matrix put
-    together from tiles has negative eigenvalues, and its entries depend on the other
-    images of their tile. Use :class:`MaxNormalization` for anything but a comparison
-    with the source.
+    After every convolution and dense layer, the covariance maps and the variance maps
+    of both sides are each divided by their largest value in the tile. If the two sides
+    differ, so do these values: correlations exceed 1 and are cut off, a matrix
+    assembled from tiles has negative eigenvalues, and its entries depend on the other
+    images of their tile. Use :class:`MaxNormalization`, except for a comparison with
+    the source.
 
     Parameters
     ----------
     network : Sequential
-        Layers; those of a named network are its ``layers``.
+        Layers; a named network has them as its attribute ``layers``.
     images1, images2 : Tensor of shape (n1, c, h, w) and (n2, c, h, w)
         The images of the rows and of the columns of the tile.
 
@@ -264,17 +265,17 @@ def literal_max_normalization(
 
 
 def inverse_deviations(var: Tensor) -> Tensor:
-    """Return 1 / sqrt(var), 0 where there is none, NaN where it is infinite."""
+    """Return 1 / sqrt(var), 0 for a zero variance, NaN for an infinite one."""
     return reciprocal_sqrt(var) + 0.0 * var
 
 
 def unit_variances(inverse: Tensor) -> Tensor:
-    """Return 1 where 1 / sqrt(var) is a number, 0 where there is no variance."""
+    """Return 1 if 1 / sqrt(var) is a finite number, and 0 for a zero variance."""
     return (inverse > 0.0) + 0.0 * inverse
 
 
 def _require_homogeneous(part: object) -> None:
-    # Exact types: what a class derived from one of ours computes is not known here.
+    # Exact types only: a subclass of these parts may compute anything.
     is_scaling = type(part) is MaxNormalization and part.mode != CORRELATION
     if not is_scaling and type(part) not in HOMOGENEOUS:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Hermite coefficients of an activation by quadrature, and how wrong they are."""
+"""Hermite coefficients of an activation by quadrature, and their error."""
 
 import math
 from collections.abc import Callable
@@ -13,26 +13,27 @@ from skconvgp._typing import Prepared
 
 __all__ = ["Series", "hermite_series", "series_error"]
 
-# Rules: trapezoidal, of so many panels each, over so many standard deviations. They are
-# exact to rounding where panels are short beside the scale of the activation, 1.
+# Trapezoidal rules with these numbers of panels, over WIDEST standard deviations. They
+# are exact to rounding if panels are short compared with the scale of the activation,
+# 1.
 RULES = (512, 1024, 2048)
 WIDEST, CHECKED = 12.8, 11.0
-LONGEST = 0.25  # panel, in units of the activation, for which a rule is fine enough
+LONGEST = 0.25  # longest panel of a rule, in units of the activation
 AT_ONCE = 2**20  # values of the activation
 NEGLIGIBLE = 1e-12  # share of the variance; less is rounding
 
 
 class Series(NamedTuple):
-    """What a layer keeps of images.
+    """Series of an activation for each position of the images.
 
     Parameters
     ----------
     var : Tensor of shape (h, w, n)
         Variances.
     coefficients : Tensor of shape (k, h, w, n)
-        Those of Hermite polynomials, lowest degree first.
+        Coefficients of Hermite polynomials, lowest degree first.
     error : Tensor of shape (n,)
-        What may be wrong with the variances after the layer, as a share of them.
+        Bound on the error of the variances after the layer, as a share of them.
     """
 
     var: Tensor
@@ -52,14 +53,15 @@ def hermite_series(
     var : Tensor of shape (h, w, n)
         Variances a.
     n_terms : int
-        Number of coefficients. What they lack of the variance is put into the next
-        even and the next odd one, so that variances are those of the activation.
+        Number of coefficients. The part of the variance that they do not cover is
+        assigned to the next even and the next odd coefficient, so that variances are
+        exact.
 
     Returns
     -------
     series : Series
-        With n_terms + 2 coefficients. The error is what they lack, and how far the
-        rule is from one of half as many nodes.
+        A series with n_terms + 2 coefficients. The error is the part of the variance
+        that they do not cover, and the difference from a rule with half as many nodes.
     """
     flat = var.reshape(-1)
     panel = 2.0 * WIDEST / LONGEST * flat.detach().clamp(min=0.0).sqrt()
@@ -67,13 +69,13 @@ def hermite_series(
     assert isinstance(rule, Tensor)
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     for number, n_panels in enumerate(RULES):
-        alike = (rule == number).nonzero().reshape(-1)
-        for some in torch.split(alike, AT_ONCE // n_panels):
-            own = _coefficients(function, flat[some], n_terms, n_panels)
-            parts += [(some, *own)]
-    places, found, lacks = zip(*parts, strict=True)
-    back = torch.argsort(torch.cat(places))
-    coefficients = torch.cat(found, 1)[:, back].reshape(-1, *var.shape)
+        same_rule = (rule == number).nonzero().reshape(-1)
+        for indices in torch.split(same_rule, AT_ONCE // n_panels):
+            series = _coefficients(function, flat[indices], n_terms, n_panels)
+            parts += [(indices, *series)]
+    orders, columns, lacks = zip(*parts, strict=True)
+    back = torch.argsort(torch.cat(orders))
+    coefficients = torch.cat(columns, 1)[:, back].reshape(-1, *var.shape)
     moment = coefficients.detach().square().sum((0, 1, 2))
     lost = torch.cat(lacks)[back].reshape(var.shape).sum((0, 1))
     error = torch.where(moment > 0.0, lost / moment, torch.zeros_like(moment))
@@ -81,7 +83,7 @@ def hermite_series(
 
 
 def series_error(prepared: Prepared) -> float:
-    """Return the largest error of the series in what was prepared; 0 without any."""
+    """Return the largest error of the series in a prepared set; 0 without series."""
     if isinstance(prepared, Series):
         return float(prepared.error.max()) if prepared.error.numel() else 0.0
     if isinstance(prepared, tuple):
@@ -92,16 +94,16 @@ def series_error(prepared: Prepared) -> float:
 def _coefficients(
     function: Callable[[Tensor], Tensor], var: Tensor, n_terms: int, n_panels: int
 ) -> tuple[Tensor, Tensor]:
-    """Return coefficients (n_terms + 2, m) of variances (m,), and what they lack."""
+    """Return coefficients (n_terms + 2, m) of variances (m,), and their error."""
     nodes, basis, weights, coarse = (
         torch.as_tensor(array, device=var.device, dtype=var.dtype)
         for array in _rule(n_terms, n_panels)
     )
     blank = var <= 0.0
     deviation = torch.where(blank, 0.0, torch.where(blank, 1.0, var).sqrt())
-    deviation = deviation + 0.0 * var  # NaN where a variance is not held
+    deviation = deviation + 0.0 * var  # NaN if a variance is not representable
     values = function(nodes[:, None] * deviation)
-    found = basis @ values
+    coefficients = basis @ values
     squares = values.detach().square()
     off = (weights @ squares - coarse @ squares).abs()
     mirrored = values.flip(0)
@@ -109,12 +111,12 @@ def _coefficients(
     for parity in (n_terms % 2, 1 - n_terms % 2):
         part = (values + mirrored) / 2.0 if parity == 0 else (values - mirrored) / 2.0
         total = weights @ part.square()
-        lack = total - found[parity::2].square().sum(0)
+        lack = total - coefficients[parity::2].square().sum(0)
         is_there = lack > NEGLIGIBLE * total
         lacks.append(torch.where(is_there, lack, 0.0))
         root = torch.where(is_there, torch.where(is_there, lack, 1.0).sqrt(), 0.0)
-        found = torch.cat([found, root[None]])
-    return found, off + lacks[0].detach() + lacks[1].detach()
+        coefficients = torch.cat([coefficients, root[None]])
+    return coefficients, off + lacks[0].detach() + lacks[1].detach()
 
 
 @lru_cache(maxsize=16)

@@ -26,7 +26,7 @@ from skconvgp.kernels._expectations import Formula, correlation, expect
 
 __all__ = ["SiLU", "Sigmoid", "Softplus", "Tanh"]
 
-# Of least largest relative error: it has one size at 15 points, with changing signs.
+# Minimax fit: the relative error has the same size, with changing signs, at 15 points.
 RATES = (
     0.36384160907732265,
     0.48315577112241383,
@@ -49,7 +49,7 @@ TWO_OVER_PI = 2.0 / math.pi
 
 
 class Side(NamedTuple):
-    """What one side brings into a term, by its variance a.
+    """Factors of one side in a term, which depend on its variance a.
 
     Parameters
     ----------
@@ -100,13 +100,13 @@ class Mixture:
     Parameters
     ----------
     width : float
-        1, or 2 for what a logistic function is made of.
+        1, or 2 for the tanh in a logistic function.
     """
 
     width: float
 
     def sides(self, a: Tensor) -> list[Side]:
-        """Return what a side brings into each term."""
+        """Return the factors of one side in each term."""
         found = []
         for weight, rate in zip(WEIGHTS, RATES, strict=True):
             scaled = 2.0 * (rate / self.width) ** 2 * a
@@ -167,7 +167,7 @@ class SoftplusFormula(Mixture):
 
     @property
     def offset(self) -> float:
-        """Return what g has beside the sum of w h: the error of the sum far out."""
+        """Return the difference of g and the sum of w h for large arguments."""
         terms = zip(WEIGHTS, RATES, strict=True)
         return 2.0 * math.log(2.0) - sum(
             weight * self.width / (rate * math.sqrt(math.pi)) for weight, rate in terms
@@ -263,8 +263,8 @@ SOFTPLUS, SILU = SoftplusFormula(width=2.0), SiLUFormula(width=2.0)
 class _Saturating(Activation):
     """Sum of error functions, a linear function and a constant.
 
-    Its covariance is `share` times that of the error functions, plus `linear` times
-    that of the inputs, plus `constant`.
+    Its covariance is `share` times the covariance of the error functions, plus `linear`
+    times the covariance of the inputs, plus `constant`.
     """
 
     formula: ClassVar[Formula]
@@ -279,7 +279,7 @@ class _Saturating(Activation):
 
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
-        return self.expectation(a, a, a) + 0.0 * a  # NaN where a is not held
+        return self.expectation(a, a, a) + 0.0 * a  # NaN if a is not representable
 
 
 @dataclass(repr=False)
@@ -291,8 +291,8 @@ class Tanh(_Saturating):
               {\sqrt{(1 + 2 \lambda_i^2 a)(1 + 2 \lambda_j^2 b)}}
 
     with :math:`\tanh x = \sum_j w_j \, \mathrm{erf}(\lambda_j x)`, seven terms, to 3e-8
-    of its value everywhere. So V is right to 6e-8 of the standard deviations, for
-    variances of any size.
+    of its value everywhere. Therefore the error of V is at most 6e-8 of the standard
+    deviations, for variances of any size.
 
     References
     ----------

@@ -22,7 +22,7 @@ from skconvgp.kernels._vectors import VectorKernel, vectors_of
 __all__ = ["matern", "rbf"]
 
 MATERN_NU = (0.5, 1.5, 2.5)
-FARTHEST = 1e3  # distance, in lengthscales: no precision holds a covariance beyond
+FARTHEST = 1e3  # lengthscales; covariances at larger distances underflow
 
 
 class _StationaryKernel(VectorKernel):
@@ -32,7 +32,7 @@ class _StationaryKernel(VectorKernel):
     lengthscale_bounds: Bounds
 
     def __eq__(self, other: object) -> bool:
-        """Compare settings; an array is as good as a tuple."""
+        """Compare settings; an array equals a tuple of the same numbers."""
         if not isinstance(other, type(self)):
             return NotImplemented
         return same_settings(self, other)
@@ -67,7 +67,7 @@ class _StationaryKernel(VectorKernel):
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets."""
         x, y = vectors_of(one)[0], vectors_of(two)[0]
-        centre = x.median(1, keepdim=True).values  # fewer digits of distances are lost
+        centre = x.median(1, keepdim=True).values  # so that distances lose fewer digits
         x, y = x - centre, y - centre
         x2, y2 = (x * x).sum(0), (y * y).sum(0)
         return self._value(x.mT @ y, x2[:, None], y2[None, :])
@@ -93,7 +93,7 @@ class _StationaryKernel(VectorKernel):
         return isinstance(self.lengthscale, SEQUENCES)
 
     def _lengths(self, vectors: Tensor) -> Tensor:
-        """Return the lengthscales (d,) of features, where each has its own."""
+        """Return the lengthscales (d,) of features, if each has its own."""
         items = as_items(self.lengthscale)
         exact = [torch.as_tensor(item, dtype=torch.float64) for item in items]
         return torch.stack(exact).to(vectors)
@@ -119,10 +119,10 @@ class rbf(_StationaryKernel):
 
     Notes
     -----
-    For "median", equal samples count once and those of weight 0 not at all. Of more
-    than 1000 different samples 1000 are compared, the same ones whatever their order.
-    Where all are equal, it is 1. Without an estimator, ``kernel.resolve(X_train)`` has
-    the number.
+    For "median", equal samples count once, and samples of weight 0 are ignored. If
+    there are more than 1000 different samples, 1000 of them are compared; the choice
+    does not depend on their order. Where all are equal, it is 1. Without an estimator,
+    ``kernel.resolve(X_train)`` has the number.
 
     References
     ----------
@@ -164,10 +164,10 @@ class matern(_StationaryKernel):
 
     Notes
     -----
-    For "median", equal samples count once and those of weight 0 not at all. Of more
-    than 1000 different samples 1000 are compared, the same ones whatever their order.
-    Where all are equal, it is 1. Without an estimator, ``kernel.resolve(X_train)`` has
-    the number.
+    For "median", equal samples count once, and samples of weight 0 are ignored. If
+    there are more than 1000 different samples, 1000 of them are compared; the choice
+    does not depend on their order. Where all are equal, it is 1. Without an estimator,
+    ``kernel.resolve(X_train)`` has the number.
 
     References
     ----------
@@ -194,7 +194,7 @@ class matern(_StationaryKernel):
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
         distance2 = _squared_distance(inner, norm1, norm2)
-        same = distance2 <= 0.0  # the root has no derivative at 0
+        same = distance2 <= 0.0  # the square root has no derivative at 0
         distance = torch.where(same, 0.0, torch.where(same, 1.0, distance2).sqrt())
         scaled = distance * (math.sqrt(2.0 * self.nu) / self._common)
         scaled = scaled.clamp(max=FARTHEST)

@@ -12,18 +12,19 @@ __all__ = ["Axis"]
 
 @dataclass(frozen=True)
 class Axis:
-    """Which inputs each output of a convolution adds up, along one axis.
+    """Inputs that each output of a convolution sums, along one axis.
 
     Parameters
     ----------
     size : int
-        Positions of the map.
+        Number of positions of the map.
     kernel, stride, dilation : int
-        Elements of a window, distance of windows, distance of elements.
+        Number of elements of a window, distance between windows, distance between
+        elements.
     before, after : int
-        Positions added before the first and after the last.
+        Numbers of positions that are added before the first and after the last one.
     is_circular : bool
-        Whether positions wrap around; otherwise those added are zero.
+        Whether positions wrap around; otherwise the added positions are zero.
     """
 
     size: int
@@ -36,7 +37,7 @@ class Axis:
 
     @property
     def n_outputs(self) -> int:
-        """How many windows there are."""
+        """Number of windows."""
         span = self.dilation * (self.kernel - 1)
         return (self.size + self.before + self.after - span - 1) // self.stride + 1
 
@@ -48,7 +49,7 @@ class Axis:
 
     @property
     def is_box(self) -> bool:
-        """Whether running sums along the map pass all windows, and little more."""
+        """Whether running sums along the map cover all windows with little overhead."""
         lead = self.kernel - 1 - self.before
         tail = self.n_outputs - self.size + lead
         is_plain = self.stride == self.dilation == 1 and not self.is_circular
@@ -56,13 +57,13 @@ class Axis:
 
     @property
     def reaches_all(self) -> bool:
-        """Whether each position is in a window."""
+        """Whether each position is in at least one window."""
         is_reached = np.zeros(self.size, dtype=bool)
-        starts = self._places()
+        starts = self._element_positions()
         for start in starts[np.argsort(np.abs(starts))].tolist():  # 0 may reach all
             if self.is_circular:
-                seen = start + self.stride * np.arange(self.n_outputs)
-                is_reached[seen % self.size] = True
+                covered = start + self.stride * np.arange(self.n_outputs)
+                is_reached[covered % self.size] = True
             else:
                 first = start % self.stride if start < 0 else start
                 stop = start + self.stride * (self.n_outputs - 1) + 1
@@ -73,7 +74,7 @@ class Axis:
 
     @property
     def hits(self) -> int:
-        """Elements of the first window that see the first position."""
+        """Number of elements of the first window that fall on the first position."""
         taps = np.arange(self.kernel) * self.dilation - self.before
         return int(((taps % self.size if self.is_circular else taps) == 0).sum())
 
@@ -81,23 +82,23 @@ class Axis:
         """Return the sums as a matrix (n_outputs, size) of zeros and counts."""
         return _axis_matrix(self, like.dtype, like.device)
 
-    def _places(self) -> np.ndarray:
-        """Return where the first window has its elements, without those alike."""
-        places = np.arange(self.kernel) * self.dilation - self.before
-        return np.unique(places % self.size) if self.is_circular else places
+    def _element_positions(self) -> np.ndarray:
+        """Return the different positions of the elements of the first window."""
+        positions = np.arange(self.kernel) * self.dilation - self.before
+        return np.unique(positions % self.size) if self.is_circular else positions
 
 
 @lru_cache(maxsize=256)
 def _axis_matrix(axis: Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
-    # How often the first window sees a place, by the place: no array of all elements of
-    # all windows, which may be much larger than the map.
+    # The first window is counted once for each position: an array of all elements of
+    # all windows may be much larger than the map.
     outputs = torch.arange(axis.n_outputs, device=device)[:, None] * axis.stride
     inputs = torch.arange(axis.size, device=device)[None, :]
-    place = inputs - outputs + axis.before  # seen from the first element
+    offset = inputs - outputs + axis.before  # seen from the first element
     if axis.is_circular:
         taps = torch.arange(axis.kernel, device=device) * axis.dilation
         counts = torch.bincount(taps % axis.size, minlength=axis.size)
-        return counts[place % axis.size].to(dtype)
-    tap = place.div(axis.dilation, rounding_mode="floor")
-    is_seen = (place == tap * axis.dilation) & (tap >= 0) & (tap < axis.kernel)
-    return is_seen.to(dtype)
+        return counts[offset % axis.size].to(dtype)
+    tap = offset.div(axis.dilation, rounding_mode="floor")
+    is_covered = (offset == tap * axis.dilation) & (tap >= 0) & (tap < axis.kernel)
+    return is_covered.to(dtype)

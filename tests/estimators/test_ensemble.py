@@ -386,7 +386,7 @@ def test_what_evidence_cannot_compare_is_told():
         ConvNetGPClassifier(rbf(1.0), likelihood=Dirichlet(count))
         for count in (0.1, 0.01)
     ]
-    with pytest.raises(ValueError, match=r"alpha_eps=0\.1.*make other numbers"):
+    with pytest.raises(ValueError, match=r"alpha_eps=0\.1.*make different targets"):
         fit(*counts)
     with pytest.raises(ValueError, match="uses 13 of 30"):
         fit(ConvNetGPClassifier(rbf(1.0), completion=SubsetOfData()))

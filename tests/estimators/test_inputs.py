@@ -124,7 +124,7 @@ def test_sum_with_one_spatial_kernel_is_spatial():
 def test_gram_functions_warn_of_a_guess_at_the_line_of_the_user():
     X = digits(3)[0].reshape(3, -1)
     for function in (gram_matrix, gram_diag):
-        _warn.TOLD.clear()
+        _warn.WARNED.clear()
         with pytest.warns(ImageShapeWarning, match=r"\(1, 8, 8\)") as caught:
             function(tiny_network(), X)
         assert [w.filename for w in caught] == [__file__]

@@ -42,7 +42,7 @@ def test_channels_last_are_told(images, take):
     with pytest.warns(ImageShapeWarning, match=r"10 channels of 12 x 3.*np.moveaxis"):
         gp.fit(X, LABELS)
     for compute in (gram_matrix, gram_gradient):
-        _warn.TOLD.clear()
+        _warn.WARNED.clear()
         with pytest.warns(ImageShapeWarning, match="channels"):
             compute(tiny_network(), X)
 
@@ -55,7 +55,7 @@ def test_a_shape_with_channels_last_is_told(shape):
         NystromCompletedGP(tiny_network(), image_shape=shape, n_landmarks=3),
         KernelFlowsWarp(tiny_network(), image_shape=shape, n_steps=0),
     ):
-        _warn.TOLD.clear()
+        _warn.WARNED.clear()
         with pytest.warns(ImageShapeWarning, match="np.moveaxis"):
             gp.fit(X, LABELS)
 

@@ -330,7 +330,7 @@ def test_what_follows_from_a_fit_that_did_not_converge_is_told():
     gp.predict(X)  # that of the last iterate, of which `fit` has told
     with pytest.warns(ConvergenceWarning, match="did not converge in `fit`"):
         gp.predict(X, return_std=True)
-    with pytest.raises(ValueError, match="Left-out predictions need a solution"):
+    with pytest.raises(ValueError, match="Leave-one-out predictions need"):
         gp.loo_predict()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""What `gram_matrix` and its kin share: samples, what computes them, where."""
+"""Arguments that `gram_matrix` and similar functions share."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ __all__ = [
     "sample_rows",
 ]
 
-FLOATS = [np.float64, np.float32]  # others become the first
+FLOATS = [np.float64, np.float32]  # arrays of other types become float64
 GPU = torch.device("cuda")
 
 
@@ -53,7 +53,7 @@ def sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
 def find_shape(
     kernel: object, image_shape: object, n_features: int, given: ImageShape | None
 ) -> ImageShape:
-    """Return how a row becomes an image; raise where the kernel cannot take it."""
+    """Return the shape that a row is read as; raise if the kernel cannot take it."""
     if not isinstance(kernel, Kernel):
         raise ValueError(  # noqa: TRY004  (as for the estimators)
             f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
@@ -70,7 +70,7 @@ def find_shape(
 
 
 def matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
-    """Return other samples as rows; raise unless they have the shape of the first."""
+    """Return samples of Y as rows; raise unless they have the shape of those of X."""
     rows, given = images_to_rows(Y)
     rows = check_array(rows, dtype=FLOATS, input_name="Y")
     is_row = shape == (n_features, 1, 1)
@@ -83,7 +83,7 @@ def matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
 
 
 def resolve_by(kernel: Kernel, rows: NDArray[Any], *, is_alone: bool) -> Kernel:
-    """Return the kernel with settings that follow from X; raise where there is a Y."""
+    """Return the kernel with settings that follow from X; raise if there is a Y."""
     resolved = kernel.resolve(rows_to_tensor(rows))
     if resolved is not kernel and not is_alone:
         raise ValueError(
@@ -97,7 +97,7 @@ def resolve_by(kernel: Kernel, rows: NDArray[Any], *, is_alone: bool) -> Kernel:
 def find_place(
     owner: str, device: object, dtype: object = "auto", n_values: int = 0
 ) -> Place:
-    """Return where to compute a result of so many numbers; raise if it is not there."""
+    """Return where to compute `n_values` numbers; raise if the device is missing."""
     precision = resolve_dtype(owner, dtype, GPU, "torch")
     place = resolve_device(owner, device, n_values * precision.itemsize)
     if not device_exists(place.device):
@@ -111,7 +111,7 @@ def find_place(
 def choose(
     owner: str, kernel: Kernel, shape: ImageShape, backend: object, place: Place
 ) -> BackendChoice:
-    """Return what computes a kernel on images of a shape."""
+    """Return the backend of a kernel on images of a shape."""
     word = resolve_backend(owner, backend)
     return choose_backend(kernel, kernel_shape(kernel, shape), word, place.device)
 
@@ -134,15 +134,15 @@ def make_config(
     owner : str
         The public function, for messages.
     backend : str
-        Name of what computes tiles.
+        Name of the backend.
     place : Place
         Where to compute.
     dtype, memory_budget, n_jobs : object
         The settings.
     n_values : int
-        Numbers in the result.
+        Count of numbers in the result.
     remedy : str
-        What to do if they do not fit in memory.
+        Advice if they do not fit in memory.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A digest of what an object computes: of its values and its code."""
+"""A digest of an object: of its values and of its code."""
 
 import copyreg
 import dis
@@ -22,7 +22,7 @@ PLAIN = {type(None), bool, int, float, complex, str, bytes, range, type(Ellipsis
 PLAIN |= {type(NotImplemented), torch.dtype, torch.device}
 SEQUENCES = (tuple, list)
 SETS = (set, frozenset)
-# What Python notes in a class, and nothing that is computed depends on.
+# Entries that Python adds to a class, and on which no result depends.
 NOTES = {
     "__abstractmethods__",
     "__annotate__",
@@ -45,7 +45,7 @@ NOTES = {
     "__weakref__",
     "_abc_impl",
 }
-HEAP_TYPE = 1 << 9  # flag of a class that was made by a class statement, or like that
+HEAP_TYPE = 1 << 9  # flag of a class that was made at run time, as by a class statement
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 
@@ -54,12 +54,12 @@ class UnknownValueError(Exception):
 
 
 def digest_of(value: Any) -> str:
-    """Return a digest that changes with all that decides what a value computes.
+    """Return a digest that changes if the results of a value may change.
 
-    Of functions that is their code, their defaults, what they enclose and the global
-    names that they use; of objects what they hold, and the class with its bases; and so
-    on for what is found there. Functions and classes of libraries are what their
-    names and the versions of the libraries say.
+    The digest of a function covers its code, its defaults, its closure and the global
+    names that it uses; that of an object covers its attributes and its class with all
+    bases; and so on, recursively. Functions and classes of libraries are identified by
+    their names and the versions of the libraries.
 
     Parameters
     ----------
@@ -83,10 +83,10 @@ def digest_of(value: Any) -> str:
 
 
 class _Digester:
-    """Digests values once each, and those that contain themselves."""
+    """Digests each value once, also values that contain themselves."""
 
     def __init__(self) -> None:
-        # Values are kept, as another one could be given the number of one that is gone.
+        # The values are kept too: the id of a deleted value may be used again.
         self._done: dict[int, tuple[Any, bytes]] = {}
         self._open: list[int] = []
         self._places: list[str] = []
@@ -95,12 +95,12 @@ class _Digester:
         """Return the digest of a value, used at a place."""
         if type(value) in PLAIN:
             return _joined(type(value).__name__, _text(value))
-        number = id(value)
-        if number in self._done:
-            return self._done[number][1]
-        if number in self._open:  # how far above is the same wherever one begins
-            return _joined("above", str(len(self._open) - self._open.index(number)))
-        self._open.append(number)
+        key = id(value)
+        if key in self._done:
+            return self._done[key][1]
+        if key in self._open:  # this distance is the same from any start
+            return _joined("above", str(len(self._open) - self._open.index(key)))
+        self._open.append(key)
         self._places.append(place)
         parts = [
             part if isinstance(part, bytes) else part.encode(errors="surrogatepass")
@@ -108,11 +108,11 @@ class _Digester:
         ]
         self._open.pop()
         self._places.pop()
-        self._done[number] = value, _joined(*parts)
-        return self._done[number][1]
+        self._done[key] = value, _joined(*parts)
+        return self._done[key][1]
 
     def _parts(self, value: Any) -> Iterator[str | bytes]:
-        """Yield what the digest of a value is made of."""
+        """Yield the parts of the digest of a value."""
         kind = type(value)
         if kind in SEQUENCES:
             yield kind.__name__
@@ -127,8 +127,8 @@ class _Digester:
             yield from ("array", str(value.dtype), repr(value.shape), value.tobytes())
         elif kind in (Tensor, torch.nn.Parameter) and value.layout is torch.strided:
             yield from ("tensor", str(value.dtype), repr(tuple(value.shape)))
-            numbers = value.detach().resolve_conj().resolve_neg().contiguous()
-            yield to_numpy(numbers.reshape(-1).view(torch.uint8)).tobytes()
+            contents = value.detach().resolve_conj().resolve_neg().contiguous()
+            yield to_numpy(contents.reshape(-1).view(torch.uint8)).tobytes()
         else:
             yield from self._parts_of_code(value)
 
@@ -195,7 +195,7 @@ class _Digester:
         yield from self._items(code.co_consts)
 
     def _module(self, module: ModuleType, names: set[str], place: str) -> bytes:
-        """Return the digest of what code uses of a module, found by names."""
+        """Return the digest of the attributes of a module that code names."""
         library = library_of(module.__name__)
         if library is not None:
             return _joined("library", module.__name__, library)
@@ -230,7 +230,7 @@ class _Digester:
             yield self.digest(value, f"attribute {name!r} of {cls.__qualname__!r}")
 
     def _object(self, value: Any) -> Iterator[str | bytes]:
-        """Yield the parts of any other object, those that a pickle would hold."""
+        """Yield the parts of any other object: those that a pickle would contain."""
         if isinstance(value, ModuleType):
             self._refuse("a module that is no global name")
         owner = getattr(value, "__objclass__", type(None))  # of a compiled method
@@ -258,7 +258,7 @@ class _Digester:
         yield from self._pairs(pairs or ())
 
     def _named(self, value: Any, name: str) -> Iterator[str | bytes]:
-        """Yield the parts of an object that a pickle would know by name only."""
+        """Yield the parts of an object that a pickle would store by name only."""
         found = name_in_library(value, name)
         if found is not None:
             yield from ("object of a library", found)
@@ -284,17 +284,17 @@ class _Digester:
 
 
 def _joined(*parts: str | bytes) -> bytes:
-    """Return a digest of parts, and of where one ends."""
-    own = hashlib.blake2b(digest_size=16)
+    """Return a digest of parts; lengths keep their boundaries apart."""
+    digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         content = part if isinstance(part, bytes) else part.encode()
-        own.update(len(content).to_bytes(8, "little"))
-        own.update(content)
-    return own.digest()
+        digest.update(len(content).to_bytes(8, "little"))
+        digest.update(content)
+    return digest.digest()
 
 
 def _text(value: Any) -> str | bytes:
-    """Return a value that has no parts as text; all digits of numbers are in it."""
+    """Return a plain value as text, with all digits of numbers."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -330,7 +330,7 @@ def _imported_names(code: CodeType) -> list[str]:
         step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"
     ]
     return [
-        "" if steps[i - 2].argval else str(step.argval)  # first comes the level
+        "" if steps[i - 2].argval else str(step.argval)  # its level is loaded first
         for i, step in enumerate(steps)
         if step.opname == "IMPORT_NAME"
     ]

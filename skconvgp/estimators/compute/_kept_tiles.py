@@ -26,7 +26,7 @@ __all__ = ["find_cache", "resolve_cache_dir", "warn_of_unknown"]
 
 PACKAGE = Path(__file__).parents[2]
 CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
-ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in texts of objects: another each time
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in reprs; differs in each run
 NOT_WRITTEN = (
     "Tiles are no longer kept in `cache_dir`, as {!r} cannot be written: {}. The "
     "computation goes on; if it is interrupted, the next one starts from the tiles "
@@ -44,7 +44,7 @@ UNKNOWN = (
 
 
 def resolve_cache_dir(owner: object, cache_dir: object) -> Path | None:
-    """Return the folder of all caches, which is made; None if no tiles are kept."""
+    """Return the folder of all caches, and make it; None if no tiles are kept."""
     if cache_dir is None:
         return None
     name = os.fspath(cache_dir) if isinstance(cache_dir, str | os.PathLike) else None
@@ -62,7 +62,7 @@ def resolve_cache_dir(owner: object, cache_dir: object) -> Path | None:
 
 
 def warn_of_unknown(folder: Path | None, kernel: Kernel) -> None:
-    """Warn if a folder was given and tiles of the kernel cannot be kept there."""
+    """Warn if there is a folder, but tiles of the kernel cannot be kept there."""
     if folder is None:
         return
     try:
@@ -78,28 +78,28 @@ def find_cache(
     device: torch.device,
     *sides: Tensor,
 ) -> TileCache | None:
-    """Return the cache of a computation; None without a folder, or a digest.
+    """Return the cache of a computation; None without a folder or a digest.
 
-    Its name follows from what values depend on, the code of the package included:
-    tiles of something else are not looked at.
+    The name of its folder is a hash of everything that the values depend on, including
+    the code of the package, so that other tiles are never read.
 
     Parameters
     ----------
     folder : Path or None
         The folder of all caches.
     choice : BackendChoice
-        The kernel, and what computes.
+        The kernel and its backend.
     dtype : torch.dtype
         Precision of the tiles.
     device : torch.device
-        Where they are computed.
+        Device that computes them.
     sides : Tensor of shape (n, c, h, w)
         Images of each side of the matrix, on the host.
 
     Returns
     -------
     cache : TileCache or None
-        The cache. A warning says so where it cannot be written to.
+        The cache. A warning says if it cannot be written to.
     """
     if folder is None:
         return None
@@ -117,15 +117,15 @@ def find_cache(
     }
     images = [np.ascontiguousarray(to_numpy(side)) for side in sides]
     parts = [about, _code_of_package(), identity, images]
-    own = folder / str(joblib.hash(parts))
+    subfolder = folder / str(joblib.hash(parts))
     try:
-        own.mkdir(parents=True, exist_ok=True)
+        subfolder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        _warn_of_failure(own, error)
+        _warn_of_failure(subfolder, error)
         return None
-    told = about | {"kernel": ADDRESS.sub("", repr(choice.kernel))}
-    cache = TileCache(own, _warn_of_failure)
-    cache.describe(json.dumps(told, indent=1) + "\n")
+    description = about | {"kernel": ADDRESS.sub("", repr(choice.kernel))}
+    cache = TileCache(subfolder, _warn_of_failure)
+    cache.describe(json.dumps(description, indent=1) + "\n")
     return cache
 
 
@@ -142,10 +142,11 @@ def _identity(kernel: Kernel) -> str:
     Raises
     ------
     UnknownValueError
-        If it has none.
+        If the kernel has no digest.
     """
     try:
-        # Without what it remembers of use; and twice, as not all objects have one.
+        # A clone has no state from earlier use. Two digests are compared because some
+        # objects get a different one each time.
         digest, again = (digest_of(clone(kernel)) for _ in range(2))
     except (TypeError, PicklingError) as error:
         raise UnknownValueError(f"what cannot be copied: {error}") from error
@@ -156,7 +157,7 @@ def _identity(kernel: Kernel) -> str:
 
 @lru_cache(maxsize=1)
 def _code_of_package() -> str:
-    """Return a digest of the package: a checkout may change and keep its version.
+    """Return a digest of the code: a checkout may change without a new version.
 
     The extension that is loaded may lie elsewhere, or be older than its sources.
     """

@@ -1,4 +1,4 @@
-"""Which code is that of a library, and so what its name and version say."""
+"""Which code belongs to a library, so that a name and a version identify it."""
 
 import sys
 import sysconfig
@@ -12,44 +12,45 @@ from typing import Any
 __all__ = ["library_of", "name_in_library"]
 
 PYTHON = f"python {sys.version_info.major}.{sys.version_info.minor}"
-# They are what their versions say wherever they lie; the code of this package is in
-# the name of a cache anyway.
+# Their versions identify them wherever they are installed. The code of this package is
+# in the name of a cache anyway.
 TRUSTED = ("numpy", "scipy", "skconvgp", "torch")
 
 
 def name_in_library(value: Any, name: str = "") -> str | None:
-    """Return where a library has a function or class, with the library's version.
+    """Return the qualified name of a function or class, with its library's version.
 
-    None for what is not of a library, or not found there under its name: a function
-    that was made by another, for example.
+    None if the value belongs to no library, or is not found there under its name: a
+    function that another function has made, for example.
     """
     name = name or getattr(value, "__qualname__", None) or value.__name__
     module = getattr(value, "__module__", None) or _module_with(value, name)
     library = library_of(module)
-    is_there = library is not None and _found(sys.modules.get(module), name) is value
+    is_there = library is not None and _lookup(sys.modules.get(module), name) is value
     return f"{module}.{name} of {library}" if is_there else None
 
 
 def _module_with(value: Any, name: str) -> str:
-    """Return the module of a library that has a value that does not know its own."""
+    """Return the module that holds a value, if the value does not name its module."""
     for module, loaded in list(sys.modules.items()):
-        if module.partition(".")[0] in TRUSTED and _found(loaded, name) is value:
+        if module.partition(".")[0] in TRUSTED and _lookup(loaded, name) is value:
             return module
     return ""
 
 
-def _found(place: Any, name: str) -> Any:
+def _lookup(module: Any, name: str) -> Any:
+    value = module
     for part in name.split("."):
-        place = getattr(place, part, None)
-    return place
+        value = getattr(value, part, None)
+    return value
 
 
 @lru_cache(maxsize=256)
 def library_of(module: str) -> str | None:
-    """Return name and version of the library of a module; None if it is none.
+    """Return name and version of the library of a module; None without a library.
 
-    Installed is what lies where Python puts packages, and has a version. A package
-    that is installed from its sources, to be worked on, is not.
+    A library lies in a folder where Python installs packages, and has a version. An
+    editable install of a package under development is no library.
     """
     top = module.partition(".")[0]
     if top in TRUSTED:
@@ -75,9 +76,9 @@ def _distributions() -> Mapping[str, list[str]]:
 
 
 def _origin(top: str) -> str | None:
-    """Return where a package comes from; None where that is not to be known."""
+    """Return the origin of a package; None if it is unknown."""
     try:
         spec = find_spec(top)
-    except (ImportError, ValueError):  # a program has none
+    except (ImportError, ValueError):  # a script has no spec
         return None
     return None if spec is None else spec.origin

@@ -1,4 +1,4 @@
-"""Who runs the blocks: threads of this process, or joblib's workers."""
+"""Runners of blocks: threads of this process, or joblib's workers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -21,22 +21,22 @@ Result = TypeVar("Result")
 
 
 def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, int]:
-    """Return a runner of blocks and how many it has in work at the same time.
+    """Return a runner of blocks, and the number of blocks that it runs at a time.
 
-    One job, as None is unless joblib was told otherwise, runs blocks on as many
+    One job (also None, unless joblib is configured otherwise) runs blocks on as many
     threads as torch has, each with one thread of torch: threads that never wait for
-    each other stay fast on a busy machine. More jobs go through joblib, and torch's
-    threads in each are its share of the cores; a backend that has no threads of its
-    own computes a block in one. There are no more jobs in threads than cores; processes
-    and clusters get as many as were asked for.
+    each other stay fast on a busy machine. More jobs run through joblib, and each gets
+    an equal share of the cores for torch's threads; a backend without threads of its
+    own computes a block in one thread. If jobs are threads, there are at most as many
+    as cores; processes and clusters get the number that was asked for.
 
     Parameters
     ----------
     n_jobs : int or None
         As in scikit-learn.
     device : torch.device
-        A GPU gets one block after the other. "cuda" without a number is as many GPUs
-        as there are jobs, each with a thread of this process.
+        A GPU computes one block after the other. "cuda" without a number uses as many
+        GPUs as there are jobs, each with a thread of this process.
     """
     n_workers = _count_workers(n_jobs)
     n_threads = torch.get_num_threads()
@@ -121,11 +121,11 @@ class _ThreadRunner:
 
 
 def _begin_anywhere(number: int) -> None:
-    """Threads of the CPU are all alike."""
+    """Do nothing: threads on the CPU need no device."""
 
 
 def _finish_at_once() -> None:
-    """Do nothing: the CPU is done when a call returns."""
+    """Do nothing: on the CPU, work is done when a call returns."""
 
 
 class _JoblibRunner:
@@ -163,7 +163,7 @@ def _unpacked(packed: bytes, n_threads: int, *arrays: NDArray[Any]) -> Any:
 
 
 def _limited(job: Callable[[], Any], n_threads: int) -> Any:
-    """Run a job with so many threads of torch."""
+    """Run a job with a number of threads of torch."""
     before = limit_this_thread(n_threads)
     try:
         return job()

@@ -1,4 +1,4 @@
-"""Jobs for other processes: what many of them need is passed beside them."""
+"""Jobs for other processes, with the tensors that they share passed separately."""
 
 import pickle
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from skconvgp.engine import to_numpy
 
 __all__ = ["Parcels", "open_parcel"]
 
-SMALLEST = 1000  # bytes of an array from which on joblib sends it apart, to a cluster
+SMALLEST = 1000  # bytes; joblib sends larger arguments to a cluster separately
 
 
 class Parcels:
@@ -23,17 +23,18 @@ class Parcels:
 
     To a cluster, an array that is an argument of several calls is sent once a worker.
     For processes of this machine joblib writes large ones to a file that all of them
-    read. What is inside a job would be sent with each.
+    read. Arrays inside a job would be sent with each job.
     """
 
     def __init__(self) -> None:
-        # What nobody else holds any more, weights of one block for example, goes.
+        # Weak keys: tensors that nobody else holds, such as weights of one block, are
+        # freed.
         self._arrays = WeakTensorKeyDictionary()
 
     def pack(self, job: Callable[[], Any]) -> tuple[bytes, list[NDArray[Any]]]:
-        """Return a job without its larger tensors, and these as arrays.
+        """Return a job without its larger tensors, and these tensors as arrays.
 
-        A tensor that several jobs have is the same array each time.
+        A tensor that several jobs share becomes the same array each time.
         """
         file = BytesIO()
         packer = _Packer(file)
@@ -52,14 +53,14 @@ def open_parcel(packed: bytes, arrays: tuple[NDArray[Any], ...]) -> Any:
 
 
 class _Packer(Pickler):
-    """Writes the numbers of larger tensors in their place."""
+    """Replaces larger tensors by their indices."""
 
     def __init__(self, file: BytesIO) -> None:
         super().__init__(file)
         self.tensors: list[Tensor] = []
 
     def persistent_id(self, obj: Any) -> int | None:
-        """Return the number of a tensor that is left out."""
+        """Return the index of a tensor that is left out."""
         if not isinstance(obj, Tensor) or obj.nbytes < SMALLEST:
             return None
         self.tensors.append(obj)
@@ -67,13 +68,13 @@ class _Packer(Pickler):
 
 
 class _Unpacker(pickle.Unpickler):
-    """Reads the numbers of tensors that were left out."""
+    """Puts the tensors back in the place of their indices."""
 
     def __init__(self, file: BytesIO, arrays: tuple[NDArray[Any], ...]) -> None:
         super().__init__(file)
         self._arrays = arrays
 
     def persistent_load(self, pid: int) -> Tensor:
-        """Return the tensor of a number; a copy of what joblib has put into a file."""
+        """Return the tensor of an index; joblib's read-only arrays are copied."""
         array = self._arrays[pid]
         return torch.from_numpy(array if array.flags.writeable else array.copy("K"))

@@ -9,27 +9,27 @@ INTERVAL = 0.5  # seconds between two lines
 
 
 class ProgressLine:
-    """Writes share done, speed and time left of a computation.
+    """Writes the finished share, the speed and the time left of a computation.
 
-    One that is repeated, such as a product in each step of a solver, is timed anew each
-    time; the end of a short one is written the first time only.
+    A repeated computation, such as a product in each step of a solver, is timed again
+    each time. The end of a short computation is written the first time only.
 
     Parameters
     ----------
     label : str
-        What is computed.
+        Name of the computation.
     verbose : int
         0 writes nothing.
     unit : str, default="pairs"
-        What is counted.
+        Unit of the counts.
     """
 
     def __init__(self, label: str, verbose: int, unit: str = "pairs") -> None:
         self._label, self._unit = label, unit
         self._verbose = verbose
         self._start = self._last = time.perf_counter()
-        self._end: float | None = None  # of the computation before
-        self._is_shown = True  # whether a line of this one stands there, or should
+        self._end: float | None = None  # time of the previous computation
+        self._is_shown = True  # whether this computation has, or should have, a line
 
     def __call__(self, done: int, total: int) -> None:
         """Report `done` of `total`, at most twice a second."""

@@ -1,4 +1,4 @@
-"""EstimatorResources: the settings of an estimator, as what a computation may use."""
+"""EstimatorResources: what a computation may use, by the settings of an estimator."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ __all__ = ["EstimatorResources", "find_device", "kernel_prior"]
 
 
 class EstimatorResources:
-    """What an estimator may use: device, backend, precision, memory, jobs, cache.
+    """Resources of an estimator: device, backend, precision, memory, jobs, cache.
 
     Parameters
     ----------
     owner : estimator
         Has the settings.
     fitted : Prior, optional
-        That of a fitted process. A model that was loaded on another machine falls back
-        to the CPU and to torch there; without it, what is missing is an error.
+        Prior of a fitted process. A fitted model that is loaded on another machine
+        falls back to the CPU and to torch; before `fit`, a missing device or backend is
+        an error.
     """
 
     def __init__(self, owner: Any, fitted: Prior | None = None) -> None:
@@ -56,11 +57,11 @@ class EstimatorResources:
         return resolve_solve_dtype(self._owner, self._owner.solve_dtype)
 
     def place(self, needed: int) -> Place:
-        """Return where to compute, if so many bytes must lie there as a whole."""
+        """Return where to compute if `needed` bytes must fit there at once."""
         return find_device(self._owner, needed, is_fitted=self._fitted is not None)
 
     def run(self, place: Place, reserved: int = 0) -> Run:
-        """Return how to compute there, beside so many bytes."""
+        """Return how to compute there, with `reserved` bytes in use."""
         owner, device = self._owner, place.device
         backend = resolve_backend(owner, owner.backend)
         if self._fitted is None:
@@ -79,10 +80,10 @@ class EstimatorResources:
         return Run(place, config, runner, backend, progress, self._find_cache)
 
     def with_precision(self, prior: KernelPrior, run: Run) -> KernelPrior:
-        """Return a prior of training samples with the precision that its tiles get.
+        """Return a prior of training samples with the precision of its tiles.
 
-        Training and test covariances then carry the same rounding, also if a model is
-        loaded on a machine that has another device or backend.
+        Training and test covariances then have the same rounding errors, even if a
+        model is loaded on a machine with another device or backend.
         """
         owner, choice = self._owner, prior.choice(run)
         dtype = resolve_dtype(owner, owner.dtype, run.config.device, choice.name)
@@ -93,20 +94,20 @@ class EstimatorResources:
         return replace(prior, dtype=str(dtype).removeprefix("torch."))
 
     def memory_budget(self, place: Place, reserved: int) -> int:
-        """Return the bytes that a computation may hold there, beside so many."""
+        """Return the bytes that a computation may hold beside `reserved` bytes."""
         owner = self._owner
         return resolve_memory_budget(
             owner, owner.memory_budget, place.device, reserved, 1
         )
 
     def generator(self) -> Generator:
-        """Return a source of randomness; the same one each time, if there is a seed."""
+        """Return a random generator; with a seed, an equal one each time."""
         return make_generator(self._owner.random_state)
 
     def _backend_at_hand(
         self, backend: str, device: torch.device, fitted: Prior
     ) -> str:
-        """Return what computes tiles here, if that is not what was asked for."""
+        """Return the backend for predictions; warn if "fused" is missing here."""
         prior = kernel_prior(fitted)
         if backend != "fused" or prior is None:
             return backend
@@ -128,16 +129,16 @@ class EstimatorResources:
 
 
 def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Place:
-    """Return where an estimator computes.
+    """Return the device of an estimator.
 
     Parameters
     ----------
     owner : estimator
         Has the setting.
     needed : int, default=0
-        Bytes of what must lie there as a whole.
+        Bytes that must fit on the device at once.
     is_fitted : bool
-        Whether the CPU will do if a device is not there.
+        Whether to fall back to the CPU if the device is missing.
     """
     place = resolve_device(owner, owner.device, needed)
     if device_exists(place.device):
@@ -150,7 +151,7 @@ def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Place:
 
 
 def kernel_prior(prior: Prior) -> KernelPrior | None:
-    """Return the kernel of all pairs that a prior has; None for a given matrix."""
+    """Return the part of a prior that has a kernel; None for a given matrix."""
     match prior:
         case KernelPrior():
             return prior

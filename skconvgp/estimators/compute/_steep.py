@@ -1,4 +1,4 @@
-"""Kernels that single precision does not serve: found by trying a few samples."""
+"""Kernels for which float32 is too imprecise, found by trying a few samples."""
 
 import torch
 from torch import Tensor
@@ -8,12 +8,12 @@ from skconvgp.kernels import Kernel
 __all__ = ["why_double"]
 
 TRIED = 4  # samples
-NEAR = 2.0**-18  # how much larger the other one of a pair is
-LARGEST_ERROR = 1e-5  # of the standard deviations; a noise of 1e-4 hides it
+NEAR = 2.0**-18  # relative difference between the two samples of a pair
+LARGEST_ERROR = 1e-5  # of the standard deviations; negligible beside a noise of 1e-4
 
 
 def why_double(kernel: Kernel, images: Tensor) -> str:
-    """Return why float32 does not serve samples (n, c, h, w); empty where it does.
+    """Return why float32 is too imprecise for samples (n, c, h, w); empty if not.
 
     Saturated activations turn the rounding errors of samples that are close to each
     other into errors that are many times as large, whatever the formula.

@@ -1,4 +1,4 @@
-"""Derivatives of covariances, `gram_gradient` and `gram_vjp`: numpy at the door."""
+"""`gram_gradient` and `gram_vjp`: derivatives of covariances, for numpy arrays."""
 
 from dataclasses import replace
 from typing import Any
@@ -58,16 +58,16 @@ def gram_gradient(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    r"""Return the covariances of all pairs, with derivatives by the hyperparameters.
+    r"""Return the covariances of all pairs, and their derivatives by hyperparameters.
 
-    They are computed together, tile by tile in forward mode: beside the result only
-    tiles are held.
+    Both are computed together, tile by tile in forward mode: apart from the result,
+    only tiles are held in memory.
 
     Parameters
     ----------
     kernel : Kernel
         Covariance function, from :mod:`skconvgp.kernels`. Settings such as
-        ``lengthscale="median"`` follow from X, and are an error beside a Y.
+        ``lengthscale="median"`` follow from X; with a Y they are an error.
     X : array-like of shape (n1, d), (n1, h, w) or (n1, c, h, w)
         Images or vectors.
     Y : array-like of shape (n2, d), (n2, h, w) or (n2, c, h, w), default=None
@@ -76,17 +76,17 @@ def gram_gradient(
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, as in :func:`gram_matrix`.
     backend : "auto", "torch" or "fused", default="auto"
-        What computes the covariance maps, as in :func:`gram_matrix`.
+        Code that computes the covariance maps, as in :func:`gram_matrix`.
     device : str, default="auto"
-        "auto" takes a GPU if there is one with enough free memory.
+        As in :func:`gram_matrix`.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the maps and of the result; "auto" is float64, for optimisers.
     memory_budget : None, int or str, default=None
-        Bytes (or "2 GiB") that may be held beside X, Y and the result; None is half
-        of what is free.
+        Memory that may be used in addition to X, Y and the result, in bytes or as in "2
+        GiB". None is half of the free memory.
     n_jobs : int, default=None
-        As in :func:`gram_matrix`, for the fused backend. With torch one tile is
-        computed after the other, by torch's own threads.
+        As in :func:`gram_matrix`, for the fused backend. With torch, tiles are computed
+        one after the other, by torch's own threads.
     verbose : int, default=0
         1 shows progress on stderr.
 
@@ -149,13 +149,14 @@ def gram_gradient(
         )
         if choice.name == "torch":  # it has one level of forward mode for all threads
             config, runner = replace(config, n_workers=1), run_serially
-        # The values lie together, and so do the derivatives by one hyperparameter.
+        # Covariances are contiguous in memory, as are derivatives by one
+        # hyperparameter.
         both = torch.empty(
             (n_columns, len(rows), n_cols), dtype=config.dtype, device=config.device
         ).permute(1, 2, 0)
         oracle = KernelOracle(choice.tangents(), columns, config, runner, progress)
         if others is None:
-            oracle.diag()  # an error where it is not finite; the tables serve both
+            oracle.diag()  # raises if a variance is not finite
             oracle.gram(both)
         else:
             _require_finite(choice.tiles(), config, [images, columns])
@@ -186,15 +187,15 @@ def gram_vjp(
 
     The sum is :math:`\langle G, K \rangle = \sum_{ij} G_{ij} K_{ij}` for a given G.
     Every objective of a Gaussian process has its gradient in this form. The derivatives
-    of K are never stored: each tile is computed once more, its part of G is pulled
-    back through it, and it is forgotten.
+    of K are never stored: each tile is computed once more, its part of G is propagated
+    backwards through it, and the tile is discarded.
 
     Parameters
     ----------
     kernel : Kernel
         Covariance function, from :mod:`skconvgp.kernels`. Settings such as
-        ``lengthscale="median"`` follow from X, are held fixed,
-        and are an error beside a Y.
+        ``lengthscale="median"`` follow from X and are held fixed; with a Y they are an
+        error.
     X : array-like of shape (n1, d), (n1, h, w) or (n1, c, h, w)
         Images or vectors.
     Y : array-like of shape (n2, d), (n2, h, w) or (n2, c, h, w), or None
@@ -203,33 +204,32 @@ def gram_vjp(
     G : array-like of shape (n1, n2)
         The weights; they need not be symmetric.
     inputs : bool, default=True
-        Whether derivatives by X are wanted. Those by hyperparameters alone take less
-        time and memory.
+        Whether to return derivatives by X. Without them less time and memory is needed.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, as in :func:`gram_matrix`.
     backend : "auto", "torch" or "fused", default="auto"
-        What computes the covariance maps, as in :func:`gram_matrix`. Derivatives by
-        inputs are torch's in any case.
+        Code that computes the covariance maps, as in :func:`gram_matrix`. Derivatives
+        by inputs are always computed by torch.
     device : str, default="auto"
-        "auto" takes a GPU if there is one with enough free memory.
+        As in :func:`gram_matrix`.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the maps; "auto" is float64, for optimisers. Sums are float64.
     memory_budget : None, int or str, default=None
-        Bytes (or "2 GiB") that may be held beside X, Y, G and the result; None is
-        half of what is free.
+        Memory that may be used in addition to X, Y, G and the result, in bytes or as in
+        "2 GiB". None is half of the free memory.
     n_jobs : int, default=None
-        None and 1 compute on as many threads of this process as torch uses; more jobs
-        go through joblib and share the cores. Unless the budget is small, the result
-        is the same to the last bit.
+        None and 1 compute in this process, on as many threads as torch uses; more jobs
+        run through joblib and share the cores. The result is the same to the last bit,
+        unless the memory budget is small.
     verbose : int, default=0
         1 shows progress on stderr.
 
     Returns
     -------
     by_theta : ndarray of shape (p,)
-        By ``kernel.theta``, the logarithms of the free hyperparameters.
+        Derivatives by ``kernel.theta``, the logarithms of the free hyperparameters.
     by_X : ndarray of the shape of X, or None
-        By X; None without `inputs`.
+        Derivatives by X; None without `inputs`.
 
     Raises
     ------
@@ -298,7 +298,7 @@ def _precise(dtype: object) -> object:
 def _require_finite(
     tiles: TileBackend, config: ComputeConfig, sides: list[Tensor]
 ) -> None:
-    """Raise where a prior variance overflows: found here, before any tile."""
+    """Raise before any tile if a prior variance overflows."""
     for images in sides:
         KernelOracle(tiles, images, config).diag()
 

@@ -1,4 +1,4 @@
-"""The engine on its own, `gram_matrix` and `gram_diag`: numpy at the door."""
+"""`gram_matrix` and `gram_diag`: the engine for numpy arrays."""
 
 from typing import Any
 
@@ -62,40 +62,40 @@ def gram_matrix(
     ----------
     kernel : Kernel
         Covariance function, from :mod:`skconvgp.kernels`. Settings such as
-        ``lengthscale="median"`` follow from X, and are an error beside a Y.
+        ``lengthscale="median"`` follow from X; with a Y they are an error.
     X : array-like of shape (n1, d), (n1, h, w) or (n1, c, h, w)
         Images or vectors.
     Y : array-like of shape (n2, d), (n2, h, w) or (n2, c, h, w), default=None
-        Images or vectors of the same size; None is X, and then only one triangle is
-        computed and the matrix is exactly symmetric.
+        Images or vectors of the same size. None is X: only one triangle is then
+        computed, and the matrix is exactly symmetric.
     out : ndarray of shape (n1, n2), default=None
-        Where to write the matrix, a memory map for example. It must not share memory
-        with X or Y.
+        Array into which the matrix is written, a memory map for example. It must not
+        share memory with X or Y.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image; "auto" reads rows of s * s or 3 * s * s values
         with s >= 8 as square images, None reads rows as vectors.
     backend : "auto", "torch" or "fused", default="auto"
-        What computes the covariance maps: "fused" is compiled code for most networks,
-        "torch" takes any kernel, "auto" is "fused" where it can run the kernel.
+        Code that computes the covariance maps. "fused" is compiled and runs most
+        networks; "torch" runs every kernel. "auto" is "fused" if it can run the kernel.
     device : str, default="auto"
-        "auto" takes a GPU if there is one with enough free memory; or "cpu", "cuda",
-        "cuda:1".
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
     dtype : "auto", "float32" or "float64", default="auto"
-        Precision of the covariance maps and of the result; "auto" is float64 where
-        torch computes on the CPU, or where float32 is found wrong by more than 1e-5 of
-        the standard deviations for samples close to each other, else float32.
+        Precision of the covariance maps and of the result. "auto" is float64 if torch
+        computes on the CPU, or if for samples close to each other float32 is wrong by
+        more than 1e-5 of the standard deviations; otherwise it is float32.
     memory_budget : None, int or str, default=None
-        Bytes (or "2 GiB") that may be held beside X, Y and the matrix; None is half
-        of what is free.
+        Memory that may be used in addition to X, Y and the matrix, in bytes or as in "2
+        GiB". None is half of the free memory.
     n_jobs : int, default=None
-        None and 1 compute on as many threads of this process as torch uses, with the
-        fused backend too. More jobs go through joblib, as threads one a core at most,
-        and share the cores; a job of the fused backend is one thread. On a GPU,
-        with "auto" or "cuda" without a number, as many GPUs.
+        None and 1 compute in this process, on as many threads as torch uses, also with
+        the fused backend. More jobs run through joblib, at most one per core if they
+        are threads, and share the cores; a job of the fused backend uses one thread. If
+        device is "auto" or "cuda" and a GPU is used, the number of GPUs.
     cache_dir : None, str or path, default=None
-        Folder where finished tiles are kept: after an interruption the same call goes
-        on where it stopped. They take 8 bytes for each distinct pair, and stay until
-        they are deleted. See :ref:`cache`.
+        Folder in which finished tiles are kept: after an interruption the same call
+        continues where it stopped. Tiles take 8 bytes for each distinct pair, and stay
+        until they are deleted. See :ref:`cache`.
     verbose : int, default=0
         1 shows progress on stderr.
 
@@ -163,7 +163,7 @@ def gram_matrix(
         cache = find_cache(folder, choice, config.dtype, place.device, *sides)
         oracle = KernelOracle(tiles, columns, config, runner, progress, cache)
         if others is None:
-            oracle.diag()  # overflow is found here, before any tile
+            oracle.diag()  # raises for overflow before any tile
             gram = oracle.gram(buffer)
         else:
             for side in sides:
@@ -195,9 +195,9 @@ def gram_diag(
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, as in :func:`gram_matrix`.
     backend : "auto", "torch" or "fused", default="auto"
-        What computes the variance maps, as in :func:`gram_matrix`.
+        Code that computes the variance maps, as in :func:`gram_matrix`.
     device : str, default="auto"
-        "auto" takes a GPU if there is one with enough free memory.
+        As in :func:`gram_matrix`.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the variance maps, as in :func:`gram_matrix`.
 
@@ -233,7 +233,7 @@ def gram_diag(
 
 
 def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any] | None) -> Tensor:
-    """Return `out` as a tensor that shares its memory, and none with the samples."""
+    """Return `out` as a tensor that shares its memory; raise if it is not usable."""
     is_array = isinstance(out, np.ndarray)
     if not is_array or out.dtype.char not in "fd" or not out.dtype.isnative:
         raise ValueError(
@@ -259,7 +259,7 @@ def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any] | None) -> 
 
 
 def _overlaps(array: NDArray[Any]) -> bool:
-    """Say whether values may share memory, as in a view with a stride of 0."""
+    """Return whether entries may share memory, as in a view with a stride of 0."""
     extent = array.itemsize
     for stride, size in sorted(zip(array.strides, array.shape, strict=True)):
         if size > 1 and stride < extent:

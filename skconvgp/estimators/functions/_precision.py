@@ -1,4 +1,4 @@
-"""Whether the arithmetic of a device is as precise as the package relies on."""
+"""Whether the arithmetic of a device is as precise as the package needs."""
 
 import math
 from collections.abc import Mapping
@@ -25,28 +25,28 @@ N_IMAGES, IMAGE_SHAPE = 32, (1, 12, 12)
 SIDE = 256  # of the matrices multiplied
 NOISE = 1e-4  # on the diagonal of the matrix factored
 
-# Of covariances relative to sqrt(K_ii K_jj), decision 0013; a GPU is given more, as
-# torch's roots and inverse cosines there are the maker's.
+# Errors of covariances relative to sqrt(K_ii K_jj) (ADR 0013). The bound for a GPU is
+# larger, because its maker's roots and inverse cosines are less precise.
 FLOAT32_BOUNDS = {"cpu": 2e-6, "cuda": 1e-5}
 FLOAT64_BOUND = 1e-11
-# Float32 has errors near 1e-7 here, TF32, with 10 bits of the mantissa, near 1e-4.
+# Errors are near 1e-7 in float32, and near 1e-4 in TF32 with its mantissa of 10 bits.
 PRODUCT, PRODUCT_BOUND = "float32 matrix product", 2e-6
 
 
 @dataclass(frozen=True, repr=False)
 class PrecisionReport:
-    """How large the errors of a device are; `repr` shows them as a table.
+    """Errors of the arithmetic of a device; `repr` shows them as a table.
 
     Parameters
     ----------
     device : str
         The device.
     backend : str
-        What computed the covariances there.
+        Backend that computed the covariances.
     errors : dict
         The largest relative error of each kind of computation.
     bounds : dict
-        The largest error allowed of each.
+        The largest allowed error of each kind.
 
     Examples
     --------
@@ -79,32 +79,34 @@ class PrecisionReport:
 def check_precision(device: object = "auto") -> PrecisionReport:
     """Compare the arithmetic of a device with float64 on the CPU.
 
-    On a small problem made here: a product of matrices in float32, which must not be
-    shortened to TF32; the covariances of a network of three hidden layers, in float32
-    and in float64, by the backend that "auto" takes; and a Cholesky factor in float64.
-    All of it as this package computes, which switches TF32 off for itself. It warns if
-    an error is too large, and if torch is set to shorten the products of others.
+    The comparison uses a small built-in problem: a product of matrices in float32,
+    which must not be shortened to TF32; the covariances of a network of three hidden
+    layers, in float32 and in float64, by the backend that "auto" chooses; and a
+    Cholesky factor in float64. All are computed as this package does, which switches
+    TF32 off for its own products. A warning says if an error is too large, and if torch
+    is set to shorten the products of your own code.
 
     Parameters
     ----------
     device : str, default="auto"
-        "auto" takes a GPU if there is one; or "cpu", "cuda", "cuda:1".
+        "cpu", "cuda", "cuda:1" and the like. "auto" is a GPU if there is one, otherwise
+        the CPU.
 
     Returns
     -------
     report : PrecisionReport
-        The errors, their bounds, and `ok`: whether all keep to them.
+        The errors, their bounds, and `ok`: whether all errors are within the bounds.
 
     Raises
     ------
     ValueError
         If the device is not on this machine.
     TileMemoryError
-        If a GPU that was named has no room.
+        If a GPU that was named has too little free memory.
 
     See Also
     --------
-    show_versions : What is installed.
+    show_versions : Prints the versions that are installed.
 
     Examples
     --------
@@ -165,7 +167,7 @@ def _check(place: Place) -> PrecisionReport:
 def _error(
     choice: BackendChoice, device: torch.device, dtype: torch.dtype, expected: Tensor
 ) -> float:
-    """Return the largest error of a covariance, relative to the deviations."""
+    """Return the largest error of a covariance, relative to standard deviations."""
     try:
         got = _covariances(choice.tiles(), device, dtype)
     except ValueError:  # the engine refuses covariances that are no numbers
@@ -186,11 +188,11 @@ def _images() -> Tensor:
     images = _waves(N_IMAGES, *IMAGE_SHAPE)
     images[1] = images[0] + 1e-3 * images[2]
     images[3] = -images[2]
-    return images.to(torch.float32).to(torch.float64)  # numbers that both hold
+    return images.to(torch.float32).to(torch.float64)  # exact in both precisions
 
 
 def _waves(*shape: int) -> Tensor:
-    """Return numbers in [-1, 1] without a pattern."""
+    """Return irregular numbers in [-1, 1]."""
     index = torch.arange(math.prod(shape), dtype=torch.float64)
     return torch.sin(index**2).reshape(shape)
 
@@ -223,5 +225,5 @@ def _cholesky_error(device: torch.device, gram: Tensor) -> float:
 
 
 def _largest(errors: Tensor) -> float:
-    """Return the largest size; NaN if one is."""
+    """Return the largest absolute error; NaN if one is NaN."""
     return float(errors.abs().max())

@@ -17,17 +17,18 @@ __all__ = ["NetworkKernel", "as_sklearn_kernel"]
 def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkKernel":
     """Return a kernel that scikit-learn's own estimators take.
 
-    It is a :class:`sklearn.gaussian_process.kernels.Kernel`, with gradients by the
-    free hyperparameters, and a callable of two arrays: `GaussianProcessRegressor`
-    and `GaussianProcessClassifier` learn it, `SVC`, `KernelRidge`, `KernelPCA` and
-    `Nystroem` take it as ``kernel=``. X must then be rows. Values are float64. Searches
-    find its settings: ``kernel__depth`` of an `SVC` is the depth of its network.
+    The result is a :class:`sklearn.gaussian_process.kernels.Kernel` with gradients by
+    the free hyperparameters, and a callable of two arrays. `GaussianProcessRegressor`
+    and `GaussianProcessClassifier` learn its hyperparameters; `SVC`, `KernelRidge`,
+    `KernelPCA` and `Nystroem` accept it as ``kernel=``. X must then hold rows. Values
+    are float64. Its settings can be searched: ``kernel__depth`` of an `SVC` is the
+    depth of the network.
 
     Parameters
     ----------
     kernel : Kernel
-        Covariance function, from :mod:`skconvgp.kernels`; with numbers, as
-        ``kernel.resolve(X_train)`` has them, where settings follow from data.
+        Covariance function, from :mod:`skconvgp.kernels`. If its settings follow from
+        data, pass ``kernel.resolve(X_train)``, in which they are numbers.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a row becomes an image, as in :func:`gram_matrix`.
 
@@ -55,7 +56,7 @@ def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkK
 
 
 class NetworkKernel(GenericKernelMixin, SklearnKernel):
-    """A kernel of this package as one of scikit-learn's; see `as_sklearn_kernel`.
+    """A kernel of this package as a kernel of scikit-learn.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         self.image_shape = image_shape
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, and the settings of the kernel by their names.
+        """Return the parameters, including the settings of the kernel.
 
         Parameters
         ----------
@@ -103,7 +104,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         return short | long | params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, among them the settings of the kernel.
+        """Set parameters by name, including the settings of the kernel.
 
         Parameters
         ----------
@@ -125,7 +126,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
     def __call__(
         self, X: Any, Y: Any = None, eval_gradient: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the covariances, with their derivatives by `theta` if asked for.
+        """Return the covariances and, on request, their derivatives by `theta`.
 
         Parameters
         ----------
@@ -159,7 +160,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         return gram_diag(self.kernel, X, image_shape=shape, dtype="float64")
 
     def is_stationary(self) -> bool:
-        """Return False: a network's covariance depends on where it is."""
+        """Return False: the covariance of a network is not translation invariant."""
         return False
 
     @property
@@ -196,7 +197,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         return type(self)(self.kernel.with_theta(np.asarray(theta)), self.image_shape)
 
     def _require_resolved(self) -> None:
-        """Raise where a setting follows from data: each call would see others."""
+        """Raise if a setting follows from data: each call would see other data."""
         _ = self.kernel.hyperparameters
 
     def __eq__(self, other: object) -> bool:
