@@ -1,4 +1,4 @@
-"""Which samples make a batch: in any order, or each class in each part of it."""
+"""Random batches of samples, stratified by class if there are classes."""
 
 from dataclasses import dataclass
 
@@ -19,9 +19,9 @@ class Batches:
     n_samples : int
         Number of samples.
     codes : Tensor of shape (n,) or None
-        Class codes, for batches with each class in its share; None draws from all.
+        Class codes for stratified batches; None draws from all samples.
     generator : torch.Generator
-        Where randomness comes from.
+        Source of randomness.
     """
 
     n_samples: int
@@ -38,7 +38,7 @@ class Batches:
 
 
 def spread_order(codes: Tensor, generator: Generator) -> Tensor:
-    """Return a random order whose every beginning holds each class in its share.
+    """Return a random order in which each beginning is stratified by class.
 
     The members of a class of c samples get places (j + u) / c, u in (0, 1) the same
     for all of them; the first of each class come before all others.
@@ -48,12 +48,12 @@ def spread_order(codes: Tensor, generator: Generator) -> Tensor:
     codes : Tensor of shape (n,)
         Class codes.
     generator : torch.Generator
-        Where randomness comes from.
+        Source of randomness.
 
     Returns
     -------
     order : Tensor of shape (n,)
-        Samples by number.
+        Indices of the samples.
     """
     places = torch.empty(len(codes), dtype=torch.float64)
     for code in torch.unique(codes):

@@ -27,7 +27,7 @@ LARGEST_SEED = 2**31 - 1
 
 
 class Surrogate(Protocol):
-    """Proposes points of the unit cube from what it was told."""
+    """Proposes points of the unit cube from earlier points and their values."""
 
     def ask(self) -> Sequence[Any]:
         """Return a point (p,)."""
@@ -42,30 +42,29 @@ class Surrogate(Protocol):
 class BayesianOptimization(Part):
     r"""Bayesian optimisation of the mean over the fixed batches, without slopes.
 
-    A Gaussian process on the logarithms of the hyperparameters proposes where to look,
-    through scikit-optimize: first the start, then a Sobol sequence, then the largest
-    acquisition. Where it is not installed, expected improvement on a process of the
-    package itself,
-    :math:`\Delta \Phi(\Delta / \sigma) + \sigma \varphi(\Delta / \sigma)` with
-    :math:`\Delta = f^\star - \mu`, takes its place.
+    A Gaussian process on the logarithms of the hyperparameters proposes candidates, by
+    scikit-optimize: first the start, then a Sobol sequence, then the largest
+    acquisition. If scikit-optimize is not installed, it is replaced by expected
+    improvement on a Gaussian process of this package, :math:`\Delta \Phi(\Delta /
+    \sigma) + \sigma \varphi(\Delta / \sigma)` with :math:`\Delta = f^\star - \mu`.
 
     A new best counts only once it is confirmed: its value on a fresh batch must not
     exceed that on the fixed ones by more than `confirm_tolerance`, unless the best so
-    far is worse on that batch. A value that is
-    undefined never wins; the process is told the largest finite value so far in its
-    place.
+    far is worse on that batch. An undefined value is never the best; the Gaussian
+    process gets the largest finite value so far instead.
 
     Parameters
     ----------
     acquisition : str, default="EI"
-        What is maximised: "EI", expected improvement; "LCB", confidence bound; "PI",
-        probability of improvement; "gp_hedge", one of them at random, by success.
+        Function of a candidate that is maximised: "EI", expected improvement; "LCB",
+        confidence bound; "PI", probability of improvement; "gp_hedge", one of them at
+        random, by success.
     n_initial : int, default=15
-        How many of the candidates, the start among them, fill the space.
+        Number of candidates, including the start, that fill the space first.
     max_iter : int, default=50
-        Candidates in all.
+        Number of all candidates.
     confirm_tolerance : float, default=0.02
-        By how much a fresh batch may be worse than the fixed ones.
+        Largest excess of the value on a fresh batch over that on the fixed ones.
 
     Raises
     ------
@@ -94,12 +93,12 @@ class BayesianOptimization(Part):
     confirm_tolerance: float = 0.02
 
     def minimize(self, landscape: Landscape, generator: Generator) -> Found:
-        """Return the best confirmed place.
+        """Return the best confirmed hyperparameters.
 
         Parameters
         ----------
         landscape : Landscape
-            What is minimised.
+            The function that is minimised.
         generator : torch.Generator
             Seeds the search.
 
@@ -154,7 +153,7 @@ class _Search:
 
     @property
     def is_native(self) -> bool:
-        """Whether the package's own surrogate took the place of scikit-optimize."""
+        """Whether the package's own surrogate replaced scikit-optimize."""
         return self.n_free > 0 and isinstance(self._surrogate, NativeSurrogate)
 
     @property
@@ -234,7 +233,7 @@ def _sobol(n: int, n_dimensions: int, seed: int) -> list[list[float]]:
 
 
 def _surrogate(part: BayesianOptimization, n_free: int, seed: int) -> Surrogate:
-    """Return that of scikit-optimize, or the package's own where it is missing."""
+    """Return scikit-optimize's surrogate, or the package's own if that is missing."""
     try:
         from skopt import Optimizer
         from skopt.space import Real as Interval

@@ -1,4 +1,4 @@
-"""Steps down the slope of fresh batches."""
+"""Gradient descent on fresh batches: Adam, and descent with momentum."""
 
 import abc
 import math
@@ -31,17 +31,17 @@ EPSILON = 1e-8  # Kingma and Ba, algorithm 1
 
 
 class Rule(Protocol):
-    """Turns slopes into moves; remembers those before."""
+    """Turns slopes into moves, with a memory of earlier slopes."""
 
     def move(self, by_theta: FloatArray) -> FloatArray:
-        """Return what is subtracted from theta."""
+        """Return the move that is subtracted from theta."""
         ...
 
 
 class Descent(Part, abc.ABC):
     """Descent on fresh batches that keeps the best running mean.
 
-    A subclass is a dataclass with these settings, and says how it moves.
+    A subclass is a dataclass with these settings, and provides the rule of its moves.
     """
 
     gradient: str
@@ -52,14 +52,14 @@ class Descent(Part, abc.ABC):
     check_every: int
 
     def minimize(self, landscape: Landscape, generator: Generator) -> Found:
-        """Return the best place found.
+        """Return the best hyperparameters found.
 
         Parameters
         ----------
         landscape : Landscape
-            What is minimised.
+            The function that is minimised.
         generator : torch.Generator
-            Draws new starts, if there are any.
+            Source of randomness for new starts.
 
         Returns
         -------
@@ -91,7 +91,7 @@ class Descent(Part, abc.ABC):
 
     @abc.abstractmethod
     def _rule(self) -> Rule:
-        """Return how to move, without memory."""
+        """Return a new rule of moves, without memory."""
 
     def _check_settings(self) -> None:
         check_slope(self, self.gradient, self.difference_step)
@@ -113,20 +113,20 @@ class GradientDescent(Descent):
     r"""Gradient descent with momentum, each step on a fresh batch.
 
     With the slope :math:`g` of the batch by the logarithms :math:`\theta` of the
-    hyperparameters, :math:`v \leftarrow \mu v + g` and
-    :math:`\theta \leftarrow \theta - \eta v`, moved back to the bounds. At the start,
-    every `check_every` steps and at the end the mean of the places since the last check
-    is evaluated on the fixed batches; the best of these is the result, so that it is
-    nowhere worse than the start there.
+    hyperparameters, :math:`v \leftarrow \mu v + g` and :math:`\theta \leftarrow \theta
+    - \eta v`, moved back to the bounds. At the start, every `check_every` steps and at
+    the end, the mean of :math:`\theta` since the last check is evaluated on the fixed
+    batches. The best of these is the result, so that on these batches it is never worse
+    than the start.
 
-    A step whose value or slope is undefined does not move on: it goes back half of the
-    way to the last place where both were defined, and forgets its momentum.
+    If the value or the slope of a step is undefined, the search goes back half of the
+    way to the last :math:`\theta` at which both were defined, and resets its momentum.
 
     Parameters
     ----------
     gradient : str, default="exact"
-        Where slopes come from: "exact", tile by tile; "autograd", through a graph that
-        is held in memory; "finite_difference", two values for each hyperparameter.
+        How slopes are computed: "exact", tile by tile; "autograd", through a graph that
+        is held in memory; "finite_difference", from two values for each hyperparameter.
     learning_rate : float, default=0.1
         :math:`\eta`.
     momentum : float, default=0.9
@@ -136,8 +136,8 @@ class GradientDescent(Descent):
     max_iter : int, default=200
         Number of steps.
     restart_undefined : bool, default=False
-        Whether an undefined step begins again from a place drawn between the bounds.
-        Otherwise ten undefined steps in a row end the search.
+        Whether an undefined step restarts the search from hyperparameters drawn within
+        the bounds. Otherwise ten undefined steps in a row end the search.
     check_every : int, default=20
         Steps between two checks.
     difference_step : float, default=0.005
@@ -199,13 +199,13 @@ class Adam(Descent):
     learning_rate : float, default=0.05
         Length of a step, in the logarithm of each hyperparameter.
     gradient : str, default="exact"
-        Where slopes come from: "exact", tile by tile; "autograd", through a graph that
-        is held in memory; "finite_difference", two values for each hyperparameter.
+        How slopes are computed: "exact", tile by tile; "autograd", through a graph that
+        is held in memory; "finite_difference", from two values for each hyperparameter.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of the mean of slopes and of that of their squares.
     restart_undefined : bool, default=False
-        Whether an undefined step begins again from a place drawn between the bounds.
-        Otherwise ten undefined steps in a row end the search.
+        Whether an undefined step restarts the search from hyperparameters drawn within
+        the bounds. Otherwise ten undefined steps in a row end the search.
     check_every : int, default=20
         Steps between two checks of the mean place on the fixed batches.
     difference_step : float, default=0.005
@@ -302,7 +302,7 @@ class _Walk:
     def go_on(
         self, value: float, by_theta: FloatArray, generator: Generator | None
     ) -> None:
-        """Move down the slope or, where it is undefined, back or to a new start."""
+        """Move down the slope or, if it is undefined, back or to a new start."""
         lows, highs = self._landscape.bounds.T
         if math.isfinite(value):
             self._defined, self._n_in_row = self.theta, 0
@@ -322,7 +322,7 @@ class _Walk:
             self._visited[-1:] = [self.theta]
 
     def check(self, best: Best) -> None:
-        """Offer the mean of the places since the last check."""
+        """Evaluate the mean of theta since the last check; keep it if it is best."""
         if self._visited:
             mean = np.mean(self._visited, axis=0)
             best.offer(mean, self._landscape.value(mean, self._landscape.fixed))

@@ -120,7 +120,7 @@ def fit_field(
 
 
 def travel(points: Tensor, steps: Sequence[WarpStep], kernel: PointKernel) -> Tensor:
-    """Return where points (n, d) get to; each goes its way whatever the others are."""
+    """Return the moved points (n, d); each moves independently of the others."""
     for step in steps:
         lengths = step.times.diff().tolist()
         for length in lengths:

@@ -1,4 +1,4 @@
-"""What learning a kernel has found, and each step on the way."""
+"""Result of learning a kernel, with each of its steps."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ AT_BOUND = 1e-3  # the share of a bound within which a value counts as the bound
 
 @dataclass(frozen=True, repr=False)
 class FlowResult:
-    """What learning a kernel has found; ``print(gp.flow_result_)`` shows it.
+    """Result of learning a kernel; ``print(gp.flow_result_)`` shows it.
 
     Parameters
     ----------

@@ -28,25 +28,24 @@ __all__ = ["LBFGS"]
 class LBFGS(Part):
     """L-BFGS-B on the fixed batches.
 
-    These are the same for each theta (common random numbers), so that the mean over
-    them is a smooth function and line searches mean something. The result is the best
-    of all places that were evaluated.
+    The batches are the same for each theta (common random numbers), so that the mean
+    over them is a smooth function, as line searches need it. The result is the best
+    theta of all that were evaluated.
 
-    Where the value or its slope is undefined, the line search sees the largest value so
-    far, flat, and tries a shorter step; the place is kept in the trace.
+    If the value or its slope is undefined, the line search gets the largest value so
+    far with a zero slope, and tries a shorter step; theta is kept in the trace.
 
     Parameters
     ----------
     max_iter : int, default=50
-        Iterations at most; each takes one evaluation or a few, with derivatives, of all
-        fixed batches.
+        Largest number of iterations. Each one takes one or a few evaluations, with
+        derivatives, of all fixed batches.
     gradient : str, default="exact"
-        Where slopes come from: "exact", tile by tile; "autograd", through a graph that
-        is held in memory; "finite_difference", two values for each hyperparameter.
+        How slopes are computed: "exact", tile by tile; "autograd", through a graph that
+        is held in memory; "finite_difference", from two values for each hyperparameter.
     tolerance : float, default=1e-5
-        The search ends when an iteration lowers the value by less than this, or by
-        less than this share where it is above 1, or when no slope within the bounds is
-        steeper.
+        The search ends if an iteration lowers the value by less than this (as a share
+        of the value if that is above 1), or if no slope within the bounds is steeper.
     difference_step : float, default=0.005
         As in `GradientDescent`.
 
@@ -77,12 +76,12 @@ class LBFGS(Part):
     difference_step: float = DIFFERENCE_STEP
 
     def minimize(self, landscape: Landscape, generator: Generator) -> Found:
-        """Return the best place found.
+        """Return the best hyperparameters found.
 
         Parameters
         ----------
         landscape : Landscape
-            What is minimised.
+            The function that is minimised.
         generator : torch.Generator
             Not used.
 
@@ -139,7 +138,7 @@ class _Line:
         self._part, self._largest = part, landscape.worst
 
     def evaluate(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return value and slope; the largest value so far, flat, where undefined."""
+        """Return value and slope; if undefined, the largest value so far, flat."""
         value, by_theta = slope(
             self.landscape,
             theta,

@@ -22,7 +22,7 @@ WITH_NOISE = ("held_out", "l2", "evidence", "loo_nlpd")
 
 @dataclass(repr=False)
 class Rho(Part):
-    r"""How much of a batch a kernel does not predict from a part of it.
+    r"""Share of a batch that a kernel does not predict from a part of it.
 
     A batch :math:`f` of samples is split into a part :math:`s` and the rest :math:`r`.
     With one nugget :math:`\lambda` in all systems, :math:`M = K + \lambda \bar d I`,
@@ -33,9 +33,9 @@ class Rho(Part):
               {\langle Y_f, M_{ff}^{-1} Y_f \rangle} \in [0, 1]:
 
     the share of the squared targets of the batch that the part does not predict, and
-    the share of their squared RKHS norm that the rest brings. All comes from one
-    Cholesky factorisation with the sample first, so that the second is in [0, 1] in
-    floating point too.
+    the share of their squared RKHS norm that the rest adds. Both follow from one
+    Cholesky factorisation with the part first, so that the second is in [0, 1] even in
+    floating point.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ class Rho(Part):
         "algorithm4", for reproduction only: it divides a Euclidean norm by an RKHS
         norm, so that a larger amplitude lowers it without bound.
     sample_fraction : float, default=0.5
-        Share of a batch that is its sample. "loo", "evidence" and "loo_nlpd" use the
-        whole batch.
+        Size of the part :math:`s`, as a share of the batch. "loo", "evidence" and
+        "loo_nlpd" use the whole batch.
     noise_variance : float, default=1e-4
         Nugget, as a share of the mean prior variance :math:`\bar d` of the batch.
     noise_variance_bounds : tuple of float or "fixed", default="fixed"
-        Bounds of the nugget where it is learned with the kernel.
+        Bounds of the nugget if it is learned with the kernel.
 
     Raises
     ------
     ValueError
-        When it is used, for a wrong setting or a batch too small for a sample.
+        On use, for a wrong setting or a batch that is too small.
     NotPSDError
         In `score`, for a matrix that is not positive definite with the nugget.
 
@@ -70,12 +70,12 @@ class Rho(Part):
     Notes
     -----
     "ratio", "loo" and "polarised" compare norms of functions that pass through the
-    targets. They are for targets without noise: where the noise exceeds the nugget,
-    and labels of classes count as noisy, a kernel that fits has to bend after every
-    target and gets a larger ratio than one that fits nothing. All kinds but
-    "algorithm4" are the same for a kernel and its multiples: the factor of
-    ``2.0 * kernel`` cannot be learned. A value near
-    ``1 - sample_fraction`` that does not move means that the nugget explains all.
+    targets. They are for targets without noise. If the noise exceeds the nugget (labels
+    of classes count as noisy), a good kernel has to bend towards every target, and gets
+    a larger ratio than a kernel that explains nothing. All kinds but "algorithm4" are
+    the same for a kernel and its multiples: the factor of ``2.0 * kernel`` cannot be
+    learned. A value near ``1 - sample_fraction`` that does not move means that the
+    nugget explains all.
 
     References
     ----------

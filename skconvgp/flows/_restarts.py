@@ -23,7 +23,7 @@ def minimize_from_many(
     generator: Generator,
     own_start: float | None = None,
 ) -> Found:
-    """Return the best of a search from the start and of others from random places.
+    """Return the best result of a search from the start and of random restarts.
 
     It is never worse than the start of the landscape.
 
@@ -35,7 +35,7 @@ def minimize_from_many(
         Searches beside the one from the start; theirs are drawn uniformly within the
         bounds, which are logarithms.
     landscape : BatchLandscape
-        What is minimised.
+        The function that is minimised.
     generator : torch.Generator
         Draws the starts, and what the optimiser draws.
     own_start : float, default=None
@@ -71,7 +71,7 @@ def minimize_from_many(
 def _elsewhere(
     bounds: FloatArray, count: int, generator: Generator
 ) -> Iterator[FloatArray]:
-    """Return random places within bounds, each drawn when it is asked for."""
+    """Yield random theta within bounds, each drawn on demand."""
     lows, highs = bounds.T
     for _ in range(count):
         shares = torch.rand(len(lows), dtype=torch.float64, generator=generator)

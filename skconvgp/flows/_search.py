@@ -1,4 +1,4 @@
-"""What searches of a landscape share: the best place so far, and its slope."""
+"""Shared by searches of a landscape: the best theta so far, and slopes."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ STOPPED = "stopped by a callback"
 
 @dataclass
 class Best:
-    """The best place so far: the start, until another one is better.
+    """The best theta so far: the start, until another one is better.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Best:
         return math.isfinite(value) and not self.value <= value
 
     def offer(self, theta: FloatArray, value: float) -> None:
-        """Keep a place if it is better."""
+        """Keep theta if it is better."""
         if self.is_beaten_by(value):
             self.theta, self.value = theta, value
 

@@ -1,4 +1,4 @@
-"""Non-parametric Kernel Flows: points move to where a kernel predicts well."""
+"""Non-parametric Kernel Flows: points move so that a kernel predicts well."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -107,7 +107,7 @@ class Flow:
         down: Tensor,
         kernel: PointKernel,
     ) -> tuple[WarpStep, Tensor] | None:
-        """Return a step and where it takes all points; None where none moves."""
+        """Return a step and all points after it; None if no point moves."""
         anchors = points[batch.numbers]
         coef = fit_field(anchors, down, self.field_noise, kernel)
         ends, is_euler = torch.zeros(2, dtype=torch.float64), self.solver == "euler"
@@ -125,7 +125,7 @@ class Flow:
         return found, travel(points, [found], kernel)
 
     def _length(self, index: int, points: Tensor, velocities: Tensor) -> float:
-        """Return how long the field is followed; 0 or NaN where nothing moves."""
+        """Return how long the field is followed; 0 or NaN if no point moves."""
         speeds = velocities.norm(dim=1)
         if self.step == "spread":
             falling = self.step_size * (1.0 - index / self.n_steps)
@@ -140,7 +140,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Warp:
-    """What a flow has done.
+    """Result of a flow.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Warp:
 def steepest(
     points: Tensor, targets: Tensor, objective: Objective, kernel: PointKernel
 ) -> tuple[float, Tensor]:
-    r"""Return an objective of a batch, and the way down by its points.
+    r"""Return an objective of a batch, and its negative slope by the points.
 
     Parameters
     ----------
