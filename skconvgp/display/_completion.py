@@ -41,7 +41,7 @@ class CompletionErrorDisplay:
     exact_score : float, default=None
         Score of the process that evaluates all entries.
     score_name : str, default=None
-        What the score is.
+        Name of the score.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class RhoTraceDisplay:
     Parameters
     ----------
     result : FlowResult
-        What learning has found.
+        Result of learning the kernel.
 
     Attributes
     ----------

@@ -38,8 +38,8 @@ def expected_calibration_error(
     y_true : array-like of shape (n,)
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
-        Probabilities of the classes, as of ``predict_proba``; of two classes that of
-        the second is enough.
+        Probabilities of the classes, as ``predict_proba`` returns them; for two
+        classes, those of the second class are enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
@@ -124,8 +124,8 @@ def reliability_table(
     y_true : array-like of shape (n,)
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
-        Probabilities of the classes, as of ``predict_proba``; of two classes that of
-        the second is enough.
+        Probabilities of the classes, as ``predict_proba`` returns them; for two
+        classes, those of the second class are enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
@@ -206,15 +206,15 @@ def brier_decomposition(
        + \underbrace{o (1 - o)}_\mathrm{uncertainty}
 
     is the Brier score of the forecasts :math:`\bar p_b`. The parts are summed over the
-    classes, and halved where there are two, as `sklearn.metrics.brier_score_loss` does.
+    classes, and halved if there are two, as `sklearn.metrics.brier_score_loss` does.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
-        Probabilities of the classes, as of ``predict_proba``; of two classes that of
-        the second is enough.
+        Probabilities of the classes, as ``predict_proba`` returns them; for two
+        classes, those of the second class are enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
@@ -291,7 +291,7 @@ def _brier_parts(bins: Bins) -> tuple[float, float, float]:
 
 
 def _ratio(sums: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the mean of each bin, NaN where it has no weight."""
+    """Return the mean of each bin; NaN if the bin has no weight."""
     means = np.full(len(weight), np.nan)
     np.divide(sums, weight, out=means, where=weight > 0.0)
     return means

@@ -1,4 +1,4 @@
-"""How accurate a classifier is where it may decline to answer."""
+"""Accuracy of a classifier that may decline to answer."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,8 +30,8 @@ def accuracy_rejection_curve(
     y_true : array-like of shape (n,)
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
-        Probabilities of the classes, as of ``predict_proba``; of two classes that of
-        the second is enough.
+        Probabilities of the classes, as ``predict_proba`` returns them; for two
+        classes, those of the second class are enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
@@ -109,8 +109,8 @@ def accuracy_rejection_auc_score(
     y_true : array-like of shape (n,)
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
-        Probabilities of the classes, as of ``predict_proba``; of two classes that of
-        the second is enough.
+        Probabilities of the classes, as ``predict_proba`` returns them; for two
+        classes, those of the second class are enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.

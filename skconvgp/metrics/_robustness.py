@@ -1,4 +1,4 @@
-"""What happens to a classifier when someone moves its inputs on purpose."""
+"""Robustness of a classifier against inputs that are moved on purpose."""
 
 from collections.abc import Sequence
 from typing import Any

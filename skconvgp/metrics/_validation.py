@@ -1,4 +1,4 @@
-"""What the scores are given, checked."""
+"""Checks of the arguments of the scores."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def check_probabilities(
 
 
 def check_targets(values: ArrayLike, name: str) -> FloatArray:
-    """Return numbers of shape (n, k), one column where there is one output."""
+    """Return numbers of shape (n, k), with one column for a single output."""
     targets: FloatArray = check_array(
         values, ensure_2d=False, dtype=np.float64, input_name=name
     )
@@ -65,7 +65,7 @@ def check_numbers(values: ArrayLike, name: str, n_numbers: int) -> FloatArray:
 
 
 def check_weights(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray:
-    """Return weights of shape (n,), ones where there are none."""
+    """Return weights of shape (n,); ones if there are none."""
     if sample_weight is None:
         return np.ones(n_samples)
     weights = check_numbers(sample_weight, "sample_weight", n_samples)
