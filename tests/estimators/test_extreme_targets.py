@@ -16,7 +16,7 @@ from skconvgp.kernels import rbf
 X = np.linspace(0.0, 3.0, 6)[:, None]
 FAR = [[40.0]]
 ONE_LEFT = [0.0, 0.0, 2.0, 0.0, 0.0, 0.0]
-NOTHING = "amplitude='profile' takes a prior variance of 1.*Set `amplitude`"
+NOTHING = "amplitude='profile' uses 1, .*Set `amplitude`"
 REGRESSORS = {
     "exact": ConvNetGPRegressor(rbf(1.0)),
     "chosen noise": ConvNetGPRegressor(rbf(1.0), noise_variance="loo"),
@@ -45,7 +45,7 @@ def test_one_sample_is_the_posterior_of_the_prior(normalize_y):
     weighted = ([1.0, 5.0, 2.0, 7.0, 8.0, 9.0], ONE_LEFT)
     for data in ((X[2:3], [2.0]), (X, *weighted)):
         if normalize_y:
-            with pytest.warns(UserWarning, match="but one"):
+            with pytest.warns(UserWarning, match="only one"):
                 given.fit(*data)
         else:
             given.fit(*data)
