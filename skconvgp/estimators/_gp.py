@@ -293,8 +293,9 @@ class BaseGP(KernelEstimator):
                 raise ValueError(
                     "With kernel='precomputed' standard deviations need the prior "
                     "variances of the samples: pass `diag`, an array of k(x, x) for "
-                    "each row of X, to `predict_latent`. Probabilities by a "
-                    "likelihood that reads variances need a kernel object."
+                    "each row of X, to `predict_latent` or `predict_interval`. "
+                    "Probabilities by a likelihood that reads variances need a kernel "
+                    "object."
                 )
             return np.zeros(n)
         values = np.asarray(diag, dtype=np.float64)

@@ -99,7 +99,8 @@ class ConvNetGPRegressor(GPRegressor):
         same data and kernel. See :ref:`cache`.
     random_state : int, RandomState instance or None, default=None
         Seed that decides which entries a completion evaluates and where additional
-        searches start. Also the seed of `sample_y` if that is given none.
+        searches start, and the order of samples in a search, of which rounding
+        depends. Also the seed of `sample_y` if that is given none.
     verbose : int, default=0
         1 shows progress on stderr.
 

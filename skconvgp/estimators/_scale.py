@@ -13,22 +13,24 @@ __all__ = ["mean_squares", "warn_of_scale"]
 # Samples have another scale if their mean squares differ by this factor; for pixels up
 # to 1 and up to 255 it is 65025.
 OTHER_SCALE = 100.0
+FEW = 0.25  # share of the samples that may be otherwise, such as dark images
 # With fewer features a sample that is far away is not unusual.
 LEAST_FEATURES = 16
 
 
 def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
     """Return the smallest mean square > 0 of a sample, and the largest."""
-    with np.errstate(over="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / rows.shape[1]
-    positive = squares[squares > 0.0]
+    positive = _positive_squares(rows)
     if not len(positive):
         return 0.0, 0.0
     return float(positive.min()), float(positive.max())
 
 
 def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:
-    """Warn if all samples are far larger, or far smaller, than any of `fit`.
+    """Warn if most samples are far larger, or far smaller, than any of `fit`.
+
+    A quarter of them may be otherwise: images that are nearly black, or of the old
+    scale.
 
     Parameters
     ----------
@@ -39,15 +41,27 @@ def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:
     """
     if rows.shape[1] < LEAST_FEATURES:
         return
-    (least, largest), (fitted_least, fitted_largest) = mean_squares(rows), fitted
+    squares, (fitted_least, fitted_largest) = _positive_squares(rows), fitted
+    if not len(squares):
+        return
+    least = float(np.quantile(squares, FEW, method="lower"))
+    largest = float(np.quantile(squares, 1.0 - FEW, method="higher"))
     is_larger = least > OTHER_SCALE * fitted_largest > 0.0
     is_smaller = 0.0 < OTHER_SCALE * largest < fitted_least
     if is_larger or is_smaller:
         warn_caller(
-            "X has another scale than in `fit`: the root mean square of its samples is "
-            f"{np.sqrt(least):.3g} to {np.sqrt(largest):.3g}, and was "
+            "X has another scale than in `fit`: the root mean square of its samples "
+            f"is mostly {np.sqrt(least):.3g} to {np.sqrt(largest):.3g}, and was "
             f"{np.sqrt(fitted_least):.3g} to {np.sqrt(fitted_largest):.3g}. Scale both "
             "alike, as pixels to 0..1 by X / 255, or put a scaler and the estimator in "
             "one Pipeline.",
             ScaleWarning,
         )
+
+
+def _positive_squares(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the mean squares of the samples that are not zero."""
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / rows.shape[1]
+    positive: NDArray[np.float64] = squares[squares > 0.0]
+    return positive

@@ -29,6 +29,16 @@ def test_pixels_up_to_255_and_up_to_1(kernel, n):
                 method(new * X[:n])
 
 
+@every_kernel
+def test_a_few_dark_images_hide_nothing(kernel):
+    X, y = digits(40)
+    gp = ConvNetGPClassifier(kernel).fit(X, y)
+    new = 255.0 * X[:12]
+    new[[3, 7]] = 1e-2 * X[:2]
+    with pytest.warns(ScaleWarning, match=r"is mostly"):
+        gp.predict(new)
+
+
 def test_a_warp_and_further_samples():
     X, y = digits(40)
     with pytest.warns(ScaleWarning):
