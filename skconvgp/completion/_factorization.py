@@ -39,7 +39,7 @@ class MatrixFactorization(MaskedCompletion):
       :math:`u_i = (V_i^\top V_i + \gamma I)^{-1} V_i^\top k_i` with the rows of V
       where row i is observed;
     - ``algorithm="elementwise"``: the coordinates of each row are set to their optimum,
-    one after the other.
+      one after the other.
 
     The rank is raised 1, 2, 4, ..., and new columns start as noise. At the end U and V
     are tied: F F^T is nearest to the symmetric part of :math:`U V^\top`.
