@@ -86,8 +86,6 @@ class ExactProcess:
         Means are covariances times these.
     inputs : ndarray of shape (n,)
         Index of the input of each sample: those of equal inputs have the same.
-    is_held : bool
-        Whether the state holds the Gram matrix, or no matrix at all.
     is_converged : bool
         Whether the solver met its tolerance, or has a factor.
     residual : float
@@ -102,7 +100,6 @@ class ExactProcess:
     state: Any
     dual: FloatArray
     inputs: NDArray[np.intp]
-    is_held: bool = True
     is_converged: bool = True
     residual: float = math.nan
     loo: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
@@ -333,7 +330,6 @@ def fit_exact(
         freeze(state if route.is_held else replace(state, gram=None)),
         to_numpy(solution.value) * problem.scale / mean_diag,
         to_numpy(problem.inputs.of),
-        route.is_held,
         is_converged,
         report["residual"],
     )

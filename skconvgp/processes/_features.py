@@ -157,7 +157,7 @@ class FeatureProcess:
             self, rows, diag, resources, needs_var=needs_var, needs_cov=needs_cov
         )
 
-    def state_at(self, place: Place, run: Run) -> Any:  # noqa: ARG002  (as others)
+    def state_at(self, place: Place, run: Run) -> Any:  # noqa: ARG002  (other processes need it)
         """Return the state at a place."""
         return thaw(self.state, place.device)
 
@@ -169,7 +169,7 @@ class FeatureProcess:
             return Halves(None, coefficients)
         return Halves(lifted.mT, coefficients)
 
-    def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:  # noqa: ARG002  (as others)
+    def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:  # noqa: ARG002  (other processes need it)
         """Return predictions of the scaled targets without their samples."""
         return LeaveOneOut(*map(rows_to_tensor, self.loo)), []
 
