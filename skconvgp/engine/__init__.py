@@ -33,7 +33,13 @@ from skconvgp.engine._local import (
     nearest,
 )
 from skconvgp.engine._operator import KernelGram
-from skconvgp.engine._placement import Place, Size, choose_place, compute_at, gibibytes
+from skconvgp.engine._placement import (
+    Placement,
+    Size,
+    choose_placement,
+    compute_at,
+    gibibytes,
+)
 from skconvgp.engine._plan import (
     Block,
     PullbackCosts,
@@ -54,7 +60,7 @@ __all__ = [
     "KernelGram",
     "KernelOracle",
     "MatrixOracle",
-    "Place",
+    "Placement",
     "PullbackCosts",
     "SampleOracle",
     "Size",
@@ -62,7 +68,7 @@ __all__ = [
     "TileCache",
     "TileCosts",
     "TilePlan",
-    "choose_place",
+    "choose_placement",
     "compute_at",
     "count_gpus",
     "drop_cached_memory",

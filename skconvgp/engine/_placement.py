@@ -10,7 +10,7 @@ from skconvgp.engine._devices import drop_cached_memory, on_device
 from skconvgp.engine._threads import survive_forks
 from skconvgp.exceptions import TileMemoryError
 
-__all__ = ["Place", "Size", "choose_place", "compute_at", "gibibytes"]
+__all__ = ["Placement", "Size", "choose_placement", "compute_at", "gibibytes"]
 
 Result = TypeVar("Result")
 
@@ -21,7 +21,7 @@ GPU_ROOM = 2**30
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """Where to compute.
 
     Parameters
@@ -58,7 +58,7 @@ class Size:
     beside_gpu: int
 
 
-def choose_place(needed: int, free: int | None) -> Place:
+def choose_placement(needed: int, free: int | None) -> Placement:
     """Return where "auto" computes: on a GPU with enough free memory, or on the CPU.
 
     Parameters
@@ -70,34 +70,34 @@ def choose_place(needed: int, free: int | None) -> Place:
 
     Returns
     -------
-    place : Place
+    placement : Placement
         The choice, and the reason for the CPU.
     """
     if free is None:
-        return Place(CPU)
+        return Placement(CPU)
     if free < needed + GPU_ROOM:
-        return Place(
+        return Placement(
             CPU,
             f"{gibibytes(needed)} and {gibibytes(GPU_ROOM)} for tiles are needed there "
             f"and {gibibytes(free)} are free",
         )
-    return Place(torch.device("cuda"), is_optional=True)
+    return Placement(torch.device("cuda"), is_optional=True)
 
 
-def compute_at(place: Place, compute: Callable[[Place], Result]) -> Result:
+def compute_at(placement: Placement, compute: Callable[[Placement], Result]) -> Result:
     """Return what is computed at a place; on the CPU where "auto" took a GPU too small.
 
     Free memory is no promise: other programs use the GPU too.
     """
     survive_forks()
     try:
-        with on_device(place.device):
-            return compute(place)
+        with on_device(placement.device):
+            return compute(placement)
     except TileMemoryError:
-        if not place.is_optional:
+        if not placement.is_optional:
             raise
-    drop_cached_memory(place.device)
-    return compute(Place(CPU, "it ran out of memory"))
+    drop_cached_memory(placement.device)
+    return compute(Placement(CPU, "it ran out of memory"))
 
 
 def gibibytes(n_bytes: int) -> str:

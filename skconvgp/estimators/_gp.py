@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from skconvgp._autograd import own_autograd
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import Place, compute_at, to_numpy
+from skconvgp.engine import Placement, compute_at, to_numpy
 from skconvgp.estimators._doors import Training, read_new
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._report import FitReport, peak_memory
@@ -198,11 +198,13 @@ class BaseGP(KernelEstimator):
             choices = [given]
         resources = self._resources()
 
-        def pull_at(sums: FloatArray, place: Place) -> FloatArray:
-            return prior.pull(rows, sums, resources.run(place))
+        def pull_at(sums: FloatArray, placement: Placement) -> FloatArray:
+            return prior.pull(rows, sums, resources.run(placement))
 
-        place = resources.place(0)
-        pulled = [compute_at(place, partial(pull_at, one @ dual.T)) for one in choices]
+        placement = resources.placement(0)
+        pulled = [
+            compute_at(placement, partial(pull_at, one @ dual.T)) for one in choices
+        ]
         shape = np.shape(X)[1:]
         parts = [part.reshape(len(rows), *shape) for part in pulled]
         return parts[0] if weights is not None else np.stack(parts, axis=1)
@@ -223,7 +225,7 @@ class BaseGP(KernelEstimator):
         self.backend_ = choice.name if choice else PRECOMPUTED
         used = run.config.dtype if prior is None else prior.tile_dtype
         self.dtype_ = str(used).removeprefix("torch.")
-        self.device_ = str(run.place.device)
+        self.device_ = str(run.placement.device)
         self.__dict__.pop("landmark_indices_", None)  # of another fit
         if fitted.landmarks is not None:
             self.landmark_indices_ = fitted.landmarks
@@ -236,7 +238,7 @@ class BaseGP(KernelEstimator):
             solve_seconds=record.solve_seconds,
             backend=self.backend_,
             backend_reason=choice.reason if choice else "",
-            device_reason=run.place.reason,
+            device_reason=run.placement.reason,
             dtype_reason=resources.dtype_reason,
             kernel_reason=self._kernel_reason(),
             instruction_set=choice.instruction_set if choice else "",
@@ -367,13 +369,13 @@ class BaseGP(KernelEstimator):
             prior = replace(prior, rows=rows, dtype=dtype or prior.dtype)
         resources, unit = self._resources(), self._process.model.mean_diag
 
-        def evaluate(place: Place) -> FloatArray:
-            run = resources.run(place).quiet()
+        def evaluate(placement: Placement) -> FloatArray:
+            run = resources.run(placement).quiet()
             if isinstance(prior, SummedPrior):
                 return to_numpy(prior.covariance(rows, run, unit))
             return to_numpy(prior.oracle(run, "prior").gram())
 
-        return compute_at(resources.place(0), evaluate)
+        return compute_at(resources.placement(0), evaluate)
 
 
 def warn_of_prior(prior: Prior, rows: NDArray[Any] | None) -> None:

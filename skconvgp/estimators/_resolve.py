@@ -19,7 +19,7 @@ from skconvgp._protocols import (
     Solver,
 )
 from skconvgp.backends import BACKENDS
-from skconvgp.engine import Place, choose_place, free_memory, gpu_memory
+from skconvgp.engine import Placement, choose_placement, free_memory, gpu_memory
 from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Beta, Dirichlet, Gaussian, Laplace
 from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
@@ -91,15 +91,15 @@ def resolve_kernel(owner: object, kernel: object, default: Kernel) -> Kernel:
     return kernel
 
 
-def resolve_device(owner: object, device: object, needed: int = 0) -> Place:
+def resolve_device(owner: object, device: object, needed: int = 0) -> Placement:
     """Return the device, which need not exist; "auto" asks for `needed` bytes."""
     if not isinstance(device, str):
         reject(owner, "device", "a str such as 'auto', 'cpu' or 'cuda:1'", device)
     if device == "auto":
-        return choose_place(needed, gpu_memory())
+        return choose_placement(needed, gpu_memory())
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         reject(owner, "device", "'auto', 'cpu', 'cuda' or 'cuda:<number>'", device)
-    return Place(torch.device(device))
+    return Placement(torch.device(device))
 
 
 def device_exists(device: torch.device) -> bool:

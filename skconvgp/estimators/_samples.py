@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import Place, Size, compute_at, rows_to_tensor, to_numpy
+from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import read_training
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
 from skconvgp.estimators._resolve import resolve_amplitude
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.inference import sample_gaussian
-from skconvgp.processes import GRAM_COPIES, place_of_fit, prepare_fit, scaled_gram
+from skconvgp.processes import GRAM_COPIES, placement_of_fit, prepare_fit, scaled_gram
 
 __all__ = ["sample_latent"]
 
@@ -59,15 +59,15 @@ def _unfitted_prior(gp: BaseGP, X: Any) -> tuple[FloatArray, FloatArray]:
     resources = EstimatorResources(gp)
     n, size = prior.n_samples, prior.n_samples**2
     held = GRAM_COPIES * size
-    place, needed = place_of_fit(n, Size(held, held, size), resources)
+    placement, needed = placement_of_fit(n, Size(held, held, size), resources)
 
-    def evaluate(place: Place) -> tuple[FloatArray, float]:
-        run, precise = prepare_fit(prior, needed, place, resources)
+    def evaluate(placement: Placement) -> tuple[FloatArray, float]:
+        run, precise = prepare_fit(prior, needed, placement, resources)
         oracle = precise.cached_oracle(run)
         gram, mean_diag = scaled_gram(oracle, torch.ones(n))
         return to_numpy(gram), mean_diag
 
-    gram, mean_diag = compute_at(place, evaluate)
+    gram, mean_diag = compute_at(placement, evaluate)
     scale = mean_diag if amplitude is None else amplitude
     scale = 1.0 if isinstance(scale, str) else scale
     return gram[:, :, None], np.array([np.sqrt(scale)])

@@ -17,7 +17,7 @@ from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_backend
 from skconvgp.engine import (
-    Place,
+    Placement,
     compute_at,
     freeze,
     kernel_shape,
@@ -270,13 +270,13 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         generator = make_generator(self.random_state)
         points = _points(rows)
 
-        def learn(place: Place) -> None:
+        def learn(placement: Placement) -> None:
             warp = flow.learn(
                 points,
                 rows_to_tensor(targets),
                 Batches(len(points), codes, generator),
-                self._covariances(self.kernel_, place),
-                self._covariances(self.field_kernel_, place),
+                self._covariances(self.kernel_, placement),
+                self._covariances(self.field_kernel_, placement),
                 ProgressLine("fit", resolve_verbose(self, self.verbose)),
             )
             self.embedding_ = to_numpy(warp.points)
@@ -310,12 +310,12 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         check_is_fitted(self)
         points = _points(self._read_new(X))
 
-        def move(place: Place) -> Tensor:
-            kernel = self._covariances(self.field_kernel_, place)
+        def move(placement: Placement) -> Tensor:
+            kernel = self._covariances(self.field_kernel_, placement)
             return travel(points, [thaw(step, HOST) for step in self._steps], kernel)
 
-        place = find_device(self, is_fitted=True)
-        return to_numpy(compute_at(place, move))
+        placement = find_device(self, is_fitted=True)
+        return to_numpy(compute_at(placement, move))
 
     def staged_transform(self, X: ArrayLike) -> Iterator[FloatArray]:
         """Move samples step by step.
@@ -332,8 +332,8 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         """
         check_is_fitted(self)
         points = _points(self._read_new(X))
-        place = find_device(self, is_fitted=True)
-        kernel = self._covariances(self.field_kernel_, place)
+        placement = find_device(self, is_fitted=True)
+        kernel = self._covariances(self.field_kernel_, placement)
         yield to_numpy(points)
         for step in self._steps:
             points = travel(points, [thaw(step, HOST)], kernel)
@@ -382,14 +382,14 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             reject(self, "objective", expected, objective)
         return objective
 
-    def _covariances(self, kernel: Kernel, place: Place) -> PointKernel:
+    def _covariances(self, kernel: Kernel, placement: Placement) -> PointKernel:
         shape = kernel_shape(kernel, self.image_shape_)
         kernel.check(shape)
-        choice = choose_backend(kernel, shape, "auto", place.device)
+        choice = choose_backend(kernel, shape, "auto", placement.device)
         config, runner = make_config(
             type(self).__name__,
             choice.name,
-            place,
+            placement,
             dtype="float64",
             memory_budget=self.memory_budget,
             n_jobs=self.n_jobs,

@@ -17,7 +17,7 @@ from torch import Generator
 
 from skconvgp._protocols import Found, IterativeSolver, Objective, Optimizer, Step
 from skconvgp._typing import FloatArray
-from skconvgp.engine import Place, Size, compute_at, rows_to_tensor, to_tensor
+from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor, to_tensor
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._history import FlowResult
@@ -39,7 +39,7 @@ from skconvgp.processes import (
     Settings,
     iterative_route,
     missing_memory,
-    place_of_fit,
+    placement_of_fit,
     prepare_fit,
     scaled_gram,
 )
@@ -117,11 +117,11 @@ class _Search:
         largest = max(self.sizes)
         held = self.n_held or BATCH_COPIES * largest**2
         size = Size(held, held, self.n_beside)
-        place, needed = place_of_fit(largest, size, resources)
+        placement, needed = placement_of_fit(largest, size, resources)
 
-        def find_at(place: Place) -> FlowResult:
+        def find_at(placement: Placement) -> FlowResult:
             some: PlainPrior = prior.take(np.arange(largest))
-            run, some = prepare_fit(some, needed, place, resources)
+            run, some = prepare_fit(some, needed, placement, resources)
             assert isinstance(some, KernelPrior)
             precise = replace(prior, dtype=some.dtype)
             generator = resources.generator()
@@ -142,7 +142,7 @@ class _Search:
             )
             return landscape.result(self.minimize(landscape, generator))
 
-        return compute_at(place, find_at)
+        return compute_at(placement, find_at)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from skconvgp.processes._neighbors import NeighborProcess
 from skconvgp.processes._plan import (
     Plan,
     Planner,
-    place_of_fit,
+    placement_of_fit,
     plan_landmarks,
     prepare_fit,
     require_common_noise,
@@ -95,7 +95,7 @@ __all__ = [
     "extend_features",
     "iterative_route",
     "missing_memory",
-    "place_of_fit",
+    "placement_of_fit",
     "plan_landmarks",
     "prepare_fit",
     "require_common_noise",

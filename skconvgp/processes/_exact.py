@@ -17,7 +17,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     KernelGram,
     KernelOracle,
-    Place,
+    Placement,
     compute_at,
     freeze,
     frozen_bytes,
@@ -128,9 +128,9 @@ class ExactProcess:
         facts = [fact for fact in latent.facts if needs_var]
         return replace(latent, facts=[*self._inexact(has_state), *facts])
 
-    def state_at(self, place: Place, run: Run) -> Any:
+    def state_at(self, placement: Placement, run: Run) -> Any:
         """Return the state of the solver; a matrix that was not held is made again."""
-        state = thaw(self.state, place.device)
+        state = thaw(self.state, placement.device)
         if getattr(state, "gram", state) is not None:
             return state
         oracle = self.prior.oracle(run, "predict")
@@ -186,10 +186,10 @@ class ExactProcess:
             Whether they are all samples, so that the whole diagonal is computed.
         """
 
-        def left_out_at(place: Place) -> LeaveOneOut:
-            state = self.state_at(place, resources.run(place))
-            indices = some.to(place.device)
-            inputs = self._equal_inputs(place.device)
+        def left_out_at(placement: Placement) -> LeaveOneOut:
+            state = self.state_at(placement, resources.run(placement))
+            indices = some.to(placement.device)
+            inputs = self._equal_inputs(placement.device)
             one_by_one = None if is_whole else indices
             inverse_diag = whole_inverse(self.solver, state, inputs, one_by_one)
             loo = self.closed_form(inverse_diag, some)
@@ -202,8 +202,8 @@ class ExactProcess:
             is_repeated = inputs.counts()[indices] > 1
             return LeaveOneOut(loo.mean, torch.where(is_repeated, loo.var, bounded.var))
 
-        place = resources.place(frozen_bytes(self.state))
-        return compute_at(place, left_out_at), self._inexact(True)
+        placement = resources.placement(frozen_bytes(self.state))
+        return compute_at(placement, left_out_at), self._inexact(True)
 
     def closed_form(self, inverse_diag: Tensor, some: Tensor) -> LeaveOneOut:
         """Return predictions of samples from those with other inputs.

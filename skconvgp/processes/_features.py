@@ -17,7 +17,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     KernelOracle,
     MatrixOracle,
-    Place,
+    Placement,
     SampleOracle,
     freeze,
     rows_to_tensor,
@@ -157,9 +157,9 @@ class FeatureProcess:
             self, rows, diag, resources, needs_var=needs_var, needs_cov=needs_cov
         )
 
-    def state_at(self, place: Place, run: Run) -> Any:  # noqa: ARG002  (other processes need it)
+    def state_at(self, placement: Placement, run: Run) -> Any:  # noqa: ARG002  (other processes need it)
         """Return the state at a place."""
-        return thaw(self.state, place.device)
+        return thaw(self.state, placement.device)
 
     def halves(self, state: Any, cross: Tensor) -> Halves:
         """Return what data change, from covariances (b, m) of new samples."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Generator
 
-from skconvgp.engine import Place, compute_at, freeze, thaw, to_numpy
+from skconvgp.engine import Placement, compute_at, freeze, thaw, to_numpy
 from skconvgp.inference import feature_evidence, feature_posterior
 from skconvgp.processes._featured import (
     Featured,
@@ -52,7 +52,7 @@ def extend_features(
     moment = process.sums.moment
     needed = moment.nbytes + len(problem.rows) * len(moment) * moment.itemsize
     extend_at = partial(_extend_at, process, problem, amplitude, generator, resources)
-    return compute_at(resources.place(needed), extend_at)
+    return compute_at(resources.placement(needed), extend_at)
 
 
 def _extend_at(
@@ -61,15 +61,15 @@ def _extend_at(
     amplitude: float | str | None,
     generator: Generator,
     resources: Resources,
-    place: Place,
+    placement: Placement,
 ) -> tuple[FeatureProcess, Record]:
-    device, model = place.device, process.model
+    device, model = placement.device, process.model
     start = clock(device)
     assert process.sums is not None
     assert process.reservoir is not None
     state, sums = thaw(process.state, device), thaw(process.sums, device)
     reservoir = thaw(process.reservoir, device)
-    run = resources.run(place)
+    run = resources.run(placement)
     data = _featured(process, state, problem, run)
     gram_seconds = clock(device) - start
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from skconvgp._protocols import CompletedGram
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
-    Place,
+    Placement,
     compute_at,
     freeze,
     frozen_bytes,
@@ -142,11 +142,11 @@ class LabelProcess:
         has_state = needs_var or needs_cov
         needed = frozen_bytes(self.state) if has_state else 0
 
-        def latent_at(place: Place) -> Latent:
-            run = run_beside(resources, place, needed)
+        def latent_at(placement: Placement) -> Latent:
+            run = run_beside(resources, placement, needed)
             config = run.config
             dual = to_tensor(self.dual, config.device, config.solve_dtype)
-            state = thaw(self.state, place.device) if has_state else None
+            state = thaw(self.state, placement.device) if has_state else None
             means, covariances, crosses = [], [], []
             excess = 0.0
             # New samples are compared with all others, by their features.
@@ -184,7 +184,7 @@ class LabelProcess:
                 facts,
             )
 
-        return compute_at(resources.place(needed), latent_at)
+        return compute_at(resources.placement(needed), latent_at)
 
     def _covariance(
         self, state: LabelState, cross: Tensor, explained: Tensor, rest: Tensor

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import Place, compute_at, frozen_bytes, to_numpy, to_tensor
+from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy, to_tensor
 from skconvgp.inference import Halves, join_halves, posterior_mean
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._prior import Prior
@@ -49,7 +49,7 @@ class ByHalves(Protocol):
         """What it means that a variance was below zero, given how far."""
         ...
 
-    def state_at(self, place: Place, run: Run) -> Any:
+    def state_at(self, placement: Placement, run: Run) -> Any:
         """Return the state at a place."""
         ...
 
@@ -85,11 +85,11 @@ def latent_by_halves(
     has_state, unit = needs_var or needs_cov, process.model.mean_diag
     needed = frozen_bytes(process.state) if has_state else 0
 
-    def latent_at(place: Place) -> Latent:
-        run = run_beside(resources, place, needed)
+    def latent_at(placement: Placement) -> Latent:
+        run = run_beside(resources, placement, needed)
         config = run.config
         dual = to_tensor(process.dual, config.device, config.solve_dtype)
-        state = process.state_at(place, run) if has_state else None
+        state = process.state_at(placement, run) if has_state else None
         means, variances = [], []
         halves: list[Halves] = []
         clipped = 0.0
@@ -116,10 +116,10 @@ def latent_by_halves(
         mean = to_numpy(torch.cat(means))
         return Latent(mean, to_numpy(var), to_numpy(cov), cov_scale, facts=facts)
 
-    return compute_at(resources.place(needed), latent_at)
+    return compute_at(resources.placement(needed), latent_at)
 
 
-def run_beside(resources: Resources, place: Place, needed: int) -> Run:
+def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:
     """Return how to predict beside a state of so many bytes."""
     # On the CPU the state is used where it is kept.
-    return resources.run(place, 0 if place.device.type == "cpu" else needed)
+    return resources.run(placement, 0 if placement.device.type == "cpu" else needed)

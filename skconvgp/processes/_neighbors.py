@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from skconvgp._protocols import Localization
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
-    Place,
+    Placement,
     compute_at,
     rows_to_tensor,
     to_numpy,
@@ -106,8 +106,8 @@ class NeighborProcess:
                 "samples."
             )
 
-        def latent_at(place: Place) -> Latent:
-            training = self._surroundings(resources.run(place), "predict")
+        def latent_at(placement: Placement) -> Latent:
+            training = self._surroundings(resources.run(placement), "predict")
             around = training.of_new(rows, diag)
             posterior = training.solve(around, self.model.noise)
             # Without, a given matrix need not tell the prior variances.
@@ -117,7 +117,7 @@ class NeighborProcess:
             var = to_numpy(posterior.var)[:, None] if needs_var else np.empty((0, 1))
             return Latent(mean, var, np.empty(0), facts=facts)
 
-        return compute_at(resources.place(0), latent_at)
+        return compute_at(resources.placement(0), latent_at)
 
     def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:
         """Return predictions of the scaled targets without their samples."""
@@ -125,13 +125,13 @@ class NeighborProcess:
         if self.some is not None and len(self.some[0]) == n:
             return LeaveOneOut(*map(rows_to_tensor, self.some[1:])), []
 
-        def left_out_at(place: Place) -> LeaveOneOut:
-            training = self._surroundings(resources.run(place))
+        def left_out_at(placement: Placement) -> LeaveOneOut:
+            training = self._surroundings(resources.run(placement))
             everyone, noise = torch.arange(n), self.model.noise
             posterior = training.solve(training.of_others(everyone), noise)
             return training.observed(posterior.mean, posterior.var, everyone, noise)
 
-        return compute_at(resources.place(0), left_out_at), []
+        return compute_at(resources.placement(0), left_out_at), []
 
     def some_left_out(
         self, resources: Resources
@@ -146,12 +146,12 @@ class NeighborProcess:
         """Return the log density of targets that each follow from earlier ones."""
         model = self.model
 
-        def evidence_at(place: Place) -> float:
-            training = self._surroundings(resources.run(place))
-            amplitude = to_tensor(model.amplitude / model.scale**2, place.device)
+        def evidence_at(placement: Placement) -> float:
+            training = self._surroundings(resources.run(placement))
+            amplitude = to_tensor(model.amplitude / model.scale**2, placement.device)
             return float(_evidence(training, model.noise, amplitude).sum())
 
-        return model.unscaled(compute_at(resources.place(0), evidence_at))
+        return model.unscaled(compute_at(resources.placement(0), evidence_at))
 
     def _surroundings(self, run: Run, label: str = "fit") -> Surroundings:
         model = self.model

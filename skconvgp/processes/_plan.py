@@ -17,7 +17,7 @@ from skconvgp._protocols import (
     Selection,
     Solver,
 )
-from skconvgp.engine import Place, Size, compute_at, require_memory
+from skconvgp.engine import Placement, Size, compute_at, require_memory
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Kernel
 from skconvgp.processes._fits import (
@@ -49,7 +49,7 @@ from skconvgp.solvers import Cholesky
 __all__ = [
     "Plan",
     "Planner",
-    "place_of_fit",
+    "placement_of_fit",
     "plan_landmarks",
     "prepare_fit",
     "require_common_noise",
@@ -86,26 +86,26 @@ class Plan:
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and how it was computed."""
-        place, needed = self.place(resources)
+        placement, needed = self.placement(resources)
 
-        def fit_at(place: Place) -> tuple[Fitted, Run]:
-            run, prior = prepare_fit(self.prior, needed, place, resources)
+        def fit_at(placement: Placement) -> tuple[Fitted, Run]:
+            run, prior = prepare_fit(self.prior, needed, placement, resources)
             return self.fit_at(problem, prior, run), run
 
-        return compute_at(place, fit_at)
+        return compute_at(placement, fit_at)
 
     def require(self, resources: Resources) -> None:
         """Raise if the fit cannot be carried out."""
-        place, needed = self.place(resources)
-        compute_at(place, lambda at: prepare_fit(self.prior, needed, at, resources))
+        placement, needed = self.placement(resources)
+        compute_at(placement, lambda at: prepare_fit(self.prior, needed, at, resources))
 
-    def place(self, resources: Resources) -> tuple[Place, int]:
+    def placement(self, resources: Resources) -> tuple[Placement, int]:
         """Return where to fit, and the bytes that are held there as a whole."""
-        return place_of_fit(self.prior.n_samples, self.size, resources)
+        return placement_of_fit(self.prior.n_samples, self.size, resources)
 
 
 def prepare_fit(
-    prior: PlainPrior, needed: int, place: Place, resources: Resources
+    prior: PlainPrior, needed: int, placement: Placement, resources: Resources
 ) -> tuple[Run, PlainPrior]:
     """Return how to compute a fit, and the prior with the precision of its tiles.
 
@@ -115,14 +115,14 @@ def prepare_fit(
         If the bytes that are needed are not free.
     """
     what = f"What a fit to {prior.n_samples} samples holds, beside tiles,"
-    require_memory(needed, place.device, what, SMALLER_MATRIX)
-    run = resources.run(place, needed)
+    require_memory(needed, placement.device, what, SMALLER_MATRIX)
+    run = resources.run(placement, needed)
     if isinstance(prior, KernelPrior):
         prior = resources.with_precision(prior, run)
     return run, prior
 
 
-def place_of_fit(n: int, size: Size, resources: Resources) -> tuple[Place, int]:
+def placement_of_fit(n: int, size: Size, resources: Resources) -> tuple[Placement, int]:
     """Return where to fit n samples, and the bytes that are held there as a whole.
 
     Raises
@@ -131,12 +131,12 @@ def place_of_fit(n: int, size: Size, resources: Resources) -> tuple[Place, int]:
         If what comes back from a GPU does not fit on the host.
     """
     itemsize = resources.solve_dtype.itemsize
-    place = resources.place(size.on_gpu * itemsize)
-    if place.device == HOST:
-        return place, size.held * itemsize
+    placement = resources.placement(size.on_gpu * itemsize)
+    if placement.device == HOST:
+        return placement, size.held * itemsize
     what = f"The matrix of {n} samples that comes back from the GPU"
     require_memory(size.beside_gpu * itemsize, HOST, what, SMALLER_MATRIX)
-    return place, size.on_gpu * itemsize
+    return placement, size.on_gpu * itemsize
 
 
 @dataclass(frozen=True)

@@ -90,10 +90,10 @@ def route_of(
 def missing_memory(size: Size, resources: Resources) -> str:
     """Return why a matrix and its factor cannot be held; empty if they can."""
     itemsize = resources.solve_dtype.itemsize
-    place = resources.place(size.on_gpu * itemsize)
+    placement = resources.placement(size.on_gpu * itemsize)
     wanted = {HOST: size.held}
-    if place.device != HOST:
-        wanted = {place.device: size.on_gpu, HOST: size.beside_gpu}
+    if placement.device != HOST:
+        wanted = {placement.device: size.on_gpu, HOST: size.beside_gpu}
     for device, count in wanted.items():
         free = free_memory(device)
         if count * itemsize > free:
@@ -108,9 +108,9 @@ def iterative_route(route: Route, n: int, resources: Resources) -> Route:
     """Return the route of a solver for which the matrix need not be held."""
     assert isinstance(route.solver, IterativeSolver)
     itemsize, beside = resources.solve_dtype.itemsize, route.solver.n_values(n)
-    place = resources.place(beside * itemsize)
-    budget = resources.memory_budget(place, beside * itemsize)
-    room = min(budget, free_memory(place.device) - beside * itemsize)
+    placement = resources.placement(beside * itemsize)
+    budget = resources.memory_budget(placement, beside * itemsize)
+    room = min(budget, free_memory(placement.device) - beside * itemsize)
     is_held = n**2 * itemsize <= room
     held = beside + n**2 if is_held else beside
     return replace(route, size=Size(held, held, held), is_held=is_held)

@@ -12,7 +12,7 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
 from skconvgp._typing import OnStep
 from skconvgp.backends import BackendChoice
-from skconvgp.engine import Place, TileCache, wait_for
+from skconvgp.engine import Placement, TileCache, wait_for
 
 __all__ = ["Resources", "Run", "clock"]
 
@@ -23,7 +23,7 @@ class Run:
 
     Parameters
     ----------
-    place : Place
+    placement : Placement
         Where.
     config : ComputeConfig
         Device, precisions and memory. The precision of tiles is that of a prior.
@@ -40,7 +40,7 @@ class Run:
         Those that were found.
     """
 
-    place: Place
+    placement: Placement
     config: ComputeConfig
     runner: TileRunner
     backend: str
@@ -61,11 +61,11 @@ class Resources(Protocol):
         """Precision of Gram matrices and of solves."""
         ...
 
-    def place(self, needed: int) -> Place:
+    def placement(self, needed: int) -> Placement:
         """Return where to compute, if so many bytes must lie there as a whole."""
         ...
 
-    def run(self, place: Place, reserved: int = 0) -> Run:
+    def run(self, placement: Placement, reserved: int = 0) -> Run:
         """Return how to compute there, beside so many bytes."""
         ...
 
@@ -73,7 +73,7 @@ class Resources(Protocol):
         """Return a prior of training samples with the precision that its tiles get."""
         ...
 
-    def memory_budget(self, place: Place, reserved: int) -> int:
+    def memory_budget(self, placement: Placement, reserved: int) -> int:
         """Return the bytes that a computation may hold there, beside so many."""
         ...
 

@@ -538,13 +538,13 @@ gp.set_params(dtype="float64", noise_variance=1e-2).fit(X[:60], y[:60])
 )
 def test_a_fit_holds_what_is_said(likelihood, monkeypatch):
     said = []
-    place_of_fit = _plan.place_of_fit
+    placement_of_fit = _plan.placement_of_fit
 
     def spy(n, size, resources):
         said.append(size.held / n**2)
-        return place_of_fit(n, size, resources)
+        return placement_of_fit(n, size, resources)
 
-    monkeypatch.setattr(_plan, "place_of_fit", spy)
+    monkeypatch.setattr(_plan, "placement_of_fit", spy)
     X, y = blobs(40, 2)
     ConvNetGPClassifier(rbf(1.0), likelihood=likelihood).fit(X, y)
     peak = peak_memory(SETUP.format(likelihood=likelihood), "gp.fit(X, y)")

@@ -9,7 +9,7 @@ import torch
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import run_serially
 from skconvgp.completion import CoarseKernel, Nystrom
-from skconvgp.engine import Place
+from skconvgp.engine import Placement
 from skconvgp.processes import Parts, Planner, Problem, Run, Settings
 from skconvgp.solvers import Cholesky
 from tests.helpers.dense_gp import Joint, Local
@@ -40,15 +40,15 @@ class PlainResources:
     def solve_dtype(self):
         return torch.float64
 
-    def place(self, needed):
-        return Place(CPU)
+    def placement(self, needed):
+        return Placement(CPU)
 
-    def run(self, place, reserved=0):
+    def run(self, placement, reserved=0):
         def silent(done, total):
             pass
 
         return Run(
-            place,
+            placement,
             ComputeConfig(CPU),
             run_serially,
             "torch",
@@ -59,7 +59,7 @@ class PlainResources:
     def with_precision(self, prior, run):
         return prior
 
-    def memory_budget(self, place, reserved):
+    def memory_budget(self, placement, reserved):
         return self.room
 
     def generator(self):

@@ -11,7 +11,7 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
 from skconvgp._typing import ImageShape
 from skconvgp.backends import BackendChoice, choose_backend
-from skconvgp.engine import Place, kernel_shape, require_memory, rows_to_tensor
+from skconvgp.engine import Placement, kernel_shape, require_memory, rows_to_tensor
 from skconvgp.estimators._resolve import (
     device_exists,
     resolve_backend,
@@ -32,7 +32,7 @@ from skconvgp.kernels import Kernel
 __all__ = [
     "FLOATS",
     "choose",
-    "find_place",
+    "find_placement",
     "find_shape",
     "make_config",
     "matching_rows",
@@ -94,32 +94,32 @@ def resolve_by(kernel: Kernel, rows: NDArray[Any], *, is_alone: bool) -> Kernel:
     return resolved
 
 
-def find_place(
+def find_placement(
     owner: str, device: object, dtype: object = "auto", n_values: int = 0
-) -> Place:
+) -> Placement:
     """Return where to compute `n_values` numbers; raise if the device is missing."""
     precision = resolve_dtype(owner, dtype, GPU, "torch")
-    place = resolve_device(owner, device, n_values * precision.itemsize)
-    if not device_exists(place.device):
+    placement = resolve_device(owner, device, n_values * precision.itemsize)
+    if not device_exists(placement.device):
         raise ValueError(
             f"device={device!r} was asked for and is not on this machine; use "
             "device='auto' or 'cpu'."
         )
-    return place
+    return placement
 
 
 def choose(
-    owner: str, kernel: Kernel, shape: ImageShape, backend: object, place: Place
+    owner: str, kernel: Kernel, shape: ImageShape, backend: object, placement: Placement
 ) -> BackendChoice:
     """Return the backend of a kernel on images of a shape."""
     word = resolve_backend(owner, backend)
-    return choose_backend(kernel, kernel_shape(kernel, shape), word, place.device)
+    return choose_backend(kernel, kernel_shape(kernel, shape), word, placement.device)
 
 
 def make_config(
     owner: str,
     backend: str,
-    place: Place,
+    placement: Placement,
     *,
     dtype: object,
     memory_budget: object = None,
@@ -135,7 +135,7 @@ def make_config(
         The public function, for messages.
     backend : str
         Name of the backend.
-    place : Place
+    placement : Placement
         Where to compute.
     dtype, memory_budget, n_jobs : object
         The settings.
@@ -151,7 +151,7 @@ def make_config(
     runner : TileRunner
         Runs the blocks.
     """
-    device = place.device
+    device = placement.device
     runner, n_workers = make_runner(resolve_jobs(owner, n_jobs), device)
     precision = resolve_dtype(owner, dtype, device, backend)
     reserved = n_values * precision.itemsize

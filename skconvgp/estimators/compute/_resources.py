@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp.backends import BackendChoice, choose_backend
-from skconvgp.engine import Place, TileCache
+from skconvgp.engine import Placement, TileCache
 from skconvgp.estimators._resolve import (
     DTYPES,
     device_exists,
@@ -56,13 +56,13 @@ class EstimatorResources:
         """Precision of Gram matrices and of solves."""
         return resolve_solve_dtype(self._owner, self._owner.solve_dtype)
 
-    def place(self, needed: int) -> Place:
+    def placement(self, needed: int) -> Placement:
         """Return where to compute if `needed` bytes must fit there at once."""
         return find_device(self._owner, needed, is_fitted=self._fitted is not None)
 
-    def run(self, place: Place, reserved: int = 0) -> Run:
+    def run(self, placement: Placement, reserved: int = 0) -> Run:
         """Return how to compute there, with `reserved` bytes in use."""
-        owner, device = self._owner, place.device
+        owner, device = self._owner, placement.device
         backend = resolve_backend(owner, owner.backend)
         if self._fitted is None:
             dtype = resolve_dtype(owner, owner.dtype, device, "torch")
@@ -77,7 +77,7 @@ class EstimatorResources:
         config = ComputeConfig(device, dtype, solve_dtype, budget, n_workers)
         verbose = resolve_verbose(owner, owner.verbose)
         progress = partial(ProgressLine, verbose=verbose)
-        return Run(place, config, runner, backend, progress, self._find_cache)
+        return Run(placement, config, runner, backend, progress, self._find_cache)
 
     def with_precision(self, prior: KernelPrior, run: Run) -> KernelPrior:
         """Return a prior of training samples with the precision of its tiles.
@@ -93,11 +93,11 @@ class EstimatorResources:
             dtype = torch.float64 if reason else dtype
         return replace(prior, dtype=str(dtype).removeprefix("torch."))
 
-    def memory_budget(self, place: Place, reserved: int) -> int:
+    def memory_budget(self, placement: Placement, reserved: int) -> int:
         """Return the bytes that a computation may hold beside `reserved` bytes."""
         owner = self._owner
         return resolve_memory_budget(
-            owner, owner.memory_budget, place.device, reserved, 1
+            owner, owner.memory_budget, placement.device, reserved, 1
         )
 
     def generator(self) -> Generator:
@@ -128,7 +128,7 @@ class EstimatorResources:
         return find_cache(folder, choice, config.dtype, config.device, images)
 
 
-def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Place:
+def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:
     """Return the device of an estimator.
 
     Parameters
@@ -140,14 +140,14 @@ def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Place:
     is_fitted : bool
         Whether to fall back to the CPU if the device is missing.
     """
-    place = resolve_device(owner, owner.device, needed)
-    if device_exists(place.device):
-        return place
+    placement = resolve_device(owner, owner.device, needed)
+    if device_exists(placement.device):
+        return placement
     message = f"device={owner.device!r} was asked for and is not on this machine"
     if not is_fitted:
         raise ValueError(f"{message}; use device='auto' or 'cpu'.")
     warn_caller(f"{message}: the CPU is used.", UserWarning)
-    return Place(torch.device("cpu"))
+    return Placement(torch.device("cpu"))
 
 
 def kernel_prior(prior: Prior) -> KernelPrior | None:

@@ -16,7 +16,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_pullback
 from skconvgp.engine import (
     KernelOracle,
-    Place,
+    Placement,
     compute_at,
     kernel_shape,
     pull_back,
@@ -29,7 +29,7 @@ from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators.compute._arguments import (
     FLOATS,
     choose,
-    find_place,
+    find_placement,
     find_shape,
     make_config,
     matching_rows,
@@ -126,7 +126,7 @@ def gram_gradient(
     n_cols = len(rows) if others is None else len(others)
     n_columns = 1 + len(kernel.theta)
     n_values = len(rows) * n_cols * n_columns
-    place = find_place("gram_gradient", device, _precise(dtype), n_values)
+    placement = find_placement("gram_gradient", device, _precise(dtype), n_values)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     columns = images
     if others is not None:
@@ -135,12 +135,12 @@ def gram_gradient(
 
     warn_of_series(kernel, *((images,) if others is None else (images, columns)))
 
-    def evaluate(place: Place) -> NDArray[Any]:
-        choice = choose("gram_gradient", kernel, shape, backend, place)
+    def evaluate(placement: Placement) -> NDArray[Any]:
+        choice = choose("gram_gradient", kernel, shape, backend, placement)
         config, runner = make_config(
             "gram_gradient",
             choice.name,
-            place,
+            placement,
             dtype=_precise(dtype),
             memory_budget=memory_budget,
             n_jobs=n_jobs,
@@ -163,7 +163,7 @@ def gram_gradient(
             oracle.cross(images, both)
         return to_numpy(both)
 
-    values = compute_at(place, evaluate)
+    values = compute_at(placement, evaluate)
     return values[..., 0], values[..., 1:]
 
 
@@ -267,12 +267,12 @@ def gram_vjp(
 
     warn_of_series(kernel, *sides)
 
-    def evaluate(place: Place) -> tuple[Tensor, Tensor | None]:
-        choice = choose("gram_vjp", kernel, shape, backend, place)
+    def evaluate(placement: Placement) -> tuple[Tensor, Tensor | None]:
+        choice = choose("gram_vjp", kernel, shape, backend, placement)
         config, runner = make_config(
             "gram_vjp",
             choice.name,
-            place,
+            placement,
             dtype=_precise(dtype),
             memory_budget=memory_budget,
             n_jobs=n_jobs,
@@ -281,7 +281,7 @@ def gram_vjp(
         pullback = choose_pullback(choice, has_inputs=has_inputs)
         return pull_back(pullback, images, columns, weights, config, runner, progress)
 
-    by_theta, by_images = compute_at(find_place("gram_vjp", device), evaluate)
+    by_theta, by_images = compute_at(find_placement("gram_vjp", device), evaluate)
     if by_images is None:
         return to_numpy(by_theta), None
     by_rows = to_numpy(by_images).reshape(rows.shape)

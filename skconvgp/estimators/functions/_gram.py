@@ -10,7 +10,7 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     KernelOracle,
-    Place,
+    Placement,
     compute_at,
     kernel_shape,
     rows_to_images,
@@ -20,7 +20,7 @@ from skconvgp.estimators._resolve import resolve_verbose
 from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators.compute._arguments import (
     choose,
-    find_place,
+    find_placement,
     find_shape,
     make_config,
     matching_rows,
@@ -138,7 +138,7 @@ def gram_matrix(
     columns = images
     if isinstance(dtype, str) and dtype == "auto" and why_double(kernel, images):
         dtype = "float64"
-    place = find_place(OWNER, device, dtype, n_values)
+    placement = find_placement(OWNER, device, dtype, n_values)
     progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
     folder = resolve_cache_dir(OWNER, cache_dir)
     warn_of_unknown(folder, kernel)
@@ -147,12 +147,12 @@ def gram_matrix(
     sides = (columns,) if others is None else (images, columns)
     warn_of_series(kernel, *sides)
 
-    def evaluate(place: Place) -> NDArray[Any]:
-        choice = choose(OWNER, kernel, shape, backend, place)
+    def evaluate(placement: Placement) -> NDArray[Any]:
+        choice = choose(OWNER, kernel, shape, backend, placement)
         config, runner = make_config(
             OWNER,
             choice.name,
-            place,
+            placement,
             dtype=dtype,
             memory_budget=memory_budget,
             n_jobs=n_jobs,
@@ -160,7 +160,7 @@ def gram_matrix(
             remedy="pass a memory map as `out`, use fewer samples, or dtype='float32'.",
         )
         tiles = choice.tiles()
-        cache = find_cache(folder, choice, config.dtype, place.device, *sides)
+        cache = find_cache(folder, choice, config.dtype, placement.device, *sides)
         oracle = KernelOracle(tiles, columns, config, runner, progress, cache)
         if others is None:
             oracle.diag()  # raises for overflow before any tile
@@ -171,7 +171,7 @@ def gram_matrix(
             gram = oracle.cross(images, buffer)
         return out if out is not None else to_numpy(gram)
 
-    return compute_at(place, evaluate)
+    return compute_at(placement, evaluate)
 
 
 def gram_diag(
@@ -224,12 +224,12 @@ def gram_diag(
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     warn_of_series(kernel, images)
 
-    def evaluate(place: Place) -> FloatArray:
-        choice = choose(OWNER, kernel, shape, backend, place)
-        config, runner = make_config(OWNER, choice.name, place, dtype=dtype)
+    def evaluate(placement: Placement) -> FloatArray:
+        choice = choose(OWNER, kernel, shape, backend, placement)
+        config, runner = make_config(OWNER, choice.name, placement, dtype=dtype)
         return to_numpy(KernelOracle(choice.tiles(), images, config, runner).diag())
 
-    return compute_at(find_place(OWNER, device), evaluate)
+    return compute_at(find_placement(OWNER, device), evaluate)
 
 
 def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any] | None) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp.backends import BackendChoice, ReferenceBackend, choose_backend
-from skconvgp.engine import KernelOracle, Place, compute_at
+from skconvgp.engine import KernelOracle, Placement, compute_at
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._arguments import find_place
+from skconvgp.estimators.compute._arguments import find_placement
 from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import convnet
 from skconvgp.linalg import shifted_cholesky_
@@ -120,8 +120,8 @@ def check_precision(device: object = "auto") -> PrecisionReport:
     >>> check_precision("cpu").ok
     True
     """
-    place = find_place("check_precision", device)
-    report = compute_at(place, _check)
+    placement = find_placement("check_precision", device)
+    report = compute_at(placement, _check)
     if not report.ok:
         warn_caller(
             f"{report.device} is less precise than this package relies on: {report!r}",
@@ -139,25 +139,25 @@ def check_precision(device: object = "auto") -> PrecisionReport:
     return report
 
 
-def _check(place: Place) -> PrecisionReport:
-    choice = choose_backend(KERNEL, IMAGE_SHAPE, "auto", place.device)
+def _check(placement: Placement) -> PrecisionReport:
+    choice = choose_backend(KERNEL, IMAGE_SHAPE, "auto", placement.device)
     expected = _covariances(ReferenceBackend(KERNEL), CPU, torch.float64)
     return PrecisionReport(
-        device=str(place.device),
+        device=str(placement.device),
         backend=choice.name,
         errors={
-            PRODUCT: _product_error(place.device),
+            PRODUCT: _product_error(placement.device),
             "float32 covariances": _error(
-                choice, place.device, torch.float32, expected
+                choice, placement.device, torch.float32, expected
             ),
             "float64 covariances": _error(
-                choice, place.device, torch.float64, expected
+                choice, placement.device, torch.float64, expected
             ),
-            "float64 Cholesky factor": _cholesky_error(place.device, expected),
+            "float64 Cholesky factor": _cholesky_error(placement.device, expected),
         },
         bounds={
             PRODUCT: PRODUCT_BOUND,
-            "float32 covariances": FLOAT32_BOUNDS[place.device.type],
+            "float32 covariances": FLOAT32_BOUNDS[placement.device.type],
             "float64 covariances": FLOAT64_BOUND,
             "float64 Cholesky factor": FLOAT64_BOUND,
         },

@@ -13,7 +13,7 @@ from skconvgp import (
     gram_vjp,
 )
 from skconvgp.backends import ReferenceBackend
-from skconvgp.engine import Place, choose_place, compute_at
+from skconvgp.engine import Placement, choose_placement, compute_at
 from skconvgp.engine._placement import GPU_ROOM
 from skconvgp.estimators._resolve import resolve_memory_budget
 from skconvgp.exceptions import TileMemoryError
@@ -29,25 +29,25 @@ TORCH = {"backend": "torch"}
 
 
 def test_without_a_gpu_the_cpu_computes():
-    assert choose_place(10**12, None) == Place(CPU)
+    assert choose_placement(10**12, None) == Placement(CPU)
 
 
 @pytest.mark.parametrize("needed", [0, 3 * 2**30])
 def test_a_gpu_with_room_computes(needed):
-    place = choose_place(needed, needed + GPU_ROOM)
-    assert place == Place(torch.device("cuda"), is_optional=True)
+    placement = choose_placement(needed, needed + GPU_ROOM)
+    assert placement == Placement(torch.device("cuda"), is_optional=True)
 
 
 @pytest.mark.parametrize("needed", [0, 3 * 2**30])
 def test_a_gpu_without_room_is_left_for_a_reason(needed):
-    place = choose_place(needed, needed + GPU_ROOM - 2**28)
-    assert place.device == CPU
+    placement = choose_placement(needed, needed + GPU_ROOM - 2**28)
+    assert placement.device == CPU
     for number in (needed, GPU_ROOM, needed + GPU_ROOM - 2**28):
-        assert f"{number / 2**30:.1f} GiB" in place.reason
+        assert f"{number / 2**30:.1f} GiB" in placement.reason
 
 
 def test_one_byte_decides():
-    assert choose_place(1, GPU_ROOM).device == CPU
+    assert choose_placement(1, GPU_ROOM).device == CPU
 
 
 @pytest.fixture
@@ -107,9 +107,9 @@ def asked(monkeypatch):
 
     def chosen(needed, free):
         calls.append(needed)
-        return Place(CPU)
+        return Placement(CPU)
 
-    monkeypatch.setattr(f"{RESOLVE}.choose_place", chosen)
+    monkeypatch.setattr(f"{RESOLVE}.choose_placement", chosen)
     return calls
 
 
@@ -178,19 +178,19 @@ def test_a_named_device_asks_nobody(asked):
 def filling_gpu(monkeypatch):
     """Let "auto" take a device whose memory runs out when it has begun."""
     prepare = ReferenceBackend.prepare
-    places = []
+    placements = []
 
     def chosen(needed, free):
-        places.append(Place(CPU, is_optional=True))
-        return places[-1]
+        placements.append(Placement(CPU, is_optional=True))
+        return placements[-1]
 
     def run_out(self, images):
-        if places:
-            places.clear()
+        if placements:
+            placements.clear()
             raise torch.cuda.OutOfMemoryError("tried to allocate 20 MiB")
         return prepare(self, images)
 
-    monkeypatch.setattr(f"{RESOLVE}.choose_place", chosen)
+    monkeypatch.setattr(f"{RESOLVE}.choose_placement", chosen)
     monkeypatch.setattr(ReferenceBackend, "prepare", run_out)
 
 
@@ -208,23 +208,23 @@ def test_everything_begins_anew_on_the_cpu_where_memory_runs_out(filling_gpu):
 
 
 def test_a_named_device_is_not_left():
-    def fail(place):
+    def fail(placement):
         raise torch.cuda.OutOfMemoryError("tried to allocate 20 MiB")
 
     with pytest.raises(TileMemoryError, match=r"run out of memory.* 20 MiB"):
-        compute_at(Place(CPU), fail)
+        compute_at(Placement(CPU), fail)
 
 
 def test_what_ran_out_of_memory_is_tried_once_more_only():
-    places = []
+    placements = []
 
-    def fail(place):
-        places.append(place)
+    def fail(placement):
+        placements.append(placement)
         raise torch.cuda.OutOfMemoryError("tried to allocate 20 MiB")
 
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        compute_at(Place(CPU, is_optional=True), fail)
-    assert [place.is_optional for place in places] == [True, False]
+        compute_at(Placement(CPU, is_optional=True), fail)
+    assert [placement.is_optional for placement in placements] == [True, False]
 
 
 def set_free_memory(monkeypatch, sizes):
