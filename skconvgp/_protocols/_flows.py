@@ -79,15 +79,15 @@ class Batch:
 
     Parameters
     ----------
-    numbers : Tensor of shape (b,)
-        Samples by number; those of the sample within the batch come first.
+    indices : Tensor of shape (b,)
+        Indices of the samples; those of the inner sample come first.
     """
 
-    numbers: Tensor
+    indices: Tensor
 
     def __len__(self) -> int:
         """Return the number of samples."""
-        return len(self.numbers)
+        return len(self.indices)
 
 
 @dataclass(frozen=True)

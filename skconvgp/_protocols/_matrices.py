@@ -37,8 +37,8 @@ class GramOperator(Protocol):
         """Return the diagonal (n,)."""
         ...
 
-    def columns(self, numbers: Tensor) -> Tensor:
-        """Return columns (n, b) given by number."""
+    def columns(self, indices: Tensor) -> Tensor:
+        """Return the columns (n, b) at these indices."""
         ...
 
     def matmul(self, rhs: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class GramOracle(Protocol):
         ...
 
     def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
-        """Return the covariances (n1, n2) of samples given by number; None is all."""
+        """Return the covariances (n1, n2) of samples given by index; None is all."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Kernel and data to tiles, tiles to their place in the Gram matrix."""
+"""Evaluates kernels on sets of samples, tile by tile, within a memory budget."""
 
 from skconvgp._protocols import TileCosts
 from skconvgp.engine._arrays import (
@@ -13,7 +13,6 @@ from skconvgp.engine._arrays import (
     to_tensor,
 )
 from skconvgp.engine._cache import TileCache
-from skconvgp.engine._contract import FactoredWeights, pull_back
 from skconvgp.engine._devices import (
     count_gpus,
     drop_cached_memory,
@@ -50,6 +49,7 @@ from skconvgp.engine._plan import (
     stream_rows,
 )
 from skconvgp.engine._precomputed import MatrixOracle
+from skconvgp.engine._pullback import FactoredWeights, pull_back
 from skconvgp.engine._samples import SampleOracle
 from skconvgp.engine._summed import SummedOracle
 from skconvgp.engine._threads import limit_this_thread, survive_forks

@@ -34,7 +34,7 @@ def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
 
 
 def kernel_shape(kernel: Kernel, image_shape: ImageShape) -> ImageShape:
-    """Return the shape that a kernel sees: a vector where it ignores the layout."""
+    """Return the shape that a kernel sees: a vector if it ignores the layout."""
     return image_shape if kernel.is_spatial else (math.prod(image_shape), 1, 1)
 
 
@@ -44,7 +44,7 @@ def rows_to_images(rows: NDArray[Any], shape: ImageShape) -> Tensor:
 
 
 def pool_images(images: Tensor, side: int) -> Tensor:
-    """Return images with the means of squares of pixels; smaller ones at the edges."""
+    """Return images of the means of squares of pixels; edge squares may be smaller."""
     if side == 1:
         return images
     return torch.nn.functional.avg_pool2d(
@@ -71,14 +71,14 @@ def freeze(state: State) -> State:
 
 
 def thaw(state: State, device: torch.device) -> State:
-    """Return the same with tensors on a device in the place of the arrays."""
+    """Return a frozen dataclass with tensors on a device instead of arrays."""
     return _replace(
         state, lambda v: to_tensor(v, device) if isinstance(v, np.ndarray) else v
     )
 
 
 def frozen_bytes(state: object) -> int:
-    """Return the bytes of the arrays of a dataclass, of those it holds as well."""
+    """Return the bytes of the arrays of a dataclass and of dataclasses within it."""
     if isinstance(state, np.ndarray):
         return state.nbytes
     if not dataclasses.is_dataclass(state):

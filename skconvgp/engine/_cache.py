@@ -1,4 +1,4 @@
-"""Finished blocks on disk: a run that was killed goes on where it stopped."""
+"""Finished blocks on disk, so that a run that was killed continues from them."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -20,9 +20,11 @@ from skconvgp.engine._store import Store
 
 __all__ = ["TileCache", "cut_for_cache", "is_worth_files", "name_of"]
 
-SIDE = 512  # of a file: 2 MiB in float64, and a fraction of a second of work
-FILES = 128  # of a smaller matrix, or a little more
-FEWEST_PAIRS = 2**16  # of a matrix that is worth files
+SIDE = 512  # of the block in a file: 2 MiB in float64, a fraction of a second of work
+FILES = (
+    128  # about so many for a matrix that has fewer pairs than blocks of `SIDE` need
+)
+FEWEST_PAIRS = 2**16  # of a matrix whose blocks are kept in files
 SUFFIX = ".tile"
 ABOUT = "about.json"
 
@@ -37,19 +39,21 @@ def _raise(_path: Path, error: OSError) -> None:
 class TileCache:
     """A folder with the finished blocks of one kernel on one set of samples.
 
-    A block is there as a whole or not at all: it is written beside its place and then
-    moved there, and what was read must have the digest that was written, of its place
-    and its shape too. Several processes may use a folder at the same time. One that
-    dies while it writes leaves a file behind that nobody reads.
+    A block is there as a whole or not at all: it is written to a temporary file, which
+    is then renamed. A file is read only if its digest is right; the digest covers the
+    values, their shape and the name of the file. Several processes may use a folder at
+    the same time. A process that dies while it writes leaves a temporary file that
+    nobody reads.
 
     Parameters
     ----------
     folder : Path
         The folder, which exists.
     on_failure : callable
-        Told the first file that cannot be written, and why; no more are written then,
-        and those that are there are still read. A folder in the place of a file is
-        told too, but others are written. By default both are errors.
+        Called with the path of the first file that cannot be written and with the
+        error. No file is written after that, but existing files are still read. It is
+        also called if there is a folder in place of a file; other files are then still
+        written. By default both errors are raised.
     """
 
     def __init__(self, folder: Path, on_failure: OnFailure = _raise) -> None:
@@ -59,7 +63,7 @@ class TileCache:
         self._is_written = True
 
     def describe(self, text: str) -> None:
-        """Say in a file beside the tiles what they are of, unless it stands there."""
+        """Write a description beside the tiles unless it is there already."""
         path = self.folder / ABOUT
         if not holds_text(path, text):
             self._write(path, partial(write_text, path, text))
@@ -71,7 +75,7 @@ class TileCache:
         store: Store,
         value_shape: tuple[int, ...] = (),
     ) -> list[Block]:
-        """Store the blocks of a matrix that are kept; return those that are not.
+        """Store the blocks of a matrix that are on disk; return the others.
 
         Parameters
         ----------
@@ -80,14 +84,14 @@ class TileCache:
         blocks : iterable of Block
             Its blocks.
         store : Store
-            Takes those that are kept.
+            Receives the blocks that are on disk.
         value_shape : tuple of int
             Shape of the value of a pair.
 
         Returns
         -------
         left : list of Block
-            Those that are not kept, or not as they were written.
+            Blocks that have no file, or a damaged one.
         """
         left = []
         for block in blocks:
@@ -101,7 +105,7 @@ class TileCache:
         return left
 
     def keep(self, matrix: str, block: Block, values: Tensor) -> None:
-        """Keep a finished block."""
+        """Write a finished block to its file."""
         path = self._path(matrix, block)
         self._write(path, partial(write_tile, path, values))
 
@@ -110,7 +114,9 @@ class TileCache:
             return
         try:
             write()
-        except IsADirectoryError as error:  # in this place alone
+        except (
+            IsADirectoryError
+        ) as error:  # of this name only: other files can be written
             self._on_failure(path, error)
         except OSError as error:
             self._is_written = False
@@ -118,21 +124,21 @@ class TileCache:
 
     def _path(self, matrix: str, block: Block) -> Path:
         rows, cols = block.rows, block.cols
-        place = f"{rows.start}-{rows.stop}-{cols.start}-{cols.stop}"
-        return self.folder / f"{matrix}-{place}{SUFFIX}"
+        extent = f"{rows.start}-{rows.stop}-{cols.start}-{cols.stop}"
+        return self.folder / f"{matrix}-{extent}{SUFFIX}"
 
 
 def is_worth_files(plan: TilePlan) -> bool:
-    """Say whether a matrix takes so long that its blocks are to be kept."""
+    """Say whether a matrix takes so long that its blocks should be kept in files."""
     is_thin = min(plan.n_rows, plan.n_cols) < LANES
     return plan.n_pairs >= FEWEST_PAIRS and not is_thin
 
 
 def cut_for_cache(plan: TilePlan) -> TilePlan:
-    """Return the plan with blocks of a side that follows from the matrix alone.
+    """Return the plan with a side of blocks that depends on the matrix alone.
 
-    Another number of workers so finds the same blocks, and so does less memory as long
-    as they are not too large for it.
+    A later run then looks for the same files, even if it has another number of workers,
+    or less memory in which these blocks still fit.
     """
 
     def area(side: int) -> int:
@@ -141,7 +147,7 @@ def cut_for_cache(plan: TilePlan) -> TilePlan:
     side = max(LANES, math.isqrt(plan.n_pairs // FILES) // LANES * LANES)
     side = min(side, SIDE)
     while plan.n_pairs > 2 * FILES * area(side) and area(2 * side) <= SIDE**2:
-        side *= 2  # a side is shorter than that
+        side *= 2  # the matrix is thinner than a block, so that files hold fewer pairs
     largest = max(plan.largest, plan.block)
     while side > largest > LANES:
         side = max(LANES, side // 2 // LANES * LANES)
@@ -150,9 +156,9 @@ def cut_for_cache(plan: TilePlan) -> TilePlan:
 
 
 def name_of(rows: Tensor, cols: Tensor) -> str:
-    """Return a name of the covariances of samples by number."""
-    numbers = repr((rows.tolist(), cols.tolist())).encode()
-    return f"part-{digest(numbers).hex()}"
+    """Return the name of the matrix of covariances between samples at these indices."""
+    text = repr((rows.tolist(), cols.tolist())).encode()
+    return f"part-{digest(text).hex()}"
 
 
 def _length(part: slice) -> int:

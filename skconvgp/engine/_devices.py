@@ -1,4 +1,4 @@
-"""Memory of the device, and arithmetic without shortcuts."""
+"""Memory of a device, and arithmetic in full precision on it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,10 +24,10 @@ __all__ = [
     "wait_for",
 ]
 
-# What errors say where a device has no memory left: torch's own, on Linux and Windows,
-# those of the run time, and those of libraries that find no room for their work space,
-# one of which says no more than that it could not begin. After most other errors a GPU
-# cannot be used any more, so none is caught.
+# Words of the errors of a device without memory: torch's own, on Linux and Windows,
+# those of the C++ run time, and those of libraries that find no room for their
+# workspace (cuBLAS then only says that it is not initialised). After most other errors
+# a GPU cannot be used any more, so that no other error is caught.
 NO_MEMORY = (
     "out of memory",
     "can't allocate memory",
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 def free_memory(device: torch.device) -> int:
     """Return the bytes that can be allocated on a device now."""
     if device.type == "cuda":
-        # What torch keeps for later counts too.
+        # Memory that torch keeps for reuse is free for us, too.
         kept = torch.cuda.memory_reserved(device)
         used = torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + kept - used
@@ -53,7 +53,7 @@ def free_memory(device: torch.device) -> int:
 def gpu_memory() -> int | None:
     """Return the bytes that can be allocated on the GPU now; None if there is none.
 
-    A GPU that another program has to itself cannot be opened: nothing is free there.
+    It is 0 if another program uses the GPU exclusively, so that it cannot be opened.
     """
     if not torch.cuda.is_available():
         return None
@@ -69,45 +69,49 @@ def count_gpus() -> int:
 
 
 def use_gpu(index: int) -> None:
-    """Let "cuda" be this GPU for all that the thread does from here on."""
+    """Make "cuda" mean this GPU in the calling thread from now on."""
     torch.cuda.set_device(index)
-    # The driver needs a context in each thread, and torch makes none for the GPU that
-    # is the current one anyway.
+    # The driver needs a context in each thread. `set_device` makes none if the GPU is
+    # the current one already; waiting for it does.
     torch.cuda.synchronize(index)
 
 
 def finish_on_gpu() -> None:
-    """Wait until the GPU has done what this thread has given it."""
+    """Wait until the GPU has done all work that this thread has queued."""
     torch.cuda.current_stream().synchronize()
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until a device has done what it was given: a GPU only puts it in a queue."""
+    """Wait until a device has done all work; calls only put work in a GPU's queue."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def drop_cached_memory(device: torch.device) -> None:
-    """Give back what torch keeps of a GPU's memory for later."""
+    """Give back the memory of a GPU that torch keeps for reuse."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
 
 
-def require_memory(needed: int, device: torch.device, what: str, remedy: str) -> None:
-    """Raise a TileMemoryError unless `needed` bytes are free on the device."""
+def require_memory(needed: int, device: torch.device, user: str, remedy: str) -> None:
+    """Raise a TileMemoryError unless `needed` bytes are free on the device.
+
+    The message says that the `user` of the memory needs them, and names the remedy.
+    """
     allowed = free_memory(device)
     if needed > allowed:
         raise TileMemoryError(
-            f"{what} needs {needed} bytes ({needed / 2**30:.1f} GiB) and {allowed} "
+            f"{user} needs {needed} bytes ({needed / 2**30:.1f} GiB) and {allowed} "
             f"bytes ({allowed / 2**30:.1f} GiB) are free on device {str(device)!r}: "
             f"{remedy}"
         )
 
 
 class _Tf32Switch:
-    """TF32 in products of matrices: off while any thread needs that, then as it was.
+    """Switches TF32 off in products of matrices while any thread needs it off.
 
-    The switch is one for the whole process.
+    torch has one such setting for the whole process. The users are therefore counted
+    under a lock, and the last one restores the old setting.
     """
 
     def __init__(self) -> None:
@@ -131,7 +135,7 @@ class _Tf32Switch:
                 setattr(torch.backends.cuda.matmul, name, self._before)
 
     def _setting(self) -> tuple[str, object]:
-        """Return the name of torch's setting, and what switches TF32 off."""
+        """Return the name of torch's setting, and the value that switches TF32 off."""
         if hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # since torch 2.9
             return "fp32_precision", "ieee"
         return "allow_tf32", False
@@ -142,7 +146,7 @@ _TF32 = _Tf32Switch()
 
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
-    """Switch off TF32 on a GPU: it keeps 10 bits of the mantissa.
+    """Switch off TF32 on a GPU, which keeps only 10 bits of the mantissa.
 
     See docs/maths.rst, "Precision".
     """
@@ -158,7 +162,7 @@ def full_precision(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def on_device(device: torch.device) -> Iterator[None]:
-    """Compute in full precision; where memory runs out, raise a TileMemoryError."""
+    """Compute in full precision; raise a TileMemoryError when memory runs out."""
     try:
         with full_precision(device):
             yield
@@ -173,16 +177,15 @@ def on_device(device: torch.device) -> Iterator[None]:
         raise TileMemoryError(
             f"Device {str(device)!r} has run out of memory, and smaller tiles do not "
             "help: lower `memory_budget`, close what else uses the device, use fewer "
-            f"samples, {remedy}. What failed says: {error}"
+            f"samples, {remedy}. The error was: {error}"
         ) from error
 
 
 class TileSide:
     """The largest side of tiles for which a device has had room.
 
-    A budget bounds what is counted. Other programs may use a GPU too, and its memory
-    falls to pieces; on the host others take what was free. So tiles that were planned
-    may not fit.
+    Planned tiles may not fit. The budget bounds only the bytes that are counted, while
+    other programs use a GPU or the host as well, and the memory of a GPU fragments.
 
     Parameters
     ----------
@@ -195,9 +198,9 @@ class TileSide:
         self._limit: int | None = None
 
     def shrink_to_fit(self, compute: Callable[[int], Result], side: int) -> Result:
-        """Return ``compute(side)``, or where that does not fit, of half the side.
+        """Return ``compute(side)``, with the side halved until memory suffices.
 
-        The side is halved until there is room, and later calls begin there.
+        Later calls begin with the side that fitted.
 
         Parameters
         ----------
@@ -218,16 +221,16 @@ class TileSide:
             except (RuntimeError, MemoryError) as error:
                 if side == 1 or not is_out_of_memory(error):
                     raise
-            # The error held the frames that failed, and they their tensors: now both
-            # are gone.
+            # Only here, outside of `except`, is the error gone. It refers to the frames
+            # that failed, and these to their tensors, which can be freed now.
             drop_cached_memory(self._device)
             side = self._limit = side // 2
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Say whether an error tells that a device, or the host, has no memory left.
+    """Say whether an error means that a device or the host has no memory left.
 
-    A plan that does not fit is not one: it says what to do.
+    A TileMemoryError does not count: its message names a remedy already.
     """
     if isinstance(error, TileMemoryError):
         return False

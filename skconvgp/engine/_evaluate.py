@@ -1,4 +1,4 @@
-"""The only loop over tiles."""
+"""Evaluates a kernel on pairs of images: plans, tables, blocks and tiles."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -38,12 +38,12 @@ def _silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """Whom to tell, and how far the work was before.
+    """Progress callback, and the number of pairs already done.
 
     Parameters
     ----------
     on_step : callable
-        Told (pairs done, pairs in all) after each block.
+        Called with (pairs done, pairs in all) after each block.
     done, total : int
         Pairs done before, pairs in all.
     """
@@ -68,9 +68,9 @@ class KernelOracle:
     runner : TileRunner
         Runs the blocks; serial by default.
     on_step : callable
-        Told (pairs done, pairs in all) after each block that was not kept.
+        Called with (pairs done, pairs in all) after each block that is computed.
     cache : TileCache, optional
-        Where finished blocks of matrices are kept, and taken from.
+        Files of finished blocks, which are read and written.
     """
 
     backend: TileBackend
@@ -91,9 +91,9 @@ class KernelOracle:
         Raises
         ------
         ValueError
-            If a variance is not finite: maps do not hold numbers of its size.
+            If a variance is not finite, because the dtype holds no numbers of its size.
         """
-        return self._diag_of(self._tables, self._own_plan)
+        return self._diag_of(self._tables, self._gram_plan)
 
     def gram(self, out: Tensor | None = None) -> Tensor:
         """Return the Gram matrix (n, n); with tangents (n, n, q).
@@ -101,7 +101,7 @@ class KernelOracle:
         Parameters
         ----------
         out : Tensor, optional
-            Where to write it; by default a new tensor on the device.
+            The matrix is written to it; by default a new tensor on the device.
 
         Returns
         -------
@@ -111,14 +111,14 @@ class KernelOracle:
         out = self._new(self.n_samples, self.n_samples) if out is None else out
         store = TensorStore(out, True)
         tables = self._tables
-        self._fill(self._own_plan, tables, tables, store, matrix="gram")
+        self._fill(self._gram_plan, tables, tables, store, matrix="gram")
         return out
 
     def product(self, columns: Tensor) -> Tensor:
-        """Return the product of the Gram matrix, which is not held, with columns."""
+        """Return the product of the Gram matrix, which is not stored, with columns."""
         out = torch.zeros_like(columns)
-        store = ProductStore(columns, out, self._own_plan.blocks())
-        self._fill(self._own_plan, self._tables, self._tables, store)
+        store = ProductStore(columns, out, self._gram_plan.blocks())
+        self._fill(self._gram_plan, self._tables, self._tables, store)
         return out
 
     def cross(self, images: Tensor, out: Tensor | None = None) -> Tensor:
@@ -129,7 +129,7 @@ class KernelOracle:
         images : Tensor of shape (n1, c, h, w)
             The other images.
         out : Tensor, optional
-            Where to write them; by default a new tensor on the device.
+            They are written to it; by default a new tensor on the device.
 
         Returns
         -------
@@ -143,16 +143,17 @@ class KernelOracle:
         return out
 
     def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
-        """Return the covariances (n1, n2) of samples given by number; None is all.
+        """Return the covariances (n1, n2) of samples given by index; None is all.
 
         An entry on the diagonal of the Gram matrix is the prior variance, exactly.
         """
         n = self.n_samples
         if cols is not None and len(cols) < LANES <= (n if rows is None else len(rows)):
-            return self.block(cols, rows).mT  # no lanes are idle
+            # Vectors run along the columns: with few columns most lanes would be idle.
+            return self.block(cols, rows).mT
         one, two = self._tables_of(rows), self._tables_of(cols)
         everyone = torch.arange(n)
-        rows, cols = (everyone if some is None else some for some in (rows, cols))
+        rows, cols = (everyone if side is None else side for side in (rows, cols))
         is_symmetric = torch.equal(rows, cols)
         plan = self._plan(len(rows), len(cols), is_symmetric=is_symmetric)
         out = self._new(len(rows), len(cols))
@@ -183,12 +184,12 @@ class KernelOracle:
         Yields
         ------
         cross, diag : Tensor
-            Of the next images.
+            Covariances and prior variances of the next images.
         """
         n = self.n_samples
         try:
             whole = self._plan(n_rows, n, is_symmetric=False, share=STREAM_SHARE)
-        except TileMemoryError:  # what was enough for `gram` is enough here
+        except TileMemoryError:  # a budget that was enough for `gram` must be enough
             whole = self._plan(n_rows, n, is_symmetric=False)
         for part in slices(images.shape[0], n_rows):
             rows = Tables(self.backend, images[part], self.config)
@@ -202,7 +203,7 @@ class KernelOracle:
 
     @cached_property
     def costs(self) -> TileCosts:
-        """What the kernel needs for an image and for a pair."""
+        """Bytes that the kernel needs for an image and for a pair."""
         image = self.images[:1].to(self.config.device, self.config.dtype)
         with torch.no_grad(), on_device(self.config.device):
             return self.backend.measure(image)
@@ -215,18 +216,18 @@ class KernelOracle:
     def _variances(self) -> Tensor:
         return self.diag()
 
-    def _tables_of(self, numbers: Tensor | None) -> Tables:
-        """Return the tables of some images; those of all are kept between calls."""
-        if numbers is None:
+    def _tables_of(self, indices: Tensor | None) -> Tables:
+        """Return the tables of images given by index; those of all images are kept."""
+        if indices is None:
             return self._tables
-        return Tables(self.backend, self.images[numbers], self.config)
+        return Tables(self.backend, self.images[indices], self.config)
 
     @cached_property
-    def _own_plan(self) -> TilePlan:
+    def _gram_plan(self) -> TilePlan:
         return self._plan(self.n_samples, self.n_samples, is_symmetric=True)
 
     @cached_property
-    def _side(self) -> TileSide:
+    def _tile_side(self) -> TileSide:
         return TileSide(self.config.device)
 
     def _plan(
@@ -261,8 +262,8 @@ class KernelOracle:
         diag = torch.cat([parts[i].to(self.config.device) for i in range(len(cuts))])
         n_bad = int((~torch.isfinite(diag.reshape(n, -1))).any(1).sum())
         if n_bad:
-            what = f"The prior variance of {n_bad} of {n} samples"
-            raise NotFiniteError(_not_finite(what, self.config.dtype))
+            values = f"The prior variance of {n_bad} of {n} samples"
+            raise NotFiniteError(_not_finite(values, self.config.dtype))
         return diag
 
     def _fill(
@@ -274,7 +275,7 @@ class KernelOracle:
         progress: Progress | None = None,
         matrix: str = "",
     ) -> None:
-        """Compute the blocks of a plan, but for those of the matrix that are kept."""
+        """Compute the blocks of a plan, except those of the matrix that have files."""
         cache = self.cache if matrix and is_worth_files(plan) else None
         plan = cut_for_cache(plan) if cache else plan
         left = plan.blocks()
@@ -304,7 +305,7 @@ class KernelOracle:
                 self.backend,
                 self.config,
                 block,
-                partial(self._side.shrink_to_fit, side=side),
+                partial(self._tile_side.shrink_to_fit, side=side),
                 one,
                 two,
             )
@@ -314,31 +315,32 @@ def evaluate_block(
     backend: TileBackend,
     config: ComputeConfig,
     block: Block,
-    in_tiles: Callable[[Callable[[int], Tensor]], Tensor],
+    run_in_tiles: Callable[[Callable[[int], Tensor]], Tensor],
     one_source: Callable[[], Prepared],
     two_source: Callable[[], Prepared] | None,
 ) -> tuple[Block, Tensor]:
-    """Return a block with its values, from tables that it asks for."""
+    """Return a block with its values; the sources give the tables of its sides."""
     with torch.no_grad(), on_device(config.device):
         one = one_source()
         two = one if two_source is None else two_source()
-        values = in_tiles(partial(_evaluate_tiles, backend, block, one, two))
-        # One pass without a copy; the sum alone may be what is not held.
+        values = run_in_tiles(partial(_evaluate_tiles, backend, block, one, two))
+        # The sum needs one pass and no copy. If it is not finite it may only have
+        # overflowed, and each value has to be looked at.
         if not (values.sum().isfinite() or values.isfinite().all()):
-            what = "The covariance of some pairs of samples"
-            raise NotFiniteError(_not_finite(what, config.dtype))
+            covariances = "The covariance of some pairs of samples"
+            raise NotFiniteError(_not_finite(covariances, config.dtype))
         return block, values
 
 
 def _evaluate_tiles(
     backend: TileBackend, block: Block, one: Prepared, two: Prepared, side: int
 ) -> Tensor:
-    """Return the values of a block, computed in tiles of a side."""
+    """Return the values of a block, computed in tiles of the given side."""
     tiles = block.tiles(side)
     out: Tensor | None = None
     for part in tiles:
         values = _evaluate_tile(backend, part, one, two)
-        if len(tiles) == 1:  # nothing to put together
+        if len(tiles) == 1:  # the tile is the block: nothing is copied
             out = values
             break
         if out is None:
@@ -349,7 +351,8 @@ def _evaluate_tiles(
             out[part.cols, part.rows] = values.transpose(0, 1)
     assert out is not None
     if block.is_diagonal:
-        # The variance of one image is exact; that of a pair i = i is rounded.
+        # `diag` computes the variance of an image exactly. A tile computes it as the
+        # covariance of a pair of equal images, which is rounded.
         index = torch.arange(len(out), device=out.device)
         out[index, index] = backend.diag(one).to(out.dtype)
     return out
@@ -364,7 +367,10 @@ def _evaluate_tile(
 
 
 def _mirrored(values: Tensor) -> Tensor:
-    """Return a copy with what is above the diagonal below it, whatever stands there."""
+    """Return a copy in which values above the diagonal replace those below it.
+
+    Backends need not compute the values below; any number, or NaN, may stand there.
+    """
     lower = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
     lower = lower.tril_(-1).reshape(*lower.shape, *(1,) * (values.ndim - 2))
     return torch.where(lower, values.transpose(0, 1), values)
@@ -373,15 +379,15 @@ def _mirrored(values: Tensor) -> Tensor:
 def _evaluate_diag(
     backend: TileBackend,
     config: ComputeConfig,
-    number: int,
+    index: int,
     source: Callable[[], Prepared],
 ) -> tuple[int, Tensor]:
     with torch.no_grad(), on_device(config.device):
-        return number, backend.diag(source()).to(config.solve_dtype)
+        return index, backend.diag(source()).to(config.solve_dtype)
 
 
-def _not_finite(what: str, dtype: torch.dtype) -> str:
-    """Return the message about numbers that maps do not hold."""
+def _not_finite(values: str, dtype: torch.dtype) -> str:
+    """Return the message about values that are not finite."""
     remedies = (
         "scale X to numbers near 1, or lower the depth or the weight variances of the "
         "kernel if they make variances large"
@@ -389,6 +395,6 @@ def _not_finite(what: str, dtype: torch.dtype) -> str:
     if dtype != torch.float64:
         remedies = f"compute with dtype='float64', {remedies}"
     return (
-        f"{what} is not finite in {dtype}, which does not hold numbers of this size: "
+        f"{values} is not finite in {dtype}, which does not hold numbers of this size: "
         f"{remedies}."
     )

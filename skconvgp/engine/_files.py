@@ -1,8 +1,8 @@
-"""Files of a cache: there as a whole, in their place, or not read.
+"""Files of a cache, which are read only if they are whole and under the right name.
 
-A tile is a line that says what it is, where it belongs and which numbers follow, a
-digest of that and of the numbers, and the numbers as they lie in memory. Nothing in it
-is executed, or made into anything but numbers.
+The file of a tile begins with a line that names the format, the file itself and the
+dtype and shape of the values. A digest of this line and of the values follows, then the
+values as they lie in memory. Reading it executes nothing and makes nothing but numbers.
 """
 
 import contextlib
@@ -25,32 +25,32 @@ __all__ = ["digest", "holds_text", "read_tile", "write_text", "write_tile"]
 FORMAT = "skconvgp tile 1"
 DIGEST_BYTES = 16
 DTYPES = (np.float32, np.float64)
-# A pipe would else wait for somebody to write; on Windows there are none.
+# Opening a pipe would otherwise wait for a writer; Windows has no such pipes.
 AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 
 
 def digest(*parts: Any) -> bytes:
-    """Return a digest of bytes, or of what lies in memory like them."""
-    own = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    """Return a digest of bytes, arrays and other objects with the buffer protocol."""
+    hasher = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
-        own.update(part)
-    return own.digest()
+        hasher.update(part)
+    return hasher.digest()
 
 
 def write_tile(path: Path, values: Tensor) -> None:
-    """Write the numbers of a tile to their place, as a whole or not at all."""
-    numbers = np.ascontiguousarray(values.to("cpu").numpy())
-    head = _head(path, numbers)
-    _write(path, head, digest(head, numbers), numbers)
+    """Write the values of a tile to a file, as a whole or not at all."""
+    array = np.ascontiguousarray(values.to("cpu").numpy())
+    head = _head(path, array)
+    _write(path, head, digest(head, array), array)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text to its place, as a whole or not at all."""
+    """Write a text to a file, as a whole or not at all."""
     _write(path, text.encode())
 
 
 def holds_text(path: Path, text: str) -> bool:
-    """Say whether a file can be read and is this text."""
+    """Say whether a file can be read and holds exactly this text."""
     content = text.encode()
     try:
         with _opened(path) as (file, size):
@@ -60,14 +60,14 @@ def holds_text(path: Path, text: str) -> bool:
 
 
 def read_tile(path: Path, shape: tuple[int, ...]) -> Tensor | None:
-    """Return the numbers of a tile; None unless the file holds what was written there.
+    """Return the values of a tile; None if the file is missing, damaged or misplaced.
 
     Parameters
     ----------
     path : Path
-        The place.
+        The file.
     shape : tuple of int
-        Shape of the numbers that belong there.
+        Shape of the values.
     """
     try:
         with _opened(path) as (file, size):
@@ -78,7 +78,7 @@ def read_tile(path: Path, shape: tuple[int, ...]) -> Tensor | None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tuple[BufferedReader, int]]:
-    """Open a file, and say how long it is; pipes, devices and folders are errors."""
+    """Open a file and return its size, too; pipes, devices and folders are errors."""
 
     def at_once(name: str, flags: int) -> int:
         return os.open(name, flags | AT_ONCE)
@@ -86,36 +86,36 @@ def _opened(path: Path) -> Iterator[tuple[BufferedReader, int]]:
     with open(path, "rb", opener=at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{str(path)!r} is no file")
+            raise OSError(f"{str(path)!r} is not a regular file")
         yield file, status.st_size
 
 
 def _read(
     file: BufferedReader, size: int, path: Path, shape: tuple[int, ...]
 ) -> Tensor | None:
-    """Return the numbers if they are of one of the kinds that may lie there."""
+    """Return the values of an opened tile; None unless line, size and digest agree."""
     for dtype in DTYPES:
-        numbers = np.empty(shape, dtype)
-        head = _head(path, numbers)
-        if size != len(head) + DIGEST_BYTES + numbers.nbytes:
+        array = np.empty(shape, dtype)
+        head = _head(path, array)
+        if size != len(head) + DIGEST_BYTES + array.nbytes:
             continue
         if file.read(len(head)) != head:
             return None
-        written = file.read(DIGEST_BYTES)
-        file.readinto(numbers.data.cast("B"))
-        return torch.from_numpy(numbers) if digest(head, numbers) == written else None
+        expected = file.read(DIGEST_BYTES)
+        file.readinto(array.data.cast("B"))
+        return torch.from_numpy(array) if digest(head, array) == expected else None
     return None
 
 
-def _head(path: Path, numbers: NDArray[Any]) -> bytes:
-    """Return the line in front of a tile; the kind of its numbers says their order."""
-    place = f"{path.parent.name}/{path.name}"
-    shape = " ".join(map(str, numbers.shape))
-    return f"{FORMAT}: {place} {numbers.dtype.str} {shape}\n".encode()
+def _head(path: Path, array: NDArray[Any]) -> bytes:
+    """Return the first line of a tile; ``dtype.str`` includes the byte order."""
+    name = f"{path.parent.name}/{path.name}"
+    shape = " ".join(map(str, array.shape))
+    return f"{FORMAT}: {name} {array.dtype.str} {shape}\n".encode()
 
 
 def _write(path: Path, *parts: Any) -> None:
-    """Write a file beside its place, and move it there."""
+    """Write a temporary file in the same folder, and rename it."""
     part = path.with_suffix(f".{uuid.uuid4().hex}")
     try:
         with part.open("xb") as file:
@@ -124,6 +124,7 @@ def _write(path: Path, *parts: Any) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        # On Windows a file that another process reads or writes is not replaced.
+        # On Windows a file that another process has open cannot be replaced. That
+        # process reads or writes the same values, so that nothing is lost.
         if not (isinstance(error, PermissionError) and path.exists()):
             raise

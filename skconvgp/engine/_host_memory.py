@@ -1,4 +1,4 @@
-"""Memory of the host: what the system, containers and limits of the process leave."""
+"""Free memory of the host, bounded by the system, containers and process limits."""
 
 import os
 from collections.abc import Iterator
@@ -9,23 +9,24 @@ __all__ = ["free_host_memory"]
 
 MEMINFO = Path("/proc/meminfo")
 SIZES = Path("/proc/self/statm")  # of this process, in pages
-GROUPS = Path("/proc/self/cgroup")  # that this process is in
+GROUPS = Path("/proc/self/cgroup")  # control groups of this process
 CGROUP = Path("/sys/fs/cgroup")
-UNKNOWN_MEMORY = 4 * 2**30  # assumed where the system does not tell
-# Limits of a process, and which of its sizes they limit.
+UNKNOWN_MEMORY = 4 * 2**30  # assumed if the system reports no number
+# Limits of a process, and the field of `SIZES` that each of them limits.
 PROCESS_LIMITS = {"RLIMIT_AS": 0, "RLIMIT_DATA": 5}
 
 
 @dataclass(frozen=True)
 class GroupFiles:
-    """Where a group of processes has its limit.
+    """Names of the files of a control group of Linux.
 
     Parameters
     ----------
     limit, used : str
-        Files with bytes.
+        Files with the largest and the present number of bytes.
     droppable : str
-        Line of the statistics with the bytes that only cache files.
+        Entry of ``memory.stat`` with the bytes of the file cache, which the system
+        drops when memory is needed.
     """
 
     limit: str
@@ -46,10 +47,10 @@ def free_host_memory() -> int:
 
 
 def _available() -> Iterator[int]:
-    """Yield what the system calls available."""
-    found = _number(_text(MEMINFO), "MemAvailable:")
-    if found is not None:
-        yield found * 1024
+    """Yield the bytes that the system calls available."""
+    kibibytes = _number(_text(MEMINFO), "MemAvailable:")
+    if kibibytes is not None:
+        yield kibibytes * 1024
         return
     names = getattr(os, "sysconf_names", {})
     if "SC_AVPHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
@@ -57,10 +58,11 @@ def _available() -> Iterator[int]:
 
 
 def _left_by_groups() -> Iterator[int]:
-    """Yield what each group that the process is in may still take.
+    """Yield the bytes that each control group of the process may still take.
 
-    A group has at most what those around it have. A container may see its own group
-    as the root, and be told the path that it has outside.
+    Groups are nested, and the limit of an outer group binds the inner ones. A container
+    may see its own group as the root, although ``/proc`` names the path that the group
+    has outside; parts of that path then do not exist and are passed over.
     """
     for line in (_text(GROUPS) or "0::/").splitlines():
         _, kinds, path = line.split(":", 2)
@@ -68,7 +70,7 @@ def _left_by_groups() -> Iterator[int]:
             continue
         root, files = (CGROUP / "memory", VERSION_1) if kinds else (CGROUP, VERSION_2)
         names = [name for name in path.split("/") if name]
-        names = [] if ".." in names else names
+        names = [] if ".." in names else names  # a group outside of the root
         for depth in range(len(names) + 1):
             yield from _left_by_group(root.joinpath(*names[:depth]), files)
 
@@ -81,7 +83,7 @@ def _left_by_group(folder: Path, files: GroupFiles) -> Iterator[int]:
 
 
 def _left_to_process() -> Iterator[int]:
-    """Yield what limits of the process leave, such as those of ``ulimit -v``."""
+    """Yield the bytes that limits of the process leave, such as ``ulimit -v``."""
     try:
         import resource
     except ImportError:  # on Windows
@@ -94,7 +96,7 @@ def _left_to_process() -> Iterator[int]:
 
 
 def _number(text: str, name: str) -> int | None:
-    """Return the number behind a name at the start of a line."""
+    """Return the number in the line that begins with a name; None if there is none."""
     for line in text.splitlines():
         words = line.split()
         if words and words[0] == name:
@@ -103,7 +105,7 @@ def _number(text: str, name: str) -> int | None:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file; empty where there is none."""
+    """Return the text of a file; empty if it cannot be read."""
     try:
         return path.read_text()
     except OSError:

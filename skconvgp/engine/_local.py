@@ -1,4 +1,4 @@
-"""Many small Gram matrices: each of a sample and of the samples that are near it."""
+"""Nearest neighbours, and the small Gram matrix of each sample with its neighbours."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,10 +18,10 @@ from skconvgp.linalg import symmetrize_
 
 __all__ = ["kernel_neighborhoods", "matrix_neighborhoods", "nearest"]
 
-# Samples of a job. With fewer, solves of small matrices cost calls.
+# Samples of a job. With fewer, the calls cost more than the solves of small matrices.
 SAMPLES_A_JOB = 16
-JOBS_A_WORKER = 4  # the last job, alone in work, wastes little
-JOB_SHARE = 4  # images and results of jobs take at most this part of the budget
+JOBS_A_WORKER = 4  # so many that the last job, computed alone, wastes little time
+JOB_SHARE = 4  # images and results of jobs take at most a quarter of the budget
 HELD = 3  # jobs for each worker: one in work, one waiting, one being put together
 
 
@@ -30,46 +30,48 @@ def nearest(
     shape: tuple[int, int],
     n_neighbors: int,
     memory_budget: int,
-    numbers: Tensor | None = None,
+    indices: Tensor | None = None,
     *,
     only_earlier: bool = False,
 ) -> Tensor:
-    """Return the numbers of the most similar samples, a block of rows at a time.
+    """Return the indices of the most similar samples, a block of rows at a time.
 
     Parameters
     ----------
     similarities : callable
-        Gives the similarities (b, n) of a slice of the rows to all n samples.
+        Returns the similarities (b, n) of a slice of the rows to all n samples.
     shape : tuple of int
         Number of rows and of samples (m, n).
     n_neighbors : int
-        Neighbours of each; at most as many as there are.
+        Neighbours of each row; at most as many as there are candidates.
     memory_budget : int
         Bytes for similarities.
-    numbers : Tensor of shape (m,), optional
-        Where the rows are samples themselves, their numbers: none is its own
+    indices : Tensor of shape (m,), optional
+        Indices of the rows, if they are samples themselves: no sample is its own
         neighbour.
     only_earlier : bool
-        Whether the neighbours are samples with a smaller number.
+        Whether only samples with a smaller index are neighbours.
 
     Returns
     -------
     neighbors : Tensor of shape (m, n_neighbors)
-        Numbers of samples, each row in rising order.
+        Indices of samples, each row in rising order.
     """
     m, n = shape
-    if numbers is None and n_neighbors == n:
+    if indices is None and n_neighbors == n:
         return torch.arange(n).expand(m, n)
     n_rows = stream_rows(n, torch.float64.itemsize, memory_budget)
-    found = [torch.empty(0, n_neighbors, dtype=torch.long)]
+    neighbors = [torch.empty(0, n_neighbors, dtype=torch.long)]
     for part in slices(m, n_rows):
         values = similarities(part)
-        if numbers is not None:
-            own, others = numbers[part][:, None], torch.arange(n)
-            barred = others >= own if only_earlier else others == own
-            values = values.masked_fill(barred, -torch.inf)
-        found.append(values.topk(n_neighbors, dim=1).indices.sort(dim=1).values)
-    return torch.cat(found)
+        if indices is not None:
+            row_indices, samples = indices[part][:, None], torch.arange(n)
+            is_barred = (
+                samples >= row_indices if only_earlier else samples == row_indices
+            )
+            values = values.masked_fill(is_barred, -torch.inf)
+        neighbors.append(values.topk(n_neighbors, dim=1).indices.sort(dim=1).values)
+    return torch.cat(neighbors)
 
 
 def kernel_neighborhoods(
@@ -77,24 +79,25 @@ def kernel_neighborhoods(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield Gram matrices (b, 1 + k, 1 + k) of images and of their neighbours.
 
-    No tables are kept: those of images here and there are computed anew for a matrix in
-    the time that it takes to put copies of them together.
+    No tables are kept between the matrices: to compute the tables of scattered images
+    anew takes no longer than to gather copies of them.
 
     Parameters
     ----------
     oracle : KernelOracle
-        Of the samples among which the neighbours are.
+        Oracle of the samples among which the neighbours are.
     images : callable
-        Gives a slice of the images (b, c, h, w), on the host.
+        Returns a slice of the images (b, c, h, w), on the host.
     neighbors : Tensor of shape (m, k)
-        Numbers of the neighbours of each image.
+        Indices of the neighbours of each image.
 
     Yields
     ------
     part : slice
-        Which images, in any order.
+        Slice of the images. Slices come in any order.
     grams : Tensor of shape (b, 1 + k, 1 + k)
-        The image itself comes first. Diagonals are prior variances, exactly.
+        Gram matrices; the image itself comes first. Diagonals are prior variances,
+        exactly.
 
     Raises
     ------
@@ -144,23 +147,23 @@ def matrix_neighborhoods(
     diag: Tensor,
     neighbors: Tensor,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield what `kernel_neighborhoods` does, from a precomputed matrix.
+    """Yield the Gram matrices of `kernel_neighborhoods` from a precomputed matrix.
 
     Parameters
     ----------
     oracle : MatrixOracle
-        Of the samples among which the neighbours are.
+        Oracle of the samples among which the neighbours are.
     cross : callable
-        Gives the covariances (b, n) of a slice of other samples with these.
+        Returns the covariances (b, n) of a slice of the other samples with these.
     diag : Tensor of shape (m,)
         Prior variances of the other samples.
     neighbors : Tensor of shape (m, k)
-        Numbers of the neighbours of each of the other samples.
+        Indices of the neighbours of each of the other samples.
 
     Yields
     ------
     part, grams : slice, Tensor
-        As there.
+        As in `kernel_neighborhoods`.
     """
     m, side = neighbors.shape[0], neighbors.shape[1] + 1
     config = oracle.config
@@ -193,8 +196,8 @@ def _evaluate_neighborhoods(
 ) -> tuple[slice, Tensor]:
     shape = (len(images), plan.n_rows, plan.n_rows)
     grams = torch.empty(shape, dtype=config.solve_dtype, device=config.device)
-    for some, gram in zip(images, grams, strict=True):
-        _evaluate_gram(backend, config, plan, tile_side, some, gram)
+    for neighborhood, gram in zip(images, grams, strict=True):
+        _evaluate_gram(backend, config, plan, tile_side, neighborhood, gram)
     return part, grams
 
 
@@ -210,8 +213,8 @@ def _evaluate_gram(
     if plan.keeps_tables:
         tables.keep(slices(plan.n_rows, plan.block), run_serially)
     store = TensorStore(out, is_symmetric=True)
-    in_tiles = partial(tile_side.shrink_to_fit, side=plan.tile)
+    run_in_tiles = partial(tile_side.shrink_to_fit, side=plan.tile)
     for block in plan.blocks():
         one = tables.source(block.rows)
         two = None if block.is_diagonal else tables.source(block.cols)
-        store.write(*evaluate_block(backend, config, block, in_tiles, one, two))
+        store.write(*evaluate_block(backend, config, block, run_in_tiles, one, two))

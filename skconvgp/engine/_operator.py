@@ -1,4 +1,4 @@
-"""A Gram matrix that is never held: covariances anew for each product."""
+"""A Gram matrix that is never stored: each product computes the covariances anew."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,17 +12,17 @@ __all__ = ["KernelGram"]
 
 @dataclass(frozen=True)
 class KernelGram:
-    """The Gram matrix of an oracle as solvers see it, some rows at a time.
+    """The Gram matrix of an oracle as an operator for solvers.
 
-    A product evaluates all n (n + 1) / 2 covariances and holds no more of them than the
-    memory budget of the oracle allows.
+    A product evaluates all n (n + 1) / 2 covariances, block by block, within the memory
+    budget of the oracle.
 
     Parameters
     ----------
     oracle : KernelOracle
         Evaluates covariances.
     scale : float, default=1.0
-        What they are divided by.
+        Divisor of the covariances.
     """
 
     oracle: KernelOracle
@@ -41,9 +41,9 @@ class KernelGram:
         """Return the diagonal (n,)."""
         return self._variances / self.scale
 
-    def columns(self, numbers: Tensor) -> Tensor:
-        """Return columns (n, b) given by number."""
-        return self.oracle.block(None, numbers) / self.scale
+    def columns(self, indices: Tensor) -> Tensor:
+        """Return the columns (n, b) at these indices."""
+        return self.oracle.block(None, indices) / self.scale
 
     def matmul(self, rhs: Tensor) -> Tensor:
         """Return the product with columns (n, k)."""

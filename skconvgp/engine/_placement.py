@@ -1,4 +1,4 @@
-"""Where to compute: when `device="auto"` takes a GPU, and when it leaves it."""
+"""Which device computes: when `device="auto"` takes a GPU, and when the CPU."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,23 +15,22 @@ __all__ = ["Placement", "Size", "choose_placement", "compute_at", "gibibytes"]
 Result = TypeVar("Result")
 
 CPU = torch.device("cpu")
-# For tiles, tables and columns of the inverse, and for what CUDA and its libraries take
-# for themselves.
+# Bytes for tiles, tables and columns of the inverse, and for CUDA and its libraries.
 GPU_ROOM = 2**30
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where to compute.
+    """The device of a computation, and why it was chosen.
 
     Parameters
     ----------
     device : torch.device
         The device.
     reason : str
-        Why "auto" does not compute on the GPU that is there; empty otherwise.
+        Why "auto" does not use the GPU of the machine; empty otherwise.
     is_optional : bool
-        Whether "auto" took a GPU, so that the CPU will do.
+        Whether "auto" took a GPU, so that the CPU may replace it.
     """
 
     device: torch.device
@@ -46,11 +45,11 @@ class Size:
     Parameters
     ----------
     held : int
-        Where everything is computed on the CPU.
+        On the host, if everything is computed on the CPU.
     on_gpu : int
-        On a GPU, where there is one.
+        On the GPU, if one is used.
     beside_gpu : int
-        On the host then.
+        On the host, if a GPU is used.
     """
 
     held: int
@@ -64,14 +63,14 @@ def choose_placement(needed: int, free: int | None) -> Placement:
     Parameters
     ----------
     needed : int
-        Bytes of what must lie on the device as a whole.
+        Bytes that must lie on the device at once.
     free : int or None
-        Bytes free on the GPU; None where there is none.
+        Bytes free on the GPU; None if there is no GPU.
 
     Returns
     -------
     placement : Placement
-        The choice, and the reason for the CPU.
+        The device and, if a GPU is not used, the reason.
     """
     if free is None:
         return Placement(CPU)
@@ -85,9 +84,9 @@ def choose_placement(needed: int, free: int | None) -> Placement:
 
 
 def compute_at(placement: Placement, compute: Callable[[Placement], Result]) -> Result:
-    """Return what is computed at a place; on the CPU where "auto" took a GPU too small.
+    """Return ``compute(placement)``; compute on the CPU if an optional GPU has no room.
 
-    Free memory is no promise: other programs use the GPU too.
+    The GPU had enough free memory when it was chosen, but other programs use it, too.
     """
     survive_forks()
     try:

@@ -1,8 +1,8 @@
-"""From a memory budget to ragged tiles: pure index arithmetic.
+"""Cuts a matrix of pairs into blocks and tiles that fit a memory budget.
 
-Tiles have two levels. A block is a square of pairs whose per-image tables are held
-together; it is the unit of work, of progress and of storage. Inside it, tiles are so
-small that the maps of their pairs stay in cache.
+There are two levels. A block is a rectangle of pairs whose per-image tables are held
+together; it is the unit of work, of progress and of storage. The tiles of a block are
+so small that the maps of their pairs stay in cache. This module only computes indices.
 """
 
 import math
@@ -20,31 +20,37 @@ __all__ = [
     "slices",
 ]
 
-# What all pairs of a tile hold. Measured with torch on 28x28 maps, one and two
-# threads: half of this and less is slower by torch's cost of a call; four times as much
-# is as fast, but a third of its time goes into pages that the system hands out anew.
+# Bytes of the maps of all pairs of a tile. Measured with torch on 28x28 maps, one and
+# two threads: with half of this or less, the cost of calling torch slows it down; with
+# four times as much it is as fast, but spends a third of the time on memory pages that
+# the system hands out anew.
 TILE_BYTES = 8 * 2**20
-# A GPU has no cache for maps to stay in, and a call of torch there costs as much as
-# some MiB of maps: in larger tiles calls do not count. Not measured on a card yet.
+# A GPU has no cache that could hold the maps, and a call of torch costs as much there
+# as a few MiB of maps: in larger tiles calls do not count. Not measured on a GPU yet.
 GPU_TILE_BYTES = 2**28
-BLOCK_BYTES = 2**30  # ... of a block, one after the other: a tenth to a few seconds
+# Bytes of the maps of all tiles of a block, which are computed one after the other in a
+# tenth of a second to a few seconds.
+BLOCK_BYTES = 2**30
 MAX_BLOCK = 2048
-BLOCKS_A_WORKER = 16  # the last block, alone in work, wastes little
-LANES = 16  # of the longest vectors: an image of the columns each
-MANY_LANES = 8 * LANES  # few idle lanes cost less than a smaller side
-PASSING = 4  # tables of both sides of a block, and as much again made from them
+BLOCKS_A_WORKER = 16  # so many that the last block, computed alone, wastes little time
+LANES = 16  # of the longest vectors; each lane computes one image of the columns
+MANY_LANES = 8 * LANES  # in smaller tiles, idle lanes cost less than a smaller side
+PASSING = 4  # tables of both sides of a block, and as much again for results from them
 QUEUED = 2  # blocks held for each worker: one in work, one waiting
-# All layers of all pairs of a tile. Measured with torch on 28x28 maps, 7 layers, one
-# thread: a quarter and four times as much are slower by a third and more.
+# Bytes of the maps of all layers for all pairs of a tile. Measured with torch on 28x28
+# maps, 7 layers, one thread: a quarter of this, and four times as much, are slower by
+# a third or more.
 PULLBACK_BYTES = 32 * 2**20
 GPU_PULLBACK_BYTES = 2**29
-PULLBACK_SIDE = 128  # tables cost little then; and there are tiles for all workers
-PULLBACK_BLOCKS = 256  # whatever the number of workers: sums then have one order
+PULLBACK_SIDE = 128  # tables then cost little, and there are tiles for all workers
+PULLBACK_BLOCKS = 256  # for any number of workers, so that sums have one order
+STREAM_SHARE = 2  # half of the budget is for the tiles
+STREAM_COPIES = 3  # the covariances, their transpose, and their half solutions
 
 
 @dataclass(frozen=True)
 class PullbackCosts:
-    """Bytes that a pass back through a kernel needs.
+    """Bytes that the backward pass through a kernel needs.
 
     Parameters
     ----------
@@ -53,11 +59,11 @@ class PullbackCosts:
     image_bytes : int
         Graph of one image of a tile.
     result_bytes : int
-        One image of a block, with the derivative by it.
+        One image of a block and the derivative by it.
     weight_bytes : int
         Weight of one pair of a block.
     worker_bytes : int
-        Workspace of each worker, however small its tile is.
+        Workspace of each worker, for a tile of any size.
     """
 
     pair_bytes: int
@@ -84,7 +90,7 @@ class Block:
     is_diagonal: bool
 
     def tiles(self, size: int) -> list["Block"]:
-        """Return the tiles, counted from the corner; none below the diagonal."""
+        """Return the tiles, indexed from the corner; none lies below the diagonal."""
         n_rows = self.rows.stop - self.rows.start
         n_cols = self.cols.stop - self.cols.start
         return [
@@ -104,7 +110,7 @@ class Block:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """How a matrix of pairs is cut.
+    """How a matrix of pairs is cut into blocks and tiles.
 
     Parameters
     ----------
@@ -119,8 +125,8 @@ class TilePlan:
     keeps_tables : bool
         Whether the tables of all images fit in the budget, and are computed once.
     largest : int
-        The largest side of a block that memory allows, and more than `block` where
-        several workers are to have blocks.
+        The largest side of a block that memory allows. `block` is smaller if several
+        workers share the blocks.
     """
 
     n_rows: int
@@ -158,7 +164,7 @@ def plan_tiles(
     n_workers: int = 1,
     on_gpu: bool = False,
 ) -> TilePlan:
-    """Cut a matrix of pairs so that no more than the budget is held.
+    """Cut a matrix of pairs so that its tiles stay within the memory budget.
 
     Parameters
     ----------
@@ -167,14 +173,14 @@ def plan_tiles(
     is_symmetric : bool
         Whether rows and columns are the same images.
     costs : TileCosts
-        What the kernel needs.
+        Bytes that the kernel needs.
     memory_budget : int
         Bytes for tables, maps, workspaces and blocks, beside the images and the
         matrix.
     n_workers : int
         Blocks in work at the same time; they share the budget.
     on_gpu : bool
-        Whether a GPU computes them, which is slow where tiles are small.
+        Whether a GPU computes them; a GPU is slow if tiles are small.
 
     Returns
     -------
@@ -189,8 +195,9 @@ def plan_tiles(
     n_images = n_rows if is_symmetric else n_rows + n_cols
     all_tables = n_images * costs.image_bytes
     needed = costs.pair_bytes + QUEUED * costs.value_bytes + costs.worker_bytes
-    room = memory_budget - n_workers * needed
-    keeps_tables = all_tables <= min(memory_budget // 2, room)
+    # Beside the tables, each worker must be able to compute a tile of one pair.
+    beside_pairs = memory_budget - n_workers * needed
+    keeps_tables = all_tables <= min(memory_budget // 2, beside_pairs)
     share = (memory_budget - keeps_tables * all_tables) // n_workers
     image_bytes = 0 if keeps_tables else PASSING * costs.image_bytes
     needed += image_bytes
@@ -199,12 +206,12 @@ def plan_tiles(
     share -= costs.worker_bytes
     tile_bytes = min(share // 2, GPU_TILE_BYTES if on_gpu else TILE_BYTES)
     tile = max(1, _in_vectors(math.isqrt(tile_bytes // costs.pair_bytes)))
-    rest = share - tile**2 * costs.pair_bytes
-    block = _largest_side(rest, QUEUED * costs.value_bytes, image_bytes)
-    work = math.isqrt(BLOCK_BYTES // costs.pair_bytes)
-    block = min(_in_vectors(min(block, work, MAX_BLOCK)), max(n_rows, n_cols))
+    beside_tile = share - tile**2 * costs.pair_bytes
+    block = _largest_side(beside_tile, QUEUED * costs.value_bytes, image_bytes)
+    in_time = math.isqrt(BLOCK_BYTES // costs.pair_bytes)
+    block = min(_in_vectors(min(block, in_time, MAX_BLOCK)), max(n_rows, n_cols))
     block = largest = max(1, block)
-    if n_workers > 1:  # a few blocks for each, however small the matrix
+    if n_workers > 1:  # each worker gets a few blocks, even of a small matrix
         n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
         fair = math.isqrt(n_pairs // (BLOCKS_A_WORKER * n_workers))
         block = min(block, max(1, -(-fair // LANES)) * LANES)
@@ -222,10 +229,10 @@ def plan_pullback(
     n_workers: int = 1,
     on_gpu: bool = False,
 ) -> TilePlan:
-    """Cut a matrix of pairs for a pass back through the kernel.
+    """Cut a matrix of pairs for the backward pass through the kernel.
 
-    Unless the budget is small, the cuts do not depend on the number of workers: the
-    sums then have the same last bit for any number.
+    Unless the budget is small, the cuts do not depend on the number of workers. The
+    sums then agree to the last bit for any number of workers.
 
     Parameters
     ----------
@@ -234,13 +241,13 @@ def plan_pullback(
     is_symmetric : bool
         Whether rows and columns are the same images.
     costs : PullbackCosts
-        What the kernel needs.
+        Bytes that the kernel needs.
     memory_budget : int
         Bytes beside the images, the weights and the result.
     n_workers : int
         Blocks in work at the same time; they share the budget.
     on_gpu : bool
-        Whether a GPU computes them, which is slow where tiles are small.
+        Whether a GPU computes them; a GPU is slow if tiles are small.
 
     Returns
     -------
@@ -253,7 +260,7 @@ def plan_pullback(
         If not even a single pair fits for every worker.
     """
     share = memory_budget // n_workers
-    # Of a block: images and derivatives of both sides, weights and their transpose.
+    # A block holds images and derivatives of both sides, weights and their transpose.
     block_image, block_pair = 2 * QUEUED * costs.result_bytes, 2 * costs.weight_bytes
     block_pair *= QUEUED
     needed = costs.pair_bytes + 2 * costs.image_bytes + block_image + block_pair
@@ -263,18 +270,18 @@ def plan_pullback(
     share -= costs.worker_bytes
     n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
     fair = math.isqrt(n_pairs // PULLBACK_BLOCKS)
-    room = min(share - block_image - block_pair, max(share // 2, needed))
-    most = GPU_PULLBACK_BYTES if on_gpu else PULLBACK_BYTES
+    for_tile = min(share - block_image - block_pair, max(share // 2, needed))
+    tile_bytes = GPU_PULLBACK_BYTES if on_gpu else PULLBACK_BYTES
     tile = min(
-        _largest_side(room, costs.pair_bytes, 2 * costs.image_bytes),
-        max(1, math.isqrt(most // costs.pair_bytes)),
+        _largest_side(for_tile, costs.pair_bytes, 2 * costs.image_bytes),
+        max(1, math.isqrt(tile_bytes // costs.pair_bytes)),
         max(fair, PULLBACK_SIDE),
     )
     held = costs.pair_bytes * tile**2 + 2 * costs.image_bytes * tile
     block = _largest_side(share - held, block_pair, block_image)
     fair = max(fair // tile, 1) * tile
     block = max(1, min(block, fair, MAX_BLOCK, max(n_rows, n_cols)))
-    tile = -(-block // -(-block // tile))  # tiles of one size, but for the last
+    tile = -(-block // -(-block // tile))  # as many tiles, now nearly of one size
     return TilePlan(n_rows, n_cols, is_symmetric, block, tile, keeps_tables=False)
 
 
@@ -288,7 +295,7 @@ def _too_little(needed: int, share: int, n_workers: int) -> TileMemoryError:
 
 
 def _in_vectors(side: int) -> int:
-    """Round a side down, so that it leaves no lanes idle."""
+    """Round a large side down, so that it leaves no lanes idle."""
     return side // LANES * LANES if side > MANY_LANES else side
 
 
@@ -302,7 +309,3 @@ def stream_rows(n_cols: int, value_bytes: int, memory_budget: int) -> int:
     """Return how many rows of a wide matrix to hold at a time while predicting."""
     available = memory_budget // (STREAM_SHARE * STREAM_COPIES)
     return max(1, min(MAX_BLOCK, available // (n_cols * value_bytes)))
-
-
-STREAM_SHARE = 2  # half of the budget is for the tiles
-STREAM_COPIES = 3  # covariances, their transpose, the half-solved ones

@@ -1,4 +1,4 @@
-"""A matrix that is there already, asked as a kernel is."""
+"""A precomputed matrix with the interface of a kernel's oracle."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ __all__ = ["MatrixOracle"]
 
 @dataclass(frozen=True)
 class MatrixOracle:
-    """A precomputed Gram matrix in the place of a kernel and images.
+    """Looks entries up in a precomputed Gram matrix.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ class MatrixOracle:
         return symmetrize_(self._copy(self.matrix))
 
     def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
-        """Return the covariances (n1, n2) of samples given by number; None is all.
+        """Return the covariances (n1, n2) of samples given by index; None is all.
 
-        They are the means of entries and of those across the diagonal.
+        Each is the mean of an entry and of its mirror image, as in `gram`.
         """
         everyone = torch.arange(self.n_samples)
-        rows, cols = (everyone if some is None else some for some in (rows, cols))
+        rows, cols = (everyone if side is None else side for side in (rows, cols))
         upper = self.matrix[rows[:, None], cols]
         lower = self.matrix[cols[:, None], rows]
         return self._copy(upper.add_(lower.mT).mul_(0.5))

@@ -1,4 +1,4 @@
-"""An oracle for completions: they see the host only, whatever computes entries."""
+"""An oracle for completions, whose entries lie on the host."""
 
 from collections.abc import Callable
 
@@ -15,20 +15,20 @@ HOST = torch.device("cpu")
 
 
 class SampleOracle:
-    """Entries of a Gram matrix, and what is known of the samples beside it.
+    """Entries of a Gram matrix, with the points and the labels of its samples.
 
-    Entries come to the host: what completions draw and index with lies there.
-    Capabilities that are not there are no attributes: ``points`` of a precomputed
-    matrix, ``labels`` of a regression.
+    Entries are copied to the host, where completions draw and index. A capability that
+    is missing is not an attribute: a precomputed matrix has no ``points``, a regression
+    no ``labels``.
 
     Parameters
     ----------
     oracle : KernelOracle or MatrixOracle
         Evaluates the entries.
     precision : torch.dtype
-        Coarsest precision that they have gone through.
+        Least precise dtype that the entries have been rounded to.
     on_step : callable
-        Told (entries evaluated, entries allowed) after each block.
+        Called with (entries evaluated, entries allowed) after each block.
     n_allowed : int
         Entries that may be evaluated.
     labels : Tensor of shape (n,), optional
@@ -66,7 +66,7 @@ class SampleOracle:
         return self._oracle.diag().to(HOST)
 
     def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
-        """Return the covariances (n1, n2) of samples given by number; None is all."""
+        """Return the covariances (n1, n2) of samples given by index; None is all."""
         values = self._oracle.block(rows, cols)
         self._n_evaluated += values.numel()
         self._on_step(min(self._n_evaluated, self._n_allowed), self._n_allowed)

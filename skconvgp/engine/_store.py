@@ -1,4 +1,4 @@
-"""Where finished blocks land."""
+"""Stores that take finished blocks: a matrix in memory, or a product with columns."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["ProductStore", "Store", "TensorStore"]
 
 
 class Store(Protocol):
-    """What takes the blocks of a matrix."""
+    """Takes the blocks of a matrix as they are finished."""
 
     def write(self, block: Block, values: Tensor) -> None:
         """Take a finished block."""
@@ -21,11 +21,11 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class TensorStore:
-    """A matrix in memory; blocks are written once, with their mirror image.
+    """A matrix in memory; each block is written once, with its mirror image.
 
-    Where the matrix is on the host, numpy copies, with one thread: torch would split
-    copies of larger blocks among its own, which then spin for a while and take the
-    cores from what computes blocks.
+    On the host numpy copies the blocks, in one thread. torch would split the copy of a
+    larger block among its threads, which spin for a while afterwards and take the cores
+    from the workers that compute blocks.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class TensorStore:
     is_symmetric: bool
 
     def write(self, block: Block, values: Tensor) -> None:
-        """Put a finished block in its place."""
+        """Write a finished block and, above the diagonal, its mirror image."""
         if self.out.device.type == "cpu":
             self._write_to(self.out.numpy(), block, values.cpu().numpy())
         else:
@@ -52,15 +52,15 @@ class TensorStore:
 
 
 class ProductStore:
-    """The product of a symmetric matrix with columns: blocks are used, not kept.
+    """The product of a symmetric matrix with columns; blocks are used and dropped.
 
-    Blocks are added up in one order, as sums of floats depend on it; those that come
-    early wait.
+    Contributions are added in the order of the blocks, because the rounding of a sum
+    depends on its order. A block that arrives early waits for those before it.
 
     Parameters
     ----------
     columns : Tensor of shape (n, k)
-        What the matrix is multiplied by.
+        Columns that the matrix is multiplied by.
     out : Tensor of shape (n, k)
         Zeros, to which the product is added.
     blocks : iterable of Block
@@ -69,14 +69,14 @@ class ProductStore:
 
     def __init__(self, columns: Tensor, out: Tensor, blocks: Iterable[Block]) -> None:
         self._columns, self._out = columns, out
-        self._following = [_corner(block) for block in reversed(list(blocks))]
+        self._missing = [_corner(block) for block in reversed(list(blocks))]
         self._waiting: dict[tuple[int, int], tuple[Block, Tensor]] = {}
 
     def write(self, block: Block, values: Tensor) -> None:
-        """Add what a block contributes, and those that waited for it."""
+        """Add the contribution of a block, then those of blocks that waited for it."""
         self._waiting[_corner(block)] = block, values
-        while self._following and self._following[-1] in self._waiting:
-            self._add(*self._waiting.pop(self._following.pop()))
+        while self._missing and self._missing[-1] in self._waiting:
+            self._add(*self._waiting.pop(self._missing.pop()))
 
     def _add(self, block: Block, values: Tensor) -> None:
         values = values.to(self._out)

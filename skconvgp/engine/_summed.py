@@ -1,4 +1,4 @@
-"""A Gram matrix and a product of features, asked as one matrix."""
+"""The sum of a kernel's Gram matrix and of a product of features."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ __all__ = ["SummedOracle"]
 
 @dataclass(frozen=True)
 class SummedOracle:
-    """The sum of a kernel's matrix and of one that was completed.
+    """The sum of a kernel's Gram matrix and of a completed Gram matrix.
 
     Parameters
     ----------
@@ -22,14 +22,14 @@ class SummedOracle:
         Factor of its covariances.
     features : Tensor of shape (n, r)
         F: the completed matrix is F F^T.
-    rest : Tensor of shape (n,)
-        What F leaves out of prior variances.
+    residual_diag : Tensor of shape (n,)
+        Parts of the prior variances that F F^T leaves out.
     """
 
     oracle: KernelOracle
     scale: float
     features: Tensor
-    rest: Tensor
+    residual_diag: Tensor
 
     @property
     def n_samples(self) -> int:
@@ -38,11 +38,10 @@ class SummedOracle:
 
     def diag(self) -> Tensor:
         """Return the prior variances (n,)."""
-        return (
-            self.scale * self.oracle.diag() + self.features.square().sum(1) + self.rest
-        )
+        explained = self.scale * self.oracle.diag() + self.features.square().sum(1)
+        return explained + self.residual_diag
 
     def gram(self) -> Tensor:
-        """Return the sum (n, n); what F leaves out is not in it."""
+        """Return the sum (n, n), without the variances that F F^T leaves out."""
         gram = self.oracle.gram().mul_(self.scale)
         return symmetrize_(gram.addmm_(self.features, self.features.mT))

@@ -1,4 +1,4 @@
-"""Per-image tables: sliced, and computed once for each image."""
+"""Per-image tables: computed for slices of the images, and kept if memory allows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ __all__ = ["ImagesPart", "Tables", "take"]
 
 @dataclass(frozen=True)
 class ImagesPart:
-    """Some of the images, on the host until a job needs them.
+    """A slice of the images, on the host until a job needs it.
 
     Parameters
     ----------
     images : Tensor of shape (b, c, h, w)
         The images, a view.
     config : ComputeConfig
-        Where to and in which precision.
+        Device and precision of the tables.
     """
 
     images: Tensor
@@ -45,7 +45,7 @@ class Tables:
     images : Tensor of shape (n, c, h, w)
         The images, on the host.
     config : ComputeConfig
-        Where to and in which precision.
+        Device and precision of the tables.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Tables:
         self._backend = backend
         self._config = config
         self._kept: dict[tuple[int, int], Prepared] = {}
-        # One view for all jobs of a part, so that it is sent to a worker once.
+        # Jobs of the same part share one view, so that it is sent to a worker once.
         self._parts: dict[tuple[int, int], ImagesPart] = {}
 
     def keep(self, parts: list[slice], runner: TileRunner) -> None:
-        """Compute the tables of slices of the images, and of no others, for later."""
+        """Compute and keep the tables of these slices of the images; drop others."""
         keys = [(part.start, part.stop) for part in parts]
         self._kept = {key: self._kept[key] for key in keys if key in self._kept}
         jobs = (
@@ -71,9 +71,10 @@ class Tables:
             self._kept[key] = prepared
 
     def source(self, part: slice) -> Callable[[], Prepared]:
-        """Return what gives a job its tables: those kept, or its own computation.
+        """Return a callable that gives a job its tables: kept or computed in the job.
 
-        Tables that are not kept are so held by blocks in work, not by those that wait.
+        Tables that are not kept therefore exist only for blocks in work, not for blocks
+        that wait.
         """
         key = (part.start, part.stop)
         if key in self._kept:
@@ -99,7 +100,7 @@ def _prepare_part(
 
 
 def _moved(prepared: Prepared, device: torch.device) -> Prepared:
-    """Return tables on a device: those of another GPU are copied."""
+    """Return tables on a device; tables on another GPU are copied."""
     if prepared is None:
         return None
     if isinstance(prepared, tuple):

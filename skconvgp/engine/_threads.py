@@ -1,4 +1,4 @@
-"""Threads of torch: how many a piece of work has, and what a fork leaves of them."""
+"""Threads of torch: how many the workers use, and how they survive a fork."""
 
 import os
 from functools import cache
@@ -10,11 +10,11 @@ __all__ = ["limit_this_thread", "survive_forks"]
 
 
 def limit_this_thread(n_threads: int) -> int:
-    """Give the calling thread so many threads of torch; return how many it had.
+    """Set how many threads torch uses in the calling thread; return the old number.
 
-    The setting of torch is that of the calling thread and of every thread which first
-    uses torch later. Those keep what they begin with, and are to begin with what there
-    was before: another thread says so, as a setting is always the caller's as well.
+    `torch.set_num_threads` sets the number for the calling thread, and the default for
+    threads that use torch for the first time later. The default must not change. It is
+    set back from a second thread, because a call in this one sets both.
     """
     before = torch.get_num_threads()
     if before != n_threads:
@@ -27,11 +27,11 @@ def limit_this_thread(n_threads: int) -> int:
 
 @cache
 def survive_forks() -> None:
-    """From now on let children of a fork compute, each with one thread of torch.
+    """Let children of later forks compute, each with one thread of torch.
 
-    The threads that torch computes with are not there in a child, which waits for them
-    for ever. With one thread there is nothing to wait for. Before the first computation
-    there are no such threads, and children need no help.
+    A child does not inherit the threads that torch computes with, and would wait for
+    them for ever. With one thread there is nothing to wait for. A child that is forked
+    before the first computation starts its own threads and needs no help.
     """
     if hasattr(os, "register_at_fork"):  # Windows has no fork
         os.register_at_fork(after_in_child=_use_one_thread)

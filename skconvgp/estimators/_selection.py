@@ -336,13 +336,13 @@ def _mean_rho(
     objective = Rho("held_out", noise_variance=model.noise)
     total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches)
     for _ in range(count):
-        numbers = batches.draw(size).numbers
-        some = to_numpy(numbers)
+        indices = batches.draw(size).indices
+        some = to_numpy(indices)
         has_matrix = is_precomputed(gp.kernel_)
         part = rows[np.ix_(some, kept[some])] if has_matrix else rows[some]
         gram = rows_to_tensor(gp._gram_of(part))
         try:
-            total += objective.score(gram, targets[numbers]).value
+            total += objective.score(gram, targets[indices]).value
         except NotPSDError:
             return math.nan
     return total / count

@@ -111,7 +111,7 @@ class Evaluator:
         pullback = choose_pullback(self._choice(kernel), has_inputs=False)
         by_theta, _ = pull_back(
             pullback,
-            self.images[batch.numbers],
+            self.images[batch.indices],
             None,
             weights,
             self.config,
@@ -121,7 +121,7 @@ class Evaluator:
 
     def graph(self, kernel: Kernel, batch: Batch) -> Tensor:
         """Return the Gram matrix with torch's graph of all that leads to it."""
-        images = self.images[batch.numbers].to(self.config.device, torch.float64)
+        images = self.images[batch.indices].to(self.config.device, torch.float64)
         with on_device(self.config.device):
             one = kernel.prepare(images)
             gram = kernel.cross(one, one)
@@ -148,4 +148,4 @@ class Evaluator:
     ) -> KernelOracle:
         workers = self.config.n_workers if runner is self.runner else 1
         config = replace(self.config, n_workers=workers)
-        return KernelOracle(tiles, self.images[batch.numbers], config, runner)
+        return KernelOracle(tiles, self.images[batch.indices], config, runner)

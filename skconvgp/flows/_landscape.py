@@ -281,7 +281,7 @@ class BatchLandscape:
             )
         except NotPSDError:
             return None
-        targets = self._task.targets[batch.numbers].to(gram.diag())
+        targets = self._task.targets[batch.indices].to(gram.diag())
         score = objective.score(gram, targets, own, has_slopes=has_slopes)
         return (score, scale) if score else None
 
@@ -289,7 +289,7 @@ class BatchLandscape:
         """Return the score of a batch, None where it is undefined."""
         objective = self._task.objective
         assert not isinstance(objective, IterativeEvidence)
-        targets = self._task.targets[batch.numbers].to(gram.device)
+        targets = self._task.targets[batch.indices].to(gram.device)
         try:
             score = objective.score(gram, targets, own)
         except NotPSDError:

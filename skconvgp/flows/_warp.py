@@ -86,8 +86,8 @@ class Flow:
         for index in range(self.n_steps):
             batch = batches.draw(self.batch_size)
             value, down = steepest(
-                points[batch.numbers],
-                targets[batch.numbers],
+                points[batch.indices],
+                targets[batch.indices],
                 self.objective,
                 kernel,
             )
@@ -108,13 +108,13 @@ class Flow:
         kernel: PointKernel,
     ) -> tuple[WarpStep, Tensor] | None:
         """Return a step and all points after it; None if no point moves."""
-        anchors = points[batch.numbers]
+        anchors = points[batch.indices]
         coef = fit_field(anchors, down, self.field_noise, kernel)
         ends, is_euler = torch.zeros(2, dtype=torch.float64), self.solver == "euler"
         found = WarpStep(anchors, coef, ends, is_euler)
         velocities = found.field(points, kernel)
         if not self.is_complete:
-            velocities[batch.numbers] = down
+            velocities[batch.indices] = down
         length = self._length(index, points, velocities)
         if not length > 0.0:
             return None

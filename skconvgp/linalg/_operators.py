@@ -32,9 +32,9 @@ class DenseGram:
         """Return the diagonal (n,)."""
         return self.matrix.diagonal()
 
-    def columns(self, numbers: Tensor) -> Tensor:
+    def columns(self, indices: Tensor) -> Tensor:
         """Return columns (n, b) given by number."""
-        return self.matrix[:, numbers]
+        return self.matrix[:, indices]
 
     def matmul(self, rhs: Tensor) -> Tensor:
         """Return the product with columns (n, k)."""
@@ -66,9 +66,9 @@ class LowRankGram:
         """Return the diagonal (n,)."""
         return self.factor.square().sum(1)
 
-    def columns(self, numbers: Tensor) -> Tensor:
+    def columns(self, indices: Tensor) -> Tensor:
         """Return columns (n, b) given by number."""
-        return self.factor @ self.factor[numbers].mT
+        return self.factor @ self.factor[indices].mT
 
     def matmul(self, rhs: Tensor) -> Tensor:
         """Return the product with columns (n, k)."""

@@ -37,7 +37,7 @@ def psd_factor(left: Tensor, right: Tensor, rank: int) -> Tensor:
     return cast(Tensor, (basis @ turn[:, -rank:].flip(1)) * roots)
 
 
-def column_factor(columns: Tensor, numbers: Tensor, rank: int, cut: float) -> Tensor:
+def column_factor(columns: Tensor, indices: Tensor, rank: int, cut: float) -> Tensor:
     """Return F (n, r), with F F^T the matrix that some columns (n, m) tell.
 
     F = C Q L^-1/2, with the r <= `rank` largest eigenvalues L of the rows of C with
@@ -45,7 +45,7 @@ def column_factor(columns: Tensor, numbers: Tensor, rank: int, cut: float) -> Te
     above the size of the least, if that is negative; where none is left, one column
     of zeros.
     """
-    own = columns[numbers]
+    own = columns[indices]
     values, turn = torch.linalg.eigh((own + own.mT) / 2)
     # A covariance matrix has no eigenvalue below zero: that tells the size of errors of
     # the columns, which must not be divided by an eigenvalue that is one itself.

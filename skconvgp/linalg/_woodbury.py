@@ -154,7 +154,7 @@ class BoundedInverse:
         self,
         near: LowRankPlusDiagonal,
         columns: Tensor,
-        numbers: Tensor,
+        indices: Tensor,
         noise: Tensor,
     ) -> Tensor:
         r"""Return variances of samples that all but themselves predict, or above them.
@@ -184,22 +184,22 @@ class BoundedInverse:
         :math:`v (q g / e - f)`, whose entry i is not a residual.
         """
         rank = near.vectors.shape[1]
-        each = torch.arange(len(numbers), device=numbers.device)
+        each = torch.arange(len(indices), device=indices.device)
         unit = torch.zeros_like(columns)
-        unit[numbers, each] = 1.0 / near.scale[numbers]
+        unit[indices, each] = 1.0 / near.scale[indices]
         own = self._split(near, unit)
-        image = self._split(near, columns * near.scale[numbers])
+        image = self._split(near, columns * near.scale[indices])
         alpha = own[:rank].square().sum(0)
         f, g = own[rank:], image[rank:]
-        q, e = f[numbers, each], g[numbers, each]
+        q, e = f[indices, each], g[indices, each]
         # A sample within the span takes a vector with it: e and q are rounding then.
-        is_within = 1.0 - near.vectors[numbers].square().sum(1) <= WITHIN
+        is_within = 1.0 - near.vectors[indices].square().sum(1) <= WITHIN
         e, q = torch.where(is_within, 1.0, e), torch.where(is_within, 0.0, q)
         share = 1.0 / (alpha * e + q.square())
         residual = g * (q * share) - f * (e * share)
-        residual[numbers, each] = 0.0
+        residual[indices, each] = 0.0
         left = e * share - residual.square().sum(0) / self.ceiling
-        return torch.maximum(left / near.scale[numbers].square(), noise)
+        return torch.maximum(left / near.scale[indices].square(), noise)
 
     def _split(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
         """Return what a half solution has within the span (r, k), and the rest (n, k).

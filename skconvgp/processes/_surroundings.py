@@ -136,7 +136,7 @@ class Surroundings:
             shape=(len(indices), n),
             n_neighbors=min(self.n_neighbors, n - 1),
             memory_budget=self.run.config.memory_budget,
-            numbers=indices,
+            indices=indices,
             only_earlier=only_earlier,
         )
         if isinstance(self.prior, KernelPrior):

@@ -312,7 +312,7 @@ def test_batches_of_a_classifier_hold_every_class(monkeypatch):
     assert np.isfinite(gp.flow_result_.rho_trace).all()
     assert len(drawn) >= 7
     for batch in drawn:
-        assert set(y[rare][batch.numbers.tolist()]) == {0, 1, 2}
+        assert set(y[rare][batch.indices.tolist()]) == {0, 1, 2}
 
 
 def test_search_and_pipeline():

@@ -42,15 +42,15 @@ def test_every_beginning_holds_each_class_in_its_share(codes, seed):
 
 @pytest.mark.parametrize("size", [4, 20, 57, 100])
 def test_batches_hold_different_samples(size):
-    numbers = drawn(size).numbers
-    assert len(drawn(size)) == len(set(numbers.tolist())) == size
-    assert set(numbers.tolist()) <= set(range(100))
+    indices = drawn(size).indices
+    assert len(drawn(size)) == len(set(indices.tolist())) == size
+    assert set(indices.tolist()) <= set(range(100))
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("size", [20, 40])
 def test_classes_have_their_share_of_batch_and_sample(size, seed):
-    codes = CODES[drawn(size, seed=seed).numbers]
+    codes = CODES[drawn(size, seed=seed).indices]
     for n in (size // 2, size):
         counts = torch.bincount(codes[:n], minlength=4)
         assert (counts >= 1).all()
@@ -63,9 +63,9 @@ def test_each_sample_has_its_turn():
     counts = torch.zeros(100)
     firsts = torch.zeros(100)
     for _ in range(600):
-        numbers = batches.draw(20).numbers
-        counts[numbers] += 1
-        firsts[numbers[:10]] += 1
+        indices = batches.draw(20).indices
+        counts[indices] += 1
+        firsts[indices[:10]] += 1
     for code, size in enumerate((50, 30, 15, 5)):
         for seen in (counts, firsts):
             own = seen[code == CODES]
@@ -80,20 +80,20 @@ def test_without_classes_every_sample_is_as_likely():
     batches = Batches(100, None, seeded())
     counts = torch.zeros(100)
     for _ in range(600):
-        counts[batches.draw(20).numbers] += 1
+        counts[batches.draw(20).indices] += 1
     assert float(counts.min()) > 80
     assert float(counts.max()) < 160
 
 
 @pytest.mark.parametrize("codes", [CODES, None])
 def test_the_generator_decides(codes):
-    one, again, other = (drawn(30, codes, seed).numbers for seed in (1, 1, 2))
+    one, again, other = (drawn(30, codes, seed).indices for seed in (1, 1, 2))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
     batches = Batches(len(CODES), codes, seeded(1))
-    assert not torch.equal(batches.draw(30).numbers, batches.draw(30).numbers)
+    assert not torch.equal(batches.draw(30).indices, batches.draw(30).indices)
 
 
 @pytest.mark.parametrize("codes", [CODES, None])
 def test_batch_of_all_samples(codes):
-    assert sorted(drawn(100, codes).numbers.tolist()) == list(range(100))
+    assert sorted(drawn(100, codes).indices.tolist()) == list(range(100))

@@ -70,8 +70,8 @@ def test_value_is_that_of_the_gram_matrix_of_each_batch(kernel):
     surface = landscape(kernel)
     values = []
     for batch in surface.fixed:
-        gram = gram_matrix(kernel, IMAGES[batch.numbers], dtype="float64")
-        score = Rho().score(torch.as_tensor(gram), TARGETS[batch.numbers])
+        gram = gram_matrix(kernel, IMAGES[batch.indices], dtype="float64")
+        score = Rho().score(torch.as_tensor(gram), TARGETS[batch.indices])
         values.append(score.value)
     found = surface.value(surface.start, surface.fixed)
     assert found == pytest.approx(np.mean(values), rel=1e-9)

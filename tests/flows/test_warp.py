@@ -153,7 +153,7 @@ def test_euler_takes_the_steps_of_a_plain_implementation(is_complete, step):
     )
     warp = learn(settings, points, targets, kernel, seed=3)
     same = Batches(25, None, torch.Generator().manual_seed(3))
-    drawn = [same.draw(12).numbers.numpy() for _ in range(5)]
+    drawn = [same.draw(12).indices.numpy() for _ in range(5)]
     moved, carried = reference(
         points.numpy(),
         others.numpy(),

@@ -78,7 +78,7 @@ class Surface:
         )
 
     def _shift(self, batch):
-        seed = int(batch.numbers[0]) % 2**31
+        seed = int(batch.indices[0]) % 2**31
         return self.spread * np.random.default_rng(seed).normal(size=len(self.start))
 
 

@@ -10,7 +10,7 @@ import torch
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import Pulled, TileCosts
-from skconvgp.engine import _contract, _plan
+from skconvgp.engine import _plan, _pullback
 
 CPU = torch.device("cpu")
 
@@ -132,13 +132,13 @@ def run_in_threads(jobs):
 @contextmanager
 def small_pullback(block, tile):
     """Let a pass back be cut into blocks and tiles of these sides."""
-    plan_pullback = _contract.plan_pullback
+    plan_pullback = _pullback.plan_pullback
 
     def cut(*sizes, **settings):
         return replace(plan_pullback(*sizes, **settings), block=block, tile=tile)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_contract, "plan_pullback", cut)
+        patch.setattr(_pullback, "plan_pullback", cut)
         yield
 
 

@@ -1,9 +1,9 @@
-"""Derivatives of a weighted sum of all covariances, in the memory of a tile.
+"""Derivatives of a weighted sum of all covariances, computed tile by tile.
 
-With weights G the sum is <G, K>. Of a symmetric matrix only one triangle is visited:
-<G, dK> is the sum over i < j of (G_ij + G_ji) dK_ij, and of G_ii dK_ii.
-Where a device has no room for the tiles planned, sums over smaller ones have another
-order, and so may have another last bit.
+With weights G the sum is <G, K>. If the matrix is symmetric, only one triangle is
+visited: <G, dK> is the sum of (G_ij + G_ji) dK_ij over i < j, and of G_ii dK_ii.
+If a device has no room for the tiles planned, smaller tiles are summed in another
+order, and the last bit of the sums may differ.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ HOST = torch.device("cpu")
 
 @dataclass(frozen=True)
 class FactoredWeights:
-    """Weights A B^T + diag(d) (n, n) of which a block at a time is made.
+    """Weights A B^T + diag(d) (n, n), formed one block at a time.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class FactoredWeights:
     right: Tensor
     diag: Tensor
 
-    def __getitem__(self, where: tuple[slice, slice]) -> Tensor:
-        """Return the weights of some rows and columns."""
-        rows, cols = where
+    def __getitem__(self, sides: tuple[slice, slice]) -> Tensor:
+        """Return the weights of slices of the rows and of the columns."""
+        rows, cols = sides
         part = self.left[rows] @ self.right[cols].mT
         if rows == cols:
             part.diagonal().add_(self.diag[rows])
@@ -68,16 +68,17 @@ def pull_back(
     rows : Tensor of shape (n1, c, h, w)
         Images, on the host.
     cols : Tensor of shape (n2, c, h, w) or None
-        Other images; None is the same, and derivatives are then by both sides.
+        Other images. If None, both sides are `rows`, and derivatives are by both.
     weights : Tensor of shape (n1, n2) or FactoredWeights
-        The weights, on the host; they need not be symmetric. Factored ones are
-        for the same images on both sides.
+        The weights, on the host; they need not be symmetric. Factored weights
+        require the same images on both sides.
     config : ComputeConfig
         Device, precision and memory.
     runner : TileRunner
-        Runs the blocks; serial by default. The order of sums is that of the blocks.
+        Runs the blocks; serial by default. Results are added in the order of the
+        blocks, whatever the order in which the runner returns them.
     on_step : callable, optional
-        Told (pairs done, pairs in all) after each block.
+        Called with (pairs done, pairs in all) after each block.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def _plan(
         len(rows if cols is None else cols),
         is_symmetric=cols is None,
         costs=PullbackCosts(
-            # With weights of the tile and of its sum.
+            # Beside the graph: weights of the pair, and copies while they are summed.
             pair_bytes=measured.pair_bytes + 4 * double,
             image_bytes=measured.image_bytes,
             result_bytes=image.nbytes + image[0].numel() * double,
@@ -143,18 +144,21 @@ def _jobs(
     config: ComputeConfig,
 ) -> Iterator[Callable[[], tuple[int, Block, Pulled]]]:
     others = rows if cols is None else cols
-    in_tiles = partial(TileSide(config.device).shrink_to_fit, side=plan.tile)
-    for number, block in enumerate(plan.blocks()):
+    run_in_tiles = partial(TileSide(config.device).shrink_to_fit, side=plan.tile)
+    for index, block in enumerate(plan.blocks()):
         one = ImagesPart(rows[block.rows], config)
         two = None if block.is_diagonal else ImagesPart(others[block.cols], config)
         part = _weights_of(block, weights, plan.is_symmetric)
-        yield partial(_pull_block, backend, number, block, in_tiles, one, two, part)
+        yield partial(_pull_block, backend, index, block, run_in_tiles, one, two, part)
 
 
 def _weights_of(
     block: Block, weights: Tensor | FactoredWeights, is_symmetric: bool
 ) -> Tensor:
-    """Return the weights of a block; those of a symmetric matrix in one triangle."""
+    """Return the weights of a block; for a symmetric matrix, those of one triangle.
+
+    A pair of different images has the weights of both entries, G_ij + G_ji.
+    """
     part = weights[block.rows, block.cols].to(torch.float64, copy=True)
     if not is_symmetric:
         return part
@@ -167,9 +171,9 @@ def _weights_of(
 
 def _pull_block(
     backend: PullbackBackend,
-    number: int,
+    index: int,
     block: Block,
-    in_tiles: Callable[[Callable[[int], Pulled]], Pulled],
+    run_in_tiles: Callable[[Callable[[int], Pulled]], Pulled],
     rows: ImagesPart,
     cols: ImagesPart | None,
     weights: Tensor,
@@ -177,8 +181,8 @@ def _pull_block(
     with on_device(rows.config.device):
         one, two = rows.load(), None if cols is None else cols.load()
         weights = weights.to(one.device)
-        total = in_tiles(partial(_pull_tiles, backend, block, one, two, weights))
-    return number, block, total
+        total = run_in_tiles(partial(_pull_tiles, backend, block, one, two, weights))
+    return index, block, total
 
 
 def _pull_tiles(
@@ -189,7 +193,7 @@ def _pull_tiles(
     weights: Tensor,
     side: int,
 ) -> Pulled:
-    """Return the sums of a block, computed in tiles of a side."""
+    """Return the sums of a block, computed in tiles of the given side."""
     total: Pulled | None = None
     for part in block.tiles(side):
         first = one[part.rows]
@@ -203,6 +207,7 @@ def _pull_tiles(
 
 
 def _zeros(pulled: Pulled, one: Tensor, two: Tensor | None) -> Pulled:
+    """Return float64 zeros on the host, with the shapes of the sums of a block."""
     by_theta = torch.zeros(pulled.by_theta.shape, dtype=torch.float64)
     if pulled.by_one is None:
         return Pulled(by_theta)
@@ -226,11 +231,11 @@ def _add_(total: Pulled, part: Block, pulled: Pulled, *, is_diagonal: bool) -> N
 def _in_order(
     results: Iterable[tuple[int, Block, Pulled]],
 ) -> Iterator[tuple[Block, Pulled]]:
-    """Yield the results by number: sums of floats depend on their order."""
+    """Yield the results by index: the rounding of a sum depends on its order."""
     waiting: dict[int, tuple[Block, Pulled]] = {}
     following = 0
-    for number, block, pulled in results:
-        waiting[number] = (block, pulled)
+    for index, block, pulled in results:
+        waiting[index] = (block, pulled)
         while following in waiting:
             yield waiting.pop(following)
             following += 1
