@@ -7,19 +7,19 @@ from torch import Tensor
 
 __all__ = ["Anderson"]
 
-RIDGE = 2**12  # of the small systems: rounding errors of their diagonal
+RIDGE = 2**12  # of the normal equations, in rounding errors of their diagonal
 
 
 class Anderson:
-    """Combine the last values of an iteration x <- g(x) so that it ends sooner.
+    """Accelerates an iteration x <- g(x) by combining its last values.
 
-    What was remembered is forgotten once the residual g(x) - x has grown: the next
-    value is then g(x) itself.
+    If the residual g(x) - x has grown, all earlier values are dropped, and the next
+    value is g(x) itself.
 
     Parameters
     ----------
     depth : int, default=6
-        How many values are remembered.
+        Number of earlier values that are combined with the newest one.
 
     References
     ----------
@@ -28,29 +28,31 @@ class Anderson:
 
     def __init__(self, depth: int = 6) -> None:
         self.depth = depth
-        self._made: list[Tensor] = []
+        self._values: list[Tensor] = []
         self._residuals: list[Tensor] = []
-        self._last = math.inf
+        self._last_norm = math.inf
 
-    def next(self, given: Tensor, made: Tensor) -> Tensor:
-        """Return where to go on from x and g(x)."""
-        residual = (made - given).flatten()
+    def next(self, x: Tensor, value: Tensor) -> Tensor:
+        """Return the next x from the present one and its value g(x)."""
+        residual = (value - x).flatten()
         norm = float(residual.norm())
-        if norm > self._last:
-            self._made.clear()
+        if norm > self._last_norm:
+            self._values.clear()
             self._residuals.clear()
-        self._last = norm
-        self._made = [*self._made[-self.depth :], made]
+        self._last_norm = norm
+        self._values = [*self._values[-self.depth :], value]
         self._residuals = [*self._residuals[-self.depth :], residual]
-        if len(self._made) == 1:
-            return made
+        if len(self._values) == 1:
+            return value
+        # Weights of the differences to earlier residuals, by least squares. They may be
+        # dependent, so that the normal equations get a ridge.
         steps = torch.stack([residual - old for old in self._residuals[:-1]])
-        small = steps @ steps.mT
-        limits = torch.finfo(small.dtype)
-        small.diagonal().mul_(1.0 + RIDGE * limits.eps).add_(limits.tiny)
-        root = torch.linalg.cholesky(small)
+        normal = steps @ steps.mT
+        limits = torch.finfo(normal.dtype)
+        normal.diagonal().mul_(1.0 + RIDGE * limits.eps).add_(limits.tiny)
+        root = torch.linalg.cholesky(normal)
         weights = torch.cholesky_solve(steps @ residual[:, None], root)[:, 0]
-        mixed = made.clone()
-        for weight, old in zip(weights, self._made[:-1], strict=True):
-            mixed -= weight * (made - old)
+        mixed = value.clone()
+        for weight, old in zip(weights, self._values[:-1], strict=True):
+            mixed -= weight * (value - old)
         return mixed

@@ -10,23 +10,23 @@ from skconvgp.linalg._cholesky import plain_cholesky
 
 __all__ = ["BlockSolution", "block_cg", "orthonormal"]
 
-DEPENDENT = 1e-10  # share of the longest direction below which one adds nothing
-DIVERGED = 1e8  # norm of a residual, by that of its right-hand side: singular
-PROGRESS = 0.5  # what a restart has to make of the largest residual
+DEPENDENT = 1e-10  # a direction below this share of the longest one is left out
+DIVERGED = 1e8  # relative residual at which a run ends: the matrix is singular
+PROGRESS = 0.5  # a restart must at least halve the residual of one column
 
 
 @dataclass(frozen=True)
 class BlockSolution:
-    """How far block conjugate gradients went.
+    """Result of block conjugate gradients, converged or not.
 
     Parameters
     ----------
     value : Tensor of shape (n, k)
-        The iterate of the smallest residual.
+        The iterate with the smallest residual.
     n_iter : int
         Iterations: products with a block of columns.
     residual : Tensor of shape (k,)
-        Norms of rhs - A value, computed from `value`, as shares of those of rhs.
+        Norms of rhs - A value, relative to the norms of rhs.
     """
 
     value: Tensor
@@ -45,8 +45,9 @@ def block_cg(
     """Solve A x = rhs for a positive definite A and many right-hand sides.
 
     Directions that become dependent are dropped, so that equal columns do no harm.
-    Where true residuals are larger than those of the iteration, it begins again from
-    them, with these columns only. It ends where a new beginning does not help.
+    The residuals that the iteration updates drift away from the true ones. Columns
+    whose true residual is above the tolerance are therefore solved again from it, until
+    such a restart helps none of them.
 
     Parameters
     ----------
@@ -57,9 +58,9 @@ def block_cg(
     precondition : callable
         Returns P^-1 times columns (n, b), with P near A.
     tolerance : float
-        Norm of a residual, as a share of that of its right-hand side, that may remain.
+        Largest norm of a residual, relative to its right-hand side.
     max_iter : int
-        Iterations at most, for all columns together.
+        Largest number of iterations, for all columns together.
 
     Returns
     -------
@@ -73,26 +74,26 @@ def block_cg(
     """
     lengths = rhs.norm(dim=0)
     unit = rhs / lengths.where(lengths > 0.0, 1.0)
-    value, left = torch.zeros_like(unit), unit.clone()
-    shares = left.norm(dim=0)
+    value, residual = torch.zeros_like(unit), unit.clone()
+    norms = residual.norm(dim=0)
     n_iter = 0
     while n_iter < max_iter:
-        active = (shares > tolerance).nonzero()[:, 0]
+        active = (norms > tolerance).nonzero()[:, 0]
         if not len(active):
             break
         change, used = _cycle(
-            matmul, left[:, active], precondition, tolerance, max_iter - n_iter
+            matmul, residual[:, active], precondition, tolerance, max_iter - n_iter
         )
         n_iter += used
-        before = shares[active]
+        before = norms[active]
         value[:, active] += change
-        left[:, active] = unit[:, active] - matmul(value[:, active])
-        shares[active] = left[:, active].norm(dim=0)
-        is_done = shares[active] <= tolerance
-        is_better = shares[active] <= PROGRESS * before
+        residual[:, active] = unit[:, active] - matmul(value[:, active])
+        norms[active] = residual[:, active].norm(dim=0)
+        is_done = norms[active] <= tolerance
+        is_better = norms[active] <= PROGRESS * before
         if not bool((is_done | is_better).any()):
             break
-    return BlockSolution(value * lengths, n_iter, shares)
+    return BlockSolution(value * lengths, n_iter, norms)
 
 
 def _cycle(
@@ -102,7 +103,7 @@ def _cycle(
     tolerance: float,
     max_iter: int,
 ) -> tuple[Tensor, int]:
-    """Return the best iterate of one run from zero, and its iterations."""
+    """Return the best iterate of one run from zero, and the number of iterations."""
     value, residual = torch.zeros_like(rhs), rhs
     best, least = value, float(rhs.norm(dim=0).max())
     directions = orthonormal(precondition(residual))[0]
@@ -128,7 +129,7 @@ def _cycle(
 def orthonormal(columns: Tensor) -> tuple[Tensor, Tensor]:
     """Return an orthonormal basis Q (n, r) and S (r, k) with Q S the columns (n, k).
 
-    Directions that are short beside the longest are left out.
+    Directions that are short compared to the longest one are left out.
     """
     basis, mixed = torch.linalg.qr(columns)
     turn, sizes, rows = torch.linalg.svd(mixed, full_matrices=False)

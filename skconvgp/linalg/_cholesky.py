@@ -1,4 +1,4 @@
-"""Cholesky factor with a bounded jitter ladder, and what is solved with it."""
+"""Cholesky factors, with increasing jitter if needed, and solves with them."""
 
 import torch
 from torch import Tensor
@@ -23,14 +23,14 @@ JITTER = {
     torch.float64: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4),
     torch.float32: (0.0, 1e-6, 1e-5, 1e-4, 1e-3),
 }
-# The square of a pivot, in roundings of the scale, up to which it is a rounding error
-# itself: what is solved with such a factor is noise.
+# A pivot whose square is at most so many rounding errors of the scale is a rounding
+# error itself, and solves with its factor return noise.
 LEAST_PIVOT = 8.0
-# Columns of the inverse factor held at once, and rows of a step. A GPU is slow where
-# steps are many and small: what is held there is up to an eighth of the matrix, with
-# three squares of a step beside it, and half a GiB in double precision.
+# Columns of the inverse factor held at once, and rows of a step of the solve. A GPU is
+# slow if steps are many and small. It holds up to an eighth of the columns, but with
+# three squares of a step beside them at most half a GiB in double precision.
 INVERSE_BLOCK, GPU_INVERSE_BLOCK, GPU_INVERSE_NUMBERS = 256, 2048, 2**26
-# Samples up to which an error tells the smallest eigenvalue: it takes some seconds.
+# Samples up to which an error names the smallest eigenvalue, which takes some seconds.
 MOST_FOR_EIGENVALUES = 4000
 
 
@@ -51,7 +51,7 @@ def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
     factor : Tensor of shape (n, n)
         Lower triangular L with L L^T = matrix + diag(shift) + jitter I.
     jitter : float
-        What had to be added; 0 if nothing.
+        Number that was added to the diagonal; 0 if none was needed.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
         If the largest jitter does not help.
     """
     scale = float(matrix.diagonal().mean())
-    return _climb_(matrix, shift, scale, LEAST_PIVOT)
+    return _factor_(matrix, shift, scale, LEAST_PIVOT)
 
 
 def shifted_choleskys(matrices: Tensor, shifts: Tensor) -> tuple[Tensor, float]:
@@ -77,12 +77,12 @@ def shifted_choleskys(matrices: Tensor, shifts: Tensor) -> tuple[Tensor, float]:
     factors : Tensor of shape (b, k, k)
         Lower triangular.
     jitter : float
-        The largest that had to be added; 0 if none.
+        The largest number that was added to a diagonal; 0 if none was needed.
 
     Raises
     ------
     NotPSDError
-        If the largest jitter does not help one of them.
+        If the largest jitter does not help one of the matrices.
     """
     shifted = matrices + torch.diag_embed(shifts)
     factors, info = torch.linalg.cholesky_ex(shifted)
@@ -96,15 +96,15 @@ def shifted_choleskys(matrices: Tensor, shifts: Tensor) -> tuple[Tensor, float]:
 def factor_with_jitter_(matrix: Tensor, scale: float) -> Tensor:
     """Return the lower Cholesky factor of a positive semi-definite matrix (n, n).
 
-    Jitter is a share of `scale`: the rounding errors of a difference of two matrices
-    are relative to those, and may be all there is of it. The diagonal of `matrix` is
-    overwritten meanwhile and restored at the end.
+    Jitter is a share of `scale`. If the matrix is a difference of two matrices, `scale`
+    is theirs: their rounding errors are relative to it and may exceed the difference.
+    The diagonal of `matrix` is overwritten meanwhile and restored at the end.
     """
-    return _climb_(matrix, torch.zeros_like(matrix.diagonal()), scale)[0]
+    return _factor_(matrix, torch.zeros_like(matrix.diagonal()), scale)[0]
 
 
 def plain_cholesky(matrix: Tensor) -> Tensor | None:
-    """Return the lower factor of a symmetric matrix (n, n), None if there is none."""
+    """Return the lower factor of a symmetric matrix (n, n); None if there is none."""
     factor: Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     is_factor = int(info) == 0 and bool(factor.diagonal().isfinite().all())
@@ -113,7 +113,7 @@ def plain_cholesky(matrix: Tensor) -> Tensor | None:
 
 def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
     """Solve L L^T x = rhs for right-hand sides (n, k)."""
-    # torch.cholesky_solve copies the factor, these two do not.
+    # torch.cholesky_solve copies the factor; two triangular solves do not.
     return back_solve(factor, half_solve(factor, rhs))
 
 
@@ -138,7 +138,7 @@ def cholesky_inverse(factor: Tensor, out: Tensor | None = None) -> Tensor:
     """Return (L L^T)^-1 (n, n); written into `out` (n, n), contiguous, if given."""
     if out is None:
         out = torch.empty_like(factor, memory_format=torch.contiguous_format)
-    torch.cholesky_inverse(factor, out=out.mT)  # in column order nothing is copied
+    torch.cholesky_inverse(factor, out=out.mT)  # no copy if `out` is in column order
     return out
 
 
@@ -160,45 +160,45 @@ def cholesky_inverse_diag(factor: Tensor) -> Tensor:
 def _inverse_columns(factor: Tensor, n_columns: int, block: int) -> Tensor:
     """Return the first columns (n, n_columns) of the inverse of a factor (n, n).
 
-    A triangular solve copies a factor that is part of another, products do not: so
-    only blocks of the diagonal are solved with.
+    A triangular solve copies a factor that is a view of another matrix; a product does
+    not. Only the diagonal blocks are therefore used in solves.
     """
     n = factor.shape[0]
     columns = factor.new_empty(n, n_columns)
     for start in range(0, n, block):
         rows = slice(start, min(start + block, n))
-        rest = -(factor[rows, :start] @ columns[:start])
+        rhs = -(factor[rows, :start] @ columns[:start])
         if start == 0:
-            rest.fill_diagonal_(1.0)
-        columns[rows] = half_solve(factor[rows, rows], rest)
+            rhs.fill_diagonal_(1.0)
+        columns[rows] = half_solve(factor[rows, rows], rhs)
     return columns
 
 
-def _climb_(
+def _factor_(
     matrix: Tensor, shift: Tensor, scale: float, least_pivot: float = 0.0
 ) -> tuple[Tensor, float]:
     """Factor ``matrix + diag(shift)`` with the first jitter that helps.
 
-    The square of a pivot must be above `least_pivot`, in roundings of the scale.
+    The square of each pivot must be above `least_pivot` rounding errors of the scale.
     """
     diagonal = matrix.diagonal()
     original = diagonal.clone()
-    wanted = original + shift
+    shifted = original + shift
     try:
         for share in JITTER[matrix.dtype]:
             jitter = share * scale
-            diagonal.copy_(wanted + jitter)
+            diagonal.copy_(shifted + jitter)
             factor, info = torch.linalg.cholesky_ex(matrix)
             if int(info) == 0 and _is_resolved(factor, least_pivot * scale):
                 return factor, jitter
-            del factor  # before the next one is made
-        diagonal.copy_(wanted)
+            del factor  # so that no two factors are held at once
+        diagonal.copy_(shifted)
         smallest = _smallest_eigenvalue(matrix)
     finally:
         diagonal.copy_(original)
     raise NotPSDError(
         f"The Gram matrix with its noise is not positive definite: its smallest "
-        f"eigenvalue is {smallest} where its scale is {scale:.3g}, "
+        f"eigenvalue is {smallest} on a scale of {scale:.3g}, "
         f"and jitter up to {jitter:.3g} did not help. Raise `noise_variance`, remove "
         "duplicate samples, compute tiles with dtype='float64', or, with a "
         "precomputed kernel, check that it is symmetric and positive semi-definite."
@@ -206,16 +206,16 @@ def _climb_(
 
 
 def _is_resolved(factor: Tensor, scale: float) -> bool:
-    """Say whether the squares of all pivots are above the roundings of a scale."""
+    """Say whether the squares of all pivots are above the rounding error of a scale."""
     rounding = torch.finfo(factor.dtype).eps * scale
     return float(factor.diagonal().min()) ** 2 > rounding
 
 
 def _smallest_eigenvalue(matrix: Tensor) -> str:
-    """Return the number as text, or why it is not known: it takes time and copies."""
+    """Return the smallest eigenvalue as text, or why it was not computed."""
     if len(matrix) > MOST_FOR_EIGENVALUES:
         return f"unknown (it takes long for {len(matrix)} samples)"
     try:
         return f"{float(torch.linalg.eigvalsh(matrix)[0]):.3g}"
-    except RuntimeError:  # of memory, or of LAPACK: what is to be told is another
+    except RuntimeError:  # out of memory, or LAPACK failed: the caller's error matters
         return "unknown (it cannot be computed here)"

@@ -1,4 +1,4 @@
-"""Functions of a positive definite matrix from products with it: Lanczos."""
+"""Functions of a positive definite matrix from products with it, by Lanczos' method."""
 
 import math
 from collections.abc import Callable
@@ -18,9 +18,9 @@ __all__ = [
     "standard_error",
 ]
 
-NEGLIGIBLE = 1e-12  # share of the first residual that is rounding
-LEAST_STEPS = 8  # for a mean to settle, and extreme eigenvalues with it
-SETTLING = 3  # last steps, in which a mean does not change
+NEGLIGIBLE = 1e-12  # a residual below this share of A v is a rounding error
+LEAST_STEPS = 8  # before which neither means nor extreme eigenvalues have settled
+SETTLING = 3  # number of last steps in which a settled mean does not change
 
 
 def rademacher(n: int, n_probes: int, generator: torch.Generator) -> Tensor:
@@ -31,16 +31,17 @@ def rademacher(n: int, n_probes: int, generator: torch.Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class LogQuadrature:
-    """Quadratic forms z^T log(A) z of probes, and what else Lanczos has seen of A.
+    """Quadratic forms z^T log(A) z of probes, and the largest eigenvalue of A.
 
     Parameters
     ----------
     forms, coarse : Tensor of shape (k,)
-        Quadratic forms, after all steps and after a half of them.
+        Quadratic forms after all steps, and after half of them.
     largest : float
-        The largest eigenvalue of A, or a number above it by what the steps leave open.
+        The largest Ritz value plus the norm of its residual: the largest eigenvalue of
+        A, or a number above it if the steps have not converged.
     n_steps : int
-        Products with a column for each probe.
+        Number of products of A with one column for each probe.
     """
 
     forms: Tensor
@@ -57,8 +58,8 @@ def log_quadrature(
 ) -> LogQuadrature:
     """Return z^T log(A) z of probes, by stochastic Lanczos quadrature.
 
-    For Rademacher probes their mean is an unbiased estimate of log |A|, but for what
-    the steps leave out of the quadrature.
+    For Rademacher probes the mean of the forms is an unbiased estimate of log |A|,
+    except for the error of the quadrature, which falls with the number of steps.
 
     Parameters
     ----------
@@ -67,9 +68,9 @@ def log_quadrature(
     probes : Tensor of shape (n, k)
         Probes z.
     n_steps : int
-        Steps at most; each vector is made orthogonal to all before it.
+        Largest number of steps; each vector is made orthogonal to all before it.
     tolerance : float, default=0.0
-        Stop where the last few steps have changed the mean by no more than this share
+        Stop once the last few steps have changed the mean by no more than this share
         of its standard error.
 
     Returns
@@ -85,7 +86,7 @@ def log_quadrature(
     n, n_probes = probes.shape
     n_steps = min(n_steps, n)
     lengths = probes.norm(dim=0)
-    basis = probes.new_empty(n_steps, n_probes, n)  # used as far as steps go
+    basis = probes.new_empty(n_steps, n_probes, n)
     small = torch.diag_embed(probes.new_ones(n_probes, n_steps))
     vector = probes / lengths
     means: list[Tensor] = []
@@ -93,14 +94,17 @@ def log_quadrature(
         basis[step] = vector.mT
         image = matmul(vector)
         size = image.norm(dim=0)
+        # If a probe's Krylov space is exhausted, its vector is 0. A diagonal entry of 1
+        # then adds log 1 = 0 to the form.
         is_alive = vector.norm(dim=0) > 0.0
         along = (vector * image).sum(0)
         small[:, step, step] = along.where(is_alive, 1.0)
-        rest, known = image.mT[:, :, None], basis[: step + 1].permute(1, 2, 0)
-        rest = _less(_less(rest, known), known)[:, :, 0].mT  # once leaves rounding
-        beta = rest.norm(dim=0)
+        new, known = image.mT[:, :, None], basis[: step + 1].permute(1, 2, 0)
+        # Twice, since rounding leaves parts of the basis after the first time.
+        new = _orthogonal(_orthogonal(new, known), known)[:, :, 0].mT
+        beta = new.norm(dim=0)
         beta = beta.where(beta > NEGLIGIBLE * size, 0.0)
-        vector = torch.where(beta > 0.0, rest / beta.where(beta > 0.0, 1.0), 0.0)
+        vector = torch.where(beta > 0.0, new / beta.where(beta > 0.0, 1.0), 0.0)
         used = step + 1
         if tolerance > 0.0:
             forms = lengths.square() * _log_entry(small[:, :used, :used])
@@ -120,12 +124,12 @@ def log_quadrature(
 
 
 def standard_error(forms: Tensor) -> float:
-    """Return the standard error of a mean (k,); one value does not tell."""
+    """Return the standard error of the mean of values (k,); infinite for one value."""
     return float(forms.std()) / len(forms) ** 0.5 if len(forms) > 1 else math.inf
 
 
 def _is_settled(means: list[Tensor], spread: float, tolerance: float) -> bool:
-    """Say whether the last steps changed a mean by less than it is uncertain."""
+    """Say whether the last steps changed a mean by little compared to its spread."""
     if len(means) < LEAST_STEPS:
         return False
     change = abs(float(means[-1] - means[-1 - SETTLING]))
@@ -133,7 +137,7 @@ def _is_settled(means: list[Tensor], spread: float, tolerance: float) -> bool:
 
 
 def _largest(small: Tensor, beta: Tensor) -> float:
-    """Return the largest eigenvalue that may be near one of matrices (k, m, m)."""
+    """Return the largest Ritz value of matrices (k, m, m) plus its residual norm."""
     values, vectors = torch.linalg.eigh(small)
     return float((values[:, -1] + beta * vectors[:, -1, -1].abs()).max())
 
@@ -155,8 +159,9 @@ def inverse_root(
 ) -> Tensor:
     r"""Return :math:`A^{-1/2}` times columns, by block Lanczos.
 
-    Wherever it stops, R^T R of the result R is that of conjugate gradients: at most
-    rhs^T A^-1 rhs. The basis, of at most n columns, is held.
+    After any number of steps, R^T R of the result R is the quadratic form of conjugate
+    gradients after as many steps. It is bounded above by rhs^T A^-1 rhs in the Loewner
+    order. The basis, of at most n columns, is held in memory.
 
     Parameters
     ----------
@@ -165,15 +170,15 @@ def inverse_root(
     rhs : Tensor of shape (n, k)
         Columns.
     tolerance : float
-        Residual of conjugate gradients, as a share of the norm of a column, at which
-        to stop.
+        Residual of conjugate gradients, relative to the norm of a column, at which to
+        stop.
     max_iter : int
-        Blocks at most.
+        Largest number of blocks.
 
     Returns
     -------
     root : Tensor of shape (n, k)
-        The products.
+        The products R.
 
     References
     ----------
@@ -193,18 +198,20 @@ def inverse_root(
         basis = torch.cat([basis, block], dim=1)
         image = matmul(block)
         diagonals.append(block.mT @ image)
-        # Block elimination of T: the residual is the next block times `carried`.
+        # Block elimination of T gives the residual of conjugate gradients: the next
+        # block times `carried`.
         pivot = plain_cholesky(diagonals[-1] - taken)
-        # Only the last two blocks are in it but for rounding, which the next block has
-        # to be cleared of once it is no longer short.
-        rest = _less(image, torch.cat([last, block], dim=1))
-        room = len(rhs) - basis.shape[1]
-        is_spent = float(rest.norm()) <= NEGLIGIBLE * float(image.norm())
-        if pivot is None or room == 0 or is_spent:
+        # In exact arithmetic the image has parts of the last two blocks only. Rounding
+        # adds parts of earlier blocks. They are removed from the next block after it
+        # is normalised, since only then they are no longer amplified.
+        new = _orthogonal(image, torch.cat([last, block], dim=1))
+        n_left = len(rhs) - basis.shape[1]
+        is_spent = float(new.norm()) <= NEGLIGIBLE * float(image.norm())
+        if pivot is None or n_left == 0 or is_spent:
             break
-        last, new = block, orthonormal(rest)[0][:, :room]
-        block = torch.linalg.qr(_less(new, basis)).Q
-        link = block.mT @ rest
+        last, unit_new = block, orthonormal(new)[0][:, :n_left]
+        block = torch.linalg.qr(_orthogonal(unit_new, basis)).Q
+        link = block.mT @ new
         taken = link @ torch.cholesky_solve(link.mT, pivot)
         carried = link @ torch.cholesky_solve(carried, pivot)
         if float(carried.norm(dim=0).max()) <= tolerance:
@@ -214,8 +221,8 @@ def inverse_root(
     return root
 
 
-def _less(columns: Tensor, basis: Tensor) -> Tensor:
-    """Return columns (n, k) less what a basis (n, r) holds of them."""
+def _orthogonal(columns: Tensor, basis: Tensor) -> Tensor:
+    """Return columns (n, k) less their projection on a basis (n, r)."""
     return columns - basis @ (basis.mT @ columns)
 
 

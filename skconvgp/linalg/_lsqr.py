@@ -19,9 +19,9 @@ def lsqr(
 ) -> tuple[Tensor, int, bool]:
     """Solve A x = rhs for a symmetric A and one right-hand side.
 
-    The steps and the tests for stopping are those of Paige and Saunders, "LSQR: an
-    algorithm for sparse linear equations and sparse least squares", 1982, without their
-    limit on the condition.
+    Steps and stopping rules follow Paige and Saunders, "LSQR: an algorithm for sparse
+    linear equations and sparse least squares", 1982, without their limit on the
+    condition number.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ def lsqr(
     rhs : Tensor of shape (n,)
         Right-hand side.
     atol, btol : float
-        Errors of A and of `rhs`, relative to their norms, that may remain.
+        Tolerated errors of A and of `rhs`, relative to their norms.
     max_iter : int
-        Iterations at most.
+        Largest number of iterations.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def lsqr(
     n_iter : int
         Iterations.
     is_solved : bool
-        Whether the residual is as small as `btol` asks; `atol` may end it before.
+        Whether the residual meets `btol`; the iteration may end before by `atol`.
     """
     eps = torch.finfo(rhs.dtype).eps
     x = torch.zeros_like(rhs)
@@ -72,6 +72,6 @@ def lsqr(
 
 
 def _normed(vector: Tensor) -> tuple[Tensor, float]:
-    """Return a vector of length 1, or 0, and the length."""
+    """Return a vector scaled to length 1, or 0 if it is 0, and its length."""
     length = float(vector.norm())
     return (vector / length if length else vector), length

@@ -33,7 +33,7 @@ class DenseGram:
         return self.matrix.diagonal()
 
     def columns(self, indices: Tensor) -> Tensor:
-        """Return columns (n, b) given by number."""
+        """Return the columns (n, b) at these indices."""
         return self.matrix[:, indices]
 
     def matmul(self, rhs: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class LowRankGram:
         return self.factor.square().sum(1)
 
     def columns(self, indices: Tensor) -> Tensor:
-        """Return columns (n, b) given by number."""
+        """Return the columns (n, b) at these indices."""
         return self.factor @ self.factor[indices].mT
 
     def matmul(self, rhs: Tensor) -> Tensor:

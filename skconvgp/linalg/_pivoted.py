@@ -8,13 +8,13 @@ from torch import Tensor
 
 __all__ = ["PivotedCholesky", "pivoted_cholesky"]
 
-# Share of a diagonal entry below which what is left of it is rounding.
+# A residual diagonal entry below this share of the entry itself is a rounding error.
 ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
 @dataclass(frozen=True)
 class PivotedCholesky:
-    """A positive semi-definite matrix as F F^T and a rest that was not looked at.
+    """Partial factorisation F F^T of a positive semi-definite matrix.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class PivotedCholesky:
     factor : Tensor of shape (n, k)
         F; its rows at the pivots are lower triangular.
     residual : Tensor of shape (n,)
-        Diagonal of the matrix less F F^T.
+        Diagonal of the matrix minus F F^T.
     """
 
     pivots: Tensor
@@ -41,32 +41,33 @@ def pivoted_cholesky(
 ) -> PivotedCholesky:
     """Factor a positive semi-definite matrix (n, n) from a few of its columns.
 
-    Without a generator the pivots are the largest entries of the residual diagonal,
-    with one they are drawn in proportion to it. Columns of a block are chosen from the
-    same residual; one that depends on others of its block is no pivot. No column is
-    asked for twice.
+    Without a generator the pivots are the largest entries of the residual diagonal;
+    with a generator they are drawn in proportion to it. The columns of a block are
+    chosen from the same residual, and a column that depends on others of its block is
+    no pivot. No column is evaluated twice.
 
     Parameters
     ----------
     diag : Tensor of shape (n,)
         Diagonal of the matrix.
     columns : callable
-        Takes indices (b,) to these columns of the matrix (n, b).
+        Returns the columns (n, b) of the matrix at indices (b,).
     max_columns : int
-        Number of columns that may be asked for.
+        Number of columns that may be evaluated.
     generator : torch.Generator, default=None
-        Makes the choice random.
+        Draws the pivots; None is the greedy choice.
     block : int, default=1
-        Number of columns asked for at once.
+        Number of columns evaluated at once.
     rtol : float, default=0.0
-        Entries of the residual diagonal below this share of the matrix's own count
-        as zero; stop when the others sum to at most this share of the trace. Rounding
-        bounds it from below.
+        Entries of the residual diagonal below this share of the matrix's diagonal
+        count as zero. The factorisation stops when the others sum to at most this
+        share of the trace. A share below the rounding error of the dtype is raised to
+        it.
 
     Returns
     -------
     result : PivotedCholesky
-        Of a rank k that is at most `max_columns`.
+        The factorisation; its rank k is at most `max_columns`.
 
     References
     ----------
@@ -76,41 +77,41 @@ def pivoted_cholesky(
     """
     share = max(rtol, ROUNDING[diag.dtype])
     floor, enough = share * diag, share * float(diag.sum())
-    room = min(max_columns, diag.shape[0])
-    factor = diag.new_empty(diag.shape[0], room)
-    pivots = torch.empty(room, dtype=torch.int64, device=diag.device)
+    max_rank = min(max_columns, diag.shape[0])
+    factor = diag.new_empty(diag.shape[0], max_rank)
+    pivots = torch.empty(max_rank, dtype=torch.int64, device=diag.device)
     residual = diag.clone()
-    rank = asked = 0
+    rank = n_evaluated = 0
     weights = torch.where(residual > floor, residual, 0.0)
-    while asked < room and float(weights.sum()) > enough:
-        chosen = _choose(weights, min(block, room - asked), generator)
+    while n_evaluated < max_rank and float(weights.sum()) > enough:
+        chosen = _choose(weights, min(block, max_rank - n_evaluated), generator)
         explained = factor[:, :rank], factor[chosen, :rank].mT
-        rest = torch.addmm(columns(chosen), *explained, alpha=-1.0)
-        kept, root = _independent(rest[chosen], floor[chosen])
-        new = torch.linalg.solve_triangular(root, rest[:, kept].mT, upper=False).mT
+        left = torch.addmm(columns(chosen), *explained, alpha=-1.0)
+        kept, root = _independent(left[chosen], floor[chosen])
+        new = torch.linalg.solve_triangular(root, left[:, kept].mT, upper=False).mT
         stop = rank + new.shape[1]
         factor[:, rank:stop], pivots[rank:stop] = new, chosen[kept]
         residual = (residual - new.square().sum(1)).clamp_(min=0.0)
         residual[chosen] = 0.0
         weights = torch.where(residual > floor, residual, 0.0)
-        rank, asked = stop, asked + chosen.shape[0]
+        rank, n_evaluated = stop, n_evaluated + chosen.shape[0]
     return PivotedCholesky(pivots[:rank], factor[:, :rank], residual)
 
 
 def _choose(weights: Tensor, count: int, generator: torch.Generator | None) -> Tensor:
-    """Return at most `count` places of positive weights: the largest, or drawn."""
+    """Return at most `count` indices of positive weights: the largest, or drawn."""
     count = min(count, int(torch.count_nonzero(weights)))
     if generator is None:
         return weights.topk(count).indices
-    # Drawn where the generator is, so that every device has the same pivots.
+    # Drawn on the generator's device, so that every device gets the same pivots.
     drawn = torch.multinomial(weights.to(generator.device), count, generator=generator)
     return drawn.to(weights.device)
 
 
 def _independent(square: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows of (b, b) that do not depend on each other, and their factor.
+    """Return indices of independent rows of a matrix (b, b), and their factor (k, k).
 
-    The factor (k, k) is lower triangular; what is above its diagonal is not zero.
+    Only the lower triangle of the factor is defined.
     """
     size = square.shape[0]
     factor, residual = torch.zeros_like(square), square.diagonal().clone()
@@ -124,5 +125,5 @@ def _independent(square: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
         residual -= factor[:, rank].square()
         kept.append(pivot)
         residual[kept] = -torch.inf
-    places = torch.tensor(kept, dtype=torch.int64, device=square.device)
-    return places, factor[places, : len(kept)]
+    indices = torch.tensor(kept, dtype=torch.int64, device=square.device)
+    return indices, factor[indices, : len(kept)]

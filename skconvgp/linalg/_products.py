@@ -1,4 +1,4 @@
-"""Products of thin matrices, and problems with as many unknowns as columns."""
+"""Products of thin matrices, and small systems with one unknown for each column."""
 
 from typing import cast
 
@@ -28,7 +28,7 @@ def product_change(
 
 
 def psd_factor(left: Tensor, right: Tensor, rank: int) -> Tensor:
-    """Return F (n, r) with F F^T nearest to the symmetric part of U V^T of a rank."""
+    """Return F (n, rank) with F F^T nearest to the symmetric part of U V^T."""
     basis, mixed = torch.linalg.qr(torch.cat([left, right], dim=1))
     r = left.shape[1]
     small = mixed[:, :r] @ mixed[:, r:].mT
@@ -38,17 +38,18 @@ def psd_factor(left: Tensor, right: Tensor, rank: int) -> Tensor:
 
 
 def column_factor(columns: Tensor, indices: Tensor, rank: int, cut: float) -> Tensor:
-    """Return F (n, r), with F F^T the matrix that some columns (n, m) tell.
+    """Return F (n, r) of the Nystrom approximation F F^T from columns C (n, m).
 
-    F = C Q L^-1/2, with the r <= `rank` largest eigenvalues L of the rows of C with
-    these numbers (m,), their symmetric part, those above `cut` times the largest and
-    above the size of the least, if that is negative; where none is left, one column
-    of zeros.
+    F = C Q L^-1/2, with eigenvalues L and eigenvectors Q of the symmetric part of the
+    rows of C at `indices` (m,). At most `rank` of the largest eigenvalues are used:
+    those above `cut` times the largest, and above the size of the smallest if it is
+    negative. If there are none, F is one column of zeros.
     """
-    own = columns[indices]
-    values, turn = torch.linalg.eigh((own + own.mT) / 2)
-    # A covariance matrix has no eigenvalue below zero: that tells the size of errors of
-    # the columns, which must not be divided by an eigenvalue that is one itself.
+    square = columns[indices]
+    values, turn = torch.linalg.eigh((square + square.mT) / 2)
+    # A covariance matrix has no negative eigenvalue, so that the size of one measures
+    # the errors of the columns. An eigenvalue no larger than that is an error itself,
+    # and dividing by it would blow the errors up.
     kept = values > torch.maximum(cut * values[-1], -values[0])
     kept[:-rank] = False
     if not kept.any():
@@ -57,7 +58,7 @@ def column_factor(columns: Tensor, indices: Tensor, rank: int, cut: float) -> Te
 
 
 def pseudo_inverse_map(rows: Tensor, rtol: float, ridge: float = 0.0) -> Tensor:
-    """Return A (A^T A + ridge I)^+ (m, r) of rows A (m, r).
+    """Return A (A^T A + ridge I)^+ (m, r) for a matrix A (m, r).
 
     Eigenvalues of A^T A up to `rtol` of the largest count as zero.
     """
@@ -67,7 +68,7 @@ def pseudo_inverse_map(rows: Tensor, rtol: float, ridge: float = 0.0) -> Tensor:
     return cast(Tensor, rows @ ((vectors * inverse) @ vectors.mT))
 
 
-def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, own: Tensor) -> Tensor:
+def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, updates: Tensor) -> Tensor:
     """Solve (G + v_i v_i^T + ridge I) x_i = b_i.
 
     Parameters
@@ -77,9 +78,9 @@ def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, own: Tensor) -> Tensor:
     rhs : Tensor of shape (..., n, r)
         Right-hand sides b.
     ridge : float
-        What is added to the diagonal; at least the rounding errors of G.
-    own : Tensor of shape (..., n, r)
-        What each system has beyond the others: v.
+        Number that is added to the diagonal; at least the rounding errors of G.
+    updates : Tensor of shape (..., n, r)
+        Vectors v of the rank-one updates, one for each system.
 
     Returns
     -------
@@ -91,17 +92,18 @@ def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, own: Tensor) -> Tensor:
     rounding = gram.shape[-1] * torch.finfo(gram.dtype).eps * diagonal.amax(-1)
     diagonal += rounding.clamp(min=ridge)[..., None]
     factor = torch.linalg.cholesky(shifted)
-    both = torch.cholesky_solve(torch.cat([rhs, own], dim=-2).mT, factor).mT
-    rows, turned = both[..., : rhs.shape[-2], :], both[..., rhs.shape[-2] :, :]
-    share = (own * rows).sum(-1) / (1.0 + (own * turned).sum(-1))
-    return rows - share[..., None] * turned
+    both = torch.cholesky_solve(torch.cat([rhs, updates], dim=-2).mT, factor).mT
+    rows, solved = both[..., : rhs.shape[-2], :], both[..., rhs.shape[-2] :, :]
+    # The update by the formula of Sherman and Morrison.
+    share = (updates * rows).sum(-1) / (1.0 + (updates * solved).sum(-1))
+    return rows - share[..., None] * solved
 
 
 def spread_rows(rows: Tensor, n_rows: int) -> Tensor:
-    """Return the numbers (k,) of rows (n, r) that are long and far from each other.
+    """Return the indices (k,) of rows (n, r) that are long and far from each other.
 
-    Each is the longest once what it shares with those before is taken away; when
-    nothing is left the choice begins again among the others.
+    Each row is the longest after its projection on the rows chosen before is removed.
+    When nothing is left of any row, the choice begins again among the others.
     """
     chosen: list[int] = []
     taken = torch.zeros(rows.shape[0], dtype=torch.bool, device=rows.device)

@@ -1,4 +1,4 @@
-"""Symmetric matrices in place."""
+"""Makes a matrix symmetric in its memory."""
 
 from torch import Tensor
 

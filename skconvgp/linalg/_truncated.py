@@ -1,4 +1,4 @@
-"""Leading eigenpairs of symmetric matrices, from a start that is nearly right."""
+"""Leading eigenpairs and singular vectors, from a start that is nearly right."""
 
 from typing import Protocol, cast
 
@@ -7,8 +7,8 @@ from torch import Generator, Tensor
 
 __all__ = ["Symmetric", "leading_eigenpairs", "leading_right_vectors", "widened"]
 
-SMALL = 500  # rows up to which the whole decomposition is quicker
-SHARE = 0.2  # of all eigenpairs, from which on as well
+SMALL = 500  # rows up to which the full decomposition is faster
+SHARE = 0.2  # of all eigenpairs, from which on the full decomposition is faster, too
 
 
 class Symmetric(Protocol):
@@ -28,8 +28,8 @@ def leading_eigenpairs(
 ) -> tuple[Tensor, Tensor]:
     """Return the algebraically largest eigenvalues (r,) and their vectors (n, r).
 
-    Each round takes the best vectors of the span of the last ones and of their
-    residuals. The sum of the eigenvalues never falls below that of the start.
+    Each round takes the Ritz vectors in the span of the last ones and of their
+    residuals. The sum of the eigenvalues never falls below its value at the start.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def leading_eigenpairs(
     start : Tensor of shape (n, r)
         Orthonormal columns.
     max_rounds : int, default=2
-        Rounds at most.
+        Largest number of rounds.
     rtol : float, default=1e-10
-        Residuals, as a share of the largest eigenvalue, that end the rounds.
+        The rounds end once residuals are below this share of the largest eigenvalue.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def leading_eigenpairs(
 
 
 def _ritz(basis: Tensor, image: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the best values, vectors and their images that a basis (n, q) holds."""
+    """Return the largest Ritz values of a basis (n, q), their vectors and images."""
     small = basis.mT @ image
     values, turn = torch.linalg.eigh((small + small.mT) / 2)
     turn = turn[:, -rank:].flip(1)
@@ -89,7 +89,7 @@ def leading_right_vectors(matrix: Tensor, start: Tensor, n_rounds: int = 2) -> T
     start : Tensor of shape (n, r)
         Orthonormal columns.
     n_rounds : int, default=2
-        Products with the matrix and its transpose.
+        Number of products with the matrix and its transpose.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def leading_right_vectors(matrix: Tensor, start: Tensor, n_rounds: int = 2) -> T
 
 
 def widened(columns: Tensor, rank: int, generator: Generator) -> Tensor:
-    """Return orthonormal columns (n, r) that span the given ones and random others."""
+    """Return orthonormal columns (n, rank): a basis of the given and of random ones."""
     n, known = columns.shape
     shape = (n, max(rank - known, 0))
     random = torch.randn(shape, generator=generator, dtype=columns.dtype)

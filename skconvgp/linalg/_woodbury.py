@@ -1,4 +1,4 @@
-"""Low rank and a diagonal: inverse, determinant and a root by Woodbury's identity."""
+"""Low rank plus diagonal: inverse, determinant and a root by Woodbury's identity."""
 
 import math
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from skconvgp.linalg._cholesky import back_solve, factor_with_jitter_, half_solv
 
 __all__ = ["BoundedInverse", "LowRankPlusDiagonal"]
 
-# Share of a unit vector outside of the span of others that is rounding.
+# A unit vector lies in a span if the square of its part outside is at most this.
 WITHIN = 1e-10
 
 
 @dataclass(frozen=True)
 class LowRankPlusDiagonal:
-    """A matrix P = F F^T + diag(d) = C C^T, by what its inverse needs.
+    """A matrix P = F F^T + diag(d) = C C^T, stored so that its inverse is cheap.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class LowRankPlusDiagonal:
 
     @classmethod
     def from_factor(cls, factor: Tensor, diagonal: Tensor) -> Self:
-        """Return the matrix of F (n, r) and d (n,), all > 0.
+        """Return the matrix for F (n, r) and positive d (n,).
 
         Raises
         ------
@@ -49,7 +49,7 @@ class LowRankPlusDiagonal:
             If F is not finite.
         """
         if not bool(factor.isfinite().all()):
-            raise NotPSDError("Some covariances with its columns are not finite.")
+            raise NotPSDError("Some covariances in the low-rank factor are not finite.")
         scale = diagonal.rsqrt()
         basis, mixed = torch.linalg.qr(factor * scale[:, None])
         turn, sizes, _ = torch.linalg.svd(mixed, full_matrices=False)
@@ -75,14 +75,14 @@ class LowRankPlusDiagonal:
     def inverse_near(self, diag: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return A, B (n, r) and d (n,): A B^T + diag(d) is near the inverse of M.
 
-        M has the diagonal given (n,), which P falls short of where F leaves something
-        out. In the span of F the inverse is that of P; where F leaves all out, that of
-        the part of M which is the same in all directions.
+        M has the given diagonal (n,); P is near M, but F may leave a part of M out. In
+        the span of U, the scaled matrix diag(scale) M diag(scale) is taken from P.
+        Outside, it is a multiple of the identity that gives it the trace of M.
         """
         squares = self.scale.square()
         n_left = max(len(squares) - len(self.shrink), 1)
-        held = (1.0 / self.shrink.square()).sum()
-        outside = (squares @ diag - held).clamp(min=n_left) / n_left
+        within = (1.0 / self.shrink.square()).sum()
+        outside = (squares @ diag - within).clamp(min=n_left) / n_left
         vectors = self.scale[:, None] * self.vectors
         shares = self.shrink.square() - 1.0 / outside
         return vectors * shares, vectors, squares / outside
@@ -92,20 +92,20 @@ class LowRankPlusDiagonal:
         return -2.0 * (self.scale.log().sum() + self.shrink.log().sum())
 
     def _shrink(self, columns: Tensor, shares: Tensor) -> Tensor:
-        """Multiply what columns have of each vector by its share."""
-        held = self.vectors.mT @ columns
-        return columns - self.vectors @ ((1.0 - shares)[:, None] * held)
+        """Multiply the part of columns along each vector by its share."""
+        within = self.vectors.mT @ columns
+        return columns - self.vectors @ ((1.0 - shares)[:, None] * within)
 
 
 @dataclass(frozen=True)
 class BoundedInverse:
-    r"""A matrix that is nowhere above the inverse of M, from a few vectors.
+    r"""A matrix bounded above by M^-1 in the Loewner order, from a few vectors.
 
     Parameters
     ----------
     factor : Tensor of shape (r, r)
         Cholesky factor of :math:`U^T N U`, with the vectors U of a matrix near M.
-    rest : Tensor of shape (n, r)
+    residual : Tensor of shape (n, r)
         :math:`N U - U U^T N U`.
     ceiling : float
         At least the largest eigenvalue of C^-1 M C^-T, where C C^T is near M.
@@ -117,19 +117,20 @@ class BoundedInverse:
 
     .. math:: N^{-1} = A + (I - N A)^T N^{-1} (I - N A).
 
-    The columns of I - N A are orthogonal to U. There N^-1 is no smaller than the
-    inverse of what N is there, and that no larger than `ceiling`.
+    The columns of I - N A are orthogonal to U. On the space orthogonal to U, N^-1 is
+    bounded below by the inverse of the part of N in that space, and this part has no
+    eigenvalue above `ceiling`.
     """
 
     factor: Tensor
-    rest: Tensor
+    residual: Tensor
     ceiling: float
 
     @classmethod
     def from_products(
         cls, near: LowRankPlusDiagonal, matmul: Callable[[Tensor], Tensor]
     ) -> Self:
-        """Return it without a ceiling, from M times columns (n, r).
+        """Return the bound from M times columns (n, r); its ceiling is still infinite.
 
         Raises
         ------
@@ -140,12 +141,12 @@ class BoundedInverse:
         image = matmul(scale * vectors).mul_(scale)
         small = vectors.mT @ image
         small = (small + small.mT) / 2
-        # Where it has to be raised, the inverse is lower.
+        # Jitter, if needed, raises the matrix: its inverse stays a lower bound.
         factor = factor_with_jitter_(small, float(small.diagonal().max()))
         return cls(factor, image.addmm_(vectors, small, alpha=-1.0), math.inf)
 
     def half_solve(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
-        """Return R (r + n, k) with R^T R nowhere above rhs^T M^-1 rhs."""
+        """Return R (r + n, k), where rhs^T M^-1 rhs bounds R^T R from above."""
         half = self._split(near, rhs)
         half[near.vectors.shape[1] :] /= self.ceiling**0.5
         return half
@@ -157,42 +158,44 @@ class BoundedInverse:
         indices: Tensor,
         noise: Tensor,
     ) -> Tensor:
-        r"""Return variances of samples that all but themselves predict, or above them.
+        r"""Return leave-one-out variances of samples, or numbers above them.
 
         Parameters
         ----------
         near : LowRankPlusDiagonal
-            The matrix with the vectors.
+            The matrix with the vectors U.
         columns : Tensor of shape (n, k)
             Columns of M.
-        numbers : Tensor of shape (k,)
-            Their numbers.
+        indices : Tensor of shape (k,)
+            Indices of these columns.
         noise : Tensor of shape (k,)
-            Their noise, below which no variance is.
+            Noise of these samples; no variance is below it.
 
         Returns
         -------
         variances : Tensor of shape (k,)
-            The diagonal of M less what `half_solve` would take off it, if M and U had
-            neither row nor column of the sample: at least 1 / (M^-1)_ii and the noise.
+            The diagonal of M minus the part that `half_solve` explains after row and
+            column of the sample are removed from M and U. A variance is at least
+            1 / (M^-1)_ii and at least the noise.
 
         Notes
         -----
         With :math:`B = A e_i`, :math:`f = e_i - N B`, :math:`g = (I - N A) N e_i` and
-        entries :math:`\alpha = B_i, q = f_i, e = g_i`, the span of the vectors without
-        entry i leaves :math:`v = e / (\alpha e + q^2)` and, outside of it,
-        :math:`v (q g / e - f)`, whose entry i is not a residual.
+        entries :math:`\alpha = B_i, q = f_i, e = g_i`, the vectors without entry i
+        leave the variance :math:`v = e / (\alpha e + q^2)`. The residual outside of
+        their span is :math:`v (q g / e - f)`, of which entry i is left out.
         """
         rank = near.vectors.shape[1]
         each = torch.arange(len(indices), device=indices.device)
         unit = torch.zeros_like(columns)
         unit[indices, each] = 1.0 / near.scale[indices]
-        own = self._split(near, unit)
-        image = self._split(near, columns * near.scale[indices])
-        alpha = own[:rank].square().sum(0)
-        f, g = own[rank:], image[rank:]
+        half_unit = self._split(near, unit)
+        half_image = self._split(near, columns * near.scale[indices])
+        alpha = half_unit[:rank].square().sum(0)
+        f, g = half_unit[rank:], half_image[rank:]
         q, e = f[indices, each], g[indices, each]
-        # A sample within the span takes a vector with it: e and q are rounding then.
+        # If e_i lies within the span, the span loses a dimension with the sample, and e
+        # and q are rounding errors.
         is_within = 1.0 - near.vectors[indices].square().sum(1) <= WITHIN
         e, q = torch.where(is_within, 1.0, e), torch.where(is_within, 0.0, q)
         share = 1.0 / (alpha * e + q.square())
@@ -202,16 +205,16 @@ class BoundedInverse:
         return torch.maximum(left / near.scale[indices].square(), noise)
 
     def _split(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
-        """Return what a half solution has within the span (r, k), and the rest (n, k).
+        """Return the parts of a half solution within and outside of the span, stacked.
 
-        These are L^-1 U^T D rhs and (I - N A) D rhs, with D = diag(scale).
+        With D = diag(scale) they are L^-1 U^T D rhs (r, k) and (I - N A) D rhs (n, k).
         """
         vectors = near.vectors
         rank = vectors.shape[1]
         half = rhs.new_empty(rank + len(rhs), rhs.shape[1])
         outside = torch.mul(near.scale[:, None], rhs, out=half[rank:])
-        held = vectors.mT @ outside
-        half[:rank] = half_solve(self.factor, held)
-        outside.addmm_(vectors, held, alpha=-1.0)
-        outside.addmm_(self.rest, back_solve(self.factor, half[:rank]), alpha=-1.0)
+        within = vectors.mT @ outside
+        half[:rank] = half_solve(self.factor, within)
+        outside.addmm_(vectors, within, alpha=-1.0)
+        outside.addmm_(self.residual, back_solve(self.factor, half[:rank]), alpha=-1.0)
         return half
