@@ -1,4 +1,4 @@
-"""Seams of learning: objectives, what they are a function of, optimisers."""
+"""Seams of learning a kernel: objectives, landscapes and optimisers."""
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -29,8 +29,8 @@ class Score:
     by_gram : Tensor of shape (n, n)
         Its derivatives by the entries of the Gram matrix, symmetric.
     by_own : float
-        Its derivative by the logarithm of what the objective learns itself, the
-        relative noise variance.
+        Its derivative by the logarithm of the parameter that the objective learns with
+        the kernel: the relative noise variance.
 
     Examples
     --------
@@ -68,14 +68,14 @@ class Objective(Protocol):
     ) -> Score:
         """Return the value for a matrix (n, n) and targets (n, k), with derivatives.
 
-        A noise variance, if given, stands in the place of the own one.
+        A noise variance, if given, replaces the one of the objective.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some of the training samples.
+    """A batch of the training samples.
 
     Parameters
     ----------
@@ -92,16 +92,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class Step:
-    """What an optimiser says after a step.
+    """Report of an optimiser after a step.
 
     Parameters
     ----------
     index, total : int
-        Number of the step, from 0, and how many there will be.
+        Index of the step, from 0, and the largest number of steps.
     theta : ndarray of shape (p,)
-        Where it is.
+        Logarithms of the hyperparameters at this step.
     value : float
-        Value there, on the batch of the step; NaN where it is undefined.
+        Their value on the batch of the step; NaN if it is undefined.
 
     Examples
     --------
@@ -118,14 +118,14 @@ class Step:
 
 
 class Landscape(Protocol):
-    """What an optimiser minimises: implemented by flows, made by the estimators.
+    """The function that an optimiser minimises: implemented by flows.
 
-    Values of different batches differ; the fixed ones are the same for each theta.
+    Values differ from batch to batch; the fixed batches are the same for each theta.
     """
 
     @property
     def start(self) -> FloatArray:
-        """Where to begin, logarithms (p,), within the bounds."""
+        """Logarithms (p,), within the bounds, from which a search begins."""
         ...
 
     @property
@@ -140,7 +140,7 @@ class Landscape(Protocol):
 
     @property
     def worst(self) -> float:
-        """What stands in the place of an undefined value, if there is no other."""
+        """Value that replaces an undefined one as long as none has been defined."""
         ...
 
     @property
@@ -150,15 +150,15 @@ class Landscape(Protocol):
 
     @property
     def n_derivatives(self) -> int:
-        """How many of them with derivatives."""
+        """Number of these that were evaluated with derivatives."""
         ...
 
     def draw(self, progress: float) -> Batch:
-        """Return a fresh batch; its size may grow with the progress, from 0 to 1."""
+        """Return a fresh batch; its size may depend on the progress, from 0 to 1."""
         ...
 
     def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
-        """Return the mean value over batches; NaN where it is undefined."""
+        """Return the mean value over batches; NaN if it is undefined."""
         ...
 
     def gradient(
@@ -177,19 +177,19 @@ class Landscape(Protocol):
 
 @dataclass(frozen=True)
 class Found:
-    """Where an optimiser ended.
+    """Result of an optimiser.
 
     Parameters
     ----------
     theta : ndarray of shape (p,)
-        The best of the places whose mean value over the fixed batches it looked at;
-        the start if nothing was better.
+        The best of all theta that the optimiser evaluated on the fixed batches; the
+        start if none was better.
     message : str
         Why it stopped.
     n_restarts : int
-        How often it began again from another place.
+        How often it began again from another theta.
     stats : dict
-        What else happened.
+        Further numbers, such as those of steps and of undefined values.
 
     Examples
     --------
@@ -210,5 +210,5 @@ class Optimizer(Protocol):
     """Looks for the theta with the smallest mean value over the fixed batches."""
 
     def minimize(self, landscape: Landscape, generator: Generator) -> Found:
-        """Return where the value is small; nowhere is it larger than at the start."""
+        """Return a theta with a small value, which is never above that of the start."""
         ...

@@ -1,4 +1,4 @@
-"""Kernels that learn themselves, pluggable as `optimizer=` and `objective=`."""
+"""Objectives and optimisers that learn a kernel: `objective=` and `optimizer=`."""
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Found, Score, Step

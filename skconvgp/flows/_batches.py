@@ -29,7 +29,7 @@ class Batches:
     generator: Generator
 
     def draw(self, size: int) -> Batch:
-        """Return a batch of different samples, in the order to take a sample from."""
+        """Return a batch of different samples, of which any beginning is stratified."""
         if self.codes is None:
             order = torch.randperm(self.n_samples, generator=self.generator)
             return Batch(order[:size])
@@ -40,8 +40,9 @@ class Batches:
 def spread_order(codes: Tensor, generator: Generator) -> Tensor:
     """Return a random order in which each beginning is stratified by class.
 
-    The members of a class of c samples get places (j + u) / c, u in (0, 1) the same
-    for all of them; the first of each class come before all others.
+    The samples are sorted by positions. Those of a class of c samples are (j + u) / c
+    for j = 0, ..., c - 1, with one random u in (0, 1) for the class. The first sample
+    of each class is moved before all others, so that no class is missing.
 
     Parameters
     ----------
@@ -55,12 +56,12 @@ def spread_order(codes: Tensor, generator: Generator) -> Tensor:
     order : Tensor of shape (n,)
         Indices of the samples.
     """
-    places = torch.empty(len(codes), dtype=torch.float64)
+    positions = torch.empty(len(codes), dtype=torch.float64)
     for code in torch.unique(codes):
         members = (codes == code).nonzero()[:, 0]
         n = len(members)
         start = torch.rand((), dtype=torch.float64, generator=generator)
         shuffled = torch.randperm(n, generator=generator)
-        found = (shuffled + start) / n
-        places[members] = torch.where(shuffled == 0, start - 1.0, found)
-    return places.argsort()
+        even = (shuffled + start) / n
+        positions[members] = torch.where(shuffled == 0, start - 1.0, even)
+    return positions.argsort()

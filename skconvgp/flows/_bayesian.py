@@ -22,7 +22,7 @@ from skconvgp.flows._surrogate import NativeSurrogate
 __all__ = ["BayesianOptimization"]
 
 ACQUISITIONS = ("EI", "LCB", "PI", "gp_hedge")
-FALLBACK = "scikit-optimize is not installed: own search by expected improvement"
+FALLBACK = "scikit-optimize is not installed; replaced by expected improvement"
 LARGEST_SEED = 2**31 - 1
 
 
@@ -43,28 +43,28 @@ class BayesianOptimization(Part):
     r"""Bayesian optimisation of the mean over the fixed batches, without slopes.
 
     A Gaussian process on the logarithms of the hyperparameters proposes candidates, by
-    scikit-optimize: first the start, then a Sobol sequence, then the largest
-    acquisition. If scikit-optimize is not installed, it is replaced by expected
+    scikit-optimize: first the start, then a Sobol sequence, then the candidate with the
+    largest acquisition. If scikit-optimize is not installed, it is replaced by expected
     improvement on a Gaussian process of this package, :math:`\Delta \Phi(\Delta /
     \sigma) + \sigma \varphi(\Delta / \sigma)` with :math:`\Delta = f^\star - \mu`.
 
-    A new best counts only once it is confirmed: its value on a fresh batch must not
-    exceed that on the fixed ones by more than `confirm_tolerance`, unless the best so
-    far is worse on that batch. An undefined value is never the best; the Gaussian
-    process gets the largest finite value so far instead.
+    A new best counts only once it is confirmed on a fresh batch. Its value there must
+    not exceed its value on the fixed batches by more than `confirm_tolerance`, unless
+    the best so far is even worse on the fresh batch. An undefined value is never the
+    best; the Gaussian process gets the largest finite value so far instead.
 
     Parameters
     ----------
     acquisition : str, default="EI"
         Function of a candidate that is maximised: "EI", expected improvement; "LCB",
         confidence bound; "PI", probability of improvement; "gp_hedge", one of them at
-        random, by success.
+        random, the more often the more it has gained.
     n_initial : int, default=15
         Number of candidates, including the start, that fill the space first.
     max_iter : int, default=50
         Number of all candidates.
     confirm_tolerance : float, default=0.02
-        Largest excess of the value on a fresh batch over that on the fixed ones.
+        Largest excess of the value on a fresh batch over the value on the fixed ones.
 
     Raises
     ------
@@ -105,9 +105,9 @@ class BayesianOptimization(Part):
         Returns
         -------
         found : Found
-            The start or the best confirmed candidate; `stats` has the number of
-            candidates, of undefined ones, of new bests that were not confirmed, and
-            whether the search was the package's own.
+            The start or the best confirmed candidate. `stats` has the number of
+            candidates, of undefined values and of new bests that were not confirmed,
+            and whether this package replaced scikit-optimize.
         """
         self._check_settings()
         search = _Search(self, landscape, generator)
@@ -133,7 +133,7 @@ class BayesianOptimization(Part):
 
 
 class _Search:
-    """Candidates in the unit cube of the dimensions that are free."""
+    """Candidates in the unit cube of those hyperparameters whose bounds differ."""
 
     def __init__(
         self, part: BayesianOptimization, landscape: Landscape, generator: Generator
@@ -153,12 +153,12 @@ class _Search:
 
     @property
     def is_native(self) -> bool:
-        """Whether the package's own surrogate replaced scikit-optimize."""
+        """Whether the surrogate of this package replaced scikit-optimize."""
         return self.n_free > 0 and isinstance(self._surrogate, NativeSurrogate)
 
     @property
     def stats(self) -> dict[str, float]:
-        """What happened."""
+        """Numbers of candidates, and whether the surrogate is that of this package."""
         return {
             "n_steps": float(self._n_steps),
             "n_undefined": float(self._n_undefined),
@@ -196,13 +196,12 @@ class _Search:
     def _tell(self, theta: FloatArray, value: float) -> None:
         if not self.n_free:
             return
-        told = value
         if math.isfinite(value):
             self._worst = value if self._worst is None else max(self._worst, value)
         else:
-            told = self._landscape.worst if self._worst is None else self._worst
+            value = self._landscape.worst if self._worst is None else self._worst
         shares = (theta - self._lows)[self._free] / self._widths[self._free]
-        self._surrogate.tell(np.clip(shares, 0.0, 1.0).tolist(), told)
+        self._surrogate.tell(np.clip(shares, 0.0, 1.0).tolist(), value)
 
     def _judge(self, theta: FloatArray, value: float) -> None:
         """Keep a new best if a fresh batch confirms it."""
@@ -214,7 +213,7 @@ class _Search:
             self._n_unconfirmed += 1
 
     def _is_confirmed(self, theta: FloatArray, value: float) -> bool:
-        """Say whether a fresh batch is not much worse, or so for the last best too."""
+        """Say whether the value on a fresh batch is close, or the old best is worse."""
         batch = (self._landscape.draw(1.0),)
         fresh = self._landscape.value(theta, batch)
         if not math.isfinite(fresh):
@@ -233,17 +232,17 @@ def _sobol(n: int, n_dimensions: int, seed: int) -> list[list[float]]:
 
 
 def _surrogate(part: BayesianOptimization, n_free: int, seed: int) -> Surrogate:
-    """Return scikit-optimize's surrogate, or the package's own if that is missing."""
+    """Return scikit-optimize's surrogate; if it is missing, that of this package."""
     try:
         from skopt import Optimizer
         from skopt.space import Real as Interval
     except ImportError:
         return NativeSurrogate(n_free, torch.Generator().manual_seed(seed))
-    found: Surrogate = Optimizer(
+    surrogate: Surrogate = Optimizer(
         [Interval(0.0, 1.0)] * n_free,
         base_estimator="GP",
         n_initial_points=part.n_initial,
         acq_func=part.acquisition,
         random_state=seed,
     )
-    return found
+    return surrogate

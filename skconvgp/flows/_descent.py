@@ -26,20 +26,20 @@ from skconvgp.flows._search import (
 
 __all__ = ["Adam", "GradientDescent"]
 
-MOST_UNDEFINED = 10  # steps in a row
+MOST_UNDEFINED = 10  # steps in a row, after which a search without restarts ends
 EPSILON = 1e-8  # Kingma and Ba, algorithm 1
 
 
 class Rule(Protocol):
-    """Turns slopes into moves, with a memory of earlier slopes."""
+    """Turns slopes into moves; it remembers earlier slopes."""
 
     def move(self, by_theta: FloatArray) -> FloatArray:
-        """Return the move that is subtracted from theta."""
+        """Return the vector to subtract from theta."""
         ...
 
 
 class Descent(Part, abc.ABC):
-    """Descent on fresh batches that keeps the best running mean.
+    """Descent on fresh batches that keeps the best running mean of theta.
 
     A subclass is a dataclass with these settings, and provides the rule of its moves.
     """
@@ -65,7 +65,7 @@ class Descent(Part, abc.ABC):
         -------
         found : Found
             The start or the best of the running means; `stats` has the number of
-            steps and of undefined ones.
+            steps and of undefined steps.
         """
         self._check_settings()
         best = Best.at_start(landscape)
@@ -76,7 +76,7 @@ class Descent(Part, abc.ABC):
             value, by_theta = slope(
                 landscape, theta, (batch,), self.gradient, self.difference_step
             )
-            walk.go_on(value, by_theta, generator if self.restart_undefined else None)
+            walk.advance(value, by_theta, generator if self.restart_undefined else None)
             is_stopped = landscape.report(Step(index, self.max_iter, theta, value))
             is_last = is_stopped or walk.is_lost or index + 1 == self.max_iter
             if is_last or (index + 1) % self.check_every == 0:
@@ -91,7 +91,7 @@ class Descent(Part, abc.ABC):
 
     @abc.abstractmethod
     def _rule(self) -> Rule:
-        """Return a new rule of moves, without memory."""
+        """Return a new rule of moves, which remembers no slopes yet."""
 
     def _check_settings(self) -> None:
         check_slope(self, self.gradient, self.difference_step)
@@ -101,11 +101,11 @@ class Descent(Part, abc.ABC):
         require(self, "learning_rate", is_rate, "a finite number > 0")
         is_flag = isinstance(self.restart_undefined, bool)
         require(self, "restart_undefined", is_flag, "True or False")
-        self._check_own()
+        self._check_further()
 
     @abc.abstractmethod
-    def _check_own(self) -> None:
-        """Raise a ValueError that says which further setting cannot be used."""
+    def _check_further(self) -> None:
+        """Raise a ValueError if a setting of the subclass cannot be used."""
 
 
 @dataclass(repr=False)
@@ -179,7 +179,7 @@ class GradientDescent(Descent):
     def _rule(self) -> Rule:
         return _Momentum(self.learning_rate, self.momentum, self.nesterov)
 
-    def _check_own(self) -> None:
+    def _check_further(self) -> None:
         require(self, "momentum", _is_share(self.momentum), "a number >= 0 and < 1")
         is_flag = isinstance(self.nesterov, bool)
         require(self, "nesterov", is_flag, "True or False")
@@ -190,7 +190,7 @@ class Adam(Descent):
     r"""Adam, each step on a fresh batch.
 
     As `GradientDescent`, but each hyperparameter moves by the mean of its last slopes
-    in units of their root mean square, at first by `learning_rate` whatever its slope.
+    divided by their root mean square. Its first step is `learning_rate` for any slope.
 
     Parameters
     ----------
@@ -202,12 +202,12 @@ class Adam(Descent):
         How slopes are computed: "exact", tile by tile; "autograd", through a graph that
         is held in memory; "finite_difference", from two values for each hyperparameter.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of the mean of slopes and of that of their squares.
+        Decay of the mean of slopes and of the mean of their squares.
     restart_undefined : bool, default=False
         Whether an undefined step restarts the search from hyperparameters drawn within
         the bounds. Otherwise ten undefined steps in a row end the search.
     check_every : int, default=20
-        Steps between two checks of the mean place on the fixed batches.
+        Steps between two checks of the mean theta on the fixed batches.
     difference_step : float, default=0.005
         As in `GradientDescent`.
 
@@ -218,7 +218,7 @@ class Adam(Descent):
 
     See Also
     --------
-    GradientDescent : One step length for all; says what is checked.
+    GradientDescent : One step length for all; describes the checks.
 
     References
     ----------
@@ -243,7 +243,7 @@ class Adam(Descent):
     def _rule(self) -> Rule:
         return _Moments(self.learning_rate, self.beta1, self.beta2)
 
-    def _check_own(self) -> None:
+    def _check_further(self) -> None:
         for name in ("beta1", "beta2"):
             is_share = _is_share(getattr(self, name))
             require(self, name, is_share, "a number >= 0 and < 1")
@@ -283,7 +283,7 @@ class _Moments:
 
 
 class _Walk:
-    """Where a descent is and has been since the last check."""
+    """Present theta of a descent, and those since the last check."""
 
     message = f"the objective was undefined {MOST_UNDEFINED} times in a row"
 
@@ -299,10 +299,10 @@ class _Walk:
         """Whether too many steps in a row were undefined."""
         return self._n_in_row == MOST_UNDEFINED
 
-    def go_on(
+    def advance(
         self, value: float, by_theta: FloatArray, generator: Generator | None
     ) -> None:
-        """Move down the slope or, if it is undefined, back or to a new start."""
+        """Move down the slope; if it is undefined, move back or to a new start."""
         lows, highs = self._landscape.bounds.T
         if math.isfinite(value):
             self._defined, self._n_in_row = self.theta, 0

@@ -39,9 +39,9 @@ class Evaluator:
     images : Tensor of shape (n, c, h, w)
         Training images, on the host.
     image_shape : (c, h, w)
-        Their shape, as backends take it.
+        Shape of an image as the kernel sees it.
     backend : str
-        What computes tiles: "auto", "torch" or "fused".
+        Backend of the tiles: "auto", "torch" or "fused".
     config : ComputeConfig
         Device, precision and memory.
     runner : TileRunner
@@ -55,7 +55,7 @@ class Evaluator:
     runner: TileRunner = run_serially
 
     def gram(self, kernel: Kernel, batch: Batch) -> Tensor:
-        """Return the Gram matrix (b, b) of a batch; NaN if it is not finite."""
+        """Return the Gram matrix (b, b) of a batch; all NaN if it is not finite."""
         tiles = self._choice(kernel).tiles()
         try:
             return self._oracle(tiles, batch, self.runner).gram()
@@ -63,16 +63,16 @@ class Evaluator:
             return self._undefined(len(batch), len(batch))
 
     def gram_with_tangents(self, kernel: Kernel, batch: Batch) -> Tensor:
-        """Return it with derivatives by the free hyperparameters (b, b, 1 + p).
+        """Return the Gram matrix with its derivatives by theta (b, b, 1 + p).
 
-        All is NaN if it is not finite.
+        All entries are NaN if one is not finite.
         """
         choice = self._choice(kernel)
         b, q = len(batch), 1 + len(kernel.theta)
         out = torch.empty(
             (q, b, b), dtype=self.config.solve_dtype, device=self.config.device
         ).permute(1, 2, 0)
-        # torch has one level of forward mode for all threads.
+        # torch has one level of forward mode for all threads: they would wait in turn.
         runner = self.runner if choice.name == "fused" else run_serially
         try:
             return self._oracle(choice.tangents(), batch, runner).gram(out)
@@ -82,10 +82,9 @@ class Evaluator:
     def operator(
         self, kernel: Kernel, batch: Batch, *, is_held: bool
     ) -> tuple[GramOperator, float]:
-        """Return it as what multiplies, and what it was divided by.
+        """Return the Gram matrix as an operator of mean diagonal 1, and its divisor.
 
-        Its mean diagonal is 1. Where it is not held, covariances are evaluated anew for
-        each product.
+        If it is not held in memory, each product evaluates the covariances anew.
 
         Raises
         ------
@@ -120,13 +119,14 @@ class Evaluator:
         return by_theta
 
     def graph(self, kernel: Kernel, batch: Batch) -> Tensor:
-        """Return the Gram matrix with torch's graph of all that leads to it."""
+        """Return the Gram matrix with torch's graph of its whole computation."""
         images = self.images[batch.indices].to(self.config.device, torch.float64)
         with on_device(self.config.device):
             one = kernel.prepare(images)
             gram = kernel.cross(one, one)
-            own = kernel.diag(one)
-        return gram + torch.diag_embed(own - gram.diagonal())
+            variances = kernel.diag(one)
+        # As in tiles, the diagonal has the prior variances, which `cross` rounds.
+        return gram + torch.diag_embed(variances - gram.diagonal())
 
     def bytes_stored(self, kernel: Kernel, batch: Batch) -> int:
         """Return the bytes of a matrix with its derivatives."""

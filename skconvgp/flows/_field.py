@@ -1,4 +1,4 @@
-"""Fields that move points, and how points travel along them."""
+"""Velocity fields on points, and the motion of points along them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,8 @@ from skconvgp.linalg import cholesky_solve, shifted_cholesky_
 __all__ = ["PointKernel", "WarpStep", "fit_field", "integration_times", "travel"]
 
 HOST = torch.device("cpu")
-# Errors of one adaptive step: as a share of coordinates, and of the way to go.
+# Tolerated errors of one adaptive step: relative to the coordinates, and relative to
+# the longest distance that a point moves.
 RTOL, ATOL = 1e-6, 1e-4
 
 
@@ -28,7 +29,7 @@ class PointKernel:
     Parameters
     ----------
     choice : BackendChoice
-        What computes tiles; it knows the shape of a point as an image.
+        Backend of the tiles; it knows the shape of a point as an image.
     config : ComputeConfig
         Device, precision and memory.
     runner : TileRunner
@@ -67,21 +68,21 @@ class PointKernel:
 
 @dataclass(frozen=True)
 class WarpStep:
-    r"""One step of a flow: points travel along a field that does not change.
+    r"""One step of a flow: points travel along a field that is constant in time.
 
     The field is :math:`G(x) = K_1(x, X_f) C`.
 
     Parameters
     ----------
     anchors : Tensor of shape (b, d)
-        :math:`X_f`, the batch where it was at the beginning of the step.
+        :math:`X_f`, the points of the batch at the beginning of the step.
     coef : Tensor of shape (b, d)
         :math:`C`.
     times : Tensor of shape (m + 1,)
-        When to look at the field: from 0 to the length of the step. One stage of
-        Euler's method, or m of the Runge-Kutta method of order five.
+        Times from 0 to the length of the step that bound its m stages: one of Euler's
+        method, or any number of the Runge-Kutta method of order five.
     is_euler : bool
-        Which of them.
+        Whether the method is Euler's.
     """
 
     anchors: Tensor
@@ -102,9 +103,9 @@ def fit_field(
     Parameters
     ----------
     points, velocities : Tensor of shape (b, d)
-        Where the field is known, and what it is there.
+        Points, and velocities of the field there.
     noise : float
-        Ridge, as a share of the sum of the prior variances.
+        Ridge, relative to the sum of the prior variances.
     kernel : PointKernel
         Covariance of the field.
 
@@ -129,12 +130,12 @@ def travel(points: Tensor, steps: Sequence[WarpStep], kernel: PointKernel) -> Te
 
 
 def integration_times(points: Tensor, step: WarpStep, kernel: PointKernel) -> Tensor:
-    """Return the times (m + 1,) at which an adaptive solver looks at a field.
+    """Return the times (m + 1,) between which an adaptive solver takes its stages.
 
     Parameters
     ----------
     points : Tensor of shape (n, d)
-        Points that its errors are measured on.
+        Points on which its errors are measured.
     step : WarpStep
         The field, and the length of the step.
     kernel : PointKernel
@@ -156,7 +157,7 @@ def integration_times(points: Tensor, step: WarpStep, kernel: PointKernel) -> Te
         at = torch.from_numpy(flat).reshape(points.shape)
         return step.field(at, kernel).flatten()
 
-    way = length * float(step.field(points, kernel).norm(dim=1).max())
+    distance = length * float(step.field(points, kernel).norm(dim=1).max())
     solved = solve_ivp(
         velocity,
         (0.0, length),
@@ -164,7 +165,7 @@ def integration_times(points: Tensor, step: WarpStep, kernel: PointKernel) -> Te
         method="RK45",
         first_step=length,
         rtol=RTOL,
-        atol=ATOL * way,
+        atol=ATOL * distance,
     )
     if not solved.success:
         raise RuntimeError(
@@ -177,7 +178,7 @@ def integration_times(points: Tensor, step: WarpStep, kernel: PointKernel) -> Te
 def _velocity(
     points: Tensor, length: float, step: WarpStep, kernel: PointKernel
 ) -> Tensor:
-    """Return the mean velocity over a stage of some length."""
+    """Return the mean velocity over a stage of the given length."""
     if step.is_euler:
         return step.field(points, kernel)
     slopes = [step.field(points, kernel)]

@@ -1,4 +1,4 @@
-"""Result of learning a kernel, with each of its steps."""
+"""Result of learning a kernel, with all steps of the search."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from skconvgp._typing import FloatArray
 
 __all__ = ["FlowResult"]
 
-AT_BOUND = 1e-3  # the share of a bound within which a value counts as the bound
+AT_BOUND = 1e-3  # relative distance at which a value counts as the bound
 
 
 @dataclass(frozen=True, repr=False)
@@ -18,36 +18,37 @@ class FlowResult:
     Parameters
     ----------
     theta : ndarray of shape (p,)
-        Logarithms of the hyperparameters that were found best on the fixed batches.
+        Logarithms of the hyperparameters that were best on the fixed batches.
     labels : tuple of str
-        Their names.
+        Names of the hyperparameters.
     rho : float
         Mean of the objective over the fixed batches at `theta`.
     start_theta : ndarray of shape (p,)
-        Where learning began.
+        Logarithms with which learning began.
     start_rho : float
-        The same mean there; NaN where it is undefined.
+        Mean of the objective over the fixed batches at `start_theta`; NaN if it is
+        undefined.
     message : str
         Why learning stopped.
     theta_trace : ndarray of shape (n_steps, p)
-        Where each step was.
+        Logarithms at each step.
     rho_trace : ndarray of shape (n_steps,)
-        Value of the objective on the batch of each step; NaN where it was undefined.
+        Value of the objective on the batch of each step; NaN if it was undefined.
     seconds : ndarray of shape (n_steps,)
         Time from the beginning to the end of each step.
     evaluations : ndarray of shape (n_steps,)
-        Gram matrices of a batch evaluated until then, with derivatives or without.
+        Number of Gram matrices of a batch, with derivatives or without, that were
+        evaluated up to each step.
     n_evaluations : int
-        Gram matrices of a batch evaluated in all.
+        Number of all Gram matrices of a batch that were evaluated.
     n_derivatives : int
-        How many of them with derivatives.
+        Number of these that were evaluated with derivatives.
     n_restarts : int
-        How often it began again from another place.
+        How often the search began again from other hyperparameters.
     stats : dict
-        What else happened.
+        Further numbers, such as those of steps and of undefined values.
     bounds : ndarray of shape (p, 2)
-        Between which the hyperparameters themselves were looked for; empty where
-        nothing is known of them.
+        Bounds of the hyperparameters themselves; empty if they are unknown.
 
     Examples
     --------
@@ -79,7 +80,7 @@ class FlowResult:
     bounds: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
 
     def __repr__(self) -> str:
-        """Return the outcome on a line, without the steps."""
+        """Return the outcome in one line, without the steps."""
         return (
             f"FlowResult(rho={self.rho:.6g}, start_rho={self.start_rho:.6g}, "
             f"n_steps={len(self.rho_trace)}, message={self.message!r})"
@@ -103,7 +104,7 @@ class FlowResult:
 
     @property
     def values(self) -> dict[str, float]:
-        """The hyperparameters that were found, by name."""
+        """The best hyperparameters, by name."""
         values = np.exp(self.theta)
         if len(self.bounds):  # the exponential of a logarithm may be just outside
             values = values.clip(*self.bounds.T)
@@ -111,7 +112,7 @@ class FlowResult:
 
     @property
     def at_bounds(self) -> dict[str, float]:
-        """The hyperparameters that ended at a bound, by name, and which bound."""
+        """The hyperparameters that ended at a bound, by name, with that bound."""
         return {
             label: float(bound)
             for label, value, pair in zip(

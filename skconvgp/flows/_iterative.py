@@ -1,4 +1,4 @@
-"""IterativeEvidence: the evidence of many samples, from products with their matrix."""
+"""IterativeEvidence: the evidence of many samples, by products with the Gram matrix."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ __all__ = ["FactoredScore", "IterativeEvidence"]
 
 @dataclass(frozen=True)
 class FactoredScore:
-    """Value of an objective, and its derivatives by the entries, A B^T + diag(d).
+    """Value of an objective, and its derivatives by the matrix, as A B^T + diag(d).
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class FactoredScore:
     by_own : float
         Derivative by the logarithm of the relative noise variance.
     left, right : Tensor of shape (n, r)
-        A and B; empty where slopes were not asked for.
+        A and B; empty if derivatives were not asked for.
     diag : Tensor of shape (n,)
         The diagonal d.
     """
@@ -40,21 +40,22 @@ class FactoredScore:
 
 @dataclass(frozen=True)
 class IterativeEvidence:
-    """Negative log evidence for each target, the amplitude profiled out, by products.
+    """Negative log evidence for each target, with the amplitude profiled out.
 
-    It is "evidence" of `Rho`, with the determinant and its derivatives estimated: the
-    probes are those of the solver, the same wherever it looks.
+    It is "evidence" of `Rho`, computed by products with the matrix. The determinant and
+    its derivatives are estimated with the probes of the solver. These are the same for
+    all hyperparameters, so that the estimate is a smooth function of them.
 
     Parameters
     ----------
     solver : IterativeSolver
         The solver.
     is_held : bool
-        Whether the matrix is held for the products, or its entries evaluated anew.
+        Whether the matrix is stored; if not, each product evaluates its entries anew.
     noise_variance : float
         Relative noise variance.
     noise_variance_bounds : tuple of float or "fixed"
-        Its bounds where it is learned with the kernel.
+        Its bounds if it is learned with the kernel.
 
     References
     ----------
@@ -83,14 +84,14 @@ class IterativeEvidence:
         targets : Tensor of shape (n, k)
             Targets.
         noise_variance : float, default=None
-            Relative noise variance in the place of the own one.
+            Relative noise variance; None is that of the objective.
         has_slopes : bool, default=True
-            Whether derivatives are wanted; they take solutions for the probes.
+            Whether derivatives are wanted; they need solutions for the probes.
 
         Returns
         -------
         score : FactoredScore or None
-            None where the value is undefined, or nothing converges.
+            None if the value is undefined, or if the solver does not converge.
         """
         noise = self.noise_variance if noise_variance is None else noise_variance
         try:
@@ -116,15 +117,15 @@ class IterativeEvidence:
             return None
         if not has_slopes:
             return FactoredScore(value, math.nan, dual[:, :0], dual[:, :0], diag)
-        left, right, beside = self.solver.inverse_factors(state)
-        trace = float((left * right).sum() + beside.sum())  # of the inverse
+        left, right, inverse_diag = self.solver.inverse_factors(state)
+        trace = float((left * right).sum() + inverse_diag.sum())  # of the inverse
         squares = float(dual.square().sum())
         by_noise = 0.5 * noise * (trace / n - squares / norm)
         left = torch.cat([left.div_(2.0 * n), dual * (-0.5 / norm)], dim=1)
         right = torch.cat([right, dual], dim=1)
         if not (math.isfinite(by_noise) and bool(left.isfinite().all())):
             return None
-        # Less noise and a larger K are the same, and K is divided by its mean diagonal.
-        return FactoredScore(
-            value, by_noise, left, right, (beside / 2.0 + by_noise) / n
-        )
+        # The value depends on K / noise only, and K is divided by its mean diagonal.
+        # That division adds `by_noise` / n to the derivatives by each diagonal entry.
+        by_diag = (inverse_diag / 2.0 + by_noise) / n
+        return FactoredScore(value, by_noise, left, right, by_diag)

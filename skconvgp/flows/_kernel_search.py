@@ -1,7 +1,7 @@
 """Searches for the hyperparameters of a kernel, before a process is fitted.
 
-`EvidenceSearch` looks at all samples, `FlowSearch` at batches of them. Both return what
-they learned as a value.
+`EvidenceSearch` uses all samples, `FlowSearch` uses batches of them. Both return the
+learned hyperparameters as a value.
 """
 
 from __future__ import annotations
@@ -50,26 +50,27 @@ __all__ = ["NOISE_START", "EvidenceSearch", "FlowSearch", "Learned"]
 Minimize: TypeAlias = Callable[[BatchLandscape, Generator], Found]
 MakeObjective: TypeAlias = Callable[[KernelPrior, Run], Objective | IterativeEvidence]
 
-NOISE_START = 1e-2  # where a noise variance that is learned begins
+NOISE_START = 1e-2  # noise variance with which learning it begins
 # Matrices of the size of a batch that an objective holds at once, with derivatives.
 BATCH_COPIES = 8
-SCORE_COPIES = 1  # of what a solver holds: the factors of derivatives
+SCORE_COPIES = 1  # further copies of what a solver holds: the factors of derivatives
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What a search has learned.
+    """Result of a search.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel with the hyperparameters that were found.
+        The kernel with the learned hyperparameters.
     noise : float or None, default=None
-        Noise that was found with it, and that the process takes.
+        Noise variance that was learned with the kernel, and that the process must use.
     usual_noise : float or None, default=None
-        The same, for a process whose noise nothing else chooses.
+        Noise variance that was learned with the kernel, and that the process uses
+        unless a setting or the data choose another one.
     amplitude : float or None, default=None
-        Amplitude that was found with it.
+        Amplitude that was learned with the kernel.
     """
 
     kernel: Kernel
@@ -80,24 +81,24 @@ class Learned:
 
 @dataclass(frozen=True)
 class _Search:
-    """How hyperparameters are looked for.
+    """A search for hyperparameters: objective, optimiser and batches.
 
     Parameters
     ----------
     objective : callable
-        Returns the objective, given the prior and how to compute.
+        Returns the objective, given the prior and the run.
     minimize : callable
-        Looks for its smallest value.
+        Minimises the objective.
     sizes : sequence of int
         Sizes of the batches, each for an equal part of the steps.
     n_fixed : int
-        Batches on which places are compared.
+        Number of batches on which hyperparameters are compared.
     watch : callable
-        Is told each step; returns whether to stop.
+        Called with each step; returns whether to stop.
     n_held : int or None, default=None
-        Numbers held at once; None is what an objective holds of a batch.
+        Numbers held at once; None is for an objective that factors a batch.
     n_beside : int, default=0
-        Numbers held beside a GPU that does the work.
+        Numbers held on the host if a GPU computes.
     """
 
     objective: MakeObjective
@@ -111,7 +112,11 @@ class _Search:
     def find(
         self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
     ) -> FlowResult:
-        """Return the hyperparameters; raise first if the fit could not follow."""
+        """Return the learned hyperparameters.
+
+        The fit that follows is planned first, so that an impossible fit raises before
+        any work.
+        """
         resources = planner.resources
         planner.plan(problem, settings).require(resources)
         largest = max(self.sizes)
@@ -120,10 +125,11 @@ class _Search:
         placement, needed = placement_of_fit(largest, size, resources)
 
         def find_at(placement: Placement) -> FlowResult:
-            some: PlainPrior = prior.take(np.arange(largest))
-            run, some = prepare_fit(some, needed, placement, resources)
-            assert isinstance(some, KernelPrior)
-            precise = replace(prior, dtype=some.dtype)
+            # The precision of the tiles is chosen for a matrix as large as a batch.
+            batch_prior: PlainPrior = prior.take(np.arange(largest))
+            run, batch_prior = prepare_fit(batch_prior, needed, placement, resources)
+            assert isinstance(batch_prior, KernelPrior)
+            precise = replace(prior, dtype=batch_prior.dtype)
             generator = resources.generator()
             codes = None if problem.codes is None else torch.as_tensor(problem.codes)
             targets = rows_to_tensor(problem.targets)
@@ -152,21 +158,21 @@ class EvidenceSearch:
     Parameters
     ----------
     criterion : {"evidence", "loo"}
-        What judges a kernel.
+        Criterion that judges a kernel.
     kind : str
-        The same as a kind of `Rho`.
+        The kind of `Rho` that computes the criterion.
     optimizer : Optimizer
-        Searches.
+        Minimises the objective.
     n_restarts : int
-        Searches from other places.
+        Number of further searches, from random hyperparameters.
     noise : float or str
-        The setting of the noise.
+        The setting of the noise variance.
     keeps_noise : bool
-        Whether the process takes the noise that is learned with the kernel.
+        Whether the process uses the noise that is learned with the kernel.
     is_usual : bool
-        Whether the optimiser is the one that words stand for.
+        Whether the optimiser is the default one, and not given by the user.
     watch : callable
-        Is told each step; returns whether to stop.
+        Called with each step; returns whether to stop.
     """
 
     criterion: str
@@ -181,25 +187,25 @@ class EvidenceSearch:
     def learn(
         self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
     ) -> tuple[Learned, FlowResult]:
-        """Return the kernel that was found with its noise or amplitude, and how.
+        """Return the learned kernel, noise and amplitude, and the trace of the search.
 
         Parameters
         ----------
         problem : Problem
             All samples.
         prior : KernelPrior
-            Has the kernel to begin with.
+            The prior, with the kernel from which the search begins.
         planner : Planner
             Plans the fit that will follow.
         settings : Settings
-            Those of that fit.
+            Settings of that fit.
         """
         search = self._search(problem, planner, settings)
         result = search.find(problem, prior, planner, settings)
-        is_found, noise, amplitude = bool(np.isfinite(result.rho)), None, None
-        if self.keeps_noise and is_found:
+        is_defined, noise, amplitude = bool(np.isfinite(result.rho)), None, None
+        if self.keeps_noise and is_defined:
             noise = result.values[NOISE_LABEL]
-        if is_found and planner.parts.completion is None:
+        if is_defined and planner.parts.completion is None:
             amplitude = result.values.get(AMPLITUDE_LABEL)
         kernel = _with_theta(prior.kernel, result.theta)
         return Learned(kernel, noise, amplitude=amplitude), result
@@ -207,7 +213,7 @@ class EvidenceSearch:
     def _search(
         self, problem: Problem, planner: Planner, settings: Settings
     ) -> _Search:
-        """Return a search on one batch, which is all samples."""
+        """Return a search on a single batch that holds all samples."""
         n, link = len(problem.rows), self._link_model(problem, planner)
         route = self._route(problem, planner, settings)
         held = beside = route.size.held if route else None
@@ -218,12 +224,13 @@ class EvidenceSearch:
         search = partial(minimize_from_many, self.optimizer, self.n_restarts)
         return _Search(
             objective=partial(self._objective, problem, planner, settings, route),
-            minimize=partial(search, own_start=NOISE_START if is_graded else None),
+            minimize=partial(search, noise_start=NOISE_START if is_graded else None),
             sizes=(n,),
             n_fixed=1,
             watch=self.watch,
             n_held=held,
-            n_beside=beside or 0,  # factors of derivatives come back from a GPU
+            n_beside=beside
+            or 0,  # a GPU returns the factors of derivatives to the host
         )
 
     def _objective(
@@ -235,10 +242,10 @@ class EvidenceSearch:
         prior: KernelPrior,
         run: Run,
     ) -> Objective | IterativeEvidence:
-        """Return what judges a kernel; unless the noise is a number, it is learned too.
+        """Return the objective: the evidence of labels or of the targets.
 
-        If the labels are the observations, it is their evidence, with an amplitude; if
-        they fix the noise of others, that of label regression, with a noise.
+        The evidence of labels learns an amplitude. The evidence of targets learns the
+        noise variance, too, unless the noise is a given number.
         """
         link = self._link_model(problem, planner)
         if link is not None:
@@ -263,12 +270,12 @@ class EvidenceSearch:
         return isinstance(self.noise, str) or bool(models)
 
     def _noise_at_start(self, problem: Problem, prior: KernelPrior, run: Run) -> float:
-        """Return the best noise with the kernel at its start, of a grid."""
+        """Return the noise of a grid that is best for the kernel before the search."""
         y = to_tensor(problem.targets, run.config.device, run.config.solve_dtype)
         ones = torch.ones_like(y[:, 0])
         try:
             gram, _ = scaled_gram(prior.oracle(run, "start"), ones)
-        except ValueError:  # undefined there, and maybe not elsewhere
+        except ValueError:  # undefined for this kernel, but perhaps not for others
             return NOISE_START
         return select_noise(
             gram,
@@ -280,7 +287,7 @@ class EvidenceSearch:
         )
 
     def _link_model(self, problem: Problem, planner: Planner) -> LinkModel | None:
-        """Return the model of labels whose own evidence is asked for, if it is."""
+        """Return the model whose evidence of labels is maximised, if there is one."""
         for model in planner.parts.models_of(problem):
             if self.criterion == "evidence" and isinstance(model, LinkModel):
                 return model
@@ -289,10 +296,11 @@ class EvidenceSearch:
     def _route(
         self, problem: Problem, planner: Planner, settings: Settings
     ) -> Route | None:
-        """Return how to iterate for the evidence; None if matrices are factored.
+        """Return the route of an iterative evidence; None if matrices are factored.
 
-        They are while they fit into the free memory, unless the process cannot hold its
-        own; only a process of the whole matrix can do without.
+        Matrices are factored as long as they fit into the free memory, unless the
+        process that follows cannot hold its matrix either. Only a process with the
+        whole Gram matrix, without completion, can be fitted by iterations.
         """
         parts, n = planner.parts, len(problem.rows)
         is_whole = parts.completion is None and not parts.models_of(problem)
@@ -318,17 +326,17 @@ class FlowSearch:
     Parameters
     ----------
     optimizer : Optimizer
-        Searches.
+        Minimises the objective.
     objective : Objective
         Judges a kernel by a batch.
     sizes : sequence of int
         Sizes of the batches, each for an equal part of the steps.
     n_batches : int
-        Batches on which places are compared.
+        Number of batches on which hyperparameters are compared.
     learns_noise : bool
         Whether a noise may be learned with the kernel, if the objective has one.
     watch : callable
-        Is told each step; returns whether to stop.
+        Called with each step; returns whether to stop.
     """
 
     optimizer: Optimizer
@@ -341,7 +349,7 @@ class FlowSearch:
     def learn(
         self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
     ) -> tuple[Learned, FlowResult]:
-        """Return the kernel that was found, as `EvidenceSearch.learn` does."""
+        """Return the learned kernel and noise, and the trace of the search."""
         search = _Search(
             objective=self._objective,
             minimize=self.optimizer.minimize,
@@ -353,20 +361,22 @@ class FlowSearch:
         return self.learned_at(prior.kernel, result.theta), result
 
     def learned_at(self, start: Kernel, theta: FloatArray) -> Learned:
-        """Return what is learned if the search ends at a place."""
-        beside = theta[len(start.theta) :]
-        noise = float(np.exp(beside[0])) if len(beside) else None
+        """Return the result of a search that ends at this theta."""
+        log_noise = theta[len(start.theta) :]
+        noise = float(np.exp(log_noise[0])) if len(log_noise) else None
         return Learned(_with_theta(start, theta), usual_noise=noise)
 
     def _objective(self, prior: KernelPrior, run: Run) -> Objective | IterativeEvidence:
-        """Return the objective; it learns the noise if it has one that is its own.
+        """Return the objective; it learns the noise if its kind judges predictions.
 
-        Norms are for targets without noise.
+        Kinds that compare norms assume targets without noise.
         """
-        own = self.objective
-        if self.learns_noise and isinstance(own, Rho) and own.kind in WITH_NOISE:
-            return _with_noise(own, prior, run, NOISE_START)
-        return own
+        objective = self.objective
+        if not (self.learns_noise and isinstance(objective, Rho)):
+            return objective
+        if objective.kind not in WITH_NOISE:
+            return objective
+        return _with_noise(objective, prior, run, NOISE_START)
 
 
 def _with_noise(
@@ -380,7 +390,7 @@ def _with_noise(
 
 
 def _with_slopes(route: Route, n: int) -> Route:
-    """Return a route with what a search holds: solutions, and factors of slopes."""
+    """Return a route whose size includes the factors of derivatives of a search."""
     assert isinstance(route.solver, IterativeSolver)
     solver = route.solver.for_search()
     held = route.size.held + SCORE_COPIES * solver.n_values(n)

@@ -1,4 +1,4 @@
-"""The evidence of labels as labels, as a function of a Gram matrix."""
+"""The evidence of class labels under their likelihood, by Laplace's approximation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from skconvgp.processes._label_models import LinkModel
 __all__ = ["AMPLITUDE_LABEL", "LabelEvidence"]
 
 AMPLITUDE_LABEL = "amplitude"
-START, BOUNDS = 10.0, (1e-3, 1e7)
-# Matrices of the size of the Gram matrix that are held beside those of a fit: it, the
-# sum of the blocks of an inverse, and what one of them takes off it, twice.
+START, BOUNDS = 10.0, (1e-3, 1e7)  # of the amplitude
+# Matrices of the size of the Gram matrix that are held beside those of a fit: the Gram
+# matrix, the sum of the blocks of an inverse, and two while a block is subtracted.
 SCORE_COPIES = 4
 
 
@@ -25,14 +25,15 @@ class LabelEvidence:
     """Negative log evidence for each label, by Laplace's approximation.
 
     The amplitude, the mean prior variance of the latent functions, is learned with the
-    kernel. The last mode is kept: that of a kernel nearby is found from there.
+    kernel. The last mode is kept, because Newton's method finds the mode of a similar
+    kernel from there in few steps.
 
     Parameters
     ----------
     model : LinkModel
         The likelihood, with the labels of all samples.
     noise_variance : float
-        That of the latent functions, as a share of the mean prior variance.
+        Noise variance of the latent functions, relative to their mean prior variance.
 
     References
     ----------
@@ -44,20 +45,20 @@ class LabelEvidence:
     _last: list[LinkModel] = field(default_factory=list, init=False, repr=False)
 
     @property
-    def own_parameter(self) -> tuple[str, float, tuple[float, float]]:
-        """Name of what is learned with the kernel, its start and its bounds."""
+    def extra_parameter(self) -> tuple[str, float, tuple[float, float]]:
+        """Name of the parameter that is learned with the kernel, start and bounds."""
         return AMPLITUDE_LABEL, START, BOUNDS
 
     def n_copies(self) -> int:
-        """Return how many matrices it holds at once."""
+        """Return how many matrices the score holds at once."""
         return self.model.n_copies() + SCORE_COPIES
 
     def count(self, n: int) -> int:
-        """Return the size of a sample of n, for which it has no use."""
+        """Return a size of a sample, as the protocol requires; it is not used."""
         return n - 1
 
     def score(
-        self, gram: Tensor, targets: Tensor, own: float | None = None, /
+        self, gram: Tensor, targets: Tensor, amplitude: float | None = None, /
     ) -> Score:
         """Return the value and its derivatives.
 
@@ -66,12 +67,12 @@ class LabelEvidence:
         gram : Tensor of shape (n, n)
             Gram matrix of a batch.
         targets : Tensor of shape (n, k)
-            The code of its labels, less an offset of each class: the largest is that of
-            the own class.
-        own : float, default=None
-            Amplitude in the place of the one to begin with.
+            Indicators of the classes, less an offset for each class: the largest of a
+            sample is that of its class.
+        amplitude : float, default=None
+            Amplitude; None is the one that a search begins with.
         """
-        amplitude = START if own is None else own
+        amplitude = START if amplitude is None else amplitude
         scale, n = float(gram.diagonal().mean()), len(gram)
         if not 0.0 < scale < torch.inf:
             raise NotPSDError(f"The mean prior variance is {scale!r} and must be > 0.")
@@ -82,11 +83,12 @@ class LabelEvidence:
         slopes *= -amplitude / n
         by_unit = float((slopes * unit).sum())
         by_own = by_unit + self.noise_variance * float(slopes.diagonal().sum())
-        slopes.diagonal().sub_(by_unit / n)  # K is divided by its mean diagonal
+        # K was divided by its mean diagonal, which each diagonal entry changes.
+        slopes.diagonal().sub_(by_unit / n)
         return Score(-evidence / n, slopes.div_(scale), by_own)
 
     def _model_of(self, codes: Tensor) -> LinkModel:
-        """Return a model of the labels: the last one, whose mode is near, if it is."""
+        """Return the last model if it has these labels, so that its mode is reused."""
         codes = codes.to("cpu")
         if not (self._last and self._last[0].has_labels(codes)):
             self._last[:] = [self.model.with_labels(codes)]

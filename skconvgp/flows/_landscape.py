@@ -25,9 +25,9 @@ __all__ = ["BatchLandscape", "Task"]
 
 Watcher: TypeAlias = Callable[[Step], bool]
 
-# Derivatives of the matrix of a batch up to this size come with its values, in one
-# pass; those of a larger one are contracted with the objective's in a second pass.
-LARGEST_STORED = 2**27  # bytes
+# Bytes of a Gram matrix with its derivatives up to which both are computed in one pass
+# and stored. Those of a larger matrix are contracted in a second pass, tile by tile.
+LARGEST_STORED = 2**27
 HOST = torch.device("cpu")
 NOISE_LABEL = "noise_variance"
 UNDEFINED = 1.0  # rho's largest value
@@ -35,14 +35,14 @@ UNDEFINED = 1.0  # rho's largest value
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be learned, from which samples.
+    """A kernel to learn, the objective, and the batches that it is learned on.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel, at its start.
     objective : Objective or IterativeEvidence
-        Judges it by the Gram matrix of a batch, or by products with it.
+        Judges the kernel by the Gram matrix of a batch, or by products with it.
     targets : Tensor of shape (n, k)
         Targets of all training samples.
     sizes : sequence of int
@@ -59,10 +59,11 @@ class Task:
 
 
 class BatchLandscape:
-    """An objective as a function of a kernel's hyperparameters, seen through batches.
+    """An objective as a function of a kernel's hyperparameters, by batches.
 
-    The logarithms of the free hyperparameters come first, then, if the objective
-    learns something itself, its noise variance mostly, that of it.
+    Theta holds the logarithms of the free hyperparameters. If the objective has a
+    parameter that is learned with the kernel, its logarithm follows: a noise variance
+    or, for the evidence of labels, an amplitude.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class BatchLandscape:
     batches : Batches
         Draws batches.
     watch : callable
-        Told each step; returns whether to stop.
+        Called with each step; returns whether to stop.
     """
 
     def __init__(
@@ -81,37 +82,39 @@ class BatchLandscape:
     ) -> None:
         self._task, self._evaluator = task, evaluator
         self._batches, self._watch = batches, watch
-        self._begin = time.perf_counter()
+        self._start_time = time.perf_counter()
         self._steps: list[Step] = []
         self._seconds: list[float] = []
         self._counts: list[int] = []
-        self._known: dict[bytes, float] = {}  # values over the fixed batches
+        self._fixed_values: dict[bytes, float] = {}  # of the fixed batches, by theta
         self.n_evaluations = self.n_derivatives = 0
         self.worst = UNDEFINED
-        self.origin, self._limits, self.labels = _box(task.kernel, task.objective)
+        self.origin, self._limits, self.labels = _search_space(
+            task.kernel, task.objective
+        )
         self.bounds = np.log(self._limits)
-        self.start = self.origin  # where an optimiser begins; may be moved
+        self.start = self.origin  # from which an optimiser begins; restarts change it
         last = task.sizes[-1]
         self.fixed = tuple(batches.draw(last) for _ in range(task.n_fixed))
 
     def draw(self, progress: float) -> Batch:
-        """Return a fresh batch, of the size for the progress from 0 to 1."""
+        """Return a fresh batch; its size depends on the progress, from 0 to 1."""
         sizes = self._task.sizes
         return self._batches.draw(
             sizes[min(int(progress * len(sizes)), len(sizes) - 1)]
         )
 
     def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
-        """Return the mean value over batches; NaN where it is undefined.
+        """Return the mean value over batches; NaN if it is undefined.
 
-        Those over the fixed batches are kept, and not computed twice.
+        Values over the fixed batches are remembered, so that none is computed twice.
         """
         if batches is not self.fixed:
             return self._mean(theta, batches)
         key = _key(theta)
-        if key not in self._known:
-            self._known[key] = self._mean(theta, batches)
-        return self._known[key]
+        if key not in self._fixed_values:
+            self._fixed_values[key] = self._mean(theta, batches)
+        return self._fixed_values[key]
 
     def gradient(
         self, theta: FloatArray, batches: tuple[Batch, ...], method: str = "exact"
@@ -121,18 +124,18 @@ class BatchLandscape:
         Parameters
         ----------
         theta : ndarray of shape (p,)
-            Where.
+            Logarithms of the hyperparameters.
         batches : tuple of Batch
-            Over which batches.
+            Batches of the mean.
         method : {"exact", "autograd"}
             By tiles, or through a stored graph of the whole batch.
 
         Returns
         -------
         value : float
-            The mean; NaN where it is undefined.
+            The mean; NaN if it is undefined.
         gradient : ndarray of shape (p,)
-            Its derivatives; NaN there too.
+            Its derivatives; NaN as well if the value is.
         """
         objective = self._task.objective
         by_tiles = method == "exact" or isinstance(objective, IterativeEvidence)
@@ -141,27 +144,27 @@ class BatchLandscape:
         for batch in batches:
             self.n_evaluations += 1
             self.n_derivatives += 1
-            found = derive(theta, batch)
-            if found is None:
+            derived = derive(theta, batch)
+            if derived is None:
                 return math.nan, np.full(len(theta), math.nan)
-            score, by_theta = found
+            score, by_theta = derived
             total += score.value
             slope[: len(by_theta)] += by_theta
             slope[len(by_theta) :] += score.by_own
         value = total / len(batches)
         if batches is self.fixed:
-            self._known[_key(theta)] = value
+            self._fixed_values[_key(theta)] = value
         return value, slope / len(batches)
 
     def report(self, step: Step) -> bool:
         """Keep a step in the trace; return whether to stop."""
         self._steps.append(step)
-        self._seconds.append(time.perf_counter() - self._begin)
+        self._seconds.append(time.perf_counter() - self._start_time)
         self._counts.append(self.n_evaluations)
         return self._watch(step)
 
     def result(self, found: Found) -> FlowResult:
-        """Return what was found, with the trace of all steps."""
+        """Return the result of an optimiser with the trace of all steps."""
         p = len(self.origin)
         thetas = [step.theta for step in self._steps]
         return FlowResult(
@@ -183,17 +186,17 @@ class BatchLandscape:
         )
 
     def _at(self, theta: FloatArray) -> tuple[Kernel, float | None]:
-        """Return the kernel, and what the objective learns itself, if it does."""
+        """Return the kernel, and the parameter of the objective if it is learned."""
         p = len(self._task.kernel.theta)
-        own = float(np.exp(theta[p])) if len(theta) > p else None
-        return self._task.kernel.with_theta(theta[:p]), own
+        parameter = float(np.exp(theta[p])) if len(theta) > p else None
+        return self._task.kernel.with_theta(theta[:p]), parameter
 
     def _mean(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
-        kernel, own = self._at(theta)
+        kernel, parameter = self._at(theta)
         total = 0.0
         for batch in batches:
             self.n_evaluations += 1
-            value = self._value_on(kernel, batch, own)
+            value = self._value_on(kernel, batch, parameter)
             if value is None:
                 return math.nan
             total += value
@@ -202,19 +205,19 @@ class BatchLandscape:
     def _by_tiles(
         self, theta: FloatArray, batch: Batch
     ) -> tuple[Score | FactoredScore, FloatArray] | None:
-        kernel, own = self._at(theta)
+        kernel, parameter = self._at(theta)
         if isinstance(self._task.objective, IterativeEvidence):
-            return self._by_products(self._task.objective, kernel, batch, own)
+            return self._by_products(self._task.objective, kernel, batch, parameter)
         if self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
             both = self._evaluator.gram_with_tangents(kernel, batch)
-            score = self._score(both[..., 0], batch, own)
+            score = self._score(both[..., 0], batch, parameter)
             if score is None:
                 return None
             tangents = both[..., 1:].to(score.by_gram)
             by_theta = torch.einsum("ij,ijp->p", score.by_gram, tangents)
         else:
             gram = self._evaluator.gram(kernel, batch)
-            score = self._score(gram, batch, own)
+            score = self._score(gram, batch, parameter)
             del gram
             if score is None:
                 return None
@@ -225,26 +228,28 @@ class BatchLandscape:
         self, theta: FloatArray, batch: Batch
     ) -> tuple[Score, FloatArray] | None:
         p = len(self._task.kernel.theta)
-        _, own = self._at(theta)
+        _, parameter = self._at(theta)
         free = torch.tensor(theta[:p], dtype=torch.float64, requires_grad=True)
         gram = self._evaluator.graph(self._task.kernel.with_theta(free), batch)
-        score = self._score(gram.detach(), batch, own)
+        score = self._score(gram.detach(), batch, parameter)
         if score is None:
             return None
         (by_theta,) = torch.autograd.grad(gram, free, score.by_gram)
         return score, np.array(by_theta.tolist())
 
     def _value_on(
-        self, kernel: Kernel, batch: Batch, own: float | None
+        self, kernel: Kernel, batch: Batch, parameter: float | None
     ) -> float | None:
-        """Return the value on a batch, None where it is undefined."""
+        """Return the value on a batch; None if it is undefined."""
         objective = self._task.objective
         score: Score | FactoredScore | None
         if isinstance(objective, IterativeEvidence):
-            found = self._estimate(objective, kernel, batch, own, has_slopes=False)
-            score = found[0] if found else None
+            estimate = self._estimate(
+                objective, kernel, batch, parameter, has_slopes=False
+            )
+            score = estimate[0] if estimate else None
         else:
-            score = self._score(self._evaluator.gram(kernel, batch), batch, own)
+            score = self._score(self._evaluator.gram(kernel, batch), batch, parameter)
         return score.value if score else None
 
     def _by_products(
@@ -252,13 +257,13 @@ class BatchLandscape:
         objective: IterativeEvidence,
         kernel: Kernel,
         batch: Batch,
-        own: float | None,
+        parameter: float | None,
     ) -> tuple[FactoredScore, FloatArray] | None:
         """Return score and derivatives from products with the matrix of a batch."""
-        found = self._estimate(objective, kernel, batch, own, has_slopes=True)
-        if found is None:
+        estimate = self._estimate(objective, kernel, batch, parameter, has_slopes=True)
+        if estimate is None:
             return None
-        score, scale = found
+        score, scale = estimate
         weights = FactoredWeights(
             score.left.to(HOST), score.right.to(HOST), score.diag.to(HOST)
         )
@@ -270,11 +275,11 @@ class BatchLandscape:
         objective: IterativeEvidence,
         kernel: Kernel,
         batch: Batch,
-        own: float | None,
+        parameter: float | None,
         *,
         has_slopes: bool,
     ) -> tuple[FactoredScore, float] | None:
-        """Return a score and what the matrix was divided by, None if undefined."""
+        """Return a score and the divisor of the matrix; None if it is undefined."""
         try:
             gram, scale = self._evaluator.operator(
                 kernel, batch, is_held=objective.is_held
@@ -282,36 +287,41 @@ class BatchLandscape:
         except NotPSDError:
             return None
         targets = self._task.targets[batch.indices].to(gram.diag())
-        score = objective.score(gram, targets, own, has_slopes=has_slopes)
+        score = objective.score(gram, targets, parameter, has_slopes=has_slopes)
         return (score, scale) if score else None
 
-    def _score(self, gram: Tensor, batch: Batch, own: float | None) -> Score | None:
-        """Return the score of a batch, None where it is undefined."""
+    def _score(
+        self, gram: Tensor, batch: Batch, parameter: float | None
+    ) -> Score | None:
+        """Return the score of a batch; None if it is undefined."""
         objective = self._task.objective
         assert not isinstance(objective, IterativeEvidence)
         targets = self._task.targets[batch.indices].to(gram.device)
         try:
-            score = objective.score(gram, targets, own)
+            score = objective.score(gram, targets, parameter)
         except NotPSDError:
             return None
         is_defined = math.isfinite(score.value) and bool(score.by_gram.isfinite().all())
         return score if is_defined else None
 
 
-def _box(
+def _search_space(
     kernel: Kernel, objective: Objective | IterativeEvidence
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Return the start, a logarithm, the bounds and the names of what is learned."""
+    """Return the start, the bounds and the names of the parameters that are learned.
+
+    The start is a logarithm, the bounds are not.
+    """
     free = [item for item in kernel.hyperparameters if item.is_free]
     labels = [item.label for item in free]
     bounds = np.array([item.bounds for item in free], dtype=np.float64).reshape(-1, 2)
     start = kernel.theta
-    own = getattr(objective, "own_parameter", None)
+    parameter = getattr(objective, "extra_parameter", None)
     noise = as_bounds(getattr(objective, "noise_variance_bounds", FIXED))
     if not isinstance(noise, str):
-        own = NOISE_LABEL, objective.noise_variance, noise
-    if own is not None:
-        label, value, pair = own
+        parameter = NOISE_LABEL, objective.noise_variance, noise
+    if parameter is not None:
+        label, value, pair = parameter
         start = np.append(start, np.log(value))
         bounds = np.vstack([bounds, pair])
         labels.append(label)

@@ -88,35 +88,40 @@ class LBFGS(Part):
         Returns
         -------
         found : Found
-            The best place evaluated; `stats` has the number of iterations and of
-            undefined evaluations.
+            The best theta that was evaluated; `stats` has the number of iterations and
+            of undefined evaluations.
         """
         self._check_settings()
-        line = _Line(self, landscape)
-        message = self._run(line)
-        stats = {"n_steps": float(line.n_iter), "n_undefined": float(line.n_undefined)}
-        return Found(line.best.theta, message, stats=stats)
+        objective = _ScipyObjective(self, landscape)
+        message = self._run(objective)
+        stats = {
+            "n_steps": float(objective.n_iter),
+            "n_undefined": float(objective.n_undefined),
+        }
+        return Found(objective.best.theta, message, stats=stats)
 
-    def _run(self, line: "_Line") -> str:
+    def _run(self, objective: "_ScipyObjective") -> str:
         """Run scipy's search; return why it stopped."""
         options = {"maxiter": self.max_iter, "ftol": self.tolerance}
         try:
             result = minimize(
-                line.evaluate,
-                line.best.theta,
+                objective.evaluate,
+                objective.best.theta,
                 jac=True,
                 method="L-BFGS-B",
-                bounds=line.landscape.bounds,
-                callback=line.report,
+                bounds=objective.landscape.bounds,
+                callback=objective.report,
                 options=options | {"gtol": self.tolerance},
             )
         except _StopError:
             return STOPPED
-        if not math.isfinite(line.best.value):
+        if not math.isfinite(objective.best.value):
             return "the objective is undefined at the start"
         if result.success:
             return "converged"
-        return ALL_DONE if line.n_iter >= self.max_iter else "no way down was found"
+        return (
+            ALL_DONE if objective.n_iter >= self.max_iter else "no way down was found"
+        )
 
     def _check_settings(self) -> None:
         check_slope(self, self.gradient, self.difference_step)
@@ -125,15 +130,16 @@ class LBFGS(Part):
 
 
 class _StopError(Exception):
-    """A report asked to stop."""
+    """Ends scipy's search, because a report asked to stop."""
 
 
-class _Line:
-    """The mean over the fixed batches as scipy sees it."""
+class _ScipyObjective:
+    """The mean over the fixed batches as a function for scipy."""
 
     def __init__(self, part: LBFGS, landscape: Landscape):
         self.landscape = landscape
-        self.best = Best(landscape.start.copy(), math.nan)  # the first one evaluated
+        # scipy evaluates the start first, so that it needs no value here.
+        self.best = Best(landscape.start.copy(), math.nan)
         self.n_iter, self.n_undefined = 0, 0
         self._part, self._largest = part, landscape.worst
 
@@ -155,7 +161,7 @@ class _Line:
         return self._largest, np.zeros_like(theta)
 
     def report(self, intermediate_result: Any) -> None:
-        """Report a step, after each iteration."""
+        """Report an iteration."""
         self._report(intermediate_result.x.copy(), float(intermediate_result.fun))
         self.n_iter += 1
 

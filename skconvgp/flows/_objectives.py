@@ -15,8 +15,8 @@ from skconvgp.flows._scores import KINDS, Derived, System, rho_by_size
 
 __all__ = ["WITH_NOISE", "Rho", "rho_path"]
 
-# Kinds that ask for predictions, by which the nugget can be learned too; the others
-# compare functions that pass through the targets.
+# Kinds that judge predictions, so that the nugget can be learned, too. The others
+# compare norms of functions that pass through the targets.
 WITH_NOISE = ("held_out", "l2", "evidence", "loo_nlpd")
 
 
@@ -24,8 +24,8 @@ WITH_NOISE = ("held_out", "l2", "evidence", "loo_nlpd")
 class Rho(Part):
     r"""Share of a batch that a kernel does not predict from a part of it.
 
-    A batch :math:`f` of samples is split into a part :math:`s` and the rest :math:`r`.
-    With one nugget :math:`\lambda` in all systems, :math:`M = K + \lambda \bar d I`,
+    A batch :math:`f` of samples contains a part :math:`s`. With one nugget
+    :math:`\lambda` in all systems, :math:`M = K + \lambda \bar d I`,
 
     .. math:: \rho_{l2} = \frac{\|Y_f - K_{fs} M_{ss}^{-1} Y_s\|^2}{\|Y_f\|^2},
               \qquad
@@ -33,21 +33,21 @@ class Rho(Part):
               {\langle Y_f, M_{ff}^{-1} Y_f \rangle} \in [0, 1]:
 
     the share of the squared targets of the batch that the part does not predict, and
-    the share of their squared RKHS norm that the rest adds. Both follow from one
-    Cholesky factorisation with the part first, so that the second is in [0, 1] even in
-    floating point.
+    the share of their squared RKHS norm that the other samples add. Both follow from
+    one Cholesky factorisation with the part first, so that the second is in [0, 1] even
+    in floating point.
 
     Parameters
     ----------
     kind : str, default="l2"
-        What is minimised: "l2" or "ratio", above; "held_out", as "l2" of the rest
-        alone, without the errors of the sample itself; "loo", the mean of the ratio
-        over samples of all but one; "evidence" and "loo_nlpd", negative log marginal
-        likelihood and leave-one-out log predictive density for each target, amplitude
-        profiled out, for comparison with the field's usual choices; "polarised", the
-        squared norm of the difference of both interpolants, which may exceed 1.
-        "algorithm4", for reproduction only: it divides a Euclidean norm by an RKHS
-        norm, so that a larger amplitude lowers it without bound.
+        Objective that is minimised: "l2" or "ratio", above; "held_out", as "l2" but
+        only of the samples outside of the part; "loo", the mean of the ratio over all
+        parts that leave out one sample; "evidence" and "loo_nlpd", negative log
+        marginal likelihood and leave-one-out log predictive density for each target,
+        amplitude profiled out, for comparison with the field's usual choices;
+        "polarised", the squared norm of the difference of both interpolants, which may
+        exceed 1. "algorithm4", for reproduction only: it divides a Euclidean norm by an
+        RKHS norm, so that a larger amplitude lowers it without bound.
     sample_fraction : float, default=0.5
         Size of the part :math:`s`, as a share of the batch. "loo", "evidence" and
         "loo_nlpd" use the whole batch.
@@ -65,7 +65,7 @@ class Rho(Part):
 
     See Also
     --------
-    rho_path : The ratio for samples of all sizes.
+    rho_path : The ratio for parts of all sizes.
 
     Notes
     -----
@@ -74,8 +74,7 @@ class Rho(Part):
     of classes count as noisy), a good kernel has to bend towards every target, and gets
     a larger ratio than a kernel that explains nothing. All kinds but "algorithm4" are
     the same for a kernel and its multiples: the factor of ``2.0 * kernel`` cannot be
-    learned. A value near ``1 - sample_fraction`` that does not move means that the
-    nugget explains all.
+    learned. If the value stays near ``1 - sample_fraction``, the nugget explains all.
 
     References
     ----------
@@ -134,7 +133,7 @@ class Rho(Part):
         targets : Tensor of shape (n, k)
             Targets; norms are summed over the columns.
         noise_variance : float, default=None
-            Nugget in the place of the own one.
+            Nugget; None is that of the objective.
 
         Returns
         -------
@@ -166,7 +165,7 @@ class Rho(Part):
 
 
 def rho_path(gram: Tensor, targets: Tensor, noise_variance: float = 1e-4) -> Tensor:
-    r"""Return the ratio of :class:`Rho` for samples of all sizes.
+    r"""Return the ratio of :class:`Rho` for parts of all sizes.
 
     One Cholesky factorisation serves all of them.
 
@@ -182,7 +181,7 @@ def rho_path(gram: Tensor, targets: Tensor, noise_variance: float = 1e-4) -> Ten
     Returns
     -------
     rho : Tensor of shape (n - 1,)
-        Of the samples of the first 1 to n - 1 of the batch; it does not increase.
+        The ratio for parts of the first 1 to n - 1 samples; it does not increase.
 
     Raises
     ------
@@ -207,17 +206,18 @@ def _system(gram: Tensor, targets: Tensor, noise: float, n_sample: int) -> Syste
     """Return the system of a batch, its matrix scaled to mean diagonal 1."""
     scale = float(gram.diagonal().mean())
     if not (math.isfinite(scale) and scale > 0.0):
-        scale = math.nan  # the factorisation says that it cannot
+        scale = math.nan  # the factorisation of NaN raises an error
     scaled = gram.to(torch.float64) / scale
     return System(scaled, targets.to(scaled), float(noise), n_sample, scale)
 
 
 def _by_gram(system: System, derived: Derived) -> Tensor:
-    """Return the derivatives by K itself, whose mean diagonal is the unit."""
-    own = derived.by_system
+    """Return the derivatives by K before it was divided by its mean diagonal."""
+    by_unit = derived.by_system
     if derived.by_gram is not None:
-        own = own + derived.by_gram
-    own = (own + own.mT) / 2.0
-    change = (derived.by_scale - float((own * system.gram).sum())) / len(own)
-    own.diagonal().add_(change)
-    return own / system.scale
+        by_unit = by_unit + derived.by_gram
+    by_unit = (by_unit + by_unit.mT) / 2.0
+    # Each diagonal entry of K also changes the mean diagonal, K's divisor.
+    by_scale = derived.by_scale - float((by_unit * system.gram).sum())
+    by_unit.diagonal().add_(by_scale / len(by_unit))
+    return by_unit / system.scale

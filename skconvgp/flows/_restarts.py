@@ -21,7 +21,7 @@ def minimize_from_many(
     n_restarts: int,
     landscape: BatchLandscape,
     generator: Generator,
-    own_start: float | None = None,
+    noise_start: float | None = None,
 ) -> Found:
     """Return the best result of a search from the start and of random restarts.
 
@@ -30,45 +30,45 @@ def minimize_from_many(
     Parameters
     ----------
     optimizer : Optimizer
-        Searches.
+        Runs each search.
     n_restarts : int
-        Searches beside the one from the start; theirs are drawn uniformly within the
-        bounds, which are logarithms.
+        Number of further searches. Their starts are drawn uniformly within the bounds,
+        which are logarithms.
     landscape : BatchLandscape
         The function that is minimised.
     generator : torch.Generator
-        Draws the starts, and what the optimiser draws.
-    own_start : float, default=None
-        Where the first search begins with what the objective learns itself. The start
-        of the landscape then has a better value, and a search begins there only if
-        the first one ends at something worse.
+        Draws the starts; the optimiser draws from it as well.
+    noise_start : float, default=None
+        Noise variance with which the first search begins, instead of that of the
+        landscape's start. The landscape's start then has a better value, and a search
+        begins there only if the first one ends at a worse value.
 
     Returns
     -------
     found : Found
-        The best place over all searches, and why the search that found it stopped.
+        The best theta of all searches, and why the search that found it stopped.
     """
     best, origin = Best.at_start(landscape), landscape.start
-    if own_start is not None:
-        landscape.start = np.append(origin[:-1], np.log(own_start))
+    if noise_start is not None:
+        landscape.start = np.append(origin[:-1], np.log(noise_start))
     found = optimizer.minimize(landscape, generator)
     value = landscape.value(found.theta, landscape.fixed)
-    is_worse = own_start is not None and not best.is_beaten_by(value)
+    is_worse = noise_start is not None and not best.is_beaten_by(value)
     best.offer(found.theta, value)
-    n_begun = found.n_restarts
-    others = _elsewhere(landscape.bounds, n_restarts, generator)
+    n_restarts_in_all = found.n_restarts
+    others = _random_starts(landscape.bounds, n_restarts, generator)
     for start in chain([origin] if is_worse else [], others):
         landscape.start = start
         other = optimizer.minimize(landscape, generator)
-        n_begun += 1 + other.n_restarts
+        n_restarts_in_all += 1 + other.n_restarts
         value = landscape.value(other.theta, landscape.fixed)
         if best.is_beaten_by(value):
             found = other
             best.offer(other.theta, value)
-    return replace(found, theta=best.theta, n_restarts=n_begun)
+    return replace(found, theta=best.theta, n_restarts=n_restarts_in_all)
 
 
-def _elsewhere(
+def _random_starts(
     bounds: FloatArray, count: int, generator: Generator
 ) -> Iterator[FloatArray]:
     """Yield random theta within bounds, each drawn on demand."""

@@ -1,6 +1,6 @@
 """Objectives of a batch as functions of its Gram matrix, with their derivatives.
 
-All work on K with mean diagonal 1 and on M = K + noise I.
+All use K with mean diagonal 1 and M = K + noise I.
 """
 
 import math
@@ -33,11 +33,11 @@ class Derived:
     value : Tensor of shape ()
         The value.
     by_system : Tensor of shape (n, n)
-        By the entries of M.
+        Derivatives by the entries of M.
     by_gram : Tensor of shape (n, n) or None
-        By those of K where it stands alone.
+        Further derivatives by the entries of K, if it occurs without noise.
     by_scale : float
-        By the logarithm of what K was divided by.
+        Derivative by the logarithm of the divisor of K.
     """
 
     value: Tensor
@@ -48,7 +48,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class System:
-    """The linear system of a batch and that of its sample, in one factorisation.
+    """Linear systems of a batch and of its sample, solved by one factorisation.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class System:
     targets : Tensor of shape (n, k)
         Y.
     noise : float
-        Added to the diagonal.
+        Number that is added to the diagonal.
     n_sample : int
         Size of the sample.
     scale : float
-        What K was divided by.
+        Divisor of K, its mean diagonal before.
     """
 
     gram: Tensor
@@ -72,7 +72,7 @@ class System:
 
     @cached_property
     def factor(self) -> Tensor:
-        """Return L (n, n) with L L^T = M; its first block is that of the sample."""
+        """Return L (n, n) with L L^T = M; its first block is the sample's factor."""
         return self._factor_of(len(self.gram))
 
     @cached_property
@@ -93,19 +93,19 @@ class System:
 
     @cached_property
     def sample_factor(self) -> Tensor:
-        """Return the factor of the sample's block; alone, unless there is the whole."""
+        """Return the factor of the sample's block, from that of M if it is known."""
         if "factor" in vars(self):
             return self.factor[: self.n_sample, : self.n_sample]
         return self._factor_of(self.n_sample)
 
     @cached_property
     def sample_dual(self) -> Tensor:
-        """Return the solution of the sample's system (n, k), 0 beside the sample."""
+        """Return the solution of the sample's system (n, k); 0 for other samples."""
         return self.solve_sample(self.targets)
 
     @cached_property
     def prediction(self) -> Tensor:
-        """Return what the sample predicts for the batch (n, k)."""
+        """Return the prediction of the batch from the sample (n, k)."""
         return self.gram[:, : self.n_sample] @ self.sample_dual[: self.n_sample]
 
     @cached_property
@@ -114,7 +114,7 @@ class System:
         return cholesky_inverse(self.factor)
 
     def solve_sample(self, rhs: Tensor) -> Tensor:
-        """Solve the sample's system for rows of the sample (n, k); 0 beside it."""
+        """Solve the sample's system for rows of the sample (n, k); 0 elsewhere."""
         solution = torch.zeros_like(rhs)
         part = rhs[: self.n_sample]
         solution[: self.n_sample] = cholesky_solve(self.sample_factor, part)
@@ -135,7 +135,7 @@ class System:
 
 
 def rho_by_size(system: System) -> Tensor:
-    """Return the ratio of norms for samples of 1 to n - 1 of the first samples."""
+    """Return the ratio of norms for the first 1 to n - 1 samples."""
     squares = system.half.square().sum(1)
     tails = squares.flip(0).cumsum(0).flip(0)
     return tails[1:] / tails[0]
@@ -145,13 +145,14 @@ def _ratio(system: System) -> Derived:
     """Share of the squared RKHS norm that the sample does not explain."""
     squares = system.half.square().sum(1)
     tail = squares[system.n_sample :].sum()
-    value = tail / (squares[: system.n_sample].sum() + tail)  # in [0, 1], rounded too
+    # A sum of squares over a sum with more of them is in [0, 1] in floating point, too.
+    value = tail / (squares[: system.n_sample].sum() + tail)
     y, z = system.dual, system.sample_dual
     return Derived(value, (z @ z.mT - (1.0 - value) * (y @ y.mT)) / system.norm)
 
 
 def _held_out(system: System) -> Derived:
-    """Squared error of what the sample predicts for the rest, as a share of |Y|^2."""
+    """Squared error of predicting the other samples, relative to their |Y|^2."""
     first = system.n_sample
     error = system.targets - system.prediction
     error[:first] = 0.0
@@ -159,11 +160,12 @@ def _held_out(system: System) -> Derived:
 
 
 def _l2(system: System) -> Derived:
-    """Squared error of what the sample predicts for the batch, as a share of |Y|^2."""
+    """Squared error of predicting the batch from the sample, relative to |Y|^2."""
     return _squared(system, system.targets - system.prediction, system.targets)
 
 
 def _squared(system: System, error: Tensor, targets: Tensor) -> Derived:
+    """Return |error|^2 / |targets|^2 for errors of the sample's prediction."""
     size = targets.square().sum()
     z = system.sample_dual
     back = system.solve_sample(system.gram @ error)
@@ -175,13 +177,13 @@ def _squared(system: System, error: Tensor, targets: Tensor) -> Derived:
 
 
 def _algorithm4(system: System) -> Derived:
-    """1 - |prediction|^2 / <Y, M^-1 Y>: a Euclidean norm by an RKHS norm."""
+    """1 - |prediction|^2 / <Y, M^-1 Y>: a Euclidean norm divided by an RKHS norm."""
     value = system.prediction.square().sum() / system.norm
     z, y = system.sample_dual, system.dual
     back = system.solve_sample(system.gram @ system.prediction)
     by_m = value * (y @ y.mT) / system.norm - 2.0 * (back @ z.mT) / system.norm
     by_k = -2.0 * (system.prediction @ z.mT) / system.norm
-    # With K in its own units the RKHS norm is smaller by `scale`.
+    # Before K was divided by `scale`, the RKHS norm was smaller by this factor.
     share = system.scale * value
     return Derived(
         1.0 - share, -system.scale * by_m, system.scale * by_k, -float(share)
@@ -189,7 +191,7 @@ def _algorithm4(system: System) -> Derived:
 
 
 def _loo(system: System) -> Derived:
-    """Mean of the ratio for all samples of all but one."""
+    """Mean of the ratio over the n samples that leave out one member of the batch."""
     inverse, y = system.inverse, system.dual
     diag = inverse.diagonal()
     squares = y.square().sum(1)
@@ -228,7 +230,7 @@ def _loo_nlpd(system: System) -> Derived:
 
 
 def _polarised(system: System) -> Derived:
-    """Squared RKHS norm of the difference of both interpolants, as a share."""
+    """Squared RKHS norm of the difference of both interpolants, relative to one."""
     y, z, gram = system.dual, system.sample_dual, system.gram
     change = y - z
     ky, kd = gram @ y, gram @ change

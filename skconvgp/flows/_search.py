@@ -1,4 +1,4 @@
-"""Shared by searches of a landscape: the best theta so far, and slopes."""
+"""Parts that optimisers share: the best theta so far, and slopes."""
 
 import math
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from skconvgp._typing import FloatArray
 __all__ = ["ALL_DONE", "DIFFERENCE_STEP", "STOPPED", "Best", "check_slope", "slope"]
 
 GRADIENTS = ("exact", "autograd", "finite_difference")
-# The cube root of the precision of float32 (docs/maths.rst, "Kernel Flows"): of float64
-# it would be 6e-6, where tiles in float32 leave two digits of a difference, or none.
+# The cube root of the precision of float32 (docs/maths.rst, "Kernel Flows"). That of
+# float64, 6e-6, would leave a difference of values in float32 two digits or none.
 DIFFERENCE_STEP = 0.005
 
 ALL_DONE = "all steps done"
@@ -28,9 +28,9 @@ class Best:
     Parameters
     ----------
     theta : ndarray of shape (p,)
-        Where it is.
+        The best theta.
     value : float
-        Mean value over the fixed batches; NaN where the start is undefined.
+        Its mean value over the fixed batches; NaN if that of the start is undefined.
     """
 
     theta: FloatArray
@@ -38,7 +38,7 @@ class Best:
 
     @classmethod
     def at_start(cls, landscape: Landscape) -> "Best":
-        """Begin at the start."""
+        """Return the start of a landscape with its value."""
         theta = landscape.start.copy()
         return cls(theta, landscape.value(theta, landscape.fixed))
 
@@ -64,22 +64,22 @@ def slope(
     Parameters
     ----------
     landscape : Landscape
-        What is derived.
+        The function that is differentiated.
     theta : ndarray of shape (p,)
-        Where.
+        Point at which it is differentiated.
     batches : tuple of Batch
-        On which; both sides of a difference are evaluated on the same ones.
+        Batches of the mean; both sides of a difference use the same ones.
     method : str
-        How: "exact", "autograd" or "finite_difference".
+        "exact", "autograd" or "finite_difference".
     difference_step : float
-        Half the distance of the two sides; at a bound only one side is used.
+        Distance of each side of a difference; sides are moved back to the bounds.
 
     Returns
     -------
     value : float
         The value.
     by_theta : ndarray of shape (p,)
-        Its derivatives, all finite where the value is.
+        Its derivatives, all finite if the value is finite.
     """
     if method == "finite_difference":
         value = landscape.value(theta, batches)
@@ -112,7 +112,7 @@ def _differences(
 
 
 def check_slope(part: Part, gradient: str, difference_step: float) -> None:
-    """Raise unless the settings that `slope` needs are allowed."""
+    """Raise a ValueError unless the settings of `slope` are allowed."""
     is_known = isinstance(gradient, str) and gradient in GRADIENTS
     require(part, "gradient", is_known, one_of(GRADIENTS))
     is_step = is_number(difference_step)

@@ -1,4 +1,4 @@
-"""Expected improvement on a Gaussian process, where scikit-optimize is missing."""
+"""Expected improvement on a Gaussian process: replaces a missing scikit-optimize."""
 
 import math
 from collections.abc import Sequence
@@ -22,29 +22,29 @@ from skconvgp.linalg import (
 __all__ = ["NativeSurrogate", "expected_improvement"]
 
 LENGTHSCALES = (0.05, 20.0)  # bounds, in a unit cube
-NOISES = (1e-10, 0.1)  # as a share of the amplitude
-STARTS = (0.2, 0.5, 1.5)  # lengthscales from which the evidence is climbed
+NOISES = (1e-10, 0.1)  # bounds, relative to the amplitude
+STARTS = (0.2, 0.5, 1.5)  # lengthscales from which the evidence is maximised
 START_NOISE = 1e-4
 N_CANDIDATES = 2000
 SHRINKAGES = (0.1, 0.03, 0.01, 0.003)  # spread of candidates about the best one
 
 
 def expected_improvement(mean: Tensor, std: Tensor, best: float) -> Tensor:
-    """Return by how much values are expected to fall below the best.
+    """Return the expected amount by which values fall below the best.
 
     The formula: docs/maths.rst, "Expected improvement".
 
     Parameters
     ----------
     mean, std : Tensor of shape (n,)
-        Prediction.
+        Predicted means and standard deviations.
     best : float
         Smallest value so far.
 
     Returns
     -------
     improvement : Tensor of shape (n,)
-        Of zero deviation, what is certain.
+        The expectation; if the deviation is zero, the certain amount.
     """
     gain = best - mean
     z = gain / std.clamp(min=1e-300)
@@ -55,7 +55,7 @@ def expected_improvement(mean: Tensor, std: Tensor, best: float) -> Tensor:
 
 @dataclass(frozen=True)
 class _Fit:
-    """A Gaussian process with Matern-5/2 covariance; its evidence at best amplitude."""
+    """A Gaussian process with Matern-5/2 covariance and the best amplitude."""
 
     points: Tensor
     lengthscales: Tensor
@@ -76,16 +76,16 @@ class _Fit:
 class NativeSurrogate:
     """Proposes points of a unit cube, as ``skopt.Optimizer`` does.
 
-    Noise and lengthscales, one for each direction, are those of largest evidence.
-    Expected improvement is searched for among random points, then
-    ever nearer to the best of them.
+    Noise and lengthscales, one for each dimension, have the largest evidence. The point
+    of largest expected improvement is looked for among random points, then ever nearer
+    to the best of them.
 
     Parameters
     ----------
     n_dimensions : int
-        Of the cube.
+        Dimensions of the cube.
     generator : torch.Generator
-        Where randomness comes from.
+        Source of randomness.
     """
 
     n_dimensions: int
@@ -116,8 +116,8 @@ class NativeSurrogate:
             )
             near = torch.cat([winner, (winner + shifts).clamp(0.0, 1.0)])
             winner = self._winner(fit, best, near)
-        found: list[float] = winner[0].tolist()
-        return found
+        point: list[float] = winner[0].tolist()
+        return point
 
     def _uniform(self) -> Tensor:
         return torch.rand(
@@ -134,11 +134,11 @@ class NativeSurrogate:
 
 
 def _best_fit(points: Tensor, values: Tensor) -> _Fit:
-    """Return the fit of largest evidence."""
+    """Return the fit with the largest evidence from several starts."""
     p = points.shape[1]
     bounds = np.log([LENGTHSCALES] * p + [NOISES])
 
-    def climb(theta: FloatArray) -> tuple[float, FloatArray]:
+    def neg_evidence(theta: FloatArray) -> tuple[float, FloatArray]:
         free = torch.tensor(theta, requires_grad=True)
         matrix = _system(points, free)
         fit = _fit(points, values, free.detach(), matrix.detach())
@@ -147,13 +147,15 @@ def _best_fit(points: Tensor, values: Tensor) -> _Fit:
         (by_theta,) = torch.autograd.grad(matrix, free, weights)
         return -fit.evidence, -np.array(by_theta.tolist())
 
-    def summit(length: float) -> _Fit:
+    def fit_from(length: float) -> _Fit:
         start = np.log([length] * p + [START_NOISE])
-        found = minimize(climb, start, jac=True, method="L-BFGS-B", bounds=bounds)
-        theta = torch.from_numpy(found.x)
+        result = minimize(
+            neg_evidence, start, jac=True, method="L-BFGS-B", bounds=bounds
+        )
+        theta = torch.from_numpy(result.x)
         return _fit(points, values, theta, _system(points, theta))
 
-    return max(map(summit, STARTS), key=lambda fit: fit.evidence)
+    return max(map(fit_from, STARTS), key=lambda fit: fit.evidence)
 
 
 def _system(points: Tensor, theta: Tensor) -> Tensor:
@@ -165,7 +167,7 @@ def _system(points: Tensor, theta: Tensor) -> Tensor:
 def _fit(points: Tensor, values: Tensor, theta: Tensor, matrix: Tensor) -> _Fit:
     factor = factor_with_jitter_(matrix, 1.0)
     dual = cholesky_solve(factor, values[:, None])
-    # A floor: equal values leave no amplitude at all.
+    # Bounded from below, because equal values would have an amplitude of 0.
     amplitude = ((values @ dual[:, 0]) / len(values)).clamp(min=1e-12)
     evidence = -0.5 * (len(values) * amplitude.log() + cholesky_logdet(factor))
     return _Fit(points, theta[:-1].exp(), factor, dual, amplitude, float(evidence))

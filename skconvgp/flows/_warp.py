@@ -23,7 +23,7 @@ __all__ = ["Flow", "Warp", "keeps_order", "steepest"]
 
 @dataclass(frozen=True)
 class Flow:
-    """How points are moved.
+    """Settings of the motion of points.
 
     Parameters
     ----------
@@ -38,10 +38,10 @@ class Flow:
     solver : {"euler", "rk45"}
         How a step follows its field.
     field_noise : float
-        Ridge of the field, as a share of the sum of its prior variances.
+        Ridge of the field, relative to the sum of its prior variances.
     is_complete : bool
-        Whether the points of a batch follow the field too; if not they go straight
-        down the objective.
+        Whether the points of a batch follow the field, too; if not, they move straight
+        down the slope of the objective.
     """
 
     objective: Objective
@@ -67,7 +67,7 @@ class Flow:
         Parameters
         ----------
         points : Tensor of shape (n, d)
-            Where they are.
+            Points before the motion.
         targets : Tensor of shape (n, k)
             Their targets, of mean 0.
         batches : Batches
@@ -75,12 +75,12 @@ class Flow:
         kernel, field_kernel : PointKernel
             Covariances that the objective judges, and those of the field.
         on_step : callable
-            Told (steps done, steps in all).
+            Called with (steps done, steps in all).
 
         Returns
         -------
         warp : Warp
-            What was done.
+            The moved points, and the steps that moved them.
         """
         steps, values = [], []
         for index in range(self.n_steps):
@@ -111,21 +111,21 @@ class Flow:
         anchors = points[batch.indices]
         coef = fit_field(anchors, down, self.field_noise, kernel)
         ends, is_euler = torch.zeros(2, dtype=torch.float64), self.solver == "euler"
-        found = WarpStep(anchors, coef, ends, is_euler)
-        velocities = found.field(points, kernel)
+        step = WarpStep(anchors, coef, ends, is_euler)  # its length follows below
+        velocities = step.field(points, kernel)
         if not self.is_complete:
             velocities[batch.indices] = down
         length = self._length(index, points, velocities)
         if not length > 0.0:
             return None
-        found = replace(found, times=torch.tensor([0.0, length], dtype=torch.float64))
+        step = replace(step, times=torch.tensor([0.0, length], dtype=torch.float64))
         if is_euler:
-            return found, points + length * velocities
-        found = replace(found, times=integration_times(points, found, kernel))
-        return found, travel(points, [found], kernel)
+            return step, points + length * velocities
+        step = replace(step, times=integration_times(points, step, kernel))
+        return step, travel(points, [step], kernel)
 
     def _length(self, index: int, points: Tensor, velocities: Tensor) -> float:
-        """Return how long the field is followed; 0 or NaN if no point moves."""
+        """Return the time for which the field is followed; 0 or NaN if none moves."""
         speeds = velocities.norm(dim=1)
         if self.step == "spread":
             falling = self.step_size * (1.0 - index / self.n_steps)
@@ -145,11 +145,11 @@ class Warp:
     Parameters
     ----------
     points : Tensor of shape (n, d)
-        Where the points have got to.
+        The moved points.
     steps : tuple of WarpStep
-        The way that new points go too.
+        Steps that moved them; new points are moved by the same steps.
     values : tuple of float
-        The objective on each batch, before its step; NaN where it is undefined.
+        The objective on each batch, before its step; NaN if it is undefined.
     """
 
     points: Tensor
@@ -160,7 +160,7 @@ class Warp:
 def steepest(
     points: Tensor, targets: Tensor, objective: Objective, kernel: PointKernel
 ) -> tuple[float, Tensor]:
-    r"""Return an objective of a batch, and its negative slope by the points.
+    r"""Return an objective of a batch, and the direction of its steepest descent.
 
     Parameters
     ----------
@@ -176,9 +176,9 @@ def steepest(
     Returns
     -------
     value : float
-        The objective; NaN where it is undefined.
+        The objective; NaN if it is undefined.
     down : Tensor of shape (b, d)
-        :math:`-\partial \rho / \partial x_i`; zero where it is undefined.
+        :math:`-\partial \rho / \partial x_i`; zero if it is undefined.
     """
     try:
         score = objective.score(kernel.gram(points), targets)
