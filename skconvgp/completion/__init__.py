@@ -1,4 +1,4 @@
-"""From some entries of a Gram matrix to all of it, pluggable as `completion=`."""
+"""Completions of a Gram matrix from a part of its entries, for `completion=`."""
 
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram

@@ -1,4 +1,4 @@
-"""Baselines: an exact Gaussian process of fewer samples, or of smaller images."""
+"""Baselines: exact Gaussian processes of fewer samples, or of smaller images."""
 
 import copy
 import math
@@ -26,7 +26,7 @@ FEWEST = 2  # smallest size of a subset
 class SubsetOfData(Part):
     r"""Exact Gaussian process of a subset of the samples.
 
-    The subset is so large that its Gram matrix has as many distinct entries as may be
+    The subset is the largest whose Gram matrix has no more distinct entries than may be
     evaluated, :math:`m (m + 1) / 2 \le p \, n (n + 1) / 2`. No entry is completed, and
     the other samples are not used. A completion should predict better than this
     baseline at equal cost.
@@ -42,18 +42,18 @@ class SubsetOfData(Part):
     Raises
     ------
     CompletionError
-        In `count`, when `observed_fraction` is too small for two samples; in
-        `select`, when the selection needs what the oracle does not give.
+        In `count`, if `observed_fraction` is too small for two samples; in `select`, if
+        the selection needs labels or points that the oracle does not have.
 
     See Also
     --------
-    Nystrom : Uses all samples, through their covariances with some of them.
+    Nystrom : Uses all samples, through their covariances with landmarks.
 
     References
     ----------
     Rasmussen and Williams, "Gaussian processes for machine learning", 2006, section
-    8.3.3; Meinel, 2020, where the leading block of the matrix alone is the first
-    pattern of observations.
+    8.3.3; Meinel, 2020, whose first pattern of observations is the leading block of the
+    matrix.
 
     Examples
     --------
@@ -95,8 +95,8 @@ class SubsetOfData(Part):
         fewest = min(FEWEST, n)
         if m < fewest:
             needed = fewest * (fewest + 1) // 2
-            what = f"the matrix of {fewest} samples"
-            raise too_few(observed_fraction, n, what, needed, "set `n_samples`")
+            least_part = f"the matrix of {fewest} samples"
+            raise too_few(observed_fraction, n, least_part, needed, "set `n_samples`")
         return m
 
     def select(
@@ -167,11 +167,11 @@ class CoarseKernel(Part):
     Raises
     ------
     ValueError
-        In `coarsen`, when the kernel has no such settings.
+        In `coarsen`, if the kernel has no setting `depth` or `kernel_size` to change.
 
     See Also
     --------
-    SubsetOfData : The exact kernel on some of the samples.
+    SubsetOfData : The exact kernel on a subset of the samples.
 
     Notes
     -----
@@ -227,7 +227,7 @@ class CoarseKernel(Part):
             raise ValueError(
                 f"{type(kernel).__name__} has no setting {missing[0]!r} that "
                 f"{self!r} could change: pass a cheaper network as `kernel=`, or "
-                "depth=None, kernel_size=None to keep its own."
+                "depth=None, kernel_size=None to keep its settings."
             )
         return kernel.replace(**changed)
 

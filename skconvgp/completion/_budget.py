@@ -13,7 +13,7 @@ __all__ = [
     "too_few",
 ]
 
-BUDGET_ROUNDING = 1e-12
+BUDGET_ROUNDING = 1e-12  # share that is added before a budget is rounded down
 
 
 def entry_budget(observed_fraction: float, n: int) -> int:
@@ -41,7 +41,7 @@ def columns_within(budget: int, n: int) -> int:
 def count_landmarks(
     n_landmarks: int | None, observed_fraction: float, n: int, least: int = 1
 ) -> int:
-    """Return the number of landmarks: as asked for, or as many as the share allows.
+    """Return the number of landmarks: `n_landmarks`, or as many as the share allows.
 
     The diagonal outside the columns does not count (docs/maths.rst, "Entries that are
     known").
@@ -72,20 +72,21 @@ def count_landmarks(
         return min(n_landmarks, n)
     m = columns_within(budget, n)
     if m < least:
-        what = f"{least} landmark column{'s' if least > 1 else ''}"
+        least_part = f"{least} landmark column{'s' if least > 1 else ''}"
         needed = column_entries(least, n)
         advice = "set `n_landmarks`" if least == 1 else "lower `n_members`"
-        raise too_few(observed_fraction, n, what, needed, advice)
+        raise too_few(observed_fraction, n, least_part, needed, advice)
     return m
 
 
 def too_few(
-    observed_fraction: float, n: int, what: str, needed: int, advice: str
+    observed_fraction: float, n: int, least_part: str, needed: int, advice: str
 ) -> CompletionError:
-    """Return the error about a share that is less than what is needed."""
+    """Return the error about a share that is less than the least useful part."""
     smallest = 2 * needed / (n * (n + 1))
     return CompletionError(
-        f"observed_fraction={observed_fraction!r} of {n} samples is less than {what}; "
+        f"observed_fraction={observed_fraction!r} of {n} samples is less than "
+        f"{least_part}; "
         f"the smallest usable value is {_rounded_up(smallest):.3g}. Raise "
         f"`observed_fraction` or {advice}."
     )

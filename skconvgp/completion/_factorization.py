@@ -1,4 +1,4 @@
-"""Factorisation into two thin matrices."""
+"""MatrixFactorization: completion by a product of two thin matrices."""
 
 import math
 from collections.abc import Sequence
@@ -36,13 +36,13 @@ class MatrixFactorization(MaskedCompletion):
     \rVert^2 + \lVert V \rVert^2)` is lowered by U and V in turn, from U = V:
 
     - ``algorithm="als"``: each row is set to its optimum,
-      :math:`u_i = (V_i^\top V_i + \gamma I)^{-1} V_i^\top k_i` with the rows of V
-      where row i is observed;
+      :math:`u_i = (V_i^\top V_i + \gamma I)^{-1} V_i^\top k_i`, where :math:`V_i` has
+      the rows of V that belong to the observed entries :math:`k_i` of row i;
     - ``algorithm="elementwise"``: the coordinates of each row are set to their optimum,
       one after the other.
 
-    The rank is raised 1, 2, 4, ..., and new columns start as noise. At the end U and V
-    are tied: F F^T is nearest to the symmetric part of :math:`U V^\top`.
+    The rank is raised 1, 2, 4, ..., and new columns start as noise. The completed
+    matrix F F^T is the nearest to the symmetric part of the final :math:`U V^\top`.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class MatrixFactorization(MaskedCompletion):
     rtol : float, default=1e-5
         Rounds end when :math:`U V^\top` changes less, as a share of its norm.
     check_fraction : float, default=0.05
-        Share of the evaluated entries that is held out to measure the error. They are
-        used in the final fit, so that the error is that of the fit without them. With
-        pattern="landmarks" they are not used.
+        Share of the evaluated entries that is held out to measure the error. The final
+        fit uses them, but the error is measured before, on a fit without them. With
+        pattern="landmarks" the final fit does not use them.
     n_anchors : int, optional
         Number of samples that new samples are compared with; by default all.
     algorithm : {"als", "elementwise"}, default="als"
@@ -115,18 +115,19 @@ class MatrixFactorization(MaskedCompletion):
         limits: Limits,
         generator: Generator,
     ) -> Fit:
-        # Beside columns of landmarks a low rank cannot have the prior variances too.
-        has_lone = entries.landmarks() is None
-        rank, known = int(step), Observed.of(entries, has_lone=has_lone)
+        # A low rank that fits the columns of landmarks cannot fit the other prior
+        # variances as well.
+        has_lone_diag = entries.landmarks() is None
+        rank, known = int(step), Observed.of(entries, has_lone_diag=has_lone_diag)
         if start is not None:
             return self._widen(entries, known, start, rank, limits, generator)
         fits = [
-            self._climb(entries, known, rank, limits, generator)
+            self._fit_from_random(entries, known, rank, limits, generator)
             for _ in range(self.n_restarts)
         ]
         return min(fits, key=lambda fit: observed_change(entries, fit.factor))
 
-    def _climb(
+    def _fit_from_random(
         self,
         entries: Entries,
         known: Observed,
@@ -151,7 +152,7 @@ class MatrixFactorization(MaskedCompletion):
         limits: Limits,
         generator: Generator,
     ) -> Fit:
-        """Fit from a factor (n, r), with noise in the columns that it lacks."""
+        """Fit a rank from a factor of lower rank; further columns start as noise."""
         added = _noise(entries, rank - start.shape[1], generator)
         if start.shape[1] == 0:
             added = added + _level(entries)
@@ -173,7 +174,7 @@ class MatrixFactorization(MaskedCompletion):
             return solve_rows(known, columns, ridge)
         return sweep_rows(known, columns, rows, ridge)
 
-    def _check_own(self) -> None:
+    def _check_further(self) -> None:
         require(self, "algorithm", self.algorithm in ALGORITHMS, one_of(ALGORITHMS))
         require(self, "ridge", is_number(self.ridge), "a number > 0")
         require(self, "n_restarts", is_int(self.n_restarts), "an int >= 1")
@@ -183,12 +184,12 @@ class MatrixFactorization(MaskedCompletion):
 
 
 def _level(entries: Entries) -> float:
-    """Return what all entries of U (n, 1) are where U U^T is the mean entry."""
+    """Return u for which a constant U = u (n, 1) has U U^T equal to the mean entry."""
     return math.sqrt(max(float(entries.values.sum()) / int(entries.mask.sum()), 0.0))
 
 
 def _noise(entries: Entries, rank: int, generator: Generator) -> Tensor:
-    """Return U (n, r) with U U^T small beside the prior variances."""
+    """Return random U (n, r) with U U^T small compared to the prior variances."""
     variances = entries.values.diagonal()
     shape = (len(variances), rank)
     noise = torch.randn(shape, generator=generator, dtype=variances.dtype)

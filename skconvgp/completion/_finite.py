@@ -1,4 +1,4 @@
-"""Checks of the entries that strategies are given."""
+"""The check that evaluated entries are finite."""
 
 import torch
 from torch import Tensor
@@ -9,8 +9,9 @@ __all__ = ["check_finite"]
 
 
 def check_finite(values: Tensor) -> Tensor:
-    """Return entries of a Gram matrix, if all are finite."""
-    if bool(values.sum().isfinite()):  # it takes no memory
+    """Return entries of a Gram matrix; raise a CompletionError if one is not finite."""
+    # The sum takes no memory. If it is not finite, it may only have overflowed.
+    if bool(values.sum().isfinite()):
         return values
     wrong = int(torch.count_nonzero(~values.isfinite()))
     if wrong:

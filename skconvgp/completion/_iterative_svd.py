@@ -1,4 +1,4 @@
-"""Iterative singular value decomposition."""
+"""IterativeSVD: completion by repeated low-rank approximation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,8 +30,8 @@ from skconvgp.linalg import (
 __all__ = ["IterativeSVD"]
 
 RULES = ("truncation", "row_regression")
-SMALLEST = 1e-200  # sum of prior variances that counts
-RIDGE = 1e-12  # rows with fewer entries than the rank have some solution too
+SMALLEST = 1e-200  # of a sum of prior variances, so that the ridge is above 0
+RIDGE = 1e-12  # rows with fewer entries than the rank then have a solution, too
 
 
 @dataclass(repr=False)
@@ -43,20 +43,19 @@ class IterativeSVD(MaskedCompletion):
 
     - ``rule="truncation"`` (hard impute): :math:`U_r D_r U_r^\top` of the r largest
       eigenvalues, positive semi-definite; the rank is raised 1, 2, 4, ... to r. The
-      rounds begin where alternating least squares ends: a matrix of rank r that is
-      nearest to the observed entries stays as it is in a round, which alone would
-      need many times as long to come there;
+      rounds start from the result of alternating least squares. The matrix of rank r
+      that is nearest to the observed entries is a fixed point of a round, and rounds
+      alone would need many times as long to get there;
     - ``rule="row_regression"`` (Troyanskaya et al.): each row is regressed on the r
-      top right singular vectors, over its observed entries only. What comes out is
-      not symmetric: at the end the r largest eigenvalues of the symmetric part make
-      the factor.
+      top right singular vectors, over its observed entries only. The result is not
+      symmetric; the factor is made of the r largest eigenvalues of its symmetric part.
 
     Parameters
     ----------
     rank : int or "auto", default="auto"
-        Rank r. "auto" raises it 1, 2, 4, ... up to 50, half of the observed entries
-        of a row, or `n_anchors`, until the error on the held-out entries twice in a
-        row does not fall by 1 %, and keeps the best.
+        Rank r. "auto" raises it 1, 2, 4, ... up to 50, half of the observed entries of
+        a row, or `n_anchors`. It stops if the error on the held-out entries twice in a
+        row does not fall by 1 %, and keeps the best rank.
     pattern : {"blocks", "landmarks", "random"}, default="blocks"
         Pattern of the evaluated entries: tiles between random groups of samples, all
         entries of random samples, or single entries. Every sample is compared with some
@@ -64,12 +63,12 @@ class IterativeSVD(MaskedCompletion):
     max_iter : int, default=200
         Largest number of rounds at the last rank.
     rtol : float, default=1e-5
-        Rounds end when the low-rank matrix, or with ``rule="row_regression"`` the
-        missing entries change less, as a share of their norm.
+        Rounds end when the low-rank matrix changes less, as a share of its norm; with
+        ``rule="row_regression"``, when the missing entries do.
     check_fraction : float, default=0.05
-        Share of the evaluated entries that is held out to measure the error. They are
-        used in the final fit, so that the error is that of the fit without them. With
-        pattern="landmarks" they are not used.
+        Share of the evaluated entries that is held out to measure the error. The final
+        fit uses them, but the error is measured before, on a fit without them. With
+        pattern="landmarks" the final fit does not use them.
     n_anchors : int, optional
         Number of samples that new samples are compared with; by default all.
     rule : {"truncation", "row_regression"}, default="truncation"
@@ -118,9 +117,10 @@ class IterativeSVD(MaskedCompletion):
         limits: Limits,
         generator: Generator,
     ) -> Fit:
-        # Beside columns of landmarks a low rank cannot have the prior variances too.
+        # A low rank that fits the columns of landmarks cannot fit the other prior
+        # variances as well.
         landmarks = entries.landmarks()
-        rank, known = int(step), Observed.of(entries, has_lone=landmarks is None)
+        rank, known = int(step), Observed.of(entries, has_lone_diag=landmarks is None)
         left, right = _row_means(entries) if start is None else (start, start)
         vectors = widened(right, rank, generator)
         if self.rule == "row_regression":
@@ -142,7 +142,7 @@ class IterativeSVD(MaskedCompletion):
         rounds = truncate(known, filled, vectors, limits)
         return replace(rounds, n_iter=sweeps.n_iter + rounds.n_iter)
 
-    def _check_own(self) -> None:
+    def _check_further(self) -> None:
         require(self, "rule", self.rule in RULES, one_of(RULES))
 
     def _stats(self, step: float) -> dict[str, float]:
@@ -162,7 +162,7 @@ def symmetric_part(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def truncate(known: Observed, filled: Filled, vectors: Tensor, limits: Limits) -> Fit:
-    """Replace missing entries by those of the nearest matrix of a rank, in rounds."""
+    """Replace missing entries by those of the nearest low-rank matrix, in rounds."""
     last, n_iter, converged = (filled.left, filled.right), 0, False
     while n_iter < limits.max_iter and not converged:
         n_iter += 1
@@ -175,7 +175,7 @@ def truncate(known: Observed, filled: Filled, vectors: Tensor, limits: Limits) -
 
 
 def _nearest(matrix: Filled, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Return F and its directions (n, r), F F^T the nearest matrix of that rank."""
+    """Return F and its directions (n, r), with F F^T the nearest matrix of rank r."""
     values, vectors = leading_eigenpairs(matrix, vectors)
     return vectors * values.clamp(min=0.0).sqrt(), vectors
 
@@ -183,7 +183,7 @@ def _nearest(matrix: Filled, vectors: Tensor) -> tuple[Tensor, Tensor]:
 def _regress(
     entries: Entries, known: Observed, filled: Tensor, vectors: Tensor, limits: Limits
 ) -> Fit:
-    """Fill rows by regression; the factor is that of the symmetric part at the end."""
+    """Fill rows by regression, in rounds; the factor is of the final symmetric part."""
     n_iter, converged = 0, False
     torch.where(entries.mask, entries.values, filled, out=filled)
     while n_iter < limits.max_iter and not converged:

@@ -22,7 +22,7 @@ __all__ = [
     "row_blocks",
 ]
 
-# Ways to choose landmarks, and the capability that each needs of an oracle.
+# Words for the choice of landmarks, and the capability of an oracle that each needs.
 LANDMARKS: dict[str, str | None] = {
     "uniform": None,
     "stratified": "labels",
@@ -34,9 +34,9 @@ LANDMARKS: dict[str, str | None] = {
 WITHOUT_COLUMNS = ("uniform", "stratified", "kmeans")
 CAPABILITIES = {"labels": "the class codes of the samples", "points": "the samples"}
 
-ASKED_AT_ONCE = 256  # columns; a small part of all of them
+COLUMNS_AT_ONCE = 256  # evaluated by one call, so that a call holds a small part
 ROWS_AT_ONCE = 1024
-PIVOT_ROUNDS = 10  # of random pivots; each call of an oracle has a cost
+PIVOT_ROUNDS = 10  # of random pivots; more rounds would cost more calls of the oracle
 LLOYD_ROUNDS = 10
 # Relative cut of eigenvalues that were computed in single precision:
 # docs/maths.rst, "Columns of landmarks"
@@ -67,7 +67,7 @@ def check_capability(
     if capability is not None and not hasattr(oracle, capability):
         raise CompletionError(
             f"{setting}={word!r} of {owner} needs {CAPABILITIES[capability]}, "
-            f"`{capability}()`, which {type(oracle).__name__} does not give. "
+            f"`{capability}()`, which {type(oracle).__name__} does not have. "
             f"Use {setting}='uniform'."
         )
 
@@ -75,7 +75,7 @@ def check_capability(
 def relative_cut(oracle: GramOracle, m: int) -> float:
     """Return the share of the largest eigenvalue (m, m) that may be rounding error.
 
-    An oracle may have the `precision` of its entries; otherwise it is float64.
+    If an oracle has no attribute `precision`, its entries are float64.
     """
     eps = torch.finfo(getattr(oracle, "precision", torch.float64)).eps
     return SINGLE_CUT if eps >= torch.finfo(torch.float32).eps else m * eps
@@ -106,7 +106,7 @@ def choose_landmarks(
     Returns
     -------
     landmarks : Landmarks
-        Fewer than `n_landmarks` if pivots leave no variance to explain.
+        The landmarks; fewer than `n_landmarks` if pivots leave no variance to explain.
 
     References
     ----------
@@ -125,7 +125,7 @@ def choose_landmarks(
         case "leverage":
             _leverage(columns, generator)
         case _:
-            columns.ask(choose_samples(word, oracle, n_landmarks, generator))
+            columns.evaluate(choose_samples(word, oracle, n_landmarks, generator))
     return columns.landmarks()
 
 
@@ -165,11 +165,11 @@ class _Columns:
         self._indices: list[Tensor] = []
         self._filled = 0
 
-    def ask(self, indices: Tensor) -> Tensor:
+    def evaluate(self, indices: Tensor) -> Tensor:
         """Evaluate these columns (n, b) and keep them."""
         start = self._filled
-        for first in range(0, indices.shape[0], ASKED_AT_ONCE):
-            batch = indices[first : first + ASKED_AT_ONCE]
+        for first in range(0, indices.shape[0], COLUMNS_AT_ONCE):
+            batch = indices[first : first + COLUMNS_AT_ONCE]
             stop = self._filled + batch.shape[0]
             values = check_finite(self.oracle.block(None, batch))
             self._values[:, self._filled : stop] = values
@@ -204,15 +204,15 @@ def _stratified(codes: Tensor, m: int, generator: Generator) -> Tensor:
 
 
 def _pivot(columns: _Columns, block: int, generator: Generator | None) -> None:
-    """Take the pivots of the matrix, normalised to correlations.
+    """Evaluate the columns of pivots of the matrix of correlations.
 
-    A column that turns out to depend on others of its block is a landmark too: it has
-    been evaluated.
+    A column that turns out to depend on others of its block is no pivot, but it becomes
+    a landmark as well, since it has been evaluated.
     """
     scale = columns.correlation_scale()
 
     def correlations(indices: Tensor) -> Tensor:
-        return (scale[:, None] * columns.ask(indices)).mul_(scale[indices])
+        return (scale[:, None] * columns.evaluate(indices)).mul_(scale[indices])
 
     pivoted_cholesky(
         (scale > 0.0).to(scale.dtype),
@@ -225,16 +225,17 @@ def _pivot(columns: _Columns, block: int, generator: Generator | None) -> None:
 
 
 def _leverage(columns: _Columns, generator: Generator) -> None:
-    """Take one half at random, the other by ridge leverage scores from the first.
+    """Evaluate random columns, then as many by ridge leverage scores from these.
 
-    The scores are those of correlations. The ridge is the one that Musco and Musco
-    take for a rank, here a half of the pilot: the sum of the eigenvalues beyond it
-    divided by it, with the eigenvalues of the pilot's own matrix.
+    The scores are those of the matrix of correlations. The ridge follows Musco and
+    Musco for a rank k: the sum of the eigenvalues beyond the k largest, divided by k.
+    Here k is half the size of the random pilot, and the eigenvalues are those of the
+    pilot's matrix.
     """
     n, m = columns.diag.shape[0], columns.n_landmarks
     pilot = _uniform(n, (m + 1) // 2, generator)
     size, rank = pilot.shape[0], (pilot.shape[0] + 1) // 2
-    values, scale = columns.ask(pilot), columns.correlation_scale()
+    values, scale = columns.evaluate(pilot), columns.correlation_scale()
     square = scale[pilot, None] * values[pilot] * scale[pilot]
     eigenvalues, vectors = symmetric_eigen(square)
     beyond = float(eigenvalues[: size - rank].sum()) / rank
@@ -244,11 +245,11 @@ def _leverage(columns: _Columns, generator: Generator) -> None:
     for rows in row_blocks(n):
         scores[rows] -= (scale[rows, None] * (values[rows] @ lift)).square().sum(1)
     scores[pilot] = 0.0
-    columns.ask(_draw(scores.clamp_(min=0.0), pilot, m - size, generator))
+    columns.evaluate(_draw(scores.clamp_(min=0.0), pilot, m - size, generator))
 
 
 def _draw(weights: Tensor, taken: Tensor, count: int, generator: Generator) -> Tensor:
-    """Draw different samples in proportion to weights, then any remaining ones."""
+    """Draw different samples in proportion to weights, then arbitrary other ones."""
     likely = min(count, int(torch.count_nonzero(weights)))
     drawn = taken[:0]
     if likely:
@@ -284,7 +285,10 @@ def _seeds(points: Tensor, length: Tensor, m: int, generator: Generator) -> Tens
 
 
 def _means(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
-    """Return the means (m, d) of the points nearest to each centre, if any."""
+    """Return the mean (m, d) of the points nearest to each centre.
+
+    A centre that is nearest to no point stays as it is.
+    """
     sums, counts = torch.zeros_like(centres), torch.zeros_like(centres[:, :1])
     half = 0.5 * centres.square().sum(1)
     for rows in row_blocks(points.shape[0]):
@@ -299,8 +303,8 @@ def _nearest(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
     """Return for each centre the nearest sample (m,) that is not yet taken."""
     taken = torch.zeros(points.shape[0], dtype=torch.bool)
     nearest: list[int] = []
-    for first in range(0, centres.shape[0], ASKED_AT_ONCE):
-        batch = centres[first : first + ASKED_AT_ONCE]
+    for first in range(0, centres.shape[0], COLUMNS_AT_ONCE):
+        batch = centres[first : first + COLUMNS_AT_ONCE]
         for likeness in (batch @ points.mT) / length:
             likeness[taken] = -torch.inf
             nearest.append(int(likeness.argmax()))

@@ -1,4 +1,4 @@
-"""MaskedCompletion: settings, held-out error and lift of completions of a mask."""
+"""MaskedCompletion: the base of completions from any observed entries."""
 
 import abc
 import math
@@ -41,45 +41,44 @@ __all__ = [
 
 EIGENVALUE_CUT = 1e-6  # docs/maths.rst, "Completion from entries"
 LARGEST_AUTO_RANK = 50  # docs/maths.rst, "Completion from entries"
-BLOCK_ROWS = 128  # rows of a matrix that are worked on while they are in the cache
+BLOCK_ROWS = 128  # rows of a matrix that are processed while they are in the cache
 
-# Of a choice along a path of ranks or penalties.
-LEAST_GAIN = 0.01  # of the error, else a step does not count as better
-PATIENCE = 2  # steps that are not better before the path ends
+# The choice along a path of ranks or penalties:
+LEAST_GAIN = 0.01  # relative fall of the error with which a step counts as better
+PATIENCE = 2  # number of steps in a row without gain after which the path ends
 
-
-COPIES = 3  # the matrix, its observed entries in blocks, and how far these are off
+COPIES = 3  # the matrix, its observed entries in blocks, and the misfit of these
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When a fit ends.
+    """Stopping rules of a fit.
 
     Parameters
     ----------
     rtol : float
-        Relative change of a round that ends it.
+        The fit ends when a round changes the matrix by less, relative to its norm.
     max_iter : int
-        Rounds at most.
+        Largest number of rounds.
     """
 
     rtol: float
     max_iter: int
 
 
-LOOSE = Limits(rtol=1e-3, max_iter=20)  # enough for what is a start only
+LOOSE = Limits(rtol=1e-3, max_iter=20)  # for fits that only start the next one
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What a method made of the entries.
+    """A low-rank matrix fitted to the observed entries.
 
     Parameters
     ----------
     factor : Tensor of shape (n, r)
         F: the completed matrix is F F^T.
     n_iter : int
-        Rounds.
+        Number of rounds.
     converged : bool
         Whether the last round changed less than the tolerance.
     """
@@ -91,12 +90,13 @@ class Fit:
 
 @dataclass(repr=False)
 class MaskedCompletion(Part, abc.ABC):
-    """Completion from a mask of entries, along a path of ranks or penalties.
+    """Completion from any observed entries, along a path of ranks or penalties.
 
-    Each step of the path begins at the result of the last one. With a choice to make,
-    each goes to its tolerance and the one is kept whose error on the held-out entries
-    is smallest; without, only the last one does. Its error is measured, the held-out
-    entries are put back and it goes on from there.
+    Each step of the path starts from the result of the previous one. If a step is to be
+    chosen, each is fitted to the tolerance, and the one with the smallest error on the
+    held-out entries is kept. Otherwise only the last step is fitted to the tolerance.
+    Then the error is measured, the held-out entries are put back, and the fit continues
+    with them.
     """
 
     rank: int | str = "auto"
@@ -109,7 +109,7 @@ class MaskedCompletion(Part, abc.ABC):
     def complete(
         self, oracle: GramOracle, observed_fraction: float, generator: Generator
     ) -> CompletedGram:
-        """Evaluate a share of the entries of a Gram matrix and fill in the rest.
+        """Evaluate a share of the entries of a Gram matrix and fill in the others.
 
         Parameters
         ----------
@@ -123,10 +123,10 @@ class MaskedCompletion(Part, abc.ABC):
         Returns
         -------
         completed : CompletedGram
-            The matrix as F F^T. Its errors are those of the fit without the held-out
-            entries; `stats` has the rank, the rounds of all fits, as `observed_change`
-            how far the matrix is from the observed entries, as a share of their norm,
-            and as `explained` which share of the variance of held-out entries it tells.
+            The matrix as F F^T. Its errors are measured on a fit without the held-out
+            entries. `stats` has the rank; the rounds of all fits; `observed_change`,
+            the error on the observed entries relative to their norm; and `explained`,
+            the share of the variance of the held-out entries that is explained.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class MaskedCompletion(Part, abc.ABC):
             If a setting is not allowed; before any entry is evaluated.
         CompletionError
             If the entries are too few to compare each sample with another or, with the
-            pattern "landmarks", for the rank; or if one of them is not finite.
+            pattern "landmarks", too few for the rank; or if one is not finite.
         """
         n = oracle.n_samples
         self._check(n, observed_fraction)
@@ -144,7 +144,7 @@ class MaskedCompletion(Part, abc.ABC):
         self._check_rank(pattern)
         entries = evaluate(oracle, pattern)
         limits = self._limits
-        step, start, n_iter = self._walk(entries, generator)
+        step, start, n_iter = self._choose_step(entries, generator)
         checked = self._fit(entries, step, start, limits, generator)
         error, spread = _held_out_error(entries, checked.factor)
         explained = _explained(entries, error)
@@ -195,25 +195,25 @@ class MaskedCompletion(Part, abc.ABC):
         """Fit the observed entries with a rank or penalty, from a factor (n, r)."""
 
     @abc.abstractmethod
-    def _check_own(self) -> None:
-        """Raise unless the settings of this method alone are allowed."""
+    def _check_further(self) -> None:
+        """Raise unless the settings that only the subclass has are allowed."""
 
     @abc.abstractmethod
     def _stats(self, step: float) -> dict[str, float]:
-        """Return what is to be told of the step that was kept."""
+        """Return entries of `stats` about the step that was kept."""
 
     def _ridge(self, step: float) -> float:
-        """Return the ridge by which rows of all n samples become features."""
+        """Return the ridge of the regression that maps rows (n,) to features."""
         return 0.0
 
     @property
     def _limits(self) -> Limits:
         return Limits(self.rtol, self.max_iter)
 
-    def _walk(
+    def _choose_step(
         self, entries: Entries, generator: Generator
     ) -> tuple[float, Tensor | None, int]:
-        """Return the step of the path that is kept, its factor and all rounds."""
+        """Return the step of the path to keep, its factor and the rounds so far."""
         steps, has_choice = self._path(entries, generator)
         limits = self._limits if has_choice else LOOSE
         factor: Tensor | None = None
@@ -259,7 +259,7 @@ class MaskedCompletion(Part, abc.ABC):
         require(self, "pattern", is_pattern, one_of(PATTERNS))
         if not (is_number(observed_fraction) and observed_fraction <= 1.0):
             reject(self, "observed_fraction", "a number in (0, 1]", observed_fraction)
-        self._check_own()
+        self._check_further()
 
     def _check_rank(self, pattern: Pattern) -> None:
         """Raise if the columns of landmarks are fewer than the rank."""

@@ -1,4 +1,4 @@
-"""No matrix at all: each sample is predicted from its nearest neighbours."""
+"""NearestNeighbors: each sample is predicted from its nearest training samples."""
 
 from dataclasses import dataclass
 
@@ -34,17 +34,18 @@ class NearestNeighbors(Part):
     n_neighbors : int, default=100
         Number of neighbours k; all training samples if there are fewer.
     metric : {"cosine", "euclidean"}, default="cosine"
-        Which samples are near, by their values and not by the kernel: those at a small
-        angle, for networks, or at a small distance, for kernels of the distance such as
-        :class:`~skconvgp.kernels.rbf`. With a precomputed kernel, neighbours are the
-        samples with the largest absolute correlations, whatever the metric.
+        Measure of nearness between the samples themselves; the kernel is not used.
+        "cosine", the angle, suits networks; "euclidean", the distance, suits kernels of
+        the distance such as :class:`~skconvgp.kernels.rbf`. With a precomputed kernel
+        the metric is not used: neighbours are the samples with the largest absolute
+        correlations.
 
     Raises
     ------
     ValueError
         In `fit`, for settings out of range, ``noise_variance="evidence"`` or a solver.
         Also if covariances or draws are asked for: each sample has a separate
-        posterior, and there is no joint one.
+        posterior, and there is no joint posterior.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Completion from the columns of landmarks."""
+"""Nystrom and EnsembleNystrom: completion from the columns of landmarks."""
 
 import math
 from dataclasses import dataclass
@@ -57,8 +57,8 @@ class Nystrom(Part):
         three use the correlations of the kernel.
     rank : int or "auto", default=None
         Number of eigenvalues used; None uses all that are not cut off. "auto" is the
-        number with the smallest error on held-out entries, or all if fewer than two
-        samples are not landmarks, because then no entries are held out.
+        number with the smallest error on held-out entries. If fewer than two samples
+        are not landmarks, no entries can be held out, and "auto" uses all.
     check_fraction : float, default=0.05
         Held-out entries that measure the error, as a share of the evaluated entries; at
         most 1024 entries. They are part of `observed_fraction`, even if that is 1. With
@@ -67,8 +67,9 @@ class Nystrom(Part):
     Raises
     ------
     CompletionError
-        In `complete`, when `observed_fraction` is too small for one landmark, the
-        landmarks need what the oracle does not give, or entries are not finite.
+        In `complete`, if `observed_fraction` is too small for one landmark, if the
+        choice of landmarks needs labels or points that the oracle does not have, or if
+        entries are not finite.
 
     See Also
     --------
@@ -76,8 +77,8 @@ class Nystrom(Part):
 
     Notes
     -----
-    Meinel's equation 3.16 inverts all eigenvalues; here those below a relative cut
-    are left out.
+    Meinel's equation 3.16 inverts all eigenvalues; here those below a relative cut are
+    left out.
 
     References
     ----------
@@ -152,7 +153,7 @@ class EnsembleNystrom(Part):
 
     Landmarks are distributed among the members at random; the completed matrix is the
     mean :math:`\frac1e \sum_i F_i F_i^\top`. Its eigendecompositions are smaller than
-    that of :class:`Nystrom` with the same landmarks, and its error is not smaller: each
+    the one of :class:`Nystrom` with the same landmarks, but its error is not: each
     member explains no more than all landmarks together.
 
     Parameters
@@ -171,9 +172,9 @@ class EnsembleNystrom(Part):
     Raises
     ------
     CompletionError
-        In `complete`, when `observed_fraction` is too small for a landmark of each
-        member, the landmarks need what the oracle does not give, or entries are not
-        finite.
+        In `complete`, if `observed_fraction` is too small for one landmark of each
+        member, if the choice of landmarks needs labels or points that the oracle does
+        not have, or if entries are not finite.
 
     See Also
     --------
@@ -246,7 +247,7 @@ class EnsembleNystrom(Part):
         return COPIES * n * m
 
     def _least(self) -> int:
-        """Return the number of landmarks that each member needs one of."""
+        """Return the least number of landmarks, which is one for each member."""
         if not is_int(self.n_members, 1):
             reject(self, "n_members", "an int >= 1", self.n_members)
         return self.n_members

@@ -1,4 +1,4 @@
-"""Observed entries as dense blocks, and matrices made from them and a thin factor."""
+"""Observed entries as dense blocks, and their sums with low-rank matrices."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from skconvgp.completion._patterns import Entries
 __all__ = ["Block", "Filled", "Observed"]
 
 # Largest number of groups in a block, and largest number of their columns together (a
-# single group may have more). Small groups are joined because the overhead of a call
-# would exceed its work.
+# single group may have more). Small groups share a block, because the overhead of a
+# call for each would exceed its work.
 MOST_GROUPS = 64
 MOST_COLS = 4096
 
@@ -29,7 +29,7 @@ class Block:
     rows : Tensor of shape (b, p)
         The samples of each group.
     cols : Tensor of shape (b, q)
-        The samples that a group is compared with; padding has any index.
+        The samples that a group is compared with; padding has an arbitrary index.
     is_col : Tensor of shape (b, q, 1)
         1.0 for a sample, 0.0 for padding.
     values : Tensor of shape (b, p, q)
@@ -48,9 +48,9 @@ class Block:
         shape = len(groups), max(len(compared) for _, compared in groups)
         cols = rows.new_zeros(shape)
         is_col = values.new_zeros(*shape, 1)
-        for number, (_, compared) in enumerate(groups):
-            cols[number, : len(compared)] = compared
-            is_col[number, : len(compared)] = 1.0
+        for index, (_, compared) in enumerate(groups):
+            cols[index, : len(compared)] = compared
+            is_col[index, : len(compared)] = 1.0
         entries = values[rows[:, :, None], cols[:, None, :]].mul_(is_col.mT)
         return cls(rows, cols, is_col, entries)
 
@@ -66,27 +66,28 @@ class Observed:
     Parameters
     ----------
     blocks : tuple of Block
-        One for each group of samples; each sample is a row of just one.
-    alone : Tensor of shape (n,)
-        Whether the block of a sample lacks its prior variance.
+        Blocks of groups of samples; each sample is a row of exactly one.
+    lone_diag : Tensor of shape (n,)
+        Whether the block of a sample lacks its prior variance, so that it is kept
+        separately.
     variances : Tensor of shape (n,)
-        Prior variances of these samples, and zero for the others.
+        Prior variances that are kept separately, and zero for other samples.
     """
 
     blocks: tuple[Block, ...]
-    alone: Tensor
+    lone_diag: Tensor
     variances: Tensor
 
     @classmethod
-    def of(cls, entries: Entries, *, has_lone: bool = True) -> Self:
+    def of(cls, entries: Entries, *, has_lone_diag: bool = True) -> Self:
         """Gather observed entries, with or without prior variances outside blocks."""
         groups, variances = [], entries.values.diagonal().clone()
-        alone = torch.full_like(variances, has_lone, dtype=torch.bool)
+        lone_diag = torch.full_like(variances, has_lone_diag, dtype=torch.bool)
         for rows, cols, has_diagonal in entries.groups():
             groups.append((rows, cols))
-            alone[rows] = has_lone and not has_diagonal
+            lone_diag[rows] = has_lone_diag and not has_diagonal
         blocks = [Block.of(entries.values, batch) for batch in _batches(groups)]
-        return cls(tuple(blocks), alone, variances * alone)
+        return cls(tuple(blocks), lone_diag, variances * lone_diag)
 
     def __matmul__(self, columns: Tensor) -> Tensor:
         """Return the product with a matrix (n, r)."""
@@ -109,7 +110,7 @@ class Observed:
             )
             for block in self.blocks
         ]
-        variances = self.variances - (left * right).sum(1) * self.alone
+        variances = self.variances - (left * right).sum(1) * self.lone_diag
         return replace(self, blocks=tuple(blocks), variances=variances)
 
     def square_sum(self) -> float:
@@ -121,14 +122,15 @@ class Observed:
         """Return the whole matrix (n, n)."""
         whole = self.variances.diag()
         for block in self.blocks:
-            places = block.rows[:, :, None], block.cols[:, None, :]
-            whole.index_put_(places, block.values, accumulate=True)
+            indices = block.rows[:, :, None], block.cols[:, None, :]
+            # Padding adds zeros; a plain assignment would overwrite entries with them.
+            whole.index_put_(indices, block.values, accumulate=True)
         return whole
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A symmetric U V^T (n, n) with the observed entries put in.
+    """A symmetric U V^T (n, n) whose observed entries are replaced by those of K.
 
     Parameters
     ----------
@@ -144,7 +146,7 @@ class Filled:
 
     @classmethod
     def of(cls, known: Observed, left: Tensor, right: Tensor) -> Self:
-        """Put observed entries into U V^T."""
+        """Return U V^T with the observed entries of K."""
         return cls(known.minus(left, right), left, right)
 
     def __matmul__(self, columns: Tensor) -> Tensor:

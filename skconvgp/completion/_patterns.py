@@ -30,7 +30,7 @@ LARGEST_SHARE_OF_CHAIN = 0.5
 
 @dataclass(frozen=True)
 class Pattern:
-    """Tiles of groups of samples.
+    """Groups of samples, and the tiles between them that are evaluated.
 
     Parameters
     ----------
@@ -56,11 +56,11 @@ class Pattern:
     def requests(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield rows and columns of the entries to evaluate, one triangle of tiles."""
         groups = torch.split(self.order, self.sizes.tolist())
-        for number, rows in enumerate(groups):
-            wanted = self.observed[number].clone()
-            wanted[:number] = False
+        for index, rows in enumerate(groups):
+            wanted = self.observed[index].clone()
+            wanted[:index] = False
             if len(rows) == 1:  # its only entry is a prior variance
-                wanted[number] = False
+                wanted[index] = False
             cols = self.order[wanted.repeat_interleave(self.sizes)]
             if len(rows) and len(cols):
                 yield rows, cols
@@ -76,6 +76,7 @@ class Pattern:
         return rows, cols
 
     def _spread(self, tiles: Tensor) -> Tensor:
+        """Return for each entry (n, n) the value of its tile (g, g)."""
         group_of = torch.arange(len(self.sizes)).repeat_interleave(self.sizes)
         group = torch.empty_like(self.order)
         group[self.order] = group_of
@@ -94,7 +95,7 @@ class Entries:
         Which entries are observed; symmetric, with the diagonal.
     pattern : Pattern
         Groups of samples.
-    seen : Tensor of shape (g, g)
+    observed_tiles : Tensor of shape (g, g)
         Which tiles of the pattern are in the mask.
     check_rows, check_cols, check_values : Tensor of shape (k,)
         Held-out entries: evaluated, but not in the mask until they are put back.
@@ -105,24 +106,24 @@ class Entries:
     values: Tensor
     mask: Tensor
     pattern: Pattern
-    seen: Tensor
+    observed_tiles: Tensor
     check_rows: Tensor
     check_cols: Tensor
     check_values: Tensor
     n_evaluated: int
 
     def groups(self) -> Iterator[tuple[Tensor, Tensor, bool]]:
-        """Yield rows and columns of observed tiles, and if the diagonal is in them."""
+        """Yield rows and columns of observed tiles, and if these include a diagonal."""
         order = self.pattern.order.to(self.values.device)
         groups = torch.split(order, self.pattern.sizes.tolist())
-        for number, rows in enumerate(groups):
-            seen = self.seen[number]
-            cols = order[seen.repeat_interleave(self.pattern.sizes).to(order.device)]
+        for index, rows in enumerate(groups):
+            tiles = self.observed_tiles[index]
+            cols = order[tiles.repeat_interleave(self.pattern.sizes).to(order.device)]
             if len(rows):
-                yield rows, cols, bool(seen[number])
+                yield rows, cols, bool(tiles[index])
 
     def landmarks(self) -> Tensor | None:
-        """Return the samples (m,) if all others are compared only with these.
+        """Return the landmarks (m,) if all other samples are compared only with these.
 
         All other entries then follow from the columns of these samples, without the
         held-out entries and without the prior variances.
@@ -131,7 +132,7 @@ class Entries:
         return self.pattern.order[:m].to(self.values.device) if m else None
 
     def hold_out_(self) -> None:
-        """Take the held-out entries away."""
+        """Remove the held-out entries from the observed ones."""
         self._set_(torch.zeros_like(self.check_values), is_observed=False)
 
     def put_back_(self) -> None:
@@ -139,7 +140,7 @@ class Entries:
         self._set_(self.check_values, is_observed=True)
 
     def _set_(self, values: Tensor, *, is_observed: bool) -> None:
-        self.seen[self.pattern.held_out] = is_observed
+        self.observed_tiles[self.pattern.held_out] = is_observed
         one, two = self.check_rows, self.check_cols
         for rows, cols in ((one, two), (two, one)):
             self.values[rows, cols] = values
@@ -201,9 +202,9 @@ def evaluate(oracle: GramOracle, pattern: Pattern) -> Entries:
     rows, cols = (index.to(values.device) for index in pattern.check())
     mask = pattern.mask().to(values.device)
     n_evaluated = (int(mask.sum()) + n) // 2
-    seen, check_values = pattern.observed.clone(), values[rows, cols]
+    observed_tiles, check_values = pattern.observed.clone(), values[rows, cols]
     entries = Entries(
-        values, mask, pattern, seen, rows, cols, check_values, n_evaluated
+        values, mask, pattern, observed_tiles, rows, cols, check_values, n_evaluated
     )
     entries.hold_out_()
     return entries
@@ -227,7 +228,7 @@ def _refuse(name: str, n: int, fraction: float, check_fraction: float) -> None:
 
 
 def _landmarks(order: Tensor, budget: int, n_check: int) -> Pattern:
-    """Rows and columns of landmarks, and a block of others that is held out."""
+    """Return the rows and columns of landmarks, and a held-out block of the others."""
     n = len(order)
     n_others_checked = _side_of_triangle(n_check)
     missing = n * (n - 1) // 2 - budget + _triangle(n_others_checked)
@@ -251,16 +252,19 @@ def _side_of_triangle(n_entries: int) -> int:
 
 
 def _side(n: int, budget: int, n_check: int) -> int:
-    """Return the side of blocks: diagonal tiles and chain are n (3 side - 1) / 2."""
-    room = int(LARGEST_SHARE_OF_CHAIN * (budget - n_check))
-    sides = LARGEST_SIDE, math.isqrt(n_check // LEAST_CHECK_TILES), 2 * room // (3 * n)
-    return max(min(sides), 1)
+    """Return the side of blocks; see the constants for what bounds it.
+
+    Diagonal tiles and the chain together have n (3 side - 1) / 2 entries.
+    """
+    for_chain = int(LARGEST_SHARE_OF_CHAIN * (budget - n_check))
+    for_check = math.isqrt(n_check // LEAST_CHECK_TILES)
+    return max(min(LARGEST_SIDE, for_check, 2 * for_chain // (3 * n)), 1)
 
 
 def _tiles(
     order: Tensor, side: int, budget: int, n_check: int, generator: Generator
 ) -> Pattern:
-    """Tiles on the diagonal, a chain of tiles that connects all, and random others."""
+    """Return diagonal tiles, a chain of tiles that connects all, and random tiles."""
     n = len(order)
     n_groups = -(-n // side)
     sizes = torch.full((n_groups,), side)

@@ -17,7 +17,7 @@ from skconvgp.linalg import (
 
 __all__ = ["alternate", "solve_rows", "sweep_rows"]
 
-GROWTH = 1.1  # of the objective, beyond which an accelerated round is undone
+GROWTH = 1.1  # an accelerated round that raises the objective by more is undone
 
 
 def alternate(
@@ -28,32 +28,31 @@ def alternate(
     ridge: float,
     landmarks: Tensor | None = None,
 ) -> Fit:
-    """Update U and V in turn from U = V, and tie them at the end.
+    """Update U and V in turn from U = V, and return a symmetric product at the end.
 
-    Rounds are accelerated. If the acceleration has raised the objective, the iteration
-    continues from the previous round.
+    Rounds are accelerated. If an accelerated round raises the objective, the iteration
+    continues from the round before.
 
     Parameters
     ----------
     update : callable
-        Returns a better U (n, r) for V and U.
+        Returns a better U (n, r), given V and U.
     right : Tensor of shape (n, r)
         V.
     limits : Limits
-        Rounds end when U V^T changes less.
+        Tolerance of the relative change of U V^T, and the largest number of rounds.
     known : Observed
         Observed entries P(K) of the objective |P(K - U V^T)|^2 + ridge (|U|^2 + |V|^2).
     ridge : float
-        Its factor.
+        Factor of the penalty.
     landmarks : Tensor of shape (m,) or None
-        Samples to whose columns all observed entries belong, if there are any.
+        Samples to whose columns all observed entries belong, if there are such samples.
 
     Returns
     -------
     fit : Fit
-        F F^T is nearest to the symmetric part of U V^T. With landmarks it follows from
-        their columns of U V^T, because the other columns of the product were never
-        fitted.
+        F F^T is nearest to the symmetric part of U V^T. With landmarks it is made from
+        their columns of U V^T only, because the other columns were never fitted.
     """
     left, last, n_iter, converged = right, (right, right), 0, False
     acceleration, least = Anderson(), math.inf
@@ -89,7 +88,7 @@ def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:
     columns : Tensor of shape (n, r)
         V.
     ridge : float
-        Its factor.
+        Factor of the penalty.
 
     Returns
     -------
@@ -98,10 +97,13 @@ def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:
     """
     rows = known.variances[:, None] * columns
     for block in known.blocks:
-        seen, own = block.of_cols(columns), columns[block.rows]
-        rhs = rows[block.rows] + block.values @ seen
+        compared, updates = block.of_cols(columns), columns[block.rows]
+        rhs = rows[block.rows] + block.values @ compared
         rows[block.rows] = ridge_solve(
-            seen.mT @ seen, rhs, ridge, own * known.alone[block.rows, None]
+            compared.mT @ compared,
+            rhs,
+            ridge,
+            updates * known.lone_diag[block.rows, None],
         )
     return rows
 
@@ -110,13 +112,13 @@ def sweep_rows(known: Observed, columns: Tensor, rows: Tensor, ridge: float) -> 
     """Return x_i (n, r) with one coordinate after the other at its best value."""
     rows, rhs = rows.clone(), known @ columns
     for block in known.blocks:
-        seen, right, x = block.of_cols(columns), rhs[block.rows], rows[block.rows]
-        own = columns[block.rows] * known.alone[block.rows, None]
-        gram = seen.mT @ seen
+        compared, right, x = block.of_cols(columns), rhs[block.rows], rows[block.rows]
+        updates = columns[block.rows] * known.lone_diag[block.rows, None]
+        gram = compared.mT @ compared
         for s in range(rows.shape[1]):
             # Meinel 2020, eqs. 3.11 and 3.13 as corrected in
             # docs/maths.rst, "Completion from entries"
-            of_row = gram[:, s, None] + own[..., s, None] * own
+            of_row = gram[:, s, None] + updates[..., s, None] * updates
             slope = right[..., s] - (of_row * x).sum(-1) - ridge * x[..., s]
             x[..., s] += slope / (of_row[..., s] + ridge)
         rows[block.rows] = x

@@ -1,4 +1,4 @@
-"""Soft-Impute."""
+"""SoftImpute: completion by the matrix with shrunken eigenvalues."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ N_STEPS = 20
 SMALLEST_SHARE = 1e-4
 LARGEST_RANK = 100  # with "auto"; a larger rank does not lower the error
 NORM_ROUNDS = 30  # to compute the norm of the observed entries
-SPARE = 4  # eigenpairs beyond those that were above the penalty
+SPARE = 4  # eigenpairs computed beyond those that were above the penalty
 
 
 @dataclass(repr=False)
@@ -27,7 +27,7 @@ class SoftImpute(MaskedCompletion):
     Each round is :math:`Z \leftarrow S_\gamma(P_\Omega K + P_\Omega^\perp Z)`, where
     :math:`S_\gamma` lowers the eigenvalues by :math:`\gamma` and drops those below
     zero. :math:`\gamma` falls in 20 equal ratios from :math:`\gamma_{max} = \lVert
-    P_\Omega K \rVert_2`, where no eigenvalue is left, to :math:`10^{-4} \gamma_{max}`,
+    P_\Omega K \rVert_2`, which leaves no eigenvalue, to :math:`10^{-4} \gamma_{max}`,
     and each value starts from the result of the previous one. The value with the
     smallest error on the held-out entries is kept; the path ends if the error twice in
     a row does not fall by 1 %.
@@ -47,8 +47,8 @@ class SoftImpute(MaskedCompletion):
         Rounds end when :math:`\lVert Z - Z' \rVert^2 / \lVert Z' \rVert^2` is less.
     check_fraction : float, default=0.05
         Share of the evaluated entries that is held out to choose :math:`\gamma` and to
-        measure the error. They are used in the final fit, so that the error is that of
-        the fit without them. With pattern="landmarks" they are not used.
+        measure the error. The final fit uses them, but the error is measured before, on
+        a fit without them. With pattern="landmarks" the final fit does not use them.
     n_anchors : int, optional
         Number of samples that new samples are compared with; by default all.
 
@@ -91,8 +91,8 @@ class SoftImpute(MaskedCompletion):
         limits: Limits,
         generator: Generator,
     ) -> Fit:
-        nothing = entries.values.new_zeros(len(entries.values), 1)
-        factor, known = nothing if start is None else start, Observed.of(entries)
+        zero = entries.values.new_zeros(len(entries.values), 1)
+        factor, known = zero if start is None else start, Observed.of(entries)
         vectors = self._widened(factor, SPARE, generator)
         for n_iter in range(1, limits.max_iter + 1):
             filled = Filled.of(known, factor, factor)
@@ -109,7 +109,7 @@ class SoftImpute(MaskedCompletion):
     def _above(
         self, matrix: Filled, vectors: Tensor, gamma: float, generator: Generator
     ) -> tuple[Tensor, Tensor]:
-        """Return eigenpairs from the largest to at least one not above gamma."""
+        """Return the largest eigenpairs, at least one of which is not above gamma."""
         values, vectors = leading_eigenpairs(matrix, vectors)
         while float(values[-1]) > gamma:
             wider = self._widened(vectors, vectors.shape[1], generator)
@@ -123,7 +123,7 @@ class SoftImpute(MaskedCompletion):
         most = LARGEST_RANK if isinstance(self.rank, str) else int(self.rank)
         return widened(vectors, min(width + n_more, most, n), generator)
 
-    def _check_own(self) -> None:
+    def _check_further(self) -> None:
         pass
 
     def _ridge(self, step: float) -> float:

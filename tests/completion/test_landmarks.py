@@ -121,7 +121,7 @@ def test_the_generator_decides(word):
 @every_word
 def test_columns_of_many_calls_keep_their_places(word, monkeypatch):
     whole, _ = chosen(word, 60, 20)
-    monkeypatch.setattr("skconvgp.completion._landmarks.ASKED_AT_ONCE", 3)
+    monkeypatch.setattr("skconvgp.completion._landmarks.COLUMNS_AT_ONCE", 3)
     monkeypatch.setattr("skconvgp.completion._landmarks.ROWS_AT_ONCE", 7)
     landmarks, oracle = chosen(word, 60, 20)
     assert torch.equal(landmarks.indices, whole.indices)
