@@ -97,14 +97,10 @@ def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:
     """
     rows = known.variances[:, None] * columns
     for block in known.blocks:
-        compared, updates = block.of_cols(columns), columns[block.rows]
+        compared = block.of_cols(columns)
+        updates = columns[block.rows] * known.lone_diag[block.rows, None]
         rhs = rows[block.rows] + block.values @ compared
-        rows[block.rows] = ridge_solve(
-            compared.mT @ compared,
-            rhs,
-            ridge,
-            updates * known.lone_diag[block.rows, None],
-        )
+        rows[block.rows] = ridge_solve(compared.mT @ compared, rhs, ridge, updates)
     return rows
 
 
