@@ -1,4 +1,4 @@
-"""How one tile of a network is computed."""
+"""Backends that compute a tile: torch, and fused kernels on CPUs and GPUs."""
 
 from skconvgp.backends._choose import BACKENDS, BackendChoice, choose_backend
 from skconvgp.backends._fused_cpu import (

@@ -1,4 +1,4 @@
-"""Which backend computes a kernel: one visible choice, with its reason."""
+"""The choice of the backend of a kernel, with its reason."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ BACKENDS = ("auto", "torch", "fused")
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """What computes the tiles of a kernel, and why it is not the fused backend.
+    """The backend of a kernel's tiles, and the reason if it is not the fused one.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ class BackendChoice:
     image_shape : (c, h, w)
         Shape of the images.
     program : Program or None
-        The network lowered for the fused backend; None is torch.
+        The network lowered for the fused backend; None if torch computes.
     reason : str
-        Why torch computes; empty where the fused backend does or torch was asked for.
+        Why torch computes; empty if the fused backend computes or torch was asked for.
     processor : Processor or None
-        What carries the program out; None is torch.
+        Runs the program; None if torch computes.
     """
 
     kernel: Kernel
@@ -74,7 +74,7 @@ class BackendChoice:
         return self._finished(FusedTangentBackend(*lowered, self.processor))
 
     def _finished(self, backend: TileBackend) -> TileBackend:
-        """Return a backend of the kernel from that of what was lowered."""
+        """Return the backend of the kernel, given that of the lowered network."""
         if self.kernel is _network(self.kernel):
             return backend
         return CorrelationBackend(backend)
@@ -83,7 +83,7 @@ class BackendChoice:
 def choose_backend(
     kernel: Kernel, image_shape: ImageShape, backend: str, device: torch.device
 ) -> BackendChoice:
-    """Choose what computes a kernel on images of a shape.
+    """Choose the backend of a kernel for images of a shape.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ def choose_backend(
     backend : {"auto", "torch", "fused"}
         "auto" takes the fused backend where it can run the kernel.
     device : torch.device
-        Where to compute.
+        Device of the computation.
 
     Returns
     -------
     choice : BackendChoice
-        The choice, and the reason for torch.
+        The backend and, if torch replaces the fused backend, the reason.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def choose_backend(
 def _lowered(
     kernel: Kernel, image_shape: ImageShape, processor: Processor
 ) -> tuple[Program | None, str]:
-    """Return the program of a network, or why there is none."""
+    """Return the program of a network, or None and the reason why there is none."""
     try:
         program = lower(_network(kernel), image_shape, processor.roots)
         processor.require_accepted(program)
@@ -138,7 +138,7 @@ def _lowered(
 
 
 def _network(kernel: Kernel) -> Kernel:
-    """Return what is lowered: correlations are taken from values of the network."""
+    """Return the network to lower: for a kernel of correlations, the one within it."""
     if type(kernel) is MaxNormalization and kernel.mode == CORRELATION:
         return kernel.kernel
     return kernel

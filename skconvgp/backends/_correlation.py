@@ -1,4 +1,4 @@
-"""Correlations from the tiles of a backend, with their derivatives."""
+"""Tiles of correlations, computed from the tiles of another backend."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from skconvgp.kernels._normalizations import inverse_deviations, unit_variances
 
 __all__ = ["CorrelationBackend"]
 
-LIVE_RESULTS = 3  # of a pair: what the backend returns is scaled, and corrected
+LIVE_RESULTS = 3  # of a pair: the covariance, the scaled and the corrected result
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CorrelationBackend:
         )
 
     def prepare(self, images: Tensor) -> Prepared:
-        """Prepare images (n, c, h, w); also their 1 / sqrt(K) and dK / 2 K, (q, n)."""
+        """Prepare images (n, c, h, w), with 1 / sqrt(K) and dK / 2 K of each (q, n)."""
         tree = self.backend.prepare(images)
         diag = self.backend.diag(tree).reshape(len(images), -1).mT
         inverse = inverse_deviations(diag[:1])
@@ -55,7 +55,7 @@ class CorrelationBackend:
         return _correlations(self.backend.cross(tree1, tree2), scales1, scales2)
 
     def gram(self, one: Prepared) -> Tensor:
-        """Return them for one set; right where those of the backend are."""
+        """Return the correlations of a diagonal tile; those below are undefined."""
         tree, scales = _sides(one)
         return _correlations(self.backend.gram(tree), scales, scales)
 

@@ -1,6 +1,7 @@
-"""CUDA source of a lowered network: its sizes are constants of the compiler.
+"""CUDA source of a lowered network, in which its sizes are compile-time constants.
 
-Hyperparameters are not: a network with other ones runs the same code.
+Hyperparameters are arguments of the kernel, so that networks that differ in these only
+run the same code.
 """
 
 from collections.abc import Iterator
@@ -23,9 +24,9 @@ from skconvgp.backends._program import Program
 __all__ = ["KERNEL_NAME", "Layout", "cuda_source", "layout_of"]
 
 KERNEL_NAME = "skconvgp_cross"
-REGISTERS = 150  # of the 255 of a thread, for maps; what is more lies in memory
-PAIRS = ((2, 2), (2, 1), (1, 1))  # of a warp: the first that fit
-# Parts of the source, each behind those that it includes.
+REGISTERS = 150  # of the 255 of a thread, for maps; larger programs use memory
+PAIRS = ((2, 2), (2, 1), (1, 1))  # images of each side of a warp: the first that fit
+# Parts of the source, in an order in which each follows those that it includes.
 LIBRARY = ("opcodes.hpp", "coefficients.hpp", "lanes.hpp", "warp.hpp")
 
 
@@ -36,19 +37,19 @@ class Layout:
     Parameters
     ----------
     pairs : (int, int)
-        Images of each side whose pairs a warp holds.
+        Number of images of each side, all pairs of which a warp computes at once.
     n_parts : int
-        Columns of a lane.
+        Number of columns of a map that each lane holds.
     n_rows : int
         Rows of the highest map.
     n_window : int
         Rows of the highest window of running sums.
     has_windows : bool
-        Whether there are windows of other kinds.
+        Whether there are windows by direct sums.
     in_registers : bool
         Whether all maps fit into registers.
     n_bytes : int
-        What a lane holds.
+        Bytes that a lane holds.
     """
 
     pairs: tuple[int, int]
@@ -62,18 +63,19 @@ class Layout:
 
 @lru_cache(maxsize=256)
 def layout_of(program: Program, *, is_double: bool) -> Layout:
-    """Return the layout of a program for numbers of single or double precision."""
+    """Return the layout of a program for maps of single or double precision."""
     sizes, outputs = map(program.of_axes, (AxisColumn.SIZE, AxisColumn.OUTPUTS))
     n_rows, n_columns = np.maximum(sizes.max(0), outputs.max(0)).tolist()
     windows = program.of_axes(AxisColumn.WINDOW)[program.kinds == Kind.BOX]
     n_window = int(windows[:, 0].max(initial=1))
     has_windows = bool((program.kinds == Kind.CONV).any())
     n_parts = -(-n_columns // LANES)
+    # Rows of the registers and under the window, the row in work, and the sum.
     n_rows_held = program.n_registers * n_rows + n_window + 2
     held = (1 + program.n_tangents) * n_parts * n_rows_held * (2 if is_double else 1)
     fitting = [pairs for pairs in PAIRS if held * pairs[0] * pairs[1] <= REGISTERS]
     pairs = fitting[0] if fitting else PAIRS[-1]
-    if has_windows:  # a map before its windows
+    if has_windows:  # direct sums need the whole map before the first window
         held += held // n_rows_held * n_rows
     n_bytes = 4 * held * pairs[0] * pairs[1]
     return Layout(pairs, n_parts, n_rows, n_window, has_windows, bool(fitting), n_bytes)
@@ -114,7 +116,7 @@ def cuda_source(program: Program, *, is_double: bool) -> str:
 
 @lru_cache
 def _source(name: str) -> str:
-    """Return a file without what puts files together."""
+    """Return a source file without its includes, since the files are concatenated."""
     text = files("skconvgp.backends").joinpath("warp", name).read_text("utf-8")
     return "\n".join(
         line
@@ -124,30 +126,31 @@ def _source(name: str) -> str:
 
 
 def _ops(program: Program) -> list[str]:
-    """Return the operations as warp.hpp has them: in the order of the columns."""
+    """Return the operations as initialisers of the struct of warp.hpp."""
     ops = []
     lines = zip(program.codes.tolist(), program.slopes.tolist(), strict=True)
-    for place, (codes, slopes) in enumerate(lines):
+    for index, (codes, slopes) in enumerate(lines):
         parts = (
             codes[: Column.ROWS],
             codes[Column.ROWS : Column.COLS],
             codes[Column.COLS : Column.CIRCULAR],
-            [*codes[Column.CIRCULAR :], *slopes, place],
+            [*codes[Column.CIRCULAR :], *slopes, index],
         )
-        start, rows, cols, rest = (", ".join(map(str, part)) for part in parts)
-        ops.append(f"{{{start}, {{{rows}}}, {{{cols}}}, {rest}}}")
+        start, rows, cols, end = (", ".join(map(str, part)) for part in parts)
+        ops.append(f"{{{start}, {{{rows}}}, {{{cols}}}, {end}}}")
     return ops
 
 
 def _segments(program: Program) -> list[str]:
-    """Cut the stages into runs of repetitions, so that little is to be compiled.
+    """Divide the stages into segments that are repeated, so that less is compiled.
 
-    What is repeated differs in its tables only. A run is given by its first operation,
-    the number of operations, how often they are carried out, and the distance of tables
-    from one time to the next.
+    Repetitions differ in the start of their tables only. A segment is written as its
+    first operation, the number of operations, the number of repetitions, and the
+    distance between the tables of one repetition and the next.
     """
     stages = _stages(program)
     n = len(stages)
+    # From the last stage back: the fewest stages to compile from stage i on.
     costs, runs = [0] * (n + 1), [(0, 0, 0)] * n
     for i in reversed(range(n)):
         choices = [
@@ -157,20 +160,20 @@ def _segments(program: Program) -> list[str]:
         ]
         costs[i], *run = min(choices)
         runs[i] = (run[0], run[1], run[2])
-    found, i = [], 0
+    segments, i = [], 0
     while i < n:
         length, times, step = runs[i]
         n_ops = sum(stage.n_ops for stage in stages[i : i + length])
-        found.append(f"{{{stages[i].first}, {n_ops}, {times}, {step}}}")
+        segments.append(f"{{{stages[i].first}, {n_ops}, {times}, {step}}}")
         i += length * times
-    return found
+    return segments
 
 
 class _Stage(NamedTuple):
-    first: int  # operation
+    first: int  # index of its first operation
     n_ops: int
-    code: bytes  # with the slopes, without the place of tables
-    table: int  # place of the first; negative: there is none
+    code: bytes  # codes and slopes, with starts of tables relative to `table`
+    table: int  # start of its first table; negative if it has none
 
 
 def _stages(program: Program) -> list[_Stage]:
@@ -179,17 +182,17 @@ def _stages(program: Program) -> list[_Stage]:
     ends = np.flatnonzero(np.isin(program.kinds, STAGE_ENDS)) + 1
     stages = []
     for first, stop in zip([0, *ends[:-1]], ends, strict=True):
-        own = codes[first:stop].copy()
-        places = tables[first:stop]
-        table = int(min(places[places >= 0], default=-1))
-        own[:, Column.TABLE] = np.where(places >= 0, places - table, -1)
-        code = own.tobytes() + program.slopes[first:stop].tobytes()
+        stage_codes = codes[first:stop].copy()
+        starts = tables[first:stop]
+        table = int(min(starts[starts >= 0], default=-1))
+        stage_codes[:, Column.TABLE] = np.where(starts >= 0, starts - table, -1)
+        code = stage_codes.tobytes() + program.slopes[first:stop].tobytes()
         stages.append(_Stage(int(first), int(stop - first), code, table))
     return stages
 
 
 def _repetitions(stages: list[_Stage], length: int) -> Iterator[tuple[int, int]]:
-    """Yield how often the first stages can be repeated, with the distance of tables."""
+    """Yield numbers of repetitions of the first stages, with the distance of tables."""
     yield 1, 0
     step = None
     for times in range(1, len(stages) // length):

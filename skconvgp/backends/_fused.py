@@ -1,4 +1,4 @@
-"""Tiles of a lowered network, whatever processor carries it out."""
+"""Tiles of a lowered network, on any processor that runs its programs."""
 
 import math
 from dataclasses import dataclass
@@ -13,34 +13,35 @@ from skconvgp.backends._program import Program
 
 __all__ = ["FusedBackend", "FusedTangentBackend", "Processor"]
 
-# Results of a pair that are held while its tile is put together: those of several
-# programs, joined, and mirrored at the diagonal.
+# Copies of the results of a pair that are held while its tile is put together: those
+# of single programs, the joined ones, and those mirrored at the diagonal.
 LIVE_VALUES = 4
 
 
 class Processor(Protocol):
-    """What carries programs out: the compiled extension, or a GPU."""
+    """Runs programs: the compiled extension, or a GPU."""
 
     @property
     def instruction_set(self) -> str:
-        """Name of the instructions that it has."""
+        """Name of the instruction set."""
         ...
 
     @property
     def roots(self) -> int:
-        """Numbers of a position in the tables of piecewise linear activations."""
+        """Values of a position in the tables of piecewise linear activations."""
         ...
 
     @property
     def tangents_at_once(self) -> int:
-        """Derivatives in one pass over a pair.
+        """Largest number of derivatives in one pass over a pair.
 
-        More of them share the work for the value, fewer keep their maps at hand.
+        More derivatives share the work for the value; with fewer, all maps of a pair
+        stay in cache or registers.
         """
         ...
 
     def require_accepted(self, program: Program) -> None:
-        """Raise NotFusableError if a program is refused: it is too large."""
+        """Raise NotFusableError if a program is too large."""
         ...
 
     def image_bytes(self, program: Program, image: Tensor) -> int:
@@ -71,15 +72,15 @@ class Processor(Protocol):
 class FusedBackend:
     """Tiles of a network; all layers of a pair are computed in cache.
 
-    The tables of an image and its variance are computed in double precision, whatever
-    the precision of the maps is. Values are float64.
+    The tables of an image and its variance are computed in double precision, even if
+    maps are in single precision. Values are float64.
 
     Parameters
     ----------
     program : Program
         The lowered network.
     processor : Processor
-        What carries it out.
+        Runs the program.
     """
 
     program: Program
@@ -99,15 +100,15 @@ class FusedBackend:
         return self._values(one, two, is_upper=False)
 
     def gram(self, one: Prepared) -> Tensor:
-        """Return the covariances (n, n) of a set; right on and above the diagonal."""
+        """Return the covariances (n, n); those below the diagonal are undefined."""
         return self._values(one, one, is_upper=True)
 
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variances (n,)."""
-        return _pair(one)[1][0]
+        return _tables_and_diag(one)[1][0]
 
     def _values(self, one: Prepared, two: Prepared, *, is_upper: bool) -> Tensor:
-        sides = _sides(one), _sides(two)
+        sides = _by_image(one), _by_image(two)
         values = self.processor.cross(self.program, *sides, is_upper=is_upper)
         return values.squeeze(-1)
 
@@ -122,11 +123,11 @@ class FusedTangentBackend:
     Parameters
     ----------
     programs : tuple of Program
-        The lowered network, each with some of the derivatives.
+        The lowered network, each program with a part of the derivatives.
     order : tuple of int
-        The place in theta of each derivative.
+        Index in theta of each derivative.
     processor : Processor
-        What carries them out.
+        Runs the programs.
     """
 
     programs: tuple[Program, ...]
@@ -148,13 +149,16 @@ class FusedTangentBackend:
         return self._parts(one, two, is_upper=False)
 
     def gram(self, one: Prepared) -> Tensor:
-        """Return them for one set (n, n, 1 + p); right on and above the diagonal."""
+        """Return covariances and derivatives (n, n, 1 + p) of a diagonal tile.
+
+        Those below the diagonal are undefined.
+        """
         return self._parts(one, one, is_upper=True)
 
     def diag(self, one: Prepared) -> Tensor:
         """Return prior variances and derivatives (n, 1 + p)."""
         assert isinstance(one, tuple)
-        return self._joined([_pair(part)[1].mT for part in one])
+        return self._joined([_tables_and_diag(part)[1].mT for part in one])
 
     def _parts(self, one: Prepared, two: Prepared, *, is_upper: bool) -> Tensor:
         assert isinstance(one, tuple)
@@ -162,24 +166,24 @@ class FusedTangentBackend:
         parts = zip(self.programs, one, two, strict=True)
         values = [
             self.processor.cross(
-                program, _sides(first), _sides(second), is_upper=is_upper
+                program, _by_image(first), _by_image(second), is_upper=is_upper
             )
             for program, first, second in parts
         ]
         return self._joined(values)
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
-        """Put the derivatives in their places behind the first value."""
+        """Join the derivatives of all programs, in the order of theta, to the value."""
         if len(parts) == 1 and self.order == tuple(range(len(self.order))):
             return parts[0]
         joined = parts[0].new_empty((*parts[0].shape[:-1], 1 + len(self.order)))
         joined[..., 0] = parts[0][..., 0]
-        places = torch.tensor(self.order, dtype=torch.long, device=joined.device) + 1
-        joined[..., places] = torch.cat([part[..., 1:] for part in parts], dim=-1)
+        columns = torch.tensor(self.order, dtype=torch.long, device=joined.device) + 1
+        joined[..., columns] = torch.cat([part[..., 1:] for part in parts], dim=-1)
         return joined
 
 
-def _pair(prepared: Prepared) -> tuple[Tensor, Tensor]:
+def _tables_and_diag(prepared: Prepared) -> tuple[Tensor, Tensor]:
     assert isinstance(prepared, tuple)
     tables, diag = prepared
     assert isinstance(tables, Tensor)
@@ -193,7 +197,7 @@ def _measure(
     value_shape: tuple[int, ...],
     image: Tensor,
 ) -> TileCosts:
-    """Count the bytes that programs need, which are carried out one by one."""
+    """Return the costs of programs that run one after the other."""
     in_double = torch.float64.itemsize
     value_bytes = in_double * math.prod(value_shape)
     return TileCosts(
@@ -210,7 +214,7 @@ def _measure(
     )
 
 
-def _sides(prepared: Prepared) -> tuple[Tensor, Tensor]:
-    """Return tables and variances with the images in the first dimension."""
-    tables, diag = _pair(prepared)
+def _by_image(prepared: Prepared) -> tuple[Tensor, Tensor]:
+    """Return tables (n, t) and variances (n, q) with the images in the first axis."""
+    tables, diag = _tables_and_diag(prepared)
     return tables.mT, diag.mT

@@ -1,4 +1,4 @@
-"""Door to the compiled extension."""
+"""Programs of fused networks, run by the compiled extension."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,11 +20,11 @@ __all__ = [
     "table_size",
 ]
 
-# Empty: the widest that the processor has. Another one of `instruction_sets()`, and
-# "lanes", the arithmetic of the GPU, are for tests and comparisons.
+# Empty is the widest instruction set of the processor. Tests and comparisons set
+# another one of `instruction_sets()`, or "lanes", the arithmetic of the GPU.
 INSTRUCTION_SET = ""
 
-TANGENTS_AT_ONCE = 8  # with more of them maps leave the cache
+TANGENTS_AT_ONCE = 8  # with more derivatives, the maps of a pair leave the cache
 
 
 def _load() -> tuple[Any, str]:
@@ -43,7 +43,7 @@ def missing_extension() -> str:
 
 
 def extension_file() -> Path | None:
-    """Return the file that was loaded; None without the extension."""
+    """Return the file of the loaded extension; None without it."""
     return None if _MISSING else Path(_NATIVE.__file__)
 
 
@@ -59,29 +59,29 @@ def instruction_sets() -> list[str]:
 
 @dataclass(frozen=True)
 class Extension:
-    """Carries programs out with the compiled extension, each pair in cache.
+    """Runs programs with the compiled extension; the maps of a pair stay in cache.
 
-    The tables of an image and its variance are computed in double precision, whatever
-    the precision of the maps is. Values are float64.
+    The tables of an image and its variance are computed in double precision, even if
+    maps are in single precision. Values are float64.
     """
 
     @property
     def instruction_set(self) -> str:
-        """Name of the instructions that it has."""
+        """Name of the instruction set."""
         return instruction_set()
 
     @property
     def roots(self) -> int:
-        """Numbers of a position in the tables of piecewise linear activations."""
+        """Values of a position in the tables of piecewise linear activations."""
         return int(_NATIVE.roots(INSTRUCTION_SET))
 
     @property
     def tangents_at_once(self) -> int:
-        """Derivatives in one pass over a pair."""
+        """Largest number of derivatives in one pass over a pair."""
         return TANGENTS_AT_ONCE
 
     def require_accepted(self, program: Program) -> None:
-        """Raise NotFusableError if a program is refused: it is too large."""
+        """Raise NotFusableError if a program is too large."""
         try:
             table_size(program)
         except ValueError as error:
@@ -102,7 +102,8 @@ class Extension:
         """Return the tables (n, t) and the variances (n, 1 + p) of images."""
         n_images, n_values = images.shape[0], table_size(program)
         pixels = images.flatten(1).contiguous()
-        # Arrays of numpy lie in large pages; torch's take as long to get as to fill.
+        # numpy allocates large pages. To get memory from torch takes as long as to fill
+        # it.
         precision = np.float64 if images.dtype == torch.float64 else np.float32
         tables = torch.from_numpy(np.empty((n_images, n_values), precision))
         n_columns = program.constants.shape[2]
@@ -127,7 +128,7 @@ class Extension:
 
 
 def table_size(program: Program) -> int:
-    """Return the numbers of the tables of an image."""
+    """Return the number of values in the tables of an image."""
     return int(_NATIVE.table_size(*_arrays(program), program.n_pixels))
 
 

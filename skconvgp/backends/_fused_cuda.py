@@ -1,4 +1,4 @@
-"""Door to the GPU: programs carried out by kernels that are compiled for them."""
+"""Programs of fused networks, run on a GPU by kernels compiled for them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ from skconvgp.exceptions import NotFusableError
 __all__ = ["Gpu", "unusable_gpu"]
 
 HOST = torch.device("cpu")
-OLDEST = (7, 0)  # compute capability; NVRTC knows 7.0 up to CUDA 12, then 7.5
-LARGEST_THREAD = 2**18  # bytes of a lane: a thread may have twice as much
-# Derivatives in one pass over a pair: with these, maps of 28 rows stay in registers.
+OLDEST = (7, 0)  # compute capability; NVRTC supports 7.0 up to CUDA 12, 7.5 since
+LARGEST_THREAD = 2**18  # bytes of a lane; a thread of a GPU may have twice as much
+# Derivatives in one pass over a pair: with so many, maps of 28 rows stay in registers.
 TANGENTS_AT_ONCE = 3
-IMAGES_AT_ONCE = 64  # whose tables a thread computes
+IMAGES_AT_ONCE = 64  # images whose tables a thread of the host computes in one call
 
 
 def unusable_gpu(device: torch.device) -> str:
@@ -55,7 +55,7 @@ def unusable_gpu(device: torch.device) -> str:
 
 @dataclass(frozen=True)
 class Gpu:
-    """Carries programs out on a GPU, each pair in the registers of a warp.
+    """Runs programs on a GPU; the maps of a pair stay in the registers of a warp.
 
     The tables of an image and its variance are computed in double precision by the
     compiled extension, on the host. Values are float64.
@@ -70,21 +70,21 @@ class Gpu:
 
     @property
     def instruction_set(self) -> str:
-        """Name of the instructions that it has: sm_90 is compute capability 9.0."""
+        """Name of the architecture: sm_90 is compute capability 9.0."""
         return architecture(self.device)
 
     @property
     def roots(self) -> int:
-        """Numbers of a position in the tables of piecewise linear activations."""
+        """Values of a position in the tables of piecewise linear activations."""
         return 1
 
     @property
     def tangents_at_once(self) -> int:
-        """Derivatives in one pass over a pair."""
+        """Largest number of derivatives in one pass over a pair."""
         return TANGENTS_AT_ONCE
 
     def require_accepted(self, program: Program) -> None:
-        """Raise NotFusableError if a program is refused: it is too large."""
+        """Raise NotFusableError if a program is too large."""
         Extension().require_accepted(program)
         sizes, outputs = map(program.of_axes, (AxisColumn.SIZE, AxisColumn.OUTPUTS))
         width = max(sizes[:, 1].max(), outputs[:, 1].max())
@@ -94,7 +94,7 @@ class Gpu:
                 f"on a GPU maps are at most {LARGEST_WIDTH} columns wide, and windows "
                 f"{LARGEST_WINDOW}"
             )
-        # With derivatives a lane holds so many times more.
+        # Each derivative adds maps of the same size.
         n_bytes = layout_of(program, is_double=True).n_bytes
         if n_bytes * (1 + TANGENTS_AT_ONCE) > LARGEST_THREAD:
             raise NotFusableError("on a GPU its maps are too high")
@@ -106,7 +106,8 @@ class Gpu:
     def worker_bytes(self, program: Program, image: Tensor) -> int:
         """Return the bytes that a call holds beside its arguments and its result.
 
-        What is not in registers has a place for every thread that the card runs.
+        Maps that do not fit into registers take memory of the GPU, for as many threads
+        as it can run at the same time.
         """
         layout = layout_of(program, is_double=image.dtype == torch.float64)
         if layout.in_registers:
@@ -158,8 +159,8 @@ class Gpu:
 
 
 def _running_threads(device: torch.device) -> int:
-    card = torch.cuda.get_device_properties(device)
-    return int(card.multi_processor_count * card.max_threads_per_multi_processor)
+    gpu = torch.cuda.get_device_properties(device)
+    return int(gpu.multi_processor_count * gpu.max_threads_per_multi_processor)
 
 
 def _kernel(program: Program, is_double: bool, device: torch.device) -> CudaKernel:
@@ -170,6 +171,6 @@ def _kernel(program: Program, is_double: bool, device: torch.device) -> CudaKern
 def _constants(
     program: Program, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return the constants of all operations, and of the last in double precision."""
+    """Return the constants of all operations; those of the last in float64 as well."""
     constants = torch.from_numpy(np.ascontiguousarray(program.constants))
     return constants.to(device, dtype), constants[-1].to(device)

@@ -1,13 +1,14 @@
-r"""A network as a graph of operations on covariance maps, constants scaled out.
+r"""A network as a graph of operations on covariance maps, with constants scaled out.
 
-What is carried is c / beta, with one number beta for each map, chosen so that a window
-is a plain sum and an activation needs no factor. With :math:`q = \sqrt{ab}` a piecewise
-linear activation of slope s is in these units
+Instead of the covariances c of a map, the graph computes c / beta, with one number beta
+for each map. Betas are chosen so that a window is a plain sum and an activation needs
+no factor. With :math:`q = \sqrt{ab}`, for variances a and b in these units, a piecewise
+linear activation of slope s is
 
 .. math:: \max(c, \mu c) + \lambda q u^{3/2} P(u), \quad u = 1 - |c| / q, \quad
           \lambda = \frac{(1 - s)^2}{1 + s^2}, \quad \mu = \frac{2 s}{1 + s^2},
 
-and keeps the variance of an image. The last beta multiplies the result.
+and leaves the variance of an image as it is. The last beta multiplies the result.
 """
 
 import math
@@ -53,12 +54,12 @@ __all__ = ["Graph", "Node", "build_graph"]
 Network = convnet | dense | residual_convnet | resnet32 | three_layer_convnet
 Leaky = ReLU | LeakyReLU | Abs
 
-# A map that may grow beyond this power of two is scaled down: float32 ends at 2^128,
-# and what the images bring needs room too.
+# A map that may grow beyond this power of two is scaled down. float32 ends at 2^128,
+# and large pixels need a part of that range.
 LARGEST_GROWTH = 50
 
-# A power of two beyond this is multiplied with in steps: float32 has no number below
-# 2^-149, and few digits before that.
+# Larger powers of two are multiplied in steps: float32 has no number below 2^-149, and
+# numbers close to it have few digits.
 LARGEST_STEP = 100
 
 
@@ -69,18 +70,19 @@ class Node:
     Parameters
     ----------
     kind : str
-        "input" or, of whole samples, "dot"; "leaky", "erf", "affine", "add", "conv",
+        "input" or, for whole samples, "dot"; "leaky", "erf", "affine", "add", "conv",
         "sum".
     inputs : tuple of Node
-        The maps it takes. "add" gives `factor` times the first plus the second.
+        Nodes whose maps it reads. "add" returns `factor` times the first map plus the
+        second.
     shape : (h, w)
-        Size of the map that it makes.
+        Size of its map.
     additive, factor : float or Tensor
-        Constants: what is added, what is multiplied with.
+        Constants of the operation, a summand and a factor.
     slope : float
-        Of a piecewise linear activation.
+        Slope of a piecewise linear activation.
     is_positive : bool
-        Whether an activation meets no negative covariance.
+        Whether the map that an activation reads has no negative covariance.
     axes : tuple of Axis
         Windows along rows and columns.
     """
@@ -97,16 +99,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Map:
-    """A covariance map: what a node makes, times `beta`.
+    """A covariance map: the map of a node times `beta`.
 
     Parameters
     ----------
     node : Node
         The node.
     beta : float or Tensor
-        Factor.
+        Factor that turns the node's values into covariances.
     growth : float
-        How large the numbers of the node are at most, for images of unit variance.
+        Bound on the node's values, for images of unit variance.
     is_positive : bool
         Whether no covariance is negative.
     """
@@ -159,7 +161,7 @@ def build_graph(kernel: Kernel, image_shape: ImageShape) -> Graph:
     Raises
     ------
     NotFusableError
-        If there is no operation for a part; the message names it.
+        If there is no operation for a part of the kernel; the message names the part.
     """
     graph = Graph(image_shape)
     channels, height, width = image_shape
@@ -173,8 +175,12 @@ def build_graph(kernel: Kernel, image_shape: ImageShape) -> Graph:
 
 
 def _read_as_samples(graph: Graph) -> None:
-    """Take inner products of whole samples where only these are needed."""
+    """Replace pixel products by inner products of samples if only these are needed.
+
+    If all maps of the network have one position, the input becomes "dot".
+    """
     start = graph.nodes[0]
+    # A sum over positions directly behind the input is an inner product of samples.
     readers = [node for node in graph.nodes if start in node.inputs]
     if all(node.kind == "sum" for node in readers):
         for node in graph.nodes:
@@ -189,7 +195,7 @@ def _read_as_samples(graph: Graph) -> None:
 
 
 def _lower(graph: Graph, layer: object, value: Map) -> Map:
-    # Exact types: what a class derived from one of ours computes is not known here.
+    # Exact types only: a class derived from one of ours may compute something else.
     lowering = _LOWERINGS.get(type(layer))
     if lowering is None:
         raise NotFusableError(f"there are no fused kernels for {layer!r}")
@@ -210,8 +216,8 @@ def _chain(graph: Graph, chain: Sequential | Residual, value: Map) -> Map:
         try:
             value = _lower(graph, layer, value)
         except NotFusableError as error:
-            where = f"layer{i} of a {type(chain).__name__}"
-            raise NotFusableError(f"{where}: {error}") from error
+            name = f"layer{i} of a {type(chain).__name__}"
+            raise NotFusableError(f"{name}: {error}") from error
     return value
 
 
@@ -233,9 +239,9 @@ def _scale(graph: Graph, layer: Scale, value: Map) -> Map:
 
 def _normalized(graph: Graph, layer: MaxNormalization, value: Map) -> Map:
     if layer.mode == CORRELATION:
-        raise NotFusableError(f"{layer!r} is only fused where it is the whole kernel")
+        raise NotFusableError(f"{layer!r} is only fused if it is the whole kernel")
     value = _lower(graph, layer.kernel, value)
-    # What "exact" scales is scaled out of every map as it is.
+    # The scales of mode "exact" need no node, as betas take scales out of every map.
     return _weighted(layer, value, 1.0 / layer.scale) if layer.mode == FIXED else value
 
 
@@ -245,7 +251,7 @@ def _dense(graph: Graph, layer: Dense, value: Map) -> Map:
 
 
 def _unchanged(graph: Graph, layer: object, value: Map) -> Map:
-    return value  # pools are of single positions: others are refused before
+    return value  # only pools of single positions come here; others are refused before
 
 
 def _convolve(graph: Graph, layer: Conv2d, value: Map) -> Map:
@@ -265,7 +271,7 @@ def _convolve(graph: Graph, layer: Conv2d, value: Map) -> Map:
 
 
 def _weighted(layer: object, value: Map, weight: Scalar) -> Map:
-    """Return weight c: the weight goes into beta."""
+    """Return the map times a weight, which multiplies beta."""
     if plain_value(weight) == 0.0:
         raise NotFusableError(
             f"a factor of 0 in {layer!r} leaves nothing of the images"
@@ -274,7 +280,7 @@ def _weighted(layer: object, value: Map, weight: Scalar) -> Map:
 
 
 def _biased(graph: Graph, value: Map, bias: Scalar) -> Map:
-    """Return c + bias."""
+    """Return the map plus a bias."""
     if plain_value(bias) == 0.0:
         return value
     value = _make_room(graph, value, bias)
@@ -285,7 +291,7 @@ def _biased(graph: Graph, value: Map, bias: Scalar) -> Map:
 
 
 def _make_room(graph: Graph, value: Map, bias: Scalar) -> Map:
-    """Scale a map down if a bias is so large that it leaves nothing else to see."""
+    """Scale a map down before a bias is added that would let it grow too large."""
     if plain_value(bias) == 0.0:
         return value
     exponent = _exponent(bias, value.beta)
@@ -317,14 +323,14 @@ def _leaky(graph: Graph, layer: Leaky, value: Map) -> Map:
 
 def _erf(graph: Graph, layer: Erf, value: Map) -> Map:
     value = _make_comparable(graph, value, 1.0)
-    # Of the covariance itself: docs/maths.rst, "Dual activations"
+    # The factor acts on the covariance itself: docs/maths.rst, "Dual activations"
     factor = value.beta * 2.0
     node = Node("erf", (value.node,), value.node.shape, factor=factor)
     return Map(graph.add(node), 2.0 / math.pi, math.pi / 2.0, value.is_positive)
 
 
 def _add(graph: Graph, branches: list[Map]) -> Map:
-    """Add branches in the units of the largest, so that none grows."""
+    """Add branches in the units of the largest beta, so that none is scaled up."""
     first = max(range(len(branches)), key=lambda i: plain_value(branches[i].beta))
     total = branches.pop(first)
     for other in branches:
@@ -339,7 +345,7 @@ def _add(graph: Graph, branches: list[Map]) -> Map:
 
 
 def _make_comparable(graph: Graph, value: Map, beta: Scalar) -> Map:
-    """Scale a map down if its units are much smaller than others."""
+    """Scale a map down if its beta is much smaller than the given one."""
     exponent = _exponent(beta, value.beta)
     return _scale_down(graph, value, exponent) if exponent > LARGEST_STEP else value
 
@@ -351,17 +357,20 @@ def _rescale(graph: Graph, value: Map) -> Map:
 
 
 def _exponent(a: Scalar, b: Scalar) -> int:
-    """Return about log2(a / b), also where a / b is not a number that floats hold."""
+    """Return about log2(a / b), even if a / b would overflow or underflow."""
     return math.frexp(plain_value(a))[1] - math.frexp(plain_value(b))[1]
 
 
 def _ratio(a: Scalar, b: Scalar) -> Scalar:
-    """Return a / b; torch would differentiate a number over a tensor by 1 / b^2."""
+    """Return a / b as torch divides two tensors.
+
+    The derivative of a plain number over a tensor has 1 / b^2, which may overflow.
+    """
     return torch.as_tensor(a, dtype=b.dtype) / b if isinstance(b, Tensor) else a / b
 
 
 def _scale_down(graph: Graph, value: Map, exponent: int) -> Map:
-    """Divide a map by a power of two, in steps that every precision holds."""
+    """Divide a map by a power of two, in steps that float32 can hold."""
     while exponent > 0:
         power = 2.0 ** min(exponent, LARGEST_STEP)
         node = Node("affine", (value.node,), value.node.shape, factor=1.0 / power)

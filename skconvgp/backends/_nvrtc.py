@@ -1,7 +1,7 @@
-"""Door to NVRTC and the CUDA driver: kernels compiled at run time.
+"""Kernels compiled at run time, by NVRTC and the CUDA driver.
 
-torch brings the compiler along, and the driver comes with the card: users need no
-toolkit. torch's own wrapper of both asks for the headers of one.
+The compiler is installed with torch and the driver with the GPU, so that users need no
+CUDA toolkit. torch's wrapper of both is not used, since it needs the toolkit's headers.
 """
 
 import ctypes
@@ -26,22 +26,23 @@ __all__ = [
     "missing_compiler",
 ]
 
-# Rounding must not depend on which products a compiler joins with which sums.
+# Without fused multiply-add: rounding must not depend on which products and sums a
+# compiler fuses.
 OPTIONS = ("--std=c++17", "--fmad=false")
-OUT_OF_MEMORY = 2  # the driver's number
-BUILTINS = ("libnvrtc-builtins.so*", "nvrtc-builtins*.dll")  # beside the compiler
+OUT_OF_MEMORY = 2  # error code of the driver
+BUILTINS = ("libnvrtc-builtins.so*", "nvrtc-builtins*.dll")  # libraries of the compiler
 
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """A kernel that was loaded on a device.
+    """A kernel that is loaded on a device.
 
     Parameters
     ----------
     function : int
-        The driver's handle.
+        Handle of the driver.
     device : torch.device
-        Where it was loaded.
+        The device.
     """
 
     function: int
@@ -74,12 +75,13 @@ class CudaKernel:
             )
 
 
-# The driver needs a context in each thread. torch binds one at its first call of the
-# runtime there, which need not come before a kernel's.
+# The driver needs a context in each thread. torch creates it with its first call of the
+# CUDA run time in the thread, which may come later than our first kernel.
 _THREAD = threading.local()
 
 
 def _enter(device: torch.device) -> None:
+    """Make sure that the calling thread has a context of the device."""
     entered: set[torch.device] = _THREAD.__dict__.setdefault("entered", set())
     if device not in entered:
         torch.cuda.synchronize(device)
@@ -98,18 +100,18 @@ def missing_compiler() -> str:
 
 
 def architecture(device: torch.device) -> str:
-    """Return what the compiler calls a device, such as "sm_90"."""
+    """Return the compiler's name of a device's architecture, such as "sm_90"."""
     major, minor = torch.cuda.get_device_capability(device)
     return f"sm_{major}{minor}"
 
 
 def knows_architecture(device: torch.device) -> bool:
-    """Say whether the compiler is not older than the device."""
+    """Say whether the compiler supports the architecture of a device."""
     return architecture(device) in known_architectures(torch.version.cuda or "")
 
 
 def known_architectures(version: str) -> list[str]:
-    """Return what the compiler of a version of CUDA compiles for, such as "sm_90"."""
+    """Return the architectures that a compiler of CUDA supports, such as "sm_90"."""
     compiler = _compiler(version)
     n = ctypes.c_int()
     compiler.nvrtcGetNumSupportedArchs(ctypes.byref(n))
@@ -125,7 +127,7 @@ def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
     Raises
     ------
     RuntimeError
-        If the compiler or the driver refuse it.
+        If the compiler or the driver reports an error.
     """
     version = torch.version.cuda or ""
     binary = compile_cuda(source, architecture(device), version)
@@ -147,7 +149,7 @@ def compile_cuda(source: str, architecture: str, version: str) -> bytes:
     Raises
     ------
     RuntimeError
-        With what the compiler said.
+        If the source does not compile; the message has the log of the compiler.
     """
     compiler = _compiler(version)
     program = ctypes.c_void_p()
@@ -160,10 +162,10 @@ def compile_cuda(source: str, architecture: str, version: str) -> bytes:
         options = [f"--gpu-architecture={architecture}", *OPTIONS]
         given = (ctypes.c_char_p * len(options))(*(item.encode() for item in options))
         if compiler.nvrtcCompileProgram(program, len(options), given) != 0:
-            said = _read(
+            log = _read(
                 program, compiler.nvrtcGetProgramLogSize, compiler.nvrtcGetProgramLog
             )
-            text = said.rstrip(b"\0").decode()
+            text = log.rstrip(b"\0").decode()
             raise RuntimeError(
                 f"The kernel does not compile for {architecture}: {text}"
             )
@@ -182,34 +184,34 @@ def _read(program: ctypes.c_void_p, get_size: Any, get: Any) -> bytes:
 
 @lru_cache
 def _compiler(version: str) -> ctypes.CDLL:
-    """Return the compiler of a version of CUDA, where torch or its packages have it."""
+    """Return the compiler of a CUDA version, from torch, its packages or the system."""
     major = version.split(".")[0]
     names = [f"libnvrtc.so.{major}", "libnvrtc.so"]
     if sys.platform == "win32":
         names = [f"nvrtc64_{major}0_0.dll"]
-    # The one that torch brings is as new as torch; the system's may know no new card.
-    for place in _folders():
+    # torch's compiler is as new as torch; the system's may not support a new GPU.
+    for folder in _folders():
         for name in names:
             with suppress(OSError):
-                return _load(place, name)
+                return _load(folder, name)
     for name in names:
         with suppress(OSError):
             return _load(None, name)
-    return _load(None, names[0])  # which says what is missing
+    return _load(None, names[0])  # raises an error that names the missing file
 
 
 def _load(folder: Path | None, name: str) -> ctypes.CDLL:
     if folder is None:
         return ctypes.CDLL(name)
     library = ctypes.CDLL(str(folder / name))
-    for pattern in BUILTINS:  # which it does not find by itself
+    for pattern in BUILTINS:  # the compiler does not find them in its folder by itself
         for part in sorted(folder.glob(pattern)):
             ctypes.CDLL(str(part))
     return library
 
 
 def _folders() -> list[Path]:
-    """Return the folders of packages where the compiler may lie."""
+    """Return the folders of Python packages that may contain the compiler."""
     folders = [Path(torch.__file__).parent / "lib"]
     spec = find_spec("nvidia")
     for root in (spec.submodule_search_locations or []) if spec else []:
@@ -226,9 +228,9 @@ def _driver() -> ctypes.CDLL:
 def _check(result: int) -> None:
     if result == 0:
         return
-    said = ctypes.c_char_p()
-    _driver().cuGetErrorString(result, ctypes.byref(said))
-    message = said.value.decode() if said.value else f"error {result}"
-    if result == OUT_OF_MEMORY:  # as torch has it, so that tiles get smaller
+    text = ctypes.c_char_p()
+    _driver().cuGetErrorString(result, ctypes.byref(text))
+    message = text.value.decode() if text.value else f"error {result}"
+    if result == OUT_OF_MEMORY:  # torch's error, upon which tiles are made smaller
         raise torch.cuda.OutOfMemoryError(f"CUDA: {message}.")
     raise RuntimeError(f"CUDA: {message}.")

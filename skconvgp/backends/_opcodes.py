@@ -1,7 +1,7 @@
-"""What Python, C++ and the GPU agree on: the one table of operations and their numbers.
+"""The table of operations, and their numbers, for Python, C++ and the GPU.
 
 native/make_opcodes.py writes it as the C++ header warp/opcodes.hpp, which all C++
-includes. A test fails where the two differ.
+includes. A test fails if the two differ.
 """
 
 from enum import IntEnum
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class _Explained(IntEnum):
-    """Numbers, each with its meaning in words."""
+    """Integers, each with its meaning in words."""
 
     meaning: str
 
@@ -33,67 +33,67 @@ class _Explained(IntEnum):
 
 
 class Kind(_Explained):
-    """Operations: they make a row of a map, in place, or take the finished row in."""
+    """Operations that make a row of a map, change it, or consume the finished row."""
 
-    INPUT = 0, "mean over channels of the product of pixels"
-    LOAD = 1, "a row of a register"
-    STORE = 2, "... to a register"
+    INPUT = 0, "make a row: mean over channels of the product of pixels"
+    LOAD = 1, "make a row: that of the map in a register"
+    STORE = 2, "copy the row to a register"
     ADD = (
         3,
-        "plus factor times a row of a register, or, with the flag, factor times the "
-        "row plus that of the register",
+        "add factor times the row of a register; with the flag, multiply the row by "
+        "the factor and add the row of the register",
     )
-    LEAKY = 4, "expectation of a piecewise linear activation"
-    ERF = 5, "expectation of the error function"
-    AFFINE = 6, "times a factor, plus a constant"
-    BOX = 7, "windows of stride 1 and dilation 1, by running sums"
-    CONV = 8, "any windows, by direct sums"
-    SUM = 9, "sum over positions"
-    END = 10, "nothing"
-    RESULT = 11, "scale times the value, plus an offset"
-    DOT = 12, "inner product of whole samples, in the place of INPUT"
+    LEAKY = 4, "replace by the expectation of a piecewise linear activation"
+    ERF = 5, "replace by the expectation of the error function"
+    AFFINE = 6, "multiply by a factor, then add a constant"
+    BOX = 7, "consume: windows of stride 1 and dilation 1, by running sums"
+    CONV = 8, "consume: any windows, by direct sums"
+    SUM = 9, "consume: sum over positions"
+    END = 10, "consume: end the stage, nothing else"
+    RESULT = 11, "consume: scale times the value, plus an offset"
+    DOT = 12, "make a row: inner product of whole samples, instead of INPUT"
 
 
-# What takes the rows of a map in and ends a stage; the others make rows.
+# Operations that consume the rows of a map, and so end a stage.
 STAGE_ENDS = (Kind.BOX, Kind.CONV, Kind.SUM, Kind.END, Kind.RESULT)
 
 
 class Column(_Explained):
-    """Columns of the codes of a program, one line an operation."""
+    """Columns of the codes of a program, which have a row for each operation."""
 
     KIND = 0, "the operation"
     REG = 1, "register that is read or written"
     FLAG = (
         2,
-        "INPUT, DOT: channels; ADD: which one the factor is for; LEAKY: whether the "
-        "map is never negative; RESULT: whether to take the last SUM in double "
-        "precision",
+        "INPUT, DOT: number of channels; ADD: whether the factor is for the row; "
+        "LEAKY: whether the map is never negative; RESULT: whether to use the last SUM "
+        "in double precision",
     )
     ROWS = 3, "first column of the windows along the rows: those of AxisColumn"
-    COLS = 9, "... along the columns"
+    COLS = 9, "first column of the windows along the columns"
     CIRCULAR = 15, "whether windows wrap around"
-    TABLE = 16, "where the numbers of an image begin"
-    ROOTS = 17, "numbers of a position: LEAKY: s or (s, 1 / s); ERF: 1; others: 0"
-    LOADED = 18, "LOAD, ADD, RESULT: maps that were there before, others are zero"
-    MAPS = 19, "value and tangents that are not zero after the operation"
+    TABLE = 16, "start of the values of the operation in the table of an image"
+    ROOTS = 17, "values of a position: LEAKY: s or (s, 1 / s); ERF: 1; others: 0"
+    LOADED = 18, "LOAD, ADD, RESULT: number of maps read that are not zero"
+    MAPS = 19, "number of maps (value, tangents) that are not zero afterwards"
 
 
 N_COLUMNS = 1 + max(Column)
 
 
 class AxisColumn(_Explained):
-    """Columns of one axis; the window is 0 where an operation has none."""
+    """Columns of one axis; WINDOW is 0 if an operation has no windows."""
 
-    SIZE = 0, "of the input"
-    WINDOW = 1, "positions of a window"
-    BEFORE = 2, "positions before the first"
-    STRIDE = 3, "from one window to the next"
-    DILATION = 4, "from one position of a window to the next"
+    SIZE = 0, "size of the input"
+    WINDOW = 1, "number of positions of a window"
+    BEFORE = 2, "number of positions of padding before the input"
+    STRIDE = 3, "distance from one window to the next"
+    DILATION = 4, "distance from one position of a window to the next"
     OUTPUTS = 5, "number of windows"
 
 
-# Of a GPU.
+# Sizes of the kernels for GPUs:
 LANES = 32  # of a warp
 LARGEST_WIDTH = 4 * LANES  # of a map, in columns: a lane has up to four
 LARGEST_WINDOW = 127  # of running sums
-WARPS = (2, 2)  # of a block, down and across the pairs
+WARPS = (2, 2)  # of a block of threads, down and across the pairs

@@ -1,9 +1,10 @@
 """A network as the flat program that the fused backends run.
 
 A program is a list of operations that are carried out for one pair of images after the
-other, or for as many as a vector has lanes. They come in stages: what begins a stage
-takes the rows of a map one by one, what follows changes the row, what ends the stage
-takes in the finished row, so that a map goes through memory once a stage at most.
+other, or for as many pairs at once as a vector has lanes. They come in stages. The
+first operation of a stage makes the rows of a map one by one, further operations change
+the row, and the last one consumes the finished row. A map therefore passes through
+memory at most once in a stage.
 """
 
 import math
@@ -34,16 +35,16 @@ class Program:
     Parameters
     ----------
     codes : ndarray of shape (n_ops, N_COLUMNS)
-        The operations, with their registers, windows, tables and maps: Column has the
-        columns.
+        The operations, with their registers, windows, tables and maps; `Column` names
+        the columns.
     constants : ndarray of shape (n_ops, 2, 1 + p)
-        What is added and what is multiplied with, with p derivatives.
+        Summand and factor of each operation, with p derivatives.
     slopes : ndarray of shape (n_ops, 2)
         Lambda and mu of piecewise linear activations.
     n_registers : int
-        Maps that are kept at the same time.
+        Number of maps that are kept at the same time.
     n_pixels : int
-        Numbers of an image.
+        Number of values of an image: channels, rows and columns.
     """
 
     codes: NDArray[np.int32]
@@ -59,7 +60,7 @@ class Program:
 
     @property
     def kinds(self) -> NDArray[np.int32]:
-        """What the operations are, (n_ops,)."""
+        """Kinds of the operations, (n_ops,)."""
         return self.codes[:, Column.KIND]
 
     def of_axes(self, column: AxisColumn) -> NDArray[np.int32]:
@@ -77,8 +78,8 @@ def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
     image_shape : (c, h, w)
         Shape of the images.
     roots : {1, 2}
-        Numbers of a position of an image that a piecewise linear activation finds in
-        its table: the standard deviation and, with 2, its inverse.
+        Number of values for each position in the table of a piecewise linear
+        activation: the standard deviation and, with 2, its inverse.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
     Raises
     ------
     NotFusableError
-        If a part of the kernel cannot be lowered; the message names it.
+        If a part of the kernel cannot be lowered; the message names the part.
     """
     schedule = schedule_of(build_graph(kernel, image_shape))
     return _assemble(schedule, _constants(schedule.ops, None), roots)
@@ -106,38 +107,41 @@ def lower_with_tangents(
     image_shape : (c, h, w)
         Shape of the images.
     n_tangents : int
-        Derivatives of one program at most.
+        Largest number of derivatives of one program.
     roots : {1, 2}
         As in :func:`lower`.
 
     Returns
     -------
     programs : tuple of Program
-        Each computes values and some of the derivatives by `kernel.theta`. Those of the
-        first layers come first: further derivatives begin further down the network.
+        Programs of the values, each with a part of the derivatives by `kernel.theta`.
+        Derivatives are ordered by the operation at which they begin, those of the first
+        layers first, since operations before it need not carry them.
     order : tuple of int
-        The place in theta of each derivative.
+        Index in theta of each derivative.
     """
     with own_autograd():
         theta = torch.as_tensor(kernel.theta).requires_grad_(True)
         schedule = schedule_of(build_graph(kernel.with_theta(theta), image_shape))
         constants = _constants(schedule.ops, theta)
-    is_known = (constants[:-1, :, 1:] != 0.0).any(1)  # without the scale of the result
-    begins = np.where(is_known.any(0), is_known.argmax(0), len(is_known))
+    # The first operation with a constant that depends on each hyperparameter. The last
+    # operation has the scale of the result, to which any hyperparameter may contribute.
+    has_begun = (constants[:-1, :, 1:] != 0.0).any(1)
+    begins = np.where(has_begun.any(0), has_begun.argmax(0), len(has_begun))
     order = np.argsort(begins, kind="stable")
     programs = []
     for start in range(0, max(len(order), 1), n_tangents):
         columns = [0, *(1 + order[start : start + n_tangents])]
         programs.append(_assemble(schedule, constants[:, :, columns], roots))
-    return tuple(programs), tuple(int(place) for place in order)
+    return tuple(programs), tuple(int(index) for index in order)
 
 
 def _assemble(schedule: Schedule, constants: FloatArray, roots: int) -> Program:
     codes = np.zeros((len(schedule.ops), N_COLUMNS), dtype=np.int32)
-    places = _places(schedule, constants, roots)
-    for code, op, place in zip(codes, schedule.ops, places, strict=True):
+    memory = _tables_and_maps(schedule, constants, roots)
+    for code, op, item in zip(codes, schedule.ops, memory, strict=True):
         _write_code(code, op)
-        code[[Column.TABLE, Column.ROOTS, Column.LOADED, Column.MAPS]] = place
+        code[[Column.TABLE, Column.ROOTS, Column.LOADED, Column.MAPS]] = item
     return Program(
         codes,
         np.ascontiguousarray(constants),
@@ -147,35 +151,36 @@ def _assemble(schedule: Schedule, constants: FloatArray, roots: int) -> Program:
     )
 
 
-def _places(
+def _tables_and_maps(
     schedule: Schedule, constants: FloatArray, roots: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield what each operation finds: table, its numbers, maps before, maps after.
+    """Yield start of the table, values of a position, maps read and maps left.
 
-    Per-image numbers follow the pixels. Maps that are not zero are counted: the value
-    and the derivatives up to the last that has begun.
+    The tables of an image follow its pixels. Maps are the value and the derivatives up
+    to the last that has begun; the derivatives after that are zero.
     """
     stored = dict.fromkeys(range(schedule.n_registers), 1)
     end, maps, summed = schedule.n_pixels, 1, 1
-    for op, own in zip(schedule.ops, constants, strict=True):
+    for op, op_constants in zip(schedule.ops, constants, strict=True):
         loaded = maps
         if op.kind in (Kind.LOAD, Kind.ADD):
             loaded = stored[op.reg]
         elif op.kind == Kind.RESULT and op.flag:
             loaded = summed
-        maps = max(_maps_of(op.kind, loaded, maps), _begun(op.kind, own))
+        begun = _maps_begun(op.kind, op_constants)
+        maps = max(_maps_read(op.kind, loaded, maps), begun)
         if op.kind in (Kind.STORE, Kind.BOX, Kind.CONV, Kind.SUM):
             stored[op.reg] = maps
         if op.kind == Kind.SUM:
             summed = maps
-        numbers = {Kind.LEAKY: roots, Kind.ERF: 1}.get(op.kind, 0)
-        yield end, numbers, loaded, maps
-        if numbers:
-            end += (numbers + maps - 1) * math.prod(op.node.shape)
+        n_values = {Kind.LEAKY: roots, Kind.ERF: 1}.get(op.kind, 0)
+        yield end, n_values, loaded, maps
+        if n_values:
+            end += (n_values + maps - 1) * math.prod(op.node.shape)
 
 
-def _maps_of(kind: Kind, loaded: int, maps: int) -> int:
-    """Return the maps that an operation takes in."""
+def _maps_read(kind: Kind, loaded: int, maps: int) -> int:
+    """Return the number of maps that an operation reads."""
     if kind in (Kind.INPUT, Kind.DOT):
         return 1
     if kind == Kind.ADD:
@@ -183,14 +188,14 @@ def _maps_of(kind: Kind, loaded: int, maps: int) -> int:
     return loaded if kind == Kind.LOAD else maps
 
 
-def _begun(kind: Kind, constants: FloatArray) -> int:
-    """Return the value and the derivatives up to the last one of the constants."""
+def _maps_begun(kind: Kind, constants: FloatArray) -> int:
+    """Return the number of maps up to the last derivative of the constants."""
     known = np.flatnonzero((constants[:, 1:] != 0.0).any(0))
     return 2 + int(known[-1]) if len(known) and kind != Kind.RESULT else 1
 
 
 def _write_code(code: NDArray[np.int32], op: Op) -> None:
-    """Write what an operation is into its row of codes."""
+    """Write kind, register, flag and windows of an operation into its row of codes."""
     node = op.node
     code[[Column.KIND, Column.REG, Column.FLAG]] = op.kind, op.reg, op.flag
     if op.kind in (Kind.BOX, Kind.CONV):
@@ -221,7 +226,7 @@ def _slopes(slope: float) -> tuple[float, float]:
 
 
 def _constants(ops: list[Op], theta: Tensor | None) -> FloatArray:
-    """Return what each operation adds and multiplies with, (n, 2, 1 + p)."""
+    """Return summand and factor of each operation with derivatives, (n, 2, 1 + p)."""
     n_tangents = 0 if theta is None else len(theta)
     constants = np.zeros((len(ops), 2, 1 + n_tangents))
     for op, rows in zip(ops, constants, strict=True):

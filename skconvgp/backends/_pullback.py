@@ -18,7 +18,7 @@ from skconvgp.kernels import Kernel
 
 __all__ = ["ReversePullback", "TangentPullback", "choose_pullback"]
 
-LIVE_MAPS = 10  # maps of a tile that torch holds while it goes back, beside the graph
+LIVE_MAPS = 10  # maps of a tile that torch's backward pass holds beside the graph
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class ReversePullback:
         )
         a_pair = max(0, square - 2 * wide + small)
         an_image = max(0, wide - small - a_pair)
-        an_image += max(0, small - a_pair - 2 * an_image)  # c, as if of one image
+        # c is counted as part of an image.
+        an_image += max(0, small - a_pair - 2 * an_image)
         n_maps = self.kernel.n_positions(image_shape_of(image)) * LIVE_MAPS
         return TileCosts(
             image_bytes=an_image + 4 * image.nbytes,
@@ -66,13 +67,13 @@ class ReversePullback:
         moving = [i for i, value in enumerate(values) if value.requires_grad]
         if not moving or all(leaf.numel() == 0 for leaf in leaves):
             return Pulled(*(torch.zeros_like(leaf) for leaf in leaves))
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             [values[i] for i in moving],
             leaves,
             [seeds[i].to(values[i].dtype) for i in moving],
             materialize_grads=True,
         )
-        return Pulled(*found)
+        return Pulled(*gradients)
 
     def _weighted(
         self, theta: Tensor, sides: list[Tensor], weights: Tensor
@@ -102,13 +103,14 @@ class ReversePullback:
         weights = image.new_zeros(n_rows, n_cols)
         with own_autograd(), saved_tensors_hooks(count, _same):
             graph = self._weighted(theta, sides, weights)
-        del graph  # it lived until here, so that no address was given away twice
+        # Freed only now: the address of freed memory could be saved a second time.
+        del graph
         return sum(saved.values())
 
 
 @dataclass(frozen=True)
 class TangentPullback:
-    """Contraction of forward tangents: by hyperparameters only.
+    """Contraction of forward tangents: derivatives by hyperparameters only.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ class TangentPullback:
             return Pulled(_contract(weights, values[..., 1:]))
         values = self.tangents.gram(first)[..., 1:]
         above = torch.ones_like(weights, dtype=torch.bool).triu(1)
-        # What is below is not defined, and may be no number.
+        # Values below the diagonal are undefined. They may be NaN, and 0 NaN is NaN.
         by_pairs = _contract(weights[above], values[above])
         diag = self.tangents.diag(first)[..., 1:]
         return Pulled(by_pairs + _contract(weights.diagonal(), diag))
@@ -145,13 +147,13 @@ class TangentPullback:
 def choose_pullback(choice: BackendChoice, *, has_inputs: bool) -> PullbackBackend:
     """Choose how weights are pulled back.
 
-    Fused tangents are far cheaper than reverse mode by torch, for any network of less
-    than a hundred hyperparameters; they know nothing of inputs.
+    Fused tangents are far cheaper than reverse mode by torch for any network of less
+    than a hundred hyperparameters, but they have no derivatives by the images.
 
     Parameters
     ----------
     choice : BackendChoice
-        What computes values.
+        The backend of the values.
     has_inputs : bool
         Whether derivatives by the images are wanted.
     """

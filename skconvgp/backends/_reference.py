@@ -1,4 +1,4 @@
-"""Tiles by torch, for any kernel, differentiable: the definition of every value."""
+"""Tiles computed by torch, for any kernel: the definition of every value."""
 
 import threading
 import warnings
@@ -23,7 +23,7 @@ _FORWARD_MODE = threading.Lock()
 
 @dataclass(frozen=True)
 class ReferenceBackend:
-    """Tiles of a kernel as its formulas state them.
+    """Tiles of a kernel, computed as its formulas state.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class TangentBackend:
         return _measure(self, image, 2 * n_positions)  # a map and its tangent
 
     def prepare(self, images: Tensor) -> Prepared:
-        """Lay the images out; all else depends on the hyperparameters."""
+        """Move the images to the last axis; tables would depend on hyperparameters."""
         return images.permute(1, 2, 3, 0)
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
@@ -115,14 +115,14 @@ def image_shape_of(image: Tensor) -> ImageShape:
 
 
 def count_bytes(prepared: Prepared) -> int:
-    """Return the bytes of tables."""
+    """Return the bytes of tables, including those of branches."""
     if isinstance(prepared, tuple):
         return sum(count_bytes(branch) for branch in prepared)
     return 0 if prepared is None else prepared.nbytes
 
 
 def _measure(backend: TileBackend, image: Tensor, map_values: int) -> TileCosts:
-    """Read the costs off one pair."""
+    """Return the costs, measured on one pair."""
     prepared = backend.prepare(image)
     value = backend.cross(prepared, prepared)
     return TileCosts(
@@ -144,7 +144,7 @@ def _value(kernel: Kernel, first: Tensor, second: Tensor | None) -> Tensor:
 
 @lru_cache(maxsize=1)
 def _load_forward_mode() -> None:
-    """Use forward mode once: torch then compiles parts of it, with a warning."""
+    """Use forward mode once, since torch then compiles it with a warning of its own."""
     with _FORWARD_MODE, warnings.catch_warnings(), forward_ad.dual_level():
         warnings.simplefilter("ignore", DeprecationWarning)
         one, zero = torch.ones(1), torch.zeros(1)

@@ -1,4 +1,4 @@
-"""A graph of operations put into stages, and its maps into registers."""
+"""Puts the operations of a graph into stages, and its maps into registers."""
 
 import math
 from collections import Counter
@@ -11,17 +11,19 @@ from skconvgp.exceptions import NotFusableError
 
 __all__ = ["Op", "Schedule", "schedule_of"]
 
-# Rounding errors of running sums grow with the number of positions; over more than
-# these, windows are added up.
+# Rounding errors of running sums grow with the number of positions. For more positions
+# than this, each window is summed directly.
 LONGEST_RUN = 1024
 
-# Channels are added up one after the other: single precision gives the promised digits
-# for this many and some more.
+# Channels are added one after the other. For more channels than this, single precision
+# would not give the promised digits.
 MOST_CHANNELS = 8192
 
 
 @dataclass
 class Op:
+    """An operation of the program, with its register and constants."""
+
     kind: Kind
     node: Node
     reg: int = 0
@@ -32,16 +34,20 @@ class Op:
 
 @dataclass
 class Schedule:
-    """Puts the nodes of a graph into stages and maps into registers."""
+    """Puts nodes into stages and maps into registers, by a simulated run.
+
+    Like the program, it works on a row: the rows of one map, which operations change.
+    A map that is needed again later is stored in a register.
+    """
 
     n_pixels: int
     uses: Counter[Node]
     has_boxes: bool
     ops: list[Op] = field(default_factory=list)
-    current: Node | None = None  # what the row holds now
+    current: Node | None = None  # the node whose map is in the row now
     registers: dict[Node, int] = field(default_factory=dict)
     idle: list[int] = field(default_factory=list)
-    in_use: set[int] = field(default_factory=set)  # read in this stage
+    in_use: set[int] = field(default_factory=set)  # registers read in this stage
     n_registers: int = 0
 
     def emit(self, kind: Kind, node: Node, **settings: object) -> None:
@@ -59,7 +65,7 @@ class Schedule:
             self.current = node
 
     def take(self, node: Node) -> None:
-        """Bring a node into the row and use it up once."""
+        """Bring the map of a node into the row, and count one use of it."""
         if self.current is not node:
             self.begin_stage(node)
         self.uses[node] -= 1
@@ -71,6 +77,7 @@ class Schedule:
             self.release(node)
 
     def begin_stage(self, node: Node) -> None:
+        """End the present stage, and begin one with the rows of a node's map."""
         if self.current is not None:
             self.keep_current()
             self.emit(Kind.END, self.current)
@@ -84,27 +91,29 @@ class Schedule:
         self.emit(Kind.LOAD, node, reg=self.registers[node])
 
     def keep_current(self) -> None:
+        """Store the row's map in a register if it is needed again."""
         node = self.current
         if node is not None and self.uses[node] and node not in self.registers:
             self.registers[node] = self.new_register()
             self.emit(Kind.STORE, node, reg=self.registers[node])
 
     def release(self, node: Node) -> None:
-        """Note that a register was read; it is idle after the last time.
+        """Note that a register was read; after its last use it is idle.
 
-        Within a stage a map may be written over one of its size that has been read:
-        its rows are read before.
+        A stage may write a map over one of the same size that it reads, because each
+        row is read before it is written.
         """
         self.in_use.add(self.registers[node])
         if not self.uses[node]:
             self.idle.append(self.registers.pop(node))
 
     def close(self) -> None:
+        """Note that a stage has ended."""
         self.current = None
         self.in_use.clear()
 
     def new_register(self, *, is_apart: bool = False) -> int:
-        """Return an idle register, or one that the stage has not read."""
+        """Return an idle or new register; if apart, one that the stage has not read."""
         for reg in reversed(self.idle):
             if not (is_apart and reg in self.in_use):
                 self.idle.remove(reg)
@@ -135,14 +144,15 @@ class Schedule:
         self.current = node
 
     def end_stage_with(self, node: Node) -> None:
-        """Take windows or the sum of a map."""
+        """End the stage with the windows or the sum of a map."""
         source = node.inputs[0]
         self.take(source)
         is_box = self.has_boxes and all(
             axis.is_box and axis.size <= LONGEST_RUN for axis in node.axes
         )
         kinds = {"sum": Kind.SUM, "conv": Kind.BOX if is_box else Kind.CONV}
-        # Larger maps would overtake the rows that are still to be read.
+        # If the output is larger than the input, its rows would overwrite rows of the
+        # input that have not been read yet.
         fits = all(axis.n_outputs <= axis.size for axis in node.axes)
         reg = self.new_register(is_apart=not fits)
         self.registers[node] = reg
@@ -151,6 +161,7 @@ class Schedule:
 
 
 def schedule_of(graph: Graph) -> Schedule:
+    """Return the schedule of a graph, whose final affine maps go into the result."""
     nodes, result = list(graph.nodes), graph.nodes[-1]
     uses = Counter(source for node in nodes for source in node.inputs)
     factor, additive = graph.scale, 0.0 * graph.scale
@@ -162,8 +173,8 @@ def schedule_of(graph: Graph) -> Schedule:
     uses[result] += 1
     n_pixels = math.prod(graph.image_shape)
     # Errors of running sums are relative to the largest value of a map. Piecewise
-    # linear activations pass them on as they are; saturating ones enlarge them, and
-    # they show where the positions of the largest values are dropped.
+    # linear activations do not enlarge them, but saturating ones do. They also become
+    # visible if a later window leaves out the positions of the largest values.
     has_boxes = all(node.kind != "erf" for node in nodes) and _uses_all_positions(nodes)
     schedule = Schedule(n_pixels, uses, has_boxes)
     for node in nodes:
@@ -181,9 +192,9 @@ def schedule_of(graph: Graph) -> Schedule:
 
 
 def _begin_with_input(schedule: Schedule) -> None:
-    """Take whole samples as images of one position where there are several stages.
+    """Replace "dot" by images of one position if there are several stages.
 
-    Inner products of rows of samples are for programs of a single stage.
+    Only programs of a single stage can compute rows of inner products of samples.
     """
     begin = schedule.ops[0]
     if any(op.kind == Kind.END for op in schedule.ops):
@@ -196,7 +207,7 @@ def _begin_with_input(schedule: Schedule) -> None:
 
 
 def _uses_all_positions(nodes: list[Node]) -> bool:
-    """Whether each map has a reader that takes all of its positions."""
+    """Say whether each map has a reader that uses all of its positions."""
     complete: set[Node] = set()
     partial: set[Node] = set()
     for node in nodes:

@@ -302,7 +302,7 @@ class own_net(convnet):
         ),
         (
             2.0 * MaxNormalization(convnet(depth=1)),
-            "MaxNormalization(kernel=convnet(depth=1)) is only fused where it is the "
+            "MaxNormalization(kernel=convnet(depth=1)) is only fused if it is the "
             "whole kernel",
         ),
         (own_net(depth=1), "there are no fused kernels for own_net("),

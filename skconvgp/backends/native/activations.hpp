@@ -6,7 +6,7 @@
 //     lambda = (1 - slope)^2 / (1 + slope^2), mu = 2 slope / (1 + slope^2),
 //     d out / d c = 1 - lambda w W(u), or, for c < 0, mu + lambda w W(u),
 //     w = sqrt(u (2 - u)).
-// ../warp/coefficients.hpp has the fits and says where they come from.
+// ../warp/coefficients.hpp has the polynomials, make_coefficients.py their formulas.
 #pragma once
 
 #include "../warp/coefficients.hpp"
@@ -16,8 +16,8 @@
 namespace skconvgp {
 namespace SKCONVGP_ISA {
 
-// Where the numbers of an image for one activation lie: for each position the pair
-// (s, r), then for each tangent ds / s; for erf each position has e, then de.
+// The values of a pair of images for one activation: for each position the pair (s, r),
+// then for each tangent ds / s; for erf, e of each position, then de.
 template <class T>
 struct ImageTable {
     typedef typename Simd<T>::V V;
@@ -30,7 +30,7 @@ struct ImageTable {
     SKCONVGP_INLINE_MEMBER V r2(int p) const { return two[2 * p + 1]; }
     SKCONVGP_INLINE_MEMBER V e1(int p) const { return set1(one[p]); }
     SKCONVGP_INLINE_MEMBER V e2(int p) const { return two[p]; }
-    // The tables of tangent t begin after n numbers a position.
+    // The table of tangent t follows n values for each position.
     SKCONVGP_INLINE_MEMBER ImageTable skip(int n, int t) const {
         return {one + (n + t) * positions, two + (n + t) * positions, positions};
     }
@@ -39,7 +39,7 @@ struct ImageTable {
     }
 };
 
-// The same where a row of the map is a row of samples, each with one position.
+// The same for maps of one position, whose rows are rows of samples.
 template <class T>
 struct SampleTable {
     typedef typename Simd<T>::V V;
@@ -116,10 +116,10 @@ struct LeakyValue {
     SKCONVGP_INLINE_MEMBER LeakyValue(const Op& op, const V* row, Table table)
         : row(row), table(table), fit(Fits<T, POSITIVE>::value, op.lambda),
           mu(set1(T(op.mu))) {}
-    // What stays for u = 0, q - |c|, and u.
+    // Compute the value for u = 0, d = q - |c|, and u.
     SKCONVGP_INLINE_MEMBER void distances(int p, V& kept, V& d, V& u) const {
-        // Running sums may leave a rounding error where c should be 0. What is not a
-        // number stays: of two operands, one of which is none, max takes the second.
+        // Running sums may leave a negative rounding error where c should be 0. NaN is
+        // kept: if one operand is NaN, max returns the second one.
         const V c = row[p];
         kept = POSITIVE ? max(V{}, c) : max(c, c * mu);
         d = fma(table.s1(p), table.s2(p), POSITIVE ? -kept : -magnitude(c));
@@ -139,7 +139,7 @@ SKCONVGP_INLINE void evaluate(const F& f, int p, V* out) {
     for (int j = 0; j < N; ++j) out[j] = f(p + j);
 }
 
-// Several values step by step: what waits for a root or a power waits less long.
+// Several values together, step by step: while one waits for its root, others proceed.
 template <int N, class T, bool POSITIVE, class Table>
 SKCONVGP_INLINE void evaluate(const LeakyValue<T, POSITIVE, Table>& f, int p,
                               typename Simd<T>::V* out) {
@@ -180,11 +180,11 @@ struct Two {
     }
 };
 
-// What becomes of the slopes of a row. With theta the angle between the two vectors the
-// slope by c is 1 - lambda theta / pi, or mu + lambda theta / pi for c < 0, and that by
-// log q is lambda q sin(theta) / pi.
+// Uses of the slopes of an activation. With theta the angle between the two vectors,
+// the slope by c is 1 - lambda theta / pi, or mu + lambda theta / pi for c < 0, and the
+// slope by log q is lambda q sin(theta) / pi.
 
-// They are left for derivatives that come later.
+// Slopes are written to memory, for derivatives that are computed later.
 template <class T>
 struct LeakySlopes {
     typedef typename Simd<T>::V V;
@@ -203,7 +203,7 @@ struct LeakySlopes {
     }
 };
 
-// A derivative goes along with the value.
+// One derivative is computed together with the value.
 template <class T, class Table>
 struct WithTangent {
     typedef typename Simd<T>::V V;
@@ -223,7 +223,7 @@ struct WithTangent {
     }
 };
 
-// And a second one is written down.
+// Two derivatives are computed with the value; the second is written to memory.
 template <class T, class Table>
 struct WithTangents {
     typedef typename Simd<T>::V V;
@@ -241,8 +241,8 @@ struct WithTangents {
     }
 };
 
-// The value with its slopes: as it is homogeneous in c and q, it is c times the first
-// slope plus the second.
+// The value with its slopes. It is homogeneous in c and q, and so equals c times the
+// slope by c plus the slope by log q.
 template <class T, bool POSITIVE, class Table, class Slopes>
 struct LeakyJoint {
     typedef typename Simd<T>::V V;
@@ -269,7 +269,7 @@ struct LeakyJoint {
         for (int j = 0; j < N; ++j) {
             V d;
             value.distances(p + j, c[j], d, u[j]);
-            // The row may be written over: what is read of it comes first.
+            // Read now: the row may be overwritten by the output.
             if (!POSITIVE) c[j] = value.row[p + j];
             by_q[j] = d + (POSITIVE ? c[j] : magnitude(c[j]));  // q
             by_c[j] = fma(angle.terms[TERMS - 1], u[j], angle.terms[TERMS - 2]);
@@ -312,7 +312,7 @@ struct LeakyTangent {
     }
 };
 
-// A row that is there already.
+// A row that has been computed already.
 template <class V>
 struct RowValue {
     const V* row;

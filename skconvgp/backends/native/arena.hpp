@@ -1,4 +1,4 @@
-// Memory of one call: counted first, taken then.
+// Memory of one call. The same code first counts the bytes, then hands them out.
 #pragma once
 
 #include <cstddef>

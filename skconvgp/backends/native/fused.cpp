@@ -20,7 +20,7 @@ struct ImageSource {
     }
 };
 
-// The same for a row of samples with one position each.
+// The same for a row of samples, whose maps have one position each.
 template <class T>
 struct SampleSource {
     typedef typename Simd<T>::V V;
@@ -30,8 +30,8 @@ struct SampleSource {
     SampleTable<T> table(const Op& op) const {
         return {one + op.table, pairs.group + op.table, stride};
     }
-    // Inner products over op.flag numbers. A pair's sum has one order, whatever its
-    // neighbours are: chunks, which join the total one after the other.
+    // Inner products over op.flag values. The order of a pair's sum does not depend on
+    // its neighbours: chunks are summed, and join the total one after the other.
     void input(const Op& op, int, int n, V* out) const {
         for (int i = 0; i < n; i += DOT_ROWS) {
             const int rows = n - i < DOT_ROWS ? n - i : DOT_ROWS;
@@ -54,7 +54,7 @@ struct SampleSource {
     }
 };
 
-// One row of a map goes into windows, or into the sum over positions.
+// Add one row of a map to windows, or to the sum over positions.
 template <class T, class F>
 SKCONVGP_INLINE void end_row(const Pairs<T>& pairs, const Op& end, int map, int i,
                              const F& value) {
@@ -65,8 +65,8 @@ SKCONVGP_INLINE void end_row(const Pairs<T>& pairs, const Op& end, int map, int 
         pairs.add_row(map, end.cols.size, value);
 }
 
-// Get ready for the end of a stage that has `maps` maps before it. A derivative that
-// begins here is the same everywhere.
+// Prepare for the operation that ends a stage and reads `maps` maps. A derivative that
+// begins with its constant is the same at all positions.
 template <class T>
 void begin_end(const Pairs<T>& pairs, const Op& end, int maps) {
     if (end.kind == SUM) pairs.clear_sums();
@@ -78,7 +78,7 @@ void begin_end(const Pairs<T>& pairs, const Op& end, int maps) {
     }
 }
 
-// The windows that reach beyond the last row.
+// Complete the windows that reach beyond the last row.
 template <class T>
 void last_rows(const Pairs<T>& pairs, const Op& end, int maps) {
     typedef typename Simd<T>::V V;
@@ -88,21 +88,21 @@ void last_rows(const Pairs<T>& pairs, const Op& end, int maps) {
             end_row(pairs, end, m, i, RowValue<V>{nullptr});
 }
 
-// Ask for a row of the tables that the next sample has for the same stage: they come in
-// many small streams, of which the processor makes little.
+// Prefetch a row of the tables that the next sample reads in the same stage. They are
+// many short streams, which the processor's own prefetcher does not recognise.
 template <class T>
 SKCONVGP_INLINE void prefetch_row(const T* tables, int row, int n) {
     constexpr int LINE = 64 / sizeof(T);
     for (int p = 0; p < n; p += LINE) __builtin_prefetch(tables + row * n + p, 0, 2);
 }
 
-constexpr int MANY_TANGENTS = 3;  // from here on one after the other
+constexpr int MANY_TANGENTS = 3;  // from so many on, one is computed after the other
 template <int N>
 struct Constant {
     static constexpr int VALUE = N;
 };
 
-// A row of value and derivatives, of which one or two go along with the value.
+// A row of the value together with one or two derivatives.
 template <bool POSITIVE, int TANGENTS, class T>
 SKCONVGP_INLINE void joint_row(const Pairs<T>& pairs, const Op& leaky, const Op& end,
                                int i, const ImageTable<T>& base,
@@ -132,8 +132,8 @@ SKCONVGP_INLINE void joint_row(const Pairs<T>& pairs, const Op& leaky, const Op&
     }
 }
 
-// An activation between windows, a row in one loop. Each kind is a function of its own:
-// compilers do better with them.
+// An activation between windows, with one loop for a row. Each kind is a separate
+// function, since compilers optimise these better.
 template <class T, bool POSITIVE, int TANGENTS>
 __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
                                            const T* one, const T* next) {
@@ -161,7 +161,8 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
     last_rows(pairs, end, leaky.maps);
 }
 
-// Call `use` with whether the map is positive and how many derivatives go together.
+// Call `use` with two constants: whether the map is positive, and how many derivatives
+// are computed together with the value.
 template <class Use>
 void with_kind(const Op& leaky, const Op& end, const Use& use) {
     const bool joins = end.kind == BOX && is_short(end.cols);
@@ -178,7 +179,8 @@ void with_kind(const Op& leaky, const Op& end, const Use& use) {
     leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
 }
 
-// Stages of the shapes that convolutional networks are made of.
+// Run a stage of one of the forms that convolutional networks consist of; return false
+// for others.
 template <class T>
 bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next) {
     const bool is_input = op[0].kind == INPUT && op[0].flag == 1;
@@ -201,7 +203,7 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
     return true;
 }
 
-// Any stage: its rows one after the other, each handed to what ends the stage.
+// Run any stage: its rows one after the other, each consumed by the last operation.
 template <class T>
 void run_stage(const Pairs<T>& pairs, const Op* op, const T* one) {
     typedef typename Simd<T>::V V;
@@ -264,8 +266,8 @@ void write_results(const Pairs<T>& pairs, const Op& op, const Tile<T>& tile, int
     }
 }
 
-// A stage is computed for several samples before the next one, as they read the same
-// tables of the group.
+// Each stage is computed for several samples before the next stage, because they read
+// the same tables of the group.
 template <class T>
 void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one) {
     const Program& program = pairs[0].program;

@@ -1,5 +1,5 @@
-// The tables of images: their variances through all layers, in double precision, one
-// image in each lane; sums over windows are added up, so that blank parts stay blank.
+// The tables of images: their variances through all layers, in double precision, with
+// one image in each lane. Windows are summed directly, so that zeros stay exact zeros.
 #pragma once
 
 #include "pairs.hpp"
@@ -7,10 +7,10 @@
 namespace skconvgp {
 namespace SKCONVGP_ISA {
 
-// What maps of a precision hold: variances up to LARGEST; standard deviations from
-// SMALLEST_ROOT on, where products have all their digits and inverses are finite. What
-// is less is faint. It does no harm beside a variance of which it is the share FAINT:
-// in covariances the root of that shows.
+// Variances that maps of a precision can represent: up to LARGEST, and with standard
+// deviations from SMALLEST_ROOT on, whose products have all digits and whose inverses
+// are finite. Smaller variances are faint. They do no harm if they are at most the
+// share FAINT of the final variance: covariances may be wrong by the root of that.
 template <class T>
 struct Range;
 template <>
@@ -34,7 +34,7 @@ struct Variances {
     V* rows_done;
     V* pixels;   // [n_pixels]
     V* largest;  // [1]
-    V* faint;    // [1 + n_registers]: largest faint part of the map, of registers
+    V* faint;    // [1 + n_registers]: largest faint part of the map and of registers
 
     Variances(const Program& program, Arena& arena)
         : program(program), n_maps(1 + program.n_tangents),
@@ -81,7 +81,8 @@ struct Variances {
         }
     }
 
-    // In this order a value that is not a number leaves the infinite one before it.
+    // Since max returns its second operand for NaN, an infinite value that came before
+    // is not replaced by NaN.
     void hold(V value) const { largest[0] = max(value, largest[0]); }
     void hold_additive(const Op& op) const {
         for (int m = 0; m < n_maps; ++m) hold(magnitude(set1(op.additive[m])));
@@ -138,7 +139,7 @@ struct Variances {
         }
     }
 
-    // Positions of the map that a window can see.
+    // Largest number of positions of the map in a window.
     static double overlap(const Axis& axis) {
         return axis.window < axis.size ? axis.window : axis.size;
     }
@@ -154,7 +155,8 @@ struct Variances {
                 brightest = max(magnitude(x), brightest);
             }
             map[p] = sum;
-            const V least = brightest > V{} ? set1(1e-307) : V{};  // squares may vanish
+            // The squares of very small pixels are 0, which would not count as faint.
+            const V least = brightest > V{} ? set1(1e-307) : V{};
             sum = max(least, sum);
             watch<T>(&sum, 1);
             for (int m = 1; m < n_maps; ++m) own(m)[p] = V{};
@@ -198,7 +200,7 @@ struct Variances {
             op.flag ? fma(factor, faint[0], other) : fma(factor, other, faint[0]);
     }
 
-    // Lay a number down in the table of each of the first n images.
+    // Write one value into the table of each of the first n images.
     template <class T>
     void put(T* tables, int n, int place, V value) const {
         for (int l = 0; l < n; ++l)

@@ -35,7 +35,7 @@ enum Kind : int {{
 {kinds}
 }};
 constexpr int N_KINDS = {n_kinds};
-constexpr int STAGE_ENDS = {ends:#x};  // a bit for each: 1 << kind
+constexpr int STAGE_ENDS = {ends:#x};  // a set of kinds: bits 1 << kind
 
 struct Column {{
     enum : int {{

@@ -1,5 +1,5 @@
-// The door of the extension: arrays of numpy in, the widest instruction set that this
-// processor has, no lock of the interpreter while it computes.
+// The Python module of the extension. It checks numpy arrays, chooses the widest
+// instruction set of the processor, and computes without the lock of the interpreter.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -46,10 +46,10 @@ using Output = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 constexpr int LARGEST_SIZE = 1 << 20;       // of an axis
-constexpr long long LARGEST_MAP = 1 << 26;  // or all windows of all axes, taken apart
-// The largest window times the widest row: with MAX_TANGENTS still an int.
+constexpr long long LARGEST_MAP = 1 << 26;  // or of the taps of all windows of all axes
+// The largest window times the widest row: times MAX_TANGENTS it still fits in an int.
 constexpr long long LARGEST_RING = 1 << 24;
-constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of numbers of a sample
+constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of values of a sample
 
 std::vector<const Api*> available() {
     std::vector<const Api*> found;
@@ -73,7 +73,7 @@ std::vector<std::string> instruction_sets() {
     return names;
 }
 
-// The arithmetic of a GPU is there for who asks for it.
+// The arithmetic of a GPU, "lanes", is used only if it is named.
 const Api& choose(const std::string& name) {
     if (name == lanes::api.name) return lanes::api;
     for (const Api* api : available())
@@ -85,14 +85,14 @@ void require(bool holds, const char* what) {
     if (!holds) throw std::invalid_argument(std::string("malformed program: ") + what);
 }
 
-// A program, checked so far that no index leaves its memory.
+// A program, with checks which ensure that no index leaves its memory.
 class Loaded {
    public:
     Program program{};
 
-    // One row of `codes` an operation, with the columns of Column. `constants` has its
-    // additive constant and its factor, each with derivatives; `slopes` has lambda and
-    // mu.
+    // `codes` has one row for each operation, with the columns of Column. `constants`
+    // has its additive constant and its factor, each with derivatives; `slopes` has
+    // lambda and mu.
     Loaded(const Codes& codes, const Constants& constants, const Slopes& slopes,
            int n_registers, int n_pixels)
         : n_pixels_(n_pixels) {
@@ -183,7 +183,7 @@ class Loaded {
             "maps");
         const long long size = (long long)op.rows.size * op.cols.size;
         long long outputs = size;
-        if (op.rows.window)  // while its rows are summed a map is rows.size high
+        if (op.rows.window)  // after sums along the columns a map is rows.size high
             outputs =
                 (long long)std::max(op.rows.size, op.rows.outputs) * op.cols.outputs;
         require(std::max(size, outputs) < LARGEST_MAP, "map");
@@ -244,8 +244,8 @@ void require_accepted(const Program& program, const Api& api) {
     require(!api.largest_window || program.max_window <= api.largest_window, "window");
 }
 
-// Whether rows lie side by side; the strides of an empty array and that of a dimension
-// of size 1 say nothing.
+// Whether the values of a row are contiguous. The strides of an empty array and of a
+// dimension of size 1 are arbitrary.
 template <class T>
 bool has_plain_rows(const Input<T>& array) {
     return array.size() == 0 || array.shape(1) == 1 || array.stride(1) == 1;
@@ -349,7 +349,7 @@ int table_size(const Codes& codes, const Constants& constants, const Slopes& slo
     return loaded.program.n_values;
 }
 
-// What `prepare` or `cross` holds beside its arguments, the larger of both.
+// Bytes that `prepare` or `cross` holds beside its arguments, the larger of both.
 size_t workspace_bytes(const Codes& codes, const Constants& constants,
                        const Slopes& slopes, int n_registers, int n_pixels,
                        bool is_double, const std::string& instruction_set) {
@@ -373,7 +373,7 @@ NB_MODULE(_native, module) {
     module.def(
         "roots", [](const std::string& name) { return choose(name).roots; },
         "instruction_set"_a);
-    // Arrays of another type or layout are refused: a result would land in a copy.
+    // Arrays of another type or layout are refused: results would be written to a copy.
     const auto as_is = [](const char* name) { return nb::arg(name).noconvert(); };
     module.def("table_size", &table_size, as_is("codes"), as_is("constants"),
                as_is("slopes"), "n_registers"_a, "n_pixels"_a);

@@ -1,5 +1,5 @@
-// The covariance of one sample with a group of others, one in each lane: all layers of
-// the network on maps that stay in cache.
+// Covariances of one sample with a group of others, one of these in each lane. All
+// layers of the network are computed on maps that stay in cache.
 #pragma once
 
 #include "activations.hpp"
@@ -10,10 +10,10 @@ namespace skconvgp {
 namespace SKCONVGP_ISA {
 
 constexpr int TOGETHER = 4;          // samples whose stages share tables, with tangents
-constexpr int ROW_OF_SAMPLES = 128;  // samples of a row where maps have one position
+constexpr int ROW_OF_SAMPLES = 128;  // samples in a row if maps have one position
 constexpr int DOT_ROWS = 8;          // samples whose inner products share loads
-constexpr int SUM_CHUNK = 64;        // positions added up before they join the total
-constexpr int DOT_CHUNK = 128;       // terms added up before they join the total
+constexpr int SUM_CHUNK = 64;        // positions summed before they join the total
+constexpr int DOT_CHUNK = 128;       // terms summed before they join the total
 
 SKCONVGP_INLINE int larger(int a, int b) { return a > b ? a : b; }
 
@@ -27,7 +27,8 @@ struct InputValue {
     }
 };
 
-// The sum of values n, ..., m - 1 of a row, in four parts: one order for every pair.
+// The sum of values n, ..., m - 1 of a row, in four partial sums. Its order, and so its
+// rounding, is the same for every pair.
 template <class V, class F>
 SKCONVGP_INLINE V sum_part(int n, int m, const F& value) {
     constexpr int PARTS = 4;
@@ -40,8 +41,8 @@ SKCONVGP_INLINE V sum_part(int n, int m, const F& value) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-// Memory for one sample against a group; samples at work together share all but the
-// registers and the sums.
+// Memory for one sample against a group. Samples that are computed together share all
+// of it but the registers and the sums.
 template <class T>
 struct Pairs {
     typedef typename Simd<T>::V V;
@@ -51,7 +52,7 @@ struct Pairs {
     const int n_maps;     // the value and its tangents
     const int positions;  // of the largest map, or samples in a row
     V* group;             // tables of the group, [n_values]
-    V* whole;             // a map before windows of any kind
+    V* whole;             // maps whose windows are summed directly
     V* rows_done;
     V* row;  // [n_maps][width]
     V *by_c, *by_q, *by_kappa;
@@ -84,7 +85,7 @@ struct Pairs {
             for (size_t i = 0; i < window; ++i) boxes[m * box_size + i] = V{};
     }
 
-    // Another sample at work at the same time.
+    // For another sample that is computed at the same time.
     Pairs(const Pairs& other, Arena& arena) : Pairs(other) { take_own(arena); }
 
     void take_own(Arena& arena) {
@@ -126,9 +127,9 @@ struct Pairs {
                 ((T*)at(op.reg, m))[l] = T(sums[m * LANES + l]);
     }
 
-    // Interleave the tables of up to LANES samples; the last one fills up.
+    // Interleave the tables of up to LANES samples; the last sample fills free lanes.
     void load_group(const Tile<T>& tile, int first) const {
-        constexpr int AT_ONCE = 64;  // of each, so that what is written stays in cache
+        constexpr int AT_ONCE = 64;  // values of each: the output then stays in cache
         const T* from[LANES];
         for (int lane = 0; lane < LANES; ++lane) {
             const int j = first + lane < tile.n_two ? first + lane : tile.n_two - 1;
@@ -200,8 +201,8 @@ struct Pairs {
             write_row(n, ErfSlopes<T, Table>(op, in, table, by_c, by_q, by_kappa), out);
     }
 
-    // Apply an activation, the value first: it leaves the slopes. rows[m] is where map
-    // m of the row lies now.
+    // Apply an activation, first to the value, which leaves the slopes in memory.
+    // rows[m] points to the present row of map m.
     template <class Table>
     void activate_row(const Op& op, int n, int first, Table base,
                       const V** rows) const {
@@ -227,12 +228,13 @@ struct Pairs {
         }
     }
 
-    // Where a row of a register lies; maps that it does not have are zero.
+    // The row of a register; maps that it does not hold are zero.
     const V* stored(const Op& op, int m, int first) const {
         return m < op.loaded ? at(op.reg, m) + first : zeros;
     }
 
-    // Add, the value last: derivatives of the factor need what it was.
+    // ADD and AFFINE. The value is changed last, because derivatives of the factor need
+    // the old value.
     void combine_row(const Op& op, int n, int first, const V** rows) const {
         const V factor = set1(T(op.factor[0]));
         for (int m = op.maps - 1; m >= 0; --m) {
@@ -254,7 +256,7 @@ struct Pairs {
         }
     }
 
-    // Carry out the operations of a stage on one row of the map, without its end.
+    // Run the operations of a stage on one row of the map, up to the one that ends it.
     template <class Source>
     void make_row(const Op* op, int n, int first, Source source, const V** rows) const {
         for (int m = 0; m < n_maps; ++m) rows[m] = zeros;

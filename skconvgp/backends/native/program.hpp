@@ -1,5 +1,5 @@
 // A lowered network: a list of operations on covariance maps, shared by all
-// instruction sets. skconvgp/backends/_program.py writes it, opcodes.hpp has the
+// instruction sets. skconvgp/backends/_program.py makes it, opcodes.hpp describes the
 // operations.
 #pragma once
 
@@ -14,16 +14,16 @@ constexpr int MAX_TANGENTS = 64;  // of one call
 
 constexpr bool ends_stage(Kind kind) { return STAGE_ENDS >> kind & 1; }
 
-// AxisColumn says what the integers are.
+// AxisColumn describes the integers.
 struct Axis {
     int size, window, before, stride, dilation, circular, outputs;
     const int* taps;  // [outputs][window]: position, negative outside the map
-    // of a running sum:
+    // Steps of a running sum before the first output, and after the last input:
     int lead() const { return window - 1 - before; }
     int tail() const { return outputs - size + lead(); }
 };
 
-// Column says what the integers are.
+// Column describes the integers.
 struct Op {
     Kind kind;
     int reg, flag;
@@ -39,8 +39,8 @@ struct Program {
     int n_ops;
     int n_tangents;
     int n_registers;
-    int n_values;       // numbers in the table of an image
-    int n_pixels;       // numbers of an image: channels, rows, columns
+    int n_values;       // values in the table of an image
+    int n_pixels;       // values of an image: channels, rows, columns
     int max_positions;  // of the largest map
     int max_width;      // of the widest row, inputs and outputs
     int max_window;     // largest window
@@ -53,7 +53,7 @@ struct Tile {
     const T* two;  // tables of the columns, [n2][stride]
     ptrdiff_t stride_one, stride_two;
     const double* diag_one;  // variances of the rows, [n1][1 + n_tangents]
-    const double* diag_two;  // ... of the columns
+    const double* diag_two;  // variances of the columns, [n2][1 + n_tangents]
     int n_one, n_two;
     bool upper;   // only the pairs j >= i are needed
     double* out;  // [n1][n2][1 + n_tangents]
@@ -67,11 +67,11 @@ struct Images {
     double* diag;  // [n][1 + n_tangents]
 };
 
-// What one instruction set offers. Workspaces are aligned to 64 bytes.
+// The functions of one instruction set. Workspaces are aligned to 64 bytes.
 struct Api {
     const char* name;
-    int roots;                          // that tables must have
-    int largest_width, largest_window;  // of maps; 0 is any
+    int roots;                          // Column::ROOTS that tables must have
+    int largest_width, largest_window;  // of maps; 0 is unlimited
     size_t (*cross_bytes_float)(const Program&);
     size_t (*cross_bytes_double)(const Program&);
     size_t (*prepare_bytes)(const Program&);

@@ -1,8 +1,9 @@
 // Vectors of the instruction set that this file is compiled for: arithmetic by the
 // compiler's vector extensions, and the few operations that these lack.
 //
-// Nothing here may be shared between instruction sets: all is static and inline, in
-// the namespace of one of them, and takes no code from the standard library.
+// No compiled function may be shared between instruction sets, as the linker could keep
+// one that the processor cannot run. All functions are therefore static and inline, in
+// the namespace of their instruction set, and use nothing of the standard library.
 #pragma once
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -11,7 +12,7 @@
 #include <arm_neon.h>
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)  // what checks add makes one large function too slow
+#if defined(__SANITIZE_ADDRESS__)  // its checks make one large function too slow
 #define SKCONVGP_INLINE static inline
 #define SKCONVGP_INLINE_MEMBER inline
 #define SKCONVGP_INLINE_LAMBDA
@@ -140,7 +141,7 @@ SKCONVGP_INLINE DoubleV magnitude(DoubleV a) {
     return (DoubleV)((DoubleBits)a & 0x7fffffffffffffffLL);
 }
 
-// The magnitude of a (never negative) with the sign of b.
+// The number a, which must not be negative, with the sign of b.
 SKCONVGP_INLINE FloatV with_sign(FloatV a, FloatV b) {
     return (FloatV)((FloatBits)a | ((FloatBits)b & int(0x80000000u)));
 }

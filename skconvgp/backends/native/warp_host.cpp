@@ -1,5 +1,5 @@
-// The arithmetic of the GPU on this processor, for tests: the same source as there,
-// with arrays in the place of the lanes of a warp.
+// The arithmetic of the GPU on a CPU, for tests: the same source, with arrays instead
+// of the lanes of a warp.
 #include "../warp/warp.hpp"
 #include "arena.hpp"
 #include "program.hpp"
@@ -84,7 +84,7 @@ T* take_constants(const Program& program, Arena& arena) {
     return constants;
 }
 
-// With an arena that only counts, nothing is computed.
+// If the arena only counts bytes, nothing is computed.
 template <class T>
 void cross_in(const Program& program, const skconvgp::Tile<T>& given, Arena& arena) {
     const int n_maps = 1 + program.n_tangents;
@@ -99,7 +99,7 @@ void cross_in(const Program& program, const skconvgp::Tile<T>& given, Arena& are
                              given.stride_two, given.diag_one,   given.diag_two,
                              constants,        result,           given.n_one,
                              given.n_two,      program.n_pixels, given.out};
-    // As a GPU does, it holds fewer pairs where these have more maps.
+    // As on a GPU, a warp holds fewer pairs if these have more maps.
     const int n_parts = warp::count_parts(program.max_width);
     if (n_parts > 3)
         run<T, 1, 1, 4>(program, tile, given.upper, arena);

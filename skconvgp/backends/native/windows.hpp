@@ -8,8 +8,9 @@ namespace SKCONVGP_ISA {
 
 constexpr int BLOCK = 4;  // values that are evaluated together
 
-// Memory of a running box sum: the row that comes in, after as many zeros as the
-// window is wide; the filtered rows under the window; the sum before the first output.
+// Memory of running sums over windows: the incoming row, after as many zeros as the
+// window is wide; the rows of sums along the columns that lie under the window; and the
+// sums before the first output is complete.
 template <class V>
 struct BoxMemory {
     V* incoming;
@@ -18,14 +19,14 @@ struct BoxMemory {
     const V* zeros;
 };
 
-// Where the sums of a row come from and go to; shifted, the column of the last value of
-// a window is their index.
+// Rows that running sums read and write. After `shifted`, they are indexed by the
+// column of the last value in a window.
 template <class V>
 struct BoxRows {
     V* slot;          // sums along this row
-    const V* old;     // ... along the row that leaves the windows
+    const V* old;     // sums along the row that leaves the windows
     V* now;           // sums over windows
-    const V* before;  // ... one row up
+    const V* before;  // sums over windows one row up
     SKCONVGP_INLINE_MEMBER void put(int p, V sum) const {
         const V change = sum - old[p];
         slot[p] = sum;
@@ -45,11 +46,11 @@ struct BoxRows<Two<V>> {
     }
 };
 
-// Running sums along a row with the values under the window in registers.
+// Running sums along a row, with the values under the window in registers.
 template <int WINDOW, class V, class F>
 SKCONVGP_INLINE void sum_along(const Axis& axis, const F& f, const BoxRows<V>& rows) {
     constexpr int HALF = WINDOW / 2;
-    // Values of two maps need twice the registers: the smaller half comes first.
+    // Values of two maps need twice the registers, so that fewer are evaluated first.
     constexpr int HALVED = sizeof(V) > VECTOR_BYTES ? HALF : WINDOW - HALF;
     constexpr int FIRST = WINDOW < 5 ? WINDOW : HALVED;
     constexpr int SECOND = WINDOW - FIRST;
@@ -98,7 +99,7 @@ SKCONVGP_INLINE void sum_along(const Axis& axis, const F& f, const BoxRows<V>& r
     }
 }
 
-// The same for windows of any width, with the values in memory after as many zeros.
+// The same for windows of any width, with the values in memory, preceded by zeros.
 template <class V, class F>
 SKCONVGP_INLINE void sum_along_any(const Axis& axis, const F& f, const BoxRows<V>& rows,
                                    V* incoming) {
@@ -134,7 +135,7 @@ SKCONVGP_INLINE void sum_along_any(const Axis& axis, const F& f, const BoxRows<V
     }
 }
 
-// Windows that are short enough for registers.
+// Whether the values under a window fit into registers.
 SKCONVGP_INLINE bool is_short(const Axis& axis) {
     return axis.window == 7 || axis.window == 5 || axis.window == 3;
 }
@@ -150,8 +151,8 @@ SKCONVGP_INLINE void sum_along_short(const Axis& axis, const F& f,
         sum_along<3>(axis, f, rows);
 }
 
-// Where the sums of row number `row` go. A leaving value is subtracted before the
-// entering one is added: one addition on the chain of dependencies.
+// The rows that running sums of row number `row` read and write. The leaving value is
+// subtracted from the entering one first, so that each sum waits for one addition only.
 template <class V>
 SKCONVGP_INLINE BoxRows<V> begin_row(const Op& op, int row, V bias,
                                      const BoxMemory<V>& memory, V* out) {
@@ -170,11 +171,11 @@ SKCONVGP_INLINE BoxRows<V> begin_row(const Op& op, int row, V bias,
     return {slot, old, now, before};
 }
 
-// Take row number `row` of a map, whose value in column p is f(p), into the sums over
-// windows; write the row of sums that is then complete.
+// Add row number `row` of a map, whose value in column p is f(p), to the sums over
+// windows, and write the row of sums that it completes.
 //
-// The output may be the very map that f reads: a value is read before its place is
-// written to.
+// The output may be the same map that f reads, because each value is read before it is
+// overwritten.
 template <class V, class F>
 SKCONVGP_INLINE void box_row(const Op& op, int row, const F& f, V bias,
                              const BoxMemory<V>& memory, V* out) {
@@ -189,7 +190,7 @@ SKCONVGP_INLINE void box_row(const Op& op, int row, const F& f, V bias,
     }
 }
 
-// The inputs of an output: those outside the map, at one end or the other, left out.
+// The inputs of an output, without those outside the map at either end.
 struct Taps {
     const int* at;
     int n;
@@ -200,7 +201,7 @@ struct Taps {
     }
 };
 
-// Write sums over n taps for BLOCK outputs at a time: they share the look at the taps.
+// Write sums over n taps, for BLOCK outputs at a time, which share the loads of taps.
 // Output i reads in[at[k] * tap_step + i * step] and is out[i * out_step].
 template <class V>
 SKCONVGP_INLINE void tap_sums(const Taps& taps, const V* in, ptrdiff_t tap_step,
@@ -224,8 +225,8 @@ SKCONVGP_INLINE void tap_sums(const Taps& taps, const V* in, ptrdiff_t tap_step,
     }
 }
 
-// Sums over any windows, by adding up. `rows_done` has space for the map after its rows
-// are summed.
+// Direct sums over any windows. `rows_done` has space for the map after its rows are
+// summed.
 template <class V>
 SKCONVGP_INLINE void window_sums(const Op& op, const V* in, V bias, V* rows_done,
                                  V* out) {

@@ -1,5 +1,5 @@
-// A network that the compiler knows, carried out by the warps of a GPU. What is known
-// of it comes before this file, as the struct Code: skconvgp/backends/_cuda_source.py.
+// A network whose operations are compile-time constants, run by the warps of a GPU.
+// skconvgp/backends/_cuda_source.py writes them before this file, as the struct Code.
 #pragma once
 
 #include "warp.hpp"
@@ -7,10 +7,10 @@
 namespace skconvgp {
 namespace warp {
 
-// Of a block: warps lie on the pairs so that neighbours read the same tables.
+// Threads of a block: its warps compute neighbouring pairs, which share tables.
 constexpr int THREADS = WARPS_DOWN * WARPS_ACROSS * LANES;
-// Blocks that follow each other lie in bands of so many rows: their tables stay in
-// cache.
+// Consecutive blocks cover a band of so many rows of blocks, column by column, so that
+// the tables of the band stay in cache.
 constexpr int BAND = 16;
 
 template <class V>
@@ -51,7 +51,7 @@ SKCONVGP_WARP void run_stages(W& warp) {
     }
 }
 
-// Stages that run one or more times, each time for the next layer.
+// Run all segments; a segment repeats its stages for one layer after the other.
 template <int S, class W>
 SKCONVGP_WARP void run_segments(W& warp) {
     if constexpr (S < Code::n_segments) {

@@ -1,5 +1,5 @@
-// What the 32 lanes of a warp do together, as a handful of operations: on a GPU each
-// lane is a thread with a number of its own, elsewhere an array has the lanes.
+// The operations that the 32 lanes of a warp do together. On a GPU each lane is a
+// thread with one number; on a CPU an array holds the numbers of all lanes.
 #pragma once
 
 #include "opcodes.hpp"
@@ -30,7 +30,7 @@ SKCONVGP_WARP Lanes<T> splat(T x) {
     return x;
 }
 
-// Numbers side by side, zero from number n on.
+// Consecutive numbers, one for each lane; zero from lane n on.
 template <class T>
 SKCONVGP_WARP Lanes<T> load(const T* from, int n) {
     return lane() < n ? __ldg(from + lane()) : T(0);
@@ -39,7 +39,7 @@ SKCONVGP_WARP Lanes<T> load(const T* from, int n) {
 SKCONVGP_WARP float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 SKCONVGP_WARP double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-// The fast ones of the hardware: wrong in the last digit or two.
+// Fast instructions of the hardware, whose last digit or two may be wrong.
 SKCONVGP_WARP float root(float x) {
     float y;
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -53,7 +53,7 @@ SKCONVGP_WARP float inverse(float x) {
 SKCONVGP_WARP double root(double x) { return __dsqrt_rn(x); }
 SKCONVGP_WARP double inverse(double x) { return __drcp_rn(x); }
 
-// Of a number and one that is none, the latter.
+// NaN if one of the two operands is NaN.
 #if __CUDA_ARCH__ >= 800
 SKCONVGP_WARP float larger(float a, float b) {
     float y;
@@ -65,7 +65,7 @@ SKCONVGP_WARP float smaller(float a, float b) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
     return y;
 }
-#else  // older cards would return the number
+#else  // the instructions of older GPUs would return the number
 SKCONVGP_WARP float larger(float a, float b) { return b > a || b != b ? b : a; }
 SKCONVGP_WARP float smaller(float a, float b) { return b < a || b != b ? b : a; }
 #endif
@@ -76,33 +76,34 @@ SKCONVGP_WARP double magnitude(double x) { return fabs(x); }
 SKCONVGP_WARP float with_sign(float x, float y) { return copysignf(x, y); }
 SKCONVGP_WARP double with_sign(double x, double y) { return copysign(x, y); }
 
-// Where a < b, x, else y.
+// x in lanes where a < b, y in the others.
 template <class T>
 SKCONVGP_WARP T where_less(T a, T b, T x, T y) {
     return a < b ? x : y;
 }
 
-// Lane l gets what lane l + k has, counted round.
+// Lane l gets the number of lane (l + k) mod 32.
 template <class T>
 SKCONVGP_WARP T rotated(T x, int k) {
     return k % LANES ? __shfl_sync(ALL, x, lane() + k) : x;
 }
 
-// The same with zeros from beyond the first and the last lane.
+// Lane l gets the number of lane l + k, or zero if there is no such lane.
 template <class T>
 SKCONVGP_WARP T shifted(T x, int k) {
     const T moved = __shfl_sync(ALL, x, lane() + k);
     return unsigned(lane() + k) < LANES ? moved : T(0);
 }
 
-// Zero from lane n on.
+// x in the first n lanes, zero in the others.
 template <class T>
 SKCONVGP_WARP T first_lanes(T x, int n) {
     return n >= LANES || lane() < n ? x : T(0);
 }
 
-// Of a row in `n_parts` parts, part `part` of the row whose column p is column
-// p stride + offset of the given one, zero outside, or counted round.
+// One part of a new row, whose column p is column p stride + offset of the given row.
+// A row lies in `n_parts` parts of 32 columns. Columns outside of the given row are
+// zero or, if it is circular, wrap around.
 template <class T>
 SKCONVGP_WARP T taken(const T* row, int n_parts, int part, int stride, int offset,
                       int size, bool circular) {
@@ -122,7 +123,7 @@ SKCONVGP_WARP double wide(T x) {
     return double(x);
 }
 
-// The sum over all lanes, in all lanes.
+// The sum over all lanes; every lane gets it.
 SKCONVGP_WARP double total(double x) {
     SKCONVGP_UNROLL
     for (int k = LANES / 2; k; k /= 2) x += __shfl_xor_sync(ALL, x, k);
@@ -144,7 +145,7 @@ SKCONVGP_WARP bool are_equal(const T* one, const T* two, int n) {
     return true;
 }
 
-// One lane writes.
+// Only the first lane writes.
 SKCONVGP_WARP void write(double* to, double x) {
     if (lane() == 0) *to = x;
 }

@@ -1,9 +1,9 @@
-// The covariances of a few pairs of images, held by the 32 lanes of a warp through all
-// layers of the network: a lane has a column of the maps, or two, of each pair.
+// The covariances of a few pairs of images, which the 32 lanes of a warp carry through
+// all layers of the network: a lane holds one to four columns of the maps of each pair.
 //
-// opcodes.hpp says what the operations do. On a GPU these are constants of the compiler
-// and all loops below are taken apart, so that maps lie in registers; elsewhere, for
-// tests, they are data and maps lie in memory.
+// opcodes.hpp describes the operations. On a GPU they are compile-time constants and
+// all loops below are unrolled, so that maps lie in registers. On a CPU, for tests,
+// they are data and maps lie in memory.
 #pragma once
 
 #include "coefficients.hpp"
@@ -19,13 +19,13 @@ struct Axis {
     SKCONVGP_WARP_MEMBER constexpr int tail() const { return outputs - size + lead(); }
 };
 
-// In the order of Column, as constants of the compiler are written.
+// In the order of Column, since _cuda_source.py writes initialisers in that order.
 struct Op {
     int kind, reg, flag;
     Axis rows, cols;
     int circular, table, roots, loaded, maps;
     double lambda, mu;
-    int place;  // among all operations
+    int place;  // index among all operations
 };
 
 SKCONVGP_WARP constexpr bool ends_stage(int kind) { return STAGE_ENDS >> kind & 1; }
@@ -33,14 +33,14 @@ SKCONVGP_WARP constexpr int count_parts(int width) {
     return (width + LANES - 1) / LANES;
 }
 
-#if !defined(SKCONVGP_UNROLL_ROWS)  // a compiler for GPUs is told which it is
+#if !defined(SKCONVGP_UNROLL_ROWS)  // sources for GPUs define it for their program
 #define SKCONVGP_UNROLL_ROWS SKCONVGP_UNROLL
 #endif
 
-constexpr int ROWS_OF_A_SUM = 8;  // are added up before they join the total
+constexpr int ROWS_OF_A_SUM = 8;  // rows added in T before their sum joins the total
 constexpr double ONE_OVER_PI = 0.31830988618379067154;
 
-// Of q, where it is zero: so small that it has an inverse, so large that it has one.
+// Replaces q = 0, so that it can be inverted: as small as has a finite inverse.
 template <class T>
 constexpr T SMALLEST = T(1e-37);
 template <>
@@ -96,11 +96,10 @@ struct Tile {
     double* out;  // [n_one][n_two][n_maps]
 };
 
-// What is at work on PX times PY pairs. `Memory` has the arrays, of a size that is
-// known to the compiler or not: registers [n_registers][n_maps][n_rows][WIDTH], row,
-// sum [n_maps][WIDTH], ring [n_maps][largest window][WIDTH], whole
-// [n_maps][n_rows][WIDTH] where windows are of any kind, and totals [n_maps][PAIRS] in
-// double precision.
+// A warp that computes PX times PY pairs. `Memory` has the arrays, whose sizes may be
+// known to the compiler: registers [n_registers][n_maps][n_rows][WIDTH], row and sum
+// [n_maps][WIDTH], ring [n_maps][largest window][WIDTH], whole [n_maps][n_rows][WIDTH]
+// if there are windows by direct sums, and totals [n_maps][PAIRS] in double precision.
 template <class T, class Memory, int PX, int PY, int PARTS>
 struct Warp {
     typedef Lanes<T> V;
@@ -110,7 +109,7 @@ struct Warp {
     const T* one[PX];  // tables of the images
     const T* two[PY];
     const T* constants;
-    int table_shift = 0;  // where a stage runs again, for the next layer
+    int table_shift = 0;  // of a repeated stage, to the tables of the next layers
     int constant_shift = 0;
 
     SKCONVGP_WARP_MEMBER explicit Warp(Memory& memory) : memory(memory) {}
@@ -136,7 +135,7 @@ struct Warp {
             constants[(op.place * 2 + 1) * memory.n_maps + constant_shift + m]);
     }
 
-    // A part of a row of numbers of each image, those of a table.
+    // Load one part of a row of n values from the tables of all images.
     SKCONVGP_WARP_MEMBER void load_row(int from, int n, int part, V* a, V* b) const {
         SKCONVGP_UNROLL
         for (int x = 0; x < PX; ++x)
@@ -152,7 +151,7 @@ struct Warp {
         load_row(op.table + table_shift + start, op.cols.size, part, a, b);
     }
 
-    // ---- what makes row i of a map
+    // ---- operations that make or change row i of a map
 
     SKCONVGP_WARP_MEMBER void change(const Op& op, int i) const {
         if (op.kind == INPUT) input(op, i);
@@ -215,7 +214,7 @@ struct Warp {
         for (int e = 0; e < WIDTH; ++e) reg(op.reg, m, i, e) = row(m, e);
     }
 
-    // The value last: derivatives of the factor need what it was.
+    // The value is changed last, because derivatives of the factor need the old value.
     SKCONVGP_WARP_MEMBER void combine(const Op& op, int i) const {
         const V scale = factor(op, 0);
         SKCONVGP_UNROLL
@@ -236,8 +235,8 @@ struct Warp {
         }
     }
 
-    // native/activations.hpp has the formulas. Beyond the map, where standard
-    // deviations are zero, the value is zero, whatever c is.
+    // native/activations.hpp has the formulas. In lanes beyond the map, standard
+    // deviations are zero, and so is the value for any c.
     SKCONVGP_WARP_MEMBER void leaky(const Op& op, int i) const {
         const V zero = splat(T(0));
         SKCONVGP_UNROLL
@@ -317,7 +316,7 @@ struct Warp {
         }
     }
 
-    // ---- what takes row i of a map in
+    // ---- operations that consume row i of a map
 
     SKCONVGP_WARP_MEMBER void end_row(const Op& op, const Op& before, int i) const {
         SKCONVGP_UNROLL
@@ -326,8 +325,9 @@ struct Warp {
             V x[PARTS];
             SKCONVGP_UNROLL
             for (int j = 0; j < PARTS; ++j) {
-                // Lanes beyond the map are zero in all that is made anew, but of lanes
-                // that a smaller map does not have at all nothing is made.
+                // INPUT and the values of activations are zero in lanes beyond the map.
+                // Other rows may hold old numbers there, and so do parts of a lane that
+                // a smaller map does not use.
                 const bool is_made = before.kind == INPUT ||
                                      (m == 0 && j < count_parts(op.cols.size) &&
                                       (before.kind == LEAKY || before.kind == ERF));
@@ -340,8 +340,8 @@ struct Warp {
         }
     }
 
-    // Row i under the windows, null after the last one; writes the row of sums that is
-    // then complete.
+    // Add row i to the sums over windows, and write the row of sums that it completes.
+    // After the last row of the map, x is null.
     SKCONVGP_WARP_MEMBER void box(const Op& op, int m, int k, int i, const V* x) const {
         const int window = op.rows.window, target = i - op.rows.lead();
         V along[PARTS];
@@ -365,7 +365,7 @@ struct Warp {
     // Sums over windows of stride 1 along a row.
     SKCONVGP_WARP_MEMBER void sum_along(const Axis& axis, const V* x, V* out) const {
         const int n = axis.window, before = axis.before;
-        // Zeros beyond the map keep windows apart that reach round the warp.
+        // Windows may reach around the warp if zeros beyond the map separate its ends.
         const bool is_circle = axis.size + before <= LANES &&
                                axis.outputs + n - before <= LANES + 1 &&
                                axis.outputs <= LANES;
@@ -398,7 +398,8 @@ struct Warp {
         }
     }
 
-    // x(p) + x(p + step) + ..., n < 128 terms: doubled from the highest bit of n on.
+    // The sum x(p) + x(p + step) + ... of n < 128 terms. From the highest bit of n on,
+    // the number of terms is doubled, and one is added if the bit is set.
     template <int N, class Move>
     SKCONVGP_WARP_MEMBER void add_ahead(const V* x, int n, int step, V* out,
                                         const Move& move) const {
@@ -419,7 +420,7 @@ struct Warp {
         }
     }
 
-    // Any windows: those along the rows are kept until the last row is there.
+    // Direct sums: those along the rows are kept until the last row has come.
     SKCONVGP_WARP_MEMBER void keep_windows(const Op& op, int m, int k, int i,
                                            const V* x) const {
         const Axis& axis = op.cols;
@@ -468,10 +469,10 @@ struct Warp {
         }
     }
 
-    // ---- a stage: what makes rows, what takes them in
+    // ---- a stage
 
-    // `change` makes a row. `before` is the last operation of those that do; nothing
-    // makes rows where `op` stands alone.
+    // `change(i)` makes row i, `op` consumes it. `before` is the last operation of
+    // `change`. If `op` is the only operation of the stage, there are no rows.
     template <class Change>
     SKCONVGP_WARP_MEMBER void stage(const Op& op, const Op& before, bool is_alone,
                                     const Change& change) const {
@@ -500,7 +501,7 @@ struct Warp {
         }
     }
 
-    // A derivative that begins with a constant is the same everywhere.
+    // A derivative that begins with the constant of `op` is the same at all positions.
     SKCONVGP_WARP_MEMBER void begin_derivatives(const Op& op, int maps) const {
         SKCONVGP_UNROLL
         for (int m = maps; m < op.maps; ++m) SKCONVGP_UNROLL_ROWS
