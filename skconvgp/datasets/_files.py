@@ -1,4 +1,4 @@
-"""Arrays in a folder of the user, and the parts of a set."""
+"""Reads data sets from a folder of the user, and checks their arrays."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ PARTS = {"train": ("train",), "test": ("test",), "all": ("train", "test")}
 
 
 def find_parts(subset: object) -> tuple[str, ...]:
-    """Return the names of the parts, "train", "test" or both, that a subset is."""
+    """Return the parts of a subset: "train", "test" or both."""
     if not isinstance(subset, str) or subset not in PARTS:
         known = ", ".join(map(repr, PARTS))
         raise ValueError(f"`subset` must be one of {known}, got {subset!r}.")
@@ -33,16 +33,16 @@ def find_parts(subset: object) -> tuple[str, ...]:
 def find_file(
     name: str, data_home: str | os.PathLike[str] | None, otherwise: str = ""
 ) -> Path | None:
-    """Return where a file of a set is; None if no folder is named.
+    """Return the path of a file of a data set; None if no folder is named.
 
     Parameters
     ----------
     name : str
-        The file, in a folder of data sets.
+        Name of the file in the folder of data sets.
     data_home : path or None
-        That folder; None is the one that the environment variable names.
+        The folder; None is the folder that the environment variable names.
     otherwise : str, default=""
-        What else the user can do if the folder has no such file, for the error.
+        Further advice for the error if the folder has no such file.
     """
     folder = data_home if data_home is not None else os.environ.get(DATA_VARIABLE)
     if folder is None:
@@ -57,21 +57,21 @@ def find_file(
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return some arrays of an ``.npz`` file by their names."""
+    """Return the named arrays of an ``.npz`` file."""
     with np.load(path) as arrays:
         missing = ", ".join(repr(name) for name in names if name not in arrays)
         if missing:
             expected = ", ".join(map(repr, names))
-            found = ", ".join(map(repr, arrays.files)) or "none"
+            present = ", ".join(map(repr, arrays.files)) or "none"
             raise ValueError(
                 f"{str(path)!r} has no array {missing}. Expected are {expected}; the "
-                f"file holds {found}."
+                f"file holds {present}."
             )
         return {name: arrays[name] for name in names}
 
 
 def require_pairs(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise ValueError unless there is one target a sample.
+    """Raise a ValueError unless there is one target for each sample.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def require_pairs(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def as_answer(
     data: NDArray[Any], target: NDArray[Any], description: str, as_pair: bool
 ) -> Any:
-    """Return a bunch, or samples and targets alone."""
+    """Return a bunch, or samples and targets as a pair."""
     if as_pair:
         return data, target
     return Bunch(data=data, target=target, DESCR=description)

@@ -40,7 +40,7 @@ def make_three_bumps(
 
     References
     ----------
-    Bin Khalid, 2022, chapter 4, where 80 points are for training and 200 for testing.
+    Bin Khalid, 2022, chapter 4, with 80 points for training and 200 for testing.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def make_swissroll_cheesecake(
     Parameters
     ----------
     n_samples : int, default=120
-        Points, half of them of each class; of an odd number class 0 has one more.
+        Points, half of them in each class; if the number is odd, class 0 has one more.
     noise : float, default=0.0
         Deviation of the Gaussian noise in both coordinates.
     random_state : int, RandomState instance or None, default=None

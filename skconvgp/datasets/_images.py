@@ -27,7 +27,7 @@ Pairs = tuple[NDArray[Any], NDArray[Any]]
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a set is: a local file, or OpenML, with its training images first."""
+    """Sources of a data set: a local file, or OpenML with the training images first."""
 
     file: str
     openml: str
@@ -98,15 +98,15 @@ def fetch_mnist(
     data_home: str | os.PathLike[str] | None = None,
     return_X_y: bool = False,  # noqa: N803
 ) -> Any:
-    """Load MNIST: from a local ``mnist.npz``, else from OpenML.
+    """Load MNIST from a local ``mnist.npz`` or from OpenML.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}, default="train"
-        The 60 000 images for training, the 10 000 for tests, or the first and then
-        the second.
+        The 60 000 images for training, the 10 000 for tests, or all, those for
+        training first.
     n_samples : int, default=None
-        Keep only the first so many of them.
+        Number of images to keep, from the first on; None keeps all.
     data_home : path, default=None
         Folder with ``mnist.npz``: arrays ``x_train`` and ``x_test`` of bytes, of shape
         (n, 28, 28), and ``y_train`` and ``y_test`` of integers. None is the folder
@@ -127,7 +127,7 @@ def fetch_mnist(
     FileNotFoundError
         If the folder holds no ``mnist.npz``.
     ValueError
-        If that file holds other arrays.
+        If an array of the file is missing, or has another shape or type.
 
     References
     ----------
@@ -150,15 +150,15 @@ def fetch_cifar10(
     data_home: str | os.PathLike[str] | None = None,
     return_X_y: bool = False,  # noqa: N803
 ) -> Any:
-    """Load CIFAR-10: from a local ``cifar10.npz``, else from OpenML.
+    """Load CIFAR-10 from a local ``cifar10.npz`` or from OpenML.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}, default="train"
-        The 50 000 images for training, the 10 000 for tests, or the first and then
-        the second. A local file may hold fewer.
+        The 50 000 images for training, the 10 000 for tests, or all, those for
+        training first. A local file may hold fewer.
     n_samples : int, default=None
-        Keep only the first so many of them.
+        Number of images to keep, from the first on; None keeps all.
     data_home : path, default=None
         Folder with ``cifar10.npz``: arrays ``x_train`` and ``x_test`` of bytes, of
         shape (n, 3, 32, 32), and ``y_train`` and ``y_test`` of integers. None is the
@@ -179,7 +179,7 @@ def fetch_cifar10(
     FileNotFoundError
         If the folder holds no ``cifar10.npz``.
     ValueError
-        If that file holds other arrays.
+        If an array of the file is missing, or has another shape or type.
 
     References
     ----------

@@ -49,12 +49,11 @@ def load_uci(
         "protein", "wine_red" or "yacht"; for classification "eeg_eye_state", "htru2"
         or "magic".
     split : int, default=0
-        Which split: of a regression set one of those that are stored (20, but 5 of
-        "protein"), nine tenths for training; of a classification set the seed of one
-        with four fifths for training.
+        For regression, the index of a stored split with nine tenths for training; there
+        are 20, or 5 of "protein". For classification, the seed of a random split with
+        four fifths for training.
     subset : {"train", "test", "all"}, default="train"
-        The samples of the split for training, those for tests, or the first and then
-        the second.
+        The samples for training, those for tests, or all, those for training first.
     data_home : path, default=None
         Folder with ``uci_regression`` and ``uci_classification``, and in these a file
         ``<name>.npz`` with arrays ``X`` (n, d), ``y`` (n,) and, for regression,
@@ -73,7 +72,7 @@ def load_uci(
     Raises
     ------
     ValueError
-        For a set or a split that there is not, or a file with other arrays.
+        If there is no such table or split, or an array of the file is missing or wrong.
     FileNotFoundError
         If no folder is named, or it holds no such file.
 
@@ -123,14 +122,14 @@ def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path:
 
 
 def _drawn(n: int, split: int) -> dict[str, NDArray[np.intp]]:
-    """Return the samples for training and for tests of a classification set."""
+    """Return a random split of a classification set into training and tests."""
     order = np.random.default_rng(split).permutation(n)
     n_test = n // TEST_SHARE
     return {"train": order[n_test:], "test": order[:n_test]}
 
 
 def _stored(path: Path, name: str, n: int, split: int) -> dict[str, NDArray[np.intp]]:
-    """Return the samples for training and for tests of a regression set."""
+    """Return a stored split of a regression set, with the training samples shuffled."""
     tests = read_arrays(path, ["test_idx"])["test_idx"]
     if tests.ndim != 2 or tests.dtype.kind not in "iu":
         raise ValueError(
@@ -143,11 +142,11 @@ def _stored(path: Path, name: str, n: int, split: int) -> dict[str, NDArray[np.i
             f"{split!r}."
         )
     test = tests[split].astype(np.intp)
-    rest = np.setdiff1d(np.arange(n), test)
-    if len(rest) + len(test) != n:
+    train = np.setdiff1d(np.arange(n), test)
+    if len(train) + len(test) != n:
         raise ValueError(
             f"{str(path)!r}: row {split} of 'test_idx' must hold different numbers of "
             f"samples, from 0 to {n - 1}; it has {len(np.unique(test))} different ones "
             f"among {len(test)}, from {test.min()} to {test.max()}."
         )
-    return {"train": np.random.default_rng(split).permutation(rest), "test": test}
+    return {"train": np.random.default_rng(split).permutation(train), "test": test}

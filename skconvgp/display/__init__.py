@@ -1,4 +1,4 @@
-"""Pictures; matplotlib is imported only when one is drawn."""
+"""Displays of processes and scores; matplotlib is imported only when one is drawn."""
 
 from skconvgp.display._completion import CompletionErrorDisplay
 from skconvgp.display._digits import UncertainDigitsDisplay

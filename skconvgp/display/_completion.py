@@ -1,4 +1,4 @@
-"""Error and score of completions against the share of the entries."""
+"""CompletionErrorDisplay: error and score of completions by share of the entries."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +19,7 @@ __all__ = ["CompletionErrorDisplay"]
 
 FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 MARKERS = "osv^Dp*Xd"
-LOGARITHMIC = 10.0  # largest fraction beside the smallest
+LOGARITHMIC = 10.0  # ratio of the fractions from which on their axis is logarithmic
 WIDTH, HEIGHT = 9.0, 3.6  # inches
 
 
@@ -27,8 +27,8 @@ class CompletionErrorDisplay:
     """Error of a completed Gram matrix, and score, against the share of its entries.
 
     Make it with :meth:`from_estimator`. A strategy that completes no matrix, such as a
-    subset of data, has a score alone: compare the others with it, as a small error of
-    the matrix promises little.
+    subset of data, has a score but no error. Compare the scores of completions with it,
+    because a small error of the matrix need not mean good predictions.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class CompletionErrorDisplay:
     scores : dict of str to array-like of shape (n_fractions,)
         Scores of each strategy.
     errors : dict of str to array-like of shape (n_fractions,), default=None
-        Relative root mean square errors of each strategy, NaN where it has none.
+        Relative root mean square errors of each strategy; NaN if it has none.
     exact_score : float, default=None
         Score of the process that evaluates all entries.
     score_name : str, default=None
@@ -48,7 +48,7 @@ class CompletionErrorDisplay:
     figure_ : matplotlib.figure.Figure
         The figure, after :meth:`plot`.
     axes_ : ndarray of shape (2,)
-        Its axes: that of the errors, that of the scores.
+        The axes of the errors and of the scores.
 
     See Also
     --------
@@ -107,10 +107,10 @@ class CompletionErrorDisplay:
         n_jobs: int | None = None,
         figure: "Figure | None" = None,
     ) -> Self:
-        """Cross-validate an estimator with completions and draw what comes out.
+        """Cross-validate an estimator with completions and draw errors and scores.
 
-        Fits a clone for each strategy, fraction and fold, and one without completion
-        for each fold.
+        A clone is fitted for each strategy, fraction and fold, and one without
+        completion for each fold.
 
         Parameters
         ----------
@@ -120,19 +120,19 @@ class CompletionErrorDisplay:
         X : array-like
             Samples.
         y : array-like of shape (n,) or (n, n_targets)
-            Their labels or targets.
+            Labels or targets of the samples.
         completions : dict or sequence of completions, default=None
-            Strategies to compare, by name; None is that of the estimator.
+            Strategies to compare, by name; None is the completion of the estimator.
         fractions : array-like of shape (n_fractions,), default=(0.1, 0.2, ..., 0.9)
             Shares of the distinct entries that may be evaluated, each in (0, 1].
         cv : int or cross-validation splitter, default=None
             Folds, as in :func:`sklearn.model_selection.cross_validate`.
         scoring : str or callable, default=None
-            Score of held-out samples; None is that of the estimator.
+            Score of held-out samples; None is the ``score`` of the estimator.
         n_jobs : int, default=None
-            Fits at the same time.
+            Number of fits at the same time.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -142,14 +142,14 @@ class CompletionErrorDisplay:
         Raises
         ------
         ValueError
-            For an estimator without the parameters, no strategy, two of one name, or a
-            fraction that is too small for a strategy.
+            If the estimator lacks a parameter, there is no strategy, two strategies
+            have the same name, or a fraction is too small for a strategy.
         """
         strategies = _named(estimator, completions)
         values = np.atleast_1d(np.asarray(fractions, dtype=np.float64))
 
         def measured(**settings: Any) -> tuple[float, float]:
-            done = cross_validate(
+            folds = cross_validate(
                 clone(estimator).set_params(**settings),
                 X,
                 y,
@@ -159,11 +159,11 @@ class CompletionErrorDisplay:
                 return_estimator=True,
                 error_score="raise",
             )
-            errors = [gp.fit_report_.relative_rmse for gp in done["estimator"]]
-            return float(np.mean(done["test_score"])), float(np.mean(errors))
+            errors = [gp.fit_report_.relative_rmse for gp in folds["estimator"]]
+            return float(np.mean(folds["test_score"])), float(np.mean(errors))
 
         exact, _ = measured(completion=None, observed_fraction=1.0)
-        found = {
+        curves = {
             name: np.array(
                 [
                     measured(completion=part, observed_fraction=float(value))
@@ -174,8 +174,8 @@ class CompletionErrorDisplay:
         }
         return cls(
             values,
-            {name: both[:, 0] for name, both in found.items()},
-            errors={name: both[:, 1] for name, both in found.items()},
+            {name: both[:, 0] for name, both in curves.items()},
+            errors={name: both[:, 1] for name, both in curves.items()},
             exact_score=exact,
             score_name=_score_name(estimator, scoring),
         ).plot(figure=figure)
@@ -186,7 +186,7 @@ class CompletionErrorDisplay:
         Parameters
         ----------
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -210,36 +210,36 @@ class CompletionErrorDisplay:
         return self
 
     def _draw(self, axes: "Axes", curves: dict[str, FloatArray]) -> None:
-        for number, name in enumerate(self.scores):
+        for index, name in enumerate(self.scores):
             if name in curves:
-                marker = MARKERS[number % len(MARKERS)]
-                color = f"C{number % 10}"
+                marker = MARKERS[index % len(MARKERS)]
+                color = f"C{index % 10}"
                 axes.plot(
                     self.fractions, curves[name], color=color, marker=marker, label=name
                 )
         axes.xaxis.set_major_formatter("{x:.0%}")
         if self.fractions.max() >= LOGARITHMIC * self.fractions.min():
-            told = [f"{100.0 * fraction:.3g}%" for fraction in self.fractions]
+            labels = [f"{100.0 * fraction:.3g}%" for fraction in self.fractions]
             axes.set_xscale("log")
-            axes.set_xticks(self.fractions, told)
+            axes.set_xticks(self.fractions, labels)
             axes.set_xticks([], minor=True)
         axes.set_xlabel("share of the entries")
         axes.spines[["top", "right"]].set_visible(False)
 
     def _curves(
-        self, what: str, curves: Mapping[str, ArrayLike]
+        self, argument: str, curves: Mapping[str, ArrayLike]
     ) -> dict[str, FloatArray]:
-        found = {
+        arrays = {
             name: np.asarray(values, dtype=np.float64)
             for name, values in curves.items()
         }
-        for name, values in found.items():
+        for name, values in arrays.items():
             if values.shape != self.fractions.shape:
                 raise ValueError(
-                    f"{what} of {name!r} have shape {values.shape}; needed is one for "
-                    f"each fraction, shape {self.fractions.shape}."
+                    f"`{argument}` of {name!r} must hold one value for each fraction, "
+                    f"shape {self.fractions.shape}, got shape {values.shape}."
                 )
-        return found
+        return arrays
 
 
 def _named(
@@ -249,9 +249,9 @@ def _named(
     params = estimator.get_params(deep=False)
     missing = {"completion", "observed_fraction"} - set(params)
     if missing:
-        told = " and ".join(sorted(missing))
+        names = " and ".join(sorted(missing))
         raise ValueError(
-            f"{type(estimator).__name__} has no parameter {told}; pass an estimator "
+            f"{type(estimator).__name__} has no parameter {names}; pass an estimator "
             "that completes its Gram matrix, without a pipeline around it."
         )
     if completions is None:
@@ -270,7 +270,7 @@ def _named(
 
 
 def _score_name(estimator: Any, scoring: Any) -> str:
-    """Return what the score is, for the axis."""
+    """Return the name of the score, for the axis."""
     if isinstance(scoring, str):
         return scoring.replace("neg_", "negative ").replace("_", " ")
     if scoring is None and is_classifier(estimator):

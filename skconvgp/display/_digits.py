@@ -1,4 +1,4 @@
-"""The most and the least certain images of a classifier."""
+"""UncertainDigitsDisplay: the least and the most certain images of a classifier."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,7 +29,7 @@ class UncertainDigitsDisplay:
     labels : ndarray of shape (n,)
         Most probable labels.
     confidence : ndarray of shape (n,)
-        Their probabilities.
+        Probabilities of these labels.
     y_true : ndarray of shape (n,) or None, default=None
         True labels; mistakes are marked.
 
@@ -38,7 +38,7 @@ class UncertainDigitsDisplay:
     figure_ : matplotlib.figure.Figure
         The figure, after :meth:`plot`.
     axes_ : ndarray of shape (2, n_images)
-        Its axes: least certain above, most certain below.
+        The axes: the least certain images above, the most certain ones below.
     least_certain_, most_certain_ : ndarray of shape (n_images,)
         Indices of the images shown.
 
@@ -92,7 +92,7 @@ class UncertainDigitsDisplay:
         n_images : int, default=8
             Images in each of the two rows.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class UncertainDigitsDisplay:
         n_images : int, default=8
             Images in each of the two rows.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class UncertainDigitsDisplay:
         n_images : int, default=8
             Images in each of the two rows, at most as many as there are.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The one door to matplotlib."""
+"""The only import of matplotlib."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ __all__ = ["pyplot_for"]
 
 
 def pyplot_for(display: object) -> Any:
-    """Return matplotlib.pyplot, or say how a display gets it."""
+    """Return matplotlib.pyplot; the error without it says how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

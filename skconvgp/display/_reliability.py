@@ -1,4 +1,4 @@
-"""Accuracy against stated probability, bin by bin."""
+"""ReliabilityDisplay: accuracy against stated probability, bin by bin."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,11 +21,11 @@ WIDTH, HEIGHT, SHARES_HEIGHT = 4.6, 4.2, 1.3  # inches
 class ReliabilityDisplay:
     """Reliability diagram of the most probable class.
 
-    Make it with :meth:`from_estimator` or :meth:`from_predictions`. Bars are the share
-    of right answers in each bin of the stated probability; a red mark goes from the top
-    of a bar to the mean probability of the bin, and is above it where the classifier
-    promises too much. Below is the share of the samples in each bin: read a bar with
-    few of them with care.
+    Make it with :meth:`from_estimator` or :meth:`from_predictions`. A bar is the share
+    of right answers in a bin of the stated probability. A red mark goes from the top of
+    a bar to the mean probability of the bin; it points upwards if the classifier
+    promises too much. The lower axes show the share of the samples in each bin: a bar
+    with few samples is uncertain.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class ReliabilityDisplay:
     figure_ : matplotlib.figure.Figure
         The figure, after :meth:`plot`.
     axes_ : ndarray of shape (2,)
-        Its axes: that of the accuracy, that of the samples.
+        The axes of the accuracy and of the samples.
 
     See Also
     --------
-    sklearn.calibration.CalibrationDisplay : The curve of one of two classes.
+    sklearn.calibration.CalibrationDisplay : The curve of one class of two.
 
     Examples
     --------
@@ -84,9 +84,9 @@ class ReliabilityDisplay:
         estimator : object
             Fitted classifier with ``predict_proba`` and ``classes_``.
         X : array-like
-            Samples that it has not seen.
+            Samples that the estimator was not fitted on.
         y : array-like of shape (n,)
-            Their labels.
+            Labels of the samples.
         n_bins : int, default=10
             Number of bins.
         strategy : {"uniform", "quantile"}, default="uniform"
@@ -96,7 +96,7 @@ class ReliabilityDisplay:
         name : str, default=None
             The title; None is the name of the class.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class ReliabilityDisplay:
         name : str, default=None
             The title.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -176,7 +176,7 @@ class ReliabilityDisplay:
         Parameters
         ----------
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""How a kernel learned itself, step by step."""
+"""RhoTraceDisplay: the steps of learning a kernel."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,17 +18,17 @@ AGAINST = {
     "steps": "step",
     "seconds": "seconds",
 }
-WINDOWS = 20  # windows of the running mean in a trace, where it is not given
+WINDOWS = 20  # by default the running mean is over this part of all steps
 WIDTH, HEIGHT, PATHS_HEIGHT = 7.0, 3.6, 2.6  # inches
 
 
 class RhoTraceDisplay:
-    """The objective at every step of learning, and where the hyperparameters went.
+    """The objective at every step of learning, and the paths of the hyperparameters.
 
-    Make it with :meth:`from_estimator` or :meth:`from_result`. The values of the steps
-    are those of their own batches, which differ; the value at the start and the
-    accepted one are means over the same fixed batches. A dot at the end of a path is
-    the accepted hyperparameter.
+    Make it with :meth:`from_estimator` or :meth:`from_result`. The value of a step is
+    the objective on the batch of that step, and batches differ. The value at the start
+    and the accepted value are means over the same fixed batches. A dot at the end of a
+    path is the accepted hyperparameter.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class RhoTraceDisplay:
     figure_ : matplotlib.figure.Figure
         The figure, after :meth:`plot`.
     axes_ : ndarray of shape (1,) or (2,)
-        Its axes: that of the objective, that of the hyperparameters.
+        The axes of the objective and of the hyperparameters.
     running_mean_ : ndarray of shape (n_steps,)
-        Mean of the values of the last steps.
+        Running mean of the values of the steps.
 
     Examples
     --------
@@ -73,14 +73,14 @@ class RhoTraceDisplay:
         hyperparameters: bool = True,
         figure: "Figure | None" = None,
     ) -> Self:
-        """Draw what a fitted estimator keeps of its learning.
+        """Draw the trace of learning that a fitted estimator keeps.
 
         Parameters
         ----------
         estimator : object
             Fitted estimator with ``flow_result_`` or ``optimizer_result_``.
         against : {"evaluations", "steps", "seconds"}, default="evaluations"
-            What the values are drawn against.
+            Quantity of the horizontal axis.
         window : int, default=None
             Steps in the running mean; None is a twentieth of all.
         hyperparameters : bool, default=True
@@ -93,9 +93,9 @@ class RhoTraceDisplay:
         display : RhoTraceDisplay
             The display, drawn.
         """
-        found = hasattr(estimator, "optimizer_result_")
+        has_optimizer = hasattr(estimator, "optimizer_result_")
         return cls.from_result(
-            estimator.optimizer_result_ if found else estimator.flow_result_,
+            estimator.optimizer_result_ if has_optimizer else estimator.flow_result_,
             against=against,
             window=window,
             hyperparameters=hyperparameters,
@@ -112,14 +112,14 @@ class RhoTraceDisplay:
         hyperparameters: bool = True,
         figure: "Figure | None" = None,
     ) -> Self:
-        """Draw what learning has found.
+        """Draw the trace of a result.
 
         Parameters
         ----------
         result : FlowResult
             The ``flow_result_`` or ``optimizer_result_`` of an estimator.
         against : {"evaluations", "steps", "seconds"}, default="evaluations"
-            What the values are drawn against.
+            Quantity of the horizontal axis.
         window : int, default=None
             Steps in the running mean; None is a twentieth of all.
         hyperparameters : bool, default=True
@@ -152,7 +152,7 @@ class RhoTraceDisplay:
         Parameters
         ----------
         against : {"evaluations", "steps", "seconds"}, default="evaluations"
-            What the values are drawn against.
+            Quantity of the horizontal axis.
         window : int, default=None
             Steps in the running mean; None is a twentieth of all.
         hyperparameters : bool, default=True
@@ -182,22 +182,22 @@ class RhoTraceDisplay:
         if window is None:
             window = max(1, len(values) // WINDOWS)
         self.running_mean_ = _running_mean(values, window)
-        places = self._places(against)
-        self._draw_values(self.axes_[0], places, window)
+        positions = self._x_positions(against)
+        self._draw_values(self.axes_[0], positions, window)
         if hyperparameters:
-            self._draw_paths(self.axes_[1], places)
+            self._draw_paths(self.axes_[1], positions)
         self.axes_[-1].set_xlabel(AGAINST[against])
         return self
 
-    def _places(self, against: str) -> FloatArray:
+    def _x_positions(self, against: str) -> FloatArray:
         if against == "steps":
             return np.arange(1.0, len(self.result.rho_trace) + 1.0)
         return np.asarray(getattr(self.result, against), dtype=np.float64)
 
-    def _draw_values(self, axes: "Axes", places: FloatArray, window: int) -> None:
+    def _draw_values(self, axes: "Axes", positions: FloatArray, window: int) -> None:
         result = self.result
         axes.plot(
-            places,
+            positions,
             result.rho_trace,
             ".",
             color="tab:blue",
@@ -205,9 +205,9 @@ class RhoTraceDisplay:
             markeredgewidth=0,
             label="step",
         )
-        told = f"mean of {window} steps" if window > 1 else None
-        axes.plot(places, self.running_mean_, color="tab:blue", label=told)
-        undefined = places[np.isnan(result.rho_trace)]
+        legend = f"mean of {window} steps" if window > 1 else None
+        axes.plot(positions, self.running_mean_, color="tab:blue", label=legend)
+        undefined = positions[np.isnan(result.rho_trace)]
         if len(undefined):
             at_top = np.ones(len(undefined))
             axes.plot(
@@ -220,20 +220,20 @@ class RhoTraceDisplay:
                 label="undefined",
             )
         if np.isfinite(result.start_rho):
-            told = f"start: {result.start_rho:.3g}"
-            axes.axhline(result.start_rho, color="gray", linestyle="--", label=told)
-        told = f"accepted: {result.rho:.3g}"
-        axes.axhline(result.rho, color="tab:green", label=told)
+            legend = f"start: {result.start_rho:.3g}"
+            axes.axhline(result.start_rho, color="gray", linestyle="--", label=legend)
+        legend = f"accepted: {result.rho:.3g}"
+        axes.axhline(result.rho, color="tab:green", label=legend)
         axes.set_ylabel("objective")
         _finish(axes)
 
-    def _draw_paths(self, axes: "Axes", places: FloatArray) -> None:
+    def _draw_paths(self, axes: "Axes", positions: FloatArray) -> None:
         result = self.result
         for i, label in enumerate(result.labels):
             (line,) = axes.semilogy(
-                places, np.exp(result.theta_trace[:, i]), linewidth=1.2, label=label
+                positions, np.exp(result.theta_trace[:, i]), linewidth=1.2, label=label
             )
-            last = places[-1:]
+            last = positions[-1:]
             accepted = np.full(len(last), np.exp(result.theta[i]))
             axes.plot(last, accepted, "o", color=line.get_color(), alpha=0.7)
         axes.set_ylabel("hyperparameter")

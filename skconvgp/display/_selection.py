@@ -1,4 +1,4 @@
-"""Scores of several candidates, a panel for each score."""
+"""SelectionDisplay: scores of several candidates, a panel for each score."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["SelectionDisplay"]
 
 PANEL, ROW, MARGIN, LETTER = 1.75, 0.32, 1.0, 0.09  # inches
-TITLES = {  # and what is better
+TITLES = {  # of the panels, with the direction that is better
     "rho": ("rho", "less is better"),
     "evidence": ("log evidence", "more is better"),
     "accuracy": ("accuracy", "more is better"),
@@ -28,8 +28,8 @@ TITLES = {  # and what is better
 class SelectionDisplay:
     """Scores of several processes side by side, a panel for each score.
 
-    Make it with :meth:`from_report`. The best candidate of each panel is green; the
-    scale of a panel is that of its own values.
+    Make it with :meth:`from_report`. The best candidate of each panel is green. Each
+    panel has a separate scale.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class SelectionDisplay:
     figure_ : matplotlib.figure.Figure
         The figure, after :meth:`plot`.
     axes_ : ndarray of shape (n_scores,)
-        Its axes, one for each score.
+        The axes, one for each score.
 
     See Also
     --------
-    skconvgp.selection_report : The numbers.
+    skconvgp.selection_report : Computes the scores.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class SelectionDisplay:
         report : SelectionReport
             Result of :func:`skconvgp.selection_report`.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class SelectionDisplay:
         Parameters
         ----------
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -117,9 +117,9 @@ class SelectionDisplay:
 
     def _draw(self, axes: "Axes", score: str, values: FloatArray) -> None:
         is_best = self.report.is_best(score)
-        places = np.arange(len(values))
+        positions = np.arange(len(values))
         for marked, color in ((~is_best, "tab:blue"), (is_best, "tab:green")):
-            axes.plot(values[marked], places[marked], "o", color=color)
+            axes.plot(values[marked], positions[marked], "o", color=color)
         title, better = TITLES[score]
         axes.set_title(title, fontsize="medium")
         axes.set_xlabel(better, fontsize="small")

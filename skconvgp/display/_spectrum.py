@@ -1,4 +1,4 @@
-"""How the eigenvalues of a Gram matrix fall."""
+"""SpectrumDisplay: the eigenvalues of a Gram matrix, and its noise."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 __all__ = ["SpectrumDisplay"]
 
 WIDTH, HEIGHT = 5.0, 3.6  # inches
-ROUNDING = 1e-12  # of the largest eigenvalue: below it they are rounding errors
+ROUNDING = 1e-12  # eigenvalues below this share of the largest are rounding errors
 
 
 class SpectrumDisplay:
-    """Eigenvalues of a Gram matrix in decreasing order, and the noise beside them.
+    """Eigenvalues of a Gram matrix in decreasing order, and the noise.
 
-    Make it with :meth:`from_estimator` or :meth:`from_gram`. Eigenvalues are those of
-    the matrix over its mean diagonal, in the units of ``noise_variance``: directions
-    with eigenvalues far below the noise cannot be learned, and may be left out. How
-    many lie above it is about the rank that a completion, or the preconditioner of
-    ``solver="cg"``, needs.
+    Make it with :meth:`from_estimator` or :meth:`from_gram`. The matrix is divided by
+    its mean diagonal, so that eigenvalues have the units of ``noise_variance``.
+    Directions with eigenvalues far below the noise cannot be learned, and may be left
+    out. The number of eigenvalues above the noise is about the rank that a completion,
+    or the preconditioner of ``solver="cg"``, needs.
 
     Parameters
     ----------
     eigenvalues : array-like of shape (n,)
-        Eigenvalues over the mean diagonal, in any order.
+        Eigenvalues of the matrix divided by its mean diagonal, in any order.
     noise_variance : float, default=None
-        Noise as a share of the mean prior variance; None draws none.
+        Noise variance relative to the mean prior variance; None draws no noise.
     name : str, default=None
         Name of the matrix, in the legend.
 
@@ -42,7 +42,7 @@ class SpectrumDisplay:
     eigenvalues : ndarray of shape (n,)
         The eigenvalues, the largest first.
     line_ : matplotlib.lines.Line2D
-        Their line, after :meth:`plot`.
+        Line of the eigenvalues, after :meth:`plot`.
     ax_ : matplotlib.axes.Axes
         The axes.
     figure_ : matplotlib.figure.Figure
@@ -50,7 +50,7 @@ class SpectrumDisplay:
 
     See Also
     --------
-    CompletionErrorDisplay : What completions of a matrix are worth.
+    CompletionErrorDisplay : Errors and scores of completions of a matrix.
 
     Examples
     --------
@@ -77,8 +77,8 @@ class SpectrumDisplay:
         values = np.asarray(eigenvalues, dtype=np.float64)
         if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
             raise ValueError(
-                f"eigenvalues has shape {values.shape}; needed are finite numbers, at "
-                "least one, in one dimension."
+                "`eigenvalues` must be a non-empty array (n,) of finite numbers, got "
+                f"shape {values.shape}."
             )
         self.eigenvalues = np.sort(values)[::-1]
         self.noise_variance = noise_variance
@@ -95,19 +95,21 @@ class SpectrumDisplay:
     ) -> Self:
         """Draw the eigenvalues of the prior of a fitted process on samples.
 
-        They are those of pooled images, and of a sum of kernels, where it has such.
+        If the completion of the process pools images or adds kernels, the prior is the
+        one after that.
 
         Parameters
         ----------
         estimator : object
             Fitted process, with ``kernel_`` and ``noise_variance_``.
         X : array-like
-            Samples, a few thousand at most: n of them take n x n numbers and time
-            proportional to n ** 3. With ``kernel="precomputed"`` the Gram matrix.
+            Samples, a few thousand at most: n samples take the memory of an n x n
+            matrix, and time proportional to n ** 3. With ``kernel="precomputed"``, the
+            Gram matrix.
         name : str, default=None
             Name in the legend; None is the kernel.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw in; None makes a figure.
 
         Returns
         -------
@@ -119,7 +121,7 @@ class SpectrumDisplay:
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            For a noise that differs between samples.
+            If the noise differs between samples.
         """
         check_is_fitted(estimator)
         noise = estimator.noise_variance_
@@ -152,11 +154,11 @@ class SpectrumDisplay:
         gram : array-like of shape (n, n)
             Symmetric matrix with a diagonal above 0.
         noise_variance : float, default=None
-            Noise as a share of the mean of the diagonal; None draws none.
+            Noise variance relative to the mean diagonal; None draws no noise.
         name : str, default=None
             Name in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw in; None makes a figure.
 
         Returns
         -------
@@ -166,27 +168,27 @@ class SpectrumDisplay:
         Raises
         ------
         ValueError
-            For a matrix that is not square, or whose mean diagonal is not above 0.
+            If the matrix is not square, or its mean diagonal is not above 0.
         """
         matrix = np.asarray(gram, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
             raise ValueError(
-                f"gram has shape {matrix.shape}; needed is a square matrix."
+                f"`gram` must be a square matrix, got shape {matrix.shape}."
             )
         mean_diag = float(np.mean(np.diag(matrix)))
         if not mean_diag > 0.0:
             raise ValueError(
-                f"The mean of gram's diagonal is {mean_diag}; prior variances are "
-                "above 0."
+                "The mean diagonal of `gram`, its mean prior variance, must be above "
+                f"0, got {mean_diag}."
             )
         values = eigvalsh(matrix / mean_diag)
         return cls(values, noise_variance=noise_variance, name=name).plot(ax=ax)
 
     @property
     def effective_dimension(self) -> float:
-        """Sum of eigenvalue / (eigenvalue + noise): directions that are learned.
+        """Number of directions that are learned: sum of eigenvalue / (it + noise).
 
-        Without noise the number of eigenvalues that are drawn.
+        Without noise, it is the number of eigenvalues that are drawn.
         """
         values = np.maximum(self.eigenvalues, 0.0)
         if not self.noise_variance:
@@ -200,14 +202,14 @@ class SpectrumDisplay:
         return shown
 
     def plot(self, *, ax: "Axes | None" = None) -> Self:
-        """Draw eigenvalues, and the noise.
+        """Draw the eigenvalues and the noise.
 
         Eigenvalues below 1e-12 of the largest are rounding errors and left out.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw in; None makes a figure.
 
         Returns
         -------
@@ -218,8 +220,8 @@ class SpectrumDisplay:
         if ax is None:
             _, ax = plt.subplots(figsize=(WIDTH, HEIGHT), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        places = np.arange(1, len(self._drawn) + 1)
-        self.line_ = ax.loglog(places, self._drawn, label=self.name)[0]
+        ranks = np.arange(1, len(self._drawn) + 1)
+        self.line_ = ax.loglog(ranks, self._drawn, label=self.name)[0]
         if self.noise_variance:
             ax.axhline(
                 self.noise_variance,

@@ -1,4 +1,4 @@
-"""Scores that scikit-learn lacks."""
+"""Scores of probabilistic predictions that scikit-learn does not have."""
 
 from skconvgp.metrics._calibration import (
     brier_decomposition,

@@ -1,4 +1,4 @@
-"""Probabilities and outcomes, summed in bins."""
+"""Sums of probabilities and outcomes in bins of the probability."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,8 @@ from skconvgp._typing import FloatArray
 __all__ = ["Bins", "sum_in_bins"]
 
 STRATEGIES = ("uniform", "quantile")
-# Sums of weights are off by rounding, which is not to move a sample to another bin.
+# Added before a share is rounded down to a bin, so that the rounding error of sums of
+# weights moves no sample to another bin.
 ROUNDING = 1e-9
 
 
@@ -22,7 +23,7 @@ class Bins:
     Parameters
     ----------
     edges : ndarray of shape (n_bins + 1,)
-        A bin holds its lower edge; the last one holds both.
+        Edges; a bin includes its lower edge, and the last one both edges.
     weight, predicted, observed : ndarray of shape (n_bins,)
         Sums of the weights, of the probabilities, and of the outcomes.
     """
@@ -40,7 +41,7 @@ def sum_in_bins(
     n_bins: int,
     strategy: str,
 ) -> Bins:
-    """Sum probabilities and outcomes, both of shape (n,), in bins of the former."""
+    """Sum probabilities and outcomes (n,) in bins of the probabilities."""
     if not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise ValueError(f"`n_bins` must be an int >= 1, got {n_bins!r}.")
     if strategy not in STRATEGIES:
@@ -61,10 +62,10 @@ def sum_in_bins(
 def _equal_mass(values: FloatArray, weights: FloatArray, n_bins: int) -> FloatArray:
     """Return edges of at most n_bins bins of about the same weight.
 
-    Equal values stay together: each goes where the middle of its weight lies.
+    Equal values stay together, in the bin in which the middle of their weight lies.
     """
-    distinct, place = np.unique(values[weights > 0.0], return_inverse=True)
-    masses = np.bincount(place, weights[weights > 0.0])
+    distinct, group_of = np.unique(values[weights > 0.0], return_inverse=True)
+    masses = np.bincount(group_of, weights[weights > 0.0])
     middle = (np.cumsum(masses) - masses / 2.0) / masses.sum()
     bins = np.floor(n_bins * middle + ROUNDING)
     is_first = np.flatnonzero(np.diff(bins)) + 1

@@ -1,4 +1,4 @@
-"""How far probabilities are from frequencies."""
+"""Scores of calibration: differences between probabilities and frequencies."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,9 +29,9 @@ def expected_calibration_error(
 
     .. math:: \sum_b \frac{n_b}{n} |\mathrm{accuracy}_b - \mathrm{confidence}_b|.
 
-    With ``kind="classwise"`` they are put into bins by the probability of each class
-    in turn, which is compared with the share of that class; the error is the mean over
-    the classes.
+    With ``kind="classwise"``, they are put into bins by the probability of each class
+    in turn, and the mean probability of a bin is compared with the share of the class
+    in it. The error is then the mean over the classes.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def expected_calibration_error(
         Whether bins have the same width or about the same weight. Samples of the same
         probability are in one bin, so that there may be fewer than `n_bins`.
     kind : {"top", "classwise"}, default="top"
-        Whether the most probable class is judged or each.
+        Whether only the most probable class is judged, or each class.
     sample_weight : array-like of shape (n,), default=None
         Weights of the samples.
 
@@ -61,20 +61,20 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        If the shapes do not fit, a row is no distribution, `y_true` holds a label that
-        `labels` does not, `n_bins` is below 1, or `strategy` or `kind` is unknown.
+        If the shapes do not fit, a row is no distribution, `y_true` has a label that is
+        not in `labels`, `n_bins` is below 1, or `strategy` or `kind` is unknown.
 
     See Also
     --------
     brier_decomposition : Calibration as a part of a proper score.
     reliability_table : Accuracy and confidence of each bin.
-    sklearn.metrics.log_loss : A proper score, not blind to accuracy.
+    sklearn.metrics.log_loss : A proper score, which also judges accuracy.
 
     Notes
     -----
-    The error is 0 for forecasts that never change but are right on average: it is no
-    proper score. It is biased upwards where bins hold few samples, the more so the
-    better the classifier is calibrated.
+    The error is not a proper score: it is 0 for forecasts that are the same for all
+    samples and right on average. It is biased upwards if bins hold few samples, the
+    more so the better the classifier is calibrated.
 
     References
     ----------
@@ -100,7 +100,7 @@ def expected_calibration_error(
         bins = [_top_bins(y_true, y_prob, labels, n_bins, strategy, sample_weight)]
     else:
         bins = _class_bins(y_true, y_prob, labels, n_bins, strategy, sample_weight)
-    # |observed - predicted|, both sums, is n_b |accuracy_b - confidence_b|.
+    # For sums over a bin, |observed - predicted| is n_b |accuracy_b - confidence_b|.
     gaps = [np.abs(b.observed - b.predicted).sum() / b.weight.sum() for b in bins]
     return float(np.mean(gaps))
 
@@ -116,8 +116,8 @@ def reliability_table(
 ) -> dict[str, FloatArray]:
     """Return accuracy and confidence in bins of the predicted class's probability.
 
-    `sklearn.calibration.calibration_curve` has the curve of two classes; this is the
-    one of the most probable of any number of classes, with the weight of each bin.
+    `sklearn.calibration.calibration_curve` is for two classes. This table is for any
+    number of classes, judged by the most probable one, and has the weight of each bin.
 
     Parameters
     ----------
@@ -140,20 +140,20 @@ def reliability_table(
     Returns
     -------
     table : dict of ndarray of shape (n_bins,)
-        By bin: "low" and "high", its edges; "weight", of its samples, their number
-        unless weights are given; "confidence", the mean probability of the most
-        probable class; "accuracy", the share of right answers. The last two are NaN
-        in a bin without weight.
+        For each bin: "low" and "high", its edges; "weight", the sum of the weights of
+        its samples, or their number without weights; "confidence", the mean probability
+        of the most probable class; "accuracy", the share of right answers. The last two
+        are NaN in a bin without weight.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, a row is no distribution, `y_true` holds a label that
-        `labels` does not, `n_bins` is below 1, or `strategy` is unknown.
+        If the shapes do not fit, a row is no distribution, `y_true` has a label that is
+        not in `labels`, `n_bins` is below 1, or `strategy` is unknown.
 
     See Also
     --------
-    expected_calibration_error : The mean gap between the two.
+    expected_calibration_error : The mean gap between accuracy and confidence.
     skconvgp.display.ReliabilityDisplay : The table as a picture.
 
     References
@@ -196,8 +196,8 @@ def brier_decomposition(
     r"""Return reliability, resolution and uncertainty, the parts of the Brier score.
 
     For one class with probabilities p, put into bins by p, let :math:`\bar p_b` be the
-    mean probability of bin b, :math:`o_b` the share of the class in it and :math:`o`
-    its share in all. Then
+    mean probability of bin b, :math:`o_b` the share of the class in this bin, and
+    :math:`o` the share of the class among all samples. Then
 
     .. math::
 
@@ -229,30 +229,30 @@ def brier_decomposition(
     Returns
     -------
     reliability : float
-        How far probabilities are from frequencies: 0 if calibrated.
+        Mean squared difference between probabilities and frequencies; 0 if calibrated.
     resolution : float
-        How far the bins differ in their frequencies: the larger the better, at most
-        the uncertainty.
+        Variance of the frequencies between bins; larger is better, and the uncertainty
+        is the most.
     uncertainty : float
-        The score of the classes' shares as forecasts of every sample; a matter of
-        the data alone.
+        Score of a forecast of the classes' shares for every sample. It depends on the
+        data only.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, a row is no distribution, `y_true` holds a label that
-        `labels` does not, `n_bins` is below 1, or `strategy` is unknown.
+        If the shapes do not fit, a row is no distribution, `y_true` has a label that is
+        not in `labels`, `n_bins` is below 1, or `strategy` is unknown.
 
     See Also
     --------
-    sklearn.metrics.brier_score_loss : The score itself; of many classes since
+    sklearn.metrics.brier_score_loss : The score itself; for more than two classes since
         scikit-learn 1.7.
-    sklearn.metrics.d2_brier_score : Its share of the uncertainty, from 1.8.
+    sklearn.metrics.d2_brier_score : The score relative to the uncertainty, since 1.8.
 
     Notes
     -----
-    Reliability - resolution + uncertainty is the Brier score itself where each bin
-    holds forecasts of one value, and close to it where bins are narrow.
+    Reliability - resolution + uncertainty is the Brier score itself if all forecasts of
+    a bin have the same value, and close to it if bins are narrow.
 
     References
     ----------
@@ -279,7 +279,7 @@ def brier_decomposition(
 
 
 def _brier_parts(bins: Bins) -> tuple[float, float, float]:
-    """Return the three parts for one class."""
+    """Return reliability, resolution and uncertainty of one class."""
     is_used = bins.weight > 0.0
     weight = bins.weight[is_used]
     total = weight.sum()

@@ -1,4 +1,4 @@
-"""How good the means and standard deviations of a regressor are."""
+"""Scores of the means and standard deviations of a regressor."""
 
 from numbers import Real
 
@@ -39,20 +39,21 @@ def negative_log_predictive_density(
     y_true : array-like of shape (n,) or (n, k)
         Observations.
     y_mean : array-like of the same shape
-        Their predictive means.
+        Predictive means.
     y_std : array-like of the same shape
-        Their predictive standard deviations, above 0. Those of the observations, not
-        of the latent function: ``predict_latent(X, return_std=True, noise=True)``.
+        Predictive standard deviations, above 0: those of the observations, not of the
+        latent function, as ``predict_latent(X, return_std=True, noise=True)`` returns.
     sample_weight : array-like of shape (n,), default=None
         Weights of the samples.
     multioutput : str or array-like of shape (k,), default="uniform_average"
-        The mean over the outputs, with "raw_values" a value for each, or the weights
-        of their mean.
+        "uniform_average" returns the mean over the outputs, "raw_values" one value for
+        each output; an array has the weights of the mean.
 
     Returns
     -------
     density : float or ndarray of shape (k,)
-        The smaller the better; of any sign, in nats for y as it is measured.
+        Smaller is better; it may be negative. It is in nats, and depends on the unit
+        of y.
 
     Raises
     ------
@@ -61,13 +62,13 @@ def negative_log_predictive_density(
 
     See Also
     --------
-    interval_coverage : How often an interval holds the observation.
+    interval_coverage : Share of the observations within an interval.
     sklearn.metrics.mean_pinball_loss : The proper score of a quantile.
 
     Notes
     -----
-    Another unit of y changes all densities alike: differences between models keep their
-    meaning.
+    Another unit of y adds the same constant to the density of every model. Differences
+    between models do not depend on it.
 
     References
     ----------
@@ -99,24 +100,26 @@ def interval_coverage(
 ) -> float | FloatArray:
     """Return the share of observations within central Gaussian intervals.
 
-    It should be near `level`: below, the deviations are too small; above, too large.
+    It should be near `level`. If it is below, the deviations are too small; if it is
+    above, they are too large.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or (n, k)
         Observations.
     y_mean : array-like of the same shape
-        Their predictive means.
+        Predictive means.
     y_std : array-like of the same shape
-        Their predictive standard deviations, at least 0. Those of the observations,
-        not of the latent function: ``predict_latent(X, return_std=True, noise=True)``.
+        Predictive standard deviations, at least 0: those of the observations, not of
+        the latent function, as ``predict_latent(X, return_std=True, noise=True)``
+        returns.
     level : float, default=0.95
         Probability of the interval, between 0 and 1.
     sample_weight : array-like of shape (n,), default=None
         Weights of the samples.
     multioutput : str or array-like of shape (k,), default="uniform_average"
-        The mean over the outputs, with "raw_values" a value for each, or the weights
-        of their mean.
+        "uniform_average" returns the mean over the outputs, "raw_values" one value for
+        each output; an array has the weights of the mean.
 
     Returns
     -------
@@ -131,9 +134,9 @@ def interval_coverage(
 
     See Also
     --------
-    interval_width : The price of the coverage.
-    sklearn.metrics.mean_pinball_loss : The proper score of a quantile; the sum of those
-        of both ends, divided by ``(1 - level) / 2``, is the interval score.
+    interval_width : Mean width of the intervals.
+    sklearn.metrics.mean_pinball_loss : The proper score of a quantile. The sum of the
+        losses of both ends, divided by ``(1 - level) / 2``, is the interval score.
 
     References
     ----------
@@ -162,10 +165,10 @@ def interval_width(
     sample_weight: ArrayLike | None = None,
     multioutput: str | ArrayLike = "uniform_average",
 ) -> float | FloatArray:
-    """Return the mean width of central Gaussian intervals, the forecasts' sharpness.
+    """Return the mean width of central Gaussian intervals: the sharpness of forecasts.
 
-    Of two models whose intervals cover what they promise, that of narrower ones says
-    more.
+    If the intervals of two models have the right coverage, the model with the narrower
+    intervals is better.
 
     Parameters
     ----------
@@ -176,8 +179,8 @@ def interval_width(
     sample_weight : array-like of shape (n,), default=None
         Weights of the samples.
     multioutput : str or array-like of shape (k,), default="uniform_average"
-        The mean over the outputs, with "raw_values" a value for each, or the weights
-        of their mean.
+        "uniform_average" returns the mean over the outputs, "raw_values" one value for
+        each output; an array has the weights of the mean.
 
     Returns
     -------
@@ -192,7 +195,7 @@ def interval_width(
 
     See Also
     --------
-    interval_coverage : How often such an interval holds the observation.
+    interval_coverage : Share of the observations within such an interval.
 
     References
     ----------
@@ -232,7 +235,7 @@ def _check_std(y_std: ArrayLike) -> FloatArray:
 
 
 def half_width(level: float) -> float:
-    """Return how many deviations a central interval reaches to each side."""
+    """Return half the width of a central interval, in standard deviations."""
     if not isinstance(level, Real) or not 0.0 < level < 1.0:
         raise ValueError(f"`level` must be a number between 0 and 1, got {level!r}.")
     return float(ndtri(0.5 + level / 2.0))

@@ -21,9 +21,9 @@ def accuracy_rejection_curve(
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the accuracy on the samples that are left when others are rejected.
+    """Return the accuracy on the samples that are kept, by the share that is rejected.
 
-    The least confident are rejected first, equally confident ones together.
+    The least confident samples are rejected first, equally confident ones together.
 
     Parameters
     ----------
@@ -36,8 +36,9 @@ def accuracy_rejection_curve(
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
     confidence : array-like of shape (n,), default=None
-        What the samples are rejected by, as the negative standard deviations of latent
-        functions; None is the probability of the most probable class.
+        Confidence by which samples are rejected, such as the negative standard
+        deviations of latent functions; None is the probability of the most probable
+        class.
     sample_weight : array-like of shape (n,), default=None
         Weights of the samples.
 
@@ -46,15 +47,15 @@ def accuracy_rejection_curve(
     rejected : ndarray of shape (n_thresholds,)
         Share of the samples that is rejected, from 0 upwards.
     accuracy : ndarray of shape (n_thresholds,)
-        Share of right answers among the others.
+        Share of right answers among the samples that are kept.
     thresholds : ndarray of shape (n_thresholds,)
-        The confidence below which samples are rejected: all that occur, ascending.
+        Confidence below which samples are rejected: all values that occur, ascending.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, a row is no distribution, or `y_true` holds a label
-        that `labels` does not.
+        If the shapes do not fit, a row is no distribution, or `y_true` has a label that
+        is not in `labels`.
 
     See Also
     --------
@@ -81,13 +82,13 @@ def accuracy_rejection_curve(
         else check_numbers(confidence, "confidence", len(truth))
     )
     is_counted = weights > 0.0
-    thresholds, place = np.unique(certainty[is_counted], return_inverse=True)
+    thresholds, group_of = np.unique(certainty[is_counted], return_inverse=True)
     is_right = columns[probabilities.argmax(axis=1)] == truth
-    masses = np.bincount(place, weights[is_counted])
-    right = np.bincount(place, (weights * is_right)[is_counted])
-    left = np.cumsum(masses[::-1])[::-1]
+    masses = np.bincount(group_of, weights[is_counted])
+    right = np.bincount(group_of, (weights * is_right)[is_counted])
+    kept = np.cumsum(masses[::-1])[::-1]
     rejected = (np.cumsum(masses) - masses) / masses.sum()
-    return rejected, np.cumsum(right[::-1])[::-1] / left, thresholds
+    return rejected, np.cumsum(right[::-1])[::-1] / kept, thresholds
 
 
 def accuracy_rejection_auc_score(
@@ -101,8 +102,8 @@ def accuracy_rejection_auc_score(
     """Return the area under the accuracy-rejection curve.
 
     It is the mean accuracy over all shares of rejected samples. The curve is constant
-    between its points; where no two samples are equally confident, one minus the area
-    is the area under the risk-coverage curve.
+    between its points. If no two samples are equally confident, one minus the area is
+    the area under the risk-coverage curve.
 
     Parameters
     ----------
@@ -115,27 +116,28 @@ def accuracy_rejection_auc_score(
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
     confidence : array-like of shape (n,), default=None
-        What the samples are rejected by, as the negative standard deviations of latent
-        functions; None is the probability of the most probable class.
+        Confidence by which samples are rejected, such as the negative standard
+        deviations of latent functions; None is the probability of the most probable
+        class.
     sample_weight : array-like of shape (n,), default=None
         Weights of the samples.
 
     Returns
     -------
     area : float
-        Between 0 and 1, the larger the better; the accuracy itself where all are
-        equally confident.
+        Between 0 and 1; larger is better. If all samples are equally confident, it is
+        the accuracy.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, a row is no distribution, or `y_true` holds a label
-        that `labels` does not.
+        If the shapes do not fit, a row is no distribution, or `y_true` has a label that
+        is not in `labels`.
 
     See Also
     --------
     accuracy_rejection_curve : The curve.
-    sklearn.metrics.roc_auc_score : Of two classes, how well scores tell them apart.
+    sklearn.metrics.roc_auc_score : How well scores separate two classes.
 
     References
     ----------

@@ -16,7 +16,7 @@ __all__ = ["robustness_curve"]
 
 EPSILONS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)  # docs/maths.rst, "Robustness"
 ATTACKS = ("fgsm", "pgd")
-STEP = 0.1  # of an attack in many steps, as a share of its bound
+STEP = 0.1  # size of a step of "pgd", as a share of the bound
 
 
 def robustness_curve(
@@ -31,29 +31,30 @@ def robustness_curve(
 ) -> Bunch:
     r"""Return accuracy and uncertainty of a classifier under attack.
 
-    Each input is moved by at most :math:`\epsilon` in each value to where the
-    cross-entropy of its label rises: by the sign of the derivatives once ("fgsm"), or
-    in many small steps ("pgd"). The derivatives are exact, through the latent means.
+    Each value of an input is moved by at most :math:`\epsilon` in the direction in
+    which the cross-entropy of the label rises: once by the sign of the derivatives
+    ("fgsm"), or in many small steps ("pgd"). The derivatives through the latent means
+    are exact.
 
     Parameters
     ----------
     estimator : object
         Fitted classifier with ``predict_proba``, ``predict_latent``, ``classes_`` and
-        ``latent_gradient(X, weights)``, as those of this package. Deviations are asked
-        for with ``predict_latent(X, return_std=True)``.
+        ``latent_gradient(X, weights)``, such as those of this package. Standard
+        deviations are computed by ``predict_latent(X, return_std=True)``.
     X : array-like of shape (n, ...)
         Samples.
     y : array-like of shape (n,)
-        Their labels, all in ``classes_``.
+        Labels of the samples, all in ``classes_``.
     epsilons : sequence of float, default=(0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
         Bounds of the moves, >= 0, in units of X.
     attack : {"fgsm", "pgd"}, default="fgsm"
         One step of the whole size, or `n_steps` steps of a tenth of it, each followed
         by a projection to within the bound.
     n_steps : int, default=40
-        Steps of "pgd".
+        Number of steps of "pgd".
     clip : tuple of float, default=None
-        Smallest and largest value that an input is moved to; None is that of X.
+        Smallest and largest value of moved inputs; None is the range of X.
 
     Returns
     -------
@@ -65,16 +66,17 @@ def robustness_curve(
     Raises
     ------
     ValueError
-        For labels that the classifier does not know, inputs that are not finite, an
-        estimator without ``classes_``, or a wrong setting.
+        If labels are not in ``classes_``, inputs are not finite, the estimator has no
+        ``classes_``, or a setting is wrong.
     TypeError
-        For an estimator without derivatives.
+        If the estimator has no method ``latent_gradient``.
 
     Notes
     -----
-    The attacker knows the classifier, and moves up the cross-entropy of the label, of a
-    softmax of latent means that has the classifier's probabilities. What the variances
-    do on the way is left out: that is not the steepest way, but a way up.
+    The attacker knows the classifier. The cross-entropy is differentiated as that of a
+    softmax of the latent means with the classifier's probabilities. Derivatives of the
+    variances are left out, so that the direction is one of ascent, but not the
+    steepest.
 
     References
     ----------
@@ -97,9 +99,8 @@ def robustness_curve(
     if not hasattr(estimator, "latent_gradient"):
         raise TypeError(
             "`estimator` must have `latent_gradient`, as single classifiers of "
-            "skconvgp do. A pipeline or an ensemble has none: pass the last step of "
-            "one, with inputs as that sees them, or the members of the other. Got "
-            f"{estimator!r}."
+            "skconvgp do. Of a pipeline, pass the last step with transformed inputs; "
+            f"of an ensemble, pass the members. Got {estimator!r}."
         )
     if not hasattr(estimator, "classes_"):
         raise ValueError(f"`estimator` must be a fitted classifier, got {estimator!r}.")
@@ -122,13 +123,14 @@ def robustness_curve(
             within = np.clip(ahead, inputs - bound, inputs + bound)
             moved = np.clip(within, np.minimum(low, inputs), np.maximum(high, inputs))
         _judge(estimator, moved, codes, curve)
-    found = {name: np.array(values) for name, values in curve.items()}
-    return Bunch(epsilon=bounds, **found)
+    arrays = {name: np.array(values) for name, values in curve.items()}
+    return Bunch(epsilon=bounds, **arrays)
 
 
 def _judge(
     estimator: Any, X: FloatArray, codes: NDArray[Any], curve: dict[str, list[float]]
 ) -> None:
+    """Append accuracy, entropy and variance on moved inputs to the curve."""
     probabilities = estimator.predict_proba(X)
     std = estimator.predict_latent(X, return_std=True)[1]
     curve["accuracy"].append(float((probabilities.argmax(axis=1) == codes).mean()))
@@ -139,9 +141,11 @@ def _judge(
 def _slope(estimator: Any, X: FloatArray, codes: NDArray[Any]) -> FloatArray:
     """Return the derivatives of the cross-entropy by the inputs."""
     weights = np.array(estimator.predict_proba(X))
-    own = np.arange(len(codes)), codes
-    weights[own] = 0.0
-    weights[own] = -weights.sum(axis=1)  # p - 1, also where p is rounded to 1
+    of_labels = np.arange(len(codes)), codes
+    # The weight of the label is p - 1. It is computed as minus the sum of the others,
+    # which is exact even if p of the label is rounded to 1.
+    weights[of_labels] = 0.0
+    weights[of_labels] = -weights.sum(axis=1)
     slope: FloatArray = estimator.latent_gradient(X, weights=weights)
     return slope
 

@@ -10,7 +10,7 @@ from skconvgp._typing import FloatArray
 
 __all__ = ["check_numbers", "check_probabilities", "check_targets", "check_weights"]
 
-ROW_SUM_TOLERANCE = 1e-3
+ROW_SUM_TOLERANCE = 1e-3  # of the sum of a row from 1, for probabilities in float32
 
 
 def check_probabilities(
@@ -31,7 +31,7 @@ def check_probabilities(
         raise ValueError(
             f"`y_prob` must have a column for each of the {len(columns)} labels, got "
             f"shape {probabilities.shape!r} for labels of shape {truth.shape!r}; pass "
-            "`labels` where y_true does not hold them all."
+            "`labels` if `y_true` does not hold them all."
         )
     sums = probabilities.sum(axis=1)
     if (probabilities < 0.0).any() or (np.abs(sums - 1.0) > ROW_SUM_TOLERANCE).any():
@@ -42,7 +42,7 @@ def check_probabilities(
         )
     unknown = np.setdiff1d(truth, columns)
     if len(unknown):
-        raise ValueError(f"y_true holds labels that `labels` does not: {unknown!r}.")
+        raise ValueError(f"`y_true` has labels that are not in `labels`: {unknown!r}.")
     return truth, probabilities, columns
 
 

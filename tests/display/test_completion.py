@@ -150,7 +150,9 @@ def test_names_the_smallest_usable_fraction(data):
 
 
 def test_refuses_curves_of_another_length():
-    with pytest.raises(ValueError, match=r"scores of 'a' have shape \(3,\)"):
+    with pytest.raises(
+        ValueError, match=r"`scores` of 'a' must hold .* got shape \(3,\)"
+    ):
         CompletionErrorDisplay(FRACTIONS, {"a": [1, 2, 3]})
 
 

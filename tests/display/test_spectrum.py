@@ -114,7 +114,7 @@ def test_refuses_what_has_no_spectrum():
         SpectrumDisplay.from_gram(np.ones((2, 3)))
     with pytest.raises(ValueError, match="diagonal"):
         SpectrumDisplay.from_gram(-np.eye(3))
-    with pytest.raises(ValueError, match="one dimension"):
+    with pytest.raises(ValueError, match=r"array \(n,\)"):
         SpectrumDisplay([[1.0]])
     with pytest.raises(ValueError, match="finite"):
         SpectrumDisplay([1.0, np.nan])

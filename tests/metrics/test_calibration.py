@@ -352,7 +352,7 @@ BAD = {
     "length": ([0, 1, 1], np.eye(2), {}, "inconsistent numbers of samples"),
     "sums": ([0, 1], [[0.9, 0.9], [0.1, 0.1]], {}, r"sum to 1.*0\.2 to 1\.8"),
     "negative": ([0, 1], [[1.5, -0.5], [0.5, 0.5]], {}, "probabilities"),
-    "unknown": ([0, 5], np.eye(2), {"labels": [0, 1]}, r"`labels` does not.*5"),
+    "unknown": ([0, 5], np.eye(2), {"labels": [0, 1]}, r"not in `labels`: .*5"),
     "NaN": ([0, 1], [[np.nan, 1.0], [0.5, 0.5]], {}, "y_prob contains NaN"),
     "one class": ([0, 0], [[0.5, 0.5]] * 2, {}, "pass `labels`"),
     "second class": ([0, 1], [0.5, 1.5], {}, "probabilities.*-0.5"),

@@ -111,7 +111,7 @@ BAD = {
     "confidence": ([0, 1], np.eye(2), {"confidence": [1.0]}, "`confidence`.*2 n.* 1"),
     "NaN": ([0, 1], np.eye(2), {"confidence": [1.0, np.nan]}, "confidence contains"),
     "weights": ([0, 1], np.eye(2), {"sample_weight": [1.0]}, "`sample_weight`.* 1"),
-    "unknown": ([0, 5], np.eye(2), {"labels": [0, 1]}, "`labels` does not.*5"),
+    "unknown": ([0, 5], np.eye(2), {"labels": [0, 1]}, "not in `labels`: .*5"),
     "sums": ([0, 1], np.ones((2, 2)), {}, "sum to 1"),
 }
 
