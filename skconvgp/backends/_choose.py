@@ -92,7 +92,7 @@ def choose_backend(
     image_shape : (c, h, w)
         Shape of the images.
     backend : {"auto", "torch", "fused"}
-        "auto" takes the fused backend where it can run the kernel.
+        "auto" takes the fused backend if it can run the kernel.
     device : torch.device
         Device of the computation.
 

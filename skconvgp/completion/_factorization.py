@@ -52,7 +52,7 @@ class MatrixFactorization(MaskedCompletion):
         held-out entries twice in a row does not fall by 1 %, and keeps the best rank.
     pattern : {"blocks", "landmarks", "random"}, default="blocks"
         Pattern of the evaluated entries: tiles between random groups of samples, all
-        entries of random samples, or single entries. Every sample is compared with some
+        entries of random samples, or single entries. Every sample is compared with
         others.
     max_iter : int, default=200
         Largest number of rounds at the last rank.
@@ -118,11 +118,11 @@ class MatrixFactorization(MaskedCompletion):
         # A low rank that fits the columns of landmarks cannot fit the other prior
         # variances as well.
         has_lone_diag = entries.landmarks() is None
-        rank, known = int(step), Observed.of(entries, has_lone_diag=has_lone_diag)
+        rank, observed = int(step), Observed.of(entries, has_lone_diag=has_lone_diag)
         if start is not None:
-            return self._widen(entries, known, start, rank, limits, generator)
+            return self._widen(entries, observed, start, rank, limits, generator)
         fits = [
-            self._fit_from_random(entries, known, rank, limits, generator)
+            self._fit_from_random(entries, observed, rank, limits, generator)
             for _ in range(self.n_restarts)
         ]
         return min(fits, key=lambda fit: observed_change(entries, fit.factor))
@@ -130,7 +130,7 @@ class MatrixFactorization(MaskedCompletion):
     def _fit_from_random(
         self,
         entries: Entries,
-        known: Observed,
+        observed: Observed,
         rank: int,
         limits: Limits,
         generator: Generator,
@@ -139,14 +139,14 @@ class MatrixFactorization(MaskedCompletion):
         factor, n_iter = entries.values.new_zeros(len(entries.values), 0), 0
         for wider in ranks_up_to(rank):
             bounds = limits if wider == rank else LOOSE
-            fit = self._widen(entries, known, factor, wider, bounds, generator)
+            fit = self._widen(entries, observed, factor, wider, bounds, generator)
             factor, n_iter = fit.factor, n_iter + fit.n_iter
         return replace(fit, n_iter=n_iter)
 
     def _widen(
         self,
         entries: Entries,
-        known: Observed,
+        observed: Observed,
         start: Tensor,
         rank: int,
         limits: Limits,
@@ -158,21 +158,21 @@ class MatrixFactorization(MaskedCompletion):
             added = added + _level(entries)
         ridge = self.ridge * float(entries.values.diagonal().mean())
         return alternate(
-            partial(self._update, known, ridge),
+            partial(self._update, observed, ridge),
             torch.cat([start, added], dim=1),
             limits,
-            known,
+            observed,
             ridge,
             entries.landmarks(),
         )
 
     def _update(
-        self, known: Observed, ridge: float, columns: Tensor, rows: Tensor
+        self, observed: Observed, ridge: float, columns: Tensor, rows: Tensor
     ) -> Tensor:
         """Return U (n, r) that lowers |P(K - U V^T)|^2 + ridge |U|^2 for V (n, r)."""
         if self.algorithm == "als":
-            return solve_rows(known, columns, ridge)
-        return sweep_rows(known, columns, rows, ridge)
+            return solve_rows(observed, columns, ridge)
+        return sweep_rows(observed, columns, rows, ridge)
 
     def _check_further(self) -> None:
         require(self, "algorithm", self.algorithm in ALGORITHMS, one_of(ALGORITHMS))

@@ -39,7 +39,7 @@ class IterativeSVD(MaskedCompletion):
     r"""Fill missing entries from the leading eigenpairs, again and again.
 
     Missing entries start at the mean of the observed ones of their row. Each round
-    replaces them by those of a low-rank matrix made from the whole one:
+    replaces them by entries of a low-rank matrix, which is made from the filled one:
 
     - ``rule="truncation"`` (hard impute): :math:`U_r D_r U_r^\top` of the r largest
       eigenvalues, positive semi-definite; the rank is raised 1, 2, 4, ... to r. The
@@ -58,7 +58,7 @@ class IterativeSVD(MaskedCompletion):
         row does not fall by 1 %, and keeps the best rank.
     pattern : {"blocks", "landmarks", "random"}, default="blocks"
         Pattern of the evaluated entries: tiles between random groups of samples, all
-        entries of random samples, or single entries. Every sample is compared with some
+        entries of random samples, or single entries. Every sample is compared with
         others.
     max_iter : int, default=200
         Largest number of rounds at the last rank.
@@ -120,26 +120,27 @@ class IterativeSVD(MaskedCompletion):
         # A low rank that fits the columns of landmarks cannot fit the other prior
         # variances as well.
         landmarks = entries.landmarks()
-        rank, known = int(step), Observed.of(entries, has_lone_diag=landmarks is None)
+        observed = Observed.of(entries, has_lone_diag=landmarks is None)
+        rank = int(step)
         left, right = _row_means(entries) if start is None else (start, start)
         vectors = widened(right, rank, generator)
         if self.rule == "row_regression":
-            return _regress(entries, known, left @ right.mT, vectors, limits)
+            return _regress(entries, observed, left @ right.mT, vectors, limits)
         if start is None:
             left, right = symmetric_part(left, right)
-        factor, _ = _nearest(Filled.of(known, left, right), vectors)
+        factor, _ = _nearest(Filled.of(observed, left, right), vectors)
         ridge = RIDGE * max(float(entries.values.diagonal().abs().sum()), SMALLEST)
         sweeps = alternate(
-            lambda columns, _: solve_rows(known, columns, ridge),
+            lambda columns, _: solve_rows(observed, columns, ridge),
             factor,
             limits,
-            known,
+            observed,
             ridge,
             landmarks,
         )
-        filled = Filled.of(known, sweeps.factor, sweeps.factor)
+        filled = Filled.of(observed, sweeps.factor, sweeps.factor)
         vectors = widened(sweeps.factor, rank, generator)
-        rounds = truncate(known, filled, vectors, limits)
+        rounds = truncate(observed, filled, vectors, limits)
         return replace(rounds, n_iter=sweeps.n_iter + rounds.n_iter)
 
     def _check_further(self) -> None:
@@ -161,13 +162,15 @@ def symmetric_part(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([left / 2, right], dim=1), torch.cat([right, left / 2], dim=1)
 
 
-def truncate(known: Observed, filled: Filled, vectors: Tensor, limits: Limits) -> Fit:
+def truncate(
+    observed: Observed, filled: Filled, vectors: Tensor, limits: Limits
+) -> Fit:
     """Replace missing entries by those of the nearest low-rank matrix, in rounds."""
     last, n_iter, converged = (filled.left, filled.right), 0, False
     while n_iter < limits.max_iter and not converged:
         n_iter += 1
         factor, vectors = _nearest(filled, vectors)
-        filled = Filled.of(known, factor, factor)
+        filled = Filled.of(observed, factor, factor)
         change, size = product_change(factor, factor, *last)
         converged = change <= limits.rtol**2 * size
         last = factor, factor
@@ -181,7 +184,11 @@ def _nearest(matrix: Filled, vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _regress(
-    entries: Entries, known: Observed, filled: Tensor, vectors: Tensor, limits: Limits
+    entries: Entries,
+    observed: Observed,
+    filled: Tensor,
+    vectors: Tensor,
+    limits: Limits,
 ) -> Fit:
     """Fill rows by regression, in rounds; the factor is of the final symmetric part."""
     n_iter, converged = 0, False
@@ -189,7 +196,7 @@ def _regress(
     while n_iter < limits.max_iter and not converged:
         n_iter += 1
         vectors = leading_right_vectors(filled, vectors)
-        coefs = solve_rows(known, vectors, RIDGE)
+        coefs = solve_rows(observed, vectors, RIDGE)
         change, size = fill_(filled, entries.mask, coefs, vectors)
         converged = change <= limits.rtol**2 * size
     landmarks = entries.landmarks()

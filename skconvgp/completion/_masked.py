@@ -116,7 +116,7 @@ class MaskedCompletion(Part, abc.ABC):
         oracle : GramOracle
             Evaluates entries.
         observed_fraction : float
-            Share of the entries beside the diagonal that may be evaluated, in (0, 1].
+            Share of the entries above the diagonal that may be evaluated, in (0, 1].
         generator : Generator
             Draws the pattern and the starts.
 
@@ -338,7 +338,7 @@ def observed_change(entries: Entries, factor: Tensor) -> float:
     change = size = 0.0
     for rows in row_slices(len(factor)):
         known = entries.values[rows]
-        made = (factor[rows] @ factor.mT).masked_fill_(~entries.mask[rows], 0.0)
-        change += float((made - known).square().sum())
+        fitted = (factor[rows] @ factor.mT).masked_fill_(~entries.mask[rows], 0.0)
+        change += float((fitted - known).square().sum())
         size += float(known.square().sum())
     return math.sqrt(change / size) if size > 0.0 else math.nan

@@ -130,10 +130,10 @@ class Nystrom(Part):
         _check_rank(self, plan)
         landmarks = choose_landmarks(self.landmarks, oracle, plan.m, generator)
         check = _hold_out(oracle, landmarks, plan, generator)
-        everywhere = torch.arange(len(landmarks.indices))
+        all_indices = torch.arange(len(landmarks.indices))
         limit = None if self.rank == "auto" else self.rank
         member = _Member(
-            everywhere, _lift_map(oracle, landmarks, everywhere)[:, :limit]
+            all_indices, _lift_map(oracle, landmarks, all_indices)[:, :limit]
         )
         factor, lift_map = _lift_(landmarks.columns, [member])
         if self.rank == "auto":

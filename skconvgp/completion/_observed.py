@@ -145,9 +145,9 @@ class Filled:
     right: Tensor
 
     @classmethod
-    def of(cls, known: Observed, left: Tensor, right: Tensor) -> Self:
+    def of(cls, observed: Observed, left: Tensor, right: Tensor) -> Self:
         """Return U V^T with the observed entries of K."""
-        return cls(known.minus(left, right), left, right)
+        return cls(observed.minus(left, right), left, right)
 
     def __matmul__(self, columns: Tensor) -> Tensor:
         """Return the product with a matrix (n, r)."""

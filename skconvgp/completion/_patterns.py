@@ -57,11 +57,11 @@ class Pattern:
         """Yield rows and columns of the entries to evaluate, one triangle of tiles."""
         groups = torch.split(self.order, self.sizes.tolist())
         for index, rows in enumerate(groups):
-            wanted = self.observed[index].clone()
-            wanted[:index] = False
+            tiles = self.observed[index].clone()
+            tiles[:index] = False
             if len(rows) == 1:  # its only entry is a prior variance
-                wanted[index] = False
-            cols = self.order[wanted.repeat_interleave(self.sizes)]
+                tiles[index] = False
+            cols = self.order[tiles.repeat_interleave(self.sizes)]
             if len(rows) and len(cols):
                 yield rows, cols
 
@@ -90,7 +90,7 @@ class Entries:
     Parameters
     ----------
     values : Tensor of shape (n, n)
-        The entries; zero where not observed.
+        The entries; zero if they are not observed.
     mask : Tensor of shape (n, n)
         Which entries are observed; symmetric, with the diagonal.
     pattern : Pattern
@@ -159,7 +159,7 @@ def draw_pattern(
     n : int
         Number of samples.
     fraction : float
-        Share of the n (n - 1) / 2 entries beside the diagonal; never exceeded.
+        Share of the n (n - 1) / 2 entries above the diagonal; never exceeded.
     check_fraction : float
         Share of these that is held out.
     generator : Generator
@@ -252,7 +252,7 @@ def _side_of_triangle(n_entries: int) -> int:
 
 
 def _side(n: int, budget: int, n_check: int) -> int:
-    """Return the side of blocks; see the constants for what bounds it.
+    """Return the side of blocks, within the bounds that the constants describe.
 
     Diagonal tiles and the chain together have n (3 side - 1) / 2 entries.
     """

@@ -24,7 +24,7 @@ def alternate(
     update: Callable[[Tensor, Tensor], Tensor],
     right: Tensor,
     limits: Limits,
-    known: Observed,
+    observed: Observed,
     ridge: float,
     landmarks: Tensor | None = None,
 ) -> Fit:
@@ -41,7 +41,7 @@ def alternate(
         V.
     limits : Limits
         Tolerance of the relative change of U V^T, and the largest number of rounds.
-    known : Observed
+    observed : Observed
         Observed entries P(K) of the objective |P(K - U V^T)|^2 + ridge (|U|^2 + |V|^2).
     ridge : float
         Factor of the penalty.
@@ -58,18 +58,18 @@ def alternate(
     acceleration, least = Anderson(), math.inf
     while n_iter < limits.max_iter and not converged:
         left = update(right, left)
-        made = update(left, right)
+        new = update(left, right)
         n_iter += 1
-        loss = known.minus(left, made).square_sum() + ridge * (
-            float(left.square().sum()) + float(made.square().sum())
+        loss = observed.minus(left, new).square_sum() + ridge * (
+            float(left.square().sum()) + float(new.square().sum())
         )
         if loss > GROWTH * least:
             (left, right), acceleration, least = last, Anderson(), math.inf
             continue
-        change, size = product_change(left, made, *last)
+        change, size = product_change(left, new, *last)
         converged = change <= limits.rtol**2 * size
-        last, least = (left, made), loss
-        right = acceleration.next(right, made)
+        last, least = (left, new), loss
+        right = acceleration.next(right, new)
     rank = right.shape[1]
     if landmarks is None:
         return Fit(psd_factor(*last, rank), n_iter, converged)
@@ -78,12 +78,12 @@ def alternate(
     return Fit(factor, n_iter, converged)
 
 
-def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:
+def solve_rows(observed: Observed, columns: Tensor, ridge: float) -> Tensor:
     """Return x_i (n, r) that minimise |P_i(k_i - V x_i)|^2 + ridge |x_i|^2.
 
     Parameters
     ----------
-    known : Observed
+    observed : Observed
         The observed entries k_i of each row.
     columns : Tensor of shape (n, r)
         V.
@@ -95,21 +95,23 @@ def solve_rows(known: Observed, columns: Tensor, ridge: float) -> Tensor:
     rows : Tensor of shape (n, r)
         Solutions x_i.
     """
-    rows = known.variances[:, None] * columns
-    for block in known.blocks:
+    rows = observed.variances[:, None] * columns
+    for block in observed.blocks:
         compared = block.of_cols(columns)
-        updates = columns[block.rows] * known.lone_diag[block.rows, None]
+        updates = columns[block.rows] * observed.lone_diag[block.rows, None]
         rhs = rows[block.rows] + block.values @ compared
         rows[block.rows] = ridge_solve(compared.mT @ compared, rhs, ridge, updates)
     return rows
 
 
-def sweep_rows(known: Observed, columns: Tensor, rows: Tensor, ridge: float) -> Tensor:
+def sweep_rows(
+    observed: Observed, columns: Tensor, rows: Tensor, ridge: float
+) -> Tensor:
     """Return x_i (n, r) with one coordinate after the other at its best value."""
-    rows, rhs = rows.clone(), known @ columns
-    for block in known.blocks:
+    rows, rhs = rows.clone(), observed @ columns
+    for block in observed.blocks:
         compared, right, x = block.of_cols(columns), rhs[block.rows], rows[block.rows]
-        updates = columns[block.rows] * known.lone_diag[block.rows, None]
+        updates = columns[block.rows] * observed.lone_diag[block.rows, None]
         gram = compared.mT @ compared
         for s in range(rows.shape[1]):
             # Meinel 2020, eqs. 3.11 and 3.13 as corrected in

@@ -39,7 +39,7 @@ class SoftImpute(MaskedCompletion):
         :math:`\gamma`; "auto" is 100.
     pattern : {"blocks", "landmarks", "random"}, default="blocks"
         Pattern of the evaluated entries: tiles between random groups of samples, all
-        entries of random samples, or single entries. Every sample is compared with some
+        entries of random samples, or single entries. Every sample is compared with
         others.
     max_iter : int, default=200
         Largest number of rounds at the :math:`\gamma` that is kept.
@@ -92,10 +92,10 @@ class SoftImpute(MaskedCompletion):
         generator: Generator,
     ) -> Fit:
         zero = entries.values.new_zeros(len(entries.values), 1)
-        factor, known = zero if start is None else start, Observed.of(entries)
+        factor, observed = zero if start is None else start, Observed.of(entries)
         vectors = self._widened(factor, SPARE, generator)
         for n_iter in range(1, limits.max_iter + 1):
-            filled = Filled.of(known, factor, factor)
+            filled = Filled.of(observed, factor, factor)
             values, vectors = self._above(filled, vectors, step, generator)
             n_kept = max(int((values > step).sum()), 1)
             roots = (values[:n_kept] - step).clamp(min=0.0).sqrt()

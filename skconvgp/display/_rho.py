@@ -86,7 +86,7 @@ class RhoTraceDisplay:
         hyperparameters : bool, default=True
             Whether their paths are drawn below.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class RhoTraceDisplay:
         hyperparameters : bool, default=True
             Whether their paths are drawn below.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -158,7 +158,7 @@ class RhoTraceDisplay:
         hyperparameters : bool, default=True
             Whether their paths are drawn below.
         figure : matplotlib.figure.Figure, default=None
-            Where to draw; None makes a figure.
+            Figure to draw in; None makes one.
 
         Returns
         -------
@@ -241,14 +241,14 @@ class RhoTraceDisplay:
 
 
 def _running_mean(values: FloatArray, window: int) -> FloatArray:
-    """Return the mean of the last values at each place, without undefined ones."""
+    """Return for each step the mean of the last values that are defined."""
     n = len(values)
     if n == 0:
         return values
-    is_there = np.isfinite(values)
+    is_defined = np.isfinite(values)
     weights = np.ones(window)
-    sums = np.convolve(np.where(is_there, values, 0.0), weights)[:n]
-    counts = np.convolve(is_there, weights)[:n]
+    sums = np.convolve(np.where(is_defined, values, 0.0), weights)[:n]
+    counts = np.convolve(is_defined, weights)[:n]
     mean = np.full(n, np.nan)
     np.divide(sums, counts, out=mean, where=counts > 0.0)
     return mean

@@ -176,8 +176,8 @@ def on_device(device: torch.device) -> Iterator[None]:
         )
         raise TileMemoryError(
             f"Device {str(device)!r} has run out of memory, and smaller tiles do not "
-            "help: lower `memory_budget`, close what else uses the device, use fewer "
-            f"samples, {remedy}. The error was: {error}"
+            "help: lower `memory_budget`, close other programs that use the device, "
+            f"use fewer samples, {remedy}. The error was: {error}"
         ) from error
 
 
@@ -212,7 +212,7 @@ class TileSide:
         Returns
         -------
         result : object
-            What `compute` returns.
+            Result of `compute`.
         """
         side = side if self._limit is None else min(side, self._limit)
         while True:

@@ -152,8 +152,8 @@ class KernelOracle:
             # Vectors run along the columns: with few columns most lanes would be idle.
             return self.block(cols, rows).mT
         one, two = self._tables_of(rows), self._tables_of(cols)
-        everyone = torch.arange(n)
-        rows, cols = (everyone if side is None else side for side in (rows, cols))
+        all_samples = torch.arange(n)
+        rows, cols = (all_samples if side is None else side for side in (rows, cols))
         is_symmetric = torch.equal(rows, cols)
         plan = self._plan(len(rows), len(cols), is_symmetric=is_symmetric)
         out = self._new(len(rows), len(cols))

@@ -35,7 +35,7 @@ MAX_BLOCK = 2048
 BLOCKS_A_WORKER = 16  # so many that the last block, computed alone, wastes little time
 LANES = 16  # of the longest vectors; each lane computes one image of the columns
 MANY_LANES = 8 * LANES  # in smaller tiles, idle lanes cost less than a smaller side
-PASSING = 4  # tables of both sides of a block, and as much again for results from them
+PASSING = 4  # tables of both sides of a block, and as much again made from them
 QUEUED = 2  # blocks held for each worker: one in work, one waiting
 # Bytes of the maps of all layers for all pairs of a tile. Measured with torch on 28x28
 # maps, 7 layers, one thread: a quarter of this, and four times as much, are slower by

@@ -44,8 +44,8 @@ class MatrixOracle:
 
         Each is the mean of an entry and of its mirror image, as in `gram`.
         """
-        everyone = torch.arange(self.n_samples)
-        rows, cols = (everyone if side is None else side for side in (rows, cols))
+        all_samples = torch.arange(self.n_samples)
+        rows, cols = (all_samples if side is None else side for side in (rows, cols))
         upper = self.matrix[rows[:, None], cols]
         lower = self.matrix[cols[:, None], rows]
         return self._copy(upper.add_(lower.mT).mul_(0.5))

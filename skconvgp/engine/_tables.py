@@ -78,7 +78,7 @@ class Tables:
         """
         key = (part.start, part.stop)
         if key in self._kept:
-            return partial(_moved, self._kept[key], self._config.device)
+            return partial(_on_device, self._kept[key], self._config.device)
         return partial(_prepare, self._backend, self._part(part))
 
     def _part(self, part: slice) -> ImagesPart:
@@ -99,12 +99,12 @@ def _prepare_part(
     return key, _prepare(backend, part)
 
 
-def _moved(prepared: Prepared, device: torch.device) -> Prepared:
+def _on_device(prepared: Prepared, device: torch.device) -> Prepared:
     """Return tables on a device; tables on another GPU are copied."""
     if prepared is None:
         return None
     if isinstance(prepared, tuple):
-        return tuple(_moved(branch, device) for branch in prepared)
+        return tuple(_on_device(branch, device) for branch in prepared)
     return prepared.to(device)
 
 

@@ -1,4 +1,7 @@
-"""Velocity fields on points, and the motion of points along them."""
+"""Velocity fields on points, and the motion of points along them.
+
+The formulas: docs/maths.rst, "Flows of points".
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ MakeObjective: TypeAlias = Callable[[KernelPrior, Run], Objective | IterativeEvi
 NOISE_START = 1e-2  # noise variance with which learning it begins
 # Matrices of the size of a batch that an objective holds at once, with derivatives.
 BATCH_COPIES = 8
-SCORE_COPIES = 1  # further copies of what a solver holds: the factors of derivatives
+SCORE_COPIES = 1  # factors of derivatives, in units of the values that a solver holds
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,8 @@ class EvidenceSearch:
         """Return a search on a single batch that holds all samples."""
         n, link = len(problem.rows), self._link_model(problem, planner)
         route = self._route(problem, planner, settings)
-        held = beside = route.size.held if route else None
+        by_route = route.size.held if route else None
+        held = by_route
         if link is not None:
             held = LabelEvidence(link, 0.0).n_copies() * n**2
         # If matrices are factored, the start has the best noise of a grid.
@@ -229,8 +230,7 @@ class EvidenceSearch:
             n_fixed=1,
             watch=self.watch,
             n_held=held,
-            n_beside=beside
-            or 0,  # a GPU returns the factors of derivatives to the host
+            n_beside=by_route or 0,  # a GPU returns factors of derivatives to the host
         )
 
     def _objective(

@@ -68,7 +68,7 @@ class BatchLandscape:
     Parameters
     ----------
     task : Task
-        What is to be learned.
+        The kernel to learn, the objective and the batches.
     evaluator : Evaluator
         Evaluates Gram matrices.
     batches : Batches

@@ -1,6 +1,8 @@
 """Objectives of a batch as functions of its Gram matrix, with their derivatives.
 
-All use K with mean diagonal 1 and M = K + noise I.
+All use K with mean diagonal 1 and M = K + noise I. Below, y is M^-1 Y, and z is the
+solution of the sample's system, with zeros for the other samples of the batch. The
+formulas: docs/maths.rst, "Evidence and leave-one-out" and "Kernel Flows".
 """
 
 import math

@@ -105,7 +105,7 @@ def _cycle(
 ) -> tuple[Tensor, int]:
     """Return the best iterate of one run from zero, and the number of iterations."""
     value, residual = torch.zeros_like(rhs), rhs
-    best, least = value, float(rhs.norm(dim=0).max())
+    best, smallest = value, float(rhs.norm(dim=0).max())
     directions = orthonormal(precondition(residual))[0]
     for n_iter in range(1, max_iter + 1):
         image = matmul(directions)
@@ -116,8 +116,8 @@ def _cycle(
         value = value + directions @ step
         residual = residual - image @ step
         largest = float(residual.norm(dim=0).max())
-        if largest < least:
-            best, least = value, largest
+        if largest < smallest:
+            best, smallest = value, largest
         if largest <= tolerance or not largest <= DIVERGED:
             return best, n_iter
         new = precondition(residual)
@@ -131,10 +131,10 @@ def orthonormal(columns: Tensor) -> tuple[Tensor, Tensor]:
 
     Directions that are short compared to the longest one are left out.
     """
-    basis, mixed = torch.linalg.qr(columns)
-    turn, sizes, rows = torch.linalg.svd(mixed, full_matrices=False)
+    basis, upper = torch.linalg.qr(columns)
+    rotation, sizes, rows = torch.linalg.svd(upper, full_matrices=False)
     kept = sizes > DEPENDENT * sizes.max()
-    return basis @ turn[:, kept], sizes[kept, None] * rows[kept]
+    return basis @ rotation[:, kept], sizes[kept, None] * rows[kept]
 
 
 def _symmetric(matrix: Tensor) -> Tensor:

@@ -87,7 +87,7 @@ def log_quadrature(
     n_steps = min(n_steps, n)
     lengths = probes.norm(dim=0)
     basis = probes.new_empty(n_steps, n_probes, n)
-    small = torch.diag_embed(probes.new_ones(n_probes, n_steps))
+    tridiagonal = torch.diag_embed(probes.new_ones(n_probes, n_steps))
     vector = probes / lengths
     means: list[Tensor] = []
     for step in range(n_steps):
@@ -98,7 +98,7 @@ def log_quadrature(
         # then adds log 1 = 0 to the form.
         is_alive = vector.norm(dim=0) > 0.0
         along = (vector * image).sum(0)
-        small[:, step, step] = along.where(is_alive, 1.0)
+        tridiagonal[:, step, step] = along.where(is_alive, 1.0)
         new, known = image.mT[:, :, None], basis[: step + 1].permute(1, 2, 0)
         # Twice, since rounding leaves parts of the basis after the first time.
         new = _orthogonal(_orthogonal(new, known), known)[:, :, 0].mT
@@ -107,18 +107,18 @@ def log_quadrature(
         vector = torch.where(beta > 0.0, new / beta.where(beta > 0.0, 1.0), 0.0)
         used = step + 1
         if tolerance > 0.0:
-            forms = lengths.square() * _log_entry(small[:, :used, :used])
+            forms = lengths.square() * _log_entry(tridiagonal[:, :used, :used])
             means.append(forms.mean())
             if _is_settled(means, standard_error(forms), tolerance):
                 break
         if used < n_steps:
-            small[:, step, used] = small[:, used, step] = beta
-    small, half = small[:, :used, :used], (used + 1) // 2
+            tridiagonal[:, step, used] = tridiagonal[:, used, step] = beta
+    tridiagonal, half = tridiagonal[:, :used, :used], (used + 1) // 2
     squares = lengths.square()
     return LogQuadrature(
-        squares * _log_entry(small),
-        squares * _log_entry(small[:, :half, :half]),
-        _largest(small, beta),
+        squares * _log_entry(tridiagonal),
+        squares * _log_entry(tridiagonal[:, :half, :half]),
+        _largest(tridiagonal, beta),
         used,
     )
 
@@ -136,15 +136,15 @@ def _is_settled(means: list[Tensor], spread: float, tolerance: float) -> bool:
     return math.isfinite(spread) and change <= tolerance * spread
 
 
-def _largest(small: Tensor, beta: Tensor) -> float:
+def _largest(tridiagonal: Tensor, beta: Tensor) -> float:
     """Return the largest Ritz value of matrices (k, m, m) plus its residual norm."""
-    values, vectors = torch.linalg.eigh(small)
+    values, vectors = torch.linalg.eigh(tridiagonal)
     return float((values[:, -1] + beta * vectors[:, -1, -1].abs()).max())
 
 
-def _log_entry(small: Tensor) -> Tensor:
+def _log_entry(tridiagonal: Tensor) -> Tensor:
     """Return the first entries (k,) of the logarithms of matrices (k, m, m)."""
-    values, vectors = torch.linalg.eigh(small)
+    values, vectors = torch.linalg.eigh(tridiagonal)
     logs = values.clamp(min=torch.finfo(values.dtype).tiny).log()
     entries: Tensor = (vectors[:, 0].square() * logs).sum(1)
     return entries
@@ -191,7 +191,7 @@ def inverse_root(
         return torch.zeros_like(rhs)
     block, start = orthonormal(unit)
     basis = last = rhs[:, :0]
-    taken, carried = rhs.new_zeros(()), start
+    schur, coupling = rhs.new_zeros(()), start
     diagonals: list[Tensor] = []
     links: list[Tensor] = []
     for _ in range(max_iter):
@@ -199,11 +199,11 @@ def inverse_root(
         image = matmul(block)
         diagonals.append(block.mT @ image)
         # Block elimination of T gives the residual of conjugate gradients: the next
-        # block times `carried`.
-        pivot = plain_cholesky(diagonals[-1] - taken)
+        # block times `coupling`.
+        pivot = plain_cholesky(diagonals[-1] - schur)
         # In exact arithmetic the image has parts of the last two blocks only. Rounding
         # adds parts of earlier blocks. They are removed from the next block after it
-        # is normalised, since only then they are no longer amplified.
+        # is normalised, because normalising a short block amplifies them.
         new = _orthogonal(image, torch.cat([last, block], dim=1))
         n_left = len(rhs) - basis.shape[1]
         is_spent = float(new.norm()) <= NEGLIGIBLE * float(image.norm())
@@ -212,9 +212,9 @@ def inverse_root(
         last, unit_new = block, orthonormal(new)[0][:, :n_left]
         block = torch.linalg.qr(_orthogonal(unit_new, basis)).Q
         link = block.mT @ new
-        taken = link @ torch.cholesky_solve(link.mT, pivot)
-        carried = link @ torch.cholesky_solve(carried, pivot)
-        if float(carried.norm(dim=0).max()) <= tolerance:
+        schur = link @ torch.cholesky_solve(link.mT, pivot)
+        coupling = link @ torch.cholesky_solve(coupling, pivot)
+        if float(coupling.norm(dim=0).max()) <= tolerance:
             break
         links.append(link)
     root: Tensor = _root_of_projection(basis, diagonals, links, start) * lengths
@@ -231,15 +231,16 @@ def _root_of_projection(
 ) -> Tensor:
     """Return Q T^-1/2 E start for the block tridiagonal T = Q^T A Q."""
     size = basis.shape[1]
-    small, stop = basis.new_zeros(size, size), 0
+    projected, stop = basis.new_zeros(size, size), 0
     for i, diagonal in enumerate(diagonals):
         rows = slice(stop, stop + len(diagonal))
-        small[rows, rows] = diagonal
+        projected[rows, rows] = diagonal
         if i > 0:
             before = slice(stop - len(diagonals[i - 1]), stop)
-            small[rows, before], small[before, rows] = links[i - 1], links[i - 1].mT
+            projected[rows, before] = links[i - 1]
+            projected[before, rows] = links[i - 1].mT
         stop = rows.stop
-    values, vectors = torch.linalg.eigh((small + small.mT) / 2)
+    values, vectors = torch.linalg.eigh((projected + projected.mT) / 2)
     positive = values > 0.0
     roots = torch.where(positive, values, 1.0).rsqrt() * positive
     turned = vectors[: len(start)].mT @ start

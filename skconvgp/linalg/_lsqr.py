@@ -62,6 +62,8 @@ def lsqr(
         gradient = alpha * sine * abs(cosine) * residual
         rho_bar, residual = -cosine * alpha, sine * residual
 
+        # Estimates of |A| (in the Frobenius norm), of |A| |x| / |rhs| and of the
+        # relative residual. `gradient` is |A r|, 0 at a least-squares solution.
         norm = math.sqrt(squares)
         reach = norm * float(x.norm()) / rhs_norm
         share, floor = residual / rhs_norm, eps * (1.0 + reach)

@@ -29,12 +29,12 @@ def product_change(
 
 def psd_factor(left: Tensor, right: Tensor, rank: int) -> Tensor:
     """Return F (n, rank) with F F^T nearest to the symmetric part of U V^T."""
-    basis, mixed = torch.linalg.qr(torch.cat([left, right], dim=1))
+    basis, upper = torch.linalg.qr(torch.cat([left, right], dim=1))
     r = left.shape[1]
-    small = mixed[:, :r] @ mixed[:, r:].mT
-    values, turn = torch.linalg.eigh((small + small.mT) / 2)
+    projected = upper[:, :r] @ upper[:, r:].mT
+    values, rotation = torch.linalg.eigh((projected + projected.mT) / 2)
     roots = values[-rank:].flip(0).clamp(min=0.0).sqrt()
-    return cast(Tensor, (basis @ turn[:, -rank:].flip(1)) * roots)
+    return cast(Tensor, (basis @ rotation[:, -rank:].flip(1)) * roots)
 
 
 def column_factor(columns: Tensor, indices: Tensor, rank: int, cut: float) -> Tensor:
@@ -46,7 +46,7 @@ def column_factor(columns: Tensor, indices: Tensor, rank: int, cut: float) -> Te
     negative. If there are none, F is one column of zeros.
     """
     square = columns[indices]
-    values, turn = torch.linalg.eigh((square + square.mT) / 2)
+    values, rotation = torch.linalg.eigh((square + square.mT) / 2)
     # A covariance matrix has no negative eigenvalue, so that the size of one measures
     # the errors of the columns. An eigenvalue no larger than that is an error itself,
     # and dividing by it would blow the errors up.
@@ -54,7 +54,7 @@ def column_factor(columns: Tensor, indices: Tensor, rank: int, cut: float) -> Te
     kept[:-rank] = False
     if not kept.any():
         return torch.zeros_like(columns[:, :1])
-    return cast(Tensor, columns @ (turn[:, kept] * values[kept].rsqrt()))
+    return cast(Tensor, columns @ (rotation[:, kept] * values[kept].rsqrt()))
 
 
 def pseudo_inverse_map(rows: Tensor, rtol: float, ridge: float = 0.0) -> Tensor:

@@ -73,10 +73,10 @@ def leading_eigenpairs(
 
 def _ritz(basis: Tensor, image: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the largest Ritz values of a basis (n, q), their vectors and images."""
-    small = basis.mT @ image
-    values, turn = torch.linalg.eigh((small + small.mT) / 2)
-    turn = turn[:, -rank:].flip(1)
-    return values[-rank:].flip(0), basis @ turn, image @ turn
+    projected = basis.mT @ image
+    values, rotation = torch.linalg.eigh((projected + projected.mT) / 2)
+    rotation = rotation[:, -rank:].flip(1)
+    return values[-rank:].flip(0), basis @ rotation, image @ rotation
 
 
 def leading_right_vectors(matrix: Tensor, start: Tensor, n_rounds: int = 2) -> Tensor:
@@ -103,8 +103,8 @@ def leading_right_vectors(matrix: Tensor, start: Tensor, n_rounds: int = 2) -> T
     vectors = start
     for _ in range(n_rounds):
         vectors = torch.linalg.qr(matrix.mT @ (matrix @ vectors)).Q
-    _, _, turn = torch.linalg.svd(matrix @ vectors, full_matrices=False)
-    return cast(Tensor, vectors @ turn.mT)
+    _, _, rotation = torch.linalg.svd(matrix @ vectors, full_matrices=False)
+    return cast(Tensor, vectors @ rotation.mT)
 
 
 def widened(columns: Tensor, rank: int, generator: Generator) -> Tensor:

@@ -51,9 +51,9 @@ class LowRankPlusDiagonal:
         if not bool(factor.isfinite().all()):
             raise NotPSDError("Some covariances in the low-rank factor are not finite.")
         scale = diagonal.rsqrt()
-        basis, mixed = torch.linalg.qr(factor * scale[:, None])
-        turn, sizes, _ = torch.linalg.svd(mixed, full_matrices=False)
-        return cls(scale, basis @ turn, (1.0 + sizes.square()).rsqrt())
+        basis, upper = torch.linalg.qr(factor * scale[:, None])
+        rotation, sizes, _ = torch.linalg.svd(upper, full_matrices=False)
+        return cls(scale, basis @ rotation, (1.0 + sizes.square()).rsqrt())
 
     def solve(self, rhs: Tensor) -> Tensor:
         """Return P^-1 times columns (n, k)."""
@@ -139,11 +139,11 @@ class BoundedInverse:
         """
         scale, vectors = near.scale[:, None], near.vectors
         image = matmul(scale * vectors).mul_(scale)
-        small = vectors.mT @ image
-        small = (small + small.mT) / 2
+        projected = vectors.mT @ image
+        projected = (projected + projected.mT) / 2
         # Jitter, if needed, raises the matrix: its inverse stays a lower bound.
-        factor = factor_with_jitter_(small, float(small.diagonal().max()))
-        return cls(factor, image.addmm_(vectors, small, alpha=-1.0), math.inf)
+        factor = factor_with_jitter_(projected, float(projected.diagonal().max()))
+        return cls(factor, image.addmm_(vectors, projected, alpha=-1.0), math.inf)
 
     def half_solve(self, near: LowRankPlusDiagonal, rhs: Tensor) -> Tensor:
         """Return R (r + n, k), where rhs^T M^-1 rhs bounds R^T R from above."""

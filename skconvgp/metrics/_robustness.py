@@ -73,10 +73,9 @@ def robustness_curve(
 
     Notes
     -----
-    The attacker knows the classifier. The cross-entropy is differentiated as that of a
-    softmax of the latent means with the classifier's probabilities. Derivatives of the
-    variances are left out, so that the direction is one of ascent, but not the
-    steepest.
+    The attacker knows the classifier. The cross-entropy is differentiated as if the
+    probabilities were a softmax of the latent means. Derivatives of the variances are
+    left out, so that the direction is one of ascent, but not the steepest.
 
     References
     ----------
