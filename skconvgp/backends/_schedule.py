@@ -41,8 +41,8 @@ class Schedule:
     """
 
     n_pixels: int
-    uses: Counter[Node]
-    has_boxes: bool
+    uses: Counter[Node]  # how often a node's map will still be read
+    has_boxes: bool  # whether windows may be running sums
     ops: list[Op] = field(default_factory=list)
     current: Node | None = None  # the node whose map is in the row now
     registers: dict[Node, int] = field(default_factory=dict)
@@ -69,17 +69,15 @@ class Schedule:
         if self.current is not node:
             self.begin_stage(node)
         self.uses[node] -= 1
-        if node not in self.registers:
-            if self.uses[node]:
-                self.registers[node] = self.new_register()
-                self.emit(Kind.STORE, node, reg=self.registers[node])
-        else:
+        if node in self.registers:
             self.release(node)
+        else:
+            self.keep(node)
 
     def begin_stage(self, node: Node) -> None:
         """End the present stage, and begin one with the rows of a node's map."""
         if self.current is not None:
-            self.keep_current()
+            self.keep(self.current)
             self.emit(Kind.END, self.current)
             self.close()
         if node.kind in ("input", "dot"):
@@ -90,10 +88,9 @@ class Schedule:
                 return
         self.emit(Kind.LOAD, node, reg=self.registers[node])
 
-    def keep_current(self) -> None:
-        """Store the row's map in a register if it is needed again."""
-        node = self.current
-        if node is not None and self.uses[node] and node not in self.registers:
+    def keep(self, node: Node) -> None:
+        """Store the row, a node's map, in a register if it is needed again."""
+        if self.uses[node] and node not in self.registers:
             self.registers[node] = self.new_register()
             self.emit(Kind.STORE, node, reg=self.registers[node])
 

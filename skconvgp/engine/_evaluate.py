@@ -159,9 +159,12 @@ class KernelOracle:
         out = self._new(len(rows), len(cols))
         two = one if is_symmetric else two
         store = TensorStore(out, is_symmetric)
+        # The caller asks for many blocks, and reports their progress as a whole.
         silent = Progress(_silent, 0, plan.n_pairs)
         matrix = name_of(rows, cols) if self.cache else ""
         self._fill(plan, one, two, store, silent, matrix)
+        # Off the diagonal of the block, a tile computes the variance of a sample as a
+        # covariance, which is rounded.
         if not is_symmetric or len(set(rows.tolist())) < len(rows):
             i, j = (rows[:, None] == cols).nonzero(as_tuple=True)
             out[i, j] = self._variances[rows[i]]

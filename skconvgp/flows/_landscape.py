@@ -185,14 +185,14 @@ class BatchLandscape:
             bounds=self._limits,
         )
 
-    def _at(self, theta: FloatArray) -> tuple[Kernel, float | None]:
+    def _kernel_at(self, theta: FloatArray) -> tuple[Kernel, float | None]:
         """Return the kernel, and the parameter of the objective if it is learned."""
         p = len(self._task.kernel.theta)
         parameter = float(np.exp(theta[p])) if len(theta) > p else None
         return self._task.kernel.with_theta(theta[:p]), parameter
 
     def _mean(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
-        kernel, parameter = self._at(theta)
+        kernel, parameter = self._kernel_at(theta)
         total = 0.0
         for batch in batches:
             self.n_evaluations += 1
@@ -205,7 +205,7 @@ class BatchLandscape:
     def _by_tiles(
         self, theta: FloatArray, batch: Batch
     ) -> tuple[Score | FactoredScore, FloatArray] | None:
-        kernel, parameter = self._at(theta)
+        kernel, parameter = self._kernel_at(theta)
         if isinstance(self._task.objective, IterativeEvidence):
             return self._by_products(self._task.objective, kernel, batch, parameter)
         if self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
@@ -228,7 +228,7 @@ class BatchLandscape:
         self, theta: FloatArray, batch: Batch
     ) -> tuple[Score, FloatArray] | None:
         p = len(self._task.kernel.theta)
-        _, parameter = self._at(theta)
+        _, parameter = self._kernel_at(theta)
         free = torch.tensor(theta[:p], dtype=torch.float64, requires_grad=True)
         gram = self._evaluator.graph(self._task.kernel.with_theta(free), batch)
         score = self._score(gram.detach(), batch, parameter)

@@ -109,7 +109,7 @@ def test_labels_start_and_bounds():
     assert surface.labels == ("lengthscale", "noise_variance")
     np.testing.assert_allclose(np.exp(surface.start), [3.0, 1e-2])
     np.testing.assert_allclose(np.exp(surface.bounds), [[1.0, 9.0], [1e-6, 1.0]])
-    assert surface._at(np.log([5.0, 0.1]))[0].lengthscale == pytest.approx(5.0)
+    assert surface._kernel_at(np.log([5.0, 0.1]))[0].lengthscale == pytest.approx(5.0)
 
 
 def test_values_over_the_fixed_batches_are_computed_once():
