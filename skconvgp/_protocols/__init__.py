@@ -21,13 +21,11 @@ from skconvgp._protocols._inference import (
     Targets,
 )
 from skconvgp._protocols._matrices import (
-    Coarsening,
     CompletedGram,
     Completion,
     GramOperator,
     GramOracle,
     Localization,
-    Selection,
 )
 from skconvgp._protocols._tiles import (
     PullbackBackend,
@@ -41,7 +39,6 @@ from skconvgp._protocols._tiles import (
 __all__ = [
     "Batch",
     "Calibration",
-    "Coarsening",
     "CompletedGram",
     "Completion",
     "Found",
@@ -57,7 +54,6 @@ __all__ = [
     "PullbackBackend",
     "Pulled",
     "Score",
-    "Selection",
     "SiteFunction",
     "Sites",
     "Solution",

@@ -2,18 +2,16 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
 __all__ = [
-    "Coarsening",
     "CompletedGram",
     "Completion",
     "GramOperator",
     "GramOracle",
     "Localization",
-    "Selection",
 ]
 
 
@@ -136,41 +134,12 @@ class Completion(Protocol):
 
 
 @runtime_checkable
-class Selection(Protocol):
-    """Leaves the Gram matrix of some of the samples in the place of all."""
-
-    def count(self, n: int, observed_fraction: float) -> int:
-        """Return how many of n samples are selected."""
-        ...
-
-    def select(
-        self, oracle: GramOracle, observed_fraction: float, generator: Generator
-    ) -> Tensor:
-        """Return the numbers (m,) of different samples."""
-        ...
-
-
-@runtime_checkable
-class Coarsening(Protocol):
-    """Leaves the Gram matrix of a cheaper kernel in the place of the kernel's own.
-
-    With attributes ``exact``, a completion, and ``exact_weight``, a share of the mean
-    prior variance, the kernel's own completed matrix is added.
-    """
-
-    @property
-    def pool(self) -> int:
-        """Side of the squares of pixels that are averaged."""
-        ...
-
-    def coarsen(self, kernel: Any) -> Any:
-        """Return the kernel of smaller images."""
-        ...
-
-
-@runtime_checkable
 class Localization(Protocol):
-    """Predicts each sample from the few that are most similar to it."""
+    """Predicts each sample from the few that are most similar to it.
+
+    `NearestNeighbors` is one such strategy; another measure of similarity makes
+    another.
+    """
 
     def count(self, n: int) -> int:
         """Return from how many of n samples each one is predicted."""

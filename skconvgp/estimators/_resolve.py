@@ -10,15 +10,14 @@ import numpy as np
 import torch
 
 from skconvgp._protocols import (
-    Coarsening,
     Completion,
     Likelihood,
     LinkLikelihood,
     Localization,
-    Selection,
     Solver,
 )
 from skconvgp.backends import BACKENDS
+from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import Placement, choose_placement, free_memory, gpu_memory
 from skconvgp.kernels import Kernel
 from skconvgp.likelihoods import Beta, Dirichlet, Gaussian, Laplace
@@ -225,11 +224,11 @@ def is_direct(solver: object) -> bool:
 
 def resolve_completion(
     owner: object, completion: object
-) -> Completion | Selection | Coarsening | Localization | None:
+) -> Completion | SubsetOfData | CoarseKernel | Localization | None:
     """Return the strategy that completes or replaces the Gram matrix, or None."""
     if completion is None:
         return None
-    strategies = Completion | Selection | Coarsening | Localization
+    strategies = Completion | SubsetOfData | CoarseKernel | Localization
     if not isinstance(completion, type) and isinstance(completion, strategies):
         return completion
     expected = "None or a strategy of skconvgp.completion"

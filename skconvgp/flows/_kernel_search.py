@@ -17,7 +17,7 @@ from torch import Generator
 
 from skconvgp._protocols import Found, IterativeSolver, Objective, Optimizer, Step
 from skconvgp._typing import FloatArray
-from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor, to_tensor
+from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._history import FlowResult
@@ -271,7 +271,7 @@ class EvidenceSearch:
 
     def _noise_at_start(self, problem: Problem, prior: KernelPrior, run: Run) -> float:
         """Return the noise of a grid that is best for the kernel before the search."""
-        y = to_tensor(problem.targets, run.config.device, run.config.solve_dtype)
+        y = run.tensor(problem.targets)
         ones = torch.ones_like(y[:, 0])
         try:
             gram, _ = scaled_gram(prior.oracle(run, "start"), ones)

@@ -44,11 +44,15 @@ from skconvgp.processes._fitting import (
     jitter_facts,
     require_finite_noise,
 )
-from skconvgp.processes._latents import latent_by_halves
-from skconvgp.processes._left_out import deviation_excess, left_out_of, whole_inverse
+from skconvgp.processes._latents import CLIP_TOLERANCE, HalvesProcess
+from skconvgp.processes._left_out import (
+    deviation_excess,
+    left_out_of,
+    recall,
+    whole_inverse,
+)
 from skconvgp.processes._prior import MatrixPrior, Prior, SummedPrior, scaled_gram
 from skconvgp.processes._problem import (
-    Latent,
     Model,
     Problem,
     Record,
@@ -69,21 +73,15 @@ LEFT_OUT = 500
 
 
 @dataclass(frozen=True)
-class ExactProcess:
+class ExactProcess(HalvesProcess):
     """A process that is fitted by solutions with its training matrix.
 
     Parameters
     ----------
-    model : Model
-        Targets, noise, amplitude, evidence.
-    prior : Prior
-        Covariances with the training samples.
+    model, prior, state, dual : object
+        As in `HalvesProcess`; the state is that of the solver.
     solver : Solver
         The solver.
-    state : object
-        What it keeps of the matrix, as arrays.
-    dual : ndarray of shape (n, k)
-        Means are covariances times these.
     inputs : ndarray of shape (n,)
         Index of the input of each sample: those of equal inputs have the same.
     is_converged : bool
@@ -94,11 +92,7 @@ class ExactProcess:
         Leave-one-out means (n, k) and variances (n,), if they were computed by `fit`.
     """
 
-    model: Model
-    prior: Prior
     solver: Solver[Any]
-    state: Any
-    dual: FloatArray
     inputs: NDArray[np.intp]
     is_converged: bool = True
     residual: float = math.nan
@@ -108,25 +102,6 @@ class ExactProcess:
     def has_left_out(self) -> bool:
         """Whether leave-one-out values say something."""
         return self.is_converged or self.residual <= SOLVED
-
-    def latent(
-        self,
-        rows: NDArray[Any],
-        diag: FloatArray,
-        resources: Resources,
-        *,
-        needs_var: bool = False,
-        needs_cov: bool = False,
-    ) -> Latent:
-        """Return the posterior at new samples."""
-        has_state = needs_var or needs_cov
-
-        latent = latent_by_halves(
-            self, rows, diag, resources, needs_var=needs_var, needs_cov=needs_cov
-        )
-        # Covariances are as they are.
-        facts = [fact for fact in latent.facts if needs_var]
-        return replace(latent, facts=[*self._inexact(has_state), *facts])
 
     def state_at(self, placement: Placement, run: Run) -> Any:
         """Return the state of the solver; a matrix that was not held is made again."""
@@ -142,10 +117,10 @@ class ExactProcess:
         scaled = cross.mT / self.model.mean_diag
         return Halves(self.solver.half_solve(state, scaled))
 
-    @property
-    def fact_of_clipping(self) -> type[Clipped]:
-        """What it means that a variance was below zero."""
-        return Clipped
+    def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:
+        """Return what a user should know of variances; covariances are not clipped."""
+        is_clipped = needs_var and clipped > CLIP_TOLERANCE
+        return [*self._inexact(), *([Clipped(clipped)] if is_clipped else [])]
 
     def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:
         """Return predictions of the scaled targets without their samples, on the host.
@@ -153,7 +128,7 @@ class ExactProcess:
         Facts say what is wrong with them.
         """
         if self.loo is not None:
-            return LeaveOneOut(*map(rows_to_tensor, self.loo)), []
+            return recall(*self.loo)
         everyone = torch.arange(len(self.model.targets))
         return self._left_out(everyone, resources, is_whole=True)
 
@@ -203,7 +178,7 @@ class ExactProcess:
             return LeaveOneOut(loo.mean, torch.where(is_repeated, loo.var, bounded.var))
 
         placement = resources.placement(frozen_bytes(self.state))
-        return compute_at(placement, left_out_at), self._inexact(True)
+        return compute_at(placement, left_out_at), self._inexact()
 
     def closed_form(self, inverse_diag: Tensor, some: Tensor) -> LeaveOneOut:
         """Return predictions of samples from those with other inputs.
@@ -226,37 +201,37 @@ class ExactProcess:
     def _equal_inputs(self, device: torch.device) -> EqualInputs:
         return EqualInputs(rows_to_tensor(self.inputs)).to(device)
 
-    def _inexact(self, has_state: bool) -> list[Fact]:
-        return [Inexact(self.solver)] if has_state and not self.is_converged else []
+    def _inexact(self) -> list[Fact]:
+        return [] if self.is_converged else [Inexact(self.solver)]
 
 
 def fit_exact(
     problem: Problem,
     prior: Prior,
-    settings: Settings,
-    route: Route,
     run: Run,
     *,
+    settings: Settings,
+    route: Route,
+    keeps_left_out: bool,
     gram_seconds: float = 0.0,
     least_noise: float = 0.0,
-    keeps_left_out: bool = False,
 ) -> tuple[ExactProcess, Record]:
     """Fit to all samples of a problem.
 
     Parameters
     ----------
-    problem, prior, settings : object
-        What to fit.
+    problem, prior, run : object
+        What to fit, and how to compute.
+    settings : Settings
+        Noise and amplitude.
     route : Route
         How to solve.
-    run : Run
-        How to compute.
+    keeps_left_out : bool
+        Whether leave-one-out values are computed while the factor is at hand.
     gram_seconds : float, default=0.0
         Time that was spent on covariances before.
     least_noise : float, default=0.0
         Noise is not below.
-    keeps_left_out : bool, default=False
-        Whether leave-one-out values are computed while the factor is at hand.
 
     Returns
     -------
@@ -267,8 +242,7 @@ def fit_exact(
     """
     device, solver = run.config.device, route.solver
     start = clock(device)
-    w = to_tensor(problem.weights, device, run.config.solve_dtype)
-    y = to_tensor(problem.targets, device, run.config.solve_dtype)
+    y, w = run.tensor(problem.targets), run.tensor(problem.weights)
     gram, mean_diag = _gram_operator(prior, route, run, w)
     gram_seconds += clock(device) - start
 
@@ -326,9 +300,9 @@ def fit_exact(
         model,
         # Nothing looks at a given matrix again.
         replace(prior, rows=None) if isinstance(prior, MatrixPrior) else prior,
-        solver,
         freeze(state if route.is_held else replace(state, gram=None)),
         to_numpy(solution.value) * problem.scale / mean_diag,
+        solver,
         to_numpy(problem.inputs.of),
         is_converged,
         report["residual"],

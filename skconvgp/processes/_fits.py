@@ -9,24 +9,14 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from skconvgp._protocols import (
-    Coarsening,
-    Completion,
-    Localization,
-    Selection,
-    Solver,
-)
-from skconvgp.engine import to_numpy, to_tensor
-from skconvgp.inference import mean_variance
-from skconvgp.processes._exact import ExactProcess, fit_exact
-from skconvgp.processes._features import (
-    FeatureProcess,
-    complete,
-    fit_features,
-    sample_oracle,
-)
+from skconvgp._protocols import Completion, Localization, Solver
+from skconvgp.completion import CoarseKernel, SubsetOfData
+from skconvgp.engine import to_numpy
+from skconvgp.processes._completed import Completed, complete, sample_oracle
+from skconvgp.processes._exact import ExactProcess
+from skconvgp.processes._features import FeatureProcess, fit_features
 from skconvgp.processes._label_models import LabelModel
-from skconvgp.processes._labels import LabelProcess, fit_labels_of
+from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._neighbors import NeighborProcess, fit_neighbors
 from skconvgp.processes._prior import (
     KernelPrior,
@@ -36,7 +26,6 @@ from skconvgp.processes._prior import (
     SummedPrior,
 )
 from skconvgp.processes._problem import Problem, Record, Settings, entries
-from skconvgp.processes._routes import Route
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.solvers import Cholesky
 
@@ -50,22 +39,12 @@ __all__ = [
     "fit_completed",
     "fit_landmarks",
     "fit_local",
-    "fit_models",
     "fit_selected",
     "fit_sum",
-    "fit_whole",
 ]
 
 Process: TypeAlias = ExactProcess | FeatureProcess | NeighborProcess | LabelProcess
-Strategy: TypeAlias = Completion | Selection | Coarsening | Localization | None
-
-
-class Fit(Protocol):
-    """Fits a process at a place."""
-
-    def __call__(self, problem: Problem, prior: Prior, run: Run, /) -> Fitted:
-        """Return the process."""
-        ...
+Strategy: TypeAlias = Completion | SubsetOfData | CoarseKernel | Localization | None
 
 
 class DenseFit(Protocol):
@@ -81,6 +60,23 @@ class DenseFit(Protocol):
         gram_seconds: float = 0.0,
         least_noise: float = 0.0,
     ) -> tuple[ExactProcess | LabelProcess, Record]:
+        """Return the process, and what the fit did."""
+        ...
+
+
+class CompletedFit(Protocol):
+    """Fits a process by a completed Gram matrix."""
+
+    def __call__(
+        self,
+        problem: Problem,
+        prior: PlainPrior,
+        run: Run,
+        /,
+        *,
+        completed: Completed,
+        least_noise: float,
+    ) -> tuple[FeatureProcess | LabelProcess, Record]:
         """Return the process, and what the fit did."""
         ...
 
@@ -147,30 +143,8 @@ class Fitted:
     landmarks: NDArray[np.intp] | None = None
 
 
-def fit_whole(
-    settings: Settings,
-    route: Route,
-    keeps_left_out: bool,
-    problem: Problem,
-    prior: Prior,
-    run: Run,
-    **known: Any,
-) -> tuple[ExactProcess, Record]:
-    return fit_exact(
-        problem, prior, settings, route, run, keeps_left_out=keeps_left_out, **known
-    )
-
-
-def fit_models(
-    models_of: Callable[[Problem], list[LabelModel]],
-    settings: Settings,
-    problem: Problem,
-    prior: Prior,
-    run: Run,
-    **known: Any,
-) -> tuple[LabelProcess, Record]:
-    models = models_of(problem)
-    return fit_labels_of(models, problem, prior, settings, run, **known)
+# Fits at a place, given a problem, its prior and how to compute.
+Fit: TypeAlias = Callable[[Problem, Any, Run], Fitted]
 
 
 def fit_all(fit: DenseFit, problem: Problem, prior: Prior, run: Run) -> Fitted:
@@ -179,7 +153,7 @@ def fit_all(fit: DenseFit, problem: Problem, prior: Prior, run: Run) -> Fitted:
 
 
 def fit_selected(
-    selection: Selection,
+    selection: SubsetOfData,
     n_wanted: int,
     fit: DenseFit,
     parts: Parts,
@@ -203,7 +177,7 @@ def fit_selected(
 
 def fit_completed(
     completion: Completion,
-    settings: Settings,
+    fit: CompletedFit,
     parts: Parts,
     resources: Resources,
     problem: Problem,
@@ -211,49 +185,18 @@ def fit_completed(
     run: Run,
 ) -> Fitted:
     """Fit through the factor of a completed matrix."""
-    device, n = run.config.device, len(problem.rows)
-    start = clock(device)
-    n_allowed = max(n, int(parts.fraction * n * (n + 1) / 2))
-    oracle = sample_oracle(problem, prior, run, n_allowed)
     generator = resources.generator()
-    completed, facts = complete(completion, oracle, parts.fraction, generator)
-    diag = oracle.diag()
-    weights = to_tensor(problem.weights, diag.device, diag.dtype)
-    least = completed.error / mean_variance(diag, weights)
-    least_noise = 0.0 if np.isnan(least) else least
-    seconds = clock(device) - start
-    models = parts.models_of(problem)
-    process: Process
-    if models:
-        process, record = fit_labels_of(
-            models,
-            problem,
-            prior,
-            settings,
-            run,
-            completed=completed,
-            gram_seconds=seconds,
-            least_noise=least_noise,
-        )
-        figures = {
-            "relative_rmse": completed.relative_rmse,
-            "observed_fraction": completed.n_evaluated / entries(n),
-        }
-        record = replace(record, report=record.report | figures)
-    else:
-        process, record = fit_features(
-            completed,
-            diag,
-            problem,
-            prior,
-            settings,
-            run,
-            variance="dtc",
-            least_noise=least_noise,
-            gram_seconds=seconds,
-        )
-    record = replace(record, facts=[*facts, *record.facts])
-    return Fitted(process, record, np.arange(n), process.prior.indices)
+    completed = complete(completion, parts.fraction, generator, problem, prior, run)
+    error = np.nan_to_num(completed.gram.error)
+    process, record = fit(
+        problem,
+        prior,
+        run,
+        completed=completed,
+        least_noise=error / problem.mean_variance(completed.diag),
+    )
+    everyone, landmarks = np.arange(len(problem.rows)), process.prior.indices
+    return Fitted(process, completed.reported(record), everyone, landmarks)
 
 
 def fit_local(
@@ -274,7 +217,7 @@ def fit_local(
 
 
 def fit_sum(
-    coarsening: Any,
+    coarsening: CoarseKernel,
     exact: KernelPrior,
     fit: DenseFit,
     parts: Parts,
@@ -284,24 +227,18 @@ def fit_sum(
     run: Run,
 ) -> Fitted:
     """Fit with the sum of the coarse kernel and of one that is completed."""
-    device, n = run.config.device, len(problem.rows)
-    start = clock(device)
+    start = clock(run.config.device)
     exact = resources.with_precision(exact, run)
-    n_allowed = max(n, int(parts.fraction * entries(n)))
-    oracle = sample_oracle(problem, exact, run, n_allowed)
-    generator = resources.generator()
-    completed, facts = complete(coarsening.exact, oracle, parts.fraction, generator)
-    diag = oracle.diag()
-    fine, rough = (
-        mean_variance(one, to_tensor(problem.weights, one.device, one.dtype))
-        for one in (diag, coarse.oracle(run, "fit").diag())
-    )
+    generator, strategy = resources.generator(), coarsening.exact
+    completed = complete(strategy, parts.fraction, generator, problem, exact, run)
+    fine = problem.mean_variance(completed.diag)
+    rough = problem.mean_variance(coarse.oracle(run, "fit").diag())
     share = coarsening.exact_weight
     prior = SummedPrior.of(
         coarse,
         exact,
-        completed,
-        diag,
+        completed.gram,
+        completed.diag,
         scale=share,
         coarse_scale=(1.0 - share) * fine / rough,
     )
@@ -309,20 +246,13 @@ def fit_sum(
         problem,
         prior,
         run,
-        gram_seconds=clock(device) - start,
-        least_noise=share * np.nan_to_num(completed.error) / fine,
+        gram_seconds=clock(run.config.device) - start,
+        least_noise=share * np.nan_to_num(completed.gram.error) / fine,
     )
-    figures = {
-        "relative_rmse": completed.relative_rmse,
-        "observed_fraction": completed.n_evaluated / entries(n),
-    }
-    record = replace(
-        record,
-        n_pairs=record.n_pairs + completed.n_evaluated,
-        report=record.report | figures,
-        facts=[*facts, *record.facts],
-    )
-    return Fitted(process, record, np.arange(n), prior.exact.indices)
+    n_pairs = record.n_pairs + completed.gram.n_evaluated
+    record = completed.reported(replace(record, n_pairs=n_pairs))
+    everyone = np.arange(len(problem.rows))
+    return Fitted(process, record, everyone, prior.exact.indices)
 
 
 def fit_landmarks(
@@ -334,20 +264,21 @@ def fit_landmarks(
     prior: PlainPrior,
     run: Run,
 ) -> Fitted:
+    """Fit through the columns of landmarks, so that samples can be added."""
     device, n = run.config.device, len(problem.rows)
     start = clock(device)
     n_allowed = n * min(n, strategy.n_landmarks or n)
     oracle = sample_oracle(problem, prior, run, n_allowed)
-    completed = strategy.complete(oracle, 1.0, resources.generator())
+    gram = strategy.complete(oracle, 1.0, resources.generator())
+    completed = Completed(gram, oracle.diag(), clock(device) - start, [])
     process, record = fit_features(
-        completed,
-        oracle.diag(),
         problem,
         prior,
-        settings,
         run,
+        completed=completed,
+        settings=settings,
         variance=variance,
-        gram_seconds=clock(device) - start,
         grows_with=resources.generator(),
     )
+    record = completed.reported(record)
     return Fitted(process, record, np.arange(n), process.prior.indices)

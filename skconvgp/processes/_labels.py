@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,13 +21,9 @@ from skconvgp.engine import (
     frozen_bytes,
     thaw,
     to_numpy,
-    to_tensor,
 )
-from skconvgp.inference import (
-    left_out_covariance,
-    mean_variance,
-    posterior_mean,
-)
+from skconvgp.inference import left_out_covariance, posterior_mean
+from skconvgp.processes._completed import Completed
 from skconvgp.processes._facts import Clipped, Exceeded, Fact
 from skconvgp.processes._fitting import jitter_facts, require_finite_noise
 from skconvgp.processes._label_choice import best_model
@@ -46,7 +43,7 @@ from skconvgp.processes._problem import (
 )
 from skconvgp.processes._run import Resources, Run, clock
 
-__all__ = ["KEPT_COPIES", "LabelProcess", "LabelState", "fit_labels_of"]
+__all__ = ["KEPT_COPIES", "LabelProcess", "LabelState", "fit_labelled"]
 
 # Matrices of the size of the Gram matrix that the best of several likelihoods keeps
 # while another one is fitted.
@@ -124,10 +121,7 @@ class LabelProcess:
     has_one_latent: bool
     loo: tuple[FloatArray, FloatArray] = field(repr=False)
 
-    @property
-    def has_left_out(self) -> bool:
-        """Whether leave-one-out values say something."""
-        return True
+    has_left_out: ClassVar[bool] = True  # its leave-one-out values say something
 
     def latent(
         self,
@@ -144,8 +138,7 @@ class LabelProcess:
 
         def latent_at(placement: Placement) -> Latent:
             run = run_beside(resources, placement, needed)
-            config = run.config
-            dual = to_tensor(self.dual, config.device, config.solve_dtype)
+            dual = run.tensor(self.dual)
             state = thaw(self.state, placement.device) if has_state else None
             means, covariances, crosses = [], [], []
             excess = 0.0
@@ -248,14 +241,14 @@ class _Covariances:
     rest: Tensor
 
 
-def fit_labels_of(
-    models: list[LabelModel],
+def fit_labelled(
     problem: Problem,
     prior: Prior,
-    settings: Settings,
     run: Run,
     *,
-    completed: CompletedGram | None = None,
+    models_of: Callable[[Problem], list[LabelModel]],
+    settings: Settings,
+    completed: Completed | None = None,
     gram_seconds: float = 0.0,
     least_noise: float = 0.0,
 ) -> tuple[LabelProcess, Record]:
@@ -263,27 +256,29 @@ def fit_labels_of(
 
     Parameters
     ----------
-    models : list of LabelModel
-        The candidates.
-    problem, prior, settings, run : object
-        What to fit and how.
-    completed : CompletedGram, optional
+    problem, prior, run : object
+        What to fit, and how to compute.
+    models_of : callable
+        Returns the candidates.
+    settings : Settings
+        Amplitude, and noise beside that of the labels.
+    completed : Completed, optional
         Stands in the place of the Gram matrix; its factor is overwritten.
     gram_seconds : float, default=0.0
-        Time that it took.
+        Time that was spent on covariances before.
     least_noise : float, default=0.0
         Noise is not below.
     """
     device = run.config.device
     start = clock(device)
-    known = _covariances(problem, prior, run, completed)
-    gram_seconds += clock(device) - start
+    known = _covariances(problem, prior, run, completed.gram if completed else None)
+    gram_seconds += clock(device) - start + (completed.seconds if completed else 0.0)
 
     start = clock(device)
     assert not isinstance(settings.noise, str)
     noise = max(float(settings.noise), least_noise)
     model, amplitude, found, facts = best_model(
-        models,
+        models_of(problem),
         known.gram,
         known.mean_diag,
         problem,
@@ -329,11 +324,10 @@ def _covariances(
     problem: Problem, prior: Prior, run: Run, completed: CompletedGram | None
 ) -> _Covariances:
     """Return the prior covariances of the samples, of mean variance 1."""
-    weights = to_tensor(problem.weights, run.config.device, run.config.solve_dtype)
     oracle = prior.cached_oracle(run)
     diag = oracle.diag()
-    mean_diag = mean_variance(diag, weights)
-    require_finite_noise(1.0 / weights)
+    mean_diag = problem.mean_variance(diag)
+    require_finite_noise(1.0 / run.tensor(problem.weights))
 
     def left_out_of(gram: Tensor) -> Tensor:
         own = diag.to(gram) / mean_diag

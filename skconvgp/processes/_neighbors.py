@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,7 +25,6 @@ from skconvgp.inference import (
     LeaveOneOut,
     LeftOut,
     log_marginal_likelihood,
-    mean_variance,
     noise_grid,
 )
 from skconvgp.linalg import DenseGram
@@ -36,6 +35,7 @@ from skconvgp.processes._fitting import (
     require_finite_noise,
 )
 from skconvgp.processes._latents import CLIP_TOLERANCE
+from skconvgp.processes._left_out import recall
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import (
     Latent,
@@ -84,10 +84,7 @@ class NeighborProcess:
         default=None, repr=False
     )
 
-    @property
-    def has_left_out(self) -> bool:
-        """Whether leave-one-out values say something."""
-        return True
+    has_left_out: ClassVar[bool] = True  # its leave-one-out values say something
 
     def latent(
         self,
@@ -123,7 +120,7 @@ class NeighborProcess:
         """Return predictions of the scaled targets without their samples."""
         n = len(self.model.targets)
         if self.some is not None and len(self.some[0]) == n:
-            return LeaveOneOut(*map(rows_to_tensor, self.some[1:])), []
+            return recall(*self.some[1:])
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
             training = self._surroundings(resources.run(placement))
@@ -140,7 +137,7 @@ class NeighborProcess:
         if self.some is None:
             return np.arange(len(self.model.targets)), *self.leave_one_out(resources)
         indices, mean, var = self.some
-        return indices, LeaveOneOut(rows_to_tensor(mean), rows_to_tensor(var)), []
+        return indices, *recall(mean, var)
 
     def log_evidence(self, resources: Resources) -> float:
         """Return the log density of targets that each follow from earlier ones."""
@@ -213,8 +210,7 @@ def fit_neighbors(
     """
     device = run.config.device
     start = clock(device)
-    w = to_tensor(problem.weights, device, run.config.solve_dtype)
-    mean_diag = mean_variance(prior.oracle(run, "fit").diag(), w)
+    mean_diag = problem.mean_variance(prior.oracle(run, "fit").diag())
     training = Surroundings(
         prior,
         localization,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from skconvgp._protocols import (
-    Coarsening,
-    Completion,
-    Localization,
-    Selection,
-    Solver,
-)
+from skconvgp._protocols import Completion, Localization, Solver
+from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import Placement, Size, compute_at, require_memory
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Kernel
+from skconvgp.processes._exact import fit_exact
+from skconvgp.processes._features import fit_features
 from skconvgp.processes._fits import (
+    CompletedFit,
     DenseFit,
     Fit,
     Fitted,
@@ -29,19 +27,17 @@ from skconvgp.processes._fits import (
     fit_completed,
     fit_landmarks,
     fit_local,
-    fit_models,
     fit_selected,
     fit_sum,
-    fit_whole,
 )
 from skconvgp.processes._label_models import LabelModel
-from skconvgp.processes._labels import KEPT_COPIES
+from skconvgp.processes._labels import KEPT_COPIES, LabelProcess, fit_labelled
 from skconvgp.processes._neighbors import LOCAL_COPIES
 from skconvgp.processes._prior import (
     KernelPrior,
     PlainPrior,
 )
-from skconvgp.processes._problem import Problem, Settings
+from skconvgp.processes._problem import Problem, Record, Settings
 from skconvgp.processes._routes import Route, missing_memory, route_of
 from skconvgp.processes._run import Resources, Run
 from skconvgp.solvers import Cholesky
@@ -162,19 +158,18 @@ class Planner:
         models, parts = self.parts.models_of(problem), self.parts
         if models:
             self._require_labels(models[0].likelihood, settings)
-        n = len(problem.rows)
         match copy.deepcopy(parts.completion):
-            case Selection() as selection:
-                return self._plan_selected(selection, models, settings, n)
+            case SubsetOfData() as selection:
+                return self._plan_selected(selection, models, settings)
             case Completion() as completion:
-                return self._plan_completed(completion, models, settings, n)
+                return self._plan_completed(completion, models, settings)
             case Localization() as localization:
                 require_common_noise(repr(localization), models)
-                return self._plan_local(localization, settings, n)
-            case Coarsening() as coarsening:
+                return self._plan_local(localization, settings)
+            case CoarseKernel() as coarsening:
                 return self._plan_coarse(coarsening, models, settings)
-        size, solver, fit, _ = self._dense(self.prior, models, settings, n)
-        return Plan(self.prior, size, solver, partial(fit_all, fit))
+        route, fit = self._dense(models, settings, self.prior.n_samples)
+        return Plan(self.prior, route.size, route.solver, partial(fit_all, fit))
 
     def affords_choice(self, problem: Problem, most: int) -> bool:
         """Return whether to choose the noise costs no more than the rest of a fit.
@@ -188,7 +183,7 @@ class Planner:
         """
         n, count = len(problem.rows), problem.inputs.n_inputs
         match self.parts.completion:
-            case Selection() as selection:
+            case SubsetOfData() as selection:
                 n = count = selection.count(n, self.parts.fraction)
             case Completion() | Localization():
                 return True
@@ -209,41 +204,47 @@ class Planner:
         )
 
     def _dense(
-        self, prior: PlainPrior, models: list[LabelModel], settings: Settings, n: int
-    ) -> tuple[Size, Solver[Any], DenseFit, Route | None]:
-        """Return size, solver and fit to n samples by their whole matrix."""
+        self, models: list[LabelModel], settings: Settings, n: int
+    ) -> tuple[Route, DenseFit]:
+        """Return how to solve with the whole matrix of n samples, and how to fit."""
         if models:
-            of_labels = partial(fit_models, self.parts.models_of, settings)
-            return _label_size(models, n, 0), self.parts.solver, of_labels, None
-        planner = replace(self, prior=prior)
-        route = planner.route(n, is_selecting=isinstance(settings.noise, str))
-        fit = partial(fit_whole, settings, route, self.parts.keeps_left_out)
-        return route.size, route.solver, fit, route
+            size = _label_size(models, n, 0)
+            route = Route(self.parts.solver, size, is_held=True, reason="")
+            return route, self._label_fit(settings)
+        route = self.route(n, is_selecting=isinstance(settings.noise, str))
+        keeps = self.parts.keeps_left_out
+        fit = partial(fit_exact, settings=settings, route=route, keeps_left_out=keeps)
+        return route, fit
+
+    def _label_fit(self, settings: Settings) -> partial[tuple[LabelProcess, Record]]:
+        return partial(fit_labelled, models_of=self.parts.models_of, settings=settings)
 
     def _plan_selected(
-        self, selection: Any, models: list[LabelModel], settings: Settings, n: int
+        self, selection: SubsetOfData, models: list[LabelModel], settings: Settings
     ) -> Plan:
-        m = selection.count(n, self.parts.fraction)
-        size, solver, fit, _ = self._dense(self.prior, models, settings, m)
+        m = selection.count(self.prior.n_samples, self.parts.fraction)
+        route, fit = self._dense(models, settings, m)
         fit_at = partial(fit_selected, selection, m, fit, self.parts, self.resources)
-        return Plan(self.prior, size, solver, fit_at)
+        return Plan(self.prior, route.size, route.solver, fit_at)
 
     def _plan_completed(
-        self, completion: Any, models: list[LabelModel], settings: Settings, n: int
+        self, completion: Completion, models: list[LabelModel], settings: Settings
     ) -> Plan:
         if not self.parts.is_direct:
             raise ValueError(
                 f"{completion!r} gives a product of features, which is solved through "
                 f"them: use solver='auto', got {self.parts.solver_setting!r}."
             )
+        n = self.prior.n_samples
         held = completion.n_values(n, self.parts.fraction)
-        size = _label_size(models, n, held) if models else Size(held, 0, held)
-        fit_at = partial(
-            fit_completed, completion, settings, self.parts, self.resources
-        )
+        fit: CompletedFit = partial(fit_features, settings=settings, variance="dtc")
+        size = Size(held, 0, held)
+        if models:
+            size, fit = _label_size(models, n, held), self._label_fit(settings)
+        fit_at = partial(fit_completed, completion, fit, self.parts, self.resources)
         return Plan(self.prior, size, self.parts.solver, fit_at)
 
-    def _plan_local(self, localization: Any, settings: Settings, n: int) -> Plan:
+    def _plan_local(self, localization: Localization, settings: Settings) -> Plan:
         if not self.parts.is_direct:
             raise ValueError(
                 f"{localization!r} solves a small system for each sample by its "
@@ -255,20 +256,20 @@ class Planner:
                 f"{localization!r} does not choose `noise_variance` by 'evidence': use "
                 "'loo' or a number."
             )
-        held = LOCAL_COPIES * localization.count(n) ** 2
+        held = LOCAL_COPIES * localization.count(self.prior.n_samples) ** 2
         fit_at = partial(fit_local, localization, settings, self.resources)
         return Plan(self.prior, Size(held, held, 0), self.parts.solver, fit_at)
 
     def _plan_coarse(
-        self, coarsening: Any, models: list[LabelModel], settings: Settings
+        self, coarsening: CoarseKernel, models: list[LabelModel], settings: Settings
     ) -> Plan:
         """Return how to fit with a cheaper kernel, or its sum with a completed one."""
         coarse, n = _coarsened(coarsening, self.prior), self.prior.n_samples
-        size, solver, fit, route = self._dense(coarse, models, settings, n)
-        added = getattr(coarsening, "exact", None)
+        route, fit = self._dense(models, settings, n)
+        added = coarsening.exact
         if added is None:
-            return Plan(coarse, size, solver, partial(fit_all, fit))
-        if route is not None and not route.is_held:
+            return Plan(coarse, route.size, route.solver, partial(fit_all, fit))
+        if not route.is_held:
             asked = f"solver={self.parts.solver_setting!r}"
             raise TileMemoryError(
                 f"{coarsening!r} adds a completed matrix to the Gram matrix, which has "
@@ -276,12 +277,12 @@ class Planner:
                 "or a larger `memory_budget`."
             )
         count = added.n_values(n, self.parts.fraction)
-        size = Size(*(c + count for c in (size.held, size.on_gpu, size.beside_gpu)))
+        size = Size(*(number + count for number in astuple(route.size)))
         assert isinstance(self.prior, KernelPrior)
         fit_at = partial(
             fit_sum, coarsening, self.prior, fit, self.parts, self.resources
         )
-        return Plan(coarse, size, solver, fit_at)
+        return Plan(coarse, size, route.solver, fit_at)
 
     def _require_labels(self, likelihood: Any, settings: Settings) -> None:
         """Raise for settings that belong to a noise that all targets share."""
@@ -316,14 +317,13 @@ def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
     return Size(held, held, held)
 
 
-def _coarsened(coarsening: Any, prior: PlainPrior) -> KernelPrior:
+def _coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
     """Return the prior of a cheaper kernel, which looks at smaller images."""
     if not isinstance(prior, KernelPrior):
         raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
             f"{coarsening!r} needs a kernel that looks at images, got 'precomputed'."
         )
-    # A kernel of its own takes the place of any other.
-    if getattr(coarsening, "kernel", None) is None:
+    if coarsening.kernel is None:  # else that one takes the place of the other
         _require_spatial(coarsening, prior.kernel)
     kernel, shape = coarsening.coarsen(prior.kernel), prior.image_shape
     if coarsening.pool > min(shape[1:]):
@@ -334,20 +334,19 @@ def _coarsened(coarsening: Any, prior: PlainPrior) -> KernelPrior:
             f"pixels, more than images of shape {shape!r} have: "
             f"{remedy if is_vector else 'lower `pool`'}."
         )
+    _require_spatial(coarsening, kernel)
     coarse = replace(prior, kernel=kernel, pool=coarsening.pool)
     try:
-        if isinstance(kernel, Kernel):
-            kernel.check(coarse.map_shape)
+        kernel.check(coarse.map_shape)
     except ValueError as error:
         raise ValueError(
             f"{coarsening!r} gives {kernel!r}, which cannot be used on images of "
             f"shape {shape!r} that are pooled: {error}"
         ) from error
-    _require_spatial(coarsening, kernel)
     return coarse.resolved()
 
 
-def _require_spatial(coarsening: Any, kernel: Any) -> None:
+def _require_spatial(coarsening: CoarseKernel, kernel: Any) -> None:
     if not isinstance(kernel, Kernel) or not kernel.is_spatial:
         raise ValueError(
             f"{coarsening!r} needs a kernel that looks at images, got {kernel!r}."

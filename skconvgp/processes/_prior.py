@@ -34,7 +34,6 @@ from skconvgp.engine import (
     slices,
     stream_rows,
     to_numpy,
-    to_tensor,
 )
 from skconvgp.inference import mean_variance
 from skconvgp.kernels import Kernel
@@ -280,14 +279,10 @@ class MatrixPrior:
         self, rows: NDArray[Any], diag: FloatArray, run: Run, width: int | None = None
     ) -> Stream:
         """Yield given covariances of new samples, as `KernelPrior.stream` does."""
-        config = run.config
-        for part in slices(len(rows), _rows_at_once(width or self.n_samples, config)):
-            yield (
-                to_tensor(
-                    rows[part][:, self.indices], config.device, config.solve_dtype
-                ),
-                to_tensor(diag[part], config.device, config.solve_dtype),
-            )
+        n_rows = _rows_at_once(width or self.n_samples, run.config)
+        for part in slices(len(rows), n_rows):
+            cross = rows[part][:, self.indices]
+            yield run.tensor(cross), run.tensor(diag[part])
 
     def covariance(self, *_: Any) -> Tensor:
         """Raise: a given matrix says nothing of new samples with each other."""
@@ -392,7 +387,7 @@ class SummedPrior:
         self, rows: NDArray[Any], diag: FloatArray, run: Run, width: int | None = None
     ) -> Stream:
         """Yield covariances of new samples, as `KernelPrior.stream` does."""
-        (features,) = self._tensors(run, self.features)
+        features = run.tensor(self.features)
         done = 0
         for cross, prior in self.coarse.stream(rows, diag, run, width):
             some = slice(done, done + len(cross))
@@ -418,7 +413,7 @@ class SummedPrior:
         return self.coarse_scale * gradient + self.exact.pull(rows, anchored, run)
 
     def _summed(self, oracle: KernelOracle, run: Run) -> SummedOracle:
-        features, rest = self._tensors(run, self.features, self.rest)
+        features, rest = run.tensor(self.features), run.tensor(self.rest)
         return SummedOracle(oracle, self.coarse_scale, features, rest)
 
     def _lifted(self, rows: NDArray[Any], run: Run) -> tuple[Tensor, Tensor]:
@@ -426,18 +421,13 @@ class SummedPrior:
 
         Features may explain more than there is; then the variance is theirs.
         """
-        (lift_map,) = self._tensors(run, self.lift_map)
+        lift_map = run.tensor(self.lift_map)
         found = [
             (cross @ lift_map, self.scale * prior)
             for cross, prior in self.exact.stream(rows, np.empty(0), run.quiet())
         ]
         lifted, variances = map(torch.cat, zip(*found, strict=True))
         return lifted, torch.maximum(variances, lifted.square().sum(1))
-
-    def _tensors(self, run: Run, *arrays: FloatArray) -> list[Tensor]:
-        """Return arrays as tensors where, and in the precision in which, one solves."""
-        config = run.config
-        return [to_tensor(one, config.device, config.solve_dtype) for one in arrays]
 
 
 # What `fit` is given, and what becomes of it.

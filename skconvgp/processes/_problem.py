@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import rows_to_tensor, to_numpy
-from skconvgp.inference import EqualInputs
+from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
+from skconvgp.inference import EqualInputs, mean_variance
 from skconvgp.processes._facts import Fact
 
 __all__ = ["Latent", "Model", "Problem", "Record", "Settings", "entries"]
@@ -52,6 +53,11 @@ class Problem:
         weights = rows_to_tensor(self.weights)
         totals = self.inputs.sum(weights)[self.inputs.of]
         return to_numpy(totals - self.inputs.staying(weights))
+
+    def mean_variance(self, diag: Tensor) -> float:
+        """Return the weighted mean of the prior variances (n,) of the samples."""
+        weights = to_tensor(self.weights, diag.device, diag.dtype)
+        return mean_variance(diag, weights)
 
     def take(self, indices: NDArray[Any], *, is_precomputed: bool) -> Self:
         """Return the problem of some of the samples."""

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
 from skconvgp._typing import OnStep
 from skconvgp.backends import BackendChoice
-from skconvgp.engine import Placement, TileCache, wait_for
+from skconvgp.engine import Placement, TileCache, to_tensor, wait_for
 
 __all__ = ["Resources", "Run", "clock"]
 
@@ -47,6 +48,10 @@ class Run:
     progress: Callable[[str], OnStep]
     find_cache: Callable[[BackendChoice, ComputeConfig, Tensor], TileCache | None]
     caches: list[TileCache] = field(default_factory=list)
+
+    def tensor(self, array: NDArray[Any]) -> Tensor:
+        """Return an array on the device, in the precision of solves."""
+        return to_tensor(array, self.config.device, self.config.solve_dtype)
 
     def quiet(self) -> Self:
         """Return the same without progress."""

@@ -19,7 +19,6 @@ from skconvgp.engine import (
     matrix_neighborhoods,
     nearest,
     rows_to_tensor,
-    to_tensor,
 )
 from skconvgp.inference import (
     EqualInputs,
@@ -211,11 +210,7 @@ class Surroundings:
 
     def observations(self) -> tuple[Tensor, Tensor]:
         """Return scaled targets (n, c) and weights (n,) on the device."""
-        config = self.run.config
-        return (
-            to_tensor(self.targets, config.device, config.solve_dtype),
-            to_tensor(self.weights, config.device, config.solve_dtype),
-        )
+        return self.run.tensor(self.targets), self.run.tensor(self.weights)
 
     @property
     def n_neighbors(self) -> int:

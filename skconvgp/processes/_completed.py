@@ -1,0 +1,110 @@
+"""A completed Gram matrix, as the fit of a process finds it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._protocols import CompletedGram, Completion
+from skconvgp.engine import KernelOracle, MatrixOracle, SampleOracle
+from skconvgp.exceptions import CompletionError
+from skconvgp.processes._facts import Fact, Unexplained, Unfinished
+from skconvgp.processes._prior import PlainPrior
+from skconvgp.processes._problem import Problem, Record, entries
+from skconvgp.processes._run import Run, clock
+
+__all__ = ["Completed", "complete", "sample_oracle"]
+
+# Share of the variance of held-out entries below which a user is warned.
+LEAST_EXPLAINED = 0.5
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A completed Gram matrix, and how it came about.
+
+    Parameters
+    ----------
+    gram : CompletedGram
+        The matrix.
+    diag : Tensor of shape (n,)
+        Prior variances of the samples, on the host.
+    seconds : float
+        Time that it took.
+    facts : list of Fact
+        What a user should know of it.
+    """
+
+    gram: CompletedGram
+    diag: Tensor
+    seconds: float
+    facts: list[Fact]
+
+    def reported(self, record: Record) -> Record:
+        """Return the record of a fit to the matrix, with what is to say of it."""
+        figures = {
+            "relative_rmse": self.gram.relative_rmse,
+            "observed_fraction": self.gram.n_evaluated / entries(len(self.diag)),
+        }
+        return replace(
+            record,
+            report=record.report | figures,
+            facts=[*self.facts, *record.facts],
+        )
+
+
+def sample_oracle(
+    problem: Problem, prior: PlainPrior, run: Run, n_allowed: int
+) -> SampleOracle:
+    """Return what completions ask for entries."""
+    codes = None if problem.codes is None else torch.as_tensor(problem.codes)
+    oracle = prior.cached_oracle(run)
+    assert isinstance(oracle, KernelOracle | MatrixOracle)
+    return SampleOracle(
+        oracle, prior.precision(run.config), run.progress("fit"), n_allowed, codes
+    )
+
+
+def complete(
+    completion: Completion,
+    fraction: float,
+    generator: Generator,
+    problem: Problem,
+    prior: PlainPrior,
+    run: Run,
+) -> Completed:
+    """Return the matrix that a strategy makes of a share of the entries.
+
+    Raises
+    ------
+    CompletionError
+        If its factor is not finite.
+    """
+    start, n = clock(run.config.device), len(problem.rows)
+    n_allowed = max(n, int(fraction * entries(n)))
+    oracle = sample_oracle(problem, prior, run, n_allowed)
+    completed = completion.complete(oracle, fraction, generator)
+    for name in ("factor", "lift_map"):
+        if not bool(getattr(completed, name).sum().isfinite()):
+            raise CompletionError(
+                f"The `{name}` that {completion!r} returned is not finite, though "
+                "all covariances are: change its settings, or report it to its "
+                "authors."
+            )
+    diag = oracle.diag()
+    seconds = clock(run.config.device) - start
+    return Completed(completed, diag, seconds, _facts_of(completion, completed))
+
+
+def _facts_of(completion: Any, completed: CompletedGram) -> list[Fact]:
+    facts: list[Fact] = []
+    explained = completed.stats.get("explained", math.nan)
+    if explained < LEAST_EXPLAINED:
+        facts.append(Unexplained(completion, explained))
+    if not completed.converged:
+        facts.append(Unfinished(completion, completed.stats))
+    return facts
