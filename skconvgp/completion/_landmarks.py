@@ -241,6 +241,7 @@ def _leverage(columns: _Columns, generator: Generator) -> None:
     beyond = float(eigenvalues[: size - rank].sum()) / rank
     ridge = max(beyond, SINGLE_CUT)
     lift = (scale[pilot, None] * vectors) / (eigenvalues + ridge).sqrt()
+    # Up to a factor: the variance, 1, less the part that the pilot explains.
     scores = (scale > 0.0).to(scale.dtype)
     for rows in row_blocks(n):
         scores[rows] -= (scale[rows, None] * (values[rows] @ lift)).square().sum(1)

@@ -295,6 +295,7 @@ def _plan(
     if part.n_landmarks is None:
         budget = entry_budget(observed_fraction, n)
         held_out = min(int(part.check_fraction * budget), CHECK_SIDE**2)
+        # Columns make room for held-out entries, as long as enough columns remain.
         fewer = columns_within(budget - held_out, n)
         m = fewer if fewer >= least else m
         held_out = budget - column_entries(m, n)
@@ -362,6 +363,7 @@ def _lift_(columns: Tensor, members: list[_Member]) -> tuple[Tensor, Tensor]:
         stop = start + member.lift_map.shape[1]
         lift_map[member.indices, start:stop] = member.lift_map
         start = stop
+    # In blocks of rows, so that no second matrix of this size is held.
     for rows in row_blocks(columns.shape[0]):
         parts = [columns[rows, member.indices] @ member.lift_map for member in members]
         columns[rows, :rank] = torch.cat(parts, 1)

@@ -231,6 +231,8 @@ def _landmarks(order: Tensor, budget: int, n_check: int) -> Pattern:
     """Return the rows and columns of landmarks, and a held-out block of the others."""
     n = len(order)
     n_others_checked = _side_of_triangle(n_check)
+    # Samples that are no landmarks: so many that the entries between them, but for the
+    # held-out ones, are those that the budget does not allow.
     missing = n * (n - 1) // 2 - budget + _triangle(n_others_checked)
     n_others = _side_of_triangle(missing)
     n_others += _triangle(n_others) < missing
@@ -277,6 +279,7 @@ def _tiles(
     rows, cols = rows[shuffled], cols[shuffled]
     n_entries = (sizes[rows] * sizes[cols]).cumsum(0)
     n_chained = int((sizes * (sizes - 1) // 2).sum() + (sizes[1:] * sizes[:-1]).sum())
+    # Both take random tiles in the same order, so that held-out ones are observed.
     held_out = torch.zeros_like(observed)
     for tiles, most in ((observed, budget - n_chained), (held_out, n_check)):
         taken = n_entries <= most

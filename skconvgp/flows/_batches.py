@@ -33,6 +33,7 @@ class Batches:
         if self.codes is None:
             order = torch.randperm(self.n_samples, generator=self.generator)
             return Batch(order[:size])
+        # The batch is stratified among all samples, then any sample within the batch.
         order = spread_order(self.codes, self.generator)[:size]
         return Batch(order[spread_order(self.codes[order], self.generator)])
 

@@ -183,6 +183,7 @@ class _Search:
     def _next(self, index: int) -> Sequence[float]:
         if index < self._part.n_initial:
             return self._initial[index]
+        # scikit-optimize warns if it proposes a point for the second time.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The objective has been evaluated")
             return [float(x) for x in self._surrogate.ask()]

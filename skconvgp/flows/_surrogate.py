@@ -68,6 +68,7 @@ class _Fit:
         """Return means and standard deviations (n1,) at new points (n1, p)."""
         cross = _covariance(self.lengthscales, new, self.points)
         explained = half_solve(self.factor, cross.mT).square().sum(0)
+        # The covariance has variance 1; rounding may explain a little more than that.
         var = self.amplitude * (1.0 - explained).clamp(min=0.0)
         return (cross @ self.dual)[:, 0], var.sqrt()
 

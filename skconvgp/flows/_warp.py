@@ -127,11 +127,13 @@ class Flow:
     def _length(self, index: int, points: Tensor, velocities: Tensor) -> float:
         """Return the time for which the field is followed; 0 or NaN if none moves."""
         speeds = velocities.norm(dim=1)
+        # The fastest point moves by a falling share of the spread of the points.
         if self.step == "spread":
             falling = self.step_size * (1.0 - index / self.n_steps)
             spread = math.sqrt(float(points.var(dim=0, correction=0).sum()))
             fastest = float(speeds.max())
             return falling * spread / fastest if fastest > 0.0 else 0.0
+        # No point moves by more than a share of its distance from the origin.
         distances = points.norm(dim=1)
         ratios = distances[distances > 0.0] / speeds[distances > 0.0]
         ratios = ratios[ratios.isfinite()]

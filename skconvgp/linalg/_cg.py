@@ -120,6 +120,7 @@ def _cycle(
             best, smallest = value, largest
         if largest <= tolerance or not largest <= DIVERGED:
             return best, n_iter
+        # Made A-orthogonal to the last directions, and so to all before them.
         new = precondition(residual)
         new = new - directions @ torch.cholesky_solve(image.mT @ new, factor)
         directions = orthonormal(new)[0]

@@ -92,7 +92,7 @@ def pivoted_cholesky(
         stop = rank + new.shape[1]
         factor[:, rank:stop], pivots[rank:stop] = new, chosen[kept]
         residual = (residual - new.square().sum(1)).clamp_(min=0.0)
-        residual[chosen] = 0.0
+        residual[chosen] = 0.0  # pivots, or columns that depend on them
         weights = torch.where(residual > floor, residual, 0.0)
         rank, n_evaluated = stop, n_evaluated + chosen.shape[0]
     return PivotedCholesky(pivots[:rank], factor[:, :rank], residual)

@@ -19,6 +19,7 @@ def product_change(
     left: Tensor, right: Tensor, old_left: Tensor, old_right: Tensor
 ) -> tuple[float, float]:
     """Return squared norms of U V^T - U' V'^T and of U' V'^T, without forming them."""
+    # Norms do not change if orthonormal bases of the rows and columns are left out.
     rows = torch.linalg.qr(torch.cat([left, old_left], dim=1)).R
     cols = torch.linalg.qr(torch.cat([right, old_right], dim=1)).R
     r = left.shape[1]
@@ -29,6 +30,7 @@ def product_change(
 
 def psd_factor(left: Tensor, right: Tensor, rank: int) -> Tensor:
     """Return F (n, rank) with F F^T nearest to the symmetric part of U V^T."""
+    # The symmetric part acts in the span of both factors: a problem of size 2 r.
     basis, upper = torch.linalg.qr(torch.cat([left, right], dim=1))
     r = left.shape[1]
     projected = upper[:, :r] @ upper[:, r:].mT

@@ -62,6 +62,7 @@ def leading_eigenpairs(
         norms = residual.square().sum(0).sqrt()
         if float(norms.max()) <= rtol * float(values.abs().max()):
             break
+        # Scaled to length 1, so that QR does not lose the directions of small ones.
         residual = residual / norms.clamp(min=torch.finfo(norms.dtype).tiny)
         added = torch.linalg.qr(torch.cat([basis, residual], dim=1)).Q[:, rank:]
         both = torch.cat([basis, added], dim=1)
