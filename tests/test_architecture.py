@@ -31,11 +31,11 @@ MAX_LINES = 250  # of code
 MOST_OWN_CLASSES = 4  # that a public estimator is made of
 LONGEST_FIT = 10  # lines
 MOST_PRIVATE = 4  # attributes of a fitted estimator
-# The doors, where users pass kernels or something else.
-KERNEL_DOORS = {"estimators/compute/_arguments.py", "estimators/_candidates.py"}
-KERNEL_DOORS |= {"estimators/_ensemble.py"}
-KERNEL_DOORS |= {"estimators/_resolve.py", "estimators/_selection.py"}
-KERNEL_DOORS |= {"estimators/_warp.py", "processes/_plan.py"}
+# Who asks whether something is a kernel: the door, and the plan of a strategy that has
+# a kernel as a setting.
+KERNEL_DOORS = {"estimators/_resolve.py", "processes/_plan.py"}
+MOST_KERNEL_QUESTIONS = 4
+MOST_ASSERTS = 10  # in estimators
 # What scikit-learn and Python ask each class for; all of them call `super()`.
 EXTENDED = {"__init__", "__sklearn_tags__", "__getstate__", "__setstate__"}
 
@@ -231,11 +231,26 @@ def test_private_attributes_of_fitted_estimators_are_few():
 
 
 def test_only_doors_ask_whether_something_is_a_kernel():
-    def asks(path):
-        return re.search(r"isinstance\([\w.]+, Kernel\)", path.read_text())
+    question = re.compile(r"isinstance\(.+, Kernel\)")
+    asked = {name_of(path): len(question.findall(path.read_text())) for path in FILES}
+    above = {
+        name: count
+        for name, count in asked.items()
+        if count and name.startswith(("estimators/", "processes/"))
+    }
+    assert set(above) <= KERNEL_DOORS
+    assert sum(above.values()) <= MOST_KERNEL_QUESTIONS
 
-    above = {name for name in files_with(asks) if name.startswith(("est", "proc"))}
-    assert above <= KERNEL_DOORS
+
+def test_estimators_assert_little():
+    asserts = [
+        name_of(path)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assert)
+    ]
+    own = [name for name in asserts if name.startswith("estimators/")]
+    assert len(own) <= MOST_ASSERTS, own
 
 
 def test_only_pages_of_the_repository_are_cited():

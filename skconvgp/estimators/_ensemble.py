@@ -11,7 +11,12 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._candidates import usual_process
+from skconvgp.estimators._candidates import (
+    is_candidate,
+    last_inputs,
+    last_step,
+    usual_process,
+)
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._judged import accuracy, most_probable
 from skconvgp.estimators._mixture_weights import (
@@ -21,11 +26,9 @@ from skconvgp.estimators._mixture_weights import (
     weights_by_evidence,
     weights_by_stacking,
 )
-from skconvgp.estimators._pipelines import last_inputs, last_step
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._validation import check_weights, require_unmasked
-from skconvgp.kernels import Kernel
 
 __all__ = ["KernelEnsembleClassifier"]
 
@@ -420,6 +423,6 @@ def _is_pair(pair: object) -> bool:
         isinstance(pair, list | tuple)
         and len(pair) == 2
         and isinstance(pair[0], str)
-        and (hasattr(pair[1], "fit") or isinstance(pair[1], Kernel))
+        and is_candidate(pair[1])
         and not isinstance(pair[1], type)
     )

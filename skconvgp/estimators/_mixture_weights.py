@@ -10,8 +10,8 @@ from scipy.special import softmax
 from skconvgp._protocols import LinkLikelihood
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
+from skconvgp.estimators._candidates import last_step
 from skconvgp.estimators._classifier import has_one_latent
-from skconvgp.estimators._pipelines import last_step
 from skconvgp.estimators._same_targets import have_same_targets, targets_of
 from skconvgp.inference import stacking_weights
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 import torch
@@ -29,8 +29,10 @@ __all__ = [
     "PRECOMPUTED",
     "device_exists",
     "is_direct",
+    "is_kernel",
     "is_precomputed",
     "reject",
+    "require_kernel",
     "resolve_amplitude",
     "resolve_backend",
     "resolve_completion",
@@ -80,14 +82,24 @@ def is_precomputed(kernel: object) -> bool:
     return isinstance(kernel, str) and kernel == PRECOMPUTED
 
 
+def is_kernel(given: object) -> TypeGuard[Kernel]:
+    """Return whether a kernel object was given, and not a matrix or anything else."""
+    return isinstance(given, Kernel)
+
+
+def require_kernel(owner: object, name: str, given: object, expected: str) -> Kernel:
+    """Return a setting that must be a kernel object."""
+    if not is_kernel(given):
+        reject(owner, name, expected, given)
+    return given
+
+
 def resolve_kernel(owner: object, kernel: object, default: Kernel) -> Kernel:
     """Return the kernel object: the default for None."""
     if kernel is None:
         return default
-    if not isinstance(kernel, Kernel):
-        expected = "None, a kernel of skconvgp.kernels or 'precomputed'"
-        reject(owner, "kernel", expected, kernel)
-    return kernel
+    expected = "None, a kernel of skconvgp.kernels or 'precomputed'"
+    return require_kernel(owner, "kernel", kernel, expected)
 
 
 def resolve_device(owner: object, device: object, needed: int = 0) -> Placement:

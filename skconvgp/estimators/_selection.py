@@ -15,9 +15,13 @@ from sklearn.utils.validation import NotFittedError, check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
-from skconvgp.estimators._candidates import usual_process
+from skconvgp.estimators._candidates import (
+    is_candidate,
+    last_inputs,
+    last_step,
+    usual_process,
+)
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._pipelines import last_inputs, last_step
 from skconvgp.estimators._resolve import is_precomputed, resolve_count
 from skconvgp.estimators._resolve_search import resolve_batch_size
 from skconvgp.estimators._same_targets import have_same_targets, require_same_data
@@ -266,9 +270,9 @@ def selection_report(
     return SelectionReport(tuple(named), scores, values, tuple(fitted))
 
 
-def _named(estimators: Candidates) -> dict[str, Any]:
+def _named(estimators: Any) -> dict[str, Any]:
     """Return candidates by name; without names, their repr is the name."""
-    if isinstance(estimators, Kernel) or hasattr(estimators, "fit"):
+    if is_candidate(estimators):
         estimators = [estimators]
     if isinstance(estimators, Mapping):
         pairs = list(estimators.items())

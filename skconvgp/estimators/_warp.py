@@ -28,7 +28,12 @@ from skconvgp.engine import (
 from skconvgp.estimators._doors import read_new, read_training
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import reject, resolve_verbose, resolve_word
+from skconvgp.estimators._resolve import (
+    reject,
+    require_kernel,
+    resolve_verbose,
+    resolve_word,
+)
 from skconvgp.estimators._resolve_search import (
     require_room,
     resolve_batch_size,
@@ -253,8 +258,12 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         self : KernelFlowsWarp
             The fitted transformer.
         """
-        self._require_kernel("kernel", self.kernel)
-        self._require_kernel("field_kernel", self.field_kernel)
+        for name in ("kernel", "field_kernel"):
+            given = getattr(self, name)
+            if given is not None:
+                require_kernel(
+                    self, name, given, "None or a kernel of skconvgp.kernels"
+                )
         samples = read_training(
             self, X, y, None, multi_output=True, ensure_min_samples=2
         )
@@ -338,10 +347,6 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         for step in self._steps:
             points = travel(points, [thaw(step, HOST)], kernel)
             yield to_numpy(points)
-
-    def _require_kernel(self, name: str, kernel: object) -> None:
-        if kernel is not None and not isinstance(kernel, Kernel):
-            reject(self, name, "None or a kernel of skconvgp.kernels", kernel)
 
     def _flow(self, n_samples: int) -> Flow:
         """Return the checked settings."""

@@ -14,6 +14,7 @@ from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import Placement, kernel_shape, require_memory, rows_to_tensor
 from skconvgp.estimators._resolve import (
     device_exists,
+    is_kernel,
     resolve_backend,
     resolve_device,
     resolve_dtype,
@@ -54,8 +55,8 @@ def find_shape(
     kernel: object, image_shape: object, n_features: int, given: ImageShape | None
 ) -> ImageShape:
     """Return the shape that a row is read as; raise if the kernel cannot take it."""
-    if not isinstance(kernel, Kernel):
-        raise ValueError(  # noqa: TRY004  (as for the estimators)
+    if not is_kernel(kernel):
+        raise ValueError(
             f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
         )
     shape, is_guess = resolve_image_shape(
