@@ -21,6 +21,7 @@ from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._judged import accuracy, most_probable
 from skconvgp.estimators._mixture_weights import (
     independent_share,
+    left_out_probabilities,
     require_same_latents,
     require_same_targets,
     weights_by_evidence,
@@ -29,6 +30,7 @@ from skconvgp.estimators._mixture_weights import (
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._validation import check_weights, require_unmasked
+from skconvgp.estimators._warn import ask_each
 
 __all__ = ["KernelEnsembleClassifier"]
 
@@ -196,16 +198,17 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         labels = column_or_1d(y, warn=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         _require_parameters(named, given)
-        fitted = [clone(one).fit(X, labels, **given) for one in named.values()]
+        fitted = ask_each(named, lambda one: clone(one).fit(X, labels, **given))
         weights = check_weights(sample_weight, labels)
         labels, weights = labels[weights > 0.0], weights[weights > 0.0]
         self.classes_ = np.unique(labels)
-        self._require_classes(named, fitted)
+        by_name = dict(zip(named, fitted, strict=True))
+        self._require_classes(by_name)
         if kind == "evidence":
-            self.weights_ = weights_by_evidence(named, fitted, len(labels))
+            self.weights_ = weights_by_evidence(by_name, len(labels))
         else:
             codes = np.searchsorted(self.classes_, labels)
-            self.weights_ = weights_by_stacking(named, fitted, codes, weights)
+            self.weights_ = weights_by_stacking(by_name, codes, weights)
         self.estimators_, self._names = fitted, list(named)
         self.n_features_in_ = fitted[0].n_features_in_
         self.__dict__.pop("feature_names_in_", None)  # of another fit
@@ -288,11 +291,12 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         check_is_fitted(self)
         steps = list(map(last_step, self.estimators_))
         require_same_latents(steps)
-        inputs = [last_inputs(one, X) for one in self.estimators_]
-        latents = [
-            step.predict_latent(rows, return_std, return_cov, noise)
-            for step, rows in zip(steps, inputs, strict=True)
-        ]
+
+        def latent_of(one: Any) -> Any:
+            rows = last_inputs(one, X)
+            return last_step(one).predict_latent(rows, return_std, return_cov, noise)
+
+        latents = ask_each(self.named_estimators_, latent_of)
         if not return_std and not return_cov:
             return self._mix(latents)
         means, spreads = zip(*latents, strict=True)
@@ -339,7 +343,9 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
             Rows sum to 1; columns in the order of `classes_`.
         """
         check_is_fitted(self)
-        return self._mix([one.predict_proba(X) for one in self.estimators_])
+        return self._mix(
+            ask_each(self.named_estimators_, lambda one: one.predict_proba(X))
+        )
 
     def loo_predict(self) -> NDArray[Any]:
         """Return the label that each training sample gets from all the others.
@@ -364,8 +370,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         """
         check_is_fitted(self)
         self._require_candidates("loo_predict_proba")
-        steps = map(last_step, self.estimators_)
-        return self._mix([one.loo_predict_proba() for one in steps])
+        return self._mix(left_out_probabilities(self.named_estimators_))
 
     def _mix(self, arrays: Any) -> FloatArray:
         mixed: FloatArray = np.tensordot(self.weights_, arrays, axes=1)
@@ -391,8 +396,8 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
                 )
         return named
 
-    def _require_classes(self, names: Any, fitted: list[Any]) -> None:
-        for name, one in zip(names, fitted, strict=True):
+    def _require_classes(self, fitted: dict[str, Any]) -> None:
+        for name, one in fitted.items():
             if not np.array_equal(one.classes_, self.classes_):
                 raise ValueError(
                     f"Estimators must know the same classes: {name!r} knows "

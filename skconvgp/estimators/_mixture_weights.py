@@ -13,10 +13,12 @@ from skconvgp.engine import to_numpy
 from skconvgp.estimators._candidates import last_step
 from skconvgp.estimators._classifier import has_one_latent
 from skconvgp.estimators._same_targets import have_same_targets, targets_of
+from skconvgp.estimators._warn import ask_each
 from skconvgp.inference import stacking_weights
 
 __all__ = [
     "independent_share",
+    "left_out_probabilities",
     "require_same_latents",
     "require_same_targets",
     "weights_by_evidence",
@@ -24,15 +26,15 @@ __all__ = [
 ]
 
 
-def weights_by_evidence(names: Any, fitted: list[Any], n_samples: int) -> FloatArray:
+def weights_by_evidence(fitted: dict[str, Any], n_samples: int) -> FloatArray:
     """Return the posterior probabilities of estimators with equal prior weights."""
-    steps = [last_step(one) for one in fitted]
-    for name, one in zip(names, steps, strict=True):
+    steps = list(map(last_step, fitted.values()))
+    for name, one in zip(fitted, steps, strict=True):
         _require_all(name, one.fit_report_.n_samples, n_samples)
     require_same_targets(steps, "Evidences", "Use weights='stacking'.")
     evidences = np.array([one.log_marginal_likelihood() for one in steps])
     if not np.isfinite(evidences).all():
-        by_name = dict(zip(names, evidences.tolist(), strict=True))
+        by_name = dict(zip(fitted, evidences.tolist(), strict=True))
         raise ValueError(
             f"Evidences must be finite, got {by_name!r}: raise `noise_variance`, or "
             "use a solver that converges."
@@ -89,22 +91,26 @@ def _log_probs_at_probes(likelihood: LinkLikelihood, n_classes: int) -> torch.Te
 
 
 def weights_by_stacking(
-    names: Any, fitted: list[Any], codes: NDArray[np.intp], weights: FloatArray
+    fitted: dict[str, Any], codes: NDArray[np.intp], weights: FloatArray
 ) -> FloatArray:
     """Return the weights of the mixture with the least leave-one-out log loss."""
-    columns = []
-    for name, one in zip(names, fitted, strict=True):
+    for name, one in fitted.items():
         if not last_step(one)._process.has_left_out:
             raise ValueError(
                 f"Stacking needs leave-one-out predictions, but the solver of {name!r} "
                 "is too far from a solution: raise its `noise_variance`, or allow "
                 "more iterations."
             )
-        y_prob = last_step(one).loo_predict_proba()
-        _require_all(name, len(y_prob), len(codes))
-        columns.append(y_prob[np.arange(len(codes)), codes])
+        _require_all(name, last_step(one).fit_report_.n_samples, len(codes))
+    everyone = np.arange(len(codes))
+    columns = [y_prob[everyone, codes] for y_prob in left_out_probabilities(fitted)]
     y_prob_true = torch.from_numpy(np.column_stack(columns))
     return to_numpy(stacking_weights(y_prob_true, torch.from_numpy(weights)))
+
+
+def left_out_probabilities(fitted: dict[str, Any]) -> list[FloatArray]:
+    """Return the leave-one-out probabilities (n, n_classes) of each estimator."""
+    return ask_each(fitted, lambda one: last_step(one).loo_predict_proba())
 
 
 def _require_all(name: str, n_used: int, n_samples: int) -> None:

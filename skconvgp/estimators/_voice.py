@@ -27,7 +27,7 @@ __all__ = ["tell"]
 def tell(facts: Iterable[Fact]) -> None:
     """Warn the caller of the package of each fact."""
     for fact in facts:
-        warn_caller(*_message(fact))
+        warn_caller(*_message(fact), kind=type(fact))
 
 
 def _message(fact: Fact) -> tuple[str, type[Warning]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -25,6 +26,7 @@ from skconvgp import (
 from skconvgp.completion import NearestNeighbors, SubsetOfData
 from skconvgp.kernels import convnet, dense, rbf
 from skconvgp.likelihoods import Dirichlet, Gaussian, Laplace
+from skconvgp.solvers import ConjugateGradient
 from tests.helpers.estimators import blobs, digits, label_targets
 
 WIDTHS = (0.3, 1.0, 3.0)
@@ -404,3 +406,46 @@ def test_estimators_that_take_no_weights_are_named(estimator):
     named = [("gp", ConvNetGPClassifier(rbf(1.0))), ("other", estimator)]
     with pytest.raises(ValueError, match="'other' takes no `sample_weight`"):
         KernelEnsembleClassifier(named).fit(X, y, sample_weight=np.ones(30))
+
+
+def unsolved(**settings):
+    """Return an ensemble whose first two classifiers end before a solution."""
+    solver = ConjugateGradient(rank=1, max_iter=8, tolerance=1e-12)
+    return KernelEnsembleClassifier(
+        [
+            ("one", ConvNetGPClassifier(rbf(2.0), solver=solver, noise_variance=0.1)),
+            ("two", ConvNetGPClassifier(rbf(3.0), solver=solver, noise_variance=0.1)),
+            ("exact", ConvNetGPClassifier(rbf(1.0), noise_variance=0.1)),
+        ],
+        **settings,
+    )
+
+
+def test_what_several_classifiers_warn_of_is_told_once():
+    X, y = blobs(30)
+    said, figures = "said of 2 of 3 estimators, 'one', 'two'", "figures are those of"
+    with pytest.warns(ConvergenceWarning, match="best iterate|inexact") as told:
+        candidate = unsolved().fit(X, y)
+    assert {one.filename for one in told} == {__file__}
+    messages = {str(one.message) for one in told}
+    (unsolved_ones,) = (one for one in messages if "best iterate" in one)
+    (inexact_ones,) = (one for one in messages if "standard deviations" in one)
+    assert messages == {unsolved_ones, inexact_ones}
+    assert said in unsolved_ones
+    assert f"{figures} 'one'" in unsolved_ones
+    assert said in inexact_ones
+    assert figures not in inexact_ones  # both say the same
+    with pytest.warns(ConvergenceWarning, match="standard deviations") as told:
+        candidate.predict_latent(X, return_std=True)
+    assert [str(one.message) for one in told] == [inexact_ones]
+
+
+def test_what_classifiers_warn_of_is_told_if_another_one_fails():
+    X, y = blobs(30)
+    candidate = unsolved()
+    candidate.set_params(exact__noise_variance=-1.0)
+    with (
+        pytest.warns(ConvergenceWarning, match="2 of 3 estimators, 'one', 'two'"),
+        pytest.raises(ValueError, match="noise_variance"),
+    ):
+        candidate.fit(X, y)
