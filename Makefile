@@ -47,9 +47,10 @@ OLDEST_TESTS ?= tests/test_common.py tests/test_parts.py tests/datasets tests/di
     precomputed.py sklearn_kernel.py threads.py versions.py weights.py)
 PURE_TESTS ?= tests/backends/test_choose.py tests/backends/test_reference.py \
     tests/backends/test_program.py tests/backends/test_pullback.py \
-    tests/estimators/test_gram.py tests/estimators/test_backend.py
+    tests/backends/test_patch_responses.py tests/estimators/test_gram.py \
+    tests/estimators/test_backend.py
 SANITIZE_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_malformed.py \
-    tests/backends/test_fused_tangents.py
+    tests/backends/test_fused_tangents.py tests/backends/test_patch_responses.py
 # What holds for the arithmetic of a GPU too: maps of up to 128 columns, one thread.
 FEWER_COLUMNS = -k "not many_positions and not instruction_set_that \
     and not interpreter_is_free"

@@ -11,12 +11,15 @@ from torch import Tensor
 
 from skconvgp.backends._program import Program
 from skconvgp.exceptions import NotFusableError
+from skconvgp.kernels import matern, rbf
+from skconvgp.kernels._checks import as_items
 
 __all__ = [
     "Extension",
     "extension_file",
     "instruction_set",
     "missing_extension",
+    "patch_responses",
     "table_size",
 ]
 
@@ -24,6 +27,7 @@ __all__ = [
 # another one of `instruction_sets()`, or "lanes", the arithmetic of the GPU.
 INSTRUCTION_SET = ""
 
+MATERN_CODES = {0.5: 1, 1.5: 2, 2.5: 3}  # of nu; 0 is rbf
 TANGENTS_AT_ONCE = 8  # with more derivatives, the maps of a pair leave the cache
 
 
@@ -130,6 +134,52 @@ class Extension:
 def table_size(program: Program) -> int:
     """Return the number of values in the tables of an image."""
     return int(_NATIVE.table_size(*_arrays(program), program.n_pixels))
+
+
+def patch_responses(
+    base: rbf | matern,
+    inducing: Tensor,
+    patches: Tensor,
+    shape: tuple[int, ...],
+    factors: tuple[Tensor, Tensor, Tensor] | None,
+) -> Tensor:
+    """Return responses of patches to inducing patches, or sums of them, all float32.
+
+    Parameters
+    ----------
+    base : rbf or matern
+        Covariance of two patches.
+    inducing : Tensor of shape (m, c, h, w)
+        Inducing patches.
+    patches : Tensor of shape (n, y, x, c, h, w) or (n, y, x, d)
+        Patches on a grid, of any strides.
+    shape : (n, y, x) or (n, k, l)
+        Shape of the result, without its last dimension m.
+    factors : (weights, rows, columns) or None
+        Factors (y, x), (k, y) and (l, x) of the sums; None is no sum.
+
+    Returns
+    -------
+    values : Tensor of shape (*shape, m)
+        The responses or their sums.
+    """
+    flat = inducing.detach().flatten(1).contiguous()
+    lengths = [float(item) for item in as_items(base.lengthscale)]
+    scale = (1.0 / torch.tensor(lengths, dtype=torch.float64)).float()
+    centre = flat.double().mean(0).float()
+    if patches.ndim == 4:
+        patches = patches[..., None, None]
+    none = flat.new_empty((0, 0))
+    factors = factors or (none, none, none)
+    code = MATERN_CODES[base.nu] if isinstance(base, matern) else 0
+    out = torch.from_numpy(np.empty((*shape, len(flat)), np.float32))
+    _NATIVE.patch_responses(
+        patches.detach(),
+        *(flat, centre, scale.expand_as(centre).contiguous(), code),
+        *(factor.detach().contiguous() for factor in factors),
+        *(out, INSTRUCTION_SET),
+    )
+    return out
 
 
 def _arrays(program: Program) -> tuple[object, ...]:

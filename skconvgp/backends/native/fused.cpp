@@ -1,6 +1,8 @@
-// Covariances of tiles of pairs, compiled once for each instruction set.
+// Covariances of tiles of pairs and responses of patches, compiled once for each
+// instruction set.
 #include "images.hpp"
 #include "pairs.hpp"
+#include "patches.hpp"
 
 namespace skconvgp {
 namespace SKCONVGP_ISA {
@@ -359,7 +361,9 @@ const Api api = {SKCONVGP_NAME(SKCONVGP_ISA),
                  cross<float>,
                  cross<double>,
                  prepare<float>,
-                 prepare<double>};
+                 prepare<double>,
+                 patches_bytes,
+                 respond_to_patches};
 
 }  // namespace SKCONVGP_ISA
 }  // namespace skconvgp

@@ -43,6 +43,10 @@ template <class T>
 using Input = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
 template <class T>
 using Output = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Patches = nb::ndarray<const float, nb::ndim<6>, nb::device::cpu>;
+using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Sums = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 constexpr int LARGEST_SIZE = 1 << 20;       // of an axis
@@ -362,6 +366,76 @@ size_t workspace_bytes(const Codes& codes, const Constants& constants,
            Workspace::whole(std::max(cross, api.prepare_bytes(program)));
 }
 
+// Where the numbers of a patch lie; empty if side by side.
+template <class Array>
+std::vector<ptrdiff_t> offsets_of(const Array& patches) {
+    std::vector<ptrdiff_t> offsets;
+    for (size_t c = 0; c < patches.shape(3); ++c)
+        for (size_t i = 0; i < patches.shape(4); ++i)
+            for (size_t j = 0; j < patches.shape(5); ++j)
+                offsets.push_back(c * patches.stride(3) + i * patches.stride(4) +
+                                  j * patches.stride(5));
+    for (size_t k = 0; k < offsets.size(); ++k)
+        if (offsets[k] != ptrdiff_t(k)) return offsets;
+    return {};
+}
+
+// Write the responses of patches (n, height, width, c, h, w) of any strides to inducing
+// patches, or their sums weighted by `weights`, `rows` and `columns`: without rows and
+// columns all responses are written.
+void patch_responses(const Patches& patches, const Matrix& inducing,
+                     const Vector& centre, const Vector& scale, int covariance,
+                     const Matrix& weights, const Matrix& rows, const Matrix& columns,
+                     const Sums& out, const std::string& instruction_set) {
+    const int n_images = count(patches.shape(0), "images");
+    const int height = count(patches.shape(1), "rows of patches");
+    const int width = count(patches.shape(2), "columns of patches");
+    const int size = count(patches.shape(3) * patches.shape(4) * patches.shape(5),
+                           "numbers of a patch");
+    const int n_inducing = count(inducing.shape(0), "inducing patches");
+    const int n_rows = count(rows.shape(0), "rows of places");
+    const int n_columns = count(columns.shape(0), "columns of places");
+    require(inducing.shape(1) == size_t(size), "inducing patches");
+    require(centre.size() == size_t(size) && scale.size() == size_t(size), "scale");
+    require(covariance >= 0 && covariance < N_COVARIANCES, "covariance");
+    require((n_rows == 0) == (n_columns == 0), "places");
+    if (n_rows)
+        require(
+            weights.shape(0) == size_t(height) && weights.shape(1) == size_t(width) &&
+                rows.shape(1) == size_t(height) && columns.shape(1) == size_t(width),
+            "weights");
+    require(out.shape(0) == size_t(n_images) &&
+                out.shape(1) == size_t(n_rows ? n_rows : height) &&
+                out.shape(2) == size_t(n_rows ? n_columns : width) &&
+                out.shape(3) == size_t(n_inducing),
+            "result");
+    const Api& api = choose(instruction_set);
+    const std::vector<ptrdiff_t> offsets = offsets_of(patches);
+    const PatchTask task{patches.data(),
+                         patches.stride(0),
+                         patches.stride(1),
+                         patches.stride(2),
+                         offsets.empty() ? nullptr : offsets.data(),
+                         n_images,
+                         height,
+                         width,
+                         size,
+                         inducing.data(),
+                         n_inducing,
+                         centre.data(),
+                         scale.data(),
+                         Covariance(covariance),
+                         weights.data(),
+                         rows.data(),
+                         columns.data(),
+                         n_rows,
+                         n_columns,
+                         out.data()};
+    nb::gil_scoped_release release;
+    const Workspace workspace(api.patches_bytes(task));
+    api.respond_to_patches(task, workspace.get());
+}
+
 }  // namespace
 }  // namespace skconvgp
 
@@ -380,6 +454,9 @@ NB_MODULE(_native, module) {
     module.def("workspace_bytes", &workspace_bytes, as_is("codes"), as_is("constants"),
                as_is("slopes"), "n_registers"_a, "n_pixels"_a, "is_double"_a,
                "instruction_set"_a);
+    module.def("patch_responses", &patch_responses, as_is("patches"), as_is("inducing"),
+               as_is("centre"), as_is("scale"), "covariance"_a, as_is("weights"),
+               as_is("rows"), as_is("columns"), as_is("out"), "instruction_set"_a);
     const auto define = [&](auto prepare, auto cross) {
         module.def("prepare", prepare, as_is("codes"), as_is("constants"),
                    as_is("slopes"), "n_registers"_a, as_is("images"), as_is("tables"),

@@ -67,6 +67,26 @@ struct Images {
     double* diag;  // [n][1 + n_tangents]
 };
 
+enum Covariance { RBF, MATERN12, MATERN32, MATERN52, N_COVARIANCES };
+
+// Patches of images on a grid, and the inducing patches that they respond to.
+struct PatchTask {
+    const float* patches;
+    ptrdiff_t image, row, column;  // strides of the grid
+    const ptrdiff_t* offsets;      // [size] of a patch's numbers; null: side by side
+    int n_images, height, width, size;
+    const float* inducing;  // [n_inducing][size]
+    int n_inducing;
+    const float *centre, *scale;  // [size]: subtracted, then multiplied
+    Covariance covariance;
+    const float* weights;   // [height][width]
+    const float* rows;      // [n_rows][height]
+    const float* columns;   // [n_columns][width]
+    int n_rows, n_columns;  // 0: all responses are wanted, no sums
+    float* out;             // [n_images][n_rows][n_columns][n_inducing], or
+                            // [n_images][height][width][n_inducing]
+};
+
 // The functions of one instruction set. Workspaces are aligned to 64 bytes.
 struct Api {
     const char* name;
@@ -79,6 +99,8 @@ struct Api {
     void (*cross_double)(const Program&, const Tile<double>&, void* workspace);
     void (*prepare_float)(const Program&, const Images<float>&, void* workspace);
     void (*prepare_double)(const Program&, const Images<double>&, void* workspace);
+    size_t (*patches_bytes)(const PatchTask&);
+    void (*respond_to_patches)(const PatchTask&, void* workspace);
 };
 
 }  // namespace skconvgp

@@ -139,6 +139,12 @@ void prepare_double(const Program& program, const Images<double>& images,
                     void* memory) {
     baseline::api.prepare_double(program, images, memory);
 }
+size_t patches_bytes(const PatchTask& task) {
+    return baseline::api.patches_bytes(task);
+}
+void respond_to_patches(const PatchTask& task, void* memory) {
+    baseline::api.respond_to_patches(task, memory);
+}
 
 }  // namespace
 
@@ -153,7 +159,9 @@ const Api api = {"lanes",
                  cross<float>,
                  cross<double>,
                  prepare_float,
-                 prepare_double};
+                 prepare_double,
+                 patches_bytes,
+                 respond_to_patches};
 
 }  // namespace SKCONVGP_ISA
 }  // namespace skconvgp

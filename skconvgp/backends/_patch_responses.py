@@ -1,0 +1,148 @@
+"""Responses of the patches of images to inducing patches, and their weighted sums."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp.backends._fused_cpu import missing_extension, patch_responses
+from skconvgp.kernels import Kernel, matern, rbf
+from skconvgp.kernels._checks import as_items
+
+__all__ = ["Responses"]
+
+# Of torch: what stays in a core's cache, and what keeps a GPU busy.
+ENTRIES_AT_ONCE = {"cpu": 2**18, "cuda": 2**26}
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Covariances k(x, z) of the patches x of images with inducing patches z.
+
+    The compiled extension computes those of `rbf` and `matern` in float32 on the CPU
+    where nothing is differentiated, torch all others.
+
+    Parameters
+    ----------
+    base : Kernel
+        Covariance of two patches, without settings that follow from data.
+    inducing : Tensor of shape (m, c, h, w)
+        Inducing patches.
+    backend : {"auto", "torch", "fused"}
+        "auto" takes the extension where it can compute the responses.
+    """
+
+    base: Kernel
+    inducing: Tensor
+    backend: str = "auto"
+
+    def pooled(
+        self, patches: Tensor, weights: Tensor | None, rows: Tensor, columns: Tensor
+    ) -> Tensor:
+        """Add up the responses of an image's patches, weighted by their positions.
+
+        Parameters
+        ----------
+        patches : Tensor of shape (n, y, x, c, h, w) or (n, y, x, d)
+            Patches of n images on a grid. A view of any strides will do.
+        weights : Tensor of shape (y, x) or None
+            Factor of each position; None is 1.
+        rows : Tensor of shape (k, y)
+            Factors of the rows of the grid, for k sums.
+        columns : Tensor of shape (l, x)
+            Factors of the columns of the grid, for l sums each.
+
+        Returns
+        -------
+        sums : Tensor of shape (n, k, l, m)
+            For each image the sum of rows[k, y] columns[l, x] weights[y, x] k(x, z_m).
+        """
+        if weights is None:
+            weights = rows.new_ones(patches.shape[1:3])
+        factors = weights, rows, columns
+        if self._is_fused(patches, *factors):
+            shape = len(patches), len(rows), len(columns)
+            return self._fused(patches, shape, factors)
+        by_position = weights[:, None] * columns
+        found = []
+        for images in self._images_at_once(patches):
+            sums = [
+                torch.einsum("ylx,nyxm->nylm", by_position[part], self._responses(own))
+                for part, own in self._rows_at_once(images)
+            ]
+            found.append(torch.einsum("ky,nylm->nklm", rows, torch.cat(sums, 1)))
+        return torch.cat(found)
+
+    def full(self, patches: Tensor) -> Tensor:
+        """Return the responses (n, y, x, m) of patches (n, y, x, c, h, w)."""
+        if self._is_fused(patches):
+            return self._fused(patches, patches.shape[:3], None)
+        found = []
+        for images in self._images_at_once(patches):
+            parts = self._rows_at_once(images)
+            found.append(torch.cat([self._responses(own) for _, own in parts], 1))
+        return torch.cat(found)
+
+    def why_torch(self, *given: Tensor) -> str:
+        """Say why torch computes from these tensors; empty if the extension does."""
+        tensors = *given, self.inducing
+        if any(one.device.type != "cpu" for one in tensors):
+            return "the device is not the CPU"
+        if any(one.dtype != torch.float32 for one in tensors):
+            return "the precision is not float32"
+        if not isinstance(self.base, rbf | matern):
+            return f"the kernel of patches is {self.base!r}, neither rbf nor matern"
+        settings = as_items(self.base.lengthscale)
+        differentiable = [*tensors, *filter(torch.is_tensor, settings)]
+        if torch.is_grad_enabled() and any(one.requires_grad for one in differentiable):
+            return "derivatives are asked for"
+        return missing_extension()
+
+    def _is_fused(self, *given: Tensor) -> bool:
+        if self.backend == "torch":
+            return False
+        reason = self.why_torch(*given)
+        if reason and self.backend == "fused":
+            raise ValueError(
+                f"backend='fused' cannot compute the responses of these patches: "
+                f"{reason}. Use backend='auto' or 'torch'."
+            )
+        return not reason
+
+    def _fused(
+        self,
+        patches: Tensor,
+        shape: tuple[int, ...],
+        factors: tuple[Tensor, Tensor, Tensor] | None,
+    ) -> Tensor:
+        assert isinstance(self.base, rbf | matern)
+        return patch_responses(self.base, self.inducing, patches, shape, factors)
+
+    def _entries_at_once(self, patches: Tensor) -> int:
+        """Return how many responses to a patch of each position torch computes."""
+        _, c, h, w = self.inducing.shape
+        entries = ENTRIES_AT_ONCE.get(patches.device.type, ENTRIES_AT_ONCE["cuda"])
+        a_position = self.base.n_positions((c, h, w)) * len(self.inducing)
+        return entries // (a_position * patches.shape[2])
+
+    def _images_at_once(self, patches: Tensor) -> Iterator[Tensor]:
+        """Split patches into images whose responses stay in cache together."""
+        n = max(1, self._entries_at_once(patches) // patches.shape[1])
+        for first in range(0, len(patches), n):
+            yield patches[first : first + n]
+
+    def _rows_at_once(self, patches: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Split the rows of the grid of a few images, if one image is too large."""
+        n = max(1, self._entries_at_once(patches))
+        for first in range(0, patches.shape[1], n):
+            part = slice(first, first + n)
+            yield part, patches[:, part]
+
+    def _responses(self, patches: Tensor) -> Tensor:
+        """Return the responses (n, y, x, m) as torch computes them, all at once."""
+        images = patches.reshape(-1, *self.inducing.shape[1:])
+        # The first side is what distances are centred at: it must not be the batch.
+        prepared = self.base.prepare(self.inducing), self.base.prepare(images)
+        values = self.base.cross(*prepared)
+        return values.mT.reshape(*patches.shape[:3], len(self.inducing))

@@ -1,0 +1,462 @@
+// Responses of the patches of images to inducing patches, and their weighted sums: one
+// row of the grid after the other, all of whose responses stay in cache.
+//
+// With x and z centred and in units of the lengthscale, a response is a function of
+//     h = |x - z|^2 / 2 = |x|^2 / 2 + |z|^2 / 2 - x z.
+// Where the norms are so large that too many digits of this cancel, h is the sum of the
+// squared differences. Which one it is depends on the inducing patches alone.
+#pragma once
+
+#include "arena.hpp"
+#include "program.hpp"
+#include "simd.hpp"
+
+namespace skconvgp {
+namespace SKCONVGP_ISA {
+
+// A register tile: patches times vectors of inducing patches.
+#if defined(__AVX512F__)
+constexpr int TILE_PATCHES = 8;
+constexpr int LARGEST_SUMS = 16;  // vectors of sums that registers hold
+#else
+constexpr int TILE_PATCHES = 4;
+constexpr int LARGEST_SUMS = 8;
+#endif
+constexpr int TILE_VECTORS = 2;
+
+// Half the largest |z|^2 for which products do: an error of h is some 2^-24 times it.
+constexpr float LARGEST_HALF_NORM = 24.0f;
+constexpr float LARGEST_HALF_NORM_MATERN = 8.0f;  // three times as steep in h
+
+// 2^f = 1 + f q(f) on [-1/2, 1/2], relative error at most 2.2e-8: by Remez' exchange,
+// as make_coefficients.py has it.
+constexpr float POWER_OF_TWO[] = {6.9314724206924438e-1f, 2.4022652208805084e-1f,
+                                  5.5503103882074356e-2f, 9.6176927909255028e-3f,
+                                  1.3406643411144614e-3f, 1.5594626893289387e-4f};
+constexpr float LOG2_E = 1.44269504088896340736f;
+constexpr float LN_2 = 0.69314718055994530942f;
+constexpr float LEAST_POWER = -125.0f;  // smaller responses are this one
+// A number to add, so that a sum is rounded to a whole number n and its last bits are
+// n + 127, the exponent of 2^n.
+constexpr float TO_EXPONENT = 12582912.0f + 127.0f;
+
+// 2^v for LEAST_POWER <= v <= 0; NaN stays.
+SKCONVGP_INLINE FloatV power_of_two(FloatV v) {
+    constexpr int TERMS = sizeof(POWER_OF_TWO) / sizeof(float);
+    const FloatV shifted = v + set1(TO_EXPONENT);
+    const FloatV f = v - (shifted - set1(TO_EXPONENT));
+    FloatV sum = set1(POWER_OF_TWO[TERMS - 1]);
+#pragma GCC unroll 8
+    for (int i = TERMS - 2; i >= 0; --i) sum = fma(sum, f, set1(POWER_OF_TWO[i]));
+    sum = fma(sum, f, set1(1.0f));
+    return sum * (FloatV)((FloatBits)shifted << 23);
+}
+
+// The covariance from half the squared distance. `max` returns its second argument
+// where one of them is NaN.
+template <Covariance KIND>
+SKCONVGP_INLINE FloatV response(FloatV half) {
+    half = max(set1(0.0f), half);
+    if constexpr (KIND == RBF) {
+        return power_of_two(max(set1(LEAST_POWER), half * set1(-LOG2_E)));
+    } else {  // s = sqrt(2 nu) |x - z|
+        constexpr float FACTOR = KIND == MATERN12 ? 2 : KIND == MATERN32 ? 6 : 10;
+        const FloatV distance = root(half * set1(FACTOR));
+        const FloatV v = max(set1(LEAST_POWER), distance * set1(-LOG2_E));
+        const FloatV decay = power_of_two(v);
+        if constexpr (KIND == MATERN12) return decay;
+        const FloatV s = v * set1(-LN_2);
+        if constexpr (KIND == MATERN32) return fma(s, decay, decay);
+        return fma(fma(s, set1(1.0f / 3), set1(1.0f)), s * decay, decay);
+    }
+}
+
+template <Covariance KIND>
+void respond(FloatV* values, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < n; ++i) values[i] = response<KIND>(values[i]);
+}
+
+// Sums of vectors: to[r][v] = sum_i factors[i][r] from[i][v] for ROWS sums at a time.
+// Each sum has the order of i.
+struct Sums {
+    const float* factors;  // [n][n_sums]
+    const FloatV* const* from;
+    int n, n_sums;
+    ptrdiff_t n_vectors;
+    FloatV* to;  // [n_sums][n_vectors]
+
+    template <int ROWS, int VECTORS>
+    SKCONVGP_INLINE_MEMBER void block(int row, ptrdiff_t first) const {
+        FloatV sum[ROWS][VECTORS] = {};
+        for (int i = 0; i < n; ++i) {
+            const float* own = factors + ptrdiff_t(i) * n_sums + row;
+#pragma GCC unroll 8
+            for (int v = 0; v < VECTORS; ++v) {
+                const FloatV value = from[i][first + v];
+#pragma GCC unroll 8
+                for (int r = 0; r < ROWS; ++r)
+                    sum[r][v] = fma(set1(own[r]), value, sum[r][v]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 8
+            for (int v = 0; v < VECTORS; ++v)
+                to[(row + r) * n_vectors + first + v] = sum[r][v];
+    }
+
+    template <int ROWS>
+    int rows(int row) const {
+        constexpr int VECTORS = LARGEST_SUMS / ROWS < 8 ? LARGEST_SUMS / ROWS : 8;
+        for (; row + ROWS <= n_sums; row += ROWS) {
+            ptrdiff_t v = 0;
+            for (; v + VECTORS <= n_vectors; v += VECTORS) block<ROWS, VECTORS>(row, v);
+            for (; v < n_vectors; ++v) block<ROWS, 1>(row, v);
+        }
+        return row;
+    }
+
+    void run() const { rows<1>(rows<2>(rows<4>(0))); }
+};
+
+// What is known of patches with one key: that of this row, or that whose responses are
+// kept from former rows.
+struct Slot {
+    int key;    // bits of |x|^2 / 2
+    int row;    // counted over all images, in which it was last
+    int patch;  // which one of that row's distinct patches
+    int kept;   // -1: none
+};
+
+// The responses of one row of a grid after the other. Equal patches of a row are one.
+// Responses of a patch that was in a former row too are kept: blank ones, above all.
+class PatchRows {
+   public:
+    static constexpr int LANES = Simd<float>::LANES;
+    static constexpr int SLOTS = 256, KEPT = 32;
+    const int n_vectors;   // of the responses of a patch
+    const FloatV** found;  // [distinct patches]: their responses
+    int* patch_of;         // [width]: which one of the distinct patches
+    int n_distinct = 0;
+
+    PatchRows(const PatchTask& given, Arena& arena)
+        : n_vectors((given.n_inducing + LANES - 1) / LANES), task_(given),
+          n_parts_((given.size + LANES - 1) / LANES) {
+        const ptrdiff_t width = given.width;
+        found = arena.take<const FloatV*>(width);
+        patch_of = arena.take<int>(width);
+        inducing_ = arena.take<FloatV>(ptrdiff_t(n_vectors) * given.size);
+        norms_ = arena.take<FloatV>(n_vectors);
+        centre_ = arena.take<FloatV>(n_parts_);
+        scale_ = arena.take<FloatV>(n_parts_);
+        patches_ = arena.take<FloatV>(width * n_parts_);
+        halves_ = arena.take<float>(width);
+        responses_ = arena.take<FloatV>(width * n_vectors);
+        missing_ = arena.take<int>(width);
+        to_keep_ = arena.take<int>(width);
+        slots_ = arena.take<Slot>(SLOTS);
+        kept_patches_ = arena.take<FloatV>(KEPT * n_parts_);
+        kept_responses_ = arena.take<FloatV>(ptrdiff_t(KEPT) * n_vectors);
+    }
+
+    void begin() {
+        for (int i = 0; i < SLOTS; ++i) slots_[i] = {0, -1, 0, -1};
+        load_inducing();
+    }
+
+    // Find the distinct patches of a row, then `found` and `patch_of` have its
+    // responses until the next row.
+    void run(const float* row) {
+        ++row_;
+        n_distinct = n_missing_ = n_to_keep_ = 0;
+        for (int x = 0; x < task_.width; ++x)
+            patch_of[x] = find(row + x * task_.column);
+        is_direct_ ? distances<true>() : distances<false>();
+        const ptrdiff_t n = ptrdiff_t(n_missing_) * n_vectors;
+        switch (task_.covariance) {
+            case RBF:
+                respond<RBF>(responses_, n);
+                break;
+            case MATERN12:
+                respond<MATERN12>(responses_, n);
+                break;
+            case MATERN32:
+                respond<MATERN32>(responses_, n);
+                break;
+            default:
+                respond<MATERN52>(responses_, n);
+        }
+    }
+
+    // Keep what later rows may have again.
+    void keep() {
+        for (int i = 0; i < n_to_keep_; ++i) {
+            const int patch = to_keep_[i], place = next_kept_++ % KEPT;
+            copy(patches_ + ptrdiff_t(patch) * n_parts_, n_parts_,
+                 kept_patches_ + place * n_parts_);
+            copy(found[patch], n_vectors,
+                 kept_responses_ + ptrdiff_t(place) * n_vectors);
+            const int key = bits(halves_[patch]);
+            Slot& slot = slot_of(key);
+            if (slot.key == key) slot.kept = place;
+        }
+    }
+
+   private:
+    const PatchTask& task_;
+    const int n_parts_;  // vectors of the numbers of a patch
+    bool is_direct_ = false;
+    int row_ = -1, n_missing_ = 0, n_to_keep_ = 0;
+    unsigned next_kept_ = 0;
+    FloatV *inducing_, *norms_, *centre_, *scale_, *patches_, *responses_;
+    FloatV *kept_patches_, *kept_responses_;
+    float* halves_;
+    int *missing_, *to_keep_;
+    Slot* slots_;
+
+    static int bits(float value) {
+        int found;
+        __builtin_memcpy(&found, &value, sizeof found);
+        return found;
+    }
+    Slot& slot_of(int key) const { return slots_[(unsigned(key) * 2654435769u) >> 24]; }
+    static void copy(const FloatV* from, int n, FloatV* to) {
+        for (int i = 0; i < n; ++i) to[i] = from[i];
+    }
+
+    bool are_equal(const FloatV* one, const FloatV* two) const {
+        FloatBits differ = {};
+        for (int i = 0; i < n_parts_; ++i)
+            differ |= (FloatBits)one[i] ^ (FloatBits)two[i];
+        int any = 0;
+        for (int l = 0; l < LANES; ++l) any |= differ[l];
+        return any == 0;
+    }
+
+    // Centre and scale a patch; return half its squared norm.
+    float load(const float* from, const ptrdiff_t* offsets, FloatV* to) const {
+        float* numbers = (float*)to;
+        if (offsets)
+            for (int k = 0; k < task_.size; ++k) numbers[k] = from[offsets[k]];
+        else
+            __builtin_memcpy(numbers, from, task_.size * sizeof(float));
+        for (int k = task_.size; k < n_parts_ * LANES; ++k) numbers[k] = 0.0f;
+        FloatV squares = {};
+        for (int i = 0; i < n_parts_; ++i) {
+            to[i] = (to[i] - centre_[i]) * scale_[i];
+            squares = fma(to[i], to[i], squares);
+        }
+        float sum = 0.0f;
+        for (int l = 0; l < LANES; ++l) sum += squares[l];
+        return sum * 0.5f;
+    }
+
+    void set_scale(float factor) {
+        float* scale = (float*)scale_;
+        for (int k = 0; k < task_.size; ++k) scale[k] = task_.scale[k] * factor;
+    }
+
+    // Blocks of TILE_VECTORS vectors of inducing patches, the numbers of each block
+    // side by side, then one by one.
+    void load_inducing() {
+        for (int i = 0; i < n_parts_; ++i) centre_[i] = scale_[i] = set1(0.0f);
+        for (int k = 0; k < task_.size; ++k) ((float*)centre_)[k] = task_.centre[k];
+        set_scale(1.0f);
+        float largest = 0.0f;
+        for (int m = 0; m < task_.n_inducing; ++m) {
+            const float half = load(inducing_patch(m), nullptr, patches_);
+            if (!(half <= largest)) largest = half;
+        }
+        const float limit =
+            task_.covariance == RBF ? LARGEST_HALF_NORM : LARGEST_HALF_NORM_MATERN;
+        is_direct_ = task_.covariance == MATERN12 || !(largest <= limit);
+        if (is_direct_) set_scale(0.70710678118654752440f);  // squares add up to h
+        for (int i = 0; i < n_vectors * task_.size; ++i) inducing_[i] = set1(0.0f);
+        for (int i = 0; i < n_vectors; ++i) norms_[i] = set1(0.0f);
+        for (int m = 0; m < task_.n_inducing; ++m) {
+            ((float*)norms_)[m] = load(inducing_patch(m), nullptr, patches_);
+            const int vector = m / LANES, lane = m % LANES;
+            const int first = vector / TILE_VECTORS * TILE_VECTORS;
+            const int left = n_vectors - first;
+            const int vectors = left < TILE_VECTORS ? left : TILE_VECTORS;
+            FloatV* block =
+                inducing_ + ptrdiff_t(first) * task_.size + (vector - first);
+            for (int k = 0; k < task_.size; ++k)
+                ((float*)(block + k * vectors))[lane] = ((float*)patches_)[k];
+        }
+        if (!is_direct_) set_scale(-1.0f);  // products are subtracted
+    }
+    const float* inducing_patch(int m) const {
+        return task_.inducing + ptrdiff_t(m) * task_.size;
+    }
+
+    // Return which one of the row's distinct patches this one is.
+    int find(const float* from) {
+        FloatV* own = patches_ + ptrdiff_t(n_distinct) * n_parts_;
+        const float half = load(from, task_.offsets, own);
+        const int key = bits(half);
+        Slot& slot = slot_of(key);
+        const bool is_known = slot.key == key && slot.row >= 0;
+        if (is_known && slot.row == row_ &&
+            are_equal(own, patches_ + ptrdiff_t(slot.patch) * n_parts_))
+            return slot.patch;
+        const int patch = n_distinct++;
+        halves_[patch] = half;
+        if (is_known && slot.kept >= 0 &&
+            are_equal(own, kept_patches_ + slot.kept * n_parts_)) {
+            found[patch] = kept_responses_ + ptrdiff_t(slot.kept) * n_vectors;
+        } else {
+            if (is_known && slot.row < row_) to_keep_[n_to_keep_++] = patch;
+            found[patch] = responses_ + ptrdiff_t(n_missing_) * n_vectors;
+            missing_[n_missing_++] = patch;
+        }
+        slot = {key, row_, patch, is_known ? slot.kept : -1};
+        return patch;
+    }
+
+    template <bool DIRECT>
+    void distances() {
+        int v = 0;
+        for (; v + TILE_VECTORS <= n_vectors; v += TILE_VECTORS)
+            tiles<DIRECT, TILE_PATCHES, TILE_VECTORS>(v, 0);
+        for (; v < n_vectors; ++v) tiles<DIRECT, TILE_PATCHES, 1>(v, 0);
+    }
+
+    template <bool DIRECT, int PATCHES, int VECTORS>
+    void tiles(int vector, int i) {
+        for (; i + PATCHES <= n_missing_; i += PATCHES)
+            tile<DIRECT, PATCHES, VECTORS>(vector, i);
+        if constexpr (PATCHES > 1) tiles<DIRECT, PATCHES / 2, VECTORS>(vector, i);
+    }
+
+    // Half the squared distances of some patches from some vectors of inducing patches.
+    template <bool DIRECT, int PATCHES, int VECTORS>
+    SKCONVGP_INLINE_MEMBER void tile(int vector, int first) {
+        const float* x[PATCHES];
+        FloatV sum[PATCHES][VECTORS];
+#pragma GCC unroll 8
+        for (int p = 0; p < PATCHES; ++p) {
+            const int patch = missing_[first + p];
+            x[p] = (const float*)(patches_ + ptrdiff_t(patch) * n_parts_);
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS; ++v)
+                sum[p][v] =
+                    DIRECT ? set1(0.0f) : norms_[vector + v] + set1(halves_[patch]);
+        }
+        const FloatV* z = inducing_ + ptrdiff_t(vector) * task_.size;
+        const int size = task_.size;
+        for (int k = 0; k < size; ++k, z += VECTORS) {
+#pragma GCC unroll 8
+            for (int p = 0; p < PATCHES; ++p) {
+                const FloatV own = set1(x[p][k]);
+#pragma GCC unroll 2
+                for (int v = 0; v < VECTORS; ++v) {
+                    if constexpr (DIRECT) {
+                        const FloatV difference = z[v] - own;
+                        sum[p][v] = fma(difference, difference, sum[p][v]);
+                    } else {
+                        sum[p][v] = fma(own, z[v], sum[p][v]);
+                    }
+                }
+            }
+        }
+#pragma GCC unroll 8
+        for (int p = 0; p < PATCHES; ++p)
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS; ++v)
+                responses_[ptrdiff_t(first + p) * n_vectors + vector + v] = sum[p][v];
+    }
+};
+
+// Sums over a row of the grid, weighted by columns and weights, then over the rows.
+class PatchPool {
+   public:
+    PatchPool(const PatchTask& given, int n_vectors, Arena& arena)
+        : task_(given), n_vectors_(ptrdiff_t(given.n_columns) * n_vectors) {
+        columns_ = arena.take<float>(ptrdiff_t(given.width) * given.n_columns);
+        rows_ = arena.take<float>(ptrdiff_t(given.height) * given.n_rows);
+        factors_ = arena.take<float>(ptrdiff_t(given.width) * given.n_columns);
+        sums_ = arena.take<FloatV>(given.height * n_vectors_);
+        sums_of_ = arena.take<const FloatV*>(given.height);
+        pooled_ = arena.take<FloatV>(given.n_rows * n_vectors_);
+    }
+
+    void begin() {
+        transpose(task_.columns, task_.n_columns, task_.width, columns_);
+        transpose(task_.rows, task_.n_rows, task_.height, rows_);
+        for (int y = 0; y < task_.height; ++y) sums_of_[y] = sums_ + y * n_vectors_;
+    }
+
+    void add_row(const PatchRows& row, int y) {
+        const int n = task_.n_columns;
+        const float* weights = task_.weights + ptrdiff_t(y) * task_.width;
+        int n_begun = 0;
+        for (int x = 0; x < task_.width; ++x) {
+            const int patch = row.patch_of[x];
+            float* own = factors_ + ptrdiff_t(patch) * n;
+            if (patch == n_begun) {
+                ++n_begun;
+                for (int l = 0; l < n; ++l) own[l] = 0.0f;
+            }
+            for (int l = 0; l < n; ++l)
+                own[l] += weights[x] * columns_[ptrdiff_t(x) * n + l];
+        }
+        Sums{factors_, row.found,     row.n_distinct,
+             n,        row.n_vectors, sums_ + y * n_vectors_}
+            .run();
+    }
+
+    // Write the sums of an image (rows, columns, inducing patches).
+    void finish(int n_vectors, float* out) {
+        Sums{rows_, sums_of_, task_.height, task_.n_rows, n_vectors_, pooled_}.run();
+        const ptrdiff_t n = ptrdiff_t(task_.n_rows) * task_.n_columns;
+        for (ptrdiff_t i = 0; i < n; ++i)
+            __builtin_memcpy(out + i * task_.n_inducing, pooled_ + i * n_vectors,
+                             task_.n_inducing * sizeof(float));
+    }
+
+   private:
+    const PatchTask& task_;
+    const ptrdiff_t n_vectors_;  // of the sums of a row of the grid
+    float *columns_, *rows_, *factors_;
+    FloatV *sums_, *pooled_;
+    const FloatV** sums_of_;
+
+    static void transpose(const float* from, int n, int size, float* to) {
+        for (int i = 0; i < n; ++i)
+            for (int k = 0; k < size; ++k)
+                to[ptrdiff_t(k) * n + i] = from[ptrdiff_t(i) * size + k];
+    }
+};
+
+static inline void respond_to_patches(const PatchTask& task, void* workspace) {
+    Arena arena{(char*)workspace, 0};
+    PatchRows rows(task, arena);
+    PatchPool pool(task, rows.n_vectors, arena);
+    rows.begin();
+    pool.begin();
+    float* out = task.out;
+    for (int i = 0; i < task.n_images; ++i) {
+        for (int y = 0; y < task.height; ++y) {
+            rows.run(task.patches + i * task.image + y * task.row);
+            for (int x = 0; x < task.width && !task.n_rows; ++x, out += task.n_inducing)
+                __builtin_memcpy(out, rows.found[rows.patch_of[x]],
+                                 task.n_inducing * sizeof(float));
+            if (task.n_rows) pool.add_row(rows, y);
+            rows.keep();
+        }
+        if (!task.n_rows) continue;
+        pool.finish(rows.n_vectors, out);
+        out += ptrdiff_t(task.n_rows) * task.n_columns * task.n_inducing;
+    }
+}
+
+static inline size_t patches_bytes(const PatchTask& task) {
+    Arena arena{nullptr, 0};
+    const PatchRows rows(task, arena);
+    const PatchPool pool(task, rows.n_vectors, arena);
+    return arena.used;
+}
+
+}  // namespace SKCONVGP_ISA
+}  // namespace skconvgp
