@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import traceback
 from collections import Counter
 from importlib.metadata import version
 from itertools import pairwise
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import skconvgp
+from skconvgp.engine import KernelOracle
 from skconvgp.kernels import rbf
 
 PACKAGE = Path(skconvgp.__file__).parent
@@ -31,6 +33,9 @@ MAX_LINES = 250  # of code
 MOST_OWN_CLASSES = 4  # that a public estimator is made of
 LONGEST_FIT = 10  # lines
 MOST_PRIVATE = 4  # attributes of a fitted estimator
+# From a public `fit` to the Gram matrix: files of two floors, and frames.
+MOST_FILES = {"estimators": 5, "processes": 3}
+MOST_FRAMES = 15
 # Who asks whether something is a kernel: the door, and the plan of a strategy that has
 # a kernel as a setting.
 KERNEL_DOORS = {"estimators/_resolve.py", "processes/_plan.py"}
@@ -221,6 +226,55 @@ def test_fits_of_processes_are_short(name, method):
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(fit))).body
         first, last = node.body[1], node.body[-1]  # behind the docstring
         assert last.end_lineno - first.lineno < LONGEST_FIT
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if "Flows" in name])
+def test_kernel_flows_take_no_sample_weights(name):
+    fit = inspect.signature(getattr(skconvgp, name).fit)
+    assert list(fit.parameters) == ["self", "X", "y"]
+
+
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS, *PROCESSES}))
+def test_what_is_extended_is_called(name):
+    own = own_classes(getattr(skconvgp, name))
+    for cls in own:
+        for method in (EXTENDED - {"__init__"}) & set(bodies_of(cls)):
+            assert f"super().{method}" in inspect.getsource(vars(cls)[method])
+
+
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS, *PROCESSES}))
+def test_own_methods_stand_in_files_that_the_caller_imports(name):
+    own = own_classes(getattr(skconvgp, name))
+    home = {method: cls.__module__ for cls in own for method in bodies_of(cls)}
+    for cls in own:
+        tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
+        near = {cls.__module__}
+        near |= {
+            node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+        }
+        called = {
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+        }
+        assert not {method for method in called & set(home) if home[method] not in near}
+
+
+def test_the_way_to_the_gram_matrix_is_short(monkeypatch):
+    gram, ways = KernelOracle.gram, []
+
+    def recorded(self, *arguments):
+        frames = [inspect.getfile(frame) for frame, _ in traceback.walk_stack(None)]
+        ways.append([Path(file) for file in frames if str(PACKAGE) in file])
+        return gram(self, *arguments)
+
+    monkeypatch.setattr(KernelOracle, "gram", recorded)
+    skconvgp.ConvNetGPClassifier(rbf(1.0)).fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    (way,) = ways
+    assert len(way) <= MOST_FRAMES
+    for floor, most in MOST_FILES.items():
+        files = {path for path in way if name_of(path).startswith(f"{floor}/")}
+        assert 0 < len(files) <= most
 
 
 def test_private_attributes_of_fitted_estimators_are_few():

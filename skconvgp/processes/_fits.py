@@ -35,7 +35,6 @@ __all__ = [
     "Fitted",
     "Parts",
     "Process",
-    "fit_all",
     "fit_completed",
     "fit_landmarks",
     "fit_local",
@@ -145,11 +144,6 @@ class Fitted:
 
 # Fits at a place, given a problem, its prior and how to compute.
 Fit: TypeAlias = Callable[[Problem, Any, Run], Fitted]
-
-
-def fit_all(fit: DenseFit, problem: Problem, prior: Prior, run: Run) -> Fitted:
-    """Fit to all samples."""
-    return Fitted(*fit(problem, prior, run), np.arange(len(problem.rows)))
 
 
 def fit_selected(

@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from skconvgp._protocols import Completion, Localization, Solver
@@ -23,7 +24,6 @@ from skconvgp.processes._fits import (
     Fit,
     Fitted,
     Parts,
-    fit_all,
     fit_completed,
     fit_landmarks,
     fit_local,
@@ -169,7 +169,7 @@ class Planner:
             case CoarseKernel() as coarsening:
                 return self._plan_coarse(coarsening, models, settings)
         route, fit = self._dense(models, settings, self.prior.n_samples)
-        return Plan(self.prior, route.size, route.solver, partial(fit_all, fit))
+        return Plan(self.prior, route.size, route.solver, partial(_fit_all, fit))
 
     def affords_choice(self, problem: Problem, most: int) -> bool:
         """Return whether to choose the noise costs no more than the rest of a fit.
@@ -268,7 +268,7 @@ class Planner:
         route, fit = self._dense(models, settings, n)
         added = coarsening.exact
         if added is None:
-            return Plan(coarse, route.size, route.solver, partial(fit_all, fit))
+            return Plan(coarse, route.size, route.solver, partial(_fit_all, fit))
         if not route.is_held:
             asked = f"solver={self.parts.solver_setting!r}"
             raise TileMemoryError(
@@ -307,6 +307,11 @@ def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
             f"'gaussian', got {models[0].likelihood!r}: fit "
             "ConvNetGPClassifier exactly, or with completion=Nystrom()."
         )
+
+
+def _fit_all(fit: DenseFit, problem: Problem, prior: PlainPrior, run: Run) -> Fitted:
+    """Fit to all samples."""
+    return Fitted(*fit(problem, prior, run), np.arange(len(problem.rows)))
 
 
 def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
