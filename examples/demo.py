@@ -6,8 +6,8 @@
 Fits ConvNetGPClassifier beside a logistic regression and an RBF SVM on the same split,
 prints accuracy, log loss and calibration error of each, and draws the test digits that
 the Gaussian process is least and most certain of. The calibration of the SVM needs
-scikit-learn 1.8 or newer. scikit-learn's 8x8 digits need no
-download; MNIST is read from the folder that SKCONVGP_DATA names.
+scikit-learn 1.8 or newer. The 8x8 digits are part of scikit-learn. MNIST is read from
+the folder that the environment variable SKCONVGP_DATA names.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def load(options):
 
 
 def make_models():
-    """Return the Gaussian process as it is, and its peers tuned by cross-validation."""
+    """Return the GP with default settings, and its peers, which are cross-validated."""
     logistic = LogisticRegression(max_iter=2000)
     svm = SVC(C=10)
     return {

@@ -2,18 +2,20 @@
 What an activation does to correlations
 =======================================
 
-A layer enters the covariance of an infinite network through one function: the
-correlation of two images before the activation goes in, that after it comes out. Here
-are these functions for tanh, sigmoid, SiLU and softplus, and draws of networks that are
-made of them.
+An activation changes the covariance of an infinite network through one function, which
+maps the correlation of two images before the activation to the correlation after it.
+This page shows the function for tanh, sigmoid, SiLU and softplus, and random functions
+drawn from networks with these activations. :doc:`/user_guide/kernels` lists all
+activations.
 """
 
 # %%
-# In and out
-# ----------
-# Points on a circle have inner products that are cosines. After a dense layer of weight
-# variance :math:`v` two of them are normal with variances :math:`v` and a correlation
-# :math:`\cos \theta`, and :func:`~skconvgp.gram_matrix` of the network below is
+# Correlation before and after
+# ----------------------------
+# Take two points on a circle, at an angle of :math:`\theta`. After a dense layer of
+# weight variance :math:`v` their values :math:`z` and :math:`z'` are Gaussian, with
+# variances :math:`v` and the correlation :math:`\cos \theta`. So for these points
+# :func:`~skconvgp.gram_matrix` of the network below is
 #
 # .. math:: V(v \cos\theta, v, v) = E[\phi(z) \, \phi(z')].
 
@@ -75,17 +77,20 @@ axes[0].legend(title="variance", fontsize="small")
 plt.show()
 
 # %%
-# Tanh is odd: opposite points stay opposite. Of small numbers it is the identity, of
-# large ones a sign, whose curve is steep near a correlation of 1: images that are
-# nearly the same are told apart there. A sigmoid or a softplus of small numbers is
-# nearly a constant, and whatever goes in is correlated afterwards; SiLU of small
-# numbers is nearly linear. Of large numbers a sigmoid is a step, and SiLU and softplus
-# are both rectifiers, with the same curve.
+# Tanh is odd, so opposite points stay opposite. For small inputs it is close to the
+# identity. For large inputs it is close to the sign function, whose curve is steep near
+# a correlation of 1: the network separates images that are nearly equal.
 #
-# Functions of networks
-# ---------------------
-# Draws of networks with one hidden layer of each, by `sample_y` of a model that is
-# not fitted. The weight variance is 10 and that of the biases 1.
+# For small inputs sigmoid and softplus are nearly constant, so any two images are
+# highly correlated after them, and SiLU is nearly linear. For large inputs sigmoid is
+# close to a step, and SiLU and softplus are both close to the rectifier and have the
+# same curve.
+#
+# Functions drawn from the networks
+# ---------------------------------
+# Each panel shows four draws from a network with one hidden layer. `sample_y` of a
+# model that has not been fitted draws from the prior. The weight variance is 10 and the
+# bias variance is 1.
 
 line = np.linspace(-3.0, 3.0, 121)[:, None]
 figure, axes = plt.subplots(1, 4, figsize=(11, 2.6), sharex=True, layout="constrained")
@@ -99,16 +104,19 @@ for ax, (name, activation) in zip(axes, activations.items(), strict=True):
 plt.show()
 
 # %%
-# Functions of the first two level off, those of the others go on in straight lines.
+# Functions with tanh and sigmoid level off. Functions with SiLU and softplus continue
+# in straight lines.
 #
-# At any variance
-# ---------------
-# :class:`~skconvgp.kernels.Elementwise` takes any function, and tanh as well. But its
-# series of Hermite polynomials converges slowly for a tanh of large numbers, which is
-# nearly a step: estimators and :func:`~skconvgp.gram_matrix` warn then, which is
-# silenced here. At a correlation of 0.99, and beside a sum over a fine grid, the series
-# is as good as the closed form up to a variance of about 1. The closed form is a sum of
-# error functions, and good at all of them.
+# Closed form and quadrature
+# --------------------------
+# :class:`~skconvgp.kernels.Elementwise` takes any function, tanh for example, and
+# computes its covariance by a series of Hermite polynomials. For tanh of large inputs,
+# which is nearly a step, the series converges slowly. Estimators and
+# :func:`~skconvgp.gram_matrix` then warn; the warning is silenced here.
+#
+# We compare both with a sum over a fine grid, at a correlation of 0.99. Up to a
+# variance of about 1 the series is as accurate as :class:`~skconvgp.kernels.Tanh`,
+# which uses a sum of error functions. At larger variances only the latter is accurate.
 
 correlation, steep = 0.99, np.geomspace(0.1, 1e4, 11)
 rest = np.sqrt(1.0 - correlation**2)

@@ -2,20 +2,23 @@
 A fifth of the Gram matrix, and less
 ====================================
 
-Nearly all of the time of a Gaussian process here goes into its Gram matrix. Strategies
-of :mod:`skconvgp.completion` evaluate a part of it. What they are worth shows beside
-the plainest of them: to use fewer samples. :doc:`/user_guide/large_data` says which to
-choose when, and :doc:`/user_guide/completion_benchmarks` has figures of MNIST.
+A fit spends nearly all of its time on the Gram matrix. The strategies of
+:mod:`skconvgp.completion` evaluate only a part of the matrix. This page compares
+several of them with the simplest one, a fit to fewer samples.
+:doc:`/user_guide/large_data` recommends when to use which, and
+:doc:`/user_guide/completion_benchmarks` has results on MNIST.
 """
 
 # %%
 # Error and accuracy against the share of entries
 # -----------------------------------------------
-# Every strategy is a setting of the estimator, like any other. A completed matrix is a
-# product of features; new images go through the same features. ``SubsetOfData`` is the
-# exact process of as many samples as have that many entries, and completes no matrix.
-# The last strategy has a sum as its prior: a smaller network on pooled images, for all
-# pairs, and the network itself, completed; shares are those of the latter's entries.
+# The strategy is the setting ``completion=`` of an estimator. The Nyström strategies
+# compute features of all images from the covariances with a few of them, the landmarks.
+# ``SubsetOfData`` completes nothing: it fits the exact process to as many samples as
+# have that share of the entries. The last strategy uses the sum of two kernels as its
+# prior: a smaller network on pooled images, which is evaluated for all pairs, and the
+# original network, completed by Nyström. Its share counts the entries of the original
+# network.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -48,14 +51,16 @@ display = CompletionErrorDisplay.from_estimator(
 plt.show()
 
 # %%
-# Of few entries the sum makes the most: every pair of digits is compared, if coarsely.
-# Its error is that of its Nyström part.
+# With few entries the sum of kernels is the most accurate, because it compares every
+# pair of digits, if only coarsely. The error that is shown for it is that of its
+# Nyström part.
 #
-# A small error is not enough: at a fifth of the entries Nyström's is less than half a
-# percent of the matrix' range, and more digits are wrong than with a subset of data.
-# The eigenvalues tell why. The first is nearly all of the matrix; but the process
-# learns from almost as many directions as there are samples, and the landmarks of a
-# fifth of the entries span a tenth of them.
+# A small error of the matrix does not imply accurate predictions. With a fifth of the
+# entries, the error of Nyström is less than half a percent of the range of the matrix,
+# yet it misclassifies more digits than a subset of data. The eigenvalues explain this.
+# The first eigenvalue accounts for nearly all of the matrix, but the process learns
+# from almost as many eigenvectors as there are samples. The landmarks of a fifth of the
+# entries span only a tenth of them.
 
 X, y = X[:800], y[:800]
 exact = ConvNetGPClassifier(kernel, random_state=0).fit(X, y)
@@ -63,21 +68,24 @@ spectrum = SpectrumDisplay.from_estimator(exact, X, name="network, three layers"
 _ = spectrum.ax_.set_title("800 digits")
 
 # %%
-# What the report says
-# --------------------
-# ``fit_report_`` counts the entries, and holds the error of the completed matrix on
-# entries that were evaluated and left out.
+# The report of a fit
+# -------------------
+# ``fit_report_`` gives the number of entries that were evaluated, and the error of the
+# completed matrix. To measure the error, a few evaluated entries were not used for the
+# completion.
 
 gp = ConvNetGPClassifier(kernel, completion=Nystrom(), random_state=0).fit(X, y)
 print(gp.fit_report_)
 
 # %%
-# Deviations far from landmarks
-# -----------------------------
-# :class:`~skconvgp.NystromCompletedGPRegressor` never makes an n x n array, for many
-# samples. Here are three ways to treat the variance that eight landmarks do not
-# explain. Subset of regressors forgets it: between landmarks its deviations are far too
-# small. DTC adds it to predictions; FITC counts it as noise of the samples too.
+# Standard deviations far from landmarks
+# --------------------------------------
+# :class:`~skconvgp.NystromCompletedGPRegressor` is for many samples: it never makes an
+# n x n array. The landmarks, eight in this example, do not explain all of the prior
+# variance, and there are three ways to treat the remainder. Subset of regressors (SoR)
+# ignores it, so its standard deviations are far too small between landmarks. DTC adds
+# it to the variance of predictions. FITC also adds it to the noise of the training
+# samples.
 
 random = np.random.default_rng(0)
 points = np.sort(random.uniform(0.0, 10.0, 2000))[:, None]

@@ -2,17 +2,17 @@
 Classifying digits, and knowing when not to
 ===========================================
 
-A Gaussian process whose covariance is that of an infinitely wide convolutional network
-learns scikit-learn's handwritten digits from twenty examples of each. We look at how
-often it is right, at whether its probabilities can be believed, and at what its latent
-functions do between two images.
+Start here to see a classifier at work. A Gaussian process with the covariance of an
+infinitely wide convolutional network learns scikit-learn's handwritten digits from
+twenty examples of each. This page shows its accuracy, the reliability of its
+probabilities, and its latent functions between two images.
 """
 
 # %%
 # Few training images
 # -------------------
 # The digits are 8 x 8 images, here as an array of shape (n, 1, 8, 8). The kernel has
-# two hidden layers of 3 x 3 convolutions. Fitting it is one Cholesky factorisation:
+# two hidden layers of 3 x 3 convolutions. The fit needs one Cholesky factorisation:
 # there is no training loop, no learning rate and no random start.
 
 import matplotlib.pyplot as plt
@@ -42,25 +42,26 @@ print(f"calibration error  {expected_calibration_error(y_test, y_prob):.3f}")
 print(f"leave-one-out      {(gp.loo_predict() == y).mean():.3f}")
 
 # %%
-# The last line is the accuracy on the *training* digits when each is predicted from the
-# 199 others. It comes in closed form, without fitting again, and is a fair forecast of
-# the first line.
+# The last line is the leave-one-out accuracy: each *training* digit is predicted from
+# the 199 others. It has a closed form, so that no model is fitted again, and it
+# estimates the accuracy on new digits.
 #
 # The least and the most certain digits
 # -------------------------------------
-# Above the test images whose most probable class is least probable, below those that
-# the model is surest of. Mistakes are red, with the true label.
+# The upper rows show the test images whose most probable class has the lowest
+# probability. The lower rows show those where it has the highest. Mistakes are red,
+# with the true label.
 
 UncertainDigitsDisplay.from_predictions(X_test, y_prob, y_test, labels=gp.classes_)
 plt.show()
 
 # %%
-# Can the probabilities be believed?
-# ----------------------------------
-# If they can, then of the digits given 70 % about 70 % are right. Left: the share of
-# right answers against the stated probability, in bins of equal width, and how many of
-# the digits each bin holds. Right: set aside the digits that the model is least certain
-# of, and see how the accuracy on the others rises.
+# Are the probabilities reliable?
+# -------------------------------
+# If they are, then about 70 % of the digits with a probability of 70 % are classified
+# correctly. Left: the accuracy against the predicted probability, in bins of equal
+# width, and the number of digits in each bin. Right: the accuracy if the digits that
+# the model is least certain of are set aside.
 
 figure = plt.figure(figsize=(9, 5), layout="constrained")
 left, right = figure.subfigures(1, 2)
@@ -80,11 +81,11 @@ plt.show()
 # %%
 # Between two digits
 # ------------------
-# The latent functions behind the probabilities have standard deviations. We blend a
-# training image of a 3 into one of a 6 and follow all ten functions on the way, drawn
-# with a band of two deviations for the two classes. The deviation is small at both
-# ends, where the model has seen the image, and largest between them, where it has seen
-# nothing alike.
+# The probabilities are computed from ten latent functions, one for each class, which
+# have standard deviations. We blend a training image of a 3 into a training image of a
+# 6 and draw the latent functions of the blends, with a band of two standard deviations
+# for these two classes. The standard deviation is small at both ends, which are
+# training images, and largest between them, where no training image is similar.
 
 start, end = X[y == 3][0], X[y == 6][0]
 blend = np.linspace(0.0, 1.0, 41, dtype=np.float32)
@@ -111,6 +112,7 @@ for column, i in enumerate(np.linspace(0, 40, 9).astype(int)):
 plt.show()
 
 # %%
-# All ten classes share kernel, noise and amplitude, hence one deviation: it says how
-# far an image is from the training images, not which class is in doubt. The user guide
-# has more in :doc:`/user_guide/probabilities`.
+# All ten classes have the same kernel, noise and amplitude, hence the same standard
+# deviation. It measures how far an image is from the training images, and not which
+# class is in doubt. :doc:`/user_guide/probabilities` explains how it enters the
+# probabilities.

@@ -2,24 +2,27 @@
 Learning two variances by gradients
 ===================================
 
-The covariance of an infinite network has few hyperparameters: here the variances of the
-weights and the biases of its first layer. The evidence, or log marginal likelihood, has
-a gradient by them, so an optimiser finds them in a few steps without a grid.
+The covariance of an infinite network has few hyperparameters. Here we learn two of
+them, the variances of the weights and the biases of the first layer, by maximising the
+evidence (the marginal likelihood) with its exact gradient. Estimators do this with
+``optimizer="evidence"``. This page is for those who need the derivatives of a kernel
+for an objective that the package does not have.
 """
 
 # %%
 # Evidence and its gradient
 # -------------------------
 # With targets :math:`Y` of C columns and :math:`M = K + \lambda \bar d I`, where
-# :math:`\bar d` is the mean of K's diagonal and :math:`\lambda` the share of noise, the
-# amplitude that fits best is known in closed form, and what is left to maximise is
+# :math:`\bar d` is the mean of K's diagonal and :math:`\lambda` the relative noise
+# variance, the best amplitude is known in closed form. It remains to maximise
 #
 # .. math:: \log p = -\tfrac{nC}{2} \log \langle Y, M^{-1} Y \rangle
 #     - \tfrac{C}{2} \log |M| + \text{const}.
 #
-# It depends on the kernel through K alone. So its gradient is a weighted sum of the
-# derivatives of K, with a matrix G of weights that one Cholesky factor gives:
-# :func:`~skconvgp.gram_vjp` computes such a sum and never stores the derivatives.
+# It depends on the hyperparameters only through K. So its gradient is a weighted sum of
+# the derivatives of the entries of K. The Cholesky factor gives the matrix G of the
+# weights. :func:`~skconvgp.gram_vjp` computes such a sum without storing the
+# derivatives.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,7 +44,7 @@ noise = 1e-3
 
 
 def loss_and_gradient(theta, kernel):
-    """Return the negative evidence for each label, with its gradient."""
+    """Return the negative log evidence divided by nC, with its gradient."""
     kernel = kernel.with_theta(theta)
     K = gram_matrix(kernel, X, dtype="float64")
     n, diagonal = len(K), np.diag_indices_from(K)
@@ -57,10 +60,10 @@ def loss_and_gradient(theta, kernel):
 
 
 # %%
-# A few steps
-# -----------
-# ``theta`` holds the logarithms of the variances and ``bounds`` those of their bounds,
-# which is what scipy's optimiser wants.
+# Optimisation
+# ------------
+# ``theta`` holds the logarithms of the variances, and ``bounds`` the logarithms of
+# their bounds. scipy's optimiser takes both as they are.
 
 start = Sequential(
     Conv2d(3, weight_variance=0.1, bias_variance=5.0),
@@ -85,11 +88,12 @@ learned = start.with_theta(result.x)
 print(f"{result.nit} steps, {result.nfev} gradients: {learned.layers[0]}")
 
 # %%
-# The way
-# -------
-# Left: the evidence for each label, above that of the start. Right: the two variances
-# on their way, over the evidence on a grid. With error functions as activations the
-# weight variance sets how far they saturate, so it has a best value.
+# The path of the optimiser
+# -------------------------
+# Left: the increase of the log evidence since the start, divided by the number of
+# labels. Right: the two variances after each step, over the log evidence on a grid. The
+# weight variance determines how far the error functions saturate, so it has a best
+# value.
 
 path = np.array(path)
 losses = [loss_and_gradient(theta, start)[0] for theta in path]
@@ -116,10 +120,10 @@ for axes in (left, right):
 plt.show()
 
 # %%
-# What it is good for
-# -------------------
-# More evidence is a better account of the labels that were seen; new digits are the
-# judge.
+# Accuracy before and after
+# -------------------------
+# The evidence measures the fit to the training labels. Whether predictions improve can
+# only be judged on new digits.
 
 for name, kernel in {"start": start, "learned": learned}.items():
     gp = ConvNetGPClassifier(kernel, noise_variance=noise).fit(X, y)

@@ -2,17 +2,19 @@
 Searching a kernel with GridSearchCV
 ====================================
 
-A kernel is an object with settings, and `GridSearchCV` reaches them through the
-estimator: ``kernel__depth``, ``kernel__kernel_size``, ``kernel__weight_variance``. Here
-we look for the depth and the window of a convolutional network that fit 8 x 8 digits.
+`GridSearchCV` can search every setting of a kernel, by names such as ``kernel__depth``,
+``kernel__kernel_size`` and ``kernel__weight_variance``. Here we search for the depth
+and the window size of a convolutional network for 8 x 8 digits. For continuous
+settings, ``optimizer="evidence"`` is faster: :doc:`/user_guide/selection`.
 """
 
 # %%
 # The grid
 # --------
-# Pass a kernel *object*: ``kernel=None`` means the same network as ``convnet()`` but
-# has nothing to search. The log loss judges the probabilities and not only the labels,
-# and tells more than the accuracy where most answers are right.
+# Pass a kernel *object*. The default, ``kernel=None``, means the same network as
+# ``convnet()``, but has no settings to search. We rank by the log loss, which depends
+# on the probabilities. If most answers are right, it distinguishes models better than
+# the accuracy does.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,9 +44,9 @@ print(f"accuracy on 400 other digits: {(search.predict(X_test) == y_test).mean()
 # %%
 # The heat map
 # ------------
-# Each cell is a mean over three folds; the frame marks the best. Windows of 1 x 1 see
-# single pixels: such a network knows nothing of neighbourhood. A best cell at the edge
-# of a grid, as here, says that the grid should go on.
+# Each cell is a mean over three folds, and a frame marks the best one. A network with
+# windows of 1 x 1 treats every pixel separately, without its neighbours. If the best
+# cell is at the edge of the grid, as here, the grid should be extended.
 
 results = search.cv_results_
 loss = -results["mean_test_log loss"].reshape(len(depths), len(sizes))
@@ -73,8 +75,8 @@ plt.show()
 # %%
 # Without folds
 # -------------
-# Every fitted model carries its leave-one-out predictions in closed form, so a setting
-# can also be judged from a single fit on all the training data.
+# Every fitted model has leave-one-out predictions in closed form. So a setting can also
+# be judged by a single fit to all training data.
 
 for depth in depths:
     gp = ConvNetGPClassifier(convnet(depth=depth, kernel_size=3)).fit(X, y)
@@ -82,6 +84,6 @@ for depth in depths:
     print(f"depth {depth}: leave-one-out log loss {-np.log(own).mean():.3f}")
 
 # %%
-# The calibration of each model was fitted on the same leave-one-out predictions, four
-# numbers for all the samples, so these losses flatter slightly; for comparing kernels
-# that is no harm.
+# These losses are slightly too low, because the calibration of each model, four
+# numbers, was fitted to the same leave-one-out predictions. That does not matter for a
+# comparison of kernels.

@@ -2,9 +2,9 @@
 Intervals and relevant features
 ===============================
 
-A regressor says how far off it may be, and a lengthscale for each feature says which
-features it looks at. Here both are learned from a small table where the truth is
-known: three of the eight features have nothing to do with the target.
+This page fits a regressor to a small table and shows two things: prediction intervals,
+and a lengthscale for each feature, which measures how relevant the feature is. The
+truth is known: the target does not depend on three of the eight features.
 """
 
 # %%
@@ -16,8 +16,8 @@ known: three of the eight features have nothing to do with the target.
 # .. math:: y = 10 \sin(\pi u_1 u_2) + 20 (u_3 - \tfrac12)^2 + 10 u_4 + 5 u_5
 #     + \varepsilon,
 #
-# and noise with a deviation of 1. 200 samples to learn from, 1000 to be judged on, and
-# features that are standardised, so that their lengthscales can be compared.
+# and noise with a standard deviation of 1. There are 200 training samples and 1000 test
+# samples. The features are standardised, so that their lengthscales can be compared.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,9 +36,10 @@ X, X_test, y, y_test = train_test_split(X, y, train_size=200, random_state=0)
 # %%
 # One lengthscale, or one for each feature
 # ----------------------------------------
-# ``optimizer="evidence"`` learns lengthscales and noise. A feature that does not matter
-# is best ignored altogether, so that its lengthscale has no largest value of its own:
-# the bounds are wide, and an end at one of them would be told.
+# ``optimizer="evidence"`` learns the lengthscales and the noise. The larger the
+# lengthscale of a feature, the less the model depends on it. For an irrelevant feature
+# the best lengthscale may be infinite, so the bounds are wide. The estimator would warn
+# if a lengthscale ended at one of them.
 
 starts = {
     "one lengthscale": rbf(3.0),
@@ -58,12 +59,13 @@ for name, gp in models.items():
     print(f"deviation of the noise {noise:.2f}, RMSE {error:.2f}")
 
 # %%
-# Three features are found out
-# ----------------------------
-# The bars are inverse lengthscales. Those of the last three features, which the target
-# does not depend on, cannot be told from zero. Of the others the bars tell how fast the
-# function *bends* along them, not how much of the target they explain: along the fourth
-# it is a straight line, and a straight line has a long lengthscale.
+# The irrelevant features
+# -----------------------
+# The bars are inverse lengthscales. For the last three features, on which the target
+# does not depend, they are practically zero. For the others they measure how much the
+# function *bends* along the feature, and not how much of the target the feature
+# explains. Along the fourth feature the function is a straight line, which has a long
+# lengthscale.
 
 lengthscales = np.array(models["one for each feature"].kernel_.lengthscale)
 print("lengthscales", " ".join(f"{value:.3g}" for value in lengthscales))
@@ -78,12 +80,13 @@ axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Intervals, and how many observations they hold
-# ----------------------------------------------
-# ``predict_interval`` returns the ends of intervals that new observations should fall
-# into, noise included, and ``level`` the share that should. Left: intervals of 90 % for
-# every twentieth test sample, in the order of the predictions. Right: the share of test
-# samples that are in their intervals, at every level.
+# Intervals and their coverage
+# ----------------------------
+# ``predict_interval`` returns the lower and the upper end of an interval for each new
+# observation, noise included. ``level`` is the share of observations that should fall
+# into their intervals. Left: intervals of 90 % for every twentieth test sample, in the
+# order of the predictions. Right: the share of test samples in their intervals, at
+# every level.
 
 gp = models["one for each feature"]
 low, high = gp.predict_interval(X_test, level=0.9).T
@@ -117,8 +120,9 @@ for axes in (left, right):
 plt.show()
 
 # %%
-# Intervals of both models hold about as many observations as they should. But those of
-# the model that ignores what does not matter are a third shorter: coverage tells
-# whether intervals are honest, their length whether they are of use.
+# The intervals of both models contain about as many observations as they should. Those
+# of the model with a lengthscale for each feature are a third shorter. Compare both
+# numbers: the coverage shows whether intervals are right, the length how precise they
+# are.
 #
 # .. [Friedman] Friedman, "Multivariate adaptive regression splines", 1991.

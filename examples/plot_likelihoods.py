@@ -2,21 +2,22 @@
 Which likelihood?
 =================
 
-A classifier has four ways to take labels, and they differ most where data are few. On
-two classes in the plane we look at what each says between the classes, and far from
-both; then, on digits, at which of them can be believed; and last at the kernels that
-they choose.
+A classifier has four likelihoods, which differ most if there are few data. This page
+compares their probabilities for two classes in the plane, their calibration on digits,
+and the kernels that they select. :doc:`/user_guide/probabilities` explains them and
+recommends one.
 """
 
 # %%
 # Two classes in the plane
 # ------------------------
-# Two arcs, with a region where they mix. All classifiers have the same kernel. On the
-# left label regression as it would be without the variance, which suits images like
-# those of the training data: away from them it is as sure of what its mean happens to
-# do there. Only very far off, where the mean is nothing, does it return to one half.
-# All others read the variance of the latent function, and are less sure where the data
-# are far. Label regression fits how much that counts on left-out samples.
+# The data are two arcs that overlap. All classifiers have the same kernel.
+#
+# The first panel shows label regression, ``"gaussian"``, if its probabilities ignore
+# the latent variance. They are then as confident away from the data as close to them,
+# and return to one half only very far away, where the latent mean is zero. In all other
+# panels probabilities depend on the latent variance, and are less confident far from
+# the data. Label regression fits the size of this effect to leave-one-out predictions.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -60,11 +61,12 @@ plt.show()
 # %%
 # On digits
 # ---------
-# Two hundred digits to learn from, eight hundred to be judged on. The last column is
-# the log loss by leave-one-out, from the training digits alone: it foretells the one
-# before it, and says which likelihood to take. The calibrations of label regression and
-# Dirichlet labels are fitted to just that; an averaged softmax with Laplace's
-# approximation is far too timid.
+# There are 200 training digits and 800 test digits. The columns are the accuracy, the
+# calibration error and the log loss on the test digits, and the leave-one-out log loss
+# on the training digits. The last one predicts the log loss on test digits, so it can
+# be used to choose the likelihood. Label regression and Dirichlet labels fit their
+# calibration to it. The probabilities of Laplace's approximation, an averaged softmax,
+# are far too low for the predicted class.
 
 X, y = load_digits_images(return_X_y=True)
 X, X_test, y, y_test = train_test_split(
@@ -85,7 +87,8 @@ for likelihood in ("gaussian", "dirichlet", Dirichlet("loo"), "laplace"):
     )
 
 # %%
-# The first two, beside the diagonal of a classifier that is right as often as it says.
+# The reliability of the first two likelihoods. A classifier whose accuracy equals its
+# predicted probability is on the diagonal.
 
 figure = plt.figure(figsize=(9, 5), layout="constrained")
 parts = figure.subfigures(1, 2)
@@ -96,17 +99,20 @@ for part, name in zip(parts, list(probabilities)[:2], strict=True):
 plt.show()
 
 # %%
-# Below the diagonal a classifier promises too much, above it too little.
+# Below the diagonal a classifier is overconfident, above it underconfident.
 #
 # Which kernel?
 # -------------
-# The evidence of label regression is that of labels taken for numbers with Gaussian
-# noise, which it learns too where ``noise_variance="evidence"``. Laplace's is that of
-# labels, whose noise is their own. With ``optimizer="evidence"`` each climbs its own,
-# and where two classes are all but separable, here tumours by thirty measurements,
-# they ask for different kernels. Numbers that stay the same right up to the border
-# need a short lengthscale. Labels only need the right sign: a function that is nearly
-# linear will do.
+# ``optimizer="evidence"`` maximises the evidence of the likelihood. For label
+# regression that is the evidence of numbers with Gaussian noise, which is learned too
+# if ``noise_variance="evidence"``. For Laplace's approximation it is the evidence of
+# the class labels.
+#
+# If two classes are nearly separable, the two select different kernels. The example has
+# two classes of tumours with thirty measurements of each tumour. Label regression needs
+# a short lengthscale, because its targets are constant in each class, right up to the
+# border. For labels only the sign of the latent function matters, and a nearly linear
+# function is enough.
 
 X, y = load_breast_cancer(return_X_y=True)
 X, X_test, y, y_test = train_test_split(
@@ -142,9 +148,8 @@ for axes in (left, right):
 plt.show()
 
 # %%
-# The dots are what the optimizer found, without a look at the right picture: close to
-# the lowest log loss of each. Take the kernel of one for the other, and it is not: at
-# the lengthscale of label regression Laplace's log loss is far above its own best.
-#
-# The user guide says more in :doc:`/user_guide/probabilities` and
-# :doc:`/user_guide/selection`.
+# The dots show the lengthscales that the optimiser selects from the training samples.
+# For each likelihood the selected one is close to its lowest log loss on the test
+# samples. But the kernel of one likelihood is not a good kernel for the other: at the
+# lengthscale of label regression, the log loss of Laplace's approximation is far above
+# its minimum. :doc:`/user_guide/selection` says more.

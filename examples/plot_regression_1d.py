@@ -2,20 +2,22 @@
 Regression in one dimension: three priors
 =========================================
 
-What a kernel believes is easiest to see on a line. We draw functions from three priors,
-give each the same noisy points, and draw again.
+The assumptions of a kernel are easiest to see in one dimension. For three kernels this
+page draws functions from the prior, fits the same noisy points, and draws functions
+from the posterior.
 """
 
 # %%
 # Three kernels, one set of points
 # --------------------------------
-# - `rbf`: smooth functions that forget what happened a few lengthscales away;
-# - `arcsine`: an infinite hidden layer of sigmoids, which saturates far from the data;
-# - `dense`: a network with two hidden layers of rectifiers, which goes on in straight
-#   lines.
+# - `rbf`: smooth functions, whose values are nearly independent beyond a few
+#   lengthscales;
+# - `arcsine`: a network with one infinite hidden layer of sigmoids, whose functions
+#   become constant far from the origin;
+# - `dense`: a network with two hidden layers of rectifiers, whose functions continue in
+#   straight lines.
 #
-# The amplitude of the prior is profiled out and the noise is chosen by evidence, so
-# there is nothing else to set.
+# The evidence chooses the amplitude and the noise, so nothing else has to be set.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,9 +39,9 @@ kernels = {
 # %%
 # Before and after the data
 # -------------------------
-# Above, `sample_y` of a model that is not fitted: draws from the prior. Below, of the
-# fitted model: draws from the posterior, with its mean and a band of two standard
-# deviations.
+# The upper row shows draws from the prior: `sample_y` of a model that has not been
+# fitted. The lower row shows draws from the posterior, `sample_y` of the fitted model,
+# with the posterior mean and a band of two standard deviations.
 
 figure, axes = plt.subplots(
     2, 3, figsize=(11, 6), sharex=True, sharey="row", layout="constrained"
@@ -67,16 +69,16 @@ axes[1, 0].set_ylim(-5, 5)
 plt.show()
 
 # %%
-# Where there are points the three agree. In the gap, and beyond the points, each says
-# what its prior says: the draws of `rbf` return to the mean of the data, those of
-# `arcsine` level off, those of `dense` keep their slope. The evidence, the density of
-# the data under the model, compares them on what was seen, and cannot know which is
-# right where nothing was.
+# Near the points the three models agree. In the gap and beyond the points each follows
+# its prior: the draws of `rbf` return to the mean of the data, those of `arcsine` level
+# off, those of `dense` keep their slope. The evidence is the density of the data under
+# the model. It compares the models on the observed points, and cannot decide which of
+# them extrapolates correctly.
 #
-# Units
-# -----
-# Deviations are those of the function, in units of y. With the noise added they are
-# those of a new observation.
+# Standard deviations and units
+# -----------------------------
+# By default, standard deviations are those of the function f, in units of y. With
+# ``noise=True`` they are those of a new observation.
 
 gp = ConvNetGPRegressor(kernels["rbf"], noise_variance="evidence").fit(X, y)
 of_f = gp.predict_latent([[0.0]], return_std=True)[1][0]

@@ -1,23 +1,27 @@
 """
-What rho says, and what it does not
-===================================
+Pitfalls of the objective of Kernel Flows
+=========================================
 
-Kernel Flows judges a kernel by how much of a batch it does not predict from a part of
-it: :class:`~skconvgp.flows.Rho`. Bin Khalid 2022 found values outside [0, 1], values
-stuck at one half, and a width that could not be learned, and changed the objective.
-Here are his Figures 5.1 to 5.3 once more, with what was behind them.
+Kernel Flows rate a kernel by how badly half of a batch predicts the whole batch:
+:class:`~skconvgp.flows.Rho`. Bin Khalid (2022) observed values outside [0, 1], values
+that stay at one half, and a width that could not be learned, and therefore changed the
+objective. This page repeats the experiments of his Figures 5.1 to 5.3 and explains the
+causes. Read it if you choose an objective; to use Kernel Flows, start with
+:doc:`/user_guide/flows`.
 """
 
 # %%
 # One Cholesky factorisation, or two inverses
 # -------------------------------------------
-# A sum of three sines at 64 points, half of them the sample, and a kernel much wider
-# than the bumps: its matrix is singular but for rounding.
+# The targets are a sum of three sines at 64 points, half of which are the sample. The
+# kernel is much wider than the bumps of this function, so its matrix is numerically
+# singular.
 #
-# With explicit inverses of the batch's and of the sample's matrix, as in the source,
-# rounding decides the value. It clamped such values to 1. One factorisation with the
-# sample first gives the same number as a share of a sum of squares, so that it is in
-# [0, 1] at any nugget; and where there is none to be had it is an error, not a number.
+# The source inverts the matrix of the batch and the matrix of the sample explicitly.
+# Then rounding errors determine the value, and the source clamps values outside [0, 1]
+# to 1. One Cholesky factorisation, with the sample first, gives the same quantity as a
+# share of a sum of squares. So it is in [0, 1] for any nugget. If the factorisation
+# fails, the result is an error and not a number.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,7 +42,7 @@ def bumps(x):
 
 
 def batch(width, order):
-    """Return Gram matrix and targets of all points, the sample first."""
+    """Return the Gram matrix and the targets of all points, the sample first."""
     x = grid[order, None]
     gram = gram_matrix(rbf(lengthscale=width), x, dtype="float64")
     return torch.from_numpy(gram), torch.from_numpy(bumps(x))
@@ -85,13 +89,14 @@ plt.show()
 # %%
 # A value of one half
 # -------------------
-# :func:`~skconvgp.flows.rho_path` gives rho for samples of every size from the
-# same factorisation. A kernel that fits needs few points, then nothing is left to
-# predict. For one that does not, the nugget explains the targets, M is nearly
-# :math:`\lambda I` on them, and :math:`\rho \approx 1 - N_c / N_f`, the dashed line. So
-# one half of the source's Figure 5.1 is the share of 64 points that 32 leave out. It
-# took norms of vectors of different lengths to be the cause; but norms of functions
-# do not depend on how many points they were seen at.
+# :func:`~skconvgp.flows.rho_path` computes rho for samples of every size from the same
+# factorisation. If a kernel fits, a few points predict all others, and rho falls to
+# zero. If it does not fit, only the nugget explains the targets: M acts on them nearly
+# like :math:`\lambda I`, and :math:`\rho \approx 1 - N_c / N_f` for a sample of
+# :math:`N_c` out of :math:`N_f` points, the dashed line. So the value of one half in
+# Figure 5.1 is the share of the 64 points that are not among the 32 of the sample. The
+# source attributes it to the norms of vectors of different lengths. But the norm in
+# question is that of a function, and does not depend on the number of points.
 
 sizes = np.arange(1, n)
 figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
@@ -110,12 +115,16 @@ plt.show()
 # %%
 # Learning the width from 2.5
 # ---------------------------
-# Four times, with fresh halves at every step. The ratio finds a good width, below one,
-# once: as in the source's Figure 5.2 it mostly stays where it fits nothing, because
-# its slope there depends on which points came to which half more than on the width.
-# The source's Algorithm 4 finds one each time; so does ``kind="l2"``, the squared error
-# of predicting the batch from its half, as a share of the squared targets. The nugget
-# is 1e-4; the dots are the widths that were accepted.
+# We learn the width four times, from 2.5 and with random halves at every step. Good
+# widths are below one. The dots are the widths that the fit returns, and the nugget is
+# 1e-4.
+#
+# - The ratio finds a good width once. As in the source's Figure 5.2 it mostly stays at
+#   widths that do not fit. Its slope there depends more on the random halves than on
+#   the width.
+# - The source's Algorithm 4 finds a good width each time.
+# - So does ``kind="l2"``, the squared error of predicting the batch from its half,
+#   divided by the sum of the squared targets.
 
 figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.2), sharey=True, layout="constrained")
 for ax, kind in zip(axes, ["ratio", "algorithm4", "l2"], strict=True):
@@ -143,20 +152,21 @@ axes[0].minorticks_off()
 plt.show()
 
 # %%
-# Every objective over the widths
-# -------------------------------
-# The mean over the halves of the first eight orders, at two nuggets; a dot is the
-# smallest value. Between widths that fit and those that do not, every one of them
-# tells. But the ratio hardly differs from one half for any width above 1.5, and even
-# falls a little: no slope leads back from there.
+# Every objective as a function of the width
+# ------------------------------------------
+# Each panel shows one objective at two nuggets, as a mean over eight random halves. A
+# dot marks the smallest value. Every objective distinguishes widths that fit from
+# widths that do not. But the ratio is close to one half for all widths above 1.5, and
+# even falls a little, so its slope does not lead back from there.
 #
-# The source's answer, its Algorithm 4, divides the squared length of the vector of
-# predictions by a squared RKHS norm. On this task it has its smallest value at a good
-# width too. But it is no share of anything: a kernel :math:`\kappa K` with the nugget
-# scaled alike predicts the same, and sends the value :math:`v` to
-# :math:`1 - \kappa (1 - v)`. Last panel: with an amplitude of a million the wide
-# kernel, which predicts nothing, looks better than the good one with an amplitude of
-# one. ``kind="l2"`` is what it was meant to be.
+# Algorithm 4, the answer of the source, divides the squared length of the vector of
+# predictions by a squared RKHS norm. On this task its smallest value is at a good
+# width, too. But its value depends on the amplitude: a kernel :math:`\kappa K` with a
+# nugget that is scaled by the same factor makes the same predictions, and yet changes
+# the value from :math:`v` to :math:`1 - \kappa (1 - v)`. The last panel shows the
+# consequence: with an amplitude of a million, the wide kernel, which predicts nothing,
+# has a better value than the good kernel with an amplitude of one. ``kind="l2"`` stays
+# the same if kernel and nugget are scaled by the same factor.
 
 kinds = ["held_out", "l2", "ratio", "loo", "evidence", "loo_nlpd", "polarised"]
 kinds += ["algorithm4"]

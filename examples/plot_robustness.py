@@ -2,20 +2,22 @@
 Under attack, and away from the data
 ====================================
 
-Two questions to a classifier: what does it take to mislead it on purpose, and does it
-notice images that are not of its kind? Both have answers in closed form here: latent
-means have exact derivatives by the pixels, and latent functions have deviations. A
-small trained network is asked the same.
+This page asks two questions about a classifier. How large must a change of an image be
+to mislead it? And does it notice images that are unlike its training images? A Gaussian
+process has exact derivatives of its latent means with respect to the pixels, for the
+first, and latent standard deviations, for the second. We compare it with a small
+trained network. :doc:`/user_guide/judging` has more on both.
 """
 
 # %%
-# Moved on purpose
-# ----------------
-# Each pixel of a digit is moved by at most epsilon, to where the cross-entropy of its
-# label rises: in one step by the sign of the derivatives (FGSM), or in twenty small
-# ones (PGD). ``latent_gradient`` gives the derivatives, tile by tile, for any kernel.
-# What has that method, `predict_latent` and `predict_proba` can be attacked, so here is
-# a network beside the processes.
+# Attacks
+# -------
+# An attack changes each pixel of a digit by at most epsilon, such that the
+# cross-entropy of its label rises. FGSM takes one step in the direction of the sign of
+# the derivatives, PGD takes twenty smaller ones. ``latent_gradient`` computes the
+# derivatives for any kernel. :func:`~skconvgp.metrics.robustness_curve` attacks any
+# model with this method, `predict_latent` and `predict_proba`, so we can apply it to
+# the network as well.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -99,17 +101,20 @@ all_axes[2].set_yscale("log")
 plt.show()
 
 # %%
-# Moves of a tenth of the range of a pixel cost nearly twenty points of accuracy, and
-# moves of two tenths nearly all of it; many small steps find more than one large one.
-# The network is misled by smaller moves here. That is no law: on MNIST it is the other
-# way round (``benchmarks/robustness.py``), and neither is safe. The RBF resists a
-# little longer. The entropy of a process first rises, as the images come near to the
-# border of two classes. After one large step it stays up, as the variance has grown
-# too, and probabilities count that; after many small ones it falls again: the attacker
-# has found images of another class, and the classifier is sure, and wrong. A network
-# has no variance.
+# Changes by a tenth of the range of a pixel cost nearly twenty points of accuracy, and
+# changes by two tenths nearly all of it. PGD is more effective than FGSM. Here smaller
+# changes mislead the network. On MNIST it is the other way round
+# (``benchmarks/robustness.py``), and neither model is safe. The RBF kernel resists a
+# little longer.
 #
-# Here are some of the images, moved by 0.15, with the label that the process gives.
+# The entropy of a process first rises, because the images approach the border between
+# two classes. With FGSM it stays high: the latent variance has grown, too, and the
+# probabilities take it into account. With PGD it falls again: the attack has found
+# images that the classifier assigns to a wrong class with confidence. The network has
+# no variance.
+#
+# Here are eight of the images before and after changes by 0.15, with the label that the
+# process predicts.
 
 gp, network = models["convolutions"], models["network"]
 few, labels = X_test[:8], y_test[:8]
@@ -129,9 +134,11 @@ plt.show()
 # %%
 # Away from the data
 # ------------------
-# Images of another kind: digits mirrored, inverted, shifted by two pixels, and noise. A
-# score that tells them from digits should be larger for them; the area under the curve
-# is the share of pairs that are in the right order. One half is guessing.
+# We use four kinds of images that are unlike the training images: mirrored, inverted
+# and shifted digits, and noise. The entropy of the probabilities and the latent
+# standard deviation should be larger for them than for digits. The area under the ROC
+# curve is the share of pairs, one image of each kind, in which this is so. One half is
+# guessing.
 
 rng = np.random.default_rng(0)
 others = {
@@ -166,7 +173,8 @@ for axes, (name, images) in zip(all_axes, others.items(), strict=True):
 plt.show()
 
 # %%
-# The deviation tells all four from digits without a mistake, and the entropy of the
-# process with about one pair of a hundred in the wrong order at most, as its
-# probabilities count the deviation. That of the network asks only whether the classes
-# are in doubt: it mistakes between eleven and forty-four pairs of a hundred.
+# The latent standard deviation separates all four kinds from digits without a mistake.
+# The entropy of the process has at most about one pair in a hundred in the wrong order,
+# because its probabilities depend on the latent variance. The entropy of the network
+# measures only the doubt between classes: between eleven and forty-four pairs in a
+# hundred are in the wrong order.

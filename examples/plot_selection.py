@@ -2,20 +2,20 @@
 Which kernel for the digits?
 ============================
 
-Five kernels, each with the settings that maximise its evidence, compared on the
-training data alone: what they explain, what they predict when a sample is left out, and
-how honest their probabilities are. :doc:`/user_guide/selection` has the details.
+This page compares five kernels on the training data alone. Each has the settings that
+maximise its evidence. The comparison uses the evidence, leave-one-out predictions, and
+the calibration of the probabilities. :doc:`/user_guide/selection` has the details.
 """
 
 # %%
 # Settings by evidence
 # --------------------
 # ``optimizer="evidence"`` chooses the variances or the lengthscale of each kernel in
-# ``fit``. Unless it is a number, the noise is chosen with them; but digits have next to
-# none, so it is held. Of a network of rectifiers what matters is the ratio of the two
-# variances, nearly, so that of the biases is held too. The picture is the way of the
-# network with three layers of convolutions; values are negative evidence for each
-# target.
+# ``fit``. It would also choose the noise, but digits have almost none, so we fix
+# ``noise_variance``. In a network of rectifiers the predictions depend almost only on
+# the ratio of the two variances, so the bias variance is fixed, too. The picture shows
+# the steps of the optimiser for the network with three convolutional layers. Its values
+# are the negative log evidence, divided by the number of targets.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,19 +51,21 @@ plt.show()
 # %%
 # The report
 # ----------
-# Rho and evidence are about the numbers that stand for classes, and prefer the RBF. But
-# predictions of left-out images are best with three layers of convolutions.
+# Rho and the evidence rate the regression of the numbers that encode the classes. They
+# prefer the RBF kernel. The leave-one-out predictions, however, are best with three
+# convolutional layers.
 
 print(report)
 SelectionDisplay.from_report(report)
 plt.show()
 
 # %%
-# And the test images?
-# --------------------
-# The kernel that leaving one out prefers has the least log loss on images that none of
-# them has seen. The evidence would have taken the RBF, and says little of the rest. Of
-# the smaller differences, those of the other four, 400 images cannot tell.
+# On the test images
+# ------------------
+# The kernel with the best leave-one-out log loss also has the smallest log loss on test
+# images. The evidence would have selected the RBF kernel, and its order of the other
+# kernels says little. The differences between the other four kernels are too small to
+# be resolved by 400 training images.
 
 foretold = -np.array(list(report.to_dict()["log_density"].values()))
 evidence = np.array(list(report.to_dict()["evidence"].values()))

@@ -2,17 +2,19 @@
 A network's covariance inside scikit-learn
 ==========================================
 
-`as_sklearn_kernel` makes a kernel of this package one of scikit-learn's. It then works
-in `GaussianProcessRegressor`, which learns its hyperparameters, and as ``kernel=`` in
-`SVC`, `KernelPCA` or `KernelRidge`.
+`as_sklearn_kernel` turns a kernel of this package into a kernel of scikit-learn. It
+then works in `GaussianProcessRegressor`, which learns its hyperparameters, and as
+``kernel=`` of `SVC`, `KernelPCA` or `KernelRidge`. Use it if you need a model of
+scikit-learn that this package does not have; :doc:`/user_guide/sklearn` says more.
 """
 
 # %%
 # Learning the hyperparameters of a network
 # -----------------------------------------
-# The arc-sine kernel is one infinite hidden layer of sigmoids. Its weight variance says
-# how steep they are, its bias variance how far from the origin they sit. scikit-learn
-# maximises the evidence over both, over the scale and over the noise, with gradients.
+# The arc-sine kernel is that of a network with one infinite hidden layer of sigmoids.
+# The weight variance determines how steep the sigmoids are, and the bias variance how
+# far from the origin. scikit-learn maximises the evidence over both, the amplitude and
+# the noise, using the gradients of the kernel.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,7 +42,7 @@ print(f"weight_variance {network.weight_variance:.2f}")
 print(f"bias_variance   {network.bias_variance:.2f}")
 
 # %%
-# Before and after, with a band of two standard deviations:
+# The fit before and after learning, with a band of two standard deviations:
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
 for axis, gp, title in zip(
@@ -62,8 +64,8 @@ plt.show()
 # %%
 # A convolutional kernel in a support vector machine
 # --------------------------------------------------
-# scikit-learn's own estimators take rows, so the kernel is told how a row becomes an
-# image.
+# Estimators of scikit-learn take images as rows of a matrix. ``image_shape`` tells the
+# kernel how to make an image of a row.
 
 X, y = load_digits_images(return_X_y=True)
 X = X.reshape(len(X), -1)
@@ -76,12 +78,13 @@ for name, k in (("rbf", "rbf"), ("convnet", kernel)):
     print(f"SVC with kernel {name:8} {machine.score(X_test, y_test):.3f}")
 
 # %%
-# On images as small as these a smooth kernel of the pixels does as well.
+# On images as small as these, a smooth kernel of the pixels is as accurate.
 #
-# The same digits as the kernel sees them
-# ---------------------------------------
-# Kernel principal components show which images a kernel holds alike. We use
-# correlations rather than covariances, so that the amount of ink does not count.
+# Kernel principal components
+# ---------------------------
+# Kernel principal components show which images are similar for a kernel. For the
+# network we use correlations instead of covariances, so that the brightness of an image
+# does not matter.
 
 
 def correlation(X, Y=None):

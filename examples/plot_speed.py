@@ -2,18 +2,19 @@
 How fast covariances are computed
 =================================
 
-Nearly all of the time of a Gaussian process here goes into the covariances of pairs of
-images. Two backends compute them: torch, which takes any kernel, and compiled code, the
-fused backend, which takes most networks. We compare their rates on small images, for
-networks of growing depth. :doc:`/user_guide/speed` explains the difference.
+A fit spends nearly all of its time on the covariances of pairs of images. Two backends
+compute them. The torch backend takes any kernel. The fused backend is compiled and
+takes most networks. This page compares how many pairs they compute in a second, on
+small images and for networks of increasing depth. :doc:`/user_guide/speed` explains the
+difference and has results on MNIST.
 """
 
 # %%
 # Rates
 # -----
-# A matrix of covariances is computed a few times on one thread, and the fastest run
-# counts. Without its compiled part the package works, with torch alone; then only its
-# curves appear below.
+# We compute a covariance matrix three times on one thread and keep the fastest run. If
+# the package was installed without its compiled extension, only the torch backend is
+# available, and the figure shows only its curves.
 
 import time
 
@@ -61,12 +62,11 @@ rates = {
 torch.set_num_threads(n_threads)
 
 # %%
-# The picture
-# -----------
-# The work of a pair grows with the number of layers. On images as small as these, what
-# a pair costs beside its layers shows in the rates of shallow networks: it is checked,
-# written and mirrored like any other. Float64 has half as many pairs in a vector of the
-# processor, and a longer polynomial. The machine that built this page made the numbers.
+# The work for a pair grows with the number of layers. Each pair also has a fixed cost:
+# its value is checked, written and mirrored. On images as small as these, the fixed
+# cost limits the rates of shallow networks. In float64 a vector register of the
+# processor holds half as many pairs, and the polynomials are longer. The rates are
+# those of the machine that built this page.
 
 figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
 colors = {"fused": "tab:blue", "torch": "tab:orange"}
@@ -92,8 +92,8 @@ plt.show()
 # %%
 # The same numbers
 # ----------------
-# Speed is no use without the values. The errors are relative to the standard deviations
-# of the two images, with torch in float64 as the reference.
+# Both backends compute the same covariances, up to rounding errors. Errors are relative
+# to the prior standard deviations of the two images. The reference is torch in float64.
 
 kernel = convnet(depth=8, kernel_size=3)
 exact = gram_matrix(kernel, X[:100], backend="torch", dtype="float64")

@@ -2,15 +2,16 @@
 Moving the inputs: three bumps
 ==============================
 
-A kernel that is too smooth for a curve can be replaced, or the inputs can: moved to
-where the kernel predicts well, by `KernelFlowsWarp`, which takes new points along.
+If a kernel is too smooth for the data, one can replace the kernel, or one can move the
+inputs. `KernelFlowsWarp` moves them such that the kernel predicts well, and moves new
+points in the same way. :doc:`/user_guide/warp` explains how and when to use it.
 """
 
 # %%
-# A kernel too smooth
-# -------------------
-# A squared exponential of lengthscale 4 sees next to nothing of a curve whose waves are
-# 2 long. A ridge fit of 80 points with this kernel is a line near the mean.
+# A kernel that is too smooth
+# ---------------------------
+# The curve has waves of length 2, and the kernel is a squared exponential of
+# lengthscale 4. A ridge regression of 80 points with this kernel is nearly constant.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,11 +43,11 @@ before = ridge_fit(kernel, X, X_test)
 print(f"mean squared error {error(before):.3f}")
 
 # %%
-# Let the points move
-# -------------------
-# Each step takes a batch, predicts it from a random half of it, and moves its points
-# down the gradient of the error of that prediction. A smooth field takes all other
-# points along, test points too. A hundred steps take half a second.
+# Moving the points
+# -----------------
+# Each step takes a batch, predicts it from a random half of it, and computes the
+# gradient of the error with respect to the points. A smooth field, fitted to the
+# gradient, moves all points, test points included. A hundred steps take half a second.
 
 warp = KernelFlowsWarp(kernel, random_state=0).fit(X, y)
 after = ridge_fit(kernel, warp.transform(X), warp.transform(X_test))
@@ -69,12 +70,12 @@ for axes in (left, right):
 plt.show()
 
 # %%
-# The way there
-# -------------
-# `staged_transform` shows where points are after each step, here those of a regular
-# grid. They spread, and least at the flat ends of the curve, and they never cross: all
-# of them, those of the batch included, follow one smooth field. Beside it the places
-# that were learned, as a function of x, and the objective of each batch on the way.
+# The steps
+# ---------
+# `staged_transform` returns the positions of points after each step. Left: the paths of
+# a regular grid of points. They spread, least at the flat ends of the curve. They never
+# cross, because all points follow one smooth field. Middle: the final positions as a
+# function of x. Right: the objective of each batch.
 
 stages = np.array(list(warp.staged_transform(X)))[:, :, 0]
 figure, (left, middle, right) = plt.subplots(
@@ -93,14 +94,15 @@ for axes in (left, middle, right):
 plt.show()
 
 # %%
-# The original scheme, and why points crossed
-# -------------------------------------------
-# In the source the points of a batch move by their own gradient, and only the others by
-# the field. A point of the batch then overtakes a neighbour that is not in it: two maps
-# are at work, and what was a curve becomes a tangle. ``interpolation="original"``
-# reproduces that, ``step="original"`` its rule for the length of steps, and
-# ``Rho("ratio")`` its objective. With complete interpolation, and all else equal, no
-# points cross.
+# The original scheme, in which points cross
+# ------------------------------------------
+# In the original scheme (Owhadi and Yoo, 2019; Bin Khalid, 2022, chapter 4) each point
+# of the batch moves by its gradient, and only the other points move by the field. A
+# point of the batch can then overtake a neighbour that is not in the batch, and the
+# curve becomes tangled. Three settings reproduce the scheme:
+# ``interpolation="original"``, ``step="original"`` for the length of the steps, and
+# ``Rho("ratio")`` for the objective. If only the interpolation is changed, to
+# "complete", no points cross.
 
 original = KernelFlowsWarp(
     kernel,
@@ -129,20 +131,21 @@ left.set_ylabel("place after 300 steps")
 plt.show()
 
 # %%
-# What differs from the source, and why
-# -------------------------------------
-# The source reports an error of 0.504 after 1000 steps with complete interpolation.
-# Here it is a hundredth of that after 100 steps, for three reasons:
+# Why the defaults need fewer steps
+# ---------------------------------
+# The published error is 0.504 after 1000 steps with complete interpolation.
+# The defaults reach a hundredth of that after 100 steps, for three reasons:
 #
-# - *The objective.* Where a kernel fits nothing, the ratio of norms is near 1/2
-#   wherever the points are, and its gradient is mostly chance. The squared error of
-#   the prediction, ``kind="l2"``, points the right way from the start.
-# - *The field.* With a small ridge it follows the gradient at each point; with a large
-#   one, ``field_noise=1``, it keeps what is smooth of it.
-# - *The step.* It is relative to the spread of all points, and falls to nothing; it
-#   does not hang on the point that is nearest to the origin.
+# - *The objective.* If a kernel does not fit, the ratio of norms is near 1/2 for any
+#   positions of the points, and its gradient is mostly random. The gradient of the
+#   squared error of the prediction, ``kind="l2"``, has the right direction from the
+#   start.
+# - *The field.* With a small ridge the field follows the gradient at each point. With a
+#   large ridge, ``field_noise=1``, it follows only the smooth part of the gradient.
+# - *The step.* Its length is relative to the spread of all points and decreases to
+#   zero. In the original scheme it depends on the point that is nearest to the origin.
 #
-# Neither of the first two does it alone, as the errors after the same 100 steps show.
+# Neither of the first two is sufficient alone, as the errors after 100 steps show.
 
 settings = {
     "ratio, small ridge": {"objective": Rho("ratio"), "field_noise": 1e-4},
@@ -158,10 +161,10 @@ for name, changed in settings.items():
 # %%
 # A narrow kernel
 # ---------------
-# With a lengthscale of 0.5 the kernel fits the curve as it is, and there is nothing to
-# gain. In the original scheme narrow fields make the curve irregular again; points
-# cross more than before. With the defaults they stay in order, and yet the fit is no
-# better than without: a warp is for a kernel that is too stiff.
+# With a lengthscale of 0.5 the kernel fits the curve without moving any point. In the
+# original scheme the narrow field makes the curve irregular again, and more points
+# cross than before. With the defaults the points stay in order, but the fit is no
+# better than without moving them. Use a warp only if the kernel is too smooth.
 
 narrow = rbf(lengthscale=0.5)
 flows = {
