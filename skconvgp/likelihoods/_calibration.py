@@ -22,6 +22,9 @@ USUAL = np.log([0.1, math.pi / 8.0, 0.1, 1e-3])
 DEVIATIONS = np.array([1.0, 1.0, 1.0, 2.0])
 OFFSET_DEVIATION = 0.25  # of offsets over the temperature, around 0
 LARGEST = 50.0  # logarithm; priors keep searches far from it
+# Many errors are either of scores that say little or of labels that fall anywhere. Both
+# can be a mode, and a search from the usual odds of the floor does not find the second.
+LARGE_ODDS = 0.25
 
 SEARCH = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 500}
 ROOT_TOLERANCE = 1e-12
@@ -58,14 +61,27 @@ def fit_calibration(
     # In units of their size latents are the same, whatever the scale of the kernel.
     common = None if var is None else var.mean(1, keepdim=True) / size**2
     posterior = _Posterior(centred / size, common, codes, weights, has_offsets)
-    found = minimize(
-        posterior.value_and_slope,
-        posterior.start(),
-        jac=True,
-        method="L-BFGS-B",
-        options=SEARCH,
-    )
-    return posterior.calibration(_sharpened(posterior, found.x), size)
+    place = _most_probable(posterior)
+    return posterior.calibration(_sharpened(posterior, place), size)
+
+
+def _most_probable(posterior: "_Posterior") -> NDArray[np.float64]:
+    """Return where the better one of two searches has ended."""
+    usual = posterior.usual()
+    floored = usual.copy()
+    floored[3] = math.log(LARGE_ODDS)
+    ends = [
+        minimize(
+            posterior.value_and_slope,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options=SEARCH,
+        )
+        for start in (usual, floored)
+    ]
+    best: NDArray[np.float64] = min(ends, key=lambda end: float(end.fun)).x
+    return best
 
 
 def _sharpened(
@@ -90,7 +106,7 @@ class _Posterior:
     weights: Tensor
     has_offsets: bool
 
-    def start(self) -> NDArray[np.float64]:
+    def usual(self) -> NDArray[np.float64]:
         n_offsets = self.mean.shape[1] if self.has_offsets else 0
         return np.concatenate([USUAL, np.zeros(n_offsets)])
 
@@ -134,7 +150,7 @@ class _Posterior:
         if self.has_offsets:
             by_offsets = np.array((slope * scale).sum(0).tolist()) * temperature
             slopes = np.concatenate([slopes, by_offsets - by_offsets.mean()])
-        far = (place - self.start()) / self._deviations()
+        far = (place - self.usual()) / self._deviations()
         value = loss + 0.5 * float(far @ far)
         total = float(self.weights.sum())
         return value / total, (slopes + far / self._deviations()) / total

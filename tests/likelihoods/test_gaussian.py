@@ -124,6 +124,25 @@ def test_calibration_is_the_most_probable_one(n_classes, seed, has_offsets):
     assert surprise(place, *args) <= best.fun + 1e-4
 
 
+@pytest.mark.parametrize("seed", [1, 6, 10])
+def test_calibration_is_the_best_of_two_modes(seed):
+    # A quarter of the labels fall anywhere; scores that say little explain them too.
+    rng = np.random.default_rng(seed)
+    n, k = 150, 7
+    mean = 0.5 * np.eye(k)[rng.integers(0, k, n)] * rng.uniform(0.0, 2.0, (n, 1))
+    mean += 0.25 * rng.normal(size=(n, k))
+    codes = drawn_labels(0.75 * softmax(mean / 0.12, axis=1) + 0.25 / k, rng)
+    var, weights = np.ones((n, 1)), np.ones(n)
+    found = calibrate(Gaussian(), mean, var, codes)
+    size = size_of(mean, weights)
+    args = mean / size, var / size**2, codes, weights, False
+    floored = minimize(surprise, np.append(USUAL[:3], -1.0), args=args)
+    numbers = found.temperature / size, found.spread, found.bend
+    place = np.log([*numbers, found.floor / (1.0 - found.floor)])
+    assert surprise(place, *args) <= floored.fun + 1e-4
+    assert found.floor > 0.1
+
+
 @pytest.mark.parametrize("has_variances", [False, True])
 @pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e4])
 def test_probabilities_do_not_know_the_scale_of_the_latents(scale, has_variances):
