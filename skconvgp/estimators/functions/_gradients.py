@@ -1,5 +1,6 @@
 """`gram_gradient` and `gram_vjp`: derivatives of covariances, for numpy arrays."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,33 +11,31 @@ from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from skconvgp._autograd import own_autograd
-from skconvgp._config import ComputeConfig
-from skconvgp._protocols import TileBackend, run_serially
+from skconvgp._protocols import run_serially
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_pullback
 from skconvgp.engine import (
     KernelOracle,
     Placement,
     compute_at,
-    kernel_shape,
     pull_back,
-    rows_to_images,
     rows_to_tensor,
     to_numpy,
 )
 from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
 from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators.compute._arguments import (
-    FLOATS,
     choose,
     find_placement,
-    find_shape,
     make_config,
-    matching_rows,
-    resolve_by,
-    sample_rows,
 )
 from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.functions._pairs import (
+    FLOATS,
+    covariances,
+    read_pairs,
+    require_finite,
+)
 from skconvgp.kernels import Kernel
 
 __all__ = ["gram_gradient", "gram_vjp"]
@@ -119,24 +118,16 @@ def gram_gradient(
     >>> gram.shape, gradient.shape
     ((5, 5), (5, 5, 2))
     """
-    rows, given = sample_rows(X)
-    shape = find_shape(kernel, image_shape, rows.shape[1], given)
-    others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
-    kernel = resolve_by(kernel, rows, is_alone=Y is None)
-    n_cols = len(rows) if others is None else len(others)
+    pairs = read_pairs(kernel, X, Y, image_shape)
+    kernel, sides = pairs.kernel, pairs.sides
     n_columns = 1 + len(kernel.theta)
-    n_values = len(rows) * n_cols * n_columns
+    n_values = math.prod(pairs.size) * n_columns
     placement = find_placement("gram_gradient", device, _precise(dtype), n_values)
-    images = rows_to_images(rows, kernel_shape(kernel, shape))
-    columns = images
-    if others is not None:
-        columns = rows_to_images(others, kernel_shape(kernel, shape))
     progress = ProgressLine("gram", resolve_verbose("gram_gradient", verbose))
-
-    warn_of_series(kernel, *((images,) if others is None else (images, columns)))
+    warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> NDArray[Any]:
-        choice = choose("gram_gradient", kernel, shape, backend, placement)
+        choice = choose("gram_gradient", kernel, pairs.shape, backend, placement)
         config, runner = make_config(
             "gram_gradient",
             choice.name,
@@ -152,15 +143,10 @@ def gram_gradient(
         # Covariances are contiguous in memory, as are derivatives by one
         # hyperparameter.
         both = torch.empty(
-            (n_columns, len(rows), n_cols), dtype=config.dtype, device=config.device
+            (n_columns, *pairs.size), dtype=config.dtype, device=config.device
         ).permute(1, 2, 0)
-        oracle = KernelOracle(choice.tangents(), columns, config, runner, progress)
-        if others is None:
-            oracle.diag()  # raises if a variance is not finite
-            oracle.gram(both)
-        else:
-            _require_finite(choice.tiles(), config, [images, columns])
-            oracle.cross(images, both)
+        oracle = KernelOracle(choice.tangents(), sides[-1], config, runner, progress)
+        covariances(oracle, choice.tiles(), sides, both)
         return to_numpy(both)
 
     values = compute_at(placement, evaluate)
@@ -252,23 +238,16 @@ def gram_vjp(
     (array([8.]), array([[8.],
            [8.]]))
     """
-    rows, given = sample_rows(X)
-    shape = find_shape(kernel, image_shape, rows.shape[1], given)
-    others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
-    kernel = resolve_by(kernel, rows, is_alone=Y is None)
+    pairs = read_pairs(kernel, X, Y, image_shape)
+    kernel, sides = pairs.kernel, pairs.sides
     has_inputs = resolve_flag("gram_vjp", "inputs", inputs)
-    weights = _weights(G, (len(rows), len(rows) if others is None else len(others)))
-    images = rows_to_images(rows, kernel_shape(kernel, shape))
-    columns = None
-    if others is not None:
-        columns = rows_to_images(others, kernel_shape(kernel, shape))
-    sides = [images] if columns is None else [images, columns]
+    weights = _weights(G, pairs.size)
+    images, columns = sides[0], None if Y is None else sides[1]
     progress = ProgressLine("gradient", resolve_verbose("gram_vjp", verbose))
-
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> tuple[Tensor, Tensor | None]:
-        choice = choose("gram_vjp", kernel, shape, backend, placement)
+        choice = choose("gram_vjp", kernel, pairs.shape, backend, placement)
         config, runner = make_config(
             "gram_vjp",
             choice.name,
@@ -277,30 +256,20 @@ def gram_vjp(
             memory_budget=memory_budget,
             n_jobs=n_jobs,
         )
-        _require_finite(choice.tiles(), config, sides)
+        require_finite(choice.tiles(), config, sides)
         pullback = choose_pullback(choice, has_inputs=has_inputs)
         return pull_back(pullback, images, columns, weights, config, runner, progress)
 
     by_theta, by_images = compute_at(find_placement("gram_vjp", device), evaluate)
     if by_images is None:
         return to_numpy(by_theta), None
-    by_rows = to_numpy(by_images).reshape(rows.shape)
-    return to_numpy(by_theta), by_rows if given is None else by_rows.reshape(
-        np.shape(X)
-    )
+    shape = pairs.rows[0].shape if pairs.given is None else np.shape(X)
+    return to_numpy(by_theta), to_numpy(by_images).reshape(shape)
 
 
 def _precise(dtype: object) -> object:
     """Return the setting of the precision; "auto" is float64."""
     return "float64" if isinstance(dtype, str) and dtype == "auto" else dtype
-
-
-def _require_finite(
-    tiles: TileBackend, config: ComputeConfig, sides: list[Tensor]
-) -> None:
-    """Raise before any tile if a prior variance overflows."""
-    for images in sides:
-        KernelOracle(tiles, images, config).diag()
 
 
 def _weights(G: Any, shape: tuple[int, int]) -> Tensor:

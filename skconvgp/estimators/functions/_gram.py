@@ -1,5 +1,6 @@
 """`gram_matrix` and `gram_diag`: the engine for numpy arrays."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from skconvgp.engine import (
     KernelOracle,
     Placement,
     compute_at,
-    kernel_shape,
-    rows_to_images,
     to_numpy,
 )
 from skconvgp.estimators._resolve import resolve_verbose
@@ -21,11 +20,7 @@ from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators.compute._arguments import (
     choose,
     find_placement,
-    find_shape,
     make_config,
-    matching_rows,
-    resolve_by,
-    sample_rows,
 )
 from skconvgp.estimators.compute._kept_tiles import (
     find_cache,
@@ -34,6 +29,7 @@ from skconvgp.estimators.compute._kept_tiles import (
 )
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.compute._steep import why_double
+from skconvgp.estimators.functions._pairs import covariances, read_pairs
 from skconvgp.kernels import Kernel
 
 __all__ = ["gram_diag", "gram_matrix"]
@@ -127,28 +123,20 @@ def gram_matrix(
     >>> gram_matrix(convnet(depth=2, kernel_size=3), X[:5]).shape
     (5, 5)
     """
-    rows, given = sample_rows(X)
-    shape = find_shape(kernel, image_shape, rows.shape[1], given)
-    others = None if Y is None else matching_rows(Y, rows.shape[1], shape)
-    kernel = resolve_by(kernel, rows, is_alone=Y is None)
-    n_cols = len(rows) if others is None else len(others)
-    buffer = None if out is None else _buffer(out, (len(rows), n_cols), rows, others)
-    n_values = len(rows) * n_cols if out is None else 0
-    images = rows_to_images(rows, kernel_shape(kernel, shape))
-    columns = images
-    if isinstance(dtype, str) and dtype == "auto" and why_double(kernel, images):
+    pairs = read_pairs(kernel, X, Y, image_shape)
+    kernel, sides = pairs.kernel, pairs.sides
+    buffer = None if out is None else _buffer(out, pairs.size, *pairs.rows)
+    n_values = math.prod(pairs.size) if out is None else 0
+    if isinstance(dtype, str) and dtype == "auto" and why_double(kernel, sides[0]):
         dtype = "float64"
     placement = find_placement(OWNER, device, dtype, n_values)
     progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
     folder = resolve_cache_dir(OWNER, cache_dir)
     warn_of_unknown(folder, kernel)
-    if others is not None:
-        columns = rows_to_images(others, kernel_shape(kernel, shape))
-    sides = (columns,) if others is None else (images, columns)
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> NDArray[Any]:
-        choice = choose(OWNER, kernel, shape, backend, placement)
+        choice = choose(OWNER, kernel, pairs.shape, backend, placement)
         config, runner = make_config(
             OWNER,
             choice.name,
@@ -161,14 +149,8 @@ def gram_matrix(
         )
         tiles = choice.tiles()
         cache = find_cache(folder, choice, config.dtype, placement.device, *sides)
-        oracle = KernelOracle(tiles, columns, config, runner, progress, cache)
-        if others is None:
-            oracle.diag()  # raises for overflow before any tile
-            gram = oracle.gram(buffer)
-        else:
-            for side in sides:
-                KernelOracle(tiles, side, config).diag()
-            gram = oracle.cross(images, buffer)
+        oracle = KernelOracle(tiles, sides[-1], config, runner, progress, cache)
+        gram = covariances(oracle, tiles, sides, buffer)
         return out if out is not None else to_numpy(gram)
 
     return compute_at(placement, evaluate)
@@ -218,21 +200,19 @@ def gram_diag(
     >>> gram_diag(dot_product(), [[1.0], [2.0]]).tolist()
     [2.0, 5.0]
     """
-    rows, given = sample_rows(X)
-    shape = find_shape(kernel, image_shape, rows.shape[1], given)
-    kernel = resolve_by(kernel, rows, is_alone=True)
-    images = rows_to_images(rows, kernel_shape(kernel, shape))
-    warn_of_series(kernel, images)
+    pairs = read_pairs(kernel, X, None, image_shape)
+    (images,) = pairs.sides
+    warn_of_series(pairs.kernel, images)
 
     def evaluate(placement: Placement) -> FloatArray:
-        choice = choose(OWNER, kernel, shape, backend, placement)
+        choice = choose(OWNER, pairs.kernel, pairs.shape, backend, placement)
         config, runner = make_config(OWNER, choice.name, placement, dtype=dtype)
         return to_numpy(KernelOracle(choice.tiles(), images, config, runner).diag())
 
     return compute_at(find_placement(OWNER, device), evaluate)
 
 
-def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any] | None) -> Tensor:
+def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any]) -> Tensor:
     """Return `out` as a tensor that shares its memory; raise if it is not usable."""
     is_array = isinstance(out, np.ndarray)
     if not is_array or out.dtype.char not in "fd" or not out.dtype.isnative:
@@ -250,7 +230,7 @@ def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any] | None) -> 
             "`out` must be writeable, not reversed, and have a place for each value: "
             "open a memory map with mode='r+' or 'w+', or pass a fresh array."
         )
-    if any(each is not None and np.may_share_memory(out, each) for each in samples):
+    if any(np.may_share_memory(out, each) for each in samples):
         raise ValueError(
             "`out` must not share memory with X or Y, which are read while `out` is "
             "written: pass an array of its own."

@@ -1,0 +1,151 @@
+"""Pairs of samples, whose covariances functions return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import TileBackend
+from skconvgp._typing import ImageShape
+from skconvgp.engine import KernelOracle, kernel_shape, rows_to_images, rows_to_tensor
+from skconvgp.estimators._resolve import is_kernel
+from skconvgp.estimators._validation import (
+    images_to_rows,
+    resolve_image_shape,
+    warn_of_channels,
+    warn_of_guess,
+)
+from skconvgp.kernels import Kernel
+
+__all__ = ["FLOATS", "Pairs", "covariances", "read_pairs", "require_finite"]
+
+FLOATS = [np.float64, np.float32]  # arrays of other types become float64
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of a sample of X and one of Y, or of two samples of X.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with settings that follow from X.
+    shape : (c, h, w)
+        How a row is read.
+    rows : tuple of ndarray
+        The samples of X and, if it is given, those of Y.
+    given : (c, h, w) or None
+        Shape of a sample of X, if X holds images.
+    """
+
+    kernel: Kernel
+    shape: ImageShape
+    rows: tuple[NDArray[Any], ...]
+    given: ImageShape | None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Shape of the matrix of their covariances."""
+        return len(self.rows[0]), len(self.rows[-1])
+
+    @property
+    def sides(self) -> tuple[Tensor, ...]:
+        """The samples as the kernel sees them: one side if there is no Y."""
+        shape = kernel_shape(self.kernel, self.shape)
+        return tuple(rows_to_images(rows, shape) for rows in self.rows)
+
+
+def read_pairs(kernel: Any, X: Any, Y: Any, image_shape: object) -> Pairs:
+    """Return the pairs of samples; raise if the kernel cannot take them."""
+    rows, given = _sample_rows(X)
+    shape = _find_shape(kernel, image_shape, rows.shape[1], given)
+    others = () if Y is None else (_matching_rows(Y, rows.shape[1], shape),)
+    kernel = _resolve_by(kernel, rows, is_alone=Y is None)
+    return Pairs(kernel, shape, (rows, *others), given)
+
+
+def covariances(
+    oracle: KernelOracle, tiles: TileBackend, sides: tuple[Tensor, ...], out: Any
+) -> Tensor:
+    """Return the covariances of pairs; raise before any tile if a variance overflows.
+
+    Parameters
+    ----------
+    oracle : KernelOracle
+        Evaluates covariances with the last of the sides.
+    tiles : TileBackend
+        Computes prior variances.
+    sides : tuple of Tensor
+        As in `Pairs`.
+    out : Tensor or None
+        Where the result is written, if that is given.
+    """
+    if len(sides) == 1:
+        oracle.diag()
+        return oracle.gram(out)
+    require_finite(tiles, oracle.config, sides)
+    return oracle.cross(sides[0], out)
+
+
+def require_finite(
+    tiles: TileBackend, config: ComputeConfig, sides: tuple[Tensor, ...]
+) -> None:
+    """Raise before any tile if a prior variance overflows."""
+    for images in sides:
+        KernelOracle(tiles, images, config).diag()
+
+
+def _sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
+    """Return samples as rows, and their shape (c, h, w) if they were images."""
+    rows, given = images_to_rows(X)
+    return check_array(rows, dtype=FLOATS, input_name="X"), given
+
+
+def _find_shape(
+    kernel: object, image_shape: object, n_features: int, given: ImageShape | None
+) -> ImageShape:
+    """Return the shape that a row is read as; raise if the kernel cannot take it."""
+    if not is_kernel(kernel):
+        raise ValueError(
+            f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
+        )
+    shape, is_guess = resolve_image_shape(
+        image_shape, n_features, given, is_spatial=kernel.is_spatial
+    )
+    if is_guess:
+        warn_of_guess(shape)
+    if kernel.is_spatial:
+        warn_of_channels(shape)
+    kernel.check(kernel_shape(kernel, shape))
+    return shape
+
+
+def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
+    """Return samples of Y as rows; raise unless they have the shape of those of X."""
+    rows, given = images_to_rows(Y)
+    rows = check_array(rows, dtype=FLOATS, input_name="Y")
+    is_row = shape == (n_features, 1, 1)
+    if rows.shape[1] != n_features or not (is_row or given in (None, shape)):
+        raise ValueError(
+            f"X and Y must have samples of one shape: Y has {rows.shape[1]} values a "
+            f"sample, of shape {given!r}; X has {n_features}, read as {shape!r}."
+        )
+    return rows  # type: ignore[no-any-return]
+
+
+def _resolve_by(kernel: Kernel, rows: NDArray[Any], *, is_alone: bool) -> Kernel:
+    """Return the kernel with settings that follow from X; raise if there is a Y."""
+    resolved = kernel.resolve(rows_to_tensor(rows))
+    if resolved is not kernel and not is_alone:
+        raise ValueError(
+            f"{kernel!r} has settings that follow from training samples, and with Y "
+            "it is not known which they are: pass `kernel.resolve(X_train)`, `kernel_` "
+            "of a fitted estimator, or a kernel with numbers."
+        )
+    return resolved
