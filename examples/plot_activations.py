@@ -1,6 +1,6 @@
 """
-What an activation does to correlations
-=======================================
+Activations and correlations
+============================
 
 An activation changes the covariance of an infinite network through one function, which
 maps the correlation of two images before the activation to the correlation after it.

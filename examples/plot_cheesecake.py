@@ -1,6 +1,6 @@
 """
-Unrolling a cheesecake
-======================
+Moving the inputs: two rolled-up classes
+========================================
 
 Two classes of points in the plane are rolled up together, like the layers of a cake, so
 that no straight line separates them. `KernelFlowsWarp` moves the points until a line

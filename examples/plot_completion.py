@@ -1,6 +1,6 @@
 """
-A fifth of the Gram matrix, and less
-====================================
+Approximations of the Gram matrix
+=================================
 
 A fit spends nearly all of its time on the Gram matrix. The strategies of
 :mod:`skconvgp.completion` evaluate only a part of the matrix. This page compares

@@ -1,6 +1,6 @@
 """
-Classifying digits, and knowing when not to
-===========================================
+Classifying digits, with uncertainty
+====================================
 
 Start here to see a classifier at work. A Gaussian process with the covariance of an
 infinitely wide convolutional network learns scikit-learn's handwritten digits from

@@ -1,6 +1,6 @@
 """
-Which likelihood?
-=================
+Comparing likelihoods
+=====================
 
 A classifier has four likelihoods, which differ most if there are few data. This page
 compares their probabilities for two classes in the plane, their calibration on digits,

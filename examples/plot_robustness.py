@@ -1,6 +1,6 @@
 """
-Under attack, and away from the data
-====================================
+Adversarial attacks and unfamiliar images
+=========================================
 
 This page asks two questions about a classifier. How large must a change of an image be
 to mislead it? And does it notice images that are unlike its training images? A Gaussian

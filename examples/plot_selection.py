@@ -1,6 +1,6 @@
 """
-Which kernel for the digits?
-============================
+Comparing kernels on digits
+===========================
 
 This page compares five kernels on the training data alone. Each has the settings that
 maximise its evidence. The comparison uses the evidence, leave-one-out predictions, and

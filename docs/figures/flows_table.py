@@ -1,4 +1,4 @@
-"""Write what kernels that learn themselves are worth as tables for the page on them.
+"""Write the benchmarks of Kernel Flows as tables for the user guide.
 
 Run as ``python docs/figures/flows_table.py <target>``; reads
 benchmarks/results/flows.json, and says how to make it if there is none.

@@ -1,4 +1,4 @@
-"""Write the measured figures as tables for the page "How it is fast".
+"""Write the measured figures as tables for the page "Speed on a CPU".
 
 Run as ``python docs/figures/speed_table.py <target>``; reads
 benchmarks/results/fused_cpu.json, and says how to make it if there is none.

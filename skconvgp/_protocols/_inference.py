@@ -55,9 +55,10 @@ class Solution:
 class Solver(Protocol[State]):
     """Solves (gram + diag(noise)) x = rhs: factored once, solved many times.
 
-    `init` returns a frozen dataclass of tensors, numbers and such dataclasses, with an
-    attribute `jitter`; it is all that a fitted model keeps of the training matrix.
-    What it says beside `solve` counts as exact where a solution has not converged, too.
+    `init` returns the state: a frozen dataclass of tensors, numbers and such
+    dataclasses, with an attribute `jitter`. A fitted model keeps nothing else of the
+    training matrix. The results of the methods other than `solve` count as exact, even
+    if a solution has not converged.
     """
 
     def init(self, gram: GramOperator, noise: Tensor) -> State:
@@ -83,16 +84,17 @@ class Solver(Protocol[State]):
 
 @runtime_checkable
 class IterativeSolver(Solver[State], Protocol[State]):
-    """A solver that is content with products, so that no matrix need be held.
+    """A solver that needs only products with the matrix, which need not be held.
 
-    Its state also has the operator as an attribute `gram`, which a fitted model takes
-    out, if that holds no matrix, and puts back; and the `noise`. Where its solution has
-    not converged, nothing else that it says counts as exact. From `half_solve` it may
-    return less, and nowhere more, so that deviations are bounds.
+    Its state has two more attributes: the operator `gram` and the `noise`. If the
+    operator holds no matrix, a fitted model removes it from the state and puts it back
+    when it is needed. If a solution has not converged, no other result of the solver
+    counts as exact. The products R^T R of `half_solve` may be too small but never too
+    large, so that standard deviations are upper bounds.
     """
 
     def n_values(self, n_samples: int) -> int:
-        """Return how many numbers it holds at once beside the matrix."""
+        """Return how many numbers it holds at once, apart from the matrix."""
         ...
 
     def inverse_diag_of(self, state: State, numbers: Tensor) -> Tensor:
@@ -100,9 +102,9 @@ class IterativeSolver(Solver[State], Protocol[State]):
         ...
 
     def left_out_variances(self, state: State, numbers: Tensor) -> Tensor | None:
-        """Return what 1 / (M^-1)_ii (m,) is by `half_solve`, which may be a bound.
+        """Return 1 / (M^-1)_ii (m,) as computed by `half_solve`, which may be a bound.
 
-        None where `half_solve` is exact, so that both are the same.
+        None if `half_solve` is exact.
         """
         ...
 
@@ -118,9 +120,9 @@ class IterativeSolver(Solver[State], Protocol[State]):
         ...
 
     def for_search(self) -> "IterativeSolver[State]":
-        """Return it without what a search for hyperparameters has no use for.
+        """Return a cheaper solver for a search for hyperparameters.
 
-        A search asks for solutions, the determinant and `inverse_factors`.
+        A search uses only solutions, the determinant and `inverse_factors`.
         """
         ...
 
@@ -252,7 +254,7 @@ class Likelihood(Protocol):
 
 @dataclass(frozen=True)
 class Sites:
-    """What the observation of each sample says of its latents.
+    """Log probabilities of the observations given their latents, with derivatives.
 
     Parameters
     ----------
