@@ -339,15 +339,16 @@ def _coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
             f"pixels, more than images of shape {shape!r} have: "
             f"{remedy if is_vector else 'lower `pool`'}."
         )
-    _require_spatial(coarsening, kernel)
     coarse = replace(prior, kernel=kernel, pool=coarsening.pool)
     try:
-        kernel.check(coarse.map_shape)
+        if isinstance(kernel, Kernel):
+            kernel.check(coarse.map_shape)
     except ValueError as error:
         raise ValueError(
             f"{coarsening!r} gives {kernel!r}, which cannot be used on images of "
             f"shape {shape!r} that are pooled: {error}"
         ) from error
+    _require_spatial(coarsening, kernel)
     return coarse.resolved()
 
 
