@@ -26,10 +26,10 @@ LEFT, WIDTH, HEIGHT, GAP = 3.1, 10.2, 0.72, 0.16
 FLOORS = [
     (["estimators"], "arrays and settings in, labels and warnings out", NEW),
     (["flows"], "searches for a kernel's hyperparameters", SUMS),
-    (["processes"], "priors, the plan, what is fitted and what it says", SUMS),
+    (["processes"], "priors, the plan, fitted processes", SUMS),
     (["inference"], "posterior, evidence, leave-one-out, Laplace", SUMS),
-    (["engine"], "kernel and data to tiles, tiles to their place", OLD),
-    (["backends"], "how one tile is computed: torch, C++, CUDA", OLD),
+    (["engine"], "cuts matrices into tiles, assembles them", OLD),
+    (["backends"], "compute one tile: torch, C++, CUDA", OLD),
     (["kernels", "completion", "solvers", "likelihoods"], "", TABLE),
     (["linalg"], "factors, solves, eigenvalues", OLD),
     (["_protocols", "_config", "exceptions"], "", "#d9d9d9"),
@@ -78,7 +78,7 @@ def draw_ways(axes):
     note = "A folder imports from those below it; those side by side never meet."
     write(axes, LEFT, 0.75, note, size=11, color=GREY)
     write(axes, LEFT, 9.4, "skconvgp/", size=13, color=DARK, weight="bold")
-    beside = "beside the stairs: display, metrics, datasets"
+    beside = "not part of the path: display, metrics, datasets"
     write(axes, right, 9.4, beside, size=11, color=GREEN, ha="right")
 
 
