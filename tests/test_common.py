@@ -17,6 +17,8 @@ from skconvgp import (
     KernelFlowsRegressor,
     NystromCompletedGP,
     NystromCompletedGPRegressor,
+    PatchGPClassifier,
+    PatchGPRegressor,
     gram_matrix,
 )
 from skconvgp.completion import NearestNeighbors, Nystrom
@@ -33,6 +35,8 @@ ESTIMATORS = [
     ConvNetGPRegressor(rbf()),
     NystromCompletedGP(),
     NystromCompletedGPRegressor(),
+    PatchGPClassifier(),
+    PatchGPRegressor(),
     NystromCompletedGP(rbf(), variance="fitc"),
     NystromCompletedGPRegressor(rbf(1.0), variance="sor"),
     ConvNetGPClassifier(completion=Nystrom(n_landmarks=1000)),

@@ -7,6 +7,11 @@ from skconvgp.backends._fused_cpu import (
     missing_extension,
 )
 from skconvgp.backends._nvrtc import missing_compiler
+from skconvgp.backends._patch_responses import (
+    Responses,
+    ResponsesChoice,
+    choose_responses,
+)
 from skconvgp.backends._pullback import (
     ReversePullback,
     TangentPullback,
@@ -18,11 +23,14 @@ __all__ = [
     "BACKENDS",
     "BackendChoice",
     "ReferenceBackend",
+    "Responses",
+    "ResponsesChoice",
     "ReversePullback",
     "TangentBackend",
     "TangentPullback",
     "choose_backend",
     "choose_pullback",
+    "choose_responses",
     "extension_file",
     "instruction_set",
     "missing_compiler",

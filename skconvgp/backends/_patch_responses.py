@@ -6,11 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skconvgp.backends._fused_cpu import missing_extension, patch_responses
+from skconvgp.backends._fused_cpu import (
+    instruction_set,
+    missing_extension,
+    patch_responses,
+)
 from skconvgp.kernels import Kernel, matern, rbf
 from skconvgp.kernels._checks import as_items
 
-__all__ = ["Responses"]
+__all__ = ["Responses", "ResponsesChoice", "choose_responses"]
 
 # Of torch: what stays in a core's cache, and what keeps a GPU busy.
 ENTRIES_AT_ONCE = {"cpu": 2**18, "cuda": 2**26}
@@ -146,3 +150,60 @@ class Responses:
         prepared = self.base.prepare(self.inducing), self.base.prepare(images)
         values = self.base.cross(*prepared)
         return values.mT.reshape(*patches.shape[:3], len(self.inducing))
+
+
+@dataclass(frozen=True)
+class ResponsesChoice:
+    """The backend of responses to patches, and the reason if it is not the fused one.
+
+    Parameters
+    ----------
+    name : {"fused", "torch"}
+        The backend.
+    reason : str
+        Why torch computes; empty if the extension does or torch was asked for.
+    instruction_set : str
+        The instructions of the extension; empty for torch.
+    """
+
+    name: str
+    reason: str = ""
+    instruction_set: str = ""
+
+
+def choose_responses(
+    base: Kernel, backend: str, device: torch.device, dtype: torch.dtype
+) -> ResponsesChoice:
+    """Return what computes the responses to patches.
+
+    Parameters
+    ----------
+    base : Kernel
+        Covariance of two patches.
+    backend : {"auto", "torch", "fused"}
+        As in `Responses`.
+    device : torch.device
+        Where.
+    dtype : torch.dtype
+        Precision of the responses.
+
+    Raises
+    ------
+    ValueError
+        With "fused", if the extension cannot compute them.
+    """
+    if backend == "torch":
+        return ResponsesChoice("torch")
+    like = torch.empty(0, dtype=dtype, device=device)
+    with torch.no_grad():
+        reason = Responses(base, like).why_torch()
+    if reason and backend == "fused":
+        raise ValueError(
+            f"backend='fused' cannot compute the responses of patches: {reason}. Use "
+            "backend='auto' or 'torch'."
+        )
+    return (
+        ResponsesChoice("torch", reason)
+        if reason
+        else ResponsesChoice("fused", instruction_set=instruction_set())
+    )

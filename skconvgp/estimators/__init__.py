@@ -6,6 +6,8 @@ from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
+from skconvgp.estimators._patch_classification import PatchGPClassifier
+from skconvgp.estimators._patch_regression import PatchGPRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport, show_versions
 from skconvgp.estimators._selection import SelectionReport, selection_report
@@ -27,6 +29,8 @@ __all__ = [
     "KernelFlowsWarp",
     "NystromCompletedGP",
     "NystromCompletedGPRegressor",
+    "PatchGPClassifier",
+    "PatchGPRegressor",
     "PrecisionReport",
     "SelectionReport",
     "as_sklearn_kernel",

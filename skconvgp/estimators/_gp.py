@@ -25,13 +25,14 @@ from skconvgp.estimators.compute._resources import EstimatorResources, kernel_pr
 from skconvgp.inference import LeaveOneOut
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
+    AnyPrior,
     Fitted,
     KernelPrior,
     LabelProcess,
     Latent,
     MatrixPrior,
     NeighborProcess,
-    Prior,
+    PatchPrior,
     Process,
     Run,
     SummedPrior,
@@ -219,7 +220,8 @@ class BaseGP(KernelEstimator):
         """Set the attributes that follow from a fit, and warn of its facts."""
         process, record = fitted.process, fitted.record
         prior = kernel_prior(process.prior)
-        choice = None if prior is None else prior.choice(run)
+        evaluated = process.prior if isinstance(process.prior, PatchPrior) else prior
+        choice = None if evaluated is None else evaluated.choice(run)
         self._process = process
         self._training = training.take(fitted.used)
         self.backend_ = choice.name if choice else PRECOMPUTED
@@ -365,6 +367,8 @@ class BaseGP(KernelEstimator):
         prior = self._process.prior
         if isinstance(prior, MatrixPrior):
             return np.asarray(rows)
+        if isinstance(prior, PatchPrior):
+            prior = prior.exact
         if isinstance(prior, KernelPrior):
             prior = replace(prior, rows=rows, dtype=dtype or prior.dtype)
         resources, unit = self._resources(), self._process.model.mean_diag
@@ -378,7 +382,7 @@ class BaseGP(KernelEstimator):
         return compute_at(resources.placement(0), evaluate)
 
 
-def warn_of_prior(prior: Prior, rows: NDArray[Any] | None) -> None:
+def warn_of_prior(prior: AnyPrior, rows: NDArray[Any] | None) -> None:
     """Warn if a kernel may be wrong at the variances of samples."""
     match prior:
         case KernelPrior():

@@ -27,6 +27,7 @@ from skconvgp.processes import (
     FeatureProcess,
     LabelModel,
     MatrixPrior,
+    PatchPrior,
     Problem,
     Settings,
     entries,
@@ -89,6 +90,7 @@ def read_more(
     process = estimator._process
     assert isinstance(process, FeatureProcess)
     prior = process.prior
+    assert not isinstance(prior, PatchPrior)
     if process.variance == "fitc" and isinstance(prior, MatrixPrior):
         raise ValueError(
             "variance='fitc' needs the prior variances of further samples, which "

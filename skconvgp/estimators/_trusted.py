@@ -9,6 +9,8 @@ from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
+from skconvgp.estimators._patch_classification import PatchGPClassifier
+from skconvgp.estimators._patch_regression import PatchGPRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
 from skconvgp.estimators._warp import KernelFlowsWarp
@@ -31,12 +33,14 @@ KEPT = [
     "FeatureProcess",
     "FeatureState",
     "Featured",
+    "InducingSet",
     "KernelPrior",
     "LabelProcess",
     "LabelState",
     "MatrixPrior",
     "Model",
     "NeighborProcess",
+    "PatchPrior",
     "Reservoir",
     "SummedPrior",
 ]
@@ -56,6 +60,7 @@ _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]
 _CLASSES += [BoundedInverse, DenseGram, LowRankPlusDiagonal]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
+_CLASSES += [PatchGPClassifier, PatchGPRegressor]
 _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
 _CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]
 _CLASSES += [KernelEnsembleClassifier, KernelFlowsWarp, WarpStep]

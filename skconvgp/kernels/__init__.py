@@ -33,6 +33,8 @@ from skconvgp.kernels._normalizations import (
     MaxNormalization,
     literal_max_normalization,
 )
+from skconvgp.kernels._patch_maps import PatchContrast, PatchWhitening
+from skconvgp.kernels._patches import PatchKernel
 from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
 from skconvgp.kernels._stationary import matern, rbf
 from skconvgp.kernels._vectors import arcsine, dot_product, polynomial
@@ -54,6 +56,9 @@ __all__ = [
     "LeakyReLU",
     "Maps",
     "MaxNormalization",
+    "PatchContrast",
+    "PatchKernel",
+    "PatchWhitening",
     "Product",
     "ReLU",
     "Residual",

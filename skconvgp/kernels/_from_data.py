@@ -8,7 +8,7 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 
-__all__ = ["MEDIAN", "median_distance", "settings_from_data"]
+__all__ = ["MEDIAN", "median_distance", "settings_from_data", "smallest_digests"]
 
 MEDIAN = "median"  # instead of a number as lengthscale
 MEDIAN_ROWS = 1000  # different samples whose distances are compared
@@ -30,12 +30,15 @@ class FollowsData(Protocol):
 def settings_from_data(
     part: Part, images: Tensor, prefix: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Yield names and values of settings, those of nested parts included."""
-    if isinstance(part, FollowsData):
-        for name, value in part.settings_from(images).items():
-            yield prefix + name, value
+    """Yield names and values of settings, those of nested parts included.
+
+    A nested part that is itself such a setting is not asked: it sees other samples.
+    """
+    values = part.settings_from(images) if isinstance(part, FollowsData) else {}
+    for name, value in values.items():
+        yield prefix + name, value
     for name, value in part.get_params(deep=False).items():
-        if isinstance(value, Part):
+        if isinstance(value, Part) and name not in values:
             yield from settings_from_data(value, images, f"{prefix}{name}__")
 
 
@@ -46,13 +49,21 @@ def median_distance(vectors: Tensor) -> float:
     of vectors does not matter. Of more than `MEDIAN_ROWS` those with the smallest
     digests are taken. Where all are equal, it is 1.
     """
-    order, keys = _digests(vectors).sort()
-    different = torch.ones(len(keys), dtype=torch.bool)
-    different[1:] = order[1:] != order[:-1]
-    chosen = keys[different][:MEDIAN_ROWS]
+    chosen = smallest_digests(vectors, MEDIAN_ROWS)
     distances = torch.pdist(vectors[chosen].to(torch.float64))
     apart = distances[distances > 0.0]
     return float(apart.quantile(0.5)) if len(apart) else 1.0
+
+
+def smallest_digests(vectors: Tensor, count: int) -> Tensor:
+    """Return indices of at most `count` different vectors (n, d).
+
+    Which vectors depends neither on their order nor on how often each one comes.
+    """
+    order, keys = _digests(vectors).sort()
+    different = torch.ones(len(keys), dtype=torch.bool)
+    different[1:] = order[1:] != order[:-1]
+    return keys[different][:count]
 
 
 def _digests(vectors: Tensor) -> Tensor:

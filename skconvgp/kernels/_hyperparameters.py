@@ -68,13 +68,14 @@ class Hyperparameter:
 def collect_hyperparameters(part: Part, prefix: str = "") -> Iterator[Hyperparameter]:
     """Yield the hyperparameters of a part and of its nested parts, in a fixed order.
 
-    A setting ``x`` is a hyperparameter if there is a setting ``x_bounds``.
+    A setting ``x`` is a hyperparameter if there is a setting ``x_bounds``, and ``x`` is
+    not None.
     """
     params = part.get_params(deep=False)
     for name, value in params.items():
         if isinstance(value, Part):
             yield from collect_hyperparameters(value, f"{prefix}{name}__")
-        elif f"{name}_bounds" in params:
+        elif value is not None and f"{name}_bounds" in params:
             bounds = params[f"{name}_bounds"]
             require_resolved(part, name, value)
             for index, item in _items(value):

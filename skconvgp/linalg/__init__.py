@@ -22,6 +22,7 @@ from skconvgp.linalg._lanczos import (
     standard_error,
 )
 from skconvgp.linalg._lsqr import lsqr
+from skconvgp.linalg._moments import Moments
 from skconvgp.linalg._operators import DenseGram, LowRankGram
 from skconvgp.linalg._pivoted import PivotedCholesky, pivoted_cholesky
 from skconvgp.linalg._products import (
@@ -50,6 +51,7 @@ __all__ = [
     "LogQuadrature",
     "LowRankGram",
     "LowRankPlusDiagonal",
+    "Moments",
     "PivotedCholesky",
     "Symmetric",
     "back_solve",

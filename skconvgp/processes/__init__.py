@@ -16,9 +16,12 @@ from skconvgp.processes._featured import Featured, Reservoir
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted, Parts, Process
 from skconvgp.processes._growing import extend_features
+from skconvgp.processes._inducing import INDUCING, InducingSet
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
 from skconvgp.processes._neighbors import NeighborProcess
+from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._patches import PatchPlan, plan_patches
 from skconvgp.processes._plan import (
     Plan,
     Planner,
@@ -28,6 +31,7 @@ from skconvgp.processes._plan import (
     require_common_noise,
 )
 from skconvgp.processes._prior import (
+    AnyPrior,
     KernelPrior,
     MatrixPrior,
     PlainPrior,
@@ -53,6 +57,8 @@ from skconvgp.processes._run import Resources, Run
 
 __all__ = [
     "GRAM_COPIES",
+    "INDUCING",
+    "AnyPrior",
     "Clipped",
     "ExactProcess",
     "Exceeded",
@@ -61,6 +67,7 @@ __all__ = [
     "FeatureState",
     "Featured",
     "Fitted",
+    "InducingSet",
     "Inexact",
     "Jittered",
     "KernelPrior",
@@ -75,6 +82,8 @@ __all__ = [
     "NewtonStopped",
     "NoisyModel",
     "Parts",
+    "PatchPlan",
+    "PatchPrior",
     "PlainPrior",
     "Plan",
     "Planner",
@@ -97,6 +106,7 @@ __all__ = [
     "missing_memory",
     "placement_of_fit",
     "plan_landmarks",
+    "plan_patches",
     "prepare_fit",
     "require_common_noise",
     "scaled_gram",

@@ -92,6 +92,7 @@ class ExactProcess(HalvesProcess):
         Leave-one-out means (n, k) and variances (n,), if they were computed by `fit`.
     """
 
+    prior: Prior
     solver: Solver[Any]
     inputs: NDArray[np.intp]
     is_converged: bool = True

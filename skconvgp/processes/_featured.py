@@ -54,19 +54,36 @@ class Featured:
     rest: Tensor
 
     @classmethod
-    def of(cls, features: Tensor, problem: Problem, rest: Tensor) -> Self:
-        """Return the samples of a problem by their features (n, r) and rests (n,)."""
+    def of(
+        cls,
+        features: Tensor,
+        problem: Problem,
+        rest: Tensor,
+        indices: Tensor | None = None,
+    ) -> Self:
+        """Return samples of a problem by their features (m, r) and rests (m,).
+
+        Parameters
+        ----------
+        features, rest : Tensor
+            As in the class.
+        problem : Problem
+            The problem.
+        indices : Tensor of shape (m,), optional
+            Which samples; by default all.
+        """
         targets = to_tensor(problem.targets, rest.device, rest.dtype)
         weights = to_tensor(problem.weights, rest.device, rest.dtype)
         inputs = problem.inputs.to(rest.device)
         whole = inputs.merge(targets, weights)
+        which = slice(None) if indices is None else indices
         return cls(
             features,
-            targets,
-            weights,
-            whole.targets[inputs.of],
-            whole.weights[inputs.of],
-            inputs.staying(weights),
+            targets[which],
+            weights[which],
+            whole.targets[inputs.of][which],
+            whole.weights[inputs.of][which],
+            inputs.staying(weights)[which],
             rest,
         )
 

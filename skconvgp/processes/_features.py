@@ -42,6 +42,7 @@ from skconvgp.processes._featured import (
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._latents import CLIP_TOLERANCE, HalvesProcess
 from skconvgp.processes._left_out import recall
+from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import (
     Model,
@@ -70,8 +71,9 @@ class FeatureState:
     ----------
     factor : ndarray of shape (r, r)
         Lower Cholesky factor of the precision of the coefficients.
-    lift_map : ndarray of shape (m, r)
-        Takes covariances with the anchors to features.
+    lift_map : ndarray of shape (m, r) or None
+        Takes covariances with the anchors to features; None if the prior gives
+        features.
     jitter : float
         What had to be added to the diagonal of the precision; 0 if nothing.
     """
@@ -103,7 +105,7 @@ class FeatureProcess(HalvesProcess):
         samples so far; None if those of all are.
     """
 
-    prior: PlainPrior
+    prior: PlainPrior | PatchPrior
     state: FeatureState
     variance: str
     loo: tuple[FloatArray, FloatArray] = field(repr=False)
@@ -125,7 +127,7 @@ class FeatureProcess(HalvesProcess):
 
     def halves(self, state: Any, cross: Tensor) -> Halves:
         """Return what data change, from covariances (b, m) of new samples."""
-        lifted = cross @ state.lift_map
+        lifted = cross if state.lift_map is None else cross @ state.lift_map
         coefficients = half_solve(state.factor, lifted.mT)
         if self.variance == "sor":
             return Halves(None, coefficients)

@@ -8,7 +8,7 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_tensor
 from skconvgp.processes._facts import Fact, Jittered
-from skconvgp.processes._prior import Prior
+from skconvgp.processes._prior import AnyPrior
 from skconvgp.processes._run import Run
 
 __all__ = ["fixed_amplitude", "jitter_facts", "require_finite_noise"]
@@ -46,7 +46,7 @@ def require_finite_noise(noise: Tensor) -> None:
 
 
 def jitter_facts(
-    jitter: float, least_noise: float, prior: Prior, run: Run
+    jitter: float, least_noise: float, prior: AnyPrior, run: Run
 ) -> list[Fact]:
     """Return a fact if jitter is more than the least noise of a sample."""
     if jitter <= least_noise:

@@ -14,7 +14,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy
 from skconvgp.inference import Halves, join_halves, posterior_mean
 from skconvgp.processes._facts import Fact
-from skconvgp.processes._prior import Prior
+from skconvgp.processes._prior import AnyPrior
 from skconvgp.processes._problem import Latent, Model
 from skconvgp.processes._run import Resources, Run
 
@@ -31,7 +31,7 @@ class HalvesProcess(ABC):
     ----------
     model : Model
         Targets, noise, amplitude, evidence.
-    prior : Prior
+    prior : Prior or PatchPrior
         Covariances with the samples that new ones are compared with.
     state : object
         What uncertainty needs, as arrays.
@@ -40,7 +40,7 @@ class HalvesProcess(ABC):
     """
 
     model: Model
-    prior: Prior
+    prior: AnyPrior
     state: Any
     dual: FloatArray
 

@@ -1,7 +1,8 @@
 """Priors: covariances of training samples with each other and with new ones.
 
 `KernelPrior` evaluates a kernel, `MatrixPrior` reads a given matrix, and `SummedPrior`
-adds the completed matrix of a second kernel.
+adds the completed matrix of a second kernel. `PatchPrior`, in a file of its own, gives
+features instead of covariances.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -39,7 +40,11 @@ from skconvgp.inference import mean_variance
 from skconvgp.kernels import Kernel
 from skconvgp.processes._run import Run
 
+if TYPE_CHECKING:
+    from skconvgp.processes._patch_prior import PatchPrior
+
 __all__ = [
+    "AnyPrior",
     "KernelPrior",
     "MatrixPrior",
     "PlainPrior",
@@ -433,6 +438,7 @@ class SummedPrior:
 # What `fit` is given, and what becomes of it.
 PlainPrior: TypeAlias = KernelPrior | MatrixPrior
 Prior: TypeAlias = PlainPrior | SummedPrior
+AnyPrior: TypeAlias = "Prior | PatchPrior"
 
 
 def scaled_gram(

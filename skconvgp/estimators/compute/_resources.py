@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Generator, Tensor
@@ -29,9 +29,18 @@ from skconvgp.estimators.compute._kept_tiles import find_cache, resolve_cache_di
 from skconvgp.estimators.compute._parallel import make_runner
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.compute._steep import why_double
-from skconvgp.processes import KernelPrior, MatrixPrior, Prior, Run, SummedPrior
+from skconvgp.processes import (
+    AnyPrior,
+    KernelPrior,
+    MatrixPrior,
+    PatchPrior,
+    Run,
+    SummedPrior,
+)
 
 __all__ = ["EstimatorResources", "find_device", "kernel_prior"]
+
+AnyKernel = TypeVar("AnyKernel", KernelPrior, PatchPrior)
 
 
 class EstimatorResources:
@@ -47,7 +56,7 @@ class EstimatorResources:
         an error.
     """
 
-    def __init__(self, owner: Any, fitted: Prior | None = None) -> None:
+    def __init__(self, owner: Any, fitted: AnyPrior | None = None) -> None:
         self._owner, self._fitted = owner, fitted
         self.dtype_reason = ""  # why ``dtype="auto"`` is not float32
 
@@ -79,13 +88,17 @@ class EstimatorResources:
         progress = partial(ProgressLine, verbose=verbose)
         return Run(placement, config, runner, backend, progress, self._find_cache)
 
-    def with_precision(self, prior: KernelPrior, run: Run) -> KernelPrior:
+    def with_precision(self, prior: AnyKernel, run: Run) -> AnyKernel:
         """Return a prior of training samples with the precision of its tiles.
 
         Training and test covariances then have the same rounding errors, even if a
         model is loaded on a machine with another device or backend.
         """
-        owner, choice = self._owner, prior.choice(run)
+        owner = self._owner
+        if isinstance(prior, PatchPrior):  # sums are double: responses may be single
+            dtype = resolve_dtype(owner, owner.dtype, run.config.device, "fused")
+            return prior.with_dtype(str(dtype).removeprefix("torch."))
+        choice = prior.choice(run)
         dtype = resolve_dtype(owner, owner.dtype, run.config.device, choice.name)
         if (owner.dtype, dtype) == ("auto", torch.float32):
             reason = why_double(prior.kernel, prior.images())
@@ -105,7 +118,7 @@ class EstimatorResources:
         return make_generator(self._owner.random_state)
 
     def _backend_at_hand(
-        self, backend: str, device: torch.device, fitted: Prior
+        self, backend: str, device: torch.device, fitted: AnyPrior
     ) -> str:
         """Return the backend for predictions; warn if "fused" is missing here."""
         prior = kernel_prior(fitted)
@@ -150,12 +163,14 @@ def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:
     return Placement(torch.device("cpu"))
 
 
-def kernel_prior(prior: Prior) -> KernelPrior | None:
+def kernel_prior(prior: AnyPrior) -> KernelPrior | None:
     """Return the part of a prior that has a kernel; None for a given matrix."""
     match prior:
         case KernelPrior():
             return prior
         case SummedPrior():
             return prior.coarse
+        case PatchPrior():
+            return prior.exact
         case MatrixPrior():
             return None

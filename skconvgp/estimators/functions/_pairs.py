@@ -13,7 +13,7 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp._typing import ImageShape
-from skconvgp.engine import KernelOracle, kernel_shape, rows_to_images, rows_to_tensor
+from skconvgp.engine import KernelOracle, kernel_shape, rows_to_images
 from skconvgp.estimators._resolve import is_kernel
 from skconvgp.estimators._validation import (
     images_to_rows,
@@ -66,7 +66,8 @@ def read_pairs(kernel: Any, X: Any, Y: Any, image_shape: object) -> Pairs:
     rows, given = _sample_rows(X)
     shape = _find_shape(kernel, image_shape, rows.shape[1], given)
     others = () if Y is None else (_matching_rows(Y, rows.shape[1], shape),)
-    kernel = _resolve_by(kernel, rows, is_alone=Y is None)
+    images = rows_to_images(rows, kernel_shape(kernel, shape))
+    kernel = _resolve_by(kernel, images, is_alone=Y is None)
     return Pairs(kernel, shape, (rows, *others), given)
 
 
@@ -139,9 +140,9 @@ def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
     return rows  # type: ignore[no-any-return]
 
 
-def _resolve_by(kernel: Kernel, rows: NDArray[Any], *, is_alone: bool) -> Kernel:
+def _resolve_by(kernel: Kernel, images: Tensor, *, is_alone: bool) -> Kernel:
     """Return the kernel with settings that follow from X; raise if there is a Y."""
-    resolved = kernel.resolve(rows_to_tensor(rows))
+    resolved = kernel.resolve(images)
     if resolved is not kernel and not is_alone:
         raise ValueError(
             f"{kernel!r} has settings that follow from training samples, and with Y "

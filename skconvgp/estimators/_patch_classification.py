@@ -1,0 +1,232 @@
+"""PatchGPClassifier."""
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._patches import (
+    PatchAttributes,
+    default_kernel,
+    fit_patches,
+)
+from skconvgp.estimators._public_fit import public_fit
+
+__all__ = ["PatchGPClassifier"]
+
+
+class PatchGPClassifier(PatchAttributes, GPClassifier):
+    """Classifier of images by a Gaussian process on their patches.
+
+    A latent function of an image is the sum of what a function of patches, drawn from a
+    Gaussian process, responds to each patch. Inducing patches at a few places give
+    features of images, and the posterior is that of a linear model of these: a fit is
+    one pass over the images, and its cost grows linearly with their number.
+    Labels become targets and probabilities as in
+    :class:`~skconvgp.ConvNetGPClassifier`.
+
+    Parameters
+    ----------
+    kernel : None or PatchKernel, default=None
+        Covariance function. None is
+        ``PatchKernel(location_lengthscale="auto")``, whose response to a patch changes
+        slowly with its position.
+    n_inducing : "auto" or int, default="auto"
+        Number of inducing patches. "auto" is 128, and 256 from 5000 images on.
+    n_locations : "auto", int or tuple of int, default="auto"
+        Number of places along each side of an image, or along its height and width, at
+        which inducing patches stand. "auto" follows the location lengthscale: 3 to 7
+        along a side. It is 1 if the kernel has no location lengthscale.
+    inducing : str or array-like of shape (m, d) or (m, c, ph, pw), default="kmeans"
+        Inducing patches: "kmeans", centres of patches of training images; "uniform",
+        patches drawn at random; "unique", all different patches, with which the
+        process of an invariant kernel is exact; or given patches of images.
+    variance : "dtc" or "sor", default="dtc"
+        How the prior variance that the features do not explain is treated. "sor"
+        (subset of regressors) ignores it; "dtc" (deterministic training conditional)
+        adds it to the variances of predictions.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
+        images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
+        (with a warning). It reads all other rows as 1x1 images with one channel per
+        feature, as None reads every row.
+    noise_variance : float, "auto", "loo" or "evidence", default="auto"
+        Variance of the observation noise, as a share of the mean prior variance; at
+        least 1e-6. "loo" and "evidence" search it in half decades, by the leave-one-out
+        log predictive density of 2000 samples or by the evidence of all. "auto" is
+        "loo" for 10 different inputs or more, and 1e-4 for fewer.
+    amplitude : "profile", float or None, default="profile"
+        Mean prior variance of the latent functions, in squared units of the targets.
+        "profile" maximises the evidence in closed form; None keeps the variance of the
+        kernel.
+    likelihood : "gaussian" or likelihood object, default="gaussian"
+        How labels become targets, and latent functions become probabilities; see
+        :mod:`skconvgp.likelihoods`. All targets must share one noise variance, so that
+        "dirichlet", "beta" and "laplace" are refused.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
+    backend : "auto", "torch" or "fused", default="auto"
+        Code that computes the responses to patches. "fused" is compiled and runs
+        :class:`~skconvgp.kernels.rbf` and :class:`~skconvgp.kernels.matern` as base
+        kernels on the CPU; "torch" runs every kernel.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of the features. "auto" is float32.
+    solve_dtype : "float64" or "float32", default="float64"
+        Precision of predictions. Sums over training images are always double.
+    memory_budget : None, int or str, default=None
+        Memory that may be used in addition to X and the sums, in bytes or as in
+        "2 GiB". None is half of the free memory.
+    n_jobs : int, default=None
+        None and 1 compute in this process, on as many threads as torch uses. More jobs
+        run through joblib.
+    random_state : int, RandomState instance or None, default=None
+        Seed that decides on inducing patches, and on the samples whose leave-one-out
+        predictions are known. Also the seed of `sample_y` if that is given none.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    calibration_ : Calibration
+        Transformation of latent means and variances before they become probabilities.
+    temperature_ : float
+        Number by which latent means of zero variance are divided; 1 if the likelihood
+        has no temperature.
+    likelihood_ : object
+        The likelihood used.
+    latent_offset_ : ndarray of shape (n_classes,)
+        Prior means of the latent functions.
+    inducing_patches_ : ndarray of shape (m, c, ph, pw)
+        Inducing patches, normalized as the base kernel sees them.
+    locations_ : ndarray of shape (l, 2)
+        Places: row and column of the first pixel of a patch there.
+    kernel_ : PatchKernel
+        The kernel used, with numbers for settings that follow from data.
+    image_shape_ : tuple of int
+        Shape (c, h, w) of the image that a row was read as.
+    noise_variance_ : float
+        The relative noise variance used.
+    amplitude_ : float
+        Mean prior variance of the latent functions.
+    dual_coef_ : ndarray of shape (r, n_classes)
+        Coefficients of the features in the latent means.
+    solver_state_ : object
+        Posterior of the coefficients, r squared numbers.
+    fit_report_ : FitReport
+        Record of the work that the fit did, and of its time.
+    backend_, device_, dtype_ : str
+        Backend, device and precision of the features.
+    n_features_in_ : int
+        Number of values in a sample.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, if X has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for data or settings that cannot be used; the message says what to do.
+    TileMemoryError
+        In `fit`, before the images are read, if the sums do not fit into the memory:
+        lower `n_inducing` or `n_locations`.
+
+    See Also
+    --------
+    PatchGPRegressor : The same for real-valued targets.
+    ConvNetGPClassifier : Exact, for networks.
+
+    Notes
+    -----
+    Each of m inducing patches at each of l places is an inducing variable. The features
+    of an image are its covariances with these r = m l variables, whitened; they cost m
+    evaluations of the base kernel for each patch of an image. Time grows linearly with
+    the number n of images, O(n r^2 + r^3), and memory is O(r^2): features are summed up
+    block by block.
+
+    Leave-one-out predictions are computed for at most 2000 samples, drawn at random;
+    probabilities are calibrated and noise is chosen on these. For all other samples
+    they are NaN.
+
+    References
+    ----------
+    van der Wilk, Rasmussen and Hensman, "Convolutional Gaussian processes", 2017.
+    Dutordoir, van der Wilk, Artemev and Hensman, "Bayesian image classification with
+    deep convolutional Gaussian processes", 2020 (the location kernel).
+    Quiñonero-Candela and Rasmussen, "A unifying view of sparse approximate Gaussian
+    process regression", 2005 (the variances).
+
+    Examples
+    --------
+    >>> from skconvgp import PatchGPClassifier
+    >>> from skconvgp.datasets import load_digits_images
+    >>> X, y = load_digits_images(return_X_y=True)
+    >>> gp = PatchGPClassifier(n_inducing=32, random_state=0)
+    >>> gp.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9
+    True
+    """
+
+    _default_kernel = default_kernel
+
+    def __init__(
+        self,
+        kernel: object = None,
+        *,
+        n_inducing: object = "auto",
+        n_locations: object = "auto",
+        inducing: object = "kmeans",
+        variance: object = "dtc",
+        image_shape: object = "auto",
+        noise_variance: object = "auto",
+        amplitude: object = "profile",
+        likelihood: object = "gaussian",
+        device: object = "auto",
+        backend: object = "auto",
+        dtype: object = "auto",
+        solve_dtype: object = "float64",
+        memory_budget: object = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_inducing = n_inducing
+        self.n_locations = n_locations
+        self.inducing = inducing
+        self.variance = variance
+        self.image_shape = image_shape
+        self.noise_variance = noise_variance
+        self.amplitude = amplitude
+        self.likelihood = likelihood
+        self.device = device
+        self.backend = backend
+        self.dtype = dtype
+        self.solve_dtype = solve_dtype
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @public_fit
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the latent functions, and calibrate the probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples for given inducing patches
+            and for "unique"; 0 is the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        problem, samples = self._read_labels(X, y, sample_weight, keeps_rows=False)
+        fit_patches(self, problem, samples, self._label_models(problem))
+        return self._calibrate()

@@ -1,0 +1,152 @@
+"""How an estimator is fitted through inducing patches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._doors import Samples
+from skconvgp.estimators._resolve import (
+    PRECOMPUTED,
+    reject,
+    resolve_noise,
+    resolve_word,
+)
+from skconvgp.estimators._settings import amplitude_of, noise_of
+from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.kernels import PatchKernel
+from skconvgp.processes import (
+    INDUCING,
+    InducingSet,
+    KernelPrior,
+    LabelModel,
+    PatchPrior,
+    Problem,
+    Settings,
+    plan_patches,
+    require_common_noise,
+)
+
+__all__ = ["PatchAttributes", "default_kernel", "fit_patches"]
+
+VARIANCES = ("dtc", "sor")
+
+
+def default_kernel() -> PatchKernel:
+    """Return the kernel that None stands for: responses change with the position."""
+    return PatchKernel(location_lengthscale="auto")
+
+
+class PatchAttributes:
+    """Attributes of an estimator that is fitted through inducing patches."""
+
+    _fitted: Any
+
+    @property
+    def inducing_patches_(self) -> FloatArray:
+        """Inducing patches (m, c, ph, pw), normalized as the kernel sees them."""
+        return self._inducing.patches
+
+    @property
+    def locations_(self) -> FloatArray:
+        """Places (l, 2) of the inducing variables: row and column of a patch."""
+        return self._inducing.locations
+
+    @property
+    def _inducing(self) -> InducingSet:
+        prior = self._fitted.prior
+        assert isinstance(prior, PatchPrior)
+        return prior.inducing
+
+
+def fit_patches(
+    estimator: Any,
+    problem: Problem,
+    samples: Samples,
+    models: Sequence[LabelModel] = (),
+) -> None:
+    """Fit a process through inducing patches.
+
+    Parameters
+    ----------
+    estimator : BaseGP
+        Has the settings, and gets the fitted attributes.
+    problem : Problem
+        The problem to fit.
+    samples : Samples
+        Its samples, as they were given.
+    models : sequence of LabelModel
+        Models of labels that determine their own noise; they are refused.
+    """
+    require_common_noise(type(estimator).__name__, models)
+    prior, resources = samples.prior, EstimatorResources(estimator)
+    kernel = prior.kernel if isinstance(prior, KernelPrior) else PRECOMPUTED
+    if not (isinstance(prior, KernelPrior) and isinstance(kernel, PatchKernel)):
+        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+            f"`kernel` of {type(estimator).__name__} must be None or a PatchKernel, "
+            f"got {kernel!r}: for other kernels use NystromCompletedGP."
+        )
+    noise = noise_of(
+        resolve_noise(estimator, estimator.noise_variance),
+        problem,
+        has_labels=False,
+        affords_choice=lambda: True,
+    )
+    plan = plan_patches(
+        kernel,
+        prior,
+        Settings(noise, amplitude_of(estimator, samples.training)),
+        resolve_word(estimator, "variance", estimator.variance, VARIANCES),
+        inducing=_inducing(estimator, kernel, prior.image_shape),
+        n_inducing=_n_inducing(estimator),
+        n_locations=_n_locations(estimator),
+        generator=resources.generator(),
+    )
+    fitted, run = plan.fit(problem, resources)
+    estimator._publish(samples.training, fitted, run, resources)
+
+
+def _inducing(estimator: Any, kernel: PatchKernel, shape: Any) -> str | NDArray[Any]:
+    given = estimator.inducing
+    if isinstance(given, str):
+        return resolve_word(estimator, "inducing", given, INDUCING)
+    grid = kernel.grid(shape)
+    patches = np.asarray(given, dtype=np.float64)
+    size = (grid.channels, *grid.size)
+    if patches.ndim < 2 or not len(patches) or patches[0].size != np.prod(size):
+        reject(
+            estimator,
+            "inducing",
+            f"one of {INDUCING!r}, or an array of patches of "
+            f"shape (m, {', '.join(map(str, size))})",
+            f"shape {patches.shape!r}",
+        )
+    return patches.reshape(-1, *size)
+
+
+def _n_inducing(estimator: Any) -> int | None:
+    m = estimator.n_inducing
+    if isinstance(m, str) and m == "auto":
+        return None
+    if not isinstance(m, Integral) or isinstance(m, bool) or int(m) < 1:
+        reject(estimator, "n_inducing", "'auto' or an int >= 1", m)
+    return int(m)
+
+
+def _n_locations(estimator: Any) -> Any:
+    wanted = estimator.n_locations
+    if isinstance(wanted, str) and wanted == "auto":
+        return wanted
+    pair = tuple(wanted) if isinstance(wanted, tuple | list) else (wanted, wanted)
+    is_good = len(pair) == 2 and all(
+        isinstance(one, Integral) and not isinstance(one, bool) and int(one) >= 1
+        for one in pair
+    )
+    if not is_good:
+        reject(estimator, "n_locations", "'auto', an int >= 1 or two of them", wanted)
+    return tuple(int(one) for one in pair)

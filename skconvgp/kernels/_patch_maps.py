@@ -1,0 +1,200 @@
+"""Patches of images, and the maps that are applied to each patch first."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skconvgp._parts import Part, same_settings
+from skconvgp.kernels._checks import require_variance
+
+__all__ = ["PatchContrast", "PatchMap", "PatchWhitening", "cut_patches"]
+
+
+def cut_patches(images: Tensor, size: tuple[int, int], stride: int) -> Tensor:
+    """Return all patches (n, h', w', c, ph, pw) of images (n, c, h, w)."""
+    height, width = size
+    cut = images.unfold(2, height, stride).unfold(3, width, stride)
+    return cut.permute(0, 2, 3, 1, 4, 5)
+
+
+class PatchMap(Part):
+    """A map of a patch, of which `fit` learns the constants from training patches."""
+
+    learned: ClassVar[tuple[str, ...]]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare settings and constants."""
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return same_settings(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show the settings; of learned constants, that there are some."""
+        shown = super().__repr__()
+        return f"<{shown}, fitted>" if self.is_fitted else shown
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the constants are known."""
+        return getattr(self, self.learned[0]) is not None
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise a ValueError that says which setting cannot be used."""
+
+    @abstractmethod
+    def fit(self, patches: Tensor) -> Self:
+        """Return a copy with constants learned from patches (m, c, ph, pw)."""
+
+    @abstractmethod
+    def apply(self, patches: Tensor) -> Tensor:
+        """Return mapped patches (m, c, ph, pw); the constants must be known."""
+
+
+@dataclass(repr=False, eq=False)
+class PatchContrast(PatchMap):
+    r"""Contrast normalisation of a patch.
+
+    .. math:: x \mapsto \frac{x - \bar x}{\sqrt{s^2 + \epsilon\, v}}
+
+    with the mean :math:`\bar x` and the variance :math:`s^2` of the values of a patch,
+    and the mean variance :math:`v` of training patches.
+
+    Parameters
+    ----------
+    eps : float, default=0.1
+        Share of the mean variance that is added, so that noise in flat patches is not
+        raised to full contrast.
+    floor : float or None, default=None
+        :math:`\epsilon\, v`. None until an estimator has set it in `fit`.
+
+    References
+    ----------
+    Coates, Ng and Lee, "An analysis of single-layer networks in unsupervised feature
+    learning", 2011, section 3.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import PatchContrast, PatchKernel
+    >>> PatchKernel(normalization=PatchContrast(eps=0.3))
+    PatchKernel(normalization=PatchContrast(eps=0.3))
+    """
+
+    learned = ("floor",)
+    eps: float = 0.1
+    floor: float | None = None
+
+    def check(self) -> None:
+        """Raise a ValueError if `eps` is not a finite number >= 0."""
+        require_variance("eps", self.eps)
+
+    def fit(self, patches: Tensor) -> Self:
+        """Return a copy with the floor of these patches (m, c, ph, pw)."""
+        return type(self)(self.eps, variance_floor(patches, self.eps))
+
+    def apply(self, patches: Tensor) -> Tensor:
+        """Return patches (m, c, ph, pw) of mean 0 and variance near 1."""
+        assert self.floor is not None
+        return normalize_contrast(patches, self.floor)
+
+
+@dataclass(repr=False, eq=False)
+class PatchWhitening(PatchMap):
+    r"""Contrast normalisation of a patch, then a rotation-free whitening (ZCA).
+
+    .. math:: x \mapsto V (\Lambda + \epsilon I)^{-1/2} V^\top (c(x) - m)
+
+    with the contrast normalisation c, and the mean m and the covariance
+    :math:`V \Lambda V^\top` of normalised training patches.
+
+    Parameters
+    ----------
+    eps : float, default=0.1
+        Added to the eigenvalues of the covariance, whose mean is near 1.
+    contrast : float, default=0.1
+        `eps` of :class:`PatchContrast`.
+    mean : ndarray of shape (d,) or None, default=None
+        m; None until an estimator has set it in `fit`.
+    matrix : ndarray of shape (d, d) or None, default=None
+        :math:`V (\Lambda + \epsilon I)^{-1/2} V^\top`, as `mean`.
+    floor : float or None, default=None
+        The number that contrast normalisation adds to variances, as `mean`.
+
+    References
+    ----------
+    Coates, Ng and Lee, "An analysis of single-layer networks in unsupervised feature
+    learning", 2011, section 3.
+
+    Examples
+    --------
+    >>> from skconvgp.kernels import PatchKernel, PatchWhitening
+    >>> PatchKernel(normalization=PatchWhitening(eps=0.3))
+    PatchKernel(normalization=PatchWhitening(eps=0.3))
+    """
+
+    learned = ("matrix", "mean", "floor")
+    eps: float = 0.1
+    _: KW_ONLY
+    contrast: float = 0.1
+    mean: Any = None
+    matrix: Any = None
+    floor: float | None = None
+
+    def check(self) -> None:
+        """Raise a ValueError if a setting is not a finite number >= 0."""
+        require_variance("eps", self.eps)
+        require_variance("contrast", self.contrast)
+
+    def fit(self, patches: Tensor) -> Self:
+        """Return a copy with the constants of these patches (m, c, ph, pw)."""
+        patches = patches.to(torch.float64)
+        floor = variance_floor(patches, self.contrast)
+        vectors = normalize_contrast(patches, floor).flatten(1)
+        mean = vectors.mean(0)
+        centred = vectors - mean
+        values, rotation = torch.linalg.eigh(centred.mT @ centred / len(vectors))
+        smallest = torch.finfo(values.dtype).eps * max(float(values[-1]), 1.0)
+        scales = (values.clamp(min=0.0) + self.eps).clamp(min=smallest).rsqrt()
+        return type(self)(
+            self.eps,
+            contrast=self.contrast,
+            mean=mean.numpy(),
+            matrix=((rotation * scales) @ rotation.mT).numpy(),
+            floor=floor,
+        )
+
+    def apply(self, patches: Tensor) -> Tensor:
+        """Return whitened patches (m, c, ph, pw)."""
+        assert self.floor is not None
+        vectors = normalize_contrast(patches, self.floor).flatten(1)
+        mean, matrix = (
+            torch.as_tensor(np.asarray(one)).to(vectors)
+            for one in (self.mean, self.matrix)
+        )
+        return ((vectors - mean) @ matrix).reshape(patches.shape)
+
+
+def center(patches: Tensor) -> Tensor:
+    """Return patches (m, c, ph, pw) of mean 0."""
+    return patches - patches.mean((1, 2, 3), keepdim=True)
+
+
+def normalize_contrast(patches: Tensor, floor: float) -> Tensor:
+    """Return patches (m, c, ph, pw) of mean 0 and variance near 1."""
+    centred = center(patches)
+    return centred / (centred.square().mean((1, 2, 3), keepdim=True) + floor).sqrt()
+
+
+def variance_floor(patches: Tensor, eps: float) -> float:
+    """Return a share of the mean variance of patches, > 0 also if all are flat."""
+    mean = float(center(patches.to(torch.float64)).square().mean())
+    return max(eps * mean, math.sqrt(torch.finfo(torch.float64).tiny))

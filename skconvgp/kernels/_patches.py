@@ -1,0 +1,466 @@
+"""PatchKernel: the covariance of sums of responses to the patches of images.
+
+The formulas: docs/maths.rst, "Patches".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skconvgp._parts import same_settings
+from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
+from skconvgp.kernels._base import Kernel, require_kernels
+from skconvgp.kernels._checks import (
+    require_positive,
+    require_positive_int,
+    require_resolved,
+)
+from skconvgp.kernels._from_data import (
+    median_distance,
+    settings_from_data,
+    smallest_digests,
+)
+from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
+from skconvgp.kernels._patch_maps import (
+    PatchContrast,
+    PatchMap,
+    PatchWhitening,
+    center,
+    cut_patches,
+)
+from skconvgp.kernels._stationary import rbf
+
+__all__ = ["PatchGrid", "PatchKernel"]
+
+AUTO = "auto"
+COLORS = ("patches", "channels", "additive", "stacked")
+USUAL_SIZE = 5
+SHARE_OF_MEDIAN = 0.5  # lengthscale of the usual base kernel
+SHARE_OF_SIDE = 1 / 8  # location lengthscale, of the longer side of an image
+COLOR_CHANNELS = 3
+GRAY = 3  # dimensions of images without channels
+# Images and patches from which settings that follow from data are computed.
+MOST_IMAGES, LEAST_IMAGES, MOST_PATCHES = 200, 10, 50_000
+
+
+@dataclass(frozen=True)
+class PatchGrid:
+    """Layout of the patches of images of one shape.
+
+    Parameters
+    ----------
+    size : (ph, pw)
+        Height and width of a patch.
+    shape : (h', w')
+        Number of patches along the height and the width.
+    channels : int
+        Channels of a patch.
+    n_groups : int
+        Number of independent response functions.
+    n_stacked : int
+        Channels whose patches one response function sees at each position.
+    stride : int
+        Distance between neighbouring patches, in pixels.
+    """
+
+    size: tuple[int, int]
+    shape: tuple[int, int]
+    channels: int
+    n_groups: int
+    n_stacked: int
+    stride: int
+
+    @property
+    def n_positions(self) -> int:
+        """Patches that one response function sees."""
+        return self.n_stacked * math.prod(self.shape)
+
+    @property
+    def n_patches(self) -> int:
+        """Patches of an image, P in formulas."""
+        return self.n_groups * self.n_positions
+
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """Return the places of patches along the height and the width, in pixels."""
+        rows, columns = (
+            self.stride * torch.arange(n, dtype=torch.float64) for n in self.shape
+        )
+        return rows.repeat(self.n_stacked), columns
+
+
+@dataclass(repr=False, eq=False)
+class PatchKernel(Kernel):
+    r"""Sum of the responses of a Gaussian process to the patches of an image.
+
+    .. math:: k(x, x') = \frac1P \sum_{p, q} w_p w_q \,
+              e^{-\|t_p - t_q\|^2 / 2 s^2} \, k_g(x_p, x'_q)
+
+    over the P patches of each image: :math:`x_p` at the position :math:`t_p` with the
+    weight :math:`w_p`. A function of this process is the sum of what one function of
+    patches, drawn from the base kernel :math:`k_g`, responds to each patch. The
+    location lengthscale s lets the response change with the position.
+
+    Parameters
+    ----------
+    base : Kernel or None, default=None
+        Covariance of patches, which it sees as images (c, ph, pw): a kernel for
+        vectors, or a network. None is :class:`rbf`, with half the median distance of
+        training patches as its lengthscale.
+    patch_size : "auto", int or tuple of int, default="auto"
+        Height and width of a patch in pixels. "auto" is 5, or the size of the image if
+        that is smaller.
+    stride : int, default=1
+        Distance between neighbouring patches in pixels.
+    location_lengthscale : None, "auto" or float, default=None
+        Distance in pixels over which the response to a patch changes. None: it is the
+        same everywhere, and the kernel does not see where a patch is. "auto" is an
+        eighth of the longer side of an image. Below 0.1, responses at different
+        positions are independent.
+    weights : None or array-like of shape (P,), default=None
+        Weight of each position, of any sign, row by row; None is 1 for each. With
+        "channels" and "stacked" there may be one for each channel and position, channel
+        by channel.
+    color : {"patches", "channels", "additive", "stacked"}, default="patches"
+        How channels are treated. "patches": a patch has all channels. "channels": each
+        channel has patches and an independent response function of its own.
+        "additive": the same with equal weights in all channels, which is a sum of the
+        base kernel over the channels of a patch. "stacked": one response function sees
+        the patches of all channels.
+    normalization : "auto", None, "center", "contrast" or part, default="auto"
+        What is done to a patch before the base kernel sees it: nothing, its mean is
+        subtracted, or :class:`PatchContrast` or :class:`PatchWhitening`, whose
+        constants are learned from training patches in `fit`. "contrast" is
+        ``PatchContrast()``. "auto" is ``PatchWhitening()`` for images with three
+        channels, and None for all others.
+    location_lengthscale_bounds : tuple of float or "fixed", default=(1e-4, 1e4)
+        Bounds of `location_lengthscale` when it is learned.
+
+    Notes
+    -----
+    One covariance takes P^2 evaluations of the base kernel: 331 776 for patches of 5x5
+    pixels in 28x28. As an ordinary kernel it is for hundreds of images;
+    :class:`~skconvgp.PatchGPClassifier` and :class:`~skconvgp.PatchGPRegressor` fit
+    many thousands. The scale is that of the mean response times the square root of P,
+    so that the variance for unrelated patches is that of the base kernel.
+
+    Settings that follow from training samples are set by estimators in `fit`; without
+    an estimator, ``kernel.resolve(X_train)`` has them.
+
+    References
+    ----------
+    van der Wilk, Rasmussen and Hensman, "Convolutional Gaussian processes", 2017,
+    equations 14 to 25, there without 1/P. Dutordoir, van der Wilk, Artemev and Hensman,
+    "Bayesian image classification with deep convolutional Gaussian processes", 2020
+    (the location kernel).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import skconvgp
+    >>> from skconvgp.kernels import PatchKernel, rbf
+    >>> X = np.eye(4)[None] * [[[1.0]], [[0.5]]]
+    >>> kernel = PatchKernel(rbf(1.0), patch_size=3)
+    >>> skconvgp.gram_matrix(kernel, X).round(2)
+    array([[3.04, 2.54],
+           [2.54, 3.55]])
+    """
+
+    base: Kernel | None = None
+    _: KW_ONLY
+    patch_size: Any = AUTO
+    stride: int = 1
+    location_lengthscale: Scalar | str | None = None
+    weights: Any = None
+    color: str = COLORS[0]
+    normalization: Any = AUTO
+    location_lengthscale_bounds: Bounds = DEFAULT_BOUNDS
+
+    def __eq__(self, other: object) -> bool:
+        """Compare settings; an array equals a tuple of the same numbers."""
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return same_settings(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the value depends on the layout of the pixels: always."""
+        return True
+
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says which setting cannot be used."""
+        require_positive_int("stride", self.stride)
+        if self.color not in COLORS:
+            raise ValueError(f"`color` must be one of {COLORS!r}, got {self.color!r}.")
+        grid = self.grid(image_shape)
+        length = self.location_lengthscale
+        if length is not None and not _is_auto(length):
+            try:
+                require_positive("location_lengthscale", cast(Scalar, length))
+            except ValueError as error:
+                message = (
+                    f"{error} None means that the response is the same everywhere."
+                )
+                raise ValueError(message) from None
+        self.weight_maps(grid)
+        self._patch_map(image_shape)
+        base = self.base_kernel
+        require_kernels(self, (base,))
+        base.check(self._seen_shape(grid))
+
+    def grid(self, image_shape: ImageShape) -> PatchGrid:
+        """Return the layout of patches; raise if a patch is larger than the image."""
+        channels, height, width = image_shape
+        size = self._size(image_shape)
+        if size[0] > height or size[1] > width:
+            raise ValueError(
+                f"`patch_size`={self.patch_size!r} is larger than images of "
+                f"{height}x{width} pixels: lower it, or take patch_size='auto'."
+            )
+        shape = (
+            (height - size[0]) // self.stride + 1,
+            (width - size[1]) // self.stride + 1,
+        )
+        if self.color == "patches":
+            return PatchGrid(size, shape, channels, 1, 1, self.stride)
+        if self.color == "stacked":
+            return PatchGrid(size, shape, 1, 1, channels, self.stride)
+        return PatchGrid(size, shape, 1, channels, 1, self.stride)
+
+    def settings_from(self, images: Tensor) -> dict[str, object]:
+        """Return the settings that follow from images (n, c, h, w) or (n, h, w)."""
+        if images.ndim == GRAY:
+            images = images[:, None]
+        images = images.reshape(*images.shape, *(1,) * (GRAY + 1 - images.ndim))
+        shape = cast(ImageShape, tuple(images.shape[1:]))
+        values: dict[str, object] = {}
+        if _is_auto(self.location_lengthscale):
+            values["location_lengthscale"] = SHARE_OF_SIDE * max(shape[1:])
+        patch_map = self._patch_map(shape)
+        is_fixed = not isinstance(patch_map, PatchMap) or patch_map.is_fitted
+        if is_fixed and not _follows_data(self.base_kernel):
+            return values
+        patches = self._sample(images)
+        if isinstance(patch_map, PatchMap) and not patch_map.is_fitted:
+            values["normalization"] = patch_map = patch_map.fit(patches)
+        patches = _mapped(patch_map, patches)
+        if self.base is None:
+            base: Kernel = rbf(SHARE_OF_MEDIAN * median_distance(patches.flatten(1)))
+        else:
+            base = self.base.resolve(patches)
+        return values if base is self.base else values | {"base": base}
+
+    def normalized_patches(self, images: Tensor) -> Tensor:
+        """Return what the base kernel sees of images (n, c, h, w).
+
+        Returns
+        -------
+        patches : Tensor of shape (n, g, m, c', ph, pw)
+            The m patches, row by row, of each of g response functions.
+        """
+        shape = cast(ImageShape, tuple(images.shape[1:]))
+        grid = self.grid(shape)
+        cut = cut_patches(images, grid.size, self.stride)
+        if self.color != "patches":
+            cut = cut.permute(0, 3, 1, 2, 4, 5)[:, :, :, :, None]
+        patches = self.normalize(cut.reshape(-1, *self._seen_shape(grid)), shape)
+        return patches.reshape(
+            len(images), grid.n_groups, grid.n_positions, *self._seen_shape(grid)
+        )
+
+    def normalize(self, patches: Tensor, image_shape: ImageShape) -> Tensor:
+        """Return patches (m, c', ph, pw) of images of a shape as the base sees them."""
+        patch_map = self._patch_map(image_shape)
+        if isinstance(patch_map, PatchMap) and not patch_map.is_fitted:
+            require_resolved(self, "normalization", repr(patch_map))
+        return _mapped(patch_map, patches)
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Cut and prepare all patches of images (n, c, h, w)."""
+        shape = cast(ImageShape, tuple(images.shape[1:]))
+        grid = self.grid(shape)
+        patches = self.normalized_patches(images).movedim(0, 2)  # images last
+        prepared = self.base_kernel.prepare(
+            patches.reshape(-1, *self._seen_shape(grid))
+        )
+        sizes = (grid.n_groups, grid.n_positions, len(images))
+        factors = self.factors(shape, images)
+        return (
+            _each(prepared, lambda one: one.reshape(*one.shape[:-1], *sizes)),
+            factors[..., None].expand(*factors.shape, len(images)),
+        )
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return the covariance (n1, n2) of two prepared sets of images."""
+        (first, factors), (second, _) = _halves(one), _halves(two)
+        return torch.stack(
+            [
+                self._row(_image(first, i), second, factors[..., i])
+                for i in range(factors.shape[-1])
+            ]
+        )
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Return the prior variance (n,) of each prepared image."""
+        patches, factors = _halves(one)
+        values = [
+            self._row(
+                _image(patches, i),
+                _each(patches, lambda part, i=i: part[..., i : i + 1]),
+                factors[..., i],
+            )
+            for i in range(factors.shape[-1])
+        ]
+        return torch.cat(values)
+
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the number of pairs of patches of a pair of images."""
+        grid = self.grid(image_shape)
+        return int(grid.n_groups * grid.n_positions**2)
+
+    def factors(self, image_shape: ImageShape, like: Tensor) -> Tensor:
+        """Return the factors (g, m, m) of the base kernel in the sum over patches."""
+        grid = self.grid(image_shape)
+        weights = self.weight_maps(grid).to(like).flatten(1)
+        factors = weights[:, :, None] * weights[:, None, :] / grid.n_patches
+        length = self.location_lengthscale
+        if length is None:
+            return factors
+        require_resolved(self, "location_lengthscale", length)
+        along = [
+            torch.exp(
+                -((one[:, None] - one).to(like) / cast(Scalar, length)).square() / 2
+            )
+            for one in grid.positions()
+        ]
+        return factors * torch.kron(*along)
+
+    def _row(self, image: Prepared, others: Prepared, factors: Tensor) -> Tensor:
+        """Return covariances (n,) of one image with others, group by group."""
+        total: Tensor | None = None
+        for group, pairs in enumerate(factors):
+            mine = _each(image, lambda one, g=group: one[..., g, :])
+            theirs = _each(others, lambda one, g=group: one[..., g, :, :].flatten(-2))
+            values = self.base_kernel.cross(mine, theirs)
+            value = pairs.reshape(-1) @ values.reshape(pairs.numel(), -1)
+            total = value if total is None else total + value
+        assert total is not None
+        return total
+
+    @property
+    def base_kernel(self) -> Kernel:
+        """Covariance of patches; `rbf` until `fit` has replaced None."""
+        return rbf() if self.base is None else self.base
+
+    def _size(self, image_shape: ImageShape) -> tuple[int, int]:
+        size = self.patch_size
+        if _is_auto(size):
+            return min(USUAL_SIZE, image_shape[1]), min(USUAL_SIZE, image_shape[2])
+        pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
+        if len(pair) != 2:
+            raise ValueError(
+                "`patch_size` must be 'auto', an int >= 1 or two of them, got "
+                f"{size!r}."
+            )
+        for side in pair:
+            require_positive_int("patch_size", side)
+        return cast(tuple[int, int], pair)
+
+    def _seen_shape(self, grid: PatchGrid) -> ImageShape:
+        return (grid.channels, *grid.size)
+
+    def _patch_map(self, image_shape: ImageShape) -> PatchMap | str | None:
+        """Return what is applied to patches: a part, "center" or None."""
+        value = self.normalization
+        if _is_auto(value):
+            is_color = image_shape[0] == COLOR_CHANNELS and max(image_shape[1:]) > 1
+            return PatchWhitening() if is_color else None
+        if isinstance(value, str) and value == "contrast":
+            return PatchContrast()
+        if isinstance(value, PatchMap):
+            value.check()
+            return value
+        if value is None or (isinstance(value, str) and value == "center"):
+            return value
+        raise ValueError(
+            "`normalization` must be 'auto', None, 'center', 'contrast', "
+            f"PatchContrast() or PatchWhitening(), got {value!r}."
+        )
+
+    def weight_maps(self, grid: PatchGrid) -> Tensor:
+        """Return the weights (g, m) of the patches of each response function."""
+        shape = (grid.n_groups, grid.n_stacked, math.prod(grid.shape))
+        if self.weights is None:
+            return torch.ones(shape, dtype=torch.float64).flatten(1)
+        weights = torch.as_tensor(np.asarray(self.weights, dtype=np.float64)).flatten()
+        n_channels = grid.n_groups * grid.n_stacked
+        is_each = self.color != "additive" and len(weights) == math.prod(shape)
+        if not is_each and len(weights) != shape[-1]:
+            per_channel = f", or {math.prod(shape)}" if n_channels > 1 else ""
+            raise ValueError(
+                f"`weights` must have one number for each of the P = {shape[-1]} = "
+                f"{grid.shape[0]} x {grid.shape[1]} positions of a patch{per_channel}, "
+                f"got {len(weights)}."
+            )
+        if not bool(weights.isfinite().all()) or not bool(weights.any()):
+            raise ValueError(
+                f"`weights` must be finite, and not all 0: one for each of the P = "
+                f"{grid.shape[0]} x {grid.shape[1]} positions of a patch."
+            )
+        maps = weights.reshape(shape) if is_each else weights.expand(shape)
+        return maps.flatten(1)
+
+    def _sample(self, images: Tensor) -> Tensor:
+        """Return patches (m, c', ph, pw), not normalized, of different images.
+
+        Which ones does not depend on the order of the images, nor on how often each
+        of them comes.
+        """
+        shape = cast(ImageShape, tuple(images.shape[1:]))
+        n_images = MOST_PATCHES // self.grid(shape).n_patches
+        n_images = min(max(n_images, LEAST_IMAGES), MOST_IMAGES)
+        chosen = images[smallest_digests(images.flatten(1), n_images)]
+        raw = self.replace(normalization=None)
+        patches = raw.normalized_patches(chosen).flatten(0, 2)
+        return patches[:: -(-len(patches) // MOST_PATCHES)]
+
+
+def _follows_data(kernel: Kernel) -> bool:
+    """Return whether settings of a kernel follow from the samples that it sees."""
+    return any(settings_from_data(kernel, torch.zeros(1, 1, 1, 1)))
+
+
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == AUTO
+
+
+def _mapped(patch_map: PatchMap | str | None, patches: Tensor) -> Tensor:
+    if patch_map is None:
+        return patches
+    return center(patches) if isinstance(patch_map, str) else patch_map.apply(patches)
+
+
+def _halves(prepared: Prepared) -> tuple[Prepared, Tensor]:
+    """Return the prepared patches, and the factors of pairs (g, m, m, n)."""
+    assert isinstance(prepared, tuple)
+    patches, factors = prepared
+    assert isinstance(factors, Tensor)
+    return patches, factors
+
+
+def _image(prepared: Prepared, index: int) -> Prepared:
+    return _each(prepared, lambda one: one[..., index])
+
+
+def _each(prepared: Prepared, change: Any) -> Prepared:
+    """Return the tree with each of its tensors changed."""
+    if isinstance(prepared, tuple):
+        return tuple(_each(one, change) for one in prepared)
+    return None if prepared is None else change(prepared)

@@ -1,0 +1,87 @@
+"""Sums of products of features, in single precision without its loss of digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+__all__ = ["Moments"]
+
+STRIPS = 8  # of columns: products above the diagonal are not computed
+
+
+@dataclass
+class Moments:
+    """F^T W F and F^T W Y, to which blocks of rows are added.
+
+    Positive features have a mean whose square is the largest eigenvalue of F^T W F by
+    far: a sum in single precision loses the small ones in its rounding and becomes
+    indefinite. Products are therefore of rows minus a fixed centre, blocks are added in
+    double precision, and the centre is put back at the end.
+
+    Parameters
+    ----------
+    centre : Tensor of shape (r,)
+        c, near the mean of the rows, in their precision.
+    moment : Tensor of shape (r, r)
+        Lower triangle of (F - c)^T W (F - c).
+    total : Tensor of shape (r,)
+        Sum of the weighted rows of F - c.
+    response : Tensor of shape (r, k)
+        (F - c)^T W Y.
+    target : Tensor of shape (k,)
+        Sum of the weighted targets.
+    weight : Tensor of shape ()
+        Sum of the weights.
+    """
+
+    centre: Tensor
+    moment: Tensor
+    total: Tensor
+    response: Tensor
+    target: Tensor
+    weight: Tensor
+
+    @classmethod
+    def around(cls, centre: Tensor, n_targets: int) -> Self:
+        """Return empty sums with a centre (r,)."""
+        r = len(centre)
+        zeros = [(r, r), (r,), (r, n_targets), (n_targets,), ()]
+        return cls(
+            centre,
+            *(
+                torch.zeros(shape, dtype=torch.float64, device=centre.device)
+                for shape in zeros
+            ),
+        )
+
+    def add(self, rows: Tensor, targets: Tensor, weights: Tensor) -> None:
+        """Add rows (b, r), with targets (b, k) and weights (b,) in double precision."""
+        rows = (rows - self.centre) * weights.sqrt().to(rows)[:, None]
+        for start, stop in _strips(len(self.centre)):
+            product = rows[:, start:].mT @ rows[:, start:stop]
+            self.moment[start:, start:stop] += product
+        root = weights.sqrt()[:, None]
+        exact = rows.to(torch.float64)
+        self.total += (exact * root).sum(0)
+        self.response += exact.mT @ (targets * root)
+        self.target += (targets * weights[:, None]).sum(0)
+        self.weight += weights.sum()
+
+    def finish(self) -> tuple[Tensor, Tensor]:
+        """Return F^T W F (r, r) and F^T W Y (r, k); the moment is overwritten."""
+        centre, moment = self.centre.to(torch.float64), self.moment
+        for start, stop in _strips(len(centre)):  # the upper triangle is the lower
+            moment[start:stop, stop:] = moment[stop:, start:stop].mT
+        moment.addr_(self.total + self.weight * centre, centre)
+        moment.addr_(centre, self.total)
+        return moment, self.response + torch.outer(centre, self.target)
+
+
+def _strips(size: int) -> list[tuple[int, int]]:
+    """Return starts and stops of strips of columns."""
+    width = -(-size // STRIPS)
+    return [(start, min(start + width, size)) for start in range(0, size, width)]

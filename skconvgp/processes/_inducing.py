@@ -1,0 +1,265 @@
+"""Inducing patches and places: features of images, linear in their number.
+
+The formulas: docs/maths.rst, "Patches".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
+
+import torch
+from scipy.cluster.vq import kmeans2
+from torch import Generator, Tensor
+
+from skconvgp._typing import FloatArray, ImageShape, Scalar
+from skconvgp.backends import Responses
+from skconvgp.engine import slices, to_numpy, to_tensor
+from skconvgp.kernels import PatchKernel
+from skconvgp.kernels._checks import plain_value
+from skconvgp.linalg import symmetric_eigen
+
+__all__ = ["INDUCING", "InducingSet", "choose_patches", "place_locations"]
+
+INDUCING = ("kmeans", "uniform", "unique")
+CUT = 1e-6  # share of the largest eigenvalue that may be rounding error
+SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
+IMAGES_AT_ONCE = 100
+SHARE_OF_BACKGROUND = 0.02  # of all patches that are equal
+SPACING = 1.4  # of places, in location lengthscales
+FEWEST_PLACES, MOST_PLACES = 3, 7  # along a side
+
+
+@dataclass(frozen=True)
+class InducingSet:
+    """Inducing patches at places, each pair of which is an inducing variable.
+
+    Covariances between the inducing variables are a Kronecker product of those of
+    patches, K_g(Z, Z), and those of places along the two sides, so that features are
+    whitened by one small matrix for each.
+
+    Parameters
+    ----------
+    kernel : PatchKernel
+        The kernel, without settings that follow from data.
+    image_shape : (c, h, w)
+        Shape of the images.
+    patches : ndarray of shape (m, c', ph, pw)
+        Z, as the base kernel sees them.
+    locations : ndarray of shape (l, 2)
+        Places: rows and columns of the first pixel of a patch.
+    rows, columns : ndarray of shape (a, h'), (b, w')
+        Whitened location kernels along the height, with the factor 1 / sqrt(P), and
+        along the width.
+    lift : ndarray of shape (m, q)
+        Takes covariances with Z to features of unit covariance.
+    unit : float
+        Features are divided by its square root.
+    """
+
+    kernel: PatchKernel
+    image_shape: ImageShape
+    patches: FloatArray
+    locations: FloatArray
+    rows: FloatArray
+    columns: FloatArray
+    lift: FloatArray
+    unit: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        kernel: PatchKernel,
+        image_shape: ImageShape,
+        patches: Tensor,
+        n_locations: tuple[int, int],
+    ) -> Self:
+        """Return the set of patches (m, c', ph, pw) at a grid of places."""
+        grid = kernel.grid(image_shape)
+        exact = patches.to(torch.float64)
+        values, vectors = _spectrum(_gram(kernel, exact))
+        along, places = [], []
+        for positions, size, n in zip(
+            grid.positions(), grid.shape, n_locations, strict=True
+        ):
+            spots = (torch.arange(n) + 0.5) * (size / n) - 0.5
+            places.append(spots.to(torch.float64) * grid.stride)
+            along.append(_whitened_axis(kernel, places[-1], positions))
+        return cls(
+            kernel,
+            image_shape,
+            to_numpy(exact),
+            to_numpy(torch.cartesian_prod(*places)),
+            to_numpy(along[0] / math.sqrt(grid.n_patches)),
+            to_numpy(along[1]),
+            to_numpy(vectors / values.sqrt()),
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Number r of features of an image."""
+        n_groups = self.kernel.grid(self.image_shape).n_groups
+        places = len(self.rows) * len(self.columns)
+        return int(n_groups * places * self.lift.shape[1])
+
+    def in_units(self, unit: float) -> Self:
+        """Return the set with features for a mean prior variance `unit`."""
+        return replace(self, unit=unit)
+
+    def features(self, images: Tensor, backend: str) -> Tensor:
+        """Return features (n, r) of images (n, c, h, w), in their precision."""
+        responses = self._responses(images, backend)
+        patches, weights = self._patches(images)
+        rows, columns, lift = (
+            to_tensor(one, images.device, images.dtype)
+            for one in (self.rows, self.columns, self.lift / math.sqrt(self.unit))
+        )
+        parts = [
+            responses.pooled(patches[:, group], weights[group], rows, columns)
+            for group in range(patches.shape[1])
+        ]
+        return (torch.stack(parts, 1) @ lift).flatten(1)
+
+    def variances(self, images: Tensor, backend: str) -> Tensor:
+        """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
+        patches, _ = self._patches(images)
+        factors = self.kernel.factors(self.image_shape, images)
+        shape = factors.shape[1:]
+        variances = images.new_zeros(len(images))
+        for i, groups in enumerate(patches):
+            for of_group, pairs in zip(groups, factors, strict=True):
+                own = of_group.reshape(-1, *self.patches.shape[1:])
+                with_own = Responses(self.kernel.base_kernel, own, backend)
+                values = with_own.full(of_group[None]).reshape(shape)
+                variances[i] += (values * pairs).sum()
+        return variances
+
+    def _responses(self, images: Tensor, backend: str) -> Responses:
+        inducing = to_tensor(self.patches, images.device, images.dtype)
+        return Responses(self.kernel.base_kernel, inducing, backend)
+
+    def _patches(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Return patches (n, g, h', w', d) and weights (g, h', w')."""
+        grid = self.kernel.grid(self.image_shape)
+        shape = (grid.n_stacked * grid.shape[0], grid.shape[1])
+        patches = self.kernel.normalized_patches(images).flatten(3)
+        weights = self.kernel.weight_maps(grid).to(images)
+        n, n_groups, _, size = patches.shape
+        return patches.reshape(n, n_groups, *shape, size), weights.reshape(-1, *shape)
+
+
+def choose_patches(
+    kernel: PatchKernel, images: Tensor, how: Any, n_patches: int, generator: Generator
+) -> Tensor:
+    """Return inducing patches (m, c', ph, pw), as the base kernel sees them.
+
+    Parameters
+    ----------
+    kernel : PatchKernel
+        The kernel.
+    images : Tensor of shape (n, c, h, w)
+        Training images.
+    how : str or ndarray of shape (m, ...)
+        One of `INDUCING`, or patches of images.
+    n_patches : int
+        How many; fewer if there are fewer different ones. Not read for "unique" and
+        for given patches.
+    generator : torch.Generator
+        Source of randomness.
+    """
+    channels, height, width = images.shape[1:]
+    if not isinstance(how, str):
+        given = torch.as_tensor(how, dtype=torch.float64)
+        return kernel.normalize(given, (channels, height, width))
+    grid = kernel.grid((channels, height, width))
+    shape = (grid.channels, *grid.size)
+    if how == "unique":
+        return _different(kernel, images).reshape(-1, *shape)
+    sampled = to_numpy(_sampled(kernel, images, generator))
+    different, counts = np.unique(sampled, axis=0, return_counts=True)
+    order = to_numpy(torch.randperm(len(different), generator=generator))
+    if how == "uniform" or len(different) <= n_patches:
+        return torch.as_tensor(different[order[:n_patches]]).reshape(-1, *shape)
+    common = int(counts.argmax())
+    has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(sampled)
+    chosen, _ = kmeans2(
+        different[order[:SAMPLED_PATCHES]],
+        n_patches - has_background,
+        iter=LLOYD_ROUNDS,
+        minit="points",
+        seed=int(torch.randint(2**31, (1,), generator=generator)),
+    )
+    if has_background:
+        chosen = np.vstack([chosen, different[common]])
+    return torch.as_tensor(np.unique(chosen, axis=0)).reshape(-1, *shape)
+
+
+def _sampled(kernel: PatchKernel, images: Tensor, generator: Generator) -> Tensor:
+    """Return patches (m, d) at random places of images drawn at random."""
+    order = torch.randperm(len(images), generator=generator)[:SAMPLED_IMAGES]
+    n_each = -(-2 * SAMPLED_PATCHES // len(order))
+    drawn = []
+    for part in slices(len(order), IMAGES_AT_ONCE):
+        patches = kernel.normalized_patches(images[order[part]].to(torch.float64))
+        patches = patches.flatten(1, 2).flatten(2)
+        keys = torch.rand(patches.shape[:2], generator=generator)
+        spots = keys.argsort(1)[:, :n_each, None].expand(-1, -1, patches.shape[2])
+        drawn.append(patches.gather(1, spots).flatten(0, 1))
+    return torch.cat(drawn)
+
+
+def _different(kernel: PatchKernel, images: Tensor) -> Tensor:
+    """Return all different patches (m, d) of images."""
+    found: Tensor | None = None
+    for part in slices(len(images), IMAGES_AT_ONCE):
+        patches = kernel.normalized_patches(images[part].to(torch.float64))
+        patches = patches.flatten(0, 2).flatten(1)
+        known = patches if found is None else torch.cat([found, patches])
+        found = torch.unique(known, dim=0)
+    assert found is not None
+    return found
+
+
+def place_locations(
+    kernel: PatchKernel, image_shape: ImageShape, wanted: Any
+) -> tuple[int, int]:
+    """Return the number of places along the height and the width."""
+    length, shape = kernel.location_lengthscale, kernel.grid(image_shape).shape
+    if length is None:
+        return 1, 1
+    if not isinstance(wanted, str):
+        return cast(tuple[int, int], wanted)
+    spacing = SPACING * plain_value(cast(Scalar, length))
+    spans = (kernel.stride * size / spacing for size in shape)
+    rows, columns = (
+        min(size, max(FEWEST_PLACES, min(MOST_PLACES, round(span))))
+        for size, span in zip(shape, spans, strict=True)
+    )
+    return rows, columns
+
+
+def _gram(kernel: PatchKernel, patches: Tensor) -> Tensor:
+    prepared = kernel.base_kernel.prepare(patches)
+    return kernel.base_kernel.cross(prepared, prepared)
+
+
+def _spectrum(gram: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the eigenvalues that are no rounding errors, and their vectors."""
+    values, vectors = symmetric_eigen(gram)
+    is_kept = values > CUT * values[-1]
+    return values[is_kept], vectors[:, is_kept]
+
+
+def _whitened_axis(kernel: PatchKernel, places: Tensor, positions: Tensor) -> Tensor:
+    """Return whitened covariances (a, m) of places with positions along a side."""
+    length = kernel.location_lengthscale
+    if length is None:
+        return torch.ones(1, len(positions), dtype=torch.float64)
+    scale = plain_value(cast(Scalar, length))
+    cross, own = (
+        torch.exp(-((places[:, None] - others) / scale).square() / 2)
+        for others in (positions, places)
+    )
+    values, vectors = _spectrum(own)
+    return (vectors / values.sqrt()).mT @ cross

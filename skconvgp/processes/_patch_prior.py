@@ -1,0 +1,177 @@
+"""PatchPrior: a prior whose covariances are products of the features of patches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._typing import FloatArray
+from skconvgp.backends import ResponsesChoice, choose_responses
+from skconvgp.engine import slices, stream_rows, to_numpy, to_tensor
+from skconvgp.kernels import PatchKernel
+from skconvgp.processes._inducing import InducingSet
+from skconvgp.processes._prior import KernelPrior
+from skconvgp.processes._run import Run
+
+__all__ = ["PatchPrior"]
+
+TILE = 32  # images whose patches are held at once
+MOST_ROWS = 1024  # of features that are held at once
+
+
+@dataclass(frozen=True)
+class PatchPrior:
+    """Features of images, which stand for covariances with inducing variables.
+
+    Parameters
+    ----------
+    inducing : InducingSet
+        Gives the features.
+    exact : KernelPrior
+        The kernel, for prior variances and covariances of new samples.
+    """
+
+    inducing: InducingSet
+    exact: KernelPrior
+
+    @property
+    def kernel(self) -> PatchKernel:
+        """The kernel."""
+        return self.inducing.kernel
+
+    @property
+    def n_samples(self) -> int:
+        """Number of features, with which new samples are compared."""
+        return self.inducing.n_features
+
+    @property
+    def indices(self) -> NDArray[np.intp]:
+        """Indices of training samples that are kept: none."""
+        return self.exact.indices
+
+    @property
+    def rows(self) -> None:
+        """Training samples that are kept: none."""
+
+    @property
+    def knows_variances(self) -> bool:
+        """Whether prior variances of new samples follow from their rows."""
+        return True
+
+    @property
+    def tile_dtype(self) -> torch.dtype:
+        """Precision of features."""
+        return self.exact.tile_dtype
+
+    def with_dtype(self, dtype: str) -> Self:
+        """Return the prior with another precision of features."""
+        return replace(self, exact=replace(self.exact, dtype=dtype))
+
+    def choice(self, run: Run) -> ResponsesChoice:
+        """Return what computes responses to patches."""
+        base, device = self.kernel.base_kernel, run.config.device
+        return choose_responses(base, run.backend, device, self.tile_dtype)
+
+    def precision(self, config: ComputeConfig) -> torch.dtype:
+        """Return the coarsest precision that features and sums have gone through."""
+        return self.exact.precision(config)
+
+    def in_units(self, unit: float) -> Self:
+        """Return the prior with features for a mean prior variance `unit`."""
+        return replace(self, inducing=self.inducing.in_units(unit))
+
+    def features(self, rows: NDArray[Any], run: Run) -> Tensor:
+        """Return features (n, r) of a block of rows."""
+        evaluate = partial(InducingSet.features, self.inducing)
+        return torch.cat(self._in_tiles(evaluate, rows, run))
+
+    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+        """Return prior variances (n,) of rows, in the precision of solves."""
+        evaluate = partial(InducingSet.variances, self.inducing)
+        return torch.cat(self._in_tiles(evaluate, rows, run)).to(run.config.solve_dtype)
+
+    def blocks(
+        self, rows: NDArray[Any], run: Run, label: str
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Yield blocks of rows with their features (b, r), in the tiles' precision."""
+        size = min(MOST_ROWS, self.rows_at_once(run.config))
+        show = run.progress(label)
+        for part in slices(len(rows), size):
+            yield part, self.features(rows[part], run)
+            show(part.stop, len(rows))
+
+    def stream(
+        self,
+        rows: NDArray[Any],
+        diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
+        run: Run,
+        width: int | None = None,  # noqa: ARG002  (as wide as the features)
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield features (b, r) and prior variances (b,) of new samples."""
+        for part, features in self.blocks(rows, run, "predict"):
+            exact = features.to(run.config.solve_dtype)
+            yield exact, self.variances(rows[part], run)
+
+    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+        """Return covariances (n1, n1) of new samples with each other, in a unit."""
+        return self.exact.covariance(rows, run, unit)
+
+    def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
+        """Return the derivatives (n1, d) by new samples of sums over features.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n1, d)
+            New samples.
+        sums : ndarray of shape (n1, r)
+            Factors of the features in the sum of each new sample.
+        run : Run
+            How to compute.
+        """
+        images, device = self.exact.images(rows), run.config.device
+        parts = []
+        for part in slices(len(rows), TILE):
+            given = images[part].to(device, torch.float64).requires_grad_()
+            features = self.inducing.features(given, "torch")
+            factors = to_tensor(sums[part], device, torch.float64)
+            (gradient,) = torch.autograd.grad((features * factors).sum(), given)
+            parts.append(gradient)
+        return to_numpy(torch.cat(parts)).reshape(len(rows), -1)
+
+    def rows_at_once(self, config: ComputeConfig) -> int:
+        """Return how many rows of features are held at once."""
+        itemsize = config.solve_dtype.itemsize
+        return stream_rows(self.n_samples, itemsize, config.memory_budget)
+
+    def _in_tiles(self, evaluate: Any, rows: NDArray[Any], run: Run) -> list[Tensor]:
+        """Return the results of tiles of rows, in their order."""
+        images, device = self.exact.images(rows), run.config.device
+        jobs = (
+            partial(
+                _tile, evaluate, i, images[part], device, self.tile_dtype, run.backend
+            )
+            for i, part in enumerate(slices(len(images), TILE))
+        )
+        return [
+            values for _, values in sorted(run.runner(jobs), key=lambda one: one[0])
+        ]
+
+
+def _tile(
+    evaluate: Any,
+    index: int,
+    images: Tensor,
+    device: torch.device,
+    dtype: torch.dtype,
+    backend: str,
+) -> tuple[int, Tensor]:
+    with torch.no_grad():
+        return index, evaluate(images.to(device, dtype), backend)

@@ -1,0 +1,285 @@
+"""How a process of inducing patches is fitted: one pass over the images."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    freeze,
+    require_memory,
+    to_numpy,
+    to_tensor,
+)
+from skconvgp.inference import (
+    FeatureSums,
+    feature_evidence,
+    feature_leave_one_out,
+    feature_posterior,
+    mean_variance,
+)
+from skconvgp.kernels import PatchKernel
+from skconvgp.linalg import Moments
+from skconvgp.processes._featured import Featured, jitter_of, left_out
+from skconvgp.processes._features import FeatureProcess, FeatureState
+from skconvgp.processes._fits import Fitted
+from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
+from skconvgp.processes._inducing import InducingSet, choose_patches, place_locations
+from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._prior import KernelPrior
+from skconvgp.processes._problem import Model, Problem, Record, Settings
+from skconvgp.processes._run import Resources, Run, clock
+
+__all__ = ["PatchPlan", "plan_patches"]
+
+VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
+# Samples whose features are kept, for leave-one-out predictions.
+RESERVOIR = 2000
+# Relative noise variances that are tried, the first one first.
+FIRST_NOISE, NOISE_FACTOR = 1e-3, math.sqrt(10.0)
+LEAST_NOISE, LARGEST_NOISE = 1e-6, 1e1
+SQUARE_COPIES = 4  # of the precision, while it is summed and factorised
+MANY_IMAGES, FEW_PATCHES, MANY_PATCHES = 5000, 128, 256
+
+
+@dataclass(frozen=True)
+class PatchPlan:
+    """How a process of inducing patches will be fitted.
+
+    Parameters
+    ----------
+    prior : PatchPrior
+        Inducing patches and places.
+    needed : int
+        Bytes that a fit holds at once, beside tiles.
+    variance : {"dtc", "sor"}
+        What becomes of the variance that the features leave out.
+    settings : Settings
+        Noise and amplitude.
+    """
+
+    prior: PatchPrior
+    needed: int
+    variance: str
+    settings: Settings
+
+    def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
+        """Return the fitted process, and how it was computed."""
+
+        def fit_at(placement: Placement) -> tuple[Fitted, Run]:
+            what = f"The matrix of {self.prior.n_samples} features"
+            remedy = "lower `n_inducing` or `n_locations`."
+            require_memory(self.needed, placement.device, what, remedy)
+            run = resources.run(placement, self.needed)
+            prior = resources.with_precision(self.prior, run)
+            process, record = fit_patches(
+                problem,
+                prior,
+                run,
+                settings=self.settings,
+                variance=self.variance,
+                generator=resources.generator(),
+            )
+            return Fitted(process, record, np.arange(len(problem.rows))), run
+
+        return compute_at(resources.placement(self.needed), fit_at)
+
+
+def plan_patches(
+    kernel: PatchKernel,
+    prior: KernelPrior,
+    settings: Settings,
+    variance: str,
+    *,
+    inducing: Any,
+    n_inducing: int | None,
+    n_locations: Any,
+    generator: Generator,
+) -> PatchPlan:
+    """Choose inducing patches and places.
+
+    Parameters
+    ----------
+    kernel : PatchKernel
+        The kernel.
+    prior : KernelPrior
+        The same with the training images.
+    settings : Settings
+        Noise and amplitude.
+    variance : {"dtc", "sor"}
+        What becomes of the variance that the features leave out.
+    inducing : str or ndarray of shape (m, c', ph, pw)
+        How patches are chosen, or patches.
+    n_inducing : int or None
+        Number of patches; None follows the number of images.
+    n_locations : "auto" or tuple of int
+        Number of places along each side.
+    generator : torch.Generator
+        Source of randomness.
+    """
+    n = prior.n_samples
+    wanted = n_inducing or (MANY_PATCHES if n >= MANY_IMAGES else FEW_PATCHES)
+    images, shape = prior.images(), prior.image_shape
+    patches = choose_patches(kernel, images, inducing, wanted, generator)
+    places = place_locations(kernel, shape, n_locations)
+    inducing_set = InducingSet.of(kernel, shape, patches, places)
+    r = inducing_set.n_features
+    needed = (SQUARE_COPIES * r**2 + RESERVOIR * r) * torch.float64.itemsize
+    empty = prior.take(np.arange(0))
+    return PatchPlan(PatchPrior(inducing_set, empty), needed, variance, settings)
+
+
+def fit_patches(
+    problem: Problem,
+    prior: PatchPrior,
+    run: Run,
+    *,
+    settings: Settings,
+    variance: str,
+    generator: Generator,
+) -> tuple[FeatureProcess, Record]:
+    """Fit to sums over images, of whose features only a few are kept.
+
+    Parameters
+    ----------
+    problem, prior, run : object
+        What to fit, and how.
+    settings : Settings
+        Noise and amplitude.
+    variance : {"dtc", "sor"}
+        What becomes of the variance that the features leave out.
+    generator : torch.Generator
+        Draws the samples whose features are kept.
+    """
+    device = run.config.device
+    start = clock(device)
+    n = len(problem.rows)
+    order = torch.randperm(n, generator=generator)
+    some = order[:VARIANCE_IMAGES].sort().values.numpy()
+    own = prior.variances(problem.rows[some], run)
+    mean_diag = mean_variance(own, to_tensor(problem.weights[some], device, own.dtype))
+    prior = prior.in_units(mean_diag)
+
+    kept = order[:RESERVOIR].sort().values
+    sums, features = _sum(problem, prior, kept, run)
+    rests = prior.variances(problem.rows[kept.numpy()], run) / mean_diag
+    rests = (rests - features.square().sum(1)).clamp(min=0.0)
+    data = Featured.of(features, problem, rests, kept)
+    gram_seconds = clock(device) - start
+
+    start = clock(device)
+    scale = problem.scale
+    amplitude = fixed_amplitude(settings.amplitude, mean_diag, data.targets, scale)
+    noise = settings.noise
+    if isinstance(noise, str):
+        noise = _search_noise(sums, data, noise, amplitude)
+    noise = max(noise, LEAST_NOISE)
+    posterior = feature_posterior(at_noise(sums, noise))
+    evidence, amplitude = feature_evidence(at_noise(sums, noise), posterior, amplitude)
+    mean, var = left_out(data, posterior, noise, variance)
+    indices = kept.numpy()
+    all_means = np.full(problem.targets.shape, np.nan)
+    all_vars = np.full(n, np.nan)
+    all_means[indices], all_vars[indices] = mean, var
+    process = FeatureProcess(
+        Model.of(
+            problem,
+            mean_diag=mean_diag,
+            noise=noise,
+            amplitude=to_numpy(amplitude),
+            evidence=float(evidence.sum()),
+        ),
+        prior,
+        state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
+        dual=to_numpy(posterior.mean) * scale,
+        variance=variance,
+        loo=(all_means, all_vars),
+        some=(indices, mean, var),
+    )
+    jitter = jitter_of(posterior, noise)
+    report = {"jitter": jitter}
+    facts = jitter_facts(jitter, noise, prior, run)
+    seconds = clock(device) - start
+    return process, Record(n * prior.n_samples, gram_seconds, seconds, report, facts)
+
+
+def at_noise(sums: FeatureSums, noise: float) -> FeatureSums:
+    """Return sums for a noise, from those for a noise of 1."""
+    return replace(
+        sums,
+        moment=sums.moment / noise,
+        response=sums.response / noise,
+        energy=sums.energy / noise,
+        log_noise=sums.weight * math.log(noise),
+    )
+
+
+def _sum(
+    problem: Problem, prior: PatchPrior, kept: Tensor, run: Run
+) -> tuple[FeatureSums, Tensor]:
+    """Return sums for a noise of 1, and features (m, r) of samples that are kept."""
+    device, dtype = run.config.device, torch.float64
+    targets = to_tensor(problem.targets, device, dtype)
+    weights = to_tensor(problem.weights, device, dtype)
+    moments: Moments | None = None
+    features = torch.empty(len(kept), prior.n_samples, dtype=run.config.solve_dtype)
+    for part, block in prior.blocks(problem.rows, run, "fit"):
+        if moments is None:
+            moments = Moments.around(block.mean(0), targets.shape[1])
+        moments.add(block, targets[part], weights[part])
+        first, last = torch.searchsorted(kept, torch.tensor([part.start, part.stop]))
+        features[first:last] = block[kept[first:last] - part.start].to(features)
+    assert moments is not None
+    moment, response = moments.finish()
+    energy = (targets.square() * weights[:, None]).sum(0)
+    zero = torch.zeros_like(moments.weight)
+    return FeatureSums(moment, response, energy, zero, moments.weight), features
+
+
+def _search_noise(
+    sums: FeatureSums, data: Featured, criterion: str, amplitude: Tensor | None
+) -> float:
+    """Return a noise variance: downhill from the first one, in half decades."""
+    scores: dict[int, float] = {}
+
+    def score(step: int) -> float:
+        if step not in scores:
+            noise = FIRST_NOISE * NOISE_FACTOR**step
+            scores[step] = _score(sums, data, noise, criterion, amplitude)
+        return scores[step]
+
+    least = math.ceil(math.log(LEAST_NOISE / FIRST_NOISE, NOISE_FACTOR))
+    largest = math.floor(math.log(LARGEST_NOISE / FIRST_NOISE, NOISE_FACTOR))
+    step = 0
+    direction = 1 if score(1) > score(0) else -1
+    while least < step + direction < largest and score(step + direction) > score(step):
+        step += direction
+    return FIRST_NOISE * NOISE_FACTOR**step
+
+
+def _score(
+    sums: FeatureSums,
+    data: Featured,
+    noise: float,
+    criterion: str,
+    amplitude: Tensor | None,
+) -> float:
+    at = at_noise(sums, noise)
+    posterior = feature_posterior(at)
+    evidence, amplitude = feature_evidence(at, posterior, amplitude)
+    if criterion == "evidence":
+        return float(evidence.sum())
+    unit = torch.full_like(data.rest, noise)
+    loo = feature_leave_one_out(
+        data.features, data.whole_targets, unit, data.totals, posterior
+    )
+    var = loo.var[:, None] * amplitude
+    density = (data.targets - loo.mean).square() / var + var.log()
+    return -float((density * data.weights[:, None]).sum())
