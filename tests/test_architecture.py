@@ -48,7 +48,8 @@ PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
         KernelEnsembleClassifier KernelFlowsClassifier KernelFlowsRegressor
         KernelFlowsWarp
-        NystromCompletedGP NystromCompletedGPRegressor __version__ as_sklearn_kernel
+        NystromCompletedGP NystromCompletedGPRegressor PatchGPClassifier
+        PatchGPRegressor __version__ as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp
         selection_report show_versions""",
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
@@ -62,6 +63,7 @@ PUBLIC_NAMES = {
         ConvNetGPRegressor FitReport KernelEnsembleClassifier KernelFlowsClassifier
         KernelFlowsRegressor
         KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor
+        PatchGPClassifier PatchGPRegressor
         PrecisionReport SelectionReport as_sklearn_kernel check_precision gram_diag
         gram_gradient gram_matrix gram_vjp selection_report show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning JitterWarning
@@ -71,7 +73,8 @@ PUBLIC_NAMES = {
         LBFGS Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
         GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Maps
-        MaxNormalization Product ReLU Residual Scale Sequential SiLU Sigmoid Sin
+        MaxNormalization PatchContrast PatchKernel PatchWhitening Product ReLU
+        Residual Scale Sequential SiLU Sigmoid Sin
         Softplus Sum Tanh arcsine
         convnet dense dot_product literal_max_normalization matern polynomial rbf
         residual_convnet resnet32 three_layer_convnet""",

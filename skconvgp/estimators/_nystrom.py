@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from skconvgp.processes import (
     FeatureProcess,
     LabelModel,
     MatrixPrior,
-    PatchPrior,
+    PlainPrior,
     Problem,
     Settings,
     entries,
@@ -89,8 +89,7 @@ def read_more(
     """Return further samples; parameters are those of `read_training`."""
     process = estimator._process
     assert isinstance(process, FeatureProcess)
-    prior = process.prior
-    assert not isinstance(prior, PatchPrior)
+    prior = cast(PlainPrior, process.prior)
     if process.variance == "fitc" and isinstance(prior, MatrixPrior):
         raise ValueError(
             "variance='fitc' needs the prior variances of further samples, which "

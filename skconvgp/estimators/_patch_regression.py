@@ -148,7 +148,7 @@ class PatchGPRegressor(PatchAttributes, GPRegressor):
     >>> from skconvgp import PatchGPRegressor
     >>> from skconvgp.datasets import load_digits_images
     >>> X, y = load_digits_images(return_X_y=True)
-    >>> ink = X.mean((1, 2))
+    >>> ink = X.mean((1, 2, 3))
     >>> gp = PatchGPRegressor(n_inducing=32, random_state=0)
     >>> gp.fit(X[:1000], ink[:1000]).score(X[1000:], ink[1000:]) > 0.9
     True

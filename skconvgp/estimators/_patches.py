@@ -25,7 +25,6 @@ from skconvgp.processes import (
     InducingSet,
     KernelPrior,
     LabelModel,
-    PatchPrior,
     Problem,
     Settings,
     plan_patches,
@@ -59,9 +58,8 @@ class PatchAttributes:
 
     @property
     def _inducing(self) -> InducingSet:
-        prior = self._fitted.prior
-        assert isinstance(prior, PatchPrior)
-        return prior.inducing
+        inducing: InducingSet = self._fitted.prior.inducing
+        return inducing
 
 
 def fit_patches(

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from skconvgp._parts import Part, same_settings
 from skconvgp.kernels._checks import require_variance
+from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["PatchContrast", "PatchMap", "PatchWhitening", "cut_patches"]
 
@@ -123,11 +124,11 @@ class PatchWhitening(PatchMap):
     contrast : float, default=0.1
         `eps` of :class:`PatchContrast`.
     mean : ndarray of shape (d,) or None, default=None
-        m; None until an estimator has set it in `fit`.
+        Mean m. None until an estimator has set it in `fit`.
     matrix : ndarray of shape (d, d) or None, default=None
-        :math:`V (\Lambda + \epsilon I)^{-1/2} V^\top`, as `mean`.
+        Matrix of the map, :math:`V (\Lambda + \epsilon I)^{-1/2} V^\top`; see `mean`.
     floor : float or None, default=None
-        The number that contrast normalisation adds to variances, as `mean`.
+        Number that contrast normalisation adds to variances; see `mean`.
 
     References
     ----------
@@ -161,14 +162,14 @@ class PatchWhitening(PatchMap):
         vectors = normalize_contrast(patches, floor).flatten(1)
         mean = vectors.mean(0)
         centred = vectors - mean
-        values, rotation = torch.linalg.eigh(centred.mT @ centred / len(vectors))
+        values, rotation = symmetric_eigen(centred.mT @ centred / len(vectors))
         smallest = torch.finfo(values.dtype).eps * max(float(values[-1]), 1.0)
         scales = (values.clamp(min=0.0) + self.eps).clamp(min=smallest).rsqrt()
         return type(self)(
             self.eps,
             contrast=self.contrast,
-            mean=mean.numpy(),
-            matrix=((rotation * scales) @ rotation.mT).numpy(),
+            mean=np.array(mean.tolist()),
+            matrix=np.array(((rotation * scales) @ rotation.mT).tolist()),
             floor=floor,
         )
 

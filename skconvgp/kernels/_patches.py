@@ -18,7 +18,6 @@ from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._base import Kernel, require_kernels
 from skconvgp.kernels._checks import (
     require_positive,
-    require_positive_int,
     require_resolved,
 )
 from skconvgp.kernels._from_data import (
@@ -27,6 +26,7 @@ from skconvgp.kernels._from_data import (
     smallest_digests,
 )
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
+from skconvgp.kernels._patch_grid import AUTO, COLORS, PatchGrid, patch_grid
 from skconvgp.kernels._patch_maps import (
     PatchContrast,
     PatchMap,
@@ -36,62 +36,14 @@ from skconvgp.kernels._patch_maps import (
 )
 from skconvgp.kernels._stationary import rbf
 
-__all__ = ["PatchGrid", "PatchKernel"]
+__all__ = ["PatchKernel"]
 
-AUTO = "auto"
-COLORS = ("patches", "channels", "additive", "stacked")
-USUAL_SIZE = 5
 SHARE_OF_MEDIAN = 0.5  # lengthscale of the usual base kernel
 SHARE_OF_SIDE = 1 / 8  # location lengthscale, of the longer side of an image
 COLOR_CHANNELS = 3
 GRAY = 3  # dimensions of images without channels
 # Images and patches from which settings that follow from data are computed.
 MOST_IMAGES, LEAST_IMAGES, MOST_PATCHES = 200, 10, 50_000
-
-
-@dataclass(frozen=True)
-class PatchGrid:
-    """Layout of the patches of images of one shape.
-
-    Parameters
-    ----------
-    size : (ph, pw)
-        Height and width of a patch.
-    shape : (h', w')
-        Number of patches along the height and the width.
-    channels : int
-        Channels of a patch.
-    n_groups : int
-        Number of independent response functions.
-    n_stacked : int
-        Channels whose patches one response function sees at each position.
-    stride : int
-        Distance between neighbouring patches, in pixels.
-    """
-
-    size: tuple[int, int]
-    shape: tuple[int, int]
-    channels: int
-    n_groups: int
-    n_stacked: int
-    stride: int
-
-    @property
-    def n_positions(self) -> int:
-        """Patches that one response function sees."""
-        return self.n_stacked * math.prod(self.shape)
-
-    @property
-    def n_patches(self) -> int:
-        """Patches of an image, P in formulas."""
-        return self.n_groups * self.n_positions
-
-    def positions(self) -> tuple[Tensor, Tensor]:
-        """Return the places of patches along the height and the width, in pixels."""
-        rows, columns = (
-            self.stride * torch.arange(n, dtype=torch.float64) for n in self.shape
-        )
-        return rows.repeat(self.n_stacked), columns
 
 
 @dataclass(repr=False, eq=False)
@@ -167,8 +119,8 @@ class PatchKernel(Kernel):
     >>> X = np.eye(4)[None] * [[[1.0]], [[0.5]]]
     >>> kernel = PatchKernel(rbf(1.0), patch_size=3)
     >>> skconvgp.gram_matrix(kernel, X).round(2)
-    array([[3.04, 2.54],
-           [2.54, 3.55]])
+    array([[1.73, 1.65],
+           [1.65, 2.87]])
     """
 
     base: Kernel | None = None
@@ -196,9 +148,6 @@ class PatchKernel(Kernel):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says which setting cannot be used."""
-        require_positive_int("stride", self.stride)
-        if self.color not in COLORS:
-            raise ValueError(f"`color` must be one of {COLORS!r}, got {self.color!r}.")
         grid = self.grid(image_shape)
         length = self.location_lengthscale
         if length is not None and not _is_auto(length):
@@ -217,22 +166,7 @@ class PatchKernel(Kernel):
 
     def grid(self, image_shape: ImageShape) -> PatchGrid:
         """Return the layout of patches; raise if a patch is larger than the image."""
-        channels, height, width = image_shape
-        size = self._size(image_shape)
-        if size[0] > height or size[1] > width:
-            raise ValueError(
-                f"`patch_size`={self.patch_size!r} is larger than images of "
-                f"{height}x{width} pixels: lower it, or take patch_size='auto'."
-            )
-        shape = (
-            (height - size[0]) // self.stride + 1,
-            (width - size[1]) // self.stride + 1,
-        )
-        if self.color == "patches":
-            return PatchGrid(size, shape, channels, 1, 1, self.stride)
-        if self.color == "stacked":
-            return PatchGrid(size, shape, 1, 1, channels, self.stride)
-        return PatchGrid(size, shape, 1, channels, 1, self.stride)
+        return patch_grid(image_shape, self.patch_size, self.stride, self.color)
 
     def settings_from(self, images: Tensor) -> dict[str, object]:
         """Return the settings that follow from images (n, c, h, w) or (n, h, w)."""
@@ -358,20 +292,6 @@ class PatchKernel(Kernel):
     def base_kernel(self) -> Kernel:
         """Covariance of patches; `rbf` until `fit` has replaced None."""
         return rbf() if self.base is None else self.base
-
-    def _size(self, image_shape: ImageShape) -> tuple[int, int]:
-        size = self.patch_size
-        if _is_auto(size):
-            return min(USUAL_SIZE, image_shape[1]), min(USUAL_SIZE, image_shape[2])
-        pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
-        if len(pair) != 2:
-            raise ValueError(
-                "`patch_size` must be 'auto', an int >= 1 or two of them, got "
-                f"{size!r}."
-            )
-        for side in pair:
-            require_positive_int("patch_size", side)
-        return cast(tuple[int, int], pair)
 
     def _seen_shape(self, grid: PatchGrid) -> ImageShape:
         return (grid.channels, *grid.size)

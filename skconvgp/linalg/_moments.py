@@ -25,13 +25,13 @@ class Moments:
     Parameters
     ----------
     centre : Tensor of shape (r,)
-        c, near the mean of the rows, in their precision.
+        Vector c near the mean of the rows, in their precision.
     moment : Tensor of shape (r, r)
         Lower triangle of (F - c)^T W (F - c).
     total : Tensor of shape (r,)
         Sum of the weighted rows of F - c.
     response : Tensor of shape (r, k)
-        (F - c)^T W Y.
+        Product (F - c)^T W Y.
     target : Tensor of shape (k,)
         Sum of the weighted targets.
     weight : Tensor of shape ()

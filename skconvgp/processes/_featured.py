@@ -65,10 +65,12 @@ class Featured:
 
         Parameters
         ----------
-        features, rest : Tensor
-            As in the class.
+        features : Tensor of shape (m, r)
+            F, for a mean prior variance of 1.
         problem : Problem
             The problem.
+        rest : Tensor of shape (m,)
+            What F leaves out of the prior variances.
         indices : Tensor of shape (m,), optional
             Which samples; by default all.
         """

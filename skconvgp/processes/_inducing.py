@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
+import numpy as np
 import torch
 from scipy.cluster.vq import kmeans2
 from torch import Generator, Tensor

@@ -162,14 +162,16 @@ def fit_patches(
     start = clock(device)
     n = len(problem.rows)
     order = torch.randperm(n, generator=generator)
-    some = order[:VARIANCE_IMAGES].sort().values.numpy()
-    own = prior.variances(problem.rows[some], run)
-    mean_diag = mean_variance(own, to_tensor(problem.weights[some], device, own.dtype))
+    some = order[:VARIANCE_IMAGES].sort().values
+    own = prior.variances(problem.rows[to_numpy(some)], run)
+    mean_diag = mean_variance(
+        own, to_tensor(problem.weights[to_numpy(some)], device, own.dtype)
+    )
     prior = prior.in_units(mean_diag)
 
     kept = order[:RESERVOIR].sort().values
     sums, features = _sum(problem, prior, kept, run)
-    rests = prior.variances(problem.rows[kept.numpy()], run) / mean_diag
+    rests = prior.variances(problem.rows[to_numpy(kept)], run) / mean_diag
     rests = (rests - features.square().sum(1)).clamp(min=0.0)
     data = Featured.of(features, problem, rests, kept)
     gram_seconds = clock(device) - start
@@ -184,7 +186,7 @@ def fit_patches(
     posterior = feature_posterior(at_noise(sums, noise))
     evidence, amplitude = feature_evidence(at_noise(sums, noise), posterior, amplitude)
     mean, var = left_out(data, posterior, noise, variance)
-    indices = kept.numpy()
+    indices = to_numpy(kept)
     all_means = np.full(problem.targets.shape, np.nan)
     all_vars = np.full(n, np.nan)
     all_means[indices], all_vars[indices] = mean, var
