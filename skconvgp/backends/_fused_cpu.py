@@ -1,5 +1,6 @@
 """Programs of fused networks, run by the compiled extension."""
 
+import math
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -172,7 +173,7 @@ def patch_responses(
     none = flat.new_empty((0, 0))
     factors = factors or (none, none, none)
     code = MATERN_CODES[base.nu] if isinstance(base, matern) else 0
-    out = torch.from_numpy(np.empty((*shape, len(flat)), np.float32))
+    out = _aligned((*shape, len(flat)))
     _NATIVE.patch_responses(
         patches.detach(),
         *(flat, centre, scale.expand_as(centre).contiguous(), code),
@@ -180,6 +181,14 @@ def patch_responses(
         *(out, INSTRUCTION_SET),
     )
     return out
+
+
+def _aligned(shape: tuple[int, ...]) -> Tensor:
+    """Return an array in large pages that begins where vectors may be written."""
+    n, vector = math.prod(shape), 64 // 4
+    whole = np.empty(n + vector, np.float32)
+    first = -(whole.ctypes.data // 4) % vector
+    return torch.from_numpy(whole[first : first + n].reshape(shape))
 
 
 def _arrays(program: Program) -> tuple[object, ...]:

@@ -194,6 +194,54 @@ def test_nan_stays(base, size, every_instruction_set):
 
 
 @needs_extension
+@pytest.mark.parametrize("m", [96, 97])
+def test_many_responses_go_past_the_cache(m, every_instruction_set):
+    patches = torch.rand(
+        1, 200, 55, 2, 1, 1, generator=torch.Generator().manual_seed(0)
+    )
+    inducing = patches[0, 0, :1].expand(m, 2, 1, 1) + torch.arange(m).view(m, 1, 1, 1)
+    found = Responses(rbf(9.0), inducing, "fused").full(patches)
+    assert found.numel() > 2**20
+    assert_near(found, plain(rbf(9.0), patches, inducing))
+
+
+@needs_extension
+@pytest.mark.parametrize(
+    ("place", "shape", "what"),
+    [
+        (1, (17, 8), "inducing patches"),
+        (2, (8,), "scale"),
+        (3, (10,), "scale"),
+        (5, (3, 6), "weights"),
+        (5, (2, 7), "weights"),
+        (6, (2, 4), "weights"),
+        (7, (5, 8), "weights"),
+        (7, (0, 7), "places"),
+        (8, (2, 2, 5, 16), "result"),
+        (8, (2, 3, 7, 17), "result"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(place, shape, what):
+    patches, inducing, *factors = problem()
+    given = [patches, inducing.flatten(1), torch.zeros(9), torch.ones(9), 0, *factors]
+    given += [torch.empty(2, 2, 5, 17), ""]
+    given[place] = torch.zeros(shape)
+    with pytest.raises(ValueError, match=what):
+        _fused_cpu._NATIVE.patch_responses(*given)
+
+
+@needs_extension
+@pytest.mark.parametrize("code", [-1, 4])
+def test_a_covariance_that_there_is_not_is_refused(code):
+    patches, inducing, *factors = problem()
+    head = patches, inducing.flatten(1), torch.zeros(9), torch.ones(9), code
+    with pytest.raises(ValueError, match="covariance"):
+        _fused_cpu._NATIVE.patch_responses(
+            *head, *factors, torch.empty(2, 2, 5, 17), ""
+        )
+
+
+@needs_extension
 def test_threads_share_nothing():
     patches, inducing, *factors = problem(n=24, height=8, width=9, m=40)
     responses = Responses(rbf(1.0), inducing, "fused")

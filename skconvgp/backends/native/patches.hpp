@@ -15,14 +15,13 @@ namespace skconvgp {
 namespace SKCONVGP_ISA {
 
 // A register tile: patches times vectors of inducing patches.
-#if defined(__AVX512F__)
-constexpr int TILE_PATCHES = 8;
-constexpr int LARGEST_SUMS = 16;  // vectors of sums that registers hold
-#else
 constexpr int TILE_PATCHES = 4;
-constexpr int LARGEST_SUMS = 8;
-#endif
+#if defined(__AVX512F__)
+constexpr int TILE_VECTORS = 4;
+#else
 constexpr int TILE_VECTORS = 2;
+#endif
+constexpr int LARGEST_SUMS = TILE_PATCHES * TILE_VECTORS;  // vectors in registers
 
 // Half the largest |z|^2 for which products do: an error of h is some 2^-24 times it.
 constexpr float LARGEST_HALF_NORM = 24.0f;
@@ -122,10 +121,10 @@ struct Sums {
 // What is known of patches with one key: that of this row, or that whose responses are
 // kept from former rows.
 struct Slot {
-    int key;    // bits of |x|^2 / 2
-    int row;    // counted over all images, in which it was last
-    int patch;  // which one of that row's distinct patches
-    int kept;   // -1: none
+    int key;     // bits of |x|^2 / 2
+    int row;     // counted over all images, in which it was last
+    int column;  // in that row
+    int kept;    // place of its responses; -1: none
 };
 
 // The responses of one row of a grid after the other. Equal patches of a row are one.
@@ -149,13 +148,14 @@ class PatchRows {
         norms_ = arena.take<FloatV>(n_vectors);
         centre_ = arena.take<FloatV>(n_parts_);
         scale_ = arena.take<FloatV>(n_parts_);
+        are_numbers_ = arena.take<FloatBits>(n_parts_);
         patches_ = arena.take<FloatV>(width * n_parts_);
         halves_ = arena.take<float>(width);
         responses_ = arena.take<FloatV>(width * n_vectors);
         missing_ = arena.take<int>(width);
         to_keep_ = arena.take<int>(width);
         slots_ = arena.take<Slot>(SLOTS);
-        kept_patches_ = arena.take<FloatV>(KEPT * n_parts_);
+        kept_patches_ = arena.take<FloatV>(ptrdiff_t(KEPT) * n_parts_);
         kept_responses_ = arena.take<FloatV>(ptrdiff_t(KEPT) * n_vectors);
     }
 
@@ -169,8 +169,21 @@ class PatchRows {
     void run(const float* row) {
         ++row_;
         n_distinct = n_missing_ = n_to_keep_ = 0;
-        for (int x = 0; x < task_.width; ++x)
-            patch_of[x] = find(row + x * task_.column);
+        int n_plain = 0;  // patches whose vectors lie in the row of patches
+        if (!task_.offsets && task_.column >= 0) {
+            const ptrdiff_t beyond = ptrdiff_t(n_parts_) * LANES - task_.size;
+            while (n_plain < task_.width &&
+                   (task_.width - 1 - n_plain) * task_.column >= beyond)
+                ++n_plain;
+        }
+        for (int x = n_plain; x < task_.width; ++x)
+            copy_patch(row + x * task_.column, task_.offsets, patch(x));
+        for (int x = 0; x < task_.width; ++x) {
+            __builtin_prefetch(row + task_.row + x * task_.column);
+            const float* own = x < n_plain ? row + x * task_.column : (float*)patch(x);
+            halves_[x] = load(own, patch(x));
+        }
+        for (int x = 0; x < task_.width; ++x) patch_of[x] = find(x);
         is_direct_ ? distances<true>() : distances<false>();
         const ptrdiff_t n = ptrdiff_t(n_missing_) * n_vectors;
         switch (task_.covariance) {
@@ -191,14 +204,11 @@ class PatchRows {
     // Keep what later rows may have again.
     void keep() {
         for (int i = 0; i < n_to_keep_; ++i) {
-            const int patch = to_keep_[i], place = next_kept_++ % KEPT;
-            copy(patches_ + ptrdiff_t(patch) * n_parts_, n_parts_,
-                 kept_patches_ + place * n_parts_);
-            copy(found[patch], n_vectors,
-                 kept_responses_ + ptrdiff_t(place) * n_vectors);
-            const int key = bits(halves_[patch]);
-            Slot& slot = slot_of(key);
-            if (slot.key == key) slot.kept = place;
+            const int x = to_keep_[i], place = next_kept_++ % KEPT;
+            copy(patch(x), n_parts_, kept_patch(place));
+            copy(found[patch_of[x]], n_vectors, kept_responses(place));
+            Slot& slot = slot_of(bits(halves_[x]));
+            if (slot.row == row_ && slot.column == x) slot.kept = place;
         }
     }
 
@@ -210,9 +220,18 @@ class PatchRows {
     unsigned next_kept_ = 0;
     FloatV *inducing_, *norms_, *centre_, *scale_, *patches_, *responses_;
     FloatV *kept_patches_, *kept_responses_;
+    FloatBits* are_numbers_;
     float* halves_;
     int *missing_, *to_keep_;
     Slot* slots_;
+
+    FloatV* patch(int x) const { return patches_ + ptrdiff_t(x) * n_parts_; }
+    FloatV* kept_patch(int place) const {
+        return kept_patches_ + ptrdiff_t(place) * n_parts_;
+    }
+    FloatV* kept_responses(int place) const {
+        return kept_responses_ + ptrdiff_t(place) * n_vectors;
+    }
 
     static int bits(float value) {
         int found;
@@ -233,22 +252,31 @@ class PatchRows {
         return any == 0;
     }
 
-    // Centre and scale a patch; return half its squared norm.
-    float load(const float* from, const ptrdiff_t* offsets, FloatV* to) const {
+    // Put the numbers of a patch side by side.
+    void copy_patch(const float* from, const ptrdiff_t* offsets, FloatV* to) const {
         float* numbers = (float*)to;
-        if (offsets)
-            for (int k = 0; k < task_.size; ++k) numbers[k] = from[offsets[k]];
-        else
-            __builtin_memcpy(numbers, from, task_.size * sizeof(float));
-        for (int k = task_.size; k < n_parts_ * LANES; ++k) numbers[k] = 0.0f;
+        for (int k = 0; k < task_.size; ++k)
+            numbers[k] = from[offsets ? offsets[k] : k];
+    }
+
+    // Centre and scale a patch whose vectors begin at `from`: what follows its numbers
+    // is read and becomes 0. Return half its squared norm.
+    float load(const float* from, FloatV* to) const {
         FloatV squares = {};
         for (int i = 0; i < n_parts_; ++i) {
-            to[i] = (to[i] - centre_[i]) * scale_[i];
-            squares = fma(to[i], to[i], squares);
+            FloatV own;
+            __builtin_memcpy(&own, from + ptrdiff_t(i) * LANES, sizeof own);
+            own = (FloatV)((FloatBits)own & are_numbers_[i]);
+            own = (own - centre_[i]) * scale_[i];
+            squares = fma(own, own, squares);
+            to[i] = own;
         }
-        float sum = 0.0f;
-        for (int l = 0; l < LANES; ++l) sum += squares[l];
-        return sum * 0.5f;
+        return total(squares) * 0.5f;
+    }
+
+    float load_inducing_patch(int m) {
+        copy_patch(task_.inducing + ptrdiff_t(m) * task_.size, nullptr, patches_);
+        return load((const float*)patches_, patches_);
     }
 
     void set_scale(float factor) {
@@ -256,29 +284,38 @@ class PatchRows {
         for (int k = 0; k < task_.size; ++k) scale[k] = task_.scale[k] * factor;
     }
 
-    // Blocks of TILE_VECTORS vectors of inducing patches, the numbers of each block
-    // side by side, then one by one.
+    // Blocks of TILE_VECTORS vectors of inducing patches, then a smaller one for each
+    // power of two that is left. A block has its vectors of the first number of a patch
+    // side by side, then those of the second, and so on.
     void load_inducing() {
-        for (int i = 0; i < n_parts_; ++i) centre_[i] = scale_[i] = set1(0.0f);
-        for (int k = 0; k < task_.size; ++k) ((float*)centre_)[k] = task_.centre[k];
+        for (int i = 0; i < n_parts_; ++i) scale_[i] = set1(0.0f);
+        for (int k = 0; k < n_parts_ * LANES; ++k) {
+            const bool is_number = k < task_.size;
+            ((float*)centre_)[k] = is_number ? task_.centre[k] : 0.0f;
+            ((int*)are_numbers_)[k] = is_number ? -1 : 0;
+        }
         set_scale(1.0f);
         float largest = 0.0f;
         for (int m = 0; m < task_.n_inducing; ++m) {
-            const float half = load(inducing_patch(m), nullptr, patches_);
+            const float half = load_inducing_patch(m);
             if (!(half <= largest)) largest = half;
         }
         const float limit =
             task_.covariance == RBF ? LARGEST_HALF_NORM : LARGEST_HALF_NORM_MATERN;
         is_direct_ = task_.covariance == MATERN12 || !(largest <= limit);
         if (is_direct_) set_scale(0.70710678118654752440f);  // squares add up to h
-        for (int i = 0; i < n_vectors * task_.size; ++i) inducing_[i] = set1(0.0f);
+        const ptrdiff_t n = ptrdiff_t(n_vectors) * task_.size;
+        for (ptrdiff_t i = 0; i < n; ++i) inducing_[i] = set1(0.0f);
         for (int i = 0; i < n_vectors; ++i) norms_[i] = set1(0.0f);
         for (int m = 0; m < task_.n_inducing; ++m) {
-            ((float*)norms_)[m] = load(inducing_patch(m), nullptr, patches_);
+            ((float*)norms_)[m] = load_inducing_patch(m);
             const int vector = m / LANES, lane = m % LANES;
-            const int first = vector / TILE_VECTORS * TILE_VECTORS;
-            const int left = n_vectors - first;
-            const int vectors = left < TILE_VECTORS ? left : TILE_VECTORS;
+            int first = 0, vectors = TILE_VECTORS;  // of the block that it is in
+            while (first + vectors <= vector || first + vectors > n_vectors)
+                if (first + vectors <= n_vectors)
+                    first += vectors;
+                else
+                    vectors /= 2;
             FloatV* block =
                 inducing_ + ptrdiff_t(first) * task_.size + (vector - first);
             for (int k = 0; k < task_.size; ++k)
@@ -286,47 +323,38 @@ class PatchRows {
         }
         if (!is_direct_) set_scale(-1.0f);  // products are subtracted
     }
-    const float* inducing_patch(int m) const {
-        return task_.inducing + ptrdiff_t(m) * task_.size;
-    }
 
-    // Return which one of the row's distinct patches this one is.
-    int find(const float* from) {
-        FloatV* own = patches_ + ptrdiff_t(n_distinct) * n_parts_;
-        const float half = load(from, task_.offsets, own);
-        const int key = bits(half);
+    // Return which one of the row's distinct patches the one in column x is.
+    int find(int x) {
+        const FloatV* own = patch(x);
+        const int key = bits(halves_[x]);
         Slot& slot = slot_of(key);
         const bool is_known = slot.key == key && slot.row >= 0;
-        if (is_known && slot.row == row_ &&
-            are_equal(own, patches_ + ptrdiff_t(slot.patch) * n_parts_))
-            return slot.patch;
-        const int patch = n_distinct++;
-        halves_[patch] = half;
-        if (is_known && slot.kept >= 0 &&
-            are_equal(own, kept_patches_ + slot.kept * n_parts_)) {
-            found[patch] = kept_responses_ + ptrdiff_t(slot.kept) * n_vectors;
+        if (is_known && slot.row == row_ && are_equal(own, patch(slot.column)))
+            return patch_of[slot.column];
+        if (is_known && slot.kept >= 0 && are_equal(own, kept_patch(slot.kept))) {
+            found[n_distinct] = kept_responses(slot.kept);
         } else {
-            if (is_known && slot.row < row_) to_keep_[n_to_keep_++] = patch;
-            found[patch] = responses_ + ptrdiff_t(n_missing_) * n_vectors;
-            missing_[n_missing_++] = patch;
+            if (is_known && slot.row < row_) to_keep_[n_to_keep_++] = x;
+            found[n_distinct] = responses_ + ptrdiff_t(n_missing_) * n_vectors;
+            missing_[n_missing_++] = x;
         }
-        slot = {key, row_, patch, is_known ? slot.kept : -1};
-        return patch;
+        slot = {key, row_, x, is_known ? slot.kept : -1};
+        return n_distinct++;
     }
 
-    template <bool DIRECT>
-    void distances() {
-        int v = 0;
-        for (; v + TILE_VECTORS <= n_vectors; v += TILE_VECTORS)
-            tiles<DIRECT, TILE_PATCHES, TILE_VECTORS>(v, 0);
-        for (; v < n_vectors; ++v) tiles<DIRECT, TILE_PATCHES, 1>(v, 0);
+    template <bool DIRECT, int VECTORS = TILE_VECTORS>
+    void distances(int vector = 0) {
+        for (; vector + VECTORS <= n_vectors; vector += VECTORS)
+            tiles<DIRECT, TILE_PATCHES, VECTORS>(vector, 0);
+        if constexpr (VECTORS > 1) distances<DIRECT, VECTORS / 2>(vector);
     }
 
     template <bool DIRECT, int PATCHES, int VECTORS>
-    void tiles(int vector, int i) {
-        for (; i + PATCHES <= n_missing_; i += PATCHES)
-            tile<DIRECT, PATCHES, VECTORS>(vector, i);
-        if constexpr (PATCHES > 1) tiles<DIRECT, PATCHES / 2, VECTORS>(vector, i);
+    void tiles(int vector, int first) {
+        for (; first + PATCHES <= n_missing_; first += PATCHES)
+            tile<DIRECT, PATCHES, VECTORS>(vector, first);
+        if constexpr (PATCHES > 1) tiles<DIRECT, PATCHES / 2, VECTORS>(vector, first);
     }
 
     // Half the squared distances of some patches from some vectors of inducing patches.
@@ -336,12 +364,12 @@ class PatchRows {
         FloatV sum[PATCHES][VECTORS];
 #pragma GCC unroll 8
         for (int p = 0; p < PATCHES; ++p) {
-            const int patch = missing_[first + p];
-            x[p] = (const float*)(patches_ + ptrdiff_t(patch) * n_parts_);
-#pragma GCC unroll 2
+            const int column = missing_[first + p];
+            x[p] = (const float*)patch(column);
+#pragma GCC unroll 8
             for (int v = 0; v < VECTORS; ++v)
                 sum[p][v] =
-                    DIRECT ? set1(0.0f) : norms_[vector + v] + set1(halves_[patch]);
+                    DIRECT ? set1(0.0f) : norms_[vector + v] + set1(halves_[column]);
         }
         const FloatV* z = inducing_ + ptrdiff_t(vector) * task_.size;
         const int size = task_.size;
@@ -349,7 +377,7 @@ class PatchRows {
 #pragma GCC unroll 8
             for (int p = 0; p < PATCHES; ++p) {
                 const FloatV own = set1(x[p][k]);
-#pragma GCC unroll 2
+#pragma GCC unroll 8
                 for (int v = 0; v < VECTORS; ++v) {
                     if constexpr (DIRECT) {
                         const FloatV difference = z[v] - own;
@@ -362,7 +390,7 @@ class PatchRows {
         }
 #pragma GCC unroll 8
         for (int p = 0; p < PATCHES; ++p)
-#pragma GCC unroll 2
+#pragma GCC unroll 8
             for (int v = 0; v < VECTORS; ++v)
                 responses_[ptrdiff_t(first + p) * n_vectors + vector + v] = sum[p][v];
     }
@@ -394,12 +422,13 @@ class PatchPool {
         for (int x = 0; x < task_.width; ++x) {
             const int patch = row.patch_of[x];
             float* own = factors_ + ptrdiff_t(patch) * n;
+            const float* columns = columns_ + ptrdiff_t(x) * n;
             if (patch == n_begun) {
                 ++n_begun;
-                for (int l = 0; l < n; ++l) own[l] = 0.0f;
+                for (int l = 0; l < n; ++l) own[l] = weights[x] * columns[l];
+                continue;
             }
-            for (int l = 0; l < n; ++l)
-                own[l] += weights[x] * columns_[ptrdiff_t(x) * n + l];
+            for (int l = 0; l < n; ++l) own[l] += weights[x] * columns[l];
         }
         Sums{factors_, row.found,     row.n_distinct,
              n,        row.n_vectors, sums_ + y * n_vectors_}
@@ -407,9 +436,10 @@ class PatchPool {
     }
 
     // Write the sums of an image (rows, columns, inducing patches).
-    void finish(int n_vectors, float* out) {
+    void finish(int n_vectors, int image) const {
         Sums{rows_, sums_of_, task_.height, task_.n_rows, n_vectors_, pooled_}.run();
         const ptrdiff_t n = ptrdiff_t(task_.n_rows) * task_.n_columns;
+        float* out = task_.out + image * n * task_.n_inducing;
         for (ptrdiff_t i = 0; i < n; ++i)
             __builtin_memcpy(out + i * task_.n_inducing, pooled_ + i * n_vectors,
                              task_.n_inducing * sizeof(float));
@@ -429,26 +459,53 @@ class PatchPool {
     }
 };
 
+// Writes all responses (images, height, width, inducing patches), one patch after the
+// other. Many go past the cache, which would have to read what is overwritten.
+class PatchWriter {
+   public:
+    explicit PatchWriter(const PatchTask& given) : task_(given), to_(given.out) {
+        constexpr ptrdiff_t MANY = 1 << 20;
+        const ptrdiff_t n = ptrdiff_t(given.n_images) * given.height * given.width;
+        is_streamed_ = n * given.n_inducing >= MANY &&
+                       given.n_inducing % PatchRows::LANES == 0 &&
+                       size_t(given.out) % sizeof(FloatV) == 0;
+    }
+
+    void add_row(const PatchRows& row) {
+        for (int x = 0; x < task_.width; ++x, to_ += task_.n_inducing) {
+            const FloatV* from = row.found[row.patch_of[x]];
+            if (is_streamed_)
+                for (int v = 0; v < row.n_vectors; ++v)
+                    stream(from[v], to_ + v * PatchRows::LANES);
+            else
+                __builtin_memcpy(to_, from, task_.n_inducing * sizeof(float));
+        }
+    }
+
+    void finish() const { end_streams(); }
+
+   private:
+    const PatchTask& task_;
+    float* to_;
+    bool is_streamed_;
+};
+
 static inline void respond_to_patches(const PatchTask& task, void* workspace) {
     Arena arena{(char*)workspace, 0};
     PatchRows rows(task, arena);
     PatchPool pool(task, rows.n_vectors, arena);
+    PatchWriter writer(task);
     rows.begin();
     pool.begin();
-    float* out = task.out;
     for (int i = 0; i < task.n_images; ++i) {
         for (int y = 0; y < task.height; ++y) {
             rows.run(task.patches + i * task.image + y * task.row);
-            for (int x = 0; x < task.width && !task.n_rows; ++x, out += task.n_inducing)
-                __builtin_memcpy(out, rows.found[rows.patch_of[x]],
-                                 task.n_inducing * sizeof(float));
-            if (task.n_rows) pool.add_row(rows, y);
+            task.n_rows ? pool.add_row(rows, y) : writer.add_row(rows);
             rows.keep();
         }
-        if (!task.n_rows) continue;
-        pool.finish(rows.n_vectors, out);
-        out += ptrdiff_t(task.n_rows) * task.n_columns * task.n_inducing;
+        if (task.n_rows) pool.finish(rows.n_vectors, i);
     }
+    writer.finish();
 }
 
 static inline size_t patches_bytes(const PatchTask& task) {

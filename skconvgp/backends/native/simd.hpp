@@ -67,6 +67,7 @@ SKCONVGP_INLINE DoubleV root(DoubleV a) { return (DoubleV)_mm512_sqrt_pd((__m512
 SKCONVGP_INLINE FloatV max(FloatV a, FloatV b) {
     return (FloatV)_mm512_max_ps((__m512)a, (__m512)b);
 }
+SKCONVGP_INLINE void stream(FloatV a, float* to) { _mm512_stream_ps(to, (__m512)a); }
 SKCONVGP_INLINE DoubleV max(DoubleV a, DoubleV b) {
     return (DoubleV)_mm512_max_pd((__m512d)a, (__m512d)b);
 }
@@ -84,6 +85,7 @@ SKCONVGP_INLINE DoubleV root(DoubleV a) { return (DoubleV)_mm256_sqrt_pd((__m256
 SKCONVGP_INLINE FloatV max(FloatV a, FloatV b) {
     return (FloatV)_mm256_max_ps((__m256)a, (__m256)b);
 }
+SKCONVGP_INLINE void stream(FloatV a, float* to) { _mm256_stream_ps(to, (__m256)a); }
 SKCONVGP_INLINE DoubleV max(DoubleV a, DoubleV b) {
     return (DoubleV)_mm256_max_pd((__m256d)a, (__m256d)b);
 }
@@ -97,6 +99,7 @@ SKCONVGP_INLINE DoubleV root(DoubleV a) { return (DoubleV)_mm_sqrt_pd((__m128d)a
 SKCONVGP_INLINE FloatV max(FloatV a, FloatV b) {
     return (FloatV)_mm_max_ps((__m128)a, (__m128)b);
 }
+SKCONVGP_INLINE void stream(FloatV a, float* to) { _mm_stream_ps(to, (__m128)a); }
 SKCONVGP_INLINE DoubleV max(DoubleV a, DoubleV b) {
     return (DoubleV)_mm_max_pd((__m128d)a, (__m128d)b);
 }
@@ -133,6 +136,25 @@ SKCONVGP_INLINE V max(V a, V b) {
     return a > b ? a : b;
 }
 #endif
+
+#if defined(__SSE2__)
+// After `stream`, which goes past the cache: what follows sees what was written.
+SKCONVGP_INLINE void end_streams() { _mm_sfence(); }
+#else
+SKCONVGP_INLINE void stream(FloatV a, float* to) { __builtin_memcpy(to, &a, sizeof a); }
+SKCONVGP_INLINE void end_streams() {}
+#endif
+
+// The sum of all numbers of a vector.
+SKCONVGP_INLINE float total(FloatV a) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)a);
+#else
+    float sum = a[0];
+    for (int l = 1; l < Simd<float>::LANES; ++l) sum += a[l];
+    return sum;
+#endif
+}
 
 SKCONVGP_INLINE FloatV magnitude(FloatV a) {
     return (FloatV)((FloatBits)a & 0x7fffffff);
