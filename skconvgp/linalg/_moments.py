@@ -1,4 +1,4 @@
-"""Sums of products of features, in single precision without its loss of digits."""
+"""Sums of products of features, by products in single precision if they are many."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Moments:
     Parameters
     ----------
     centre : Tensor of shape (r,)
-        Vector c near the mean of the rows, in their precision.
+        Vector c near the mean of the rows.
+    dtype : torch.dtype
+        Precision of products within a block.
     moment : Tensor of shape (r, r)
         Lower triangle of (F - c)^T W (F - c).
     total : Tensor of shape (r,)
@@ -39,6 +41,7 @@ class Moments:
     """
 
     centre: Tensor
+    dtype: torch.dtype
     moment: Tensor
     total: Tensor
     response: Tensor
@@ -46,12 +49,13 @@ class Moments:
     weight: Tensor
 
     @classmethod
-    def around(cls, centre: Tensor, n_targets: int) -> Self:
+    def around(cls, centre: Tensor, n_targets: int, dtype: torch.dtype) -> Self:
         """Return empty sums with a centre (r,)."""
         r = len(centre)
         zeros = [(r, r), (r,), (r, n_targets), (n_targets,), ()]
         return cls(
-            centre,
+            centre.to(torch.float64),
+            dtype,
             *(
                 torch.zeros(shape, dtype=torch.float64, device=centre.device)
                 for shape in zeros
@@ -60,12 +64,12 @@ class Moments:
 
     def add(self, rows: Tensor, targets: Tensor, weights: Tensor) -> None:
         """Add rows (b, r), with targets (b, k) and weights (b,) in double precision."""
-        rows = (rows - self.centre) * weights.sqrt().to(rows)[:, None]
+        root = weights.sqrt()[:, None]
+        exact = (rows - self.centre) * root
+        rows = exact.to(self.dtype)
         for start, stop in _strips(len(self.centre)):
             product = rows[:, start:].mT @ rows[:, start:stop]
             self.moment[start:, start:stop] += product
-        root = weights.sqrt()[:, None]
-        exact = rows.to(torch.float64)
         self.total += (exact * root).sum(0)
         self.response += exact.mT @ (targets * root)
         self.target += (targets * weights[:, None]).sum(0)
@@ -73,7 +77,7 @@ class Moments:
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """Return F^T W F (r, r) and F^T W Y (r, k); the moment is overwritten."""
-        centre, moment = self.centre.to(torch.float64), self.moment
+        centre, moment = self.centre, self.moment
         for start, stop in _strips(len(centre)):  # the upper triangle is the lower
             moment[start:stop, stop:] = moment[stop:, start:stop].mT
         moment.addr_(self.total + self.weight * centre, centre)

@@ -108,19 +108,23 @@ class InducingSet:
         """Return the set with features for a mean prior variance `unit`."""
         return replace(self, unit=unit)
 
-    def features(self, images: Tensor, backend: str) -> Tensor:
-        """Return features (n, r) of images (n, c, h, w), in their precision."""
+    def features(self, images: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
+        """Return features (n, r) of images (n, c, h, w), whitened in a precision.
+
+        Products of matrices in single precision depend on how many images there are.
+        """
         responses = self._responses(images, backend)
         patches, weights = self._patches(images)
-        rows, columns, lift = (
+        rows, columns = (
             to_tensor(one, images.device, images.dtype)
-            for one in (self.rows, self.columns, self.lift / math.sqrt(self.unit))
+            for one in (self.rows, self.columns)
         )
+        lift = to_tensor(self.lift / math.sqrt(self.unit), images.device, dtype)
         parts = [
             responses.pooled(patches[:, group], weights[group], rows, columns)
             for group in range(patches.shape[1])
         ]
-        return (torch.stack(parts, 1) @ lift).flatten(1)
+        return (torch.stack(parts, 1).to(dtype) @ lift).flatten(1)
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""

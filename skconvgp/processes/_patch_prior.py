@@ -90,18 +90,18 @@ class PatchPrior:
 
     def features(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return features (n, r) of a block of rows."""
-        evaluate = partial(InducingSet.features, self.inducing)
+        evaluate = partial(self.inducing.features, dtype=run.config.solve_dtype)
         return torch.cat(self._in_tiles(evaluate, rows, run))
 
     def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return prior variances (n,) of rows, in the precision of solves."""
-        evaluate = partial(InducingSet.variances, self.inducing)
+        evaluate = self.inducing.variances
         return torch.cat(self._in_tiles(evaluate, rows, run)).to(run.config.solve_dtype)
 
     def blocks(
         self, rows: NDArray[Any], run: Run, label: str
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Yield blocks of rows with their features (b, r), in the tiles' precision."""
+        """Yield blocks of rows with their features (b, r), in solve precision."""
         size = min(MOST_ROWS, self.rows_at_once(run.config))
         show = run.progress(label)
         for part in slices(len(rows), size):
@@ -117,8 +117,7 @@ class PatchPrior:
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield features (b, r) and prior variances (b,) of new samples."""
         for part, features in self.blocks(rows, run, "predict"):
-            exact = features.to(run.config.solve_dtype)
-            yield exact, self.variances(rows[part], run)
+            yield features, self.variances(rows[part], run)
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
@@ -140,7 +139,7 @@ class PatchPrior:
         parts = []
         for part in slices(len(rows), TILE):
             given = images[part].to(device, torch.float64).requires_grad_()
-            features = self.inducing.features(given, "torch")
+            features = self.inducing.features(given, "torch", given.dtype)
             factors = to_tensor(sums[part], device, torch.float64)
             (gradient,) = torch.autograd.grad((features * factors).sum(), given)
             parts.append(gradient)
@@ -174,4 +173,4 @@ def _tile(
     backend: str,
 ) -> tuple[int, Tensor]:
     with torch.no_grad():
-        return index, evaluate(images.to(device, dtype), backend)
+        return index, evaluate(images.to(device, dtype), backend=backend)

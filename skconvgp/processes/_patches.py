@@ -227,14 +227,16 @@ def _sum(
     problem: Problem, prior: PatchPrior, kept: Tensor, run: Run
 ) -> tuple[FeatureSums, Tensor]:
     """Return sums for a noise of 1, and features (m, r) of samples that are kept."""
-    device, dtype = run.config.device, torch.float64
-    targets = to_tensor(problem.targets, device, dtype)
-    weights = to_tensor(problem.weights, device, dtype)
+    targets, weights = (
+        to_tensor(one, run.config.device, torch.float64)
+        for one in (problem.targets, problem.weights)
+    )
     moments: Moments | None = None
     features = torch.empty(len(kept), prior.n_samples, dtype=run.config.solve_dtype)
     for part, block in prior.blocks(problem.rows, run, "fit"):
         if moments is None:
-            moments = Moments.around(block.mean(0), targets.shape[1])
+            dtype = torch.float32 if len(targets) >= MANY_IMAGES else torch.float64
+            moments = Moments.around(block.mean(0), targets.shape[1], dtype)
         moments.add(block, targets[part], weights[part])
         first, last = torch.searchsorted(kept, torch.tensor([part.start, part.stop]))
         features[first:last] = block[kept[first:last] - part.start].to(features)
