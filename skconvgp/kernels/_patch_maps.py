@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -40,8 +40,9 @@ class PatchMap(Part):
 
     def __repr__(self) -> str:
         """Show the settings; of learned constants, that there are some."""
-        shown = super().__repr__()
-        return f"<{shown}, fitted>" if self.is_fitted else shown
+        if not self.is_fitted:
+            return super().__repr__()
+        return f"<fitted {replace(self, **dict.fromkeys(self.learned))!r}>"
 
     @property
     def is_fitted(self) -> bool:
