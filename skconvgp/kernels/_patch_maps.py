@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -42,7 +43,9 @@ class PatchMap(Part):
         """Show the settings; of learned constants, that there are some."""
         if not self.is_fitted:
             return super().__repr__()
-        return f"<fitted {replace(self, **dict.fromkeys(self.learned))!r}>"
+        plain = copy.copy(self)
+        vars(plain).update(dict.fromkeys(self.learned))
+        return f"<fitted {plain!r}>"
 
     @property
     def is_fitted(self) -> bool:
