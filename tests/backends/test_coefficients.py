@@ -168,6 +168,15 @@ def test_the_reduction_of_arcsine_at_most_doubles_its_error(precision):
     assert bound < error <= 2 * bound
 
 
+def test_power_reaches_its_bound():
+    error = largest_relative_error(
+        lambda v: 1 + v * polynomial("power_float", v),
+        lambda v: mpf(2) ** v,
+        np.concatenate([-SPACINGS / 2, SPACINGS / 2]),
+    )
+    assert_reached(error, "power_float")
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_values_at_correlation_one(precision):
     _, bound, coefficients = ARRAYS[f"relu_{precision}"]

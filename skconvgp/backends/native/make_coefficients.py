@@ -46,6 +46,9 @@ error of :math:`\theta / \pi` that the fit bounds.
 :math:`x > 1/2` use :math:`\arcsin x = \pi / 2 - 2 \arcsin\sqrt{(1 - x) / 2}`, which at
 most doubles the relative error, as :math:`\arcsin x \ge \pi / 6` there.
 
+**Exponential.** For :math:`|v| \le 1/2`, :math:`2^v = 1 + v\, q(v)`, the arrays
+``power_*``, so that :math:`2^0` is 1 exactly.
+
 **Fit.** The polynomial that minimises the largest weighted error on a fine grid is
 found by Remez' exchange [2]_ with 50 digits: solve for the polynomial whose error has
 one magnitude and alternating signs at degree + 2 points of the grid, move the points to
@@ -53,7 +56,8 @@ the extrema of its error, repeat until they do not move. Then the coefficients a
 rounded to the precision in which they are used. In float32 the rounding of the constant
 coefficient can be as large as the error itself. Therefore the nearest number and its
 two neighbours are tried, the other coefficients are fitted again for each, and the best
-of the three fits is used. Every error bound in the header is that of the rounded
+of the three fits is used. The constant of ``power_float`` is multiplied by :math:`v`
+and is rounded like the others. Every error bound in the header is that of the rounded
 coefficients in exact arithmetic, measured on a finer grid than the fit, and rounded up.
 
 References
@@ -89,6 +93,7 @@ OPENING = """\
 //   relu     2 f(rho) = max(rho, 0) + u s p(u)
 //   angle    arccos(|rho|) / pi = sin(theta) w(u), sin(theta) = s sqrt(2 - u)
 //   arcsine  arcsin(x) = x + x z r(z) on [0, 1/2]
+//   power    2^v = 1 + v q(v) on [-1/2, 1/2]
 #pragma once
 
 namespace skconvgp::coefficients {
@@ -136,6 +141,16 @@ def arcsine_weight(z: Number) -> Number:
     return z * x / mp.asin(x)
 
 
+def power(v: Number) -> Number:
+    """Return q(v) of the exponential."""
+    return (mp.power(2, v) - 1) / v
+
+
+def power_weight(v: Number) -> Number:
+    """Return the factor of the error of q(v) in the relative error of 2^v."""
+    return v / mp.power(2, v)
+
+
 def relative(function: Function) -> Function:
     """Return the weight of the relative error of a function."""
     return lambda u: 1 / function(u)
@@ -143,9 +158,10 @@ def relative(function: Function) -> Function:
 
 @dataclass(frozen=True)
 class Fit:
-    """A polynomial to fit on [0, ``end``]; the ``degree`` is the least below ``limit``.
+    """A polynomial to fit on [``begin``, ``end``].
 
-    ``meaning`` says in words which error the ``weight`` measures.
+    The ``degree`` is the least whose error is below ``limit``, and ``meaning`` says in
+    words which error the ``weight`` measures.
     """
 
     name: str
@@ -155,6 +171,7 @@ class Fit:
     weight: Function
     meaning: str
     end: float = 1.0
+    begin: float = 0.0
 
     @property
     def precision(self) -> str:
@@ -165,8 +182,10 @@ class Fit:
         """Return target and weight on a grid that is dense at both ends."""
         steps = range(1, n_intervals + 1)
         cosines = [mp.cos(mp.pi * step / n_intervals) for step in steps]
-        points = [self.end * (1 - cosine) / 2 for cosine in cosines]
-        points.insert(0, mp.mpf(NEARLY_ZERO))
+        width = self.end - self.begin
+        points = [self.begin + width * (1 - cosine) / 2 for cosine in cosines]
+        points = [mp.mpf(self.begin), *points]
+        points = [max(point, mp.mpf(NEARLY_ZERO), key=abs) for point in points]
         return Samples(
             points,
             [self.target(point) for point in points],
@@ -214,10 +233,12 @@ RELU_ERROR = "relative error of f on [-1, 1]"
 POSITIVE_ERROR = "relative error of f on [0, 1]"
 ANGLE_ERROR = "error of arccos / pi on [0, 1]"
 ARCSINE_ERROR = "relative error of arcsin on [0, 1/2]"
+POWER_ERROR = "relative error of 2^v on [-1/2, 1/2]"
 POSITIVE = (relu, relu_positive_weight, POSITIVE_ERROR)
 RELU = (relu, relative(relu), RELU_ERROR)
 ANGLE = (angle, sine, ANGLE_ERROR)
 ARCSINE = (arcsine, arcsine_weight, ARCSINE_ERROR, 0.25)
+POWER = (power, power_weight, POWER_ERROR, 0.5, -0.5)
 
 FITS = [
     Fit("relu_positive_float", 4, 1.5e-7, *POSITIVE),
@@ -228,6 +249,7 @@ FITS = [
     Fit("angle_double", 14, 5e-13, *ANGLE),
     Fit("arcsine_float", 4, 3e-8, *ARCSINE),
     Fit("arcsine_double", 10, 1e-15, *ARCSINE),
+    Fit("power_float", 5, 3e-8, *POWER),
 ]
 
 
@@ -290,8 +312,8 @@ def fit_coefficients(fit: Fit) -> list[float]:
     """Return the coefficients of a fit, rounded to its precision."""
     samples = fit.sample(N_FIT)
     exact = minimax(samples, fit.degree)
-    if fit.precision == "d":
-        return [rounded(value, "d") for value in exact]
+    if fit.precision == "d" or fit.begin < 0:
+        return [rounded(value, fit.precision) for value in exact]
 
     def refitted(constant: float) -> list[float]:
         others = minimax(samples.without_constant(constant), fit.degree - 1)

@@ -7,6 +7,7 @@
 // squared differences. Which one it is depends on the inducing patches alone.
 #pragma once
 
+#include "../warp/coefficients.hpp"
 #include "arena.hpp"
 #include "program.hpp"
 #include "simd.hpp"
@@ -27,11 +28,6 @@ constexpr int LARGEST_SUMS = TILE_PATCHES * TILE_VECTORS;  // vectors in registe
 constexpr float LARGEST_HALF_NORM = 24.0f;
 constexpr float LARGEST_HALF_NORM_MATERN = 8.0f;  // three times as steep in h
 
-// 2^f = 1 + f q(f) on [-1/2, 1/2], relative error at most 2.2e-8: by Remez' exchange,
-// as make_coefficients.py has it.
-constexpr float POWER_OF_TWO[] = {6.9314724206924438e-1f, 2.4022652208805084e-1f,
-                                  5.5503103882074356e-2f, 9.6176927909255028e-3f,
-                                  1.3406643411144614e-3f, 1.5594626893289387e-4f};
 constexpr float LOG2_E = 1.44269504088896340736f;
 constexpr float LN_2 = 0.69314718055994530942f;
 constexpr float LEAST_POWER = -125.0f;  // smaller responses are this one
@@ -41,12 +37,13 @@ constexpr float TO_EXPONENT = 12582912.0f + 127.0f;
 
 // 2^v for LEAST_POWER <= v <= 0; NaN stays.
 SKCONVGP_INLINE FloatV power_of_two(FloatV v) {
-    constexpr int TERMS = sizeof(POWER_OF_TWO) / sizeof(float);
+    constexpr auto& fit = coefficients::power_float;
+    constexpr int TERMS = sizeof(fit) / sizeof(fit[0]);
     const FloatV shifted = v + set1(TO_EXPONENT);
     const FloatV f = v - (shifted - set1(TO_EXPONENT));
-    FloatV sum = set1(POWER_OF_TWO[TERMS - 1]);
+    FloatV sum = set1(float(fit[TERMS - 1]));
 #pragma GCC unroll 8
-    for (int i = TERMS - 2; i >= 0; --i) sum = fma(sum, f, set1(POWER_OF_TWO[i]));
+    for (int i = TERMS - 2; i >= 0; --i) sum = fma(sum, f, set1(float(fit[i])));
     sum = fma(sum, f, set1(1.0f));
     return sum * (FloatV)((FloatBits)shifted << 23);
 }

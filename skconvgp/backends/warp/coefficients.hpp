@@ -5,6 +5,7 @@
 //   relu     2 f(rho) = max(rho, 0) + u s p(u)
 //   angle    arccos(|rho|) / pi = sin(theta) w(u), sin(theta) = s sqrt(2 - u)
 //   arcsine  arcsin(x) = x + x z r(z) on [0, 1/2]
+//   power    2^v = 1 + v q(v) on [-1/2, 1/2]
 #pragma once
 
 namespace skconvgp::coefficients {
@@ -114,6 +115,16 @@ inline constexpr double arcsine_double[] = {
     1.8250951437099063e-02,
     -1.1699811236732461e-02,
     3.1518644335148095e-02,
+};
+
+// Degree 5, relative error of 2^v on [-1/2, 1/2] at most 2.2e-08.
+inline constexpr double power_float[] = {
+    6.9314724206924438e-01,
+    2.4022652208805084e-01,
+    5.5503103882074356e-02,
+    9.6176927909255028e-03,
+    1.3406645739451051e-03,
+    1.5594738943036646e-04,
 };
 
 }  // namespace skconvgp::coefficients
