@@ -1,4 +1,4 @@
-"""Where and in which precision to compute: a value that is passed down."""
+"""Device and precisions of a computation, as a value that callers pass down."""
 
 from dataclasses import dataclass
 
@@ -16,13 +16,13 @@ class ComputeConfig:
     device : torch.device
         Where tiles are computed and systems are solved.
     dtype : torch.dtype
-        Precision of the covariance maps.
+        Precision of the covariance maps, which the layers of a network transform.
     solve_dtype : torch.dtype
-        Precision of Gram matrices that are solved, and of the solves.
+        Precision of Gram matrices and of linear systems with them.
     memory_budget : int
         Bytes that the computation may hold beside its inputs and its result.
     n_workers : int
-        Tiles in flight at the same time; they share the budget.
+        Number of tiles computed at the same time; they share the budget.
     """
 
     device: torch.device

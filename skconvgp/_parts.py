@@ -11,12 +11,13 @@ __all__ = ["Part", "distinct", "same_settings"]
 
 
 class Part:
-    """Mixin for a pluggable part: a dataclass that holds settings only.
+    """Base class of pluggable parts: dataclasses that hold nothing but settings.
 
     It gives the dataclass ``get_params`` and ``set_params`` with nested names
-    (``layer0__weight_variance``), scikit-learn's ``clone`` and a short repr.
-    A part made of a varying number of parts keeps them in ``parts`` and names
-    them by ``part_name``: ``layer0``, ``layer1``, ...
+    (``layer0__weight_variance``), support of scikit-learn's ``clone``, and a short
+    repr. If a part consists of a varying number of parts, they are its attribute
+    ``parts``, and ``part_name`` makes their names: "layer" gives ``layer0``,
+    ``layer1``, ...
 
     Examples
     --------
@@ -45,7 +46,7 @@ class Part:
         params : dict
             Names and values.
         """
-        params = self._own_params()
+        params = self._direct_params()
         if deep:
             for name, value in list(params.items()):
                 if isinstance(value, Part):
@@ -66,25 +67,26 @@ class Part:
         self : Part
             The same object.
         """
-        own = self._own_params()
+        valid = self._direct_params()
         nested: dict[str, dict[str, object]] = {}
         for key, value in params.items():
-            name, _, rest = key.partition("__")
-            if name not in own:
+            name, _, nested_name = key.partition("__")
+            if name not in valid:
                 raise ValueError(
                     f"Invalid parameter {name!r} for {self!r}. Valid parameters are: "
-                    f"{sorted(own)!r}."
+                    f"{sorted(valid)!r}."
                 )
-            if rest:
-                nested.setdefault(name, {})[rest] = value
+            if nested_name:
+                nested.setdefault(name, {})[nested_name] = value
             else:
                 self._assign(name, value)
+        # Nested settings come last, so that they reach a part that the same call sets.
         for name, settings in nested.items():
-            part = self._own_params()[name]
+            part = self._direct_params()[name]
             if not isinstance(part, Part):
                 raise ValueError(  # noqa: TRY004  (scikit-learn raises ValueError here)
-                    f"{name!r} of {self!r} has no settings of its own; got "
-                    f"{sorted(settings)!r}."
+                    f"{name!r} of {self!r} is not a part and has no nested settings; "
+                    f"got {sorted(settings)!r}."
                 )
             part.set_params(**settings)
         return self
@@ -105,7 +107,8 @@ class Part:
             ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def _own_params(self) -> dict[str, object]:
+    def _direct_params(self) -> dict[str, object]:
+        """Return the settings of this part by name, without those of nested parts."""
         if self.part_name is not None:
             return {f"{self.part_name}{i}": part for i, part in enumerate(self.parts)}
         return {field.name: getattr(self, field.name) for field in _settings(self)}
@@ -128,7 +131,7 @@ def _settings(part: Part) -> list[dataclasses.Field[object]]:
 
 
 def distinct(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copy parts that are given more than once: each has settings of its own."""
+    """Copy repeated parts, so that setting a parameter of one changes no other."""
     return tuple(
         copy.deepcopy(part) if any(part is other for other in parts[:i]) else part
         for i, part in enumerate(parts)
@@ -136,11 +139,11 @@ def distinct(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def same_settings(one: Part, two: Part) -> bool:
-    """Say whether two parts of one class have equal settings, arrays among them."""
-    pairs = (
-        [getattr(part, field.name) for part in (one, two)] for field in _settings(one)
+    """Say whether two parts of one class have equal settings, arrays included."""
+    return all(
+        _equal(getattr(one, field.name), getattr(two, field.name))
+        for field in _settings(one)
     )
-    return all(_equal(*pair) for pair in pairs)
 
 
 def _shown(value: object) -> str:
@@ -157,6 +160,6 @@ def _equal(value: object, default: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a setting with a tuple for an array or a list."""
+    """Return a setting in a form that ``==`` compares: arrays and lists as tuples."""
     items = value.tolist() if isinstance(value, np.ndarray) else value
     return tuple(items) if isinstance(items, list) else items

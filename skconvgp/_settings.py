@@ -12,7 +12,7 @@ from skconvgp._typing import Bounds
 
 __all__ = ["FIXED", "as_bounds", "is_int", "is_number", "one_of", "reject", "require"]
 
-FIXED = "fixed"  # in the place of bounds
+FIXED = "fixed"  # given instead of bounds: the hyperparameter is not learned
 
 
 def is_int(value: object, least: int = 1, most: int | None = None) -> bool:
@@ -30,7 +30,7 @@ def is_number(value: object) -> bool:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """Return what a message says of words that are allowed."""
+    """Return the allowed words as a message lists them: "one of 'a', 'b'"."""
     return f"one of {', '.join(map(repr, words))}"
 
 
@@ -41,7 +41,7 @@ def require(part: Part, name: str, is_allowed: bool, expected: str) -> None:
 
 
 def reject(part: Part, name: str, expected: str, got: object) -> NoReturn:
-    """Raise scikit-learn's sentence about a wrong parameter."""
+    """Raise a ValueError in scikit-learn's words for a wrong parameter."""
     raise ValueError(
         f"The {name!r} parameter of {type(part).__name__} must be {expected}. Got "
         f"{got!r} instead."

@@ -15,10 +15,10 @@ __all__ = [
 
 
 class NotFiniteError(ValueError):
-    """Covariances are larger than the numbers of a precision, or are no numbers.
+    """Covariances are infinite or NaN, mostly because they overflow the precision.
 
-    The message says how X or the kernel must be scaled. A search for hyperparameters
-    leaves such places.
+    The message says how to scale X or the kernel. A search for hyperparameters treats
+    the objective as undefined there and continues with other hyperparameters.
 
     Examples
     --------
@@ -43,11 +43,11 @@ class NotPSDError(np.linalg.LinAlgError):
 
 
 class TileMemoryError(MemoryError):
-    """A computation does not fit in the memory allowed; raised before any work.
+    """A computation does not fit in the allowed memory; raised before any work.
 
     The message gives the bytes needed, the bytes allowed and the parameters
-    that lower the need. As others take memory too, it may also come while tiles are
-    computed, with what failed.
+    that lower the need. If other programs take the memory meanwhile, the error may also
+    be raised while tiles are computed; it then quotes the error of the allocation.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class TileMemoryError(MemoryError):
 class NotFusableError(Exception):
     """A kernel has a part that the fused backends cannot run.
 
-    Not public: with ``backend="auto"`` it is the reason for torch, with
+    Not public: with ``backend="auto"`` it is the reason to compute with torch, and with
     ``backend="fused"`` it becomes a :class:`ValueError`.
     """
 
@@ -68,7 +68,7 @@ class NotFusableError(Exception):
 class CompletionError(ValueError):
     """A Gram matrix cannot be completed from the entries that may be evaluated.
 
-    The message gives what came, what is needed and what to change.
+    The message gives the value, the requirement that it fails, and the remedy.
 
     Examples
     --------
@@ -82,9 +82,9 @@ class ImageShapeWarning(UserWarning):
     """A flat row was read as a square image because `image_shape` is "auto".
 
     Set `image_shape=(c, h, w)` to confirm the shape, or `image_shape=None` to
-    read each row as a plain vector; both silence the warning. Also where the shape of
-    images looks like one with channels last, (h, w, c). A process warns once of
-    a shape, however often a search fits it; so does each worker process of joblib.
+    read each row as a plain vector; both silence the warning. It also warns if the
+    shape of images looks like (h, w, c), with channels last. A shape is warned of once
+    in each Python process, workers of joblib included, however often it is fitted.
 
     Examples
     --------
@@ -95,10 +95,10 @@ class ImageShapeWarning(UserWarning):
 
 
 class JitterWarning(UserWarning):
-    """More was added to the diagonal of a Gram matrix than its noise.
+    """Jitter was added to the diagonal of a Gram matrix, on top of the noise variance.
 
-    In finite precision the matrix was not positive definite with the noise asked for,
-    or the noise that was chosen. The model that was fitted is one of more noise. Raise
+    In finite precision, the matrix with the given or chosen noise variance was not
+    positive definite. The fitted model therefore has more noise than that. Raise
     `noise_variance`, or compute in float64.
 
     Examples
@@ -112,7 +112,8 @@ class JitterWarning(UserWarning):
 class ScaleWarning(UserWarning):
     """Samples to predict are far larger, or far smaller, than all samples of `fit`.
 
-    Mostly pixels were divided by 255 in one place and not in the other.
+    Mostly the pixels were divided by 255 for one of the two calls and not for the
+    other.
 
     Examples
     --------

@@ -218,7 +218,7 @@ def test_set_params_replaces_a_layer_by_a_layer_only():
     assert gp.kernel.layers[2] == Erf()
     with pytest.raises(TypeError, match=r"'layer2'.*part of a kernel.*3"):
         gp.set_params(kernel__layer2=3)
-    with pytest.raises(ValueError, match=r"'lengthscale'.*no settings.*\['x'\]"):
+    with pytest.raises(ValueError, match=r"'lengthscale'.*no nested settings.*\['x'\]"):
         ConvNetGPRegressor(rbf(1.0)).set_params(kernel__lengthscale__x=1)
 
 

@@ -87,7 +87,7 @@ def test_unknown_settings_are_refused(part, name, valid):
 
 
 def test_settings_of_plain_values_are_refused():
-    with pytest.raises(ValueError, match=r"'size' of Bolt\(.*has no settings of its"):
+    with pytest.raises(ValueError, match=r"'size' of Bolt\(.*has no nested settings"):
         Bolt(3).set_params(size__unit="mm")
 
 

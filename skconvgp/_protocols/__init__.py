@@ -1,4 +1,4 @@
-"""The seams between floors, and the values that cross them."""
+"""Protocols between the layers of the package, and the values that they exchange."""
 
 from skconvgp._protocols._flows import (
     Batch,

@@ -48,10 +48,13 @@ class Score:
 
 @runtime_checkable
 class Objective(Protocol):
-    """Judges a kernel by its Gram matrix of a batch, whose sample comes first.
+    """Scores a kernel by its Gram matrix of a batch.
 
-    Capability ``noise_variance_bounds``: a pair (low, high) if `noise_variance` is
-    learned with the kernel.
+    The inner sample of a batch comes first; Kernel Flows compare the interpolant of the
+    batch with that of its inner sample.
+
+    Optional attribute ``noise_variance_bounds``: a pair (low, high) if `noise_variance`
+    is learned together with the kernel.
     """
 
     @property
@@ -60,7 +63,7 @@ class Objective(Protocol):
         ...
 
     def count(self, n: int) -> int:
-        """Return the size of the sample in a batch of n, >= 1 and < n."""
+        """Return the size of the inner sample of a batch of n, >= 1 and < n."""
         ...
 
     def score(

@@ -1,4 +1,4 @@
-"""Seams of inference: solvers and likelihoods."""
+"""Protocols of inference: solvers and likelihoods."""
 
 import math
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Solution:
     converged : bool
         Whether the tolerance was met.
     stats : dict
-        What happened: iterations, residual.
+        Figures of the solve, such as iterations and residual.
 
     Examples
     --------
@@ -53,12 +53,12 @@ class Solution:
 
 @runtime_checkable
 class Solver(Protocol[State]):
-    """Solves (gram + diag(noise)) x = rhs: factored once, solved many times.
+    """Solves M x = rhs with M = gram + diag(noise): factored once, solved many times.
 
     `init` returns the state: a frozen dataclass of tensors, numbers and such
     dataclasses, with an attribute `jitter`. A fitted model keeps nothing else of the
-    training matrix. The results of the methods other than `solve` count as exact, even
-    if a solution has not converged.
+    training matrix. All methods but `solve` count as exact, even if a solution has not
+    converged; a solver for which that is wrong is an `IterativeSolver`.
     """
 
     def init(self, gram: GramOperator, noise: Tensor) -> State:
@@ -84,27 +84,28 @@ class Solver(Protocol[State]):
 
 @runtime_checkable
 class IterativeSolver(Solver[State], Protocol[State]):
-    """A solver that needs only products with the matrix, which need not be held.
+    """A solver that needs only products with the matrix, which need not be stored.
 
-    Its state has two more attributes: the operator `gram` and the `noise`. If the
-    operator holds no matrix, a fitted model removes it from the state and puts it back
-    when it is needed. If a solution has not converged, no other result of the solver
-    counts as exact. The products R^T R of `half_solve` may be too small but never too
-    large, so that standard deviations are upper bounds.
+    Its state also has the attributes `noise` and `gram`, the operator. If the operator
+    stores no matrix, a fitted model sets `gram` to None while it is not used. If a
+    solution has not converged, no other result counts as exact. R^T R of `half_solve`
+    may be smaller than rhs^T M^-1 rhs, never larger: predictive variances then are
+    upper bounds.
     """
 
     def n_values(self, n_samples: int) -> int:
-        """Return how many numbers it holds at once, apart from the matrix."""
+        """Return the number of values that it holds at once beside the matrix."""
         ...
 
-    def inverse_diag_of(self, state: State, numbers: Tensor) -> Tensor:
-        """Return the entries (m,) of the diagonal of M^-1 of samples by number."""
+    def inverse_diag_of(self, state: State, indices: Tensor) -> Tensor:
+        """Return the entries (m,) of the diagonal of M^-1 at these indices."""
         ...
 
-    def left_out_variances(self, state: State, numbers: Tensor) -> Tensor | None:
-        """Return 1 / (M^-1)_ii (m,) as computed by `half_solve`, which may be a bound.
+    def left_out_variances(self, state: State, indices: Tensor) -> Tensor | None:
+        """Return leave-one-out variances (m,) with the bound of `half_solve`.
 
-        None if `half_solve` is exact.
+        They estimate 1 / (M^-1)_ii from above. None if `half_solve` is exact, as then
+        1 / `inverse_diag_of` is the same.
         """
         ...
 
@@ -115,21 +116,21 @@ class IterativeSolver(Solver[State], Protocol[State]):
     def inverse_factors(self, state: State) -> tuple[Tensor, Tensor, Tensor]:
         """Return A, B (n, r) and d (n,): A B^T + diag(d) is an estimate of M^-1.
 
-        The derivative of log |M| by a hyperparameter is the trace of M^-1 dM.
+        It gives derivatives of log |M|: by a hyperparameter, the trace of M^-1 dM.
         """
         ...
 
     def for_search(self) -> "IterativeSolver[State]":
-        """Return a cheaper solver for a search for hyperparameters.
+        """Return a cheaper solver for the search for hyperparameters.
 
-        A search uses only solutions, the determinant and `inverse_factors`.
+        A search calls only `init`, `solve`, `logdet` and `inverse_factors`.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What a likelihood asks the latent regression to fit.
+    """Regression targets that a likelihood makes of class labels.
 
     Parameters
     ----------
@@ -138,9 +139,9 @@ class Targets:
     offset : Tensor of shape (k,)
         Prior mean of each latent function.
     noise : Tensor of shape (n, k) or None
-        Noise variance of a single observation of each target, in its squared units,
-        where the labels fix it. None for one that all share, the `noise_variance` of
-        the classifier.
+        Noise variance of a single observation of each target, in its squared units, if
+        the labels determine it. None if all targets share the `noise_variance` of the
+        classifier.
 
     Examples
     --------
@@ -157,7 +158,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class Calibration:
-    r"""What latents go through before they become probabilities.
+    r"""Transformation of latents into logarithms of probabilities.
 
     .. math::
 
@@ -165,21 +166,22 @@ class Calibration:
         y_c = \frac{\mathrm{asinh}(\beta (z_c - \bar z))}{\beta}, \qquad
         p = (1 - \epsilon)\, \mathrm{softmax}(y) + \frac{\epsilon}{C}
 
-    with means over the classes, and y = z where :math:`\beta` is 0.
+    where m are the latent means and v their variances, and a bar denotes the mean over
+    the C classes. If :math:`\beta` is 0, y = z.
 
     Parameters
     ----------
     temperature : float, default=1.0
         The divisor T, in units of the latents.
     spread : float, default=0.0
-        The factor :math:`\kappa`: how much less a mean of large variance counts.
+        The factor :math:`\kappa`, by which a large variance shrinks the latents.
     offsets : tuple of float, default=()
-        Numbers b, one for each class, in units of the latents; empty for none.
+        The offsets b, one for each class, in units of the latents; empty for none.
     bend : float, default=0.0
-        The number :math:`\beta`: odds grow exponentially up to a latent of about its
-        inverse, and as a power beyond.
+        The factor :math:`\beta`. Odds grow exponentially with latents up to about
+        :math:`1 / \beta`, and as a power of larger ones.
     floor : float, default=0.0
-        The share :math:`\epsilon` of labels that fall on any class alike.
+        The share :math:`\epsilon` of labels that are any class with equal probability.
 
     Examples
     --------
@@ -197,10 +199,10 @@ class Calibration:
     floor: float = 0.0
 
     def latents(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
-        """Return latents whose softmax are the probabilities, and their variances.
+        """Return latents whose softmax gives the probabilities, and their variances.
 
-        These are divided, and neither bent nor lifted; they need not be given without
-        a spread.
+        Bend and floor do not change the variances. `var` may be empty if the spread
+        is 0.
         """
         if self.offsets:
             mean = mean + mean.new_tensor(self.offsets)
@@ -215,12 +217,15 @@ class Calibration:
     def _bent(self, latents: Tensor) -> Tensor:
         if self.bend == 0.0:
             return latents
+        # A softmax ignores shifts of all classes, asinh does not: hence the centring.
         centred = latents - latents.mean(1, keepdim=True)
         return (self.bend * centred).asinh() / self.bend
 
     def _lifted(self, latents: Tensor) -> Tensor:
+        """Return the logarithms of the probabilities, with the floor."""
         if self.floor == 0.0:
             return latents
+        # The sum in log space, as small probabilities would underflow.
         log_probs = torch.log_softmax(latents, dim=1) + math.log1p(-self.floor)
         lowest = math.log(self.floor / latents.shape[1])
         return torch.logaddexp(log_probs, torch.full_like(log_probs, lowest))
@@ -228,14 +233,14 @@ class Calibration:
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """Pure functions of labels and latents; no linear algebra.
+    """A likelihood as regression: labels become targets, latents probabilities.
 
-    Capability ``calibrate(mean, var, codes, weights) -> Calibration``: on leave-one-out
-    latents (n, k) and their variances (n, k), which are None where those of new samples
-    will not be known.
+    Optional method ``calibrate(mean, var, codes, weights) -> Calibration``: fits the
+    calibration to leave-one-out means (n, k) and variances (n, k); `var` is None if the
+    variances of new samples will not be known.
 
-    Capability ``candidates() -> sequence of likelihoods``: the one with the least
-    leave-one-out log loss is taken in its place.
+    Optional method ``candidates() -> sequence of likelihoods``: the classifier fits
+    all of them and uses the one with the lowest leave-one-out log loss.
     """
 
     def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:
@@ -248,23 +253,23 @@ class Likelihood(Protocol):
 
     @property
     def needs_variance(self) -> bool:
-        """Whether `probabilities` reads the variance; if not, it may be empty."""
+        """Whether `probabilities` reads the variances; if not, they may be empty."""
         ...
 
 
 @dataclass(frozen=True)
 class Sites:
-    """Log probabilities of the observations given their latents, with derivatives.
+    """Log likelihood of each observation, and its derivatives by the latents.
 
     Parameters
     ----------
     log_prob : Tensor of shape (n,)
         Log probability, or log density, of the observation.
     gradient : Tensor of shape (n, k)
-        Its derivatives by the latents.
+        Its first derivatives by the latents.
     curvature : Tensor of shape (n, k)
-        For one latent function minus the second derivative, nowhere negative; for
-        several the probabilities p of the classes, of which it is diag(p) - p p^T.
+        One latent function: minus the second derivative, >= 0. Several: the class
+        probabilities p; minus the second derivatives then are diag(p) - p p^T.
 
     Examples
     --------
@@ -279,41 +284,44 @@ class Sites:
     curvature: Tensor
 
     def precision(self) -> Tensor:
-        """Return minus the second derivatives (n, k, k)."""
+        """Return minus the second derivatives (n, k, k) of the log likelihood."""
         if self.curvature.shape[1] == 1:
             return self.curvature[:, :, None]
         outer = self.curvature[:, :, None] * self.curvature[:, None, :]
         return torch.diag_embed(self.curvature) - outer
 
 
-# Of latents (n, k) and observations (n,).
+# Called with latents (n, k) and observations (n,).
 SiteFunction: TypeAlias = Callable[[Tensor, Tensor], Sites]
 
 
 @runtime_checkable
 class LinkLikelihood(Protocol):
-    """A likelihood of the labels themselves: the posterior is approximated."""
+    """A likelihood of the labels themselves, with a link from latents to probabilities.
+
+    The posterior is not Gaussian and is approximated.
+    """
 
     def n_latents(self, n_classes: int) -> int:
-        """Return how many latent functions there are: one for each class, or one.
+        """Return the number k of latent functions: one for each class, or one.
 
-        The latter is for two classes: the function of the second, and that of the first
-        is its negative.
+        Two classes may share one latent function. It is the function of the second
+        class; that of the first is its negative.
         """
         ...
 
     def sites(self, latents: Tensor, codes: Tensor) -> Sites:
-        """Return what class codes (n,) say of latents (n, k), k being `n_latents`.
+        """Return the log likelihood of class codes (n,) and its derivatives.
 
-        Its operations are those of torch: evidences are differentiated through the
-        curvature.
+        The latents have the shape (n, k). Compute with torch operations only: learning
+        differentiates the evidence through the curvature.
         """
         ...
 
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
         """Turn latent means (n, n_classes) into probabilities (n, n_classes).
 
-        `var` holds the variances, of the same shape, if there is one latent function,
-        else the covariances (n, k, k) between those of a sample.
+        `var` holds variances (n, n_classes) if there is one latent function, else
+        covariances (n, k, k) of the latents of each sample.
         """
         ...

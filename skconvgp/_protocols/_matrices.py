@@ -1,4 +1,4 @@
-"""Seams of Gram matrices: the engine gives entries, completions fill in the rest."""
+"""Protocols of Gram matrices: the engine evaluates entries, completions add others."""
 
 import math
 from dataclasses import dataclass, field
@@ -16,15 +16,15 @@ __all__ = [
 
 
 class GramOperator(Protocol):
-    """A symmetric matrix as solvers see it.
+    """A symmetric matrix, as solvers use it.
 
-    Iterative solvers need no more than products, the diagonal and a few columns, so
-    that the matrix need not be held; direct ones ask for all of it.
+    Iterative solvers need only products, the diagonal and a few columns, so that the
+    matrix need not be stored. Direct solvers call `dense`.
     """
 
     @property
     def n_samples(self) -> int:
-        """Number of rows."""
+        """Number n of rows."""
         ...
 
     def dense(self) -> Tensor:
@@ -47,8 +47,8 @@ class GramOperator(Protocol):
 class GramOracle(Protocol):
     """Entries of a Gram matrix on demand: implemented by engine, used by completion.
 
-    Capability ``points() -> Tensor``: the samples (n, d), for strategies that look at
-    distances between them.
+    Optional method ``points() -> Tensor``: the samples (n, d), for strategies that use
+    distances between samples.
     """
 
     @property
@@ -67,27 +67,27 @@ class GramOracle(Protocol):
 
 @dataclass(frozen=True)
 class CompletedGram:
-    """A Gram matrix made from some of its entries, as a product F F^T.
+    """A Gram matrix completed from a part of its entries, as a product F F^T.
 
     Parameters
     ----------
     factor : Tensor of shape (n, r)
         F: the completed matrix is F F^T, symmetric and positive semi-definite.
     anchors : Tensor of shape (m,)
-        Samples with which new ones are compared, by number.
+        Indices of the training samples with which new samples are compared.
     lift_map : Tensor of shape (m, r)
-        Takes covariances of new samples with the anchors to their rows of F.
+        Matrix that maps covariances of new samples with the anchors to rows of F.
     n_evaluated : int
         Distinct entries of the matrix that were evaluated, its diagonal included.
     error : float
-        Root mean square error on held-out entries, in units of the kernel; NaN where
-        none were held out.
+        Root mean square error on held-out entries, in units of the kernel; NaN if none
+        were held out.
     relative_rmse : float
-        The same as a share of the range of these entries.
+        `error` divided by the range of these entries.
     converged : bool
         Whether the method met its tolerance.
     stats : dict
-        What happened: iterations, rank.
+        Figures of the computation, such as iterations and rank.
 
     Examples
     --------
@@ -120,34 +120,34 @@ class CompletedGram:
 
 @runtime_checkable
 class Completion(Protocol):
-    """Fills a Gram matrix from some of its entries."""
+    """Completes a Gram matrix from a part of its entries."""
 
     def complete(
         self, oracle: GramOracle, observed_fraction: float, generator: Generator
     ) -> CompletedGram:
-        """Evaluate a share of the n (n + 1) / 2 distinct entries, fill in the rest."""
+        """Evaluate a share of the n (n + 1) / 2 distinct entries, infer the others."""
         ...
 
     def n_values(self, n: int, observed_fraction: float) -> int:
-        """Return how many numbers `complete` holds at once for n samples."""
+        """Return the number of values that `complete` holds at once for n samples."""
         ...
 
 
 @runtime_checkable
 class Localization(Protocol):
-    """Predicts each sample from the few that are most similar to it.
+    """Predicts each sample from its neighbours, the most similar training samples.
 
     `NearestNeighbors` is one such strategy; another measure of similarity makes
     another.
     """
 
     def count(self, n: int) -> int:
-        """Return from how many of n samples each one is predicted."""
+        """Return the number of neighbours of each sample among n training samples."""
         ...
 
     def similarities(self, new: Tensor, points: Tensor) -> Tensor:
-        """Return how similar (n1, n) new points (n1, d) are to others (n, d).
+        """Return the similarities (n1, n) of new points (n1, d) and others (n, d).
 
-        Only the order in a row matters; no kernel is evaluated.
+        Only their order within a row matters. No kernel is evaluated.
         """
         ...

@@ -1,4 +1,4 @@
-"""Seams of tiles: backends compute them, the engine asks for them."""
+"""Protocols of tiles, blocks of a Gram matrix: backends compute, the engine asks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ class TileCosts:
     Parameters
     ----------
     image_bytes : int
-        What is kept of one image.
+        Held for each image by the result of ``prepare``.
     pair_bytes : int
-        What is held for one pair while its tile is computed.
+        Held for each pair of images while its tile is computed.
     value_bytes : int
-        Result of one pair that outlives its tile; none where tiles are summed up.
+        Result of a pair that outlives its tile; 0 if tiles are summed up.
     value_shape : tuple of int
         Shape of the result of one pair: () or, with tangents, (1 + p,).
     worker_bytes : int
-        Workspace of each worker, however small its tile is.
+        Workspace of each worker, whatever the size of its tile.
     """
 
     image_bytes: int
@@ -46,7 +46,7 @@ class TileCosts:
 
 
 class TileBackend(Protocol):
-    """How tiles of one kernel are computed: implemented by backends, used by engine.
+    """Computes tiles of one kernel: implemented by backends, used by the engine.
 
     ``measure`` is called once, ``prepare`` once for each image, ``cross`` once for each
     tile and ``gram`` once for each tile on the diagonal.
@@ -55,12 +55,12 @@ class TileBackend(Protocol):
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need.
 
-        It holds no more than a pair needs.
+        To find out, it holds at most the bytes of one pair.
         """
         ...
 
     def prepare(self, images: Tensor) -> Prepared:
-        """Compute what depends on one image alone, for images (n, c, h, w)."""
+        """Compute the quantities of single images (n, c, h, w) that all tiles share."""
         ...
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
@@ -68,9 +68,10 @@ class TileBackend(Protocol):
         ...
 
     def gram(self, one: Prepared) -> Tensor:
-        """Return what ``cross(one, one)`` would; only j >= i of (i, j) must be right.
+        """Return ``cross(one, one)``, of which only the upper triangle must be right.
 
-        Half of the work may so be left out; the diagonal comes from ``diag``.
+        A backend can so skip half of the pairs. The engine takes the diagonal from
+        ``diag``.
         """
         ...
 
@@ -88,7 +89,7 @@ class Pulled:
     by_theta : Tensor of shape (p,)
         By the logarithms of the free hyperparameters.
     by_one, by_two : Tensor of shape (n1, c, h, w) and (n2, c, h, w), or None
-        By the images; None where they were not asked for, or where both sides of the
+        By the images; None if not requested. `by_two` is also None if both sides of the
         tile are the same images: `by_one` then holds the derivative by both.
     """
 
@@ -98,26 +99,27 @@ class Pulled:
 
 
 class PullbackBackend(Protocol):
-    """How weights of a tile are pulled back: implemented by backends, used by engine.
+    """Differentiates weighted sums of tiles: implemented by backends, used by engine.
 
     ``measure`` is called once, ``pull`` once for each tile.
     """
 
     def measure(self, image: Tensor) -> TileCosts:
-        """Return the bytes held while a tile of images like this (1, c, h, w) is."""
+        """Return the bytes to differentiate a tile of images like this (1, c, h, w)."""
         ...
 
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
         """Return derivatives of sum(weights * covariances) of images (n, c, h, w).
 
-        Where `two` is None, both sides are `one`: the sum is then over the upper
-        triangle, with the prior variances on the diagonal; weights below are zero.
+        If `two` is None, both sides are `one`. The sum is then over the upper triangle
+        and has the prior variances on the diagonal; weights below the diagonal are
+        zero.
         """
         ...
 
 
 class TileRunner(Protocol):
-    """Runs independent jobs, in any order and place; serial by default."""
+    """Runs independent jobs, in any order, thread or process; serial by default."""
 
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the jobs, in any order."""

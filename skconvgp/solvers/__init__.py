@@ -1,4 +1,4 @@
-"""Solvers of (gram + diag(noise)) x = rhs, pluggable as `solver=`."""
+"""Solvers of (gram + diag(noise)) x = rhs, to pass as `solver=`."""
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Solution

@@ -1,4 +1,4 @@
-"""Iterative solver: it needs products with the matrix, not the matrix."""
+"""Iterative solver: it needs only products with the matrix."""
 
 import math
 from dataclasses import dataclass, replace
@@ -21,42 +21,43 @@ from skconvgp.linalg import (
 from skconvgp.solvers._preconditioners import (
     PRECONDITIONERS,
     above_rounding,
+    default_rank,
     make_preconditioner,
-    usual_rank,
 )
 
 __all__ = ["ConjugateGradient", "ConjugateGradientState"]
 
-# Columns that are solved for together, and for deviations, where all that was found
-# on the way is kept.
+# Columns that are solved for together. A root keeps the directions of all iterations:
+# its blocks are smaller.
 BLOCK, ROOT_BLOCK = 256, 128
-SETTLED = 0.1  # share of its standard error that the determinant may lack
-# Blocks of columns that a solution holds; copies of the columns of a preconditioner
-# while it is made, and of those that are kept: vectors and their rest.
+SETTLED = 0.1  # change of the log determinant, as a share of its standard error
+# Memory: blocks of columns that a solve holds; and matrices (n, rank) while the
+# preconditioner is made, and later: its vectors and the residual of the bound.
 SOLVE_COPIES, MAKING_COPIES, KEPT_COPIES = 12, 5, 2
 DEVIATIONS = ("bound", "solve")
-LEAST = 8  # steps of Lanczos in which the largest eigenvalue settles, too
+FEWEST_LANCZOS = 8  # with fewer steps the largest eigenvalue, too, is inaccurate
 LARGEST_SEED = 2**64 - 1
 
 
 @dataclass(frozen=True)
 class ConjugateGradientState:
-    """What the iterative solver keeps.
+    """State of the iterative solver for M = gram + diag(noise).
 
     Parameters
     ----------
     gram : GramOperator or None
-        The matrix, which is not copied; None where it was taken out.
+        The matrix, not a copy; None while a fitted model does without it.
     noise : Tensor of shape (n,)
-        What is added to its diagonal.
+        Noise variances, which are added to its diagonal.
     preconditioner : LowRankPlusDiagonal
-        A matrix near their sum.
+        A matrix P near M.
     bound : BoundedInverse or None
-        A matrix nowhere above the inverse, for deviations; None where they iterate.
+        A matrix bounded above by M^-1, for standard deviations; None if these are
+        solved for.
     log_det, log_det_error : float
         Estimate of ``log |M|``, and its error.
     jitter : float
-        Always 0: nothing is added.
+        Always 0: no jitter is added.
     """
 
     gram: GramOperator | None
@@ -73,39 +74,43 @@ class ConjugateGradientState:
         return self.gram.matmul(columns) + self.noise[:, None] * columns
 
     def whitened(self, columns: Tensor) -> Tensor:
-        """Return C^-1 M C^-T times columns (n, k), where C C^T is near M."""
+        """Return C^-1 M C^-T times columns (n, k), with the preconditioner C C^T."""
         near = self.preconditioner
         return near.whiten(self.matmul(near.whiten_transposed(columns)))
 
 
 @dataclass(repr=False)
 class ConjugateGradient(Part):
-    """Block conjugate gradients: time and memory of products with the matrix.
+    """Block conjugate gradients, which need only products with the matrix.
 
     Parameters
     ----------
     tolerance : float, default=1e-6
-        Norm of a residual, as a share of that of its right-hand side, at which a
-        solution counts as converged.
+        A solution has converged if the norm of its residual is at most this share of
+        the norm of its right-hand side.
     max_iter : int, default=1000
-        Iterations at most.
+        Largest number of iterations.
     preconditioner : {"pivoted_cholesky", "nystrom"} or None, \
 default="pivoted_cholesky"
-        How columns of the matrix are chosen that make a cheap one near it: a few at a
-        time, where those before leave most, or all at once.
+        The preconditioner is a low-rank matrix, made from columns of the matrix, plus
+        a diagonal one. "pivoted_cholesky" draws the columns a few at a time, mostly at
+        samples that the columns before explain least. "nystrom" draws all at once.
+        None uses no columns.
     rank : "auto" or int, default="auto"
-        Number of these columns; "auto" is 1000, or all of fewer samples. With as many
-        columns as samples the solver is direct.
+        Number of these columns; "auto" is 1000, or the number of samples if that is
+        smaller. With as many columns as samples the solver is direct.
     deviations : {"bound", "solve"}, default="bound"
-        "bound" takes deviations from these columns and what is known of the rest: at
-        the cost of a product with them, never too small, and too large where columns
-        are too few. "solve" iterates for each sample, to the same tolerance; a
-        variance a billion times smaller than that of the prior is not resolved then.
+        How standard deviations are computed. "bound" computes upper bounds from the
+        columns of the preconditioner, at the cost of a product with them. The bounds
+        are never too small, and too large if there are too few columns. "solve"
+        iterates for each sample, to the same tolerance. It does not resolve variances
+        that are a billion times smaller than the prior variance.
     n_probes : int, default=16
-        Random vectors for the determinant.
+        Number of random probe vectors for the determinant.
     n_lanczos : int, default=100
-        Products with the matrix for each of them at most, 8 or more; it stops where
-        more would change less than a tenth of the error that so few vectors leave.
+        Largest number of products with the matrix for each probe, 8 or more. Fewer are
+        computed if more would change the result by less than a tenth of its standard
+        error over the probes.
     random_state : int, default=0
         Seed of the columns and of the probes, which are the same in every call.
 
@@ -116,24 +121,27 @@ default="pivoted_cholesky"
 
     Notes
     -----
-    An iteration costs a product of the matrix with all columns, 2 n^2 k operations;
-    more columns take fewer iterations. Where the matrix is not held, each product
-    evaluates all covariances. `init` takes the products of the determinant and, for
-    "bound", one with the `rank` columns.
+    With k right-hand sides, an iteration costs a product of the matrix with k columns,
+    2 n^2 k operations. More right-hand sides take fewer iterations, as all of a block
+    share their search directions. If the matrix is not stored, each product evaluates
+    all covariances anew. `init` computes the products for the determinant and, with
+    "bound", a product with `rank` columns.
 
-    The preconditioner is F F^T from the columns, and on the diagonal the noise and a
-    tenth of the mean that the columns leave of it. Without that tenth, noise far below
-    it would make the evidence and its slopes uncertain, with huge weights for the part
-    of the matrix that no column is near.
+    The preconditioner is F F^T + D. F comes from the columns. The diagonal matrix D is
+    the noise plus a tenth of the mean diagonal of the residual K - F F^T. Without that
+    tenth, and with noise far below it, the evidence and its derivatives would be
+    uncertain: probes would give huge weights to the residual.
 
-    The evidence is an estimate with the error that :meth:`logdet_estimate` gives. With
-    U orthonormal and A = U (U^T M U)^-1 U^T, deviations by "bound" take
-    A + (I - M A)^T (I - M A) / t for M^-1, where t is above all eigenvalues that U
-    leaves: that is nowhere above M^-1. They are right to a few percent where U holds
-    the eigenvalues that are larger than the noise.
+    The evidence is an estimate, whose error :meth:`logdet_estimate` returns. With
+    orthonormal vectors U, here those of the preconditioner, and
+    A = U (U^T M U)^-1 U^T, "bound" replaces M^-1 by
+    A + (I - M A)^T (I - M A) / t, where t is at least the largest eigenvalue of M
+    outside of the span of U. This matrix is at most M^-1 in the Loewner order, so that
+    variances are upper bounds. They are right to a few percent if the span of U
+    contains the eigenvectors whose eigenvalues exceed the noise.
 
-    `inverse_diag` solves for columns of the identity: exact, and slower than
-    :class:`Cholesky` wherever that fits into memory.
+    `inverse_diag` solves for columns of the identity. It is exact, but slower than
+    :class:`Cholesky` whenever that fits into memory.
 
     References
     ----------
@@ -160,7 +168,7 @@ default="pivoted_cholesky"
     random_state: int = 0
 
     def n_values(self, n_samples: int) -> int:
-        """Return how many numbers it holds at once beside the matrix."""
+        """Return the number of values that it holds at once beside the matrix."""
         self._check()
         rank = self._rank(n_samples)
         probes = self.n_probes * min(self.n_lanczos, n_samples)
@@ -175,24 +183,27 @@ default="pivoted_cholesky"
             gram, noise, self.preconditioner, rank, self._generator()
         )
         state = ConjugateGradientState(gram, noise, near, None, 0.0, 0.0)
-        seen = log_quadrature(
+        # log |M| = log |C C^T| + log |C^-1 M C^-T|. The first term is known exactly;
+        # the probes vary little in the second, whose matrix is near the identity.
+        quadrature = log_quadrature(
             state.whitened, self._probes(noise), self.n_lanczos, SETTLED
         )
-        change = float((seen.forms - seen.coarse).mean())
+        # By the second half of the steps: how far the quadrature has converged.
+        change = float((quadrature.forms - quadrature.coarse).mean())
         bound = None
-        # Without columns there are no bounds.
+        # Without columns there are no vectors from which to compute bounds.
         if self.deviations == "bound" and self.preconditioner is not None:
-            found = BoundedInverse.from_products(near, state.matmul)
-            bound = replace(found, ceiling=seen.largest)
+            unbounded = BoundedInverse.from_products(near, state.matmul)
+            bound = replace(unbounded, ceiling=quadrature.largest)
         return replace(
             state,
             bound=bound,
-            log_det=float(near.logdet() + seen.forms.mean()),
-            log_det_error=math.hypot(standard_error(seen.forms), change),
+            log_det=float(near.logdet() + quadrature.forms.mean()),
+            log_det_error=math.hypot(standard_error(quadrature.forms), change),
         )
 
     def for_search(self) -> "ConjugateGradient":
-        """Return the solver without bounds, which only deviations need."""
+        """Return the solver without bounds, which only standard deviations need."""
         return replace(self, deviations="solve")
 
     def solve(self, state: ConjugateGradientState, rhs: Tensor) -> Solution:
@@ -200,7 +211,7 @@ default="pivoted_cholesky"
         return self._solve(state, rhs, self.tolerance)
 
     def half_solve(self, state: ConjugateGradientState, rhs: Tensor) -> Tensor:
-        """Return R (r, k) with R^T R = rhs^T M^-1 rhs, or nowhere above it."""
+        """Return R (r, k): R^T R is rhs^T M^-1 rhs, or less in the Loewner order."""
         if state.bound is not None:
             return state.bound.half_solve(state.preconditioner, rhs)
         parts = [
@@ -229,8 +240,9 @@ default="pivoted_cholesky"
         Returns
         -------
         value, error : Tensor of shape ()
-            The determinant of the preconditioner, exactly, and an estimate of what is
-            missing; standard error, with what the last half of the steps changed.
+            The value is the exact log determinant of the preconditioner plus an
+            estimate of the difference. The error combines the standard error over the
+            probes with the change by the last half of the Lanczos steps.
         """
         new = state.noise.new_tensor
         return new(state.log_det), new(state.log_det_error)
@@ -240,16 +252,16 @@ default="pivoted_cholesky"
     ) -> tuple[Tensor, Tensor, Tensor]:
         r"""Return an unbiased estimate of M^-1, A B^T + diag(d).
 
-        It gives the derivative of ``log |M|`` by whatever M depends on, its trace with
-        dM. The p probes w are those of the determinant: with z = C w, where
-        :math:`P = C C^T` is the preconditioner, :math:`E z z^T = P`, and
+        Its trace with dM estimates the derivative of ``log |M|``. The p probes w are
+        those of the determinant. With the preconditioner :math:`P = C C^T` and
+        z = C w, we have :math:`E z z^T = P`, so that
         :math:`N + (M^{-1} z - N z)(P^{-1} z)^T` has the mean M^-1 for any N. The nearer
-        N is to M^-1, the less the probes vary.
+        N is to M^-1, the smaller is the variance.
 
         Returns
         -------
         left, right : Tensor of shape (n, p + r)
-            A and B; first the columns of the probes.
+            A and B; the columns of the p probes come first.
         diag : Tensor of shape (n,)
             The diagonal d.
         """
@@ -257,11 +269,13 @@ default="pivoted_cholesky"
         near = state.preconditioner
         probes = self._probes(state.noise) / self.n_probes**0.5
         z = near.unwhiten(probes)
+        # N = left right^T + diag(diag), the control variate.
         left, right, diag = near.inverse_near(state.gram.diag() + state.noise)
-        known = left @ (right.mT @ z) + diag[:, None] * z
-        unknown = self.solve(state, z).value - known
+        approximate = left @ (right.mT @ z) + diag[:, None] * z
+        correction = self.solve(state, z).value - approximate
         return (
-            torch.cat([unknown, left], dim=1),
+            torch.cat([correction, left], dim=1),
+            # P^-1 z = C^-T w
             torch.cat([near.whiten_transposed(probes), right], dim=1),
             diag,
         )
@@ -271,34 +285,36 @@ default="pivoted_cholesky"
         everyone = torch.arange(len(state.noise), device=state.noise.device)
         return self._inverse_diag(state, everyone, self.tolerance)
 
-    def inverse_diag_of(self, state: ConjugateGradientState, numbers: Tensor) -> Tensor:
-        """Return the entries (m,) of that diagonal that belong to some samples.
+    def inverse_diag_of(self, state: ConjugateGradientState, indices: Tensor) -> Tensor:
+        """Return the entries (m,) of the diagonal of M^-1 at these indices.
 
-        As a form of a solution, its error is the square of that of the solution.
+        An entry is a quadratic form e_i^T M^-1 e_i, whose relative error is about the
+        square of that of the solution: the root of the tolerance suffices.
         """
-        return self._inverse_diag(state, numbers, math.sqrt(self.tolerance))
+        return self._inverse_diag(state, indices, math.sqrt(self.tolerance))
 
     def left_out_variances(
-        self, state: ConjugateGradientState, numbers: Tensor
+        self, state: ConjugateGradientState, indices: Tensor
     ) -> Tensor | None:
-        """Return variances (m,) of observations of some samples from all others.
+        """Return leave-one-out variances (m,) of observations, by the same bounds.
 
-        They are what `half_solve` gives for a new sample in the place of each, bounds
-        where those are: of the same size as the variances that are predicted. None
-        where `half_solve` is exact, as then 1 / (M^-1)_ii is the same.
+        They are the variances that `half_solve` would give if the sample were new and
+        left out, so that they compare with predictive variances. None if `half_solve`
+        is exact, as then 1 / (M^-1)_ii is the same.
         """
         if state.bound is None:
             return None
         assert state.gram is not None
         noise = above_rounding(state.noise, state.gram.diag())
         parts = []
-        for some in torch.split(numbers, ROOT_BLOCK):
-            each = torch.arange(len(some), device=some.device)
-            columns = state.gram.columns(some).clone()
-            columns[some, each] += state.noise[some]
+        for block in torch.split(indices, ROOT_BLOCK):
+            each = torch.arange(len(block), device=block.device)
+            # Copied, since the operator may return a view of the Gram matrix.
+            columns = state.gram.columns(block).clone()
+            columns[block, each] += state.noise[block]
             parts.append(
                 state.bound.left_out_variances(
-                    state.preconditioner, columns, some, noise[some]
+                    state.preconditioner, columns, block, noise[block]
                 )
             )
         return torch.cat(parts)
@@ -325,31 +341,33 @@ default="pivoted_cholesky"
         return Solution(value, residual <= tolerance, stats)
 
     def _inverse_diag(
-        self, state: ConjugateGradientState, numbers: Tensor, tolerance: float
+        self, state: ConjugateGradientState, indices: Tensor, tolerance: float
     ) -> Tensor:
         assert state.gram is not None
         parts = []
-        for some in torch.split(numbers, BLOCK):
-            columns = torch.arange(len(some), device=some.device)
-            unit = state.noise.new_zeros(len(state.noise), len(some))
-            unit[some, columns] = 1.0
+        for block in torch.split(indices, BLOCK):
+            each = torch.arange(len(block), device=block.device)
+            unit = state.noise.new_zeros(len(state.noise), len(block))
+            unit[block, each] = 1.0
             value = self._solve(state, unit, tolerance).value
-            parts.append(value[some, columns])
-        # They are nowhere below the inverse of the diagonal, as iterates may be.
-        least = 1.0 / (state.gram.diag() + state.noise)[numbers]
+            parts.append(value[block, each])
+        # (M^-1)_ii >= 1 / M_ii for every positive definite M; iterates may be smaller.
+        least = 1.0 / (state.gram.diag() + state.noise)[indices]
         return torch.maximum(torch.cat(parts), least)
 
     def _check(self) -> None:
         """Raise unless every setting is allowed."""
         is_share = is_number(self.tolerance) and self.tolerance < 1.0
         require(self, "tolerance", is_share, "a number in (0, 1)")
-        for name, least in (("max_iter", 1), ("n_probes", 1), ("n_lanczos", LEAST)):
+        lowest = {"max_iter": 1, "n_probes": 1, "n_lanczos": FEWEST_LANCZOS}
+        for name, least in lowest.items():
             is_enough = is_int(getattr(self, name), least)
             require(self, name, is_enough, f"an int >= {least}")
         is_seed = is_int(self.random_state, least=0, most=LARGEST_SEED)
         require(self, "random_state", is_seed, "an int from 0 to 2**64 - 1")
         is_rank = self.rank == "auto" or is_int(self.rank)
         require(self, "rank", is_rank, "'auto' or an int >= 1")
+        # The type first: an array is neither `in` a tuple nor out of it.
         is_word = isinstance(self.preconditioner, str | None)
         is_kind = is_word and self.preconditioner in PRECONDITIONERS
         expected = "'pivoted_cholesky', 'nystrom' or None"
@@ -360,7 +378,7 @@ default="pivoted_cholesky"
         return rademacher(len(noise), self.n_probes, self._generator()).to(noise)
 
     def _rank(self, n: int) -> int:
-        return usual_rank(n) if self.rank == "auto" else min(n, int(self.rank))
+        return default_rank(n) if self.rank == "auto" else min(n, int(self.rank))
 
     def _generator(self) -> Generator:
         return Generator().manual_seed(self.random_state)

@@ -1,4 +1,4 @@
-"""Direct solver."""
+"""Direct solver: a Cholesky factorisation of the whole matrix."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,14 @@ __all__ = ["Cholesky", "CholeskyState"]
 
 @dataclass(frozen=True)
 class CholeskyState:
-    """What the direct solver keeps.
+    """Factorisation M = L L^T that the direct solver keeps.
 
     Parameters
     ----------
     factor : Tensor of shape (n, n)
-        Lower triangular.
+        The lower Cholesky factor L.
     jitter : float
-        What had to be added to the diagonal; 0 if nothing.
+        Jitter that had to be added to the diagonal; 0 if none.
     """
 
     factor: Tensor
@@ -40,8 +40,8 @@ class Cholesky(Part):
     Raises
     ------
     NotPSDError
-        In `init`, when the matrix is not positive definite even with jitter
-        1e-4 of its mean diagonal.
+        In `init`, if the matrix is not positive definite even with a jitter of 1e-4
+        times its mean diagonal.
 
     References
     ----------
@@ -64,7 +64,7 @@ class Cholesky(Part):
         return Solution(cholesky_solve(state.factor, rhs))
 
     def half_solve(self, state: CholeskyState, rhs: Tensor) -> Tensor:
-        """Return R (n, k) with R^T R = rhs^T M^-1 rhs."""
+        """Return R = L^-1 rhs (n, k), with R^T R = rhs^T M^-1 rhs."""
         return half_solve(state.factor, rhs)
 
     def logdet(self, state: CholeskyState) -> Tensor:

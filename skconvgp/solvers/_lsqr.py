@@ -1,4 +1,4 @@
-"""Truncated LSQR, as one of the sources ran it."""
+"""LSQR stopped early, to reproduce published results that used it."""
 
 from dataclasses import dataclass
 
@@ -22,20 +22,21 @@ __all__ = ["Lsqr"]
 
 @dataclass(repr=False)
 class Lsqr(Part):
-    """LSQR stopped early: for reproduction only, it costs accuracy.
+    """LSQR stopped early: less accurate, and meant for reproduction only.
 
-    Only `solve` is LSQR, for one right-hand side after the other. All else is exact:
-    the matrix is factored as :class:`Cholesky` does it. So no time is saved, and
-    deviations and the determinant do not show what the solution lacks.
+    Only `solve` uses LSQR, for one right-hand side after the other. All other results
+    are exact, from a factorisation as in :class:`Cholesky`. Hence no time is saved, and
+    standard deviations and the determinant do not reflect the error of the solution.
 
     Parameters
     ----------
     atol, btol : float, default=1e-3
-        Errors of the matrix and of the right-hand side, relative to their norms, that
-        may remain. A solution counts as converged where its residual is as small as
-        `btol` asks; where `atol` ends it before, it does not.
+        Stopping tolerances: relative errors that may remain in the matrix and in the
+        right-hand side. A solution counts as converged if its residual meets `btol`,
+        and as not converged if `atol` stops it earlier.
     max_iter : int or None, default=None
-        Iterations at most for each right-hand side; None is twice the samples.
+        Largest number of iterations for each right-hand side; None is twice the number
+        of samples.
 
     Raises
     ------
@@ -47,9 +48,8 @@ class Lsqr(Part):
     Notes
     -----
     At ``atol=1e-3`` it stops after a few iterations on the spectra of deep networks,
-    however many samples there are, so that more samples hardly make predictions
-    better. At ``atol=1e-6`` it comes close to :class:`Cholesky`, after hundreds of
-    iterations.
+    whatever the number of samples, so that more samples hardly improve predictions. At
+    ``atol=1e-6`` it comes close to :class:`Cholesky`, after hundreds of iterations.
 
     References
     ----------
@@ -78,25 +78,28 @@ class Lsqr(Part):
         return CholeskyState(*shifted_cholesky_(gram.dense(), noise))
 
     def solve(self, state: CholeskyState, rhs: Tensor) -> Solution:
-        """Solve for right-hand sides (n, k), each as far as the tolerances ask."""
+        """Solve for right-hand sides (n, k), each up to the tolerances."""
         n_samples = len(rhs)
         max_iter = 2 * n_samples if self.max_iter is None else self.max_iter
 
+        # The matrix itself is gone, its factor is not: M = L L^T.
         def multiply(vector: Tensor) -> Tensor:
             return state.factor @ (state.factor.mT @ vector)
 
-        ends = [
-            lsqr(multiply, side, atol=self.atol, btol=self.btol, max_iter=max_iter)
-            for side in rhs.unbind(1)
+        results = [
+            lsqr(multiply, column, atol=self.atol, btol=self.btol, max_iter=max_iter)
+            for column in rhs.unbind(1)
         ]
-        value = torch.stack([solution for solution, _, _ in ends], dim=1)
+        value = torch.stack([solution for solution, _, _ in results], dim=1)
         residual = (rhs - multiply(value)).norm(dim=0)
         size = rhs.norm(dim=0)
+        # A right-hand side of zeros has the solution zero, and no relative residual.
+        relative = residual / size.where(size > 0.0, 1.0)
         stats = {
-            "iterations": float(max(n_iter for _, n_iter, _ in ends)),
-            "residual": float((residual / size.where(size > 0.0, 1.0)).max()),
+            "iterations": float(max(n_iter for _, n_iter, _ in results)),
+            "residual": float(relative.max()),
         }
-        return Solution(value, all(is_solved for _, _, is_solved in ends), stats)
+        return Solution(value, all(is_solved for _, _, is_solved in results), stats)
 
     def half_solve(self, state: CholeskyState, rhs: Tensor) -> Tensor:
         """Return R (n, k) with R^T R = rhs^T M^-1 rhs, exactly."""

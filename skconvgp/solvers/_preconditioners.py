@@ -1,4 +1,4 @@
-"""Matrices near a Gram matrix with its noise that are cheap to invert."""
+"""Preconditioners: matrices near a Gram matrix plus noise that are cheap to invert."""
 
 import torch
 from torch import Tensor
@@ -9,26 +9,26 @@ from skconvgp.linalg import LowRankPlusDiagonal, pivoted_cholesky
 __all__ = [
     "PRECONDITIONERS",
     "above_rounding",
+    "default_rank",
     "make_preconditioner",
-    "usual_rank",
 ]
 
 PRECONDITIONERS = ("pivoted_cholesky", "nystrom", None)
-PIVOTS = 16  # columns that are asked for at once
-USUAL_RANK = 1000  # docs/maths.rst, "Preconditioner"
-FLOOR = 1e-10  # of the noise, as a share of the mean diagonal
-# Of what the columns leave of the diagonal, the share that stands for it. All of it
-# would cost iterations; a tenth next to none.
-STAND_IN = 0.1
+PIVOTS = 16  # columns that one step of pivoted Cholesky evaluates
+DEFAULT_RANK = 1000  # docs/maths.rst, "Preconditioner"
+FLOOR = 1e-10  # smallest noise variance, as a share of the mean diagonal
+# Share of the mean residual diagonal, of M minus F F^T, that is added to the noise. The
+# whole mean would cost iterations; a tenth of it costs next to none.
+RESIDUAL_SHARE = 0.1
 
 
-def usual_rank(n: int) -> int:
-    """Return 1000, or the number of samples where these are fewer."""
-    return min(n, USUAL_RANK)
+def default_rank(n: int) -> int:
+    """Return 1000, or the number of samples if there are fewer."""
+    return min(n, DEFAULT_RANK)
 
 
 def above_rounding(noise: Tensor, diag: Tensor) -> Tensor:
-    """Return noise (n,) that is nowhere below rounding of a matrix's diagonal (n,)."""
+    """Return noise (n,) raised above the rounding errors of a diagonal (n,)."""
     return noise.clamp(min=FLOOR * float(diag.mean()))
 
 
@@ -41,19 +41,21 @@ def make_preconditioner(
 ) -> LowRankPlusDiagonal:
     """Return F F^T + diag(noise + s), with F from a few columns of the matrix.
 
-    The number s is a share of the mean diagonal of what F leaves out. Where the noise
-    is much smaller than that, random vectors would else hardly enter the part of the
-    matrix that is left, whose inverse is large.
+    The scalar s is a share of the mean diagonal of the residual, the matrix minus
+    F F^T. Without s and with noise much smaller than the residual, the preconditioner
+    would take the residual for zero. Estimates by random vectors with this covariance
+    would then hardly sample the residual, although its inverse is large.
 
     Parameters
     ----------
     gram : GramOperator
         The matrix.
     noise : Tensor of shape (n,)
-        Noise of the samples; what is smaller than rounding is raised to that.
+        Noise of the samples; it is raised above rounding errors.
     kind : {"pivoted_cholesky", "nystrom"} or None
-        Columns drawn a few at a time in proportion to what those before leave of the
-        diagonal; all columns drawn at once; or none.
+        "pivoted_cholesky" draws a few columns at a time, with probabilities in
+        proportion to the residual diagonal after the columns before. "nystrom" draws
+        all at once, in proportion to the diagonal. None takes no columns.
     rank : int
         Number of columns.
     generator : torch.Generator
@@ -65,5 +67,5 @@ def make_preconditioner(
         return LowRankPlusDiagonal.from_factor(diag.new_zeros(len(diag), 0), diagonal)
     block = PIVOTS if kind == "pivoted_cholesky" else rank
     result = pivoted_cholesky(diag, gram.columns, rank, generator, block)
-    left = STAND_IN * result.residual.mean()
-    return LowRankPlusDiagonal.from_factor(result.factor, diagonal + left)
+    residual = RESIDUAL_SHARE * result.residual.mean()
+    return LowRankPlusDiagonal.from_factor(result.factor, diagonal + residual)

@@ -77,10 +77,10 @@ class ProductsSolver:
     def n_values(self, n_samples):
         return 3 * n_samples  # of what it would hold if it did not cheat
 
-    def inverse_diag_of(self, state, numbers):
-        return self.inverse_diag(state)[numbers]
+    def inverse_diag_of(self, state, indices):
+        return self.inverse_diag(state)[indices]
 
-    def left_out_variances(self, state, numbers):
+    def left_out_variances(self, state, indices):
         return None
 
     def logdet_estimate(self, state):

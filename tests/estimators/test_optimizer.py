@@ -496,7 +496,7 @@ def test_a_search_iterates_where_its_matrices_do_not_fit(
     n_bytes = int(n_copies * 8 * 1000**2)
     for module in ("skconvgp.engine._devices", "skconvgp.processes._routes"):
         monkeypatch.setattr(f"{module}.free_memory", lambda device: n_bytes)
-    monkeypatch.setattr("skconvgp.solvers._preconditioners.USUAL_RANK", 20)
+    monkeypatch.setattr("skconvgp.solvers._preconditioners.DEFAULT_RANK", 20)
     calls, score = [], IterativeEvidence.score
 
     def counted(self, *args, **kwargs):

@@ -196,7 +196,7 @@ def test_auto_iterates_where_they_do_not_fit_and_says_why(monkeypatch):
     X, y = vectors(2000)
     free = 2 * 8 * 2000**2 - 1
     set_free_memory(monkeypatch, free)
-    monkeypatch.setattr("skconvgp.solvers._preconditioners.USUAL_RANK", 50)
+    monkeypatch.setattr("skconvgp.solvers._preconditioners.DEFAULT_RANK", 50)
     gp = regressor(memory_budget="4 MiB").fit(X, y)
     report = gp.fit_report_
     assert gp.solver_ == ConjugateGradient()
