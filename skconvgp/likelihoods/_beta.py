@@ -17,8 +17,9 @@ from skconvgp.likelihoods._expectations import normal_cdf
 __all__ = ["Beta"]
 
 N_NODES = 64  # docs/maths.rst, "Averages over latent functions"
-SMALLEST = 1e-24  # variance; densities of none are steps
-# How far densities reach, in deviations, and where the map is zero.
+SMALLEST = 1e-24  # variances are raised to it: without a variance there is no density
+# Normal densities are integrated up to so many standard deviations from their mean, and
+# not below the latent at which the map is zero.
 REACH, LOWEST = 10.0, -40.0
 
 
@@ -41,13 +42,14 @@ class Beta(Counting):
     Parameters
     ----------
     alpha_eps : float or "loo", default=0.01
-        Parameter of the Beta prior, > 0; a larger one is less sure. "loo" fits with
-        0.5, 0.2, 0.1 and 0.01 and takes the one with the least leave-one-out log loss.
+        Parameter of the Beta prior, > 0; a larger one gives less confident
+        probabilities. "loo" fits with 0.5, 0.2, 0.1 and 0.01 and uses the one with the
+        lowest leave-one-out log loss.
 
     Raises
     ------
     ValueError
-        When it is used, for more than two classes or a wrong setting.
+        In `fit`, if there are more than two classes or a setting is not allowed.
 
     Notes
     -----
@@ -95,10 +97,11 @@ class Beta(Counting):
         return torch.stack([first, second], dim=1)
 
     def _below(self, mean: Tensor, spread: Tensor) -> Tensor:
-        """Return the integral of the map and a normal density (n,) over f < 0.
+        """Return the integral (n,) of the map times a normal density over f < 0.
 
-        The map has a kink in its second derivative at 0, and is steep there: so it is
-        integrated from one side, with nodes that are denser near 0.
+        At 0 the map is steep and its second derivative jumps. Quadrature across 0 would
+        lose its accuracy; hence each side is integrated by itself, with more nodes
+        near 0.
         """
         rule = np.polynomial.legendre.leggauss(N_NODES)
         nodes, shares = map(torch.from_numpy, rule)
@@ -118,6 +121,6 @@ class Beta(Counting):
         return torch.from_numpy(betaincinv(self._count(), 1.0 + self._count(), levels))
 
     def _centre(self) -> float:
-        """Return the mean of the latent function at a label."""
+        """Return mu, the absolute value of the regression targets."""
         share = beta.cdf(0.5, self._count(), 1.0 + self._count())
         return float(torch.special.ndtri(torch.tensor(share, dtype=torch.float64)))

@@ -1,4 +1,4 @@
-"""Labels as counts: the prior count is a number, or chosen by the data."""
+"""Labels as counts: the prior count is given, or chosen by leave-one-out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +10,13 @@ from skconvgp._settings import is_number, require
 __all__ = ["Counting"]
 
 LOO = "loo"
-SMALLEST = 1e-12  # below, one less the share of a class is rounded away
+SMALLEST = 1e-12  # smaller counts are lost to rounding in 1 minus the share of a class
 
 
 class Counting(Part):
-    """A likelihood with a count of each class before a label is seen."""
+    """Base class of likelihoods with a prior count of each class."""
 
-    tried: ClassVar[tuple[float, ...]]  # where the data choose
+    tried: ClassVar[tuple[float, ...]]  # the counts that "loo" chooses from
     alpha_eps: float | str
 
     def candidates(self) -> Sequence[Self]:
@@ -27,7 +27,7 @@ class Counting(Part):
         return [self]
 
     def _count(self) -> float:
-        """Return the count; raise unless it is a number by now."""
+        """Return the prior count; raise unless it is an allowed number."""
         count = self.alpha_eps
         is_count = is_number(count) and float(count) >= SMALLEST
         expected = f"a finite number >= {SMALLEST} or {LOO!r}"

@@ -1,4 +1,4 @@
-"""Labels as counts: log-normal targets with a noise of their own."""
+"""Labels as counts: log-normal targets, each with a noise variance from its label."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,34 +15,35 @@ __all__ = ["Dirichlet"]
 
 @dataclass(repr=False)
 class Dirichlet(Counting):
-    r"""Labels as one count in a Dirichlet prior: regression with noise that labels fix.
+    r"""Labels as counts of a Dirichlet distribution, approximated by regression.
 
-    A label is one count more for its class, :math:`\alpha_{ic} = \alpha_\epsilon +
-    [y_i = c]`. The Gamma variable behind each count is matched by a log-normal one, so
-    that a latent function is regressed on :math:`\log \alpha_{ic} - \sigma_{ic}^2 / 2`
-    with noise variance :math:`\sigma_{ic}^2 = \log(1 + 1 / \alpha_{ic})`: little for
-    the class of a sample, much for the others. The prior mean is that of the targets,
-    with the logarithms of the class frequencies. Probabilities are the softmax of
-    latent means that are calibrated as those of
-    :class:`~skconvgp.likelihoods.Gaussian`; the variance of a sample is the mean of
-    those of its latent functions.
+    A label adds one count to its class, :math:`\alpha_{ic} = \alpha_\epsilon +
+    [y_i = c]`. The Gamma distribution of each count is approximated by a log-normal
+    one. A latent function is therefore regressed on
+    :math:`\log \alpha_{ic} - \sigma_{ic}^2 / 2` with noise variance
+    :math:`\sigma_{ic}^2 = \log(1 + 1 / \alpha_{ic})`, which is small for the class of a
+    sample and large for the others. The prior means are the logarithms of the class
+    frequencies, plus a constant that gives them the mean of the targets. Probabilities
+    are the softmax of latent means, calibrated as in
+    :class:`~skconvgp.likelihoods.Gaussian`; the variance of a sample is the mean of the
+    variances of its latent functions.
 
     Parameters
     ----------
     alpha_eps : float or "loo", default=0.01
-        Count of each class before a label is seen, > 0; a larger one is less sure.
-        "loo" fits with 0.1, 0.01 and 0.001 and takes the one with the least
-        leave-one-out log loss.
+        Prior count of each class, > 0; a larger one gives less confident
+        probabilities. "loo" fits with 0.1, 0.01 and 0.001 and uses the one with the
+        lowest leave-one-out log loss.
 
     Raises
     ------
     ValueError
-        When it is used, for a wrong setting.
+        In `fit`, if a setting is not allowed.
 
     Notes
     -----
-    All classes are solved by one factorisation, of the matrix with the larger noise,
-    and small ones of the members of each class.
+    One factorisation of the matrix with the larger noise serves all classes; each class
+    adds a smaller factorisation, for the samples of that class.
 
     References
     ----------
@@ -68,7 +69,7 @@ class Dirichlet(Counting):
 
     @property
     def needs_variance(self) -> bool:
-        """Whether `probabilities` reads the variance: no, the calibration has."""
+        """Whether `probabilities` reads the variance: no, only the calibration does."""
         return False
 
     def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:
@@ -79,7 +80,8 @@ class Dirichlet(Counting):
         noise = torch.log1p(1.0 / alpha)
         values = alpha.log() - noise / 2.0
         share = weights.to(values) / weights.sum()
-        # A class that will come only later counts as a half of a sample.
+        # A class that only later batches have counts as half a sample, so that the
+        # logarithm is finite.
         frequency = torch.clamp(share @ one_hot, min=0.5 / float(weights.sum())).log()
         shift = (share @ (values - frequency)).mean()
         return Targets(values, frequency + shift, noise)

@@ -19,10 +19,12 @@ __all__ = [
 ]
 
 N_DRAWS, DRAWS_SEED = 512, 0  # docs/maths.rst, "Averages over latent functions"
-SMALLEST = 2.0**-31  # points are multiples of twice that, and may be zero
+# Sobol points are multiples of 2^-30 and may be 0, which has no normal quantile.
+SMALLEST = 2.0**-31
 N_NODES = 64  # docs/maths.rst, "Averages over latent functions"
 VALUES = 1 << 22  # numbers in a table of rows, draws and classes: 32 MiB
-# Errors of both rules are below 1e-12 at this variance, and where each is used.
+# Variance at which the rule changes: each rule has errors below 1e-12 there and on its
+# side. Step and half width of the trapezoids of the second rule.
 WIDE, STEP, REACH = 2.0, 0.5, 40.0
 
 
@@ -54,7 +56,7 @@ def softmax_expectation(mean: Tensor, cov: Tensor, n_draws: int = N_DRAWS) -> Te
     """
     if mean.shape[1] != 2:
         return drawn_softmax(mean, cov, antithetic_draws(mean.shape[1], n_draws))
-    # The logistic function of the difference; either sign, for small probabilities.
+    # Both probabilities are computed, as 1 minus a probability near 1 loses digits.
     var = cov.sum(1) if cov.ndim == 2 else _variance_of_difference(cov)
     gap = mean[:, 1] - mean[:, 0]
     return torch.stack([logit_expectation(-gap, var), logit_expectation(gap, var)], 1)
@@ -75,12 +77,14 @@ def drawn_softmax(mean: Tensor, cov: Tensor, draws: Tensor) -> Tensor:
 def logit_expectation(mean: Tensor, var: Tensor) -> Tensor:
     """Return E[1 / (1 + exp(-f))] (b,) for means (b,) and variances (b,).
 
-    Gauss-Hermite quadrature for narrow Gaussians. To wide ones the logistic function is
-    a step between two nodes; since it is the probability that a logistic variable is
-    below f, they are averaged over that one: trapezoids lose nothing of smooth tails.
+    Narrow Gaussians are integrated by Gauss-Hermite quadrature. For wide ones the
+    logistic function is almost a step between two nodes. It is also the probability
+    that a logistic variable is below f, so that the normal distribution function can be
+    averaged over that variable instead; the trapezoidal rule does so accurately.
 
-    Far below 0 the logistic function is exp(f) / (1 + exp(f)), and the first factor
-    moves the Gaussian by its variance: what remains is not small.
+    Far below 0, exp(f) is factored out of the logistic function. Multiplied by exp(f),
+    a normal density has its mean shifted by the variance; the remaining factor
+    1 / (1 + exp(f)) is not small, and its average has no large relative error.
     """
     is_far = mean + var < 0.0
     factor = torch.where(is_far, (mean + var / 2.0).exp(), 1.0)
@@ -101,7 +105,7 @@ def probit_expectation(mean: Tensor, var: Tensor) -> Tensor:
 
 
 def normal_cdf(values: Tensor) -> Tensor:
-    """Return Phi, exact in its tail too, which `torch.special.ndtr` is not."""
+    """Return Phi; unlike `torch.special.ndtr` it is accurate in the lower tail, too."""
     tail: Tensor = torch.special.erfc(values * -math.sqrt(0.5))
     return 0.5 * tail
 

@@ -17,8 +17,8 @@ __all__ = ["Gaussian"]
 class Gaussian(Part):
     r"""Label regression: one-vs-rest targets, softmax of calibrated latents.
 
-    Targets are 1 for the class of a sample and -1 / (n_classes - 1) for the others,
-    so that they sum to zero. Probabilities are
+    The target is 1 for the class of a sample and -1 / (n_classes - 1) for the others,
+    so that targets sum to zero. Probabilities are
 
     .. math::
 
@@ -29,10 +29,10 @@ class Gaussian(Part):
 
     for latent means m and their variance v. Temperature T, spread :math:`\kappa`, bend
     :math:`\beta`, floor :math:`\epsilon` and offsets b minimise the log loss of the
-    closed-form leave-one-out values. Odds grow exponentially with small z, and as a
-    power of large ones, where :math:`\beta z` is beyond 1; a share of
-    :math:`\epsilon` of the labels may fall anywhere. Priors count as much as one sample
-    each: T, :math:`\kappa`, :math:`\beta` and :math:`\epsilon` are log-normal around a
+    closed-form leave-one-out predictions, plus priors. Odds grow exponentially with z
+    if :math:`\beta z` is below 1, and as a power of larger z. A share
+    :math:`\epsilon` of the labels may be any class. Each prior weighs as much as a
+    sample: T, :math:`\kappa`, :math:`\beta`, :math:`\epsilon` are log-normal around a
     tenth of the size of the latents, :math:`\pi / 8` (the factor of a logistic function
     averaged over a Gaussian), 0.1 and 0.001, and :math:`b_c / T` is normal with
     deviation 1/4.
@@ -40,13 +40,14 @@ class Gaussian(Part):
     Parameters
     ----------
     spread : bool, default=True
-        Whether a mean counts less where its variance is large, so that a sample unlike
-        all training samples has no sure prediction. What is predicted stays the same;
-        a probability then costs a variance. False sets :math:`\kappa` to 0, as does
-        ``kernel="precomputed"``, which tells no variance of a new sample.
+        Whether a large variance shrinks the latents, so that a sample unlike all
+        training samples gets no confident prediction. The predicted class stays the
+        same; each probability then needs a predictive variance. False sets
+        :math:`\kappa` to 0, as does ``kernel="precomputed"``, which gives no variance
+        of new samples.
     offsets : bool, default=False
-        Whether each class has an offset, which predictions follow too: for classes
-        that are of different sizes, or not equally hard.
+        Whether each class has an offset, which changes predicted classes, too. It helps
+        if classes differ in size or in difficulty.
 
     References
     ----------
@@ -69,7 +70,7 @@ class Gaussian(Part):
 
     @property
     def needs_variance(self) -> bool:
-        """Whether `probabilities` reads the variance: no, the calibration has."""
+        """Whether `probabilities` reads the variance: no, only the calibration does."""
         return False
 
     def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:

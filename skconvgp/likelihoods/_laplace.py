@@ -1,4 +1,4 @@
-"""The likelihood of the labels themselves; the posterior is that of Laplace."""
+"""Likelihood of class labels with a link, for Laplace's approximation."""
 
 from dataclasses import dataclass
 
@@ -32,18 +32,18 @@ class Laplace(Part):
     Parameters
     ----------
     link : {"auto", "softmax", "logit", "probit"}, default="auto"
-        Latents to probabilities. "logit" and "probit" are for two classes and have one
-        latent function, for the second class; "auto" is "logit" for two classes, else
-        "softmax".
+        The function that maps latents to probabilities. "logit" and "probit" are for
+        two classes and have one latent function, of the second class. "auto" is "logit"
+        for two classes, else "softmax".
     n_draws : int, default=512
-        Normal draws of the expected softmax, the same for all samples, and their
-        negatives among them; two classes need none.
+        Number of normal draws for the expected softmax, an even number: each draw comes
+        with its negative. All samples share the draws; two classes need none.
 
     Raises
     ------
     ValueError
-        When it is used, for "logit" or "probit" and more than two classes, or a wrong
-        setting.
+        In `fit`, for "logit" or "probit" with more than two classes, or if a setting is
+        not allowed.
 
     Notes
     -----
@@ -70,7 +70,7 @@ class Laplace(Part):
         return n_classes if self._link_of(n_classes) == SOFTMAX else 1
 
     def sites(self, latents: Tensor, codes: Tensor) -> Sites:
-        """Return what labels say of their latents.
+        """Return the log likelihood of the labels and its derivatives by the latents.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Laplace(Part):
         return one_latent(latents, codes)
 
     def _link_of(self, n_classes: int) -> str:
-        """Return "softmax", "logit" or "probit"."""
+        """Return "softmax", "logit" or "probit"; raise if a setting is not allowed."""
         words = (AUTO, SOFTMAX, *BINARY)
         is_word = isinstance(self.link, str) and self.link in words
         require(self, "link", is_word, one_of(words))

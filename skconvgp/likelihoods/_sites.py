@@ -14,13 +14,13 @@ def softmax_sites(latents: Tensor, codes: Tensor) -> Sites:
     """Return sites of a softmax of several latent functions."""
     log_probs = torch.log_softmax(latents, dim=1)
     probs = log_probs.exp()
-    own = codes[:, None]
-    gradient = (-probs).scatter_add(1, own, torch.ones_like(probs[:, :1]))
-    return Sites(log_probs.gather(1, own)[:, 0], gradient, probs)
+    label = codes[:, None]
+    gradient = (-probs).scatter_add(1, label, torch.ones_like(probs[:, :1]))
+    return Sites(log_probs.gather(1, label)[:, 0], gradient, probs)
 
 
 def logit_sites(latents: Tensor, codes: Tensor) -> Sites:
-    """Return sites of the logistic function of one."""
+    """Return sites of the logistic function of one latent function."""
     sign = _signs(codes, latents)
     margin = sign * latents
     wrong = torch.sigmoid(-margin)
@@ -29,10 +29,11 @@ def logit_sites(latents: Tensor, codes: Tensor) -> Sites:
 
 
 def probit_sites(latents: Tensor, codes: Tensor) -> Sites:
-    """Return sites of the normal distribution function of one."""
+    """Return sites of the normal distribution function of one latent function."""
     sign = _signs(codes, latents)
     margin = sign * latents
-    # Density over distribution function of the normal distribution.
+    # Normal density over distribution function. By erfcx it stays finite far below 0,
+    # although both underflow.
     scaled = torch.special.erfcx(margin * -math.sqrt(0.5))
     ratio = math.sqrt(2.0 / math.pi) / scaled
     curvature = (ratio * (margin + ratio)).clamp(0.0, 1.0)  # R&W eq. 3.16
