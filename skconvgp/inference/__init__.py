@@ -1,4 +1,4 @@
-"""What a factored Gram matrix says: predictions, evidence, leave-one-out."""
+"""Inference with Gaussian processes: posterior, evidence, leave-one-out, noise."""
 
 from skconvgp.inference._amplitude import choose_amplitude
 from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs, MergedSamples

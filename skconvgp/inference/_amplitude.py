@@ -1,4 +1,4 @@
-"""The amplitude of latent functions whose noise the labels fix.
+"""Amplitude of latent functions whose noise variances come from the labels.
 
 Why it is searched: docs/maths.rst, "Labels as counts".
 """
@@ -10,8 +10,7 @@ from scipy.optimize import minimize_scalar
 
 __all__ = ["choose_amplitude"]
 
-# Decades of the variance of a latent function that are looked at, and what the
-# logarithm of the best one is found to.
+# Decades of the amplitude on the grid; tolerance of the search in its logarithm.
 DECADES = range(-2, 7)
 TOLERANCE = 0.02
 

@@ -1,6 +1,6 @@
 """Samples with equal inputs, which leave-one-out leaves out together (ADR 0029).
 
-A process says of them that they are one value of the function, observed several times.
+For a process they are several observations of the same value of the function.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from torch import Tensor
 
 __all__ = ["FEWEST_INPUTS", "EqualInputs", "MergedSamples"]
 
-# Below as many, what other inputs say of one is chance (ADR 0029, 0038).
+# With fewer distinct inputs, a prediction of one from the others is chance: then only
+# single observations are left out, not whole inputs (ADR 0029, 0038).
 FEWEST_INPUTS = 10
 
 
@@ -23,37 +24,37 @@ class EqualInputs:
     Parameters
     ----------
     of : Tensor of shape (n,)
-        Number of the input of each sample, from 0 to m - 1; each occurs.
+        Index of the distinct input of each sample, from 0 to m - 1; each occurs.
     """
 
     of: Tensor
 
     @classmethod
     def none_of(cls, samples: Tensor) -> EqualInputs:
-        """Return that samples (n, ...) all have inputs of their own."""
+        """Return an object that says that no two of the samples (n, ...) are equal."""
         return cls(torch.arange(len(samples), device=samples.device))
 
     @property
     def n_inputs(self) -> int:
-        """How many inputs there are."""
+        """Number m of distinct inputs."""
         return int(self.of.max()) + 1
 
     def to(self, device: torch.device) -> EqualInputs:
         """Return the same on a device."""
         return EqualInputs(self.of.to(device))
 
-    def take(self, numbers: Tensor) -> EqualInputs:
-        """Return the same of some of the samples."""
-        return EqualInputs(torch.unique(self.of[numbers], return_inverse=True)[1])
+    def take(self, indices: Tensor) -> EqualInputs:
+        """Return the equal inputs among the samples at these indices."""
+        return EqualInputs(torch.unique(self.of[indices], return_inverse=True)[1])
 
     def first(self) -> Tensor:
-        """Return the number (m,) of the first sample with each input."""
-        numbers = torch.arange(len(self.of), device=self.of.device)
-        last = torch.full_like(numbers[: self.n_inputs], len(self.of))
-        return last.scatter_reduce(0, self.of, numbers, "amin")
+        """Return the index (m,) of the first sample with each input."""
+        indices = torch.arange(len(self.of), device=self.of.device)
+        last = torch.full_like(indices[: self.n_inputs], len(self.of))
+        return last.scatter_reduce(0, self.of, indices, "amin")
 
     def counts(self) -> Tensor:
-        """Return how many samples (n,) have the input of each."""
+        """Return, for each sample (n,), the number of samples with its input."""
         return self.of.bincount()[self.of]
 
     def sum(self, values: Tensor) -> Tensor:
@@ -62,16 +63,17 @@ class EqualInputs:
         return sums.index_add_(0, self.of, values)
 
     def staying(self, weights: Tensor) -> Tensor:
-        """Return the weight (n,) at the input of each sample that stays without it.
+        """Return the weight (n,) that stays at its input when a sample is left out.
 
-        None of it does, but of few inputs all but one unit of the sample.
+        It is 0 if whole inputs are left out. If there are fewer than `FEWEST_INPUTS`,
+        only one unit of the weight of the sample is left out, and the others stay.
         """
         if self.n_inputs >= FEWEST_INPUTS:
             return torch.zeros_like(weights)
         return self.sum(weights)[self.of] - weights.clamp(max=1.0)
 
     def merge(self, targets: Tensor, weights: Tensor) -> MergedSamples:
-        """Return one sample for each input, which tells the function the same.
+        """Return one sample for each input, with the same posterior of the function.
 
         Parameters
         ----------

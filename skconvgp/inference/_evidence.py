@@ -56,9 +56,9 @@ def profiled_amplitude(quadratic: Tensor, weights: Tensor) -> float:
 
 
 def moment_amplitude(targets: Tensor, noise: float | Tensor, weights: Tensor) -> float:
-    """Return the amplitude with which targets (n, k) are as large as the model's.
+    """Return the amplitude at which the model expects squares as large as the targets'.
 
-    It needs no solution: the mean of the weighted squares of prior and noise is known.
+    It needs no linear solve: the expected weighted squares are the weights plus noise.
 
     Parameters
     ----------
@@ -70,24 +70,25 @@ def moment_amplitude(targets: Tensor, noise: float | Tensor, weights: Tensor) ->
         Sample weights.
     """
     squares = float((weights[:, None] * targets.square()).sum()) / targets.shape[1]
-    of_model = float((weights + noise).sum())
-    return max(squares / of_model, torch.finfo(targets.dtype).tiny)
+    expected = float((weights + noise).sum())
+    return max(squares / expected, torch.finfo(targets.dtype).tiny)
 
 
 def missing_quadratic(targets: Tensor, residual: float, noise: Tensor) -> Tensor:
-    """Return what <y, x> may lack (k,) of <y, M^-1 y> for an iterate x.
+    """Return a bound (k,) of <y, M^-1 y> - <y, x> for an iterate x near M^-1 y.
 
-    For one whose residual r is orthogonal to it, as those of conjugate gradients are,
-    it lacks <r, M^-1 r>, and no eigenvalue of M is below the noise.
+    If the residual r = y - M x is orthogonal to x, as in conjugate gradients, the
+    difference is <r, M^-1 r>. It is at most |r|^2 divided by the smallest noise, as no
+    eigenvalue of M is below the noise.
 
     Parameters
     ----------
     targets : Tensor of shape (n, k)
         Y.
     residual : float
-        Largest norm of a residual, as a share of that of its target.
+        Largest norm of a residual, divided by the norm of its target.
     noise : Tensor of shape (n,)
-        What M adds to the diagonal.
+        Noise variances on the diagonal of M.
     """
     return residual**2 * targets.square().sum(0) / noise.min()
 
@@ -120,6 +121,8 @@ def log_marginal_likelihood(
         Sample weights.
     """
     total = weights.sum()
+    # A sample of weight w and noise v is w observations. Their determinant has w - 1
+    # more factors v, and a factor w, as the mean of w observations has the noise v / w.
     repeats = torch.xlogy(weights - 1.0, noise).sum()
     logdet_all = logdet + repeats + weights.log().sum() + total * amplitude.log()
     return -0.5 * (quadratic / amplitude + logdet_all + total * math.log(2.0 * math.pi))
@@ -148,8 +151,9 @@ def leave_one_out(
     .. math:: \mu_{-i} = y_i - \alpha_i / A_{ii}, \quad
               \sigma^2_{-i} = 1 / A_{ii} - \lambda / w_i + \lambda / \min(w_i, 1)
 
-    with A = M^-1: whatever the weight, none of it stays, and above one the variance is
-    that of a single observation. No two samples have equal inputs.
+    with A = M^-1. The sample is left out with its whole weight. If the weight exceeds
+    one, the variance is that of a single observation. No two samples may have equal
+    inputs.
 
     Parameters
     ----------
@@ -175,28 +179,29 @@ def leave_one_unit_out(
     totals: Tensor,
     staying: Tensor,
 ) -> LeaveOneOut:
-    """Return predictions to which some of the weight at an input is added again.
+    """Return leave-one-out predictions if a part of the weight at an input stays.
 
     Parameters
     ----------
     loo : LeaveOneOut
-        Predictions without any of it.
+        Predictions without any sample with the input.
     targets, whole_targets : Tensor of shape (n, k)
-        Target of each sample, and the mean of all with its input.
+        Target of each sample, and the mean target of all samples with its input.
     noise : float or Tensor of shape (n,)
         Noise variance of a single observation.
     totals, staying : Tensor of shape (n,)
-        Weight of all samples with its input, and what is added again.
+        Weight of all samples with the same input, and the part of it that stays.
     """
     if not bool(staying.any()):
         return loo
     tiny = torch.finfo(staying.dtype).tiny
-    left = totals - staying
-    told = totals[:, None] * whole_targets - left[:, None] * targets
-    rest = told / staying.clamp(min=tiny)[:, None]
+    removed = totals - staying
+    # The mean target of the weight that stays: its observations update the prediction
+    # as in a Kalman filter.
+    staying_sums = totals[:, None] * whole_targets - removed[:, None] * targets
+    staying_mean = staying_sums / staying.clamp(min=tiny)[:, None]
     latent = (loo.var - noise / totals.clamp(max=1.0)).clamp(min=0.0)
     gain = latent * staying / (noise + latent * staying).clamp(min=tiny)
-    mean = torch.where(
-        staying[:, None] > 0.0, torch.lerp(loo.mean, rest, gain[:, None]), loo.mean
-    )
-    return LeaveOneOut(mean, latent * (1.0 - gain) + noise / left.clamp(max=1.0))
+    updated = torch.lerp(loo.mean, staying_mean, gain[:, None])
+    mean = torch.where(staying[:, None] > 0.0, updated, loo.mean)
+    return LeaveOneOut(mean, latent * (1.0 - gain) + noise / removed.clamp(max=1.0))

@@ -3,9 +3,9 @@
 The formulas: docs/maths.rst, "Columns of landmarks".
 
 The model of one output is y ~ N(0, a (F F^T + D)), where F has r columns and D is
-diagonal: the noise of a sample, and what the features leave out of its variance if
-that is counted (FITC), divided by its weight. All that data say is then a Gaussian
-over r coefficients, and sums over samples are all that has to be kept of them.
+diagonal: the noise of a sample divided by its weight. With FITC the noise includes the
+part of the prior variance that the features leave out. The posterior is then a Gaussian
+over r coefficients, and depends on the samples only by sums over them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROWS = 4096  # summed at a time
 
 @dataclass(frozen=True)
 class FeatureSums:
-    """What is kept of samples: sums, to which those of more samples are added.
+    """Sums over samples that determine the posterior; those of more samples add up.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class FeatureSums:
     energy : Tensor of shape (k,)
         Diagonal of Y^T D^-1 Y.
     log_noise : Tensor of shape ()
-        Logarithm of the noise variance of a single observation, by weight.
+        Weighted sum of the logarithms of the noise variances of single observations.
     weight : Tensor of shape ()
         Sum of the weights.
     """
@@ -82,7 +82,7 @@ class FeaturePosterior:
     mean : Tensor of shape (r, k)
         Posterior means.
     jitter : float
-        What had to be added to the diagonal of the precision; 0 if nothing.
+        Jitter that had to be added to the diagonal of the precision; 0 if none.
     """
 
     factor: Tensor
@@ -90,14 +90,14 @@ class FeaturePosterior:
     jitter: float = 0.0
 
     def half(self, features: Tensor) -> Tensor:
-        """Return R (r, n1) with R^T R the covariance of what features (n1, r) give."""
+        """Return R (r, n1): R^T R is the posterior covariance at features (n1, r)."""
         return half_solve(self.factor, features.mT)
 
 
 def sum_features(
     features: Tensor, targets: Tensor, noise: Tensor, weights: Tensor
 ) -> FeatureSums:
-    """Sum over samples what the posterior needs.
+    """Return the sums over samples that the posterior depends on.
 
     Parameters
     ----------
@@ -144,8 +144,8 @@ def feature_evidence(
 ) -> tuple[Tensor, Tensor]:
     """Return the log evidence (k,) of each output, and the amplitudes (k,) used.
 
-    A sample of weight w counts as w observations. Without an amplitude it is the one
-    that maximises the evidence of all outputs.
+    A sample of weight w counts as w observations. If the amplitude is None, the one
+    that maximises the evidence of all outputs is used.
     """
     quadratic = feature_quadratic(sums, posterior)
     if amplitude is None:
@@ -169,8 +169,8 @@ def feature_leave_one_out(
     Parameters
     ----------
     features, targets, noise, weights : Tensor
-        As in `sum_features`; some of the samples will do. Those with equal inputs are
-        left out together where each has the weight of all, and their mean target.
+        As in `sum_features`, for any subset of the samples. Samples with equal inputs
+        are left out together if each is given their total weight and mean target.
     posterior : FeaturePosterior
         Posterior given all samples.
     """
@@ -182,7 +182,8 @@ def feature_leave_one_out(
             for start in range(0, len(features), ROWS)
         ]
     )
-    # M^-1 = D^-1 - D^-1 F (I + F^T D^-1 F)^-1 F^T D^-1
+    # M^-1 = D^-1 - D^-1 F (I + F^T D^-1 F)^-1 F^T D^-1, whose diagonal is positive; by
+    # rounding the share may reach 1.
     share = (precision * leverage).clamp(max=1.0 - torch.finfo(precision.dtype).eps)
     inverse_diag = precision * (1.0 - share)
     return leave_one_out(targets, dual, inverse_diag, noise, weights)

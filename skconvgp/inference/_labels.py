@@ -1,4 +1,4 @@
-r"""Latent functions of classes whose targets have a noise of their own.
+r"""Latent functions of classes if the noise of the targets differs between classes.
 
 The formulas: docs/maths.rst, "Labels as counts".
 
@@ -39,20 +39,20 @@ BLOCK = 256  # samples that are solved for at once
 
 @dataclass(frozen=True)
 class LabelState:
-    """What the posterior of all classes needs beside the means.
+    """Factors from which the posterior covariances of all classes are computed.
 
     Parameters
     ----------
     factor : Tensor of shape (n, n)
         Lower Cholesky factor of B.
     members : Tensor of shape (m,)
-        Members of each class after the other, by number.
+        Indices of the members, one class after the other.
     counts : Tensor of shape (k,)
-        How many each class has.
+        Number of members of each class.
     corrections : Tensor of shape (q,)
-        Lower Cholesky factors of the matrices G, flat, one after the other.
+        Lower Cholesky factors of the matrices G_c, flattened, one after the other.
     jitter : float
-        What had to be added to a diagonal; 0 if nothing.
+        Largest jitter that had to be added to a diagonal; 0 if none.
     """
 
     factor: Tensor
@@ -73,7 +73,7 @@ class LabelState:
         """
         half = half_solve(self.factor, cross)
         common = prior - (half * half).sum(0)
-        var = [common - (own * own).sum(0) for own in self._own_halves(half)]
+        var = [common - part.square().sum(0) for part in self._class_halves(half)]
         return torch.stack(var, dim=1)
 
     def joint_covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
@@ -88,34 +88,34 @@ class LabelState:
         """
         half = half_solve(self.factor, cross)
         common = prior - half.mT @ half
-        cov = [common - own.mT @ own for own in self._own_halves(half)]
+        cov = [common - part.mT @ part for part in self._class_halves(half)]
         return torch.stack(cov, dim=2)
 
-    def _own_halves(self, half: Tensor) -> Iterator[Tensor]:
-        """Yield what each class takes away beside the factor of B."""
+    def _class_halves(self, half: Tensor) -> Iterator[Tensor]:
+        """Yield R for each class: R^T R is the reduction of variance by G_c^-1."""
         whole = back_solve(self.factor, half)
-        first = place = 0
+        first = start = 0
         for count in self.counts.tolist():
-            own = self.members[first : first + count]
-            square = self.corrections[place : place + count * count]
-            yield half_solve(square.reshape(count, count), whole[own])
-            first, place = first + count, place + count * count
+            members = self.members[first : first + count]
+            factor = self.corrections[start : start + count * count]
+            yield half_solve(factor.reshape(count, count), whole[members])
+            first, start = first + count, start + count * count
 
 
 @dataclass(frozen=True)
 class LabelFit:
-    """Latent functions of classes, fitted.
+    """Posterior of the latent functions of all classes.
 
     Parameters
     ----------
     dual : Tensor of shape (n, k)
-        Means are prior covariances times these.
+        Dual coefficients: posterior means are prior covariances times these.
     evidence : Tensor of shape (k,)
         Log evidence of the targets of each class.
     loo_mean, loo_var : Tensor of shape (n, k)
-        Mean and variance of each latent function, at each sample, from all others.
+        Leave-one-out mean and variance of each latent function at each sample.
     state : LabelState
-        What variances need.
+        Factors for posterior covariances.
     """
 
     dual: Tensor
@@ -163,9 +163,10 @@ def fit_labels(
     diag = inverse.diagonal()[:, None].repeat(1, targets.shape[1])
     members, corrections, evidence = [], [], []
     for c in range(targets.shape[1]):
-        own = (less[:, c] > 0.0).nonzero()[:, 0]
+        own = (less[:, c] > 0.0).nonzero()[:, 0]  # the members of the class
         column, logdet = slice(c, c + 1), common_logdet
         if len(own):
+            # G_c = D_c^-1 - (B^-1)_cc, and its update of coefficients and diagonal
             columns, excess = inverse[:, own], 1.0 / less[own, c]
             square, more = shifted_cholesky_(columns[own].neg_(), excess)
             jitter = max(jitter, more)
@@ -174,6 +175,7 @@ def fit_labels(
                 rows = slice(start, start + BLOCK)
                 half = half_solve(square, columns[rows].mT)
                 diag[rows, c] += half.square_().sum(0)
+            # |K + N_c| = |B| |G_c| |D_c|
             logdet = logdet + cholesky_logdet(square) + less[own, c].log().sum()
             corrections.append(square.flatten())
         evidence.append(
@@ -207,18 +209,19 @@ def _leave_out(
     weights: Tensor,
     inputs: EqualInputs,
 ) -> tuple[Tensor, Tensor]:
-    """Return means and variances (n, k) of latent functions without their own targets.
+    """Return leave-one-out means and variances (n, k) of the latent functions.
 
-    What the samples with an input tell is divided out of the posterior there, or, of
-    few inputs, what one unit of each sample tells.
+    The Gaussian likelihood of all samples with an input is divided out of the posterior
+    there. If there are few distinct inputs, only one unit of the sample's weight is.
     """
     mean = targets - dual / precision
     var = (1.0 / precision - diag / precision.square()).clamp(min=0.0)
     if inputs.n_inputs < FEWEST_INPUTS:
         removed = precision / weights.clamp(min=1.0)[:, None]
-        told = removed * targets
+        removed_targets = removed * targets
     else:
         removed = inputs.sum(precision)[inputs.of]
-        told = inputs.sum(precision * targets)[inputs.of]
+        removed_targets = inputs.sum(precision * targets)[inputs.of]
+    # 1 / var - removed, times var; by rounding it may not be positive.
     kept = (1.0 - removed * var).clamp(min=torch.finfo(var.dtype).eps)
-    return (mean - var * told) / kept, var / kept
+    return (mean - var * removed_targets) / kept, var / kept
