@@ -51,8 +51,8 @@ from skconvgp.inference._noise import (
     select_noise,
 )
 from skconvgp.inference._posterior import (
-    Halves,
-    join_halves,
+    CovarianceUpdate,
+    join_updates,
     left_out_covariance,
     posterior_mean,
     sample_gaussian,
@@ -62,10 +62,10 @@ from skconvgp.inference._stacking import stacking_weights
 __all__ = [
     "FEWEST_INPUTS",
     "LABEL_COPIES",
+    "CovarianceUpdate",
     "EqualInputs",
     "FeaturePosterior",
     "FeatureSums",
-    "Halves",
     "LabelFit",
     "LabelState",
     "LaplaceFit",
@@ -81,7 +81,7 @@ __all__ = [
     "feature_posterior",
     "fit_labels",
     "fit_laplace",
-    "join_halves",
+    "join_updates",
     "laplace_matrices",
     "laplace_slopes",
     "leave_one_out",

@@ -2,7 +2,7 @@
 
 Newton's method as in Rasmussen and Williams, algorithms 3.1 and 3.3, in the dual
 coefficients: latents are f = K a, and a = d log p(y | f) / df at the mode. A factor of
-the Hessian serves for as many steps as bring the mode nearer at a good pace.
+the Hessian is reused until steps no longer become shorter fast enough.
 """
 
 import math
@@ -22,12 +22,12 @@ __all__ = [
     "leave_one_out_laplace",
 ]
 
-PACE = 0.7  # a step is at most this share of the last one, or the factor is replaced
-GOAL = 1e-3  # share of the tolerance at which steps with an old factor end
+PACE = 0.7  # a factor is reused if a step is shorter than this share of the last one
+GOAL = 1e-3  # steps with an old factor end at this share of the tolerance
 SLACK = 8.0  # rounding errors of the objective, in units of its last digit
-HALVINGS = 40
-MULTIPLES = [2.0**i for i in range(-20, 3)]  # of a start, that are tried
-ROUNDING = 16  # least eigenvalue of a cavity, in units of the last digit
+HALVINGS = 40  # of a step that does not raise the objective
+MULTIPLES = [2.0**i for i in range(-20, 3)]  # factors that are tried on a start
+ROUNDING = 16  # smallest eigenvalue of I - R^T W R, in units of the last digit
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class LaplaceFit:
     Parameters
     ----------
     dual : Tensor of shape (n, k)
-        The mode is K times these; k is one for two classes with one latent function.
+        Dual coefficients: the mode is K times these. k is the number of latents.
     evidence : float
         Approximate log marginal likelihood of the observations.
     converged : bool
         Whether the last Newton step was short enough.
     n_iter : int
-        Factorisations.
+        Number of factorisations.
     sites : Sites
-        What the observations say at the mode.
+        Log likelihoods at the mode, with derivatives.
     state : OneLatentState or SoftmaxState
-        Covariances.
+        Factors for posterior covariances.
     """
 
     dual: Tensor
@@ -59,9 +59,9 @@ class LaplaceFit:
 
 
 def laplace_matrices(n_latents: int) -> int:
-    """Return how many (n, n) matrices `fit_laplace` holds at most beside the Gram.
+    """Return the largest number of (n, n) matrices that `fit_laplace` holds.
 
-    The state of a fit holds one less.
+    The Gram matrix does not count. The state of a fit holds one matrix less.
     """
     return 2 + (n_latents if n_latents > 1 else 0)
 
@@ -83,21 +83,22 @@ def fit_laplace(
     gram : Tensor of shape (n, n)
         Prior covariance of each latent function, its amplitude included.
     observations : Tensor of shape (n,)
-        Class codes, counts, numbers: what the sites are of.
+        Class codes, counts or other observations, as `sites` expects them.
     n_latents : int
         Number of latent functions, k.
     sites : callable
         Takes latents (n, k) and the observations, and returns `Sites`. A curvature
-        other than the second derivatives changes the Gaussian and the way to the mode,
-        not the mode.
+        other than minus the second derivatives changes the Gaussian and the path to the
+        mode, but not the mode.
     start : Tensor of shape (n, k) or None
         Dual coefficients near a multiple of those of the mode, such as those for
         another amplitude.
     tolerance : float
-        Length of the last Newton step, in posterior standard deviations. Where
-        rounding errors of the objective do not allow it, they are enough.
+        Largest length of the last Newton step, in posterior standard deviations. If
+        rounding errors of the objective hide so short a step, a step of their size
+        suffices.
     max_iter : int
-        Factorisations at most.
+        Largest number of factorisations.
 
     Returns
     -------
@@ -124,20 +125,21 @@ def fit_laplace(
 
 
 def leave_one_out_laplace(gram: Tensor, fit: LaplaceFit) -> tuple[Tensor, Tensor]:
-    r"""Return means (n, k) and covariances (n, k, k) without each sample's own label.
+    r"""Return leave-one-out means (n, k) and covariances (n, k, k) of the latents.
 
     .. math:: V_i = S_i (I - W_i S_i)^{-1}, \quad m_i = f_i - V_i g_i
 
-    of the posterior covariance S_i, precision W_i and gradient g_i of a sample; the
-    sites of the others stay where they are (Vehtari et al., "Bayesian leave-one-out
-    cross-validation approximations for Gaussian latent variable models", 2016).
+    with the posterior covariance S_i, precision W_i and gradient g_i of a sample. The
+    Gaussian sites of the other samples are not refitted (Vehtari et al., "Bayesian
+    leave-one-out cross-validation approximations for Gaussian latent variable models",
+    2016).
 
     Parameters
     ----------
     gram : Tensor of shape (n, n)
-        What `fit_laplace` was given.
+        The Gram matrix that `fit_laplace` received.
     fit : LaplaceFit
-        Its result.
+        The result of `fit_laplace`.
     """
     values, vectors = symmetric_eigen(fit.state.covariance(gram, gram.diagonal()))
     root = vectors * values.sqrt()[:, None, :]  # S = R R^T, V = R (I - R^T W R)^-1 R^T
@@ -173,7 +175,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Prior covariance (n, n), observations (n,), and what these say of latents."""
+    """Prior covariance (n, n), observations (n,), and their log likelihood."""
 
     gram: Tensor
     observations: Tensor
@@ -189,11 +191,11 @@ class _Problem:
         return max(points, key=lambda point: point.objective)
 
     def step(self, state: LaplaceState, point: _Point) -> tuple[_Point, float]:
-        """Climb by a Newton step, halved until it does; return its whole length too."""
+        """Take a Newton step, halved until it climbs; return its full length, too."""
         residual = point.sites.gradient - point.dual
         change = residual - state.solve(self.gram @ residual)
         rise = self.gram @ change
-        # Below zero by rounding errors only, which may be large.
+        # The square of the step in the posterior metric: negative only by rounding.
         length = math.sqrt(abs(float((residual * rise).sum())))
         for halvings in range(HALVINGS):
             share = 0.5**halvings
@@ -207,7 +209,7 @@ class _Problem:
     def approach(
         self, buffer: Tensor, point: _Point, goal: float
     ) -> tuple[_Point, float]:
-        """Climb with one factor while each step is shorter; return the last length."""
+        """Step with one factor while steps become shorter; return the last length."""
         state = factor_sites_(self.gram, point.sites.curvature, buffer)
         last = math.inf
         point, length = self.step(state, point)

@@ -22,7 +22,7 @@ def laplace_slopes(
     .. math:: \tfrac12 a^T dK\, a - \tfrac12 \mathrm{tr}(R\, dK) + b^T dK\, a,
               \qquad b = s - R K s,
 
-    summed over the latent functions. The last term is that of the mode, which moves
+    summed over the latent functions. The last term arises because the mode moves with K
     (Rasmussen and Williams, 2006, section 5.5.1 and algorithm 5.1; for the softmax
     Williams and Barber, 1998).
 
@@ -31,17 +31,18 @@ def laplace_slopes(
     gram : Tensor of shape (n, n)
         K, the prior covariance of each latent function.
     observations : Tensor of shape (n,)
-        What `fit_laplace` was given.
+        The observations that `fit_laplace` received.
     sites : callable
-        The same. The mode moves as its curvature says: where that is neither constant
-        nor minus the second derivatives, the derivatives are approximate.
+        The callable that `fit_laplace` received. Its curvature determines how the mode
+        moves. If it is neither constant nor minus the second derivatives, the result is
+        approximate.
     fit : LaplaceFit
-        Its result.
+        The result of `fit_laplace`.
 
     Returns
     -------
     slopes : Tensor of shape (n, n)
-        By the entries of K; symmetric.
+        Derivatives by the entries of K; symmetric.
     """
     cov = fit.state.covariance(gram, gram.diagonal())
     by_mode = _by_latents(gram @ fit.dual, observations, sites, cov)
@@ -62,5 +63,5 @@ def _by_latents(
             return torch.zeros_like(latents)
         trace = -0.5 * (precision * cov).sum()
         (slope,) = torch.autograd.grad(trace, free)
-    # Where a label is certain its precision is 0 and the way there overflows.
+    # If a label is certain, its precision is 0, and its derivative overflows to NaN.
     return slope.nan_to_num(0.0, 0.0, 0.0)

@@ -40,7 +40,7 @@ class OneLatentState:
     logdet : Tensor of shape ()
         Log |I + K W|.
     jitter : float
-        What had to be added to the diagonal of what `factor` is of; 0 if nothing.
+        Jitter that had to be added to the diagonal of that matrix; 0 if none.
     """
 
     factor: Tensor
@@ -91,8 +91,8 @@ class SoftmaxState:
     logdet : Tensor of shape ()
         Log |I + K W|.
     jitter : float
-        The most that had to be added to the diagonal of I + D^1/2 K D^1/2 of a class,
-        D = diag(p); 0 if nothing.
+        Largest jitter that had to be added to the diagonal of I + D^1/2 K D^1/2 of a
+        class, D = diag(p); 0 if none.
     """
 
     inverses: Tensor
@@ -128,19 +128,19 @@ class SoftmaxState:
         n_classes, n, _ = self.inverses.shape
         cov = torch.diag_embed(prior[:, None].expand(-1, n_classes))
         for columns in _blocks(len(prior), n * n_classes):
-            some = cross[:, columns]
-            weighted = self._weigh_all(some)  # R&W algorithm 3.4
-            own = torch.einsum("knb,nb->bk", weighted, some)
-            # One solve for all classes: a stack of them would copy the factor for each.
+            block = cross[:, columns]
+            weighted = self._weigh_all(block)  # R&W algorithm 3.4
+            reduction = torch.einsum("knb,nb->bk", weighted, block)
+            # One solve for all classes: a batched solve would copy the factor for each.
             flat = weighted.transpose(0, 1).reshape(n, -1)
             half = half_solve(self.factor, flat).reshape(n, n_classes, -1)
             cov[columns] += torch.einsum("nkb,nlb->bkl", half, half)
-            cov[columns] -= torch.diag_embed(own)
+            cov[columns] -= torch.diag_embed(reduction)
         cov.diagonal(dim1=1, dim2=2).clamp_(min=0.0)
         return cov
 
     def joint_covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
-        """Return the covariance (b, b, k) of new samples for each class by itself."""
+        """Return covariances (b, b, k) of new samples, one matrix for each class."""
         covariances = []
         for inverse in self.inverses:
             weighted = inverse @ cross
@@ -164,21 +164,21 @@ LaplaceState: TypeAlias = OneLatentState | SoftmaxState
 
 
 def factor_sites_(gram: Tensor, curvature: Tensor, buffer: Tensor) -> LaplaceState:
-    """Factor what the labels make of the prior.
+    """Factor the prior covariance together with the curvature of the likelihood.
 
     Parameters
     ----------
     gram : Tensor of shape (n, n)
         K.
     curvature : Tensor of shape (n, k)
-        As that of `Sites`.
+        The curvature of `Sites`.
     buffer : Tensor of shape (k, n, n)
-        Overwritten; a state of several functions keeps it.
+        Overwritten; the state of several latent functions keeps it.
 
     Returns
     -------
     state : OneLatentState or SoftmaxState
-        The former if k is one.
+        A `OneLatentState` if k is one.
     """
     root = curvature.sqrt()
     if curvature.shape[1] == 1:

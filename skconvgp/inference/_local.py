@@ -1,6 +1,6 @@
-"""Posterior at each of many samples from a few neighbours of its own.
+"""Posterior at each of many samples, given the few neighbours of that sample.
 
-Gram matrices (b, 1 + k, 1 + k) hold the sample first and its neighbours behind it; they
+In Gram matrices (b, 1 + k, 1 + k) the sample comes first, then its k neighbours. They
 are divided by the mean prior variance.
 """
 
@@ -77,24 +77,25 @@ def local_spectra(
 
 
 def without_neighbors(grams: Tensor, dropped: Tensor) -> Tensor:
-    """Return Gram matrices in which some neighbours tell nothing of any other.
+    """Return Gram matrices in which the dropped neighbours are independent of all.
 
     Parameters
     ----------
     grams : Tensor of shape (b, 1 + k, 1 + k)
         Gram matrices.
     dropped : Tensor of shape (b, k)
-        Which neighbours.
+        True for neighbours that are dropped.
     """
     kept = torch.nn.functional.pad(~dropped, (1, 0), value=True)
-    rest = grams * (kept[:, :, None] & kept[:, None, :])
-    rest.diagonal(dim1=1, dim2=2).copy_(grams.diagonal(dim1=1, dim2=2))
-    return rest
+    masked = grams * (kept[:, :, None] & kept[:, None, :])
+    # Prior variances stay, so that the matrices remain positive definite.
+    masked.diagonal(dim1=1, dim2=2).copy_(grams.diagonal(dim1=1, dim2=2))
+    return masked
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Targets beside what they are predicted to be from others, for many noises.
+    """Left-out targets and their predictions from neighbours, for many noises.
 
     Parameters
     ----------
@@ -114,7 +115,10 @@ class LeftOut:
     var: Tensor
 
     def amplitude(self) -> Tensor:
-        """Return the weighted mean (g,) of squared errors, in units of variances."""
+        """Return the weighted mean (g,) of squared errors divided by their variances.
+
+        It is the amplitude that makes the predictive variances right on average.
+        """
         tiny = torch.finfo(self.var.dtype).tiny  # targets that are all zero
         squares = (self.targets[:, None] - self.mean).square().mean(2)
         shares = self.weights / self.weights.sum()

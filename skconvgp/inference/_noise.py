@@ -1,4 +1,4 @@
-"""Noise variance from one eigendecomposition."""
+"""Choice of the noise variance on a grid, mostly by one eigendecomposition."""
 
 import math
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ from skconvgp.linalg import eigen_with_rounding, symmetric_eigen
 
 __all__ = ["noise_grid", "select_feature_noise", "select_fitc_noise", "select_noise"]
 
-ROWS = 4096  # that are squared at a time
-COLUMNS = 64  # that the vectors are multiplied with at a time
-# Relative noise variances: eight to a factor of ten.
+ROWS = 4096  # rows of eigenvectors that are squared at a time
+COLUMNS = 64  # columns that the eigenvectors are multiplied with at a time
+# The grid of relative noise variances, with eight values to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
 
 
@@ -63,8 +63,8 @@ def select_noise(
     Returns
     -------
     noise_variance : float
-        The best value of the grid, of those that a factorisation does not lose: twice
-        the largest error that rounding has left in an eigenvalue, or more.
+        The best value of the grid. Only values of at least twice the largest rounding
+        error of an eigenvalue count, as smaller ones are lost in a factorisation.
     """
     inputs = inputs or EqualInputs.none_of(targets)
     data, first = inputs.merge(targets, weights), inputs.first()
@@ -87,7 +87,7 @@ def select_feature_noise(
     precision: torch.dtype,
     inputs: EqualInputs | None = None,
 ) -> float:
-    """Choose as `select_noise` does, for the matrix F F^T, from its factor.
+    """Choose the noise as in `select_noise`, for the matrix F F^T given by F.
 
     Parameters
     ----------
@@ -108,6 +108,7 @@ def select_feature_noise(
     ones = torch.ones_like(data.weights)
     moment = sum_features(features, data.targets, ones, data.weights).moment
     values, rotation = symmetric_eigen(moment)
+    # Smaller eigenvalues are rounding errors of zeros; their vectors would be noise.
     is_kept = values > values[-1] * torch.finfo(values.dtype).eps * len(values)
     values, rotation = values[is_kept], rotation[:, is_kept]
     vectors = features @ (rotation / values.sqrt())
@@ -127,17 +128,17 @@ def select_fitc_noise(
     precision: torch.dtype,
     inputs: EqualInputs | None = None,
 ) -> float:
-    """Choose as `select_noise` does, for F F^T + diag(residual).
+    """Choose the noise as in `select_noise`, for F F^T + diag(residual).
 
-    Each value takes a factorisation, so that only those of the grid near the peaks of
-    a coarser one, a value to a decade, are tried.
+    Each value takes a factorisation. A coarse grid is therefore tried first, with one
+    value to a decade, and then the values of the fine grid near its local maxima.
 
     Parameters
     ----------
     features : Tensor of shape (n, r)
         F.
     residual : Tensor of shape (n,)
-        What F leaves out of the prior variances, >= 0.
+        Prior variances minus the diagonal of F F^T, >= 0.
     targets, weights, criterion, amplitude, precision, inputs : object
         As in `select_noise`.
 
@@ -149,8 +150,8 @@ def select_fitc_noise(
     inputs = inputs or EqualInputs.none_of(targets)
     data = inputs.merge(targets, weights)
     if inputs.n_inputs < len(features):
-        some = inputs.first()
-        features, residual = features[some], residual[some]
+        first = inputs.first()
+        features, residual = features[first], residual[first]
 
     @cache
     def score(noise: float) -> float:
@@ -172,16 +173,16 @@ def select_fitc_noise(
     near: list[float] = []
     for i, height in enumerate(coarse):
         if height == max(coarse[max(0, i - 1) : i + 2]):
-            first = max(0, (i - 1) * PER_DECADE + 1)
-            near += grid[first : (i + 1) * PER_DECADE]
+            start = max(0, (i - 1) * PER_DECADE + 1)
+            near += grid[start : (i + 1) * PER_DECADE]
     return max(near, key=score)
 
 
 @dataclass(frozen=True)
 class _Spectrum:
-    """Eigenvalues (r,), all or those > 0, and vectors (n, r) of W^1/2 K W^1/2.
+    """Eigenvalues (r,), all or only those > 0, and vectors (n, r) of W^1/2 K W^1/2.
 
-    A noise below `least` is lost in rounding.
+    A noise below `least` is lost to rounding.
     """
 
     values: Tensor
@@ -190,7 +191,7 @@ class _Spectrum:
 
     @property
     def n_zeros(self) -> int:
-        """Number of eigenvalues that are zero and left out."""
+        """Number of eigenvalues that are zero and omitted."""
         return len(self.vectors) - len(self.values)
 
     def squares_by(self, factors: Tensor) -> Tensor:
@@ -207,9 +208,10 @@ class _Spectrum:
         )
 
     def products_with(self, columns: Tensor, factors: Tensor) -> Iterator[Tensor]:
-        """Yield products (n, k) of the vectors with columns, by each of some factors.
+        """Yield a product (n, k) of the vectors with scaled columns for each factor.
 
-        The vectors are read once for several factors: they are as large as the matrix.
+        The vectors are as large as the matrix, and therefore read once for several
+        factors.
 
         Parameters
         ----------
@@ -219,8 +221,8 @@ class _Spectrum:
             Factors, by vector.
         """
         n_columns = columns.shape[1]
-        for some in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):
-            scaled = (columns[:, None] * some[:, :, None]).flatten(1)
+        for block in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):
+            scaled = (columns[:, None] * block[:, :, None]).flatten(1)
             yield from torch.split(self.vectors @ scaled, n_columns, dim=1)
 
 
@@ -235,7 +237,8 @@ def _best_of(
     values, vectors = spectrum.values, spectrum.vectors
     whole = targets * root[:, None]
     rotated = vectors.mT @ whole
-    # What the eigenvectors left out hold of the targets, and of each sample.
+    # Part of the targets, and of each unit vector, outside of the span of the vectors:
+    # there the matrix is the noise times the identity.
     outside = whole - vectors @ rotated if spectrum.n_zeros else torch.zeros_like(whole)
     share = (1.0 - spectrum.squares_by(torch.ones_like(values[:, None]))).clamp(min=0.0)
     share *= spectrum.n_zeros > 0
@@ -243,7 +246,7 @@ def _best_of(
     noises = torch.tensor(grid, dtype=values.dtype, device=values.device)
     inverses = 1.0 / (values[:, None] + noises)
     inverse_diags = torch.zeros_like(inverses)
-    if criterion == "loo":  # all at once: the vectors are as large as the matrix
+    if criterion == "loo":  # for all noises at once, so that the vectors are read once
         inverse_diags = spectrum.squares_by(inverses) + share / noises
         inverse_diags *= weights[:, None]
     best, best_score = LARGEST, -math.inf
@@ -268,7 +271,7 @@ def _best_of(
 
 
 def _log_density(data: MergedSamples, loo: LeaveOneOut, amplitude: Tensor) -> Tensor:
-    """Return the log density (k,) of all targets, each from other inputs."""
+    """Return the log predictive density (k,) of all targets, inputs left out."""
     weights, var = data.weights[:, None], loo.var[:, None] * amplitude
     squares = (data.targets - loo.mean).square() * weights + data.scatter
     density = squares / var + weights * torch.log(2.0 * math.pi * var)

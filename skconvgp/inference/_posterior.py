@@ -11,8 +11,8 @@ from torch import Generator, Tensor
 from skconvgp.linalg import factor_with_jitter_, symmetric_eigen
 
 __all__ = [
-    "Halves",
-    "join_halves",
+    "CovarianceUpdate",
+    "join_updates",
     "left_out_covariance",
     "posterior_mean",
     "sample_gaussian",
@@ -25,23 +25,23 @@ def posterior_mean(cross: Tensor, dual_coef: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Halves:
-    """What data change of a prior covariance K: it becomes K - A^T A + B^T B.
+class CovarianceUpdate:
+    """Update of a prior covariance K by the data: it becomes K - A^T A + B^T B.
 
     Parameters
     ----------
     minus : Tensor of shape (r, n1) or None
-        A: W with W^T W = K_* M^-1 K_*^T, or features of the samples. None takes all of
-        K away.
+        A, with A^T A = K_* M^-1 K_*^T; or the features of the samples. None removes all
+        of K.
     plus : Tensor of shape (r, n1) or None
-        B: what is left of the covariance of the features, if there are any.
+        B, with B^T B the posterior covariance of the features; None without features.
     """
 
     minus: Tensor | None
     plus: Tensor | None = None
 
     def variance(self, diag: Tensor) -> tuple[Tensor, float]:
-        """Return the variances (n1,), and how far below zero rounding had taken one.
+        """Return the variances (n1,), and how far rounding took one below zero.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Halves:
         return var, clipped
 
     def covariance(self, prior: Tensor) -> Tensor:
-        """Return the covariance (n1, n1), from that of the prior."""
+        """Return the posterior covariance (n1, n1), given the prior covariance."""
         cov = torch.zeros_like(prior)
         if self.minus is not None:
             cov = prior - self.minus.mT @ self.minus
@@ -69,29 +69,29 @@ class Halves:
         return cov + self.plus.mT @ self.plus
 
 
-def left_out_covariance(rest: Tensor) -> Tensor:
-    """Return what features leave out of a covariance (n1, n1), as a covariance.
+def left_out_covariance(residual: Tensor) -> Tensor:
+    """Return a covariance near the residual K - F F^T (n1, n1) of features F.
 
-    Features that were completed may take away more than there is. A variance below
-    zero becomes zero, and so does a negative part of the matrix; what that adds to the
-    other variances is taken away from all that the sample has in common with others.
+    The residual of completed features may be indefinite. Negative eigenvalues and
+    negative variances are set to zero. Clipping eigenvalues raises variances; rows and
+    columns are scaled so that they are those of the residual again.
     """
-    values, vectors = symmetric_eigen(rest)  # which clips them
+    values, vectors = symmetric_eigen(residual)  # clips negative eigenvalues to 0
     cov = (vectors * values) @ vectors.mT
-    tiny = torch.finfo(rest.dtype).tiny
-    own = rest.diagonal().clamp(min=0.0)
-    scale = (own / cov.diagonal().clamp(min=tiny)).sqrt()
+    tiny = torch.finfo(residual.dtype).tiny
+    var = residual.diagonal().clamp(min=0.0)
+    scale = (var / cov.diagonal().clamp(min=tiny)).sqrt()
     return scale[:, None] * cov * scale
 
 
-def join_halves(parts: list[Halves]) -> Halves:
-    """Return those of all samples from those of some after the other."""
+def join_updates(parts: list[CovarianceUpdate]) -> CovarianceUpdate:
+    """Return the update of all samples, given those of consecutive blocks."""
 
     def joined(halves: list[Tensor | None]) -> Tensor | None:
         present = [half for half in halves if half is not None]
         return torch.cat(present, dim=1) if present else None
 
-    return Halves(
+    return CovarianceUpdate(
         joined([part.minus for part in parts]), joined([part.plus for part in parts])
     )
 
@@ -113,12 +113,12 @@ def sample_gaussian(
     covariance : Tensor of shape (n, n)
         Positive semi-definite.
     n_samples : int
-        Draws.
+        Number of draws.
     generator : torch.Generator
         Source of randomness.
     scale : float
-        Size of the matrices that the covariance is a difference of: its rounding
-        errors, and so the jitter, are a share of that.
+        Size of the two matrices whose difference is the covariance. Its rounding errors
+        are in proportion to it, and so is the jitter.
 
     Returns
     -------

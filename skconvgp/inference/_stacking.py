@@ -1,4 +1,4 @@
-"""Weights of a mixture of predictions."""
+"""Stacking: weights of a mixture of predictive distributions."""
 
 import torch
 from torch import Tensor
@@ -7,10 +7,10 @@ from skconvgp.linalg import cholesky_solve, plain_cholesky
 
 __all__ = ["stacking_weights"]
 
-GAP = 1e-9  # what the mean log loss may be above its least value
+GAP = 1e-9  # largest difference of the mean log loss from its minimum
 MOST_NEWTON_STEPS = 100  # for one barrier
-DECREMENT = 1e-10  # squared Newton decrement, as a share of the barrier
-SMALLEST = 1e-7  # weights below are none
+DECREMENT = 1e-10  # squared Newton decrement to stop at, as a share of the barrier
+SMALLEST = 1e-7  # smaller weights are set to 0
 
 
 def stacking_weights(probabilities: Tensor, weights: Tensor) -> Tensor:
@@ -19,10 +19,10 @@ def stacking_weights(probabilities: Tensor, weights: Tensor) -> Tensor:
     .. math:: \min_v - \sum_i w_i \log \sum_j v_j p_{ij}, \qquad v \ge 0, \;
               \sum_j v_j = 1,
 
-    which is convex. As the optimum of the same with :math:`+ \sum_i w_i \sum_j v_j` in
-    the place of the constraint obeys it, Newton's method with a logarithmic barrier
-    does; at the minimum for a barrier of size b, the loss is at most m b above the
-    least one.
+    which is convex. If the term :math:`+ \sum_i w_i \sum_j v_j` replaces the last
+    constraint, the optimum still satisfies it. Only :math:`v \ge 0` remains, which a
+    logarithmic barrier keeps in Newton's method. At the minimum for a barrier of size
+    b, the loss exceeds its minimum by at most m b.
 
     Parameters
     ----------
@@ -39,7 +39,8 @@ def stacking_weights(probabilities: Tensor, weights: Tensor) -> Tensor:
     """
     p = probabilities.to(torch.float64)
     tiny = torch.finfo(p.dtype).tiny
-    p = p.clamp(min=tiny)  # of an observation that no model expects
+    # Keeps the logarithm finite for an observation that no model expects.
+    p = p.clamp(min=tiny)
     p = p / p.amax(1, keepdim=True)
     shares = weights.to(p) / weights.sum()
     m = p.shape[1]
@@ -53,14 +54,14 @@ def stacking_weights(probabilities: Tensor, weights: Tensor) -> Tensor:
 
 
 def _central(p: Tensor, shares: Tensor, v: Tensor, barrier: float) -> Tensor:
-    """Return where the loss with a barrier is least, from a place inside."""
+    """Return the weights that minimise the loss with a barrier, from interior ones."""
 
     def value(v: Tensor) -> Tensor:
         return v.sum() - shares @ (p @ v).log() - barrier * v.log().sum()
 
     for _ in range(MOST_NEWTON_STEPS):
         ratios = p / (p @ v)[:, None]
-        # In units of v, in which the barrier is round.
+        # Relative to v, the Hessian of the barrier is a multiple of the identity.
         slope = v * (1.0 - shares @ ratios) - barrier
         scaled = ratios * (shares.sqrt()[:, None] * v)
         curvature = scaled.mT @ scaled

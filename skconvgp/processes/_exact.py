@@ -27,8 +27,8 @@ from skconvgp.engine import (
     to_tensor,
 )
 from skconvgp.inference import (
+    CovarianceUpdate,
     EqualInputs,
-    Halves,
     LeaveOneOut,
     log_marginal_likelihood,
     mean_variance,
@@ -113,10 +113,10 @@ class ExactProcess(HalvesProcess):
         assert isinstance(oracle, KernelOracle)
         return replace(state, gram=KernelGram(oracle, self.model.mean_diag))
 
-    def halves(self, state: Any, cross: Tensor) -> Halves:
+    def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return what data take away, from covariances (b, n) of new samples."""
         scaled = cross.mT / self.model.mean_diag
-        return Halves(self.solver.half_solve(state, scaled))
+        return CovarianceUpdate(self.solver.half_solve(state, scaled))
 
     def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:
         """Return what a user should know of variances; covariances are not clipped."""

@@ -20,9 +20,9 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.inference import (
+    CovarianceUpdate,
     EqualInputs,
     FeatureSums,
-    Halves,
     LeaveOneOut,
     feature_evidence,
     feature_posterior,
@@ -127,13 +127,13 @@ class FeatureProcess(HalvesProcess):
         """Return the state at a place."""
         return thaw(self.state, placement.device)
 
-    def halves(self, state: Any, cross: Tensor) -> Halves:
+    def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return what data change, from covariances (b, m) of new samples."""
         lifted = cross if state.lift_map is None else cross @ state.lift_map
         coefficients = half_solve(state.factor, lifted.mT)
         if self.variance == "sor":
-            return Halves(None, coefficients)
-        return Halves(lifted.mT, coefficients)
+            return CovarianceUpdate(None, coefficients)
+        return CovarianceUpdate(lifted.mT, coefficients)
 
     def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:  # noqa: ARG002  (other processes need it)
         """Return predictions of the scaled targets without their samples."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy
-from skconvgp.inference import Halves, join_halves, posterior_mean
+from skconvgp.inference import CovarianceUpdate, join_updates, posterior_mean
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._prior import AnyPrior
 from skconvgp.processes._problem import Latent, Model
@@ -49,7 +49,7 @@ class HalvesProcess(ABC):
         """Return the state at a place."""
 
     @abstractmethod
-    def halves(self, state: Any, cross: Tensor) -> Halves:
+    def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return what data change, from covariances (b, m) of new samples."""
 
     @abstractmethod
@@ -94,7 +94,7 @@ class HalvesProcess(ABC):
             dual = run.tensor(self.dual)
             state = self.state_at(placement, run) if has_state else None
             means, variances = [], []
-            halves: list[Halves] = []
+            halves: list[CovarianceUpdate] = []
             clipped = 0.0
             for cross, prior in self.prior.stream(rows, diag, run):
                 means.append(posterior_mean(cross, dual))
@@ -111,7 +111,7 @@ class HalvesProcess(ABC):
             if needs_cov:
                 prior = self.prior.covariance(rows, run, unit)
                 cov_scale = float(prior.diagonal().mean())
-                cov = join_halves(halves).covariance(prior)[:, :, None]
+                cov = join_updates(halves).covariance(prior)[:, :, None]
             var = torch.cat(variances)[:, None] if variances else torch.empty(0, 1)
             facts = self.facts_of(clipped, needs_var=needs_var) if has_state else []
             mean = to_numpy(torch.cat(means))

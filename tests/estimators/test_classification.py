@@ -421,7 +421,7 @@ def test_variances_that_rounding_made_negative_are_reported(monkeypatch):
     X, y = blobs(20)
     gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
     monkeypatch.setattr(
-        "skconvgp.inference.Halves.variance",
+        "skconvgp.inference.CovarianceUpdate.variance",
         lambda half, diag: (torch.zeros_like(diag), 1e-3),
     )
     with pytest.warns(UserWarning, match=r"-1\.0e-03 of the prior.*`noise_variance`"):

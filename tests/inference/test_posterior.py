@@ -6,7 +6,7 @@ import torch
 
 from skconvgp.exceptions import NotPSDError
 from skconvgp.inference import (
-    Halves,
+    CovarianceUpdate,
     posterior_mean,
     sample_gaussian,
 )
@@ -46,8 +46,10 @@ def test_variance_and_covariance():
     _, half = factored()
     inverse = np.linalg.inv(noisy(gram, NOISE, WEIGHTS))
     expected = prior - cross @ inverse @ cross.T
-    cov = Halves(half).covariance(torch.as_tensor(prior))
-    var, clipped = Halves(half).variance(torch.as_tensor(np.diag(prior).copy()))
+    cov = CovarianceUpdate(half).covariance(torch.as_tensor(prior))
+    var, clipped = CovarianceUpdate(half).variance(
+        torch.as_tensor(np.diag(prior).copy())
+    )
     assert clipped == 0.0
     assert_close(cov, expected, kind="solve")
     assert_close(var, np.diag(expected), kind="solve")
@@ -55,13 +57,15 @@ def test_variance_and_covariance():
 
 def test_variances_below_zero_are_clipped_and_reported():
     half = torch.tensor([[1.0, 2.0, 1.0]]).double()
-    var, clipped = Halves(half).variance(torch.tensor([1.5, 3.75, 0.5]).double())
+    var, clipped = CovarianceUpdate(half).variance(
+        torch.tensor([1.5, 3.75, 0.5]).double()
+    )
     assert var.tolist() == [0.5, 0.0, 0.0]
     assert clipped == 0.5
 
 
 def test_variance_of_no_samples():
-    var, clipped = Halves(torch.empty(3, 0)).variance(torch.empty(0))
+    var, clipped = CovarianceUpdate(torch.empty(3, 0)).variance(torch.empty(0))
     assert var.shape == (0,)
     assert clipped == 0.0
 
