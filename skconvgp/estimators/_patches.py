@@ -114,16 +114,19 @@ def _inducing(estimator: Any, kernel: PatchKernel, shape: Any) -> str | NDArray[
     if isinstance(given, str):
         return resolve_word(estimator, "inducing", given, INDUCING)
     grid = kernel.grid(shape)
-    patches = np.asarray(given, dtype=np.float64)
     size = (grid.channels, *grid.size)
+    expected = (
+        f"one of {INDUCING!r}, or an array of finite patches of "
+        f"shape (m, {', '.join(map(str, size))})"
+    )
+    try:
+        patches = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        reject(estimator, "inducing", expected, given)
     if patches.ndim < 2 or not len(patches) or patches[0].size != np.prod(size):
-        reject(
-            estimator,
-            "inducing",
-            f"one of {INDUCING!r}, or an array of patches of "
-            f"shape (m, {', '.join(map(str, size))})",
-            f"shape {patches.shape!r}",
-        )
+        reject(estimator, "inducing", expected, f"shape {patches.shape!r}")
+    if not np.isfinite(patches).all():
+        reject(estimator, "inducing", expected, "values that are NaN or infinite")
     return patches.reshape(-1, *size)
 
 

@@ -43,7 +43,7 @@ from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._latents import CLIP_TOLERANCE, HalvesProcess
 from skconvgp.processes._left_out import recall
 from skconvgp.processes._patch_prior import PatchPrior
-from skconvgp.processes._prior import PlainPrior
+from skconvgp.processes._prior import PlainPrior, Stream
 from skconvgp.processes._problem import (
     Model,
     Problem,
@@ -126,6 +126,15 @@ class FeatureProcess(HalvesProcess):
     def state_at(self, placement: Placement, run: Run) -> Any:  # noqa: ARG002  (other processes need it)
         """Return the state at a place."""
         return thaw(self.state, placement.device)
+
+    def stream(
+        self, rows: NDArray[Any], diag: FloatArray, run: Run, *, has_state: bool
+    ) -> Stream:
+        """Yield covariances, and prior variances only where they are read."""
+        if not isinstance(self.prior, PatchPrior):
+            return self.prior.stream(rows, diag, run)
+        has_diag = has_state and self.variance != "sor"
+        return self.prior.stream(rows, diag, run, has_diag=has_diag)
 
     def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return what data change, from covariances (b, m) of new samples."""

@@ -14,7 +14,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy
 from skconvgp.inference import CovarianceUpdate, join_updates, posterior_mean
 from skconvgp.processes._facts import Fact
-from skconvgp.processes._prior import AnyPrior
+from skconvgp.processes._prior import AnyPrior, Stream
 from skconvgp.processes._problem import Latent, Model
 from skconvgp.processes._run import Resources, Run
 
@@ -51,6 +51,17 @@ class HalvesProcess(ABC):
     @abstractmethod
     def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return what data change, from covariances (b, m) of new samples."""
+
+    def stream(
+        self,
+        rows: NDArray[Any],
+        diag: FloatArray,
+        run: Run,
+        *,
+        has_state: bool,  # noqa: ARG002  (where prior variances are expensive)
+    ) -> Stream:
+        """Yield covariances (b, m) and prior variances (b,) of new samples."""
+        return self.prior.stream(rows, diag, run)
 
     @abstractmethod
     def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:
@@ -96,7 +107,7 @@ class HalvesProcess(ABC):
             means, variances = [], []
             halves: list[CovarianceUpdate] = []
             clipped = 0.0
-            for cross, prior in self.prior.stream(rows, diag, run):
+            for cross, prior in self.stream(rows, diag, run, has_state=has_state):
                 means.append(posterior_mean(cross, dual))
                 if state is None:
                     continue

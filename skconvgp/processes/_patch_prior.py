@@ -114,10 +114,19 @@ class PatchPrior:
         diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
         run: Run,
         width: int | None = None,  # noqa: ARG002  (as wide as the features)
+        *,
+        has_diag: bool = True,
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield features (b, r) and prior variances (b,) of new samples."""
+        """Yield features (b, r) and prior variances (b,) of new samples.
+
+        Variances take P^2 evaluations of the base kernel for an image of P patches:
+        without `has_diag` they are zeros.
+        """
         for part, features in self.blocks(rows, run, "predict"):
-            yield features, self.variances(rows[part], run)
+            if has_diag:
+                yield features, self.variances(rows[part], run)
+            else:
+                yield features, features.new_zeros(len(features))
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""

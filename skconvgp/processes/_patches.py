@@ -131,7 +131,7 @@ def plan_patches(
     places = place_locations(kernel, shape, n_locations)
     inducing_set = InducingSet.of(kernel, shape, patches, places)
     r = inducing_set.n_features
-    needed = (SQUARE_COPIES * r**2 + RESERVOIR * r) * torch.float64.itemsize
+    needed = (SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r) * torch.float64.itemsize
     empty = prior.take(np.arange(0))
     return PatchPlan(PatchPrior(inducing_set, empty), needed, variance, settings)
 
@@ -171,7 +171,8 @@ def fit_patches(
 
     kept = order[:RESERVOIR].sort().values
     sums, features = _sum(problem, prior, kept, run)
-    rests = prior.variances(problem.rows[to_numpy(kept)], run) / mean_diag
+    own = prior.variances(problem.rows[to_numpy(kept)], run)
+    rests = own.to(features) / mean_diag
     rests = (rests - features.square().sum(1)).clamp(min=0.0)
     data = Featured.of(features, problem, rests, kept)
     gram_seconds = clock(device) - start
@@ -190,6 +191,7 @@ def fit_patches(
     all_means = np.full(problem.targets.shape, np.nan)
     all_vars = np.full(n, np.nan)
     all_means[indices], all_vars[indices] = mean, var
+    factor = posterior.factor.to(run.config.solve_dtype)
     process = FeatureProcess(
         Model.of(
             problem,
@@ -199,7 +201,7 @@ def fit_patches(
             evidence=float(evidence.sum()),
         ),
         prior,
-        state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
+        state=freeze(FeatureState(factor, None, posterior.jitter)),
         dual=to_numpy(posterior.mean) * scale,
         variance=variance,
         loo=(all_means, all_vars),
@@ -232,7 +234,8 @@ def _sum(
         for one in (problem.targets, problem.weights)
     )
     moments: Moments | None = None
-    features = torch.empty(len(kept), prior.n_samples, dtype=run.config.solve_dtype)
+    shape = len(kept), prior.n_samples
+    features = torch.empty(shape, dtype=torch.float64, device=targets.device)
     for part, block in prior.blocks(problem.rows, run, "fit"):
         if moments is None:
             dtype = torch.float32 if len(targets) >= MANY_IMAGES else torch.float64
@@ -259,11 +262,13 @@ def _search_noise(
             scores[step] = _score(sums, data, noise, criterion, amplitude)
         return scores[step]
 
-    least = math.ceil(math.log(LEAST_NOISE / FIRST_NOISE, NOISE_FACTOR))
-    largest = math.floor(math.log(LARGEST_NOISE / FIRST_NOISE, NOISE_FACTOR))
+    least = round(math.log(LEAST_NOISE / FIRST_NOISE, NOISE_FACTOR))
+    largest = round(math.log(LARGEST_NOISE / FIRST_NOISE, NOISE_FACTOR))
     step = 0
     direction = 1 if score(1) > score(0) else -1
-    while least < step + direction < largest and score(step + direction) > score(step):
+    while least <= step + direction <= largest and (
+        score(step + direction) > score(step)
+    ):
         step += direction
     return FIRST_NOISE * NOISE_FACTOR**step
 
