@@ -1,4 +1,4 @@
-"""What is fitted and what it then says: values that remember nothing else."""
+"""Fitted processes: frozen values, and the functions that fit them."""
 
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._facts import (

@@ -36,7 +36,7 @@ class Completed:
     seconds : float
         Time that it took.
     facts : list of Fact
-        What a user should know of it.
+        Facts about it that the estimators turn into warnings.
     """
 
     gram: CompletedGram
@@ -45,7 +45,7 @@ class Completed:
     facts: list[Fact]
 
     def reported(self, record: Record) -> Record:
-        """Return the record of a fit to the matrix, with what is to say of it."""
+        """Return the record of a fit to the matrix, with the facts about it."""
         figures = {
             "relative_rmse": self.gram.relative_rmse,
             "observed_fraction": self.gram.n_evaluated / entries(len(self.diag)),
@@ -60,7 +60,7 @@ class Completed:
 def sample_oracle(
     problem: Problem, prior: PlainPrior, run: Run, n_allowed: int
 ) -> SampleOracle:
-    """Return what completions ask for entries."""
+    """Return the oracle that completions ask for entries."""
     codes = None if problem.codes is None else torch.as_tensor(problem.codes)
     oracle = prior.cached_oracle(run)
     assert isinstance(oracle, KernelOracle | MatrixOracle)

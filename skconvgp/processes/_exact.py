@@ -114,19 +114,19 @@ class ExactProcess(HalvesProcess):
         return replace(state, gram=KernelGram(oracle, self.model.mean_diag))
 
     def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
-        """Return what data take away, from covariances (b, n) of new samples."""
+        """Return the update by the data, given covariances (b, n) of new samples."""
         scaled = cross.mT / self.model.mean_diag
         return CovarianceUpdate(self.solver.half_solve(state, scaled))
 
     def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:
-        """Return what a user should know of variances; covariances are not clipped."""
+        """Return facts about clipped variances; covariances are not clipped."""
         is_clipped = needs_var and clipped > CLIP_TOLERANCE
         return [*self._inexact(), *([Clipped(clipped)] if is_clipped else [])]
 
     def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:
         """Return predictions of the scaled targets without their samples, on the host.
 
-        Facts say what is wrong with them.
+        The facts name their defects.
         """
         if self.loo is not None:
             return recall(*self.loo)
@@ -138,7 +138,7 @@ class ExactProcess(HalvesProcess):
     ) -> tuple[NDArray[np.intp], LeaveOneOut, list[Fact]]:
         """Return samples to calibrate on, by index, and predictions without them.
 
-        If each value costs a solution, they are some of all.
+        If each value costs a solve, only a random subset is computed.
         """
         n = len(self.model.targets)
         if n <= LEFT_OUT or not isinstance(self.solver, IterativeSolver):
@@ -157,7 +157,7 @@ class ExactProcess(HalvesProcess):
         some : Tensor of shape (m,)
             Indices of the samples.
         resources : Resources
-            What may be used.
+            Devices and memory that may be used.
         is_whole : bool
             Whether they are all samples, so that the whole diagonal is computed.
         """
@@ -222,7 +222,7 @@ def fit_exact(
     Parameters
     ----------
     problem, prior, run : object
-        What to fit, and how to compute.
+        Problem to fit, and how to compute.
     settings : Settings
         Noise and amplitude.
     route : Route
@@ -239,7 +239,7 @@ def fit_exact(
     process : ExactProcess
         The fitted process.
     record : Record
-        What the fit did.
+        Record of the fit.
     """
     device, solver = run.config.device, route.solver
     start = clock(device)
@@ -286,7 +286,7 @@ def fit_exact(
     }
     inverse_diag = None
     if keeps_left_out and not is_iterative:
-        del gram  # its place is for columns of the inverse
+        del gram  # its memory is reused for columns of the inverse
         inverse_diag = whole_inverse(solver, state, problem.inputs)
     solve_seconds = clock(device) - start
 
@@ -318,7 +318,7 @@ def fit_exact(
 def _gram_operator(
     prior: Prior, route: Route, run: Run, weights: Tensor
 ) -> tuple[GramOperator, float]:
-    """Return the Gram matrix with mean diagonal 1, and what it was divided by."""
+    """Return the Gram matrix with mean diagonal 1, and its divisor."""
     oracle = prior.cached_oracle(run)
     if route.is_held:
         gram, mean_diag = scaled_gram(oracle, weights)
@@ -366,7 +366,7 @@ def _evidence(
 def _quadratic(
     y: Tensor, noise: Tensor, half: Any, solution: Solution, is_converged: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return <y, M^-1 y> (k,) of the targets, and what it may lack (k,)."""
+    """Return <y, M^-1 y> (k,) of the targets, and a bound (k,) of its error."""
     quadratic = (y * solution.value).sum(0)
     nothing = torch.zeros_like(quadratic)
     if solution.converged:

@@ -1,4 +1,4 @@
-"""What a user should know of a result; the estimators turn it into warnings."""
+"""Facts about a result, which the estimators turn into warnings."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ class Jittered:
     Parameters
     ----------
     jitter, least_noise : float
-        What was added, and the least noise of a sample, both in units of the matrix.
+        Jitter and the smallest noise of a sample, both in units of the matrix.
     tile_dtype : torch.dtype or None
         Precision of the covariances; None for a given matrix.
     solve_dtype : torch.dtype
@@ -47,7 +47,7 @@ class Unsolved:
     solver : object
         The solver.
     stats : dict
-        What it said of its end.
+        Its message on why it stopped.
     solve_dtype : torch.dtype
         Precision of the system.
     """
@@ -95,7 +95,7 @@ class Unfinished:
     completion : object
         The strategy.
     stats : dict
-        What it said of its end.
+        Its message on why it stopped.
     """
 
     completion: Any

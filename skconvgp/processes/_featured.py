@@ -1,4 +1,4 @@
-"""Samples by their features, sums over them, and some of them drawn at random."""
+"""Samples given by features, sums over them, and random subsets of them."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Featured:
     whole_targets : Tensor of shape (n, k)
         Mean target of all samples with the input of each.
     totals, staying : Tensor of shape (n,)
-        Weight of these samples, and what of it stays without the sample.
+        Total weight of these samples, and the part of it that stays without the sample.
     rest : Tensor of shape (n,)
-        What F leaves out of the prior variances.
+        Prior variances minus the diagonal of F F^T.
     """
 
     features: Tensor
@@ -70,7 +70,7 @@ class Featured:
         problem : Problem
             The problem.
         rest : Tensor of shape (m,)
-            What F leaves out of the prior variances.
+            Prior variances minus the diagonal of F F^T.
         indices : Tensor of shape (m,), optional
             Which samples; by default all.
         """
@@ -90,7 +90,7 @@ class Featured:
         )
 
     def take(self, some: Any) -> Self:
-        """Return some of the samples."""
+        """Return the samples at these indices."""
         return type(self)(*(getattr(self, one.name)[some] for one in fields(self)))
 
     def join(self, other: Self) -> Self:
@@ -109,7 +109,7 @@ class Reservoir:
     indices : Tensor of shape (r,)
         Their indices, in increasing order.
     keys : Tensor of shape (r,)
-        Random numbers, the smallest of all samples.
+        Random keys of the samples, the smallest of all.
     data : Featured
         The samples.
     """
@@ -160,7 +160,7 @@ def add_up(data: Featured, noise: float, variance: str) -> FeatureSums:
 def left_out(
     data: Featured, posterior: FeaturePosterior, noise: float, variance: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Return leave-one-out means (n, k) and variances (n,) of some samples."""
+    """Return leave-one-out means (n, k) and variances (n,) of the samples."""
     unit = _unit_noise(data, noise, variance)
     whole, totals = data.whole_targets, data.totals
     loo = feature_leave_one_out(data.features, whole, unit, totals, posterior)
@@ -170,7 +170,7 @@ def left_out(
 
 
 def jitter_of(posterior: FeaturePosterior, noise: float) -> float:
-    """Return what jitter adds to the diagonal of the matrix.
+    """Return the noise that jitter of the precision amounts to.
 
     A precision of 1 + j of each coefficient, in the place of 1, makes of the noise
     1 + j times as much.

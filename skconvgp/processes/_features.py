@@ -65,7 +65,7 @@ SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
 
 @dataclass(frozen=True)
 class FeatureState:
-    """What a process of features keeps for the uncertainty of predictions.
+    """State of a process of features, for the uncertainty of predictions.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class FeatureState:
         Takes covariances with the anchors to features; None if the prior gives
         features.
     jitter : float
-        What had to be added to the diagonal of the precision; 0 if nothing.
+        Jitter that had to be added to the diagonal of the precision; 0 if none.
     """
 
     factor: Any
@@ -92,7 +92,7 @@ class FeatureProcess(HalvesProcess):
     model, prior, state, dual : object
         As in `HalvesProcess`; new samples are compared with the anchors.
     variance : {"dtc", "sor", "fitc"}
-        What becomes of the variance that the features leave out.
+        How the variance that the features do not explain is treated.
     loo : tuple of ndarray
         Leave-one-out means (n, k) and variances (n,) of the samples, each from when it
         came.
@@ -124,7 +124,7 @@ class FeatureProcess(HalvesProcess):
         return [] if is_rounding else [Exceeded(clipped)]
 
     def state_at(self, placement: Placement, run: Run) -> Any:  # noqa: ARG002  (other processes need it)
-        """Return the state at a place."""
+        """Return the state on the device of a placement."""
         return thaw(self.state, placement.device)
 
     def stream(
@@ -137,7 +137,7 @@ class FeatureProcess(HalvesProcess):
         return self.prior.stream(rows, diag, run, has_diag=has_diag)
 
     def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
-        """Return what data change, from covariances (b, m) of new samples."""
+        """Return the update by the data, given covariances (b, m) of new samples."""
         lifted = cross if state.lift_map is None else cross @ state.lift_map
         coefficients = half_solve(state.factor, lifted.mT)
         if self.variance == "sor":
@@ -174,13 +174,13 @@ def fit_features(
     Parameters
     ----------
     problem, prior, run : object
-        What to fit, and how the entries were computed.
+        Problem to fit, and how the entries were computed.
     completed : Completed
         The matrix; its factor is overwritten.
     settings : Settings
         Noise and amplitude.
     variance : {"dtc", "sor", "fitc"}
-        What becomes of the variance that the features leave out.
+        How the variance that the features do not explain is treated.
     least_noise : float, default=0.0
         Noise is not below.
     grows_with : torch.Generator, optional

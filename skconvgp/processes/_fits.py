@@ -1,4 +1,4 @@
-"""How each kind of process is fitted at a place, once it is planned."""
+"""How each kind of process is fitted, once it is planned."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DenseFit(Protocol):
         gram_seconds: float = 0.0,
         least_noise: float = 0.0,
     ) -> tuple[ExactProcess | LabelProcess, Record]:
-        """Return the process, and what the fit did."""
+        """Return the process and the record of the fit."""
         ...
 
 
@@ -76,13 +76,13 @@ class CompletedFit(Protocol):
         completed: Completed,
         least_noise: float,
     ) -> tuple[FeatureProcess | LabelProcess, Record]:
-        """Return the process, and what the fit did."""
+        """Return the process and the record of the fit."""
         ...
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a process is made of.
+    """Parts from which a process is made.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Parts:
     solver_setting : object
         How it was asked for, for messages.
     completion : object or None
-        What completes or replaces the Gram matrix.
+        Part that completes or replaces the Gram matrix.
     fraction : float
         Share of its distinct entries that may be evaluated.
     models_of : callable
@@ -110,7 +110,7 @@ class Parts:
 
     @property
     def is_auto(self) -> bool:
-        """Whether an iterative solver may take the place of the direct one."""
+        """Whether an iterative solver may replace the direct one."""
         return isinstance(self.solver_setting, str) and self.solver_setting == "auto"
 
     @property
@@ -128,7 +128,7 @@ class Fitted:
     process : Process
         The process.
     record : Record
-        What the fit did.
+        Record of the fit.
     used : ndarray of shape (m,)
         Indices of the samples of the problem that it is fitted to.
     landmarks : ndarray of shape (m,) or None
@@ -142,7 +142,7 @@ class Fitted:
     landmarks: NDArray[np.intp] | None = None
 
 
-# Fits at a place, given a problem, its prior and how to compute.
+# Fits a problem with its prior, given how to compute.
 Fit: TypeAlias = Callable[[Problem, Any, Run], Fitted]
 
 
@@ -156,11 +156,11 @@ def fit_selected(
     prior: PlainPrior,
     run: Run,
 ) -> Fitted:
-    """Fit to some of the samples."""
+    """Fit to the samples that a selection keeps."""
     n = len(problem.rows)
     oracle = sample_oracle(problem, prior, run, n_wanted * n)
-    found = selection.select(oracle, parts.fraction, resources.generator())
-    chosen = np.sort(to_numpy(found))
+    selected_indices = selection.select(oracle, parts.fraction, resources.generator())
+    chosen = np.sort(to_numpy(selected_indices))
     some = problem.take(chosen, is_precomputed=isinstance(prior, MatrixPrior))
     selected = prior.select(chosen)
     process, record = fit(some, selected, run)

@@ -1,4 +1,4 @@
-"""What the fits of all processes have in common."""
+"""Steps that the fits of all processes share."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def extend_features(
     generator : torch.Generator
         Draws the samples that are kept.
     resources : Resources
-        What may be used.
+        Devices and memory that may be used.
     """
     assert process.sums is not None
     moment = process.sums.moment

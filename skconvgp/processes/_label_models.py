@@ -1,4 +1,4 @@
-"""What a likelihood asks to be fitted where latent functions share no noise."""
+"""Models of labels whose latent functions do not share one noise variance."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LabelPosterior:
     converged : bool
         Whether the tolerance was met.
     jitter : float
-        What had to be added to a diagonal; 0 if nothing.
+        Largest jitter that had to be added to a diagonal; 0 if none.
     least_noise : float
         Least noise of a sample: jitter beyond it makes another model.
     """
@@ -90,8 +90,8 @@ class LabelModel(Protocol):
         """Return the matrices of the size of the Gram matrix held at once."""
         ...
 
-    def take(self, numbers: Tensor) -> LabelModel:
-        """Return the model of some of the samples."""
+    def take(self, indices: Tensor) -> LabelModel:
+        """Return the model of the samples at these indices."""
         ...
 
     def evidence(self, gram: Tensor, nugget: float) -> float:
@@ -143,17 +143,17 @@ class NoisyModel:
         """Return the matrices held at once."""
         return 1 + LABEL_COPIES  # the first is of amplitude 1
 
-    def take(self, numbers: Tensor) -> NoisyModel:
-        """Return the model of some of the samples; the offset stays."""
+    def take(self, indices: Tensor) -> NoisyModel:
+        """Return the model of the samples at these indices; the offset stays."""
         values, offset, noise = (
             self.targets.values,
             self.targets.offset,
             self.targets.noise,
         )
         assert noise is not None
-        some = Targets(values[numbers], offset, noise[numbers])
-        inputs = self.inputs.take(numbers)
-        return NoisyModel(self.likelihood, some, self.weights[numbers], inputs)
+        some = Targets(values[indices], offset, noise[indices])
+        inputs = self.inputs.take(indices)
+        return NoisyModel(self.likelihood, some, self.weights[indices], inputs)
 
     def evidence(self, gram: Tensor, nugget: float) -> float:
         """Return the log evidence of the targets."""
@@ -167,7 +167,8 @@ class NoisyModel:
         noise, weights = noise.to(gram) + nugget, self.weights.to(gram)
         inputs = self.inputs.to(gram.device)
         fit = fit_labels(gram, values.to(gram), noise, weights, inputs)
-        # What is each other's negative is one function, and one set of targets.
+        # Two latent functions that are negatives of each other are one function with
+        # one set of targets: its evidence counts once.
         own = fit.evidence[:1] if self.has_one_latent else fit.evidence
         return LabelPosterior(
             fit.dual,
@@ -186,7 +187,7 @@ class LinkModel:
     Parameters
     ----------
     likelihood : LinkLikelihood
-        Says what labels tell of latent functions.
+        Likelihood of the labels given the latent functions.
     codes : Tensor of shape (n,)
         Class codes.
     n_classes : int
@@ -199,7 +200,7 @@ class LinkModel:
         self.likelihood = likelihood
         self._codes, self._n_classes = codes, n_classes
         self._n_latents = likelihood.n_latents(n_classes)
-        self._start: Tensor | None = None  # the last mode found
+        self._start: Tensor | None = None  # dual coefficients of the last mode
 
     @property
     def offset(self) -> Tensor:
@@ -215,9 +216,9 @@ class LinkModel:
         """Return the matrices held at once."""
         return 2 + laplace_matrices(self._n_latents)  # one of amplitude 1
 
-    def take(self, numbers: Tensor) -> LinkModel:
-        """Return the model of some of the samples."""
-        return self.with_labels(self._codes[numbers])
+    def take(self, indices: Tensor) -> LinkModel:
+        """Return the model of the samples at these indices."""
+        return self.with_labels(self._codes[indices])
 
     def with_labels(self, codes: Tensor) -> LinkModel:
         """Return the model of other samples, by their class codes."""
@@ -238,11 +239,11 @@ class LinkModel:
         return fit.evidence, laplace_slopes(gram, codes, self.likelihood.sites, fit)
 
     def fit(self, gram: Tensor, nugget: float) -> LabelPosterior:
-        """Fit by Newton's method; the nugget is that of the latent functions."""
+        """Fit by Newton's method; the nugget is a noise of the latent functions."""
         fit = self._fit(gram, nugget)
         mean, cov = leave_one_out_laplace(gram, fit)
         own = cov.diagonal(dim1=1, dim2=2)
-        own.sub_(nugget).clamp_(min=0.0)  # of the latent functions without it
+        own.sub_(nugget).clamp_(min=0.0)  # variances of the functions without nugget
         dual = fit.dual
         if dual.shape[1] == 1:  # of the second class; the first has its negative
             dual, mean = _both(dual), _both(mean)
@@ -255,7 +256,7 @@ class LinkModel:
             cov,
             fit.converged,
             jitter=fit.state.jitter,
-            least_noise=1.0,  # of latents, in units of what the labels make of them
+            least_noise=1.0,  # the factored matrix is I + W^1/2 K W^1/2
         )
 
     def _fit(self, gram: Tensor, nugget: float) -> LaplaceFit:
@@ -299,7 +300,7 @@ def left_out_loss(
 
 
 def spread_over_classes(codes: NDArray[Any], most: int) -> Tensor:
-    """Return some samples by number, in order: of each class its share."""
+    """Return sorted indices of samples, with the share of each class."""
     n = len(codes)
     if n <= most:
         return torch.arange(n)

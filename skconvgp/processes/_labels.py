@@ -52,7 +52,7 @@ KEPT_COPIES = 2
 
 @dataclass(frozen=True)
 class LabelState:
-    """What a process of labels keeps for the uncertainty of predictions.
+    """State of a process of labels, for the uncertainty of predictions.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class LabelState:
     lift_map : ndarray of shape (m, r)
         Takes covariances with the anchors to features; (0, 0) without a completion.
     jitter : float
-        What had to be added to a diagonal; 0 if nothing.
+        Largest jitter that had to be added to a diagonal; 0 if none.
     """
 
     posterior: Any
@@ -72,7 +72,7 @@ class LabelState:
     jitter: float
 
     def explained(self, cross: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the part of prior variances that features explain, and the rest."""
+        """Return the explained part of prior variances, and the remainder."""
         if not self.features.numel():
             return prior, torch.zeros_like(prior)
         lifted = cross @ self.lift_map
@@ -98,7 +98,7 @@ class LabelProcess:
     prior : Prior
         Covariances with the training samples, or with the anchors.
     state : LabelState
-        What uncertainty needs, as arrays.
+        Factors for predictive variances, as arrays.
     dual : ndarray of shape (n, k)
         Means are covariances times these.
     likelihood : object
@@ -221,7 +221,7 @@ class _Covariances:
     gram : Tensor of shape (n, n)
         The covariances.
     mean_diag : float
-        What they were divided by.
+        Divisor of the covariances.
     n_pairs : int
         Entries that were evaluated.
     features, lift_map : Tensor
@@ -229,7 +229,7 @@ class _Covariances:
     anchors : Tensor of shape (m,) or None
         Samples that new ones are compared with, if those are not all.
     rest : Tensor of shape (n,)
-        What the matrix leaves out of the prior variances.
+        Prior variances minus the diagonal of the matrix.
     """
 
     gram: Tensor
@@ -257,13 +257,13 @@ def fit_labelled(
     Parameters
     ----------
     problem, prior, run : object
-        What to fit, and how to compute.
+        Problem to fit, and how to compute.
     models_of : callable
         Returns the candidates.
     settings : Settings
         Amplitude, and noise beside that of the labels.
     completed : Completed, optional
-        Stands in the place of the Gram matrix; its factor is overwritten.
+        Replaces the Gram matrix; its factor is overwritten.
     gram_seconds : float, default=0.0
         Time that was spent on covariances before.
     least_noise : float, default=0.0
@@ -354,7 +354,7 @@ def _covariances(
 
 
 def _variances(cov: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Return variances (n, k), covariances between outputs, and what was clipped."""
+    """Return variances (n, k), covariances between outputs, and the largest clip."""
     var, between = cov, torch.empty(0)
     if cov.ndim == 3:
         between, var = cov, cov.diagonal(dim1=1, dim2=2)

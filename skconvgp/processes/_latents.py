@@ -34,7 +34,7 @@ class HalvesProcess(ABC):
     prior : Prior or PatchPrior
         Covariances with the samples that new ones are compared with.
     state : object
-        What uncertainty needs, as arrays.
+        Factors for predictive variances, as arrays.
     dual : ndarray of shape (m, k)
         Means are covariances times these.
     """
@@ -46,11 +46,11 @@ class HalvesProcess(ABC):
 
     @abstractmethod
     def state_at(self, placement: Placement, run: Run) -> Any:
-        """Return the state at a place."""
+        """Return the state on the device of a placement."""
 
     @abstractmethod
     def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
-        """Return what data change, from covariances (b, m) of new samples."""
+        """Return the update by the data, given covariances (b, m) of new samples."""
 
     def stream(
         self,
@@ -65,7 +65,7 @@ class HalvesProcess(ABC):
 
     @abstractmethod
     def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:
-        """Return what a user should know of variances or covariances.
+        """Return facts about variances or covariances that users should know.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class HalvesProcess(ABC):
         diag : ndarray of shape (n,)
             Their prior variances, which only a given matrix reads.
         resources : Resources
-            What may be used.
+            Devices and memory that may be used.
         needs_var, needs_cov : bool
             Whether variances, or covariances, are wanted.
         """
@@ -133,5 +133,5 @@ class HalvesProcess(ABC):
 
 def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:
     """Return how to predict beside a state of so many bytes."""
-    # On the CPU the state is used where it is kept.
+    # On the CPU the arrays of the state are used without a copy.
     return resources.run(placement, 0 if placement.device.type == "cpu" else needed)

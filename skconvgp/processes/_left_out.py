@@ -24,7 +24,7 @@ __all__ = ["deviation_excess", "left_out_of", "recall", "whole_inverse"]
 
 BLOCK = 256  # columns that are solved for at once
 # Samples that tell how much too large deviations are; and the least latent variance, as
-# a share of that of the observation: less is not told from rounding.
+# a share of that of the observation: less cannot be distinguished from rounding.
 COMPARED, LEAST_LATENT = 16, 1e-4
 
 
@@ -36,12 +36,12 @@ def recall(mean: FloatArray, var: FloatArray) -> tuple[LeaveOneOut, list[Fact]]:
 def whole_inverse(
     solver: Any, state: Any, inputs: EqualInputs, some: Tensor | None = None
 ) -> Tensor:
-    """Return sums of the entries of M^-1 over all samples with the inputs of some.
+    """Return sums of entries of M^-1 over all samples with the input of each sample.
 
     Parameters
     ----------
     solver, state : object
-        The solver, and what it keeps.
+        The solver and its state.
     inputs : EqualInputs
         Which samples have equal inputs.
     some : Tensor of shape (m,), optional
@@ -64,8 +64,8 @@ def whole_inverse(
         part = repeated[start : start + BLOCK]
         members = (inputs.of[:, None] == part).to(sums)
         whole = (members * solver.solve(state, members).value).sum(0)
-        place = torch.searchsorted(part, own).clamp(max=len(part) - 1)
-        sums = torch.where(part[place] == own, whole[place], sums)
+        position = torch.searchsorted(part, own).clamp(max=len(part) - 1)
+        sums = torch.where(part[position] == own, whole[position], sums)
     return sums
 
 
@@ -111,7 +111,7 @@ def deviation_excess(solver: Any, state: Any, is_converged: bool) -> float:
     if not isinstance(solver, IterativeSolver):
         return 0.0
     noise = state.noise
-    # Its own seed: the draws that follow do not depend on what is reported.
+    # A separate seed, so that later draws do not depend on whether this is reported.
     shuffled = torch.randperm(len(noise), generator=torch.Generator().manual_seed(0))
     indices = shuffled[:COMPARED].sort().values.to(noise.device)
     bounds = solver.left_out_variances(state, indices)

@@ -166,7 +166,7 @@ class NeighborProcess:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What follows from samples that were left out.
+    """Choices that a fit makes on samples that were left out.
 
     Parameters
     ----------
@@ -197,16 +197,16 @@ def fit_neighbors(
     run: Run,
     generator: Callable[[], Generator],
 ) -> tuple[NeighborProcess, Record]:
-    """Keep the samples; choose what is to be chosen on some that are left out.
+    """Keep the samples; choose noise and amplitude on samples that are left out.
 
     Parameters
     ----------
     localization : Localization
         Says which samples are near.
     problem, prior, settings, run : object
-        What to fit and how.
+        Problem to fit, and how to compute.
     generator : callable
-        Returns what draws the samples to leave out.
+        Returns the generator that draws the samples to leave out.
     """
     device = run.config.device
     start = clock(device)

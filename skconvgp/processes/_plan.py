@@ -68,7 +68,7 @@ class Plan:
     prior : KernelPrior or MatrixPrior
         Covariances of the samples, by the kernel that is evaluated.
     size : Size
-        How many numbers a fit holds at once.
+        Number of values that a fit holds at once.
     solver : Solver
         The solver that is used.
     fit_at : callable
@@ -110,8 +110,8 @@ def prepare_fit(
     TileMemoryError
         If the bytes that are needed are not free.
     """
-    what = f"What a fit to {prior.n_samples} samples holds, beside tiles,"
-    require_memory(needed, placement.device, what, SMALLER_MATRIX)
+    user = f"A fit to {prior.n_samples} samples, beside tiles,"
+    require_memory(needed, placement.device, user, SMALLER_MATRIX)
     run = resources.run(placement, needed)
     if isinstance(prior, KernelPrior):
         prior = resources.with_precision(prior, run)
@@ -124,14 +124,14 @@ def placement_of_fit(n: int, size: Size, resources: Resources) -> tuple[Placemen
     Raises
     ------
     TileMemoryError
-        If what comes back from a GPU does not fit on the host.
+        If the result of a GPU does not fit on the host.
     """
     itemsize = resources.solve_dtype.itemsize
     placement = resources.placement(size.on_gpu * itemsize)
     if placement.device == HOST:
         return placement, size.held * itemsize
-    what = f"The matrix of {n} samples that comes back from the GPU"
-    require_memory(size.beside_gpu * itemsize, HOST, what, SMALLER_MATRIX)
+    user = f"The matrix of {n} samples that comes back from the GPU"
+    require_memory(size.beside_gpu * itemsize, HOST, user, SMALLER_MATRIX)
     return placement, size.on_gpu * itemsize
 
 
@@ -146,7 +146,7 @@ class Planner:
     parts : Parts
         Solver, completion, likelihood.
     resources : Resources
-        What may be used.
+        Devices and memory that may be used.
     """
 
     prior: PlainPrior
@@ -172,12 +172,12 @@ class Planner:
         return Plan(self.prior, route.size, route.solver, partial(_fit_all, fit))
 
     def affords_choice(self, problem: Problem, most: int) -> bool:
-        """Return whether to choose the noise costs no more than the rest of a fit.
+        """Return whether choosing the noise costs at most as much as the fit itself.
 
         Parameters
         ----------
         problem : Problem
-            What will be fitted.
+            Process that will be fitted.
         most : int
             Inputs up to which an eigendecomposition is affordable.
         """
@@ -300,7 +300,7 @@ class Planner:
 
 
 def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
-    """Raise if targets have a noise of their own."""
+    """Raise if the labels determine a noise variance for each target."""
     if models:
         raise ValueError(
             f"{name} needs a likelihood whose targets share one noise, such as "
@@ -315,7 +315,7 @@ def _fit_all(fit: DenseFit, problem: Problem, prior: PlainPrior, run: Run) -> Fi
 
 
 def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
-    """Return how many numbers a fit to n labels holds, beside `extra`."""
+    """Return the number of values that a fit to n labels holds, beside `extra`."""
     copies = max(model.n_copies() for model in models)
     copies += KEPT_COPIES if len(models) > 1 else 0
     held = copies * n**2 + extra
@@ -373,7 +373,7 @@ def plan_landmarks(
     strategy : Nystrom
         Takes the landmarks.
     variance : {"dtc", "sor", "fitc"}
-        What becomes of the variance that they do not explain.
+        How the variance that they do not explain is treated.
     prior, settings, resources : object
         As in `Planner`.
     """

@@ -111,11 +111,11 @@ class KernelPrior:
         return pool_images(rows_to_images(rows, shape), self.pool)
 
     def take(self, some: NDArray[np.intp]) -> Self:
-        """Return the prior of some of the samples."""
+        """Return the prior of the samples at these indices."""
         return replace(self, rows=self.rows[some], indices=self.indices[some])
 
     def select(self, some: NDArray[np.intp]) -> Self:
-        """Return the prior of some of the samples, for a fit to them."""
+        """Return the prior of the samples at these indices, for a fit to them."""
         return self.take(some)
 
     def resolved(self) -> Self:
@@ -128,16 +128,16 @@ class KernelPrior:
         return _coarsest(self.tile_dtype, config.solve_dtype)
 
     def choice(self, run: Run) -> BackendChoice:
-        """Return what computes tiles."""
+        """Return the backend that computes tiles."""
         device = run.config.device
         return choose_backend(self.kernel, self.map_shape, run.backend, device)
 
     def oracle(self, run: Run, label: str) -> KernelOracle:
-        """Return what evaluates covariances of the samples."""
+        """Return the oracle of covariances of the samples."""
         return self._oracle(run, label, self.images())
 
     def cached_oracle(self, run: Run) -> KernelOracle:
-        """Return what evaluates them for a `fit`, which keeps finished tiles."""
+        """Return the oracle for a `fit`, which keeps finished tiles."""
         images, choice = self.images(), self.choice(run)
         cache = run.find_cache(choice, self._config(run), images)
         run.caches.extend([cache] if cache else [])
@@ -257,11 +257,11 @@ class MatrixPrior:
         """Precision of tiles, of which there are none."""
 
     def take(self, some: NDArray[np.intp]) -> Self:
-        """Return the prior of some of the samples, for predictions."""
+        """Return the prior of the samples at these indices, for predictions."""
         return replace(self, rows=None, indices=self.indices[some])
 
     def select(self, some: NDArray[np.intp]) -> Self:
-        """Return the prior of some of the samples, for a fit to them."""
+        """Return the prior of the samples at these indices, for a fit to them."""
         assert self.rows is not None
         both = self.rows[np.ix_(some, some)]
         return replace(self, rows=both, indices=self.indices[some])
@@ -272,12 +272,12 @@ class MatrixPrior:
         return _coarsest(rows_to_tensor(self.rows[:1]).dtype, config.solve_dtype)
 
     def oracle(self, run: Run, label: str) -> MatrixOracle:  # noqa: ARG002  (no work)
-        """Return what reads the matrix."""
+        """Return the oracle that reads the matrix."""
         assert self.rows is not None
         return MatrixOracle(rows_to_tensor(self.rows), run.config)
 
     def cached_oracle(self, run: Run) -> MatrixOracle:
-        """Return what reads the matrix."""
+        """Return the oracle that reads the matrix."""
         return self.oracle(run, "fit")
 
     def stream(
@@ -312,7 +312,7 @@ class SummedPrior:
     features : ndarray of shape (n, r)
         Those of the training samples.
     rest : ndarray of shape (n,)
-        What features leave out of the prior variances.
+        Part of the prior variances that the features do not explain.
     coarse_scale, scale : float
         Factors of the two kernels in the sum; features and what they leave out have
         theirs already.
@@ -381,11 +381,11 @@ class SummedPrior:
         return _coarsest(own, self.exact.precision(config))
 
     def oracle(self, run: Run, label: str) -> SummedOracle:
-        """Return what evaluates the sum."""
+        """Return the oracle of the sum."""
         return self._summed(self.coarse.oracle(run, label), run)
 
     def cached_oracle(self, run: Run) -> SummedOracle:
-        """Return what evaluates it for a `fit`, which keeps finished tiles."""
+        """Return its oracle for a `fit`, which keeps finished tiles."""
         return self._summed(self.coarse.cached_oracle(run), run)
 
     def stream(
@@ -444,7 +444,7 @@ AnyPrior: TypeAlias = "Prior | PatchPrior"
 def scaled_gram(
     oracle: KernelOracle | MatrixOracle | SummedOracle, weights: Tensor
 ) -> tuple[Tensor, float]:
-    """Return the Gram matrix with mean diagonal 1, and what it was divided by."""
+    """Return the Gram matrix with mean diagonal 1, and its divisor."""
     mean_diag = mean_variance(oracle.diag(), weights)
     gram = oracle.gram()
     gram /= mean_diag

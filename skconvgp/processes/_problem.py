@@ -1,4 +1,4 @@
-"""What is fitted, with which settings, and what a fitted process says."""
+"""Problems, settings of a fit, and results of a fitted process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -60,7 +60,7 @@ class Problem:
         return mean_variance(diag, weights)
 
     def take(self, indices: NDArray[Any], *, is_precomputed: bool) -> Self:
-        """Return the problem of some of the samples."""
+        """Return the problem of the samples at these indices."""
         both = np.ix_(indices, indices) if is_precomputed else indices
         return type(self)(
             self.rows[both],
@@ -80,7 +80,7 @@ class Settings:
     noise : float or str
         Relative noise variance, or the criterion that chooses it.
     amplitude : float, str or None
-        Amplitude, "profile", or None for that of the kernel.
+        Amplitude, "profile", or None for the amplitude of the kernel.
     """
 
     noise: float | str
@@ -135,11 +135,11 @@ class Model:
         Parameters
         ----------
         problem : Problem
-            What was fitted.
+            The fitted problem.
         mean_diag, noise : float
             As in the class.
         amplitude : ndarray of shape (k,)
-            That of the scaled targets.
+            The value for the scaled targets.
         evidence : float or None
             Log density of all scaled targets.
         """
@@ -168,7 +168,7 @@ class Model:
         problem : Problem
             Further samples.
         amplitude : ndarray of shape (k,)
-            That of the scaled targets of all.
+            The value for the scaled targets of all outputs.
         evidence : float
             Log density of all scaled targets.
         """
@@ -188,7 +188,7 @@ class Model:
         return replace(model, log_evidence=model.unscaled(evidence))
 
     def unscaled(self, evidence: float) -> float:
-        """Return the log density of the targets, from that of the scaled ones."""
+        """Return the log density of the targets, given that of scaled targets."""
         shift = self.weights.sum() * np.log(self.scale).sum()
         return evidence - float(shift)
 
@@ -211,7 +211,7 @@ class Latent:
         Covariances between the outputs of a sample; empty if there are none or they
         were not asked for.
     facts : sequence of Fact
-        What a user should know of these numbers.
+        Facts about these values, which the estimators turn into warnings.
     """
 
     mean: FloatArray
@@ -224,18 +224,18 @@ class Latent:
 
 @dataclass(frozen=True)
 class Record:
-    """What a fit did.
+    """Record of a fit.
 
     Parameters
     ----------
     n_pairs : int
         Distinct entries of the Gram matrix that were evaluated.
     gram_seconds, solve_seconds : float
-        Time for the entries, and for all the rest.
+        Seconds for the entries, and for everything else.
     report : dict
         Further fields of a report, by name.
     facts : sequence of Fact
-        What a user should know of the result.
+        Facts about the result, which the estimators turn into warnings.
     """
 
     n_pairs: int

@@ -30,7 +30,7 @@ class Route:
     solver : Solver
         The solver.
     size : Size
-        How many numbers it holds.
+        Number of values that it holds.
     is_held : bool
         Whether the Gram matrix is among them.
     reason : str
@@ -61,9 +61,9 @@ def route_of(
     solver : Solver
         The solver that was asked for; the direct one for "auto".
     resources : Resources
-        Tells what memory is free.
+        Gives the free memory.
     is_auto : bool
-        Whether an iterative solver may take its place.
+        Whether an iterative solver may replace it.
     is_selecting : bool
         Whether the noise is chosen from an eigendecomposition of the matrix.
     has_kernel : bool

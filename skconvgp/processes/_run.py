@@ -1,4 +1,4 @@
-"""How one call computes: where, in which precision, with which memory and workers."""
+"""How one call computes: on which device, in which precision, in which memory."""
 
 import time
 from collections.abc import Callable
@@ -25,15 +25,15 @@ class Run:
     Parameters
     ----------
     placement : Placement
-        Where.
+        Device of the computation.
     config : ComputeConfig
         Device, precisions and memory. The precision of tiles is that of a prior.
     runner : TileRunner
         Runs blocks of tiles.
     backend : str
-        What computes tiles: "auto", "torch" or "fused".
+        Backend of tiles: "auto", "torch" or "fused".
     progress : callable
-        Returns what shows the progress of a computation, given its name.
+        Returns the progress callback of a computation, given its name.
     find_cache : callable
         Returns where the tiles of training samples are kept, if they are, given what
         computes them and the images.
@@ -59,7 +59,7 @@ class Run:
 
 
 class Resources(Protocol):
-    """What a call may use: implemented by the estimators from their settings."""
+    """Resources of a call, which the estimators implement by their settings."""
 
     @property
     def solve_dtype(self) -> torch.dtype:
@@ -67,7 +67,7 @@ class Resources(Protocol):
         ...
 
     def placement(self, needed: int) -> Placement:
-        """Return where to compute, if so many bytes must lie there as a whole."""
+        """Return the placement of a computation that holds so many bytes as a whole."""
         ...
 
     def run(self, placement: Placement, reserved: int = 0) -> Run:
@@ -88,7 +88,7 @@ class Resources(Protocol):
 
 
 def clock(device: torch.device) -> float:
-    """Return the time in seconds at which a device is done with what it was given."""
+    """Return the time in seconds at which a device has done all work."""
     wait_for(device)
     return time.perf_counter()
 

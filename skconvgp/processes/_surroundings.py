@@ -52,7 +52,7 @@ class Neighborhoods:
 
 @dataclass(frozen=True)
 class LocalPosterior:
-    """Posterior of samples, each from its own neighbours.
+    """Posterior of samples, each given the neighbours of that sample.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ class Surroundings:
     weights : ndarray of shape (n,)
         Sample weights.
     mean_diag : float
-        What covariances are divided by.
+        Divisor of covariances.
     inputs : EqualInputs
         Which samples have equal inputs.
     run : Run
         How to compute.
     label : str
-        What the progress is of.
+        Name of the computation whose progress is shown.
     """
 
     prior: PlainPrior
@@ -196,7 +196,7 @@ class Surroundings:
         return LocalPosterior(mean, var.clamp_(min=0.0), clipped, largest)
 
     def spectra(self, around: Neighborhoods, noises: Tensor) -> tuple[Tensor, Tensor]:
-        """Return means (m, g, c) and variances (m, g) for each of some noises (g,)."""
+        """Return means (m, g, c) and variances (m, g) for each of the noises (g,)."""
         y, w = self.observations()
         m = len(around.neighbors)
         mean = y.new_empty(m, len(noises), y.shape[1])
@@ -220,7 +220,7 @@ class Surroundings:
     def _similarities(
         self, new: Callable[[slice], Tensor]
     ) -> Callable[[slice], Tensor]:
-        """Return what compares a slice of new points with those of training."""
+        """Return a function of slices: similarities of new and training points."""
         assert self.prior.rows is not None
         points = rows_to_tensor(self.prior.rows)
         return lambda part: self.localization.similarities(new(part).to(points), points)
@@ -229,7 +229,7 @@ class Surroundings:
 def _correlations(
     oracle: MatrixOracle, cross: Callable[[slice], Tensor]
 ) -> Callable[[slice], Tensor]:
-    """Return what gives sizes of correlations, up to factors that a row shares."""
+    """Return a function for sizes of correlations, up to a factor for each row."""
     diag = oracle.matrix.diagonal()
     roots = diag.clamp(min=torch.finfo(diag.dtype).tiny).sqrt()
     return lambda part: cross(part).to(roots).abs() / roots
