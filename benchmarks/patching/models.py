@@ -1,0 +1,108 @@
+"""What is compared: our estimators, and what a user would try first."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
+from torch import nn
+
+from skconvgp import ConvNetGPClassifier, NystromCompletedGP, PatchGPClassifier
+from skconvgp.kernels import PatchKernel
+
+SIZES = {"mnist": [1000, 5000, 20_000, 60_000], "cifar10": [1000, 5000, 20_000]}
+EPOCHS, BATCH, RATE = 20, 64, 1e-3
+
+
+class Model(NamedTuple):
+    """A model that is made for each row.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a classifier.
+    most : int
+        Training images that it can take in some minutes.
+    """
+
+    make: Callable[[], Any]
+    most: int
+
+
+@dataclass
+class SmallCNN:
+    """Two convolutions, two poolings, two dense layers; Adam, 20 epochs."""
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "SmallCNN":
+        """Train on images (n, c, h, w) with labels from 0 to 9."""
+        torch.manual_seed(0)
+        images, labels = torch.as_tensor(X), torch.as_tensor(y).long()
+        side = (X.shape[2] // 2 - 2) // 2
+        self.net = nn.Sequential(
+            nn.Conv2d(X.shape[1], 32, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Dropout(0.5),
+            nn.Linear(64 * side**2, 128),
+            nn.ReLU(),
+            nn.Linear(128, 10),
+        )
+        optimizer = torch.optim.Adam(self.net.parameters(), RATE)
+        self.net.train()
+        for _ in range(EPOCHS):
+            for some in torch.randperm(len(images)).split(BATCH):
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(self.net(images[some]), labels[some])
+                loss.backward()
+                optimizer.step()
+        return self
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the probabilities (n, 10) of labels."""
+        self.net.eval()
+        with torch.no_grad():
+            parts = [
+                self.net(part).softmax(1) for part in torch.as_tensor(X).split(500)
+            ]
+        probabilities: NDArray[Any] = torch.cat(parts).double().numpy()
+        return probabilities
+
+
+def _of_rows(model: Any) -> Any:
+    """Return a pipeline that reads images as standardized rows."""
+    return make_pipeline(FunctionTransformer(_flatten), StandardScaler(), model)
+
+
+def _flatten(X: NDArray[Any]) -> NDArray[Any]:
+    return X.reshape(len(X), -1)
+
+
+def _svc() -> Any:
+    return make_pipeline(FunctionTransformer(_flatten), SVC(C=10.0))
+
+
+MODELS = {
+    "patches": Model(lambda: PatchGPClassifier(random_state=0), 60_000),
+    "patches, invariant": Model(
+        lambda: PatchGPClassifier(PatchKernel(), n_inducing=750, random_state=0), 60_000
+    ),
+    "patches, 512 and 6 x 6": Model(
+        lambda: PatchGPClassifier(n_inducing=512, n_locations=6, random_state=0), 60_000
+    ),
+    "exact convnet": Model(ConvNetGPClassifier, 5000),
+    "nystrom convnet": Model(lambda: NystromCompletedGP(random_state=0), 5000),
+    "svc": Model(_svc, 20_000),
+    "logistic regression": Model(
+        lambda: _of_rows(LogisticRegression(max_iter=200)), 20_000
+    ),
+    "small cnn": Model(SmallCNN, 20_000),
+}
