@@ -3,9 +3,9 @@
 Patches, places and digits
 ==========================
 
-A Gaussian process on patches adds up what a random function responds to each small window
-of an image. :class:`~skconvgp.PatchGPClassifier` learns from inducing patches at a few
-places. This page shows them, and what the location lengthscale does.
+A Gaussian process on patches adds up what a random function responds to each small
+window of an image. :class:`~skconvgp.PatchGPClassifier` learns from inducing patches at
+a few places. This page shows them, and what the location lengthscale does.
 """
 
 # %%
@@ -32,9 +32,9 @@ print(f"accuracy {gp.score(X_test, y_test):.3f}")
 # Inducing patches and places
 # ---------------------------
 #
-# Left: the inducing patches, which are centres of clusters of training patches. Right: the
-# places on one of the images: a dot is the centre of a patch there. Each patch at each
-# place is an inducing variable.
+# Left: the inducing patches, which are centres of clusters of training patches. Right:
+# the places on one of the images; a dot is the centre of a patch there. Each patch at
+# each place is an inducing variable.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 4))
 n_columns, gap = 8, 1
@@ -56,9 +56,9 @@ fig.tight_layout()
 # How far does a response reach?
 # ------------------------------
 #
-# With a large location lengthscale the kernel does not see where a patch is. With a small
-# one every position has a response of its own. Leave-one-out predictions, which need no
-# test data, show which one is good: in between.
+# With a large location lengthscale the kernel does not see where a patch is. With a
+# small one every position has a response of its own. Leave-one-out predictions, which
+# need no test data, show which one is good: in between.
 
 lengthscales = [0.3, 0.6, 1.0, 2.0, 4.0, 8.0, None]
 losses = []
