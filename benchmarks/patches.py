@@ -53,15 +53,19 @@ def main() -> None:
                 save(options.output, record)
                 print(
                     f"{data + ' ' + str(n_train) + ', ' + model:<34}"
-                    f"{100 * row['error']:>8.2f}{row['log_loss']:>8.3f}"
-                    f"{row['calibration_error']:>8.3f}{row['fit_seconds']:>8.1f}"
+                    f"{100 * row['error']:>8.2f}{shown(row['log_loss'])}"
+                    f"{shown(row['calibration_error'])}{row['fit_seconds']:>8.1f}"
                     f"{row['predict_seconds']:>11.1f}"
                     f"{row['peak_memory'] / 2**30:>7.1f}",
                     flush=True,
                 )
         for name, error, loss in PUBLISHED[data]:
-            loss_text = "" if loss is None else f"{loss:.3f}"
-            print(f"{data + ', published, ' + name:<34}{error:>8.2f}{loss_text:>8}")
+            print(f"{data + ', published, ' + name:<34}{error:>8.2f}{shown(loss)}")
+
+
+def shown(value: float | None) -> str:
+    """Return a figure as text; some models have none."""
+    return f"{'' if value is None else format(value, '.3f'):>8}"
 
 
 if __name__ == "__main__":

@@ -71,9 +71,10 @@ class SmallCNN:
         self.net.eval()
         with torch.no_grad():
             parts = [
-                self.net(part).softmax(1) for part in torch.as_tensor(X).split(500)
+                self.net(part).double().softmax(1)
+                for part in torch.as_tensor(X).split(500)
             ]
-        probabilities: NDArray[Any] = torch.cat(parts).double().numpy()
+        probabilities: NDArray[Any] = torch.cat(parts).numpy()
         return probabilities
 
 

@@ -42,7 +42,9 @@ def _measure(data: str, n_train: int, model: str) -> Figures:
     start = time.perf_counter()
     classifier.fit(X, y)
     fitted = time.perf_counter()
-    probabilities = classifier_probabilities(classifier, X_test)
+    has_probabilities = hasattr(classifier, "predict_proba")
+    ask = classifier.predict_proba if has_probabilities else classifier.predict
+    answers = ask(X_test)
     done = time.perf_counter()
     row: Figures = {
         "data": data,
@@ -52,21 +54,14 @@ def _measure(data: str, n_train: int, model: str) -> Figures:
         "predict_seconds": done - fitted,
         "peak_memory": _peak_memory(),
     }
-    if probabilities is None:  # a model of labels alone
-        error = 1.0 - float(np.mean(classifier.predict(X_test) == y_test))
-        return row | {"error": error, "log_loss": np.nan, "calibration_error": np.nan}
+    labels = answers.argmax(1) if has_probabilities else answers
+    row["error"] = 1.0 - float(np.mean(labels == y_test))
+    if not has_probabilities:
+        return row | {"log_loss": None, "calibration_error": None}
     return row | {
-        "error": 1.0 - float(np.mean(probabilities.argmax(1) == y_test)),
-        "log_loss": float(log_loss(y_test, probabilities, labels=range(10))),
-        "calibration_error": expected_calibration_error(y_test, probabilities),
+        "log_loss": float(log_loss(y_test, answers, labels=range(10))),
+        "calibration_error": expected_calibration_error(y_test, answers),
     }
-
-
-def classifier_probabilities(classifier: Any, X: NDArray[Any]) -> Any:
-    """Return probabilities (n, 10), or None if a classifier has none."""
-    if not hasattr(classifier, "predict_proba"):
-        return None
-    return classifier.predict_proba(X)
 
 
 def _images(data: str, subset: str, n: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
