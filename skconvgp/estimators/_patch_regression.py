@@ -207,7 +207,8 @@ class PatchGPRegressor(PatchAttributes, GPRegressor):
             Targets.
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples for given inducing patches
-            and for "unique"; 0 is the same as none.
+            and for "unique", for up to 256 images; of more, the unit of variances is
+            the mean of a random draw. 0 is the same as none.
 
         Returns
         -------
