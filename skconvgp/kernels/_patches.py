@@ -283,7 +283,8 @@ class PatchKernel(Kernel):
             mine = _each(image, lambda one, g=group: one[..., g, :])
             theirs = _each(others, lambda one, g=group: one[..., g, :, :].flatten(-2))
             values = self.base_kernel.cross(mine, theirs)
-            value = pairs.reshape(-1) @ values.reshape(pairs.numel(), -1)
+            # Networks give covariances in a higher precision than their maps.
+            value = pairs.reshape(-1).to(values) @ values.reshape(pairs.numel(), -1)
             total = value if total is None else total + value
         assert total is not None
         return total

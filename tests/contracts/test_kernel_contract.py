@@ -27,6 +27,7 @@ from skconvgp.kernels import (
     Layer,
     LeakyReLU,
     MaxNormalization,
+    PatchKernel,
     ReLU,
     Residual,
     Scale,
@@ -164,7 +165,14 @@ COMPOSED = [
     MaxNormalization(convnet(depth=2, kernel_size=3), mode="exact", scale=4.0**20),
     MaxNormalization(Cosine(), mode="fixed", scale=3.0),
 ]
-KERNELS = NETWORKS + VECTORS + COMPOSED
+PATCHES = [
+    PatchKernel(rbf(2.0), normalization=None),
+    PatchKernel(
+        matern(2.0), location_lengthscale=1.5, color="channels", normalization="center"
+    ),
+    PatchKernel(dense(depth=1), stride=2, color="stacked", normalization=None),
+]
+KERNELS = NETWORKS + VECTORS + COMPOSED + PATCHES
 SHAPES = [(1, 5, 4), (3, 4, 4), (7, 1, 1)]
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -294,7 +302,12 @@ def test_single_precision_is_close_to_double(kernel, shape):
 @each_shape
 def test_number_of_positions(kernel, shape):
     kernel.check(shape)
-    assert kernel.n_positions(shape) in (1, shape[1] * shape[2])
+    n_positions, n_pixels = kernel.n_positions(shape), shape[1] * shape[2]
+    if isinstance(kernel, PatchKernel):  # of pairs of patches
+        grid = kernel.grid(shape)
+        assert n_positions == grid.n_groups * grid.n_positions**2
+    else:
+        assert n_positions in (1, n_pixels)
 
 
 @each_kernel
