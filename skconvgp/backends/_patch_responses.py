@@ -25,7 +25,7 @@ class Responses:
     """Covariances k(x, z) of the patches x of images with inducing patches z.
 
     The compiled extension computes those of `rbf` and `matern` in float32 on the CPU
-    where nothing is differentiated, torch all others.
+    if nothing is differentiated. Torch computes all others.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Responses:
         if weights is None:
             weights = rows.new_ones(patches.shape[1:3])
         factors = weights, rows, columns
-        if self._is_fused(patches, *factors):
+        if self.is_fused(patches, *factors):
             shape = len(patches), len(rows), len(columns)
             return self._fused(patches, shape, factors)
         by_position = weights[:, None] * columns
@@ -80,7 +80,7 @@ class Responses:
 
     def full(self, patches: Tensor) -> Tensor:
         """Return the responses (n, y, x, m) of patches (n, y, x, c, h, w)."""
-        if self._is_fused(patches):
+        if self.is_fused(patches):
             return self._fused(patches, patches.shape[:3], None)
         found = []
         for images in self._images_at_once(patches):
@@ -103,7 +103,14 @@ class Responses:
             return "derivatives are asked for"
         return missing_extension()
 
-    def _is_fused(self, *given: Tensor) -> bool:
+    def is_fused(self, *given: Tensor) -> bool:
+        """Return whether the extension computes; raise if it was asked for and cannot.
+
+        Parameters
+        ----------
+        *given : Tensor
+            Patches and factors.
+        """
         if self.backend == "torch":
             return False
         reason = self.why_torch(*given)
@@ -183,7 +190,7 @@ def choose_responses(
     backend : {"auto", "torch", "fused"}
         As in `Responses`.
     device : torch.device
-        Where.
+        Device of the computation.
     dtype : torch.dtype
         Precision of the responses.
 
@@ -192,18 +199,10 @@ def choose_responses(
     ValueError
         With "fused", if the extension cannot compute them.
     """
-    if backend == "torch":
-        return ResponsesChoice("torch")
     like = torch.empty(0, dtype=dtype, device=device)
+    responses = Responses(base, like, backend)
     with torch.no_grad():
-        reason = Responses(base, like).why_torch()
-    if reason and backend == "fused":
-        raise ValueError(
-            f"backend='fused' cannot compute the responses of patches: {reason}. Use "
-            "backend='auto' or 'torch'."
-        )
-    return (
-        ResponsesChoice("torch", reason)
-        if reason
-        else ResponsesChoice("fused", instruction_set=instruction_set())
-    )
+        if responses.is_fused():
+            return ResponsesChoice("fused", instruction_set=instruction_set())
+        reason = "" if backend == "torch" else responses.why_torch()
+    return ResponsesChoice("torch", reason)

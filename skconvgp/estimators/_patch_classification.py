@@ -129,8 +129,9 @@ class PatchGPClassifier(PatchAttributes, GPClassifier):
     ValueError
         In `fit`, for data or settings that cannot be used; the message says what to do.
     TileMemoryError
-        In `fit`, before the images are read, if the sums do not fit into the memory:
-        lower `n_inducing` or `n_locations`.
+        In `fit`, before features are computed, if the sums do not fit into the memory
+        (lower `n_inducing` or `n_locations`), or if the patches of one image exceed the
+        memory budget.
 
     See Also
     --------
@@ -220,8 +221,9 @@ class PatchGPClassifier(PatchAttributes, GPClassifier):
             Labels.
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples for given inducing patches
-            and for "unique", for up to 256 images; of more, the unit of variances is
-            the mean of a random draw. 0 is the same as none.
+            and for "unique". If there are more than 2000 images, this does not hold for
+            a noise that is chosen by "loo", nor for the calibration. 0 is the same as
+            none.
 
         Returns
         -------

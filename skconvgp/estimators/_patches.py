@@ -134,7 +134,7 @@ def _n_inducing(estimator: Any) -> int | None:
     m = estimator.n_inducing
     if isinstance(m, str) and m == "auto":
         return None
-    if not isinstance(m, Integral) or isinstance(m, bool) or int(m) < 1:
+    if not _is_count(m):
         reject(estimator, "n_inducing", "'auto' or an int >= 1", m)
     return int(m)
 
@@ -144,10 +144,11 @@ def _n_locations(estimator: Any) -> Any:
     if isinstance(wanted, str) and wanted == "auto":
         return wanted
     pair = tuple(wanted) if isinstance(wanted, tuple | list) else (wanted, wanted)
-    is_good = len(pair) == 2 and all(
-        isinstance(one, Integral) and not isinstance(one, bool) and int(one) >= 1
-        for one in pair
-    )
-    if not is_good:
+    if len(pair) != 2 or not all(map(_is_count, pair)):
         reject(estimator, "n_locations", "'auto', an int >= 1 or two of them", wanted)
     return tuple(int(one) for one in pair)
+
+
+def _is_count(value: Any) -> bool:
+    is_int = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_int and int(value) >= 1

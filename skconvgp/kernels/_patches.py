@@ -173,13 +173,17 @@ class PatchKernel(Kernel):
         if images.ndim == GRAY:
             images = images[:, None]
         images = images.reshape(*images.shape, *(1,) * (GRAY + 1 - images.ndim))
+        if not images.is_floating_point():  # whole numbers have no mean
+            images = images.to(torch.float64)
         shape = cast(ImageShape, tuple(images.shape[1:]))
+        require_kernels(self, (self.base_kernel,))
         values: dict[str, object] = {}
         if _is_auto(self.location_lengthscale):
             values["location_lengthscale"] = SHARE_OF_SIDE * max(shape[1:])
         patch_map = self._patch_map(shape)
         is_fixed = not isinstance(patch_map, PatchMap) or patch_map.is_fitted
-        if is_fixed and not _follows_data(self.base_kernel):
+        seen = self._seen_shape(self.grid(shape))
+        if is_fixed and not _follows_data(self.base_kernel, seen):
             return values
         patches = self._sample(images)
         if isinstance(patch_map, PatchMap) and not patch_map.is_fitted:
@@ -225,32 +229,33 @@ class PatchKernel(Kernel):
             patches.reshape(-1, *self._seen_shape(grid))
         )
         sizes = (grid.n_groups, grid.n_positions, len(images))
-        factors = self.factors(shape, images)
         return (
             _each(prepared, lambda one: one.reshape(*one.shape[:-1], *sizes)),
-            factors[..., None].expand(*factors.shape, len(images)),
+            images.permute(1, 2, 3, 0),  # their shape says which factors pairs have
         )
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets of images."""
-        (first, factors), (second, _) = _halves(one), _halves(two)
+        (first, images), (second, _) = _halves(one), _halves(two)
+        factors = self.factors(_shape_of(images), images)
         return torch.stack(
             [
-                self._row(_image(first, i), second, factors[..., i])
-                for i in range(factors.shape[-1])
+                self._row(_image(first, i), second, factors)
+                for i in range(images.shape[-1])
             ]
         )
 
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variance (n,) of each prepared image."""
-        patches, factors = _halves(one)
+        patches, images = _halves(one)
+        factors = self.factors(_shape_of(images), images)
         values = [
             self._row(
                 _image(patches, i),
                 _each(patches, lambda part, i=i: part[..., i : i + 1]),
-                factors[..., i],
+                factors,
             )
-            for i in range(factors.shape[-1])
+            for i in range(images.shape[-1])
         ]
         return torch.cat(values)
 
@@ -320,7 +325,7 @@ class PatchKernel(Kernel):
         shape = (grid.n_groups, grid.n_stacked, math.prod(grid.shape))
         if self.weights is None:
             return torch.ones(shape, dtype=torch.float64).flatten(1)
-        weights = torch.as_tensor(np.asarray(self.weights, dtype=np.float64)).flatten()
+        weights = _as_numbers(self.weights)
         n_channels = grid.n_groups * grid.n_stacked
         is_each = self.color != "additive" and len(weights) == math.prod(shape)
         if not is_each and len(weights) != shape[-1]:
@@ -353,9 +358,20 @@ class PatchKernel(Kernel):
         return patches[:: -(-len(patches) // MOST_PATCHES)]
 
 
-def _follows_data(kernel: Kernel) -> bool:
-    """Return whether settings of a kernel follow from the samples that it sees."""
-    return any(settings_from_data(kernel, torch.zeros(1, 1, 1, 1)))
+def _follows_data(kernel: Kernel, shape: ImageShape) -> bool:
+    """Return whether settings of a kernel follow from samples of a shape."""
+    return any(settings_from_data(kernel, torch.zeros(1, *shape)))
+
+
+def _as_numbers(weights: Any) -> Tensor:
+    """Return weights as one row of numbers; raise if they are something else."""
+    try:
+        return torch.as_tensor(np.asarray(weights, dtype=np.float64)).flatten()
+    except (TypeError, ValueError):
+        raise ValueError(
+            "`weights` must be None, or one number for each position of a patch, got "
+            f"{weights!r}."
+        ) from None
 
 
 def _is_auto(value: object) -> bool:
@@ -369,11 +385,17 @@ def _mapped(patch_map: PatchMap | str | None, patches: Tensor) -> Tensor:
 
 
 def _halves(prepared: Prepared) -> tuple[Prepared, Tensor]:
-    """Return the prepared patches, and the factors of pairs (g, m, m, n)."""
+    """Return the prepared patches, and the images (c, h, w, n)."""
     assert isinstance(prepared, tuple)
-    patches, factors = prepared
-    assert isinstance(factors, Tensor)
-    return patches, factors
+    patches, images = prepared
+    assert isinstance(images, Tensor)
+    return patches, images
+
+
+def _shape_of(images: Tensor) -> ImageShape:
+    """Return the shape of images (c, h, w, n)."""
+    channels, height, width, _ = images.shape
+    return channels, height, width
 
 
 def _image(prepared: Prepared, index: int) -> Prepared:

@@ -51,7 +51,13 @@ from skconvgp.processes._left_out import (
     recall,
     whole_inverse,
 )
-from skconvgp.processes._prior import MatrixPrior, Prior, SummedPrior, scaled_gram
+from skconvgp.processes._prior import (
+    MatrixPrior,
+    Prior,
+    Stream,
+    SummedPrior,
+    scaled_gram,
+)
 from skconvgp.processes._problem import (
     Model,
     Problem,
@@ -112,6 +118,17 @@ class ExactProcess(HalvesProcess):
         oracle = self.prior.oracle(run, "predict")
         assert isinstance(oracle, KernelOracle)
         return replace(state, gram=KernelGram(oracle, self.model.mean_diag))
+
+    def stream(
+        self,
+        rows: NDArray[Any],
+        diag: FloatArray,
+        run: Run,
+        *,
+        needs_diag: bool,  # noqa: ARG002  (they cost little beside covariances)
+    ) -> Stream:
+        """Yield covariances (b, n) and prior variances (b,) of new samples."""
+        return self.prior.stream(rows, diag, run)
 
     def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, n) of new samples."""

@@ -128,13 +128,13 @@ class FeatureProcess(HalvesProcess):
         return thaw(self.state, placement.device)
 
     def stream(
-        self, rows: NDArray[Any], diag: FloatArray, run: Run, *, has_state: bool
+        self, rows: NDArray[Any], diag: FloatArray, run: Run, *, needs_diag: bool
     ) -> Stream:
-        """Yield covariances, and prior variances only where they are read."""
+        """Yield covariances or features, and prior variances of new samples."""
         if not isinstance(self.prior, PatchPrior):
             return self.prior.stream(rows, diag, run)
-        has_diag = has_state and self.variance != "sor"
-        return self.prior.stream(rows, diag, run, has_diag=has_diag)
+        needs_diag = needs_diag and self.variance != "sor"
+        return self.prior.stream(rows, run, needs_diag=needs_diag)
 
     def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, m) of new samples."""

@@ -118,7 +118,7 @@ def _featured(
     """Return further samples by their features."""
     no_diag, unit = np.zeros(len(problem.rows)), process.model.mean_diag
     lifted, rests = [], []
-    for cross, prior in process.prior.stream(problem.rows, no_diag, run):
+    for cross, prior in process.stream(problem.rows, no_diag, run, needs_diag=True):
         features = cross @ state.lift_map
         explained = torch.einsum("ij,ij->i", features, features)
         rest = (prior / unit - explained).clamp(min=0.0)

@@ -6,6 +6,7 @@ The formulas: docs/maths.rst, "Patches".
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
@@ -188,13 +189,16 @@ def choose_patches(
         return torch.as_tensor(different[order[:n_patches]]).reshape(-1, *shape)
     common = int(counts.argmax())
     has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(sampled)
-    chosen, _ = kmeans2(
-        different[order[:SAMPLED_PATCHES]],
-        n_patches - has_background,
-        iter=LLOYD_ROUNDS,
-        minit="points",
-        seed=int(torch.randint(2**31, (1,), generator=generator)),
-    )
+    with warnings.catch_warnings():
+        # A cluster that has become empty keeps its centre, which is good enough.
+        warnings.simplefilter("ignore", UserWarning)
+        chosen, _ = kmeans2(
+            different[order[:SAMPLED_PATCHES]],
+            max(1, n_patches - has_background),
+            iter=LLOYD_ROUNDS,
+            minit="points",
+            seed=int(torch.randint(2**31, (1,), generator=generator)),
+        )
     if has_background:
         chosen = np.vstack([chosen, different[common]])
     return torch.as_tensor(np.unique(chosen, axis=0)).reshape(-1, *shape)

@@ -52,16 +52,14 @@ class HalvesProcess(ABC):
     def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, m) of new samples."""
 
+    @abstractmethod
     def stream(
-        self,
-        rows: NDArray[Any],
-        diag: FloatArray,
-        run: Run,
-        *,
-        has_state: bool,  # noqa: ARG002  (where prior variances are expensive)
+        self, rows: NDArray[Any], diag: FloatArray, run: Run, *, needs_diag: bool
     ) -> Stream:
-        """Yield covariances (b, m) and prior variances (b,) of new samples."""
-        return self.prior.stream(rows, diag, run)
+        """Yield covariances (b, m) and prior variances (b,) of new samples.
+
+        The variances may be zeros if they are not needed.
+        """
 
     @abstractmethod
     def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:
@@ -107,7 +105,7 @@ class HalvesProcess(ABC):
             means, variances = [], []
             halves: list[CovarianceUpdate] = []
             clipped = 0.0
-            for cross, prior in self.stream(rows, diag, run, has_state=has_state):
+            for cross, prior in self.stream(rows, diag, run, needs_diag=has_state):
                 means.append(posterior_mean(cross, dual))
                 if state is None:
                     continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from skconvgp._config import ComputeConfig
 from skconvgp._typing import FloatArray
 from skconvgp.backends import ResponsesChoice, choose_responses
 from skconvgp.engine import slices, stream_rows, to_numpy, to_tensor
+from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel
 from skconvgp.processes._inducing import InducingSet
 from skconvgp.processes._prior import KernelPrior
@@ -23,7 +25,8 @@ from skconvgp.processes._run import Run
 
 __all__ = ["PatchPrior"]
 
-TILE = 32  # images whose patches are held at once
+MOST_IMAGES = 32  # whose patches a worker holds at once
+COPIES = 3  # of patches, of pairs of patches and of features, temporaries included
 MOST_ROWS = 1024  # of features that are held at once
 
 
@@ -109,21 +112,15 @@ class PatchPrior:
             show(part.stop, len(rows))
 
     def stream(
-        self,
-        rows: NDArray[Any],
-        diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
-        run: Run,
-        width: int | None = None,  # noqa: ARG002  (as wide as the features)
-        *,
-        has_diag: bool = True,
+        self, rows: NDArray[Any], run: Run, *, needs_diag: bool
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield features (b, r) and prior variances (b,) of new samples.
 
-        Variances take P^2 evaluations of the base kernel for an image of P patches:
-        without `has_diag` they are zeros.
+        A variance takes P^2 evaluations of the base kernel for an image of P patches.
+        Variances that are not needed are zeros.
         """
         for part, features in self.blocks(rows, run, "predict"):
-            if has_diag:
+            if needs_diag:
                 yield features, self.variances(rows[part], run)
             else:
                 yield features, features.new_zeros(len(features))
@@ -146,13 +143,37 @@ class PatchPrior:
         """
         images, device = self.exact.images(rows), run.config.device
         parts = []
-        for part in slices(len(rows), TILE):
+        for part in slices(len(rows), self.images_at_once(run.config)):
             given = images[part].to(device, torch.float64).requires_grad_()
             features = self.inducing.features(given, "torch", given.dtype)
             factors = to_tensor(sums[part], device, torch.float64)
             (gradient,) = torch.autograd.grad((features * factors).sum(), given)
             parts.append(gradient)
         return to_numpy(torch.cat(parts)).reshape(len(rows), -1)
+
+    def images_at_once(self, config: ComputeConfig) -> int:
+        """Return how many images a worker reads at once.
+
+        Raises
+        ------
+        TileMemoryError
+            If the memory budget does not allow one.
+        """
+        grid = self.kernel.grid(self.exact.image_shape)
+        size, pairs = math.prod(self.inducing.patches.shape[1:]), grid.n_positions**2
+        an_image = grid.n_patches * size * config.dtype.itemsize
+        an_image += self.n_samples * config.solve_dtype.itemsize
+        shared = pairs * config.dtype.itemsize
+        share = config.memory_budget // config.n_workers
+        n_images = (share // COPIES - shared) // an_image
+        if n_images < 1:
+            raise TileMemoryError(
+                f"The patches of a single image need {COPIES * (shared + an_image)} "
+                f"bytes for each of {config.n_workers} workers and `memory_budget` "
+                f"allows {share}: raise `memory_budget`, use a smaller `n_jobs`, or "
+                "raise `stride` of the kernel."
+            )
+        return min(MOST_IMAGES, n_images)
 
     def rows_at_once(self, config: ComputeConfig) -> int:
         """Return how many rows of features are held at once."""
@@ -161,12 +182,19 @@ class PatchPrior:
 
     def _in_tiles(self, evaluate: Any, rows: NDArray[Any], run: Run) -> list[Tensor]:
         """Return the results of tiles of rows, in their order."""
-        images, device = self.exact.images(rows), run.config.device
+        images, config = self.exact.images(rows), run.config
+        n_images = self.images_at_once(config)
         jobs = (
             partial(
-                _tile, evaluate, i, images[part], device, self.tile_dtype, run.backend
+                _tile,
+                evaluate,
+                i,
+                images[part],
+                config.device,
+                self.tile_dtype,
+                run.backend,
             )
-            for i, part in enumerate(slices(len(images), TILE))
+            for i, part in enumerate(slices(len(images), n_images))
         )
         return [
             values for _, values in sorted(run.runner(jobs), key=lambda one: one[0])

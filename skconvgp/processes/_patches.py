@@ -79,6 +79,8 @@ class PatchPlan:
             require_memory(self.needed, placement.device, what, remedy)
             run = resources.run(placement, self.needed)
             prior = resources.with_precision(self.prior, run)
+            prior.choice(run)  # this and the next line raise before any work
+            prior.images_at_once(run.config)
             process, record = fit_patches(
                 problem,
                 prior,
@@ -160,19 +162,19 @@ def fit_patches(
     """
     device = run.config.device
     start = clock(device)
-    n = len(problem.rows)
-    order = torch.randperm(n, generator=generator)
-    some = order[:VARIANCE_IMAGES].sort().values
-    own = prior.variances(problem.rows[to_numpy(some)], run)
-    mean_diag = mean_variance(
-        own, to_tensor(problem.weights[to_numpy(some)], device, own.dtype)
-    )
+    n, inputs = len(problem.rows), problem.inputs
+    # Of equal images the first is drawn for all, so that weights stand for repetitions.
+    order = inputs.first()[torch.randperm(inputs.n_inputs, generator=generator)]
+    drawn = order[:VARIANCE_IMAGES].sort().values
+    totals = inputs.sum(torch.as_tensor(problem.weights))[inputs.of[drawn]]
+    prior_variances = prior.variances(problem.rows[to_numpy(drawn)], run)
+    mean_diag = mean_variance(prior_variances, totals.to(prior_variances))
     prior = prior.in_units(mean_diag)
 
-    kept = order[:RESERVOIR].sort().values
+    kept = torch.arange(n) if n <= RESERVOIR else order[:RESERVOIR].sort().values
     sums, features = _sum(problem, prior, kept, run)
-    own = prior.variances(problem.rows[to_numpy(kept)], run)
-    rests = own.to(features) / mean_diag
+    prior_variances = prior.variances(problem.rows[to_numpy(kept)], run)
+    rests = prior_variances.to(features) / mean_diag
     rests = (rests - features.square().sum(1)).clamp(min=0.0)
     data = Featured.of(features, problem, rests, kept)
     gram_seconds = clock(device) - start

@@ -248,12 +248,14 @@ def test_leave_one_out_is_a_refit():
 
 @pytest.mark.parametrize("inducing", ["given", "unique"])
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
-def test_weights_are_repetitions(inducing, noise):
+@pytest.mark.parametrize("n_drawn", [5, 256])
+def test_weights_are_repetitions(inducing, noise, n_drawn, monkeypatch):
+    monkeypatch.setattr(_patches, "VARIANCE_IMAGES", n_drawn)
     X, y = images()[:N], targets()
     repeats = np.tile([1, 3, 0, 1, 2, 1, 1], N // 7)
     how = some_patches() if inducing == "given" else inducing
     spec = PatchKernel(rbf(2.0), patch_size=PATCH, stride=3)
-    options = {"noise_variance": noise, "amplitude": "profile"}
+    options = {"noise_variance": noise, "amplitude": "profile", "random_state": 0}
     one = fitted(spec, how, weights=repeats, **options)
     two = fitted(spec, how, X.repeat(repeats, 0), y.repeat(repeats, 0), **options)
     assert one.noise_variance_ == two.noise_variance_
@@ -263,6 +265,11 @@ def test_weights_are_repetitions(inducing, noise):
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+def test_a_budget_below_one_image_is_refused_before_work():
+    with pytest.raises(TileMemoryError, match="patches of a single image need"):
+        fitted(kernel(), some_patches(), memory_budget="1 kB")
 
 
 def test_jobs_and_budget_do_not_change_the_result():

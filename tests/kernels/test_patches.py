@@ -17,6 +17,7 @@ from skconvgp import (
     gram_matrix,
     gram_vjp,
 )
+from skconvgp.backends._reference import count_bytes
 from skconvgp.kernels import (
     Conv2d,
     Dense,
@@ -30,6 +31,7 @@ from skconvgp.kernels import (
     rbf,
 )
 from skconvgp.kernels._from_data import median_distance
+from tests.helpers.naive_kernels import wave_images
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 2, 6, 5))
@@ -232,3 +234,55 @@ def test_what_cannot_be_used_is_said(settings, message):
     kernel = PatchKernel(**({"base": rbf(1.0), "patch_size": 3} | settings))
     with pytest.raises(ValueError, match=message):
         gram(kernel)
+
+
+def test_published_values():
+    images = wave_images(2, 6, 6, 1)
+    values = 16 * gram(PatchKernel(rbf(1.0), patch_size=3), images)  # sums, not means
+    np.testing.assert_allclose(
+        values[0], [135.354124734658, 100.316499527778], rtol=1e-12
+    )
+
+
+def test_equal_weights_of_channels_are_additive():
+    weights = RNG.normal(size=12)
+    kernel = PatchKernel(rbf(1.3), patch_size=3, weights=weights, color="additive")
+    each = kernel.replace(color="channels", weights=np.tile(weights, 2))
+    np.testing.assert_allclose(gram(kernel), gram(each), rtol=1e-12)
+
+
+@pytest.mark.parametrize("normalization", [None, "center", "contrast", "whitening"])
+def test_images_of_whole_numbers_are_resolved(normalization):
+    if normalization == "whitening":
+        normalization = PatchWhitening()
+    images = RNG.integers(0, 256, size=(5, 1, 6, 6))
+    kernel = PatchKernel(patch_size=3, normalization=normalization)
+    assert kernel.resolve(images) == kernel.resolve(images.astype(np.float64))
+
+
+def test_a_patch_kernel_inside_sees_patches():
+    images = RNG.normal(size=(5, 3, 6, 6))
+    for inner in (PatchKernel(rbf(), patch_size=2), PatchKernel(rbf(1.0))):
+        kernel = PatchKernel(inner, patch_size=4, normalization=None)
+        resolved = kernel.resolve(images)
+        patches = kernel.normalized_patches(torch.as_tensor(images)).flatten(0, 2)
+        expected = inner.resolve(patches)
+        assert len(expected.hyperparameters) == len(resolved.base.hyperparameters)
+        assert gram(resolved, images).shape == (5, 5)
+
+
+def test_tables_hold_the_factors_of_pairs_of_patches_once():
+    kernel = PatchKernel(rbf(1.0), patch_size=3)
+    tables = kernel.prepare(torch.zeros(5, 1, 16, 16))
+    assert count_bytes(tables) <= 5 * 4 * (196 * (9 + 1) + 256)
+
+
+@pytest.mark.parametrize("weights", ["learned", ["a"] * 12, [{}] * 12])
+def test_weights_that_are_no_numbers_are_named(weights):
+    with pytest.raises(ValueError, match="`weights` must be None, or one number"):
+        gram(PatchKernel(rbf(1.0), patch_size=3, weights=weights))
+
+
+def test_resolve_names_a_base_that_is_no_kernel():
+    with pytest.raises(ValueError, match="must be made of kernels, got 'rbf'"):
+        PatchKernel("rbf").resolve(X)

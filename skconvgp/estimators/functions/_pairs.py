@@ -129,15 +129,15 @@ def _find_shape(
 
 def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
     """Return samples of Y as rows; raise unless they have the shape of those of X."""
-    rows, given = images_to_rows(Y)
-    rows = check_array(rows, dtype=FLOATS, input_name="Y")
+    given_rows, given = images_to_rows(Y)
+    rows: NDArray[Any] = check_array(given_rows, dtype=FLOATS, input_name="Y")
     is_row = shape == (n_features, 1, 1)
     if rows.shape[1] != n_features or not (is_row or given in (None, shape)):
         raise ValueError(
             f"X and Y must have samples of one shape: Y has {rows.shape[1]} values a "
             f"sample, of shape {given!r}; X has {n_features}, read as {shape!r}."
         )
-    return rows  # type: ignore[no-any-return]
+    return rows
 
 
 def _resolve_by(kernel: Kernel, images: Tensor, *, is_alone: bool) -> Kernel:
