@@ -282,7 +282,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             mean, var = process.loo
             return np.arange(len(mean)), mean + self.latent_offset_, var
         if is_subset_enough:
-            indices, loo, facts = process.some_left_out(self._resources())
+            indices, loo, facts = process.leave_one_out_subset(self._resources())
             tell(facts)
         else:
             loo = self._leave_one_out()

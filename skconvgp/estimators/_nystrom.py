@@ -115,7 +115,7 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
     """
     process, wanted = estimator._process, _strategy(estimator).n_landmarks
     n_first = len(process.model.targets)
-    is_second = process.some is None
+    is_second = process.loo_subset is None
     if is_second and wanted is not None and n_first < wanted:
         warn_caller(
             "Landmarks are samples of the first call of `partial_fit`, which had "

@@ -32,7 +32,7 @@ KEPT = [
     "ExactProcess",
     "FeatureProcess",
     "FeatureState",
-    "Featured",
+    "FeatureSamples",
     "InducingSet",
     "KernelPrior",
     "LabelProcess",

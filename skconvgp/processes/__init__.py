@@ -12,7 +12,7 @@ from skconvgp.processes._facts import (
     Unfinished,
     Unsolved,
 )
-from skconvgp.processes._featured import Featured, Reservoir
+from skconvgp.processes._feature_samples import FeatureSamples, Reservoir
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted, Parts, Process
 from skconvgp.processes._growing import extend_features
@@ -64,8 +64,8 @@ __all__ = [
     "Exceeded",
     "Fact",
     "FeatureProcess",
+    "FeatureSamples",
     "FeatureState",
-    "Featured",
     "Fitted",
     "InducingSet",
     "Inexact",

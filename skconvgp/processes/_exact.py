@@ -44,11 +44,11 @@ from skconvgp.processes._fitting import (
     jitter_facts,
     require_finite_noise,
 )
-from skconvgp.processes._latents import CLIP_TOLERANCE, HalvesProcess
+from skconvgp.processes._latents import CLIP_TOLERANCE, CovarianceUpdateProcess
 from skconvgp.processes._left_out import (
     deviation_excess,
+    kept_values,
     left_out_of,
-    recall,
     whole_inverse,
 )
 from skconvgp.processes._prior import (
@@ -79,13 +79,13 @@ LEFT_OUT = 500
 
 
 @dataclass(frozen=True)
-class ExactProcess(HalvesProcess):
+class ExactProcess(CovarianceUpdateProcess):
     """A process that is fitted by solutions with its training matrix.
 
     Parameters
     ----------
     model, prior, state, dual : object
-        As in `HalvesProcess`; the state is that of the solver.
+        As in `CovarianceUpdateProcess`; the state is that of the solver.
     solver : Solver
         The solver.
     inputs : ndarray of shape (n,)
@@ -107,7 +107,7 @@ class ExactProcess(HalvesProcess):
 
     @property
     def has_left_out(self) -> bool:
-        """Whether leave-one-out values say something."""
+        """Whether leave-one-out values are exact enough to be used."""
         return self.is_converged or self.residual <= SOLVED
 
     def state_at(self, placement: Placement, run: Run) -> Any:
@@ -130,7 +130,7 @@ class ExactProcess(HalvesProcess):
         """Yield covariances (b, n) and prior variances (b,) of new samples."""
         return self.prior.stream(rows, diag, run)
 
-    def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
+    def covariance_update(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, n) of new samples."""
         scaled = cross.mT / self.model.mean_diag
         return CovarianceUpdate(self.solver.half_solve(state, scaled))
@@ -146,11 +146,11 @@ class ExactProcess(HalvesProcess):
         The facts name their defects.
         """
         if self.loo is not None:
-            return recall(*self.loo)
+            return kept_values(*self.loo)
         everyone = torch.arange(len(self.model.targets))
         return self._left_out(everyone, resources, is_whole=True)
 
-    def some_left_out(
+    def leave_one_out_subset(
         self, resources: Resources
     ) -> tuple[NDArray[np.intp], LeaveOneOut, list[Fact]]:
         """Return samples to calibrate on, by index, and predictions without them.
@@ -212,8 +212,8 @@ class ExactProcess(HalvesProcess):
         loo = left_out_of(self.model, self.dual, inputs, inverse_diag, some)
         if not isinstance(self.prior, SummedPrior):
             return loo
-        rest = self.prior.rest[to_numpy(some)]
-        added = to_tensor(rest, loo.var.device, loo.var.dtype)
+        residual_diag = self.prior.residual_diag[to_numpy(some)]
+        added = to_tensor(residual_diag, loo.var.device, loo.var.dtype)
         return LeaveOneOut(loo.mean, loo.var + added / self.model.mean_diag)
 
     def _equal_inputs(self, device: torch.device) -> EqualInputs:

@@ -1,4 +1,8 @@
-"""FeatureProcess: the posterior of a completed Gram matrix, through its factor."""
+"""FeatureProcess: the posterior if covariances are products of features.
+
+A completed Gram matrix is F F^T, so that the posterior of n samples follows from sums
+over the r columns of F: r^3 + n r^2 operations in place of n^3.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +36,16 @@ from skconvgp.inference import (
 from skconvgp.linalg import half_solve
 from skconvgp.processes._completed import Completed
 from skconvgp.processes._facts import Exceeded, Fact
-from skconvgp.processes._featured import (
-    Featured,
+from skconvgp.processes._feature_samples import (
+    FeatureSamples,
     Reservoir,
-    add_up,
     jitter_of,
-    left_out,
+    left_out_values,
+    sums_of,
 )
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
-from skconvgp.processes._latents import CLIP_TOLERANCE, HalvesProcess
-from skconvgp.processes._left_out import recall
+from skconvgp.processes._latents import CLIP_TOLERANCE, CovarianceUpdateProcess
+from skconvgp.processes._left_out import kept_values
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import PlainPrior, Stream
 from skconvgp.processes._problem import (
@@ -58,8 +62,8 @@ __all__ = [
     "fit_features",
 ]
 
-# Below this noise the precision of the coefficients is not resolved:
-# docs/maths.rst, "Columns of landmarks"
+# Below this noise, rounding hides the identity in I + F^T F / noise:
+# docs/maths.rst, "Columns of landmarks".
 SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
 
 
@@ -84,25 +88,26 @@ class FeatureState:
 
 
 @dataclass(frozen=True)
-class FeatureProcess(HalvesProcess):
+class FeatureProcess(CovarianceUpdateProcess):
     """A process whose covariance is a product of features.
 
     Parameters
     ----------
     model, prior, state, dual : object
-        As in `HalvesProcess`; new samples are compared with the anchors.
+        As in `CovarianceUpdateProcess`; the prior has the m anchors, whose covariances
+        with a new sample give its features.
     variance : {"dtc", "sor", "fitc"}
         How the variance that the features do not explain is treated.
     loo : tuple of ndarray
-        Leave-one-out means (n, k) and variances (n,) of the samples, each from when it
-        came.
+        Leave-one-out means (n, k) and variances (n,) of the samples, given all samples
+        that had been added with each or before it.
     sums : FeatureSums or None, default=None
-        Sums to which those of more samples are added; None if there will be none.
+        Sums over all samples, to which further samples are added; None if none can be.
     reservoir : Reservoir or None, default=None
-        Some of the samples so far, if more may come.
-    some : tuple of ndarray or None, default=None
-        Indices of these samples with their leave-one-out means and variances, given all
-        samples so far; None if those of all are.
+        Random samples of those added so far; None if no sample can be added.
+    loo_subset : tuple of ndarray or None, default=None
+        Indices of the samples whose leave-one-out predictions are up to date, with
+        their means and variances given all samples so far; None if all are.
     """
 
     prior: PlainPrior | PatchPrior
@@ -111,15 +116,16 @@ class FeatureProcess(HalvesProcess):
     loo: tuple[FloatArray, FloatArray] = field(repr=False)
     sums: FeatureSums | None = field(default=None, repr=False)
     reservoir: Reservoir | None = field(default=None, repr=False)
-    some: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
+    loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
         default=None, repr=False
     )
 
-    has_left_out: ClassVar[bool] = True  # its leave-one-out values say something
+    has_left_out: ClassVar[bool] = True  # factors solve exactly
 
     def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:  # noqa: ARG002  (clipped for covariances, too)
         """Return a fact if features explain more than the variance of a sample."""
-        # Whitened features of patches exceed it by rounding in single precision only.
+        # Features of patches are a projection of the kernel: in exact arithmetic they
+        # never exceed the variance.
         is_rounding = isinstance(self.prior, PatchPrior) or clipped <= CLIP_TOLERANCE
         return [] if is_rounding else [Exceeded(clipped)]
 
@@ -136,7 +142,7 @@ class FeatureProcess(HalvesProcess):
         needs_diag = needs_diag and self.variance != "sor"
         return self.prior.stream(rows, run, needs_diag=needs_diag)
 
-    def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
+    def covariance_update(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, m) of new samples."""
         lifted = cross if state.lift_map is None else cross @ state.lift_map
         coefficients = half_solve(state.factor, lifted.mT)
@@ -146,16 +152,16 @@ class FeatureProcess(HalvesProcess):
 
     def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:  # noqa: ARG002  (other processes need it)
         """Return predictions of the scaled targets without their samples."""
-        return recall(*self.loo)
+        return kept_values(*self.loo)
 
-    def some_left_out(
+    def leave_one_out_subset(
         self, resources: Resources
     ) -> tuple[NDArray[np.intp], LeaveOneOut, list[Fact]]:
-        """Return samples to calibrate on, by index, and predictions without them."""
-        if self.some is None:
+        """Return indices of samples to calibrate on, and predictions without each."""
+        if self.loo_subset is None:
             return np.arange(len(self.model.targets)), *self.leave_one_out(resources)
-        indices, mean, var = self.some
-        return indices, *recall(mean, var)
+        indices, mean, var = self.loo_subset
+        return indices, *kept_values(mean, var)
 
 
 def fit_features(
@@ -167,7 +173,7 @@ def fit_features(
     settings: Settings,
     variance: str,
     least_noise: float = 0.0,
-    grows_with: Generator | None = None,
+    reservoir_generator: Generator | None = None,
 ) -> tuple[FeatureProcess, Record]:
     """Fit to a completed matrix, on the host.
 
@@ -182,17 +188,17 @@ def fit_features(
     variance : {"dtc", "sor", "fitc"}
         How the variance that the features do not explain is treated.
     least_noise : float, default=0.0
-        Noise is not below.
-    grows_with : torch.Generator, optional
-        Draws the samples that are kept, if more may come.
+        Lower bound of the noise variance.
+    reservoir_generator : torch.Generator, optional
+        Draws the reservoir; without it, no sample can be added later.
     """
     gram, diag = completed.gram, completed.diag
     start = clock(diag.device)
     mean_diag = problem.mean_variance(diag)
     features = gram.factor.div_(math.sqrt(mean_diag))
     explained = torch.einsum("ij,ij->i", features, features)
-    rest = (diag / mean_diag - explained).clamp(min=0.0)
-    data = Featured.of(features, problem, rest)
+    residual_diag = (diag / mean_diag - explained).clamp(min=0.0)
+    data = FeatureSamples.of(features, problem, residual_diag)
     amplitude = fixed_amplitude(
         settings.amplitude, mean_diag, data.targets, problem.scale
     )
@@ -202,10 +208,10 @@ def fit_features(
         inputs = problem.inputs.to(diag.device)
         noise = _chosen_noise(data, noise, amplitude, variance, precision, inputs)
     noise = max(noise, least_noise, SMALLEST_NOISE[data.targets.dtype])
-    sums = add_up(data, noise, variance)
+    sums = sums_of(data, noise, variance)
     posterior = feature_posterior(sums)
     evidence, amplitude = feature_evidence(sums, posterior, amplitude)
-    loo = left_out(data, posterior, noise, variance)
+    loo = left_out_values(data, posterior, noise, variance)
     lift_map = gram.lift_map / math.sqrt(mean_diag)
     process = FeatureProcess(
         Model.of(
@@ -221,8 +227,8 @@ def fit_features(
         variance,
         loo,
     )
-    if grows_with is not None:
-        reservoir = Reservoir.of(data, 0, grows_with)
+    if reservoir_generator is not None:
+        reservoir = Reservoir.of(data, 0, reservoir_generator)
         process = replace(process, sums=freeze(sums), reservoir=freeze(reservoir))
     jitter = jitter_of(posterior, noise)
     seconds, report = clock(diag.device) - start, {"jitter": jitter}
@@ -232,7 +238,7 @@ def fit_features(
 
 
 def _chosen_noise(
-    data: Featured,
+    data: FeatureSamples,
     criterion: str,
     amplitude: Tensor | None,
     variance: str,
@@ -241,7 +247,7 @@ def _chosen_noise(
 ) -> float:
     select = partial(select_feature_noise, data.features)
     if variance == "fitc":
-        select = partial(select_fitc_noise, data.features, data.rest)
+        select = partial(select_fitc_noise, data.features, data.residual_diag)
     return select(
         data.targets,
         data.weights,

@@ -272,7 +272,7 @@ def fit_landmarks(
         completed=completed,
         settings=settings,
         variance=variance,
-        grows_with=resources.generator(),
+        reservoir_generator=resources.generator(),
     )
     record = completed.reported(record)
     return Fitted(process, record, np.arange(n), process.prior.indices)

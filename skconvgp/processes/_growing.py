@@ -1,4 +1,4 @@
-"""More samples for a process of features: sums to which theirs are added."""
+"""Add samples to a process of features, by adding to its sums."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Generator
 
 from skconvgp.engine import Placement, compute_at, freeze, thaw, to_numpy
 from skconvgp.inference import feature_evidence, feature_posterior
-from skconvgp.processes._featured import (
-    Featured,
+from skconvgp.processes._feature_samples import (
+    FeatureSamples,
     Reservoir,
-    add_up,
     jitter_of,
-    left_out,
+    left_out_values,
+    sums_of,
 )
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
@@ -33,18 +33,18 @@ def extend_features(
     generator: Generator,
     resources: Resources,
 ) -> tuple[FeatureProcess, Record]:
-    """Take more samples in; anchors, noise and units stay.
+    """Return the process of these and further samples, with the same anchors and noise.
 
     Parameters
     ----------
     process : FeatureProcess
-        Has sums and a reservoir.
+        Fitted with sums and a reservoir.
     problem : Problem
         The further samples.
     amplitude : float, str or None
-        The setting.
+        The setting of the amplitude.
     generator : torch.Generator
-        Draws the samples that are kept.
+        Draws the reservoir.
     resources : Resources
         Devices and memory that may be used.
     """
@@ -70,38 +70,38 @@ def _extend_at(
     state, sums = thaw(process.state, device), thaw(process.sums, device)
     reservoir = thaw(process.reservoir, device)
     run = resources.run(placement)
-    data = _featured(process, state, problem, run)
+    data = _samples_of(process, state, problem, run)
     gram_seconds = clock(device) - start
 
     start = clock(device)
-    sums = sums + add_up(data, model.noise, process.variance)
+    sums = sums + sums_of(data, model.noise, process.variance)
     posterior = feature_posterior(sums)
     fixed = fixed_amplitude(amplitude, model.mean_diag, data.targets, problem.scale)
-    evidence, found = feature_evidence(sums, posterior, fixed)
+    evidence, new_amplitude = feature_evidence(sums, posterior, fixed)
     n_before = len(model.targets)
     reservoir = reservoir + Reservoir.of(data, n_before, generator)
-    loo, some_loo = (
-        left_out(part, posterior, model.noise, process.variance)
+    loo, reservoir_loo = (
+        left_out_values(part, posterior, model.noise, process.variance)
         for part in (data, reservoir.data)
     )
-    mean, var = (
-        np.vstack([process.loo[0], loo[0]]),
-        np.concatenate([process.loo[1], loo[1]]),
-    )
+    mean = np.vstack([process.loo[0], loo[0]])
+    var = np.concatenate([process.loo[1], loo[1]])
+    # Features of earlier samples are kept for the reservoir only, so that only its
+    # values are brought up to date.
     indices = to_numpy(reservoir.indices)
-    mean[indices], var[indices] = some_loo
+    mean[indices], var[indices] = reservoir_loo
     jitter = jitter_of(posterior, model.noise)
     extended = replace(
         process,
         model=model.extended(
-            problem, amplitude=to_numpy(found), evidence=float(evidence.sum())
+            problem, amplitude=to_numpy(new_amplitude), evidence=float(evidence.sum())
         ),
         state=freeze(replace(state, factor=posterior.factor, jitter=posterior.jitter)),
         dual=to_numpy(state.lift_map @ posterior.mean) * problem.scale,
         loo=(mean, var),
         sums=freeze(sums),
         reservoir=freeze(reservoir),
-        some=(indices, *some_loo),
+        loo_subset=(indices, *reservoir_loo),
     )
     n_pairs = len(problem.rows) * (len(process.dual) + 1)
     facts = jitter_facts(jitter, model.noise, process.prior, run)
@@ -109,20 +109,21 @@ def _extend_at(
     return extended, Record(n_pairs, gram_seconds, seconds, report, facts)
 
 
-def _featured(
+def _samples_of(
     process: FeatureProcess,
     state: FeatureState,
     problem: Problem,
     run: Run,
-) -> Featured:
-    """Return further samples by their features."""
+) -> FeatureSamples:
+    """Return further samples, given by their features."""
     no_diag, unit = np.zeros(len(problem.rows)), process.model.mean_diag
-    lifted, rests = [], []
+    lifted, residual_diags = [], []
     for cross, prior in process.stream(problem.rows, no_diag, run, needs_diag=True):
         features = cross @ state.lift_map
         explained = torch.einsum("ij,ij->i", features, features)
-        rest = (prior / unit - explained).clamp(min=0.0)
+        residual_diag = (prior / unit - explained).clamp(min=0.0)
         lifted.append(features)
-        is_known = process.prior.knows_variances
-        rests.append(rest if is_known else torch.full_like(rest, torch.nan))
-    return Featured.of(torch.cat(lifted), problem, torch.cat(rests))
+        if not process.prior.knows_variances:  # the diagonal above is all zeros
+            residual_diag = torch.full_like(residual_diag, torch.nan)
+        residual_diags.append(residual_diag)
+    return FeatureSamples.of(torch.cat(lifted), problem, torch.cat(residual_diags))

@@ -121,7 +121,7 @@ class LabelProcess:
     has_one_latent: bool
     loo: tuple[FloatArray, FloatArray] = field(repr=False)
 
-    has_left_out: ClassVar[bool] = True  # its leave-one-out values say something
+    has_left_out: ClassVar[bool] = True  # factors solve exactly
 
     def latent(
         self,

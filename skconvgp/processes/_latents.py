@@ -1,4 +1,4 @@
-"""The posterior at new samples, a block of rows at a time."""
+"""CovarianceUpdateProcess: the posterior at new samples, a block of rows at a time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from skconvgp.processes._prior import AnyPrior, Stream
 from skconvgp.processes._problem import Latent, Model
 from skconvgp.processes._run import Resources, Run
 
-__all__ = ["CLIP_TOLERANCE", "HalvesProcess", "run_beside"]
+__all__ = ["CLIP_TOLERANCE", "CovarianceUpdateProcess", "run_beside"]
 
 CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
 
 
 @dataclass(frozen=True)
-class HalvesProcess(ABC):
-    """A process whose covariance is a prior one, less and plus products of halves.
+class CovarianceUpdateProcess(ABC):
+    """A process whose posterior covariance is a `CovarianceUpdate` of the prior's.
+
+    All outputs share the update: their posterior variances differ by their amplitudes
+    only. Subclasses say which covariances of new samples are needed, and the update
+    that follows from them.
 
     Parameters
     ----------
@@ -36,7 +40,7 @@ class HalvesProcess(ABC):
     state : object
         Factors for predictive variances, as arrays.
     dual : ndarray of shape (m, k)
-        Means are covariances times these.
+        Dual coefficients: means are covariances times these.
     """
 
     model: Model
@@ -49,7 +53,7 @@ class HalvesProcess(ABC):
         """Return the state on the device of a placement."""
 
     @abstractmethod
-    def halves(self, state: Any, cross: Tensor) -> CovarianceUpdate:
+    def covariance_update(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, m) of new samples."""
 
     @abstractmethod
@@ -68,7 +72,8 @@ class HalvesProcess(ABC):
         Parameters
         ----------
         clipped : float
-            How far below zero a variance was, as a share of the prior variance.
+            How far below zero rounding had taken a variance, as a share of the prior
+            variance.
         needs_var : bool
             Whether variances are asked for, and not only covariances.
         """
@@ -103,24 +108,24 @@ class HalvesProcess(ABC):
             dual = run.tensor(self.dual)
             state = self.state_at(placement, run) if has_state else None
             means, variances = [], []
-            halves: list[CovarianceUpdate] = []
+            updates: list[CovarianceUpdate] = []
             clipped = 0.0
             for cross, prior in self.stream(rows, diag, run, needs_diag=has_state):
                 means.append(posterior_mean(cross, dual))
                 if state is None:
                     continue
-                half = self.halves(state, cross)
-                var, worst = half.variance(prior / unit)
+                update = self.covariance_update(state, cross)
+                var, worst = update.variance(prior / unit)
                 clipped = max(clipped, worst)
                 if needs_var:
                     variances.append(var)
                 if needs_cov:
-                    halves.append(half)
+                    updates.append(update)
             cov, cov_scale = torch.empty(0), 0.0
             if needs_cov:
                 prior = self.prior.covariance(rows, run, unit)
                 cov_scale = float(prior.diagonal().mean())
-                cov = join_updates(halves).covariance(prior)[:, :, None]
+                cov = join_updates(updates).covariance(prior)[:, :, None]
             var = torch.cat(variances)[:, None] if variances else torch.empty(0, 1)
             facts = self.facts_of(clipped, needs_var=needs_var) if has_state else []
             mean = to_numpy(torch.cat(means))
@@ -130,6 +135,6 @@ class HalvesProcess(ABC):
 
 
 def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:
-    """Return how to predict beside a state of so many bytes."""
+    """Return how to predict while a state of `needed` bytes is held."""
     # On the CPU the arrays of the state are used without a copy.
     return resources.run(placement, 0 if placement.device.type == "cpu" else needed)

@@ -20,7 +20,7 @@ from skconvgp.inference import (
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._problem import Model
 
-__all__ = ["deviation_excess", "left_out_of", "recall", "whole_inverse"]
+__all__ = ["deviation_excess", "kept_values", "left_out_of", "whole_inverse"]
 
 BLOCK = 256  # columns that are solved for at once
 # Samples that tell how much too large deviations are; and the least latent variance, as
@@ -28,7 +28,7 @@ BLOCK = 256  # columns that are solved for at once
 COMPARED, LEAST_LATENT = 16, 1e-4
 
 
-def recall(mean: FloatArray, var: FloatArray) -> tuple[LeaveOneOut, list[Fact]]:
+def kept_values(mean: FloatArray, var: FloatArray) -> tuple[LeaveOneOut, list[Fact]]:
     """Return predictions that a fit has kept, of which nothing is to be said."""
     return LeaveOneOut(rows_to_tensor(mean), rows_to_tensor(var)), []
 

@@ -35,7 +35,7 @@ from skconvgp.processes._fitting import (
     require_finite_noise,
 )
 from skconvgp.processes._latents import CLIP_TOLERANCE
-from skconvgp.processes._left_out import recall
+from skconvgp.processes._left_out import kept_values
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import (
     Latent,
@@ -71,7 +71,7 @@ class NeighborProcess:
         Says which samples are near.
     inputs : ndarray of shape (n,)
         Index of the input of each sample: those of equal inputs have the same.
-    some : tuple of ndarray or None, default=None
+    loo_subset : tuple of ndarray or None, default=None
         Indices of samples with their leave-one-out means (m, k) and variances (m,), if
         `fit` chose something by them.
     """
@@ -80,11 +80,11 @@ class NeighborProcess:
     prior: PlainPrior
     localization: Localization
     inputs: NDArray[np.intp]
-    some: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
+    loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
         default=None, repr=False
     )
 
-    has_left_out: ClassVar[bool] = True  # its leave-one-out values say something
+    has_left_out: ClassVar[bool] = True  # factors solve exactly
 
     def latent(
         self,
@@ -119,8 +119,8 @@ class NeighborProcess:
     def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:
         """Return predictions of the scaled targets without their samples."""
         n = len(self.model.targets)
-        if self.some is not None and len(self.some[0]) == n:
-            return recall(*self.some[1:])
+        if self.loo_subset is not None and len(self.loo_subset[0]) == n:
+            return kept_values(*self.loo_subset[1:])
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
             training = self._surroundings(resources.run(placement))
@@ -130,14 +130,14 @@ class NeighborProcess:
 
         return compute_at(resources.placement(0), left_out_at), []
 
-    def some_left_out(
+    def leave_one_out_subset(
         self, resources: Resources
     ) -> tuple[NDArray[np.intp], LeaveOneOut, list[Fact]]:
         """Return samples to calibrate on, by index, and predictions without them."""
-        if self.some is None:
+        if self.loo_subset is None:
             return np.arange(len(self.model.targets)), *self.leave_one_out(resources)
-        indices, mean, var = self.some
-        return indices, *recall(mean, var)
+        indices, mean, var = self.loo_subset
+        return indices, *kept_values(mean, var)
 
     def log_evidence(self, resources: Resources) -> float:
         """Return the log density of targets that each follow from earlier ones."""
@@ -178,7 +178,7 @@ class _Chosen:
         Covariances that were evaluated.
     jitter : float
         Largest jitter of a matrix.
-    some : tuple of ndarray or None
+    loo_subset : tuple of ndarray or None
         As in `NeighborProcess`.
     """
 
@@ -186,7 +186,7 @@ class _Chosen:
     amplitude: Tensor
     n_pairs: int = 0
     jitter: float = 0.0
-    some: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
+    loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
 
 
 def fit_neighbors(
@@ -245,7 +245,7 @@ def fit_neighbors(
     facts = jitter_facts(chosen.jitter, least_noise, prior, run)
     record = Record(n_pairs, clock(device) - start, 0.0, report, facts)
     inputs = to_numpy(problem.inputs.of)
-    process = NeighborProcess(model, prior, localization, inputs, chosen.some)
+    process = NeighborProcess(model, prior, localization, inputs, chosen.loo_subset)
     return process, record
 
 
@@ -298,12 +298,12 @@ def _evidence(training: Surroundings, noise: float, amplitude: Tensor) -> Tensor
     state = Cholesky().init(DenseGram(gram), noise / w[first])
     quadratic = Cholesky().half_solve(state, y[first]).square().sum(0)
     logdet = Cholesky().logdet(state)
-    rest = torch.arange(len(first), len(y))
-    if len(rest):
-        around = training.of_own(rest, only_earlier=True)
+    later = torch.arange(len(first), len(y))
+    if len(later):
+        around = training.of_own(later, only_earlier=True)
         posterior = training.solve(around, noise)
-        var = posterior.var + noise / w[rest]
-        errors = (y[rest] - posterior.mean).square()
+        var = posterior.var + noise / w[later]
+        errors = (y[later] - posterior.mean).square()
         quadratic += (errors / var[:, None]).sum(0)
         logdet += var.log().sum()
     return log_marginal_likelihood(quadratic, logdet, amplitude, noise, w)

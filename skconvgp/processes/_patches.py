@@ -27,7 +27,11 @@ from skconvgp.inference import (
 )
 from skconvgp.kernels import PatchKernel
 from skconvgp.linalg import Moments
-from skconvgp.processes._featured import Featured, jitter_of, left_out
+from skconvgp.processes._feature_samples import (
+    FeatureSamples,
+    jitter_of,
+    left_out_values,
+)
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
@@ -176,7 +180,7 @@ def fit_patches(
     prior_variances = prior.variances(problem.rows[to_numpy(kept)], run)
     rests = prior_variances.to(features) / mean_diag
     rests = (rests - features.square().sum(1)).clamp(min=0.0)
-    data = Featured.of(features, problem, rests, kept)
+    data = FeatureSamples.of(features, problem, rests, kept)
     gram_seconds = clock(device) - start
 
     start = clock(device)
@@ -188,7 +192,7 @@ def fit_patches(
     noise = max(noise, LEAST_NOISE)
     posterior = feature_posterior(at_noise(sums, noise))
     evidence, amplitude = feature_evidence(at_noise(sums, noise), posterior, amplitude)
-    mean, var = left_out(data, posterior, noise, variance)
+    mean, var = left_out_values(data, posterior, noise, variance)
     indices = to_numpy(kept)
     all_means = np.full(problem.targets.shape, np.nan)
     all_vars = np.full(n, np.nan)
@@ -207,7 +211,7 @@ def fit_patches(
         dual=to_numpy(posterior.mean) * scale,
         variance=variance,
         loo=(all_means, all_vars),
-        some=(indices, mean, var),
+        loo_subset=(indices, mean, var),
     )
     jitter = jitter_of(posterior, noise)
     report = {"jitter": jitter}
@@ -253,7 +257,7 @@ def _sum(
 
 
 def _search_noise(
-    sums: FeatureSums, data: Featured, criterion: str, amplitude: Tensor | None
+    sums: FeatureSums, data: FeatureSamples, criterion: str, amplitude: Tensor | None
 ) -> float:
     """Return a noise variance: downhill from the first one, in half decades."""
     scores: dict[int, float] = {}
@@ -277,7 +281,7 @@ def _search_noise(
 
 def _score(
     sums: FeatureSums,
-    data: Featured,
+    data: FeatureSamples,
     noise: float,
     criterion: str,
     amplitude: Tensor | None,
@@ -287,7 +291,7 @@ def _score(
     evidence, amplitude = feature_evidence(at, posterior, amplitude)
     if criterion == "evidence":
         return float(evidence.sum())
-    unit = torch.full_like(data.rest, noise)
+    unit = torch.full_like(data.residual_diag, noise)
     loo = feature_leave_one_out(
         data.features, data.whole_targets, unit, data.totals, posterior
     )

@@ -311,7 +311,7 @@ class SummedPrior:
         Takes covariances with the anchors to features.
     features : ndarray of shape (n, r)
         Those of the training samples.
-    rest : ndarray of shape (n,)
+    residual_diag : ndarray of shape (n,)
         Part of the prior variances that the features do not explain.
     coarse_scale, scale : float
         Factors of the two kernels in the sum; features and what they leave out have
@@ -322,7 +322,7 @@ class SummedPrior:
     exact: KernelPrior
     lift_map: FloatArray
     features: FloatArray
-    rest: FloatArray
+    residual_diag: FloatArray
     coarse_scale: float
     scale: float
 
@@ -339,13 +339,13 @@ class SummedPrior:
     ) -> Self:
         """Return the sum with a completed matrix, whose factor is scaled in place."""
         features = completed.factor.mul_(math.sqrt(scale))
-        rest = (scale * diag - features.square().sum(1)).clamp(min=0.0)
+        residual_diag = (scale * diag - features.square().sum(1)).clamp(min=0.0)
         return cls(
             coarse,
             exact.take(to_numpy(completed.anchors)),
             to_numpy(completed.lift_map) * math.sqrt(scale),
             to_numpy(features),
-            to_numpy(rest),
+            to_numpy(residual_diag),
             coarse_scale,
             scale,
         )
@@ -418,8 +418,11 @@ class SummedPrior:
         return self.coarse_scale * gradient + self.exact.pull(rows, anchored, run)
 
     def _summed(self, oracle: KernelOracle, run: Run) -> SummedOracle:
-        features, rest = run.tensor(self.features), run.tensor(self.rest)
-        return SummedOracle(oracle, self.coarse_scale, features, rest)
+        features, residual_diag = (
+            run.tensor(self.features),
+            run.tensor(self.residual_diag),
+        )
+        return SummedOracle(oracle, self.coarse_scale, features, residual_diag)
 
     def _lifted(self, rows: NDArray[Any], run: Run) -> tuple[Tensor, Tensor]:
         """Return features (n1, r) of new samples, and their prior variances (n1,).

@@ -297,7 +297,7 @@ def test_left_out_is_a_refit_without_the_input(case):
     assert_close(loo.var, var, kind="solve")
     assert process.has_left_out
     assert not facts
-    some, again, _ = process.some_left_out(RESOURCES)
+    some, again, _ = process.leave_one_out_subset(RESOURCES)
     assert_close(again.mean, loo.mean[some], kind="solve")
     assert_close(again.var, loo.var[some], kind="solve")
 

@@ -1,4 +1,4 @@
-"""Samples given by features, sums over them, and random subsets of them."""
+"""Samples given by their features, sums over them, and a reservoir of them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,22 @@ from skconvgp.inference import (
 )
 from skconvgp.processes._problem import Problem
 
-__all__ = ["Featured", "Reservoir", "add_up", "jitter_of", "left_out"]
+__all__ = [
+    "FeatureSamples",
+    "Reservoir",
+    "jitter_of",
+    "left_out_values",
+    "sums_of",
+]
 
-# Samples whose features are kept, for leave-one-out values after more have come.
+# Samples whose features are kept. Their leave-one-out predictions are computed anew
+# after more samples have been added; those of all samples would need all features.
 RESERVOIR = 500
 
 
 @dataclass(frozen=True)
-class Featured:
-    """Samples as a process of features sees them.
+class FeatureSamples:
+    """Samples given by features, with all that sums and leave-one-out values need.
 
     Parameters
     ----------
@@ -38,10 +45,10 @@ class Featured:
     weights : Tensor of shape (n,)
         Sample weights.
     whole_targets : Tensor of shape (n, k)
-        Mean target of all samples with the input of each.
+        Weighted mean target of all samples that have the same input.
     totals, staying : Tensor of shape (n,)
-        Total weight of these samples, and the part of it that stays without the sample.
-    rest : Tensor of shape (n,)
+        Their total weight, and the part of it that stays if the sample is left out.
+    residual_diag : Tensor of shape (n,)
         Prior variances minus the diagonal of F F^T.
     """
 
@@ -51,17 +58,17 @@ class Featured:
     whole_targets: Tensor
     totals: Tensor
     staying: Tensor
-    rest: Tensor
+    residual_diag: Tensor
 
     @classmethod
     def of(
         cls,
         features: Tensor,
         problem: Problem,
-        rest: Tensor,
+        residual_diag: Tensor,
         indices: Tensor | None = None,
     ) -> Self:
-        """Return samples of a problem by their features (m, r) and rests (m,).
+        """Return samples of a problem, given their features.
 
         Parameters
         ----------
@@ -69,14 +76,14 @@ class Featured:
             F, for a mean prior variance of 1.
         problem : Problem
             The problem.
-        rest : Tensor of shape (m,)
+        residual_diag : Tensor of shape (m,)
             Prior variances minus the diagonal of F F^T.
         indices : Tensor of shape (m,), optional
             Which samples; by default all.
         """
-        targets = to_tensor(problem.targets, rest.device, rest.dtype)
-        weights = to_tensor(problem.weights, rest.device, rest.dtype)
-        inputs = problem.inputs.to(rest.device)
+        targets = to_tensor(problem.targets, residual_diag.device, residual_diag.dtype)
+        weights = to_tensor(problem.weights, residual_diag.device, residual_diag.dtype)
+        inputs = problem.inputs.to(residual_diag.device)
         whole = inputs.merge(targets, weights)
         which = slice(None) if indices is None else indices
         return cls(
@@ -86,12 +93,12 @@ class Featured:
             whole.targets[inputs.of][which],
             whole.weights[inputs.of][which],
             inputs.staying(weights)[which],
-            rest,
+            residual_diag,
         )
 
-    def take(self, some: Any) -> Self:
+    def take(self, indices: Any) -> Self:
         """Return the samples at these indices."""
-        return type(self)(*(getattr(self, one.name)[some] for one in fields(self)))
+        return type(self)(*(getattr(self, one.name)[indices] for one in fields(self)))
 
     def join(self, other: Self) -> Self:
         """Return the samples of both."""
@@ -102,32 +109,38 @@ class Featured:
 
 @dataclass(frozen=True)
 class Reservoir:
-    """Some of all samples so far, drawn at random.
+    """A random subset of all samples so far, of a bounded size.
+
+    Each sample gets a random key, and those with the smallest keys are kept: then a
+    subset of two parts follows from subsets of each.
+
 
     Parameters
     ----------
     indices : Tensor of shape (r,)
-        Their indices, in increasing order.
+        Indices of the kept samples, in increasing order.
     keys : Tensor of shape (r,)
-        Random keys of the samples, the smallest of all.
-    data : Featured
-        The samples.
+        Their keys.
+    data : FeatureSamples
+        The kept samples.
     """
 
     indices: Tensor
     keys: Tensor
-    data: Featured
+    data: FeatureSamples
 
     @classmethod
-    def of(cls, data: Featured, n_before: int, generator: Generator) -> Self:
-        """Return some of the samples that came after so many."""
+    def of(cls, data: FeatureSamples, n_before: int, generator: Generator) -> Self:
+        """Draw a reservoir from samples that follow `n_before` earlier ones."""
+        # The keys of earlier samples are drawn again: then a seed gives each sample the
+        # same key, however samples are cut into batches.
         n, device = n_before + len(data.targets), data.targets.device
         keys = torch.rand(n, generator=generator)[n_before:]
         indices = torch.arange(n_before, n)
         return cls(indices.to(device), keys.to(device), data)._smallest()
 
     def __add__(self, other: Self) -> Self:
-        """Return those of the smallest keys in both."""
+        """Return the reservoir of the samples of both."""
         both = replace(
             self,
             indices=torch.cat([self.indices, other.indices]),
@@ -146,33 +159,35 @@ class Reservoir:
         )
 
 
-def _unit_noise(data: Featured, noise: float, variance: str) -> Tensor:
+def _unit_noise(data: FeatureSamples, noise: float, variance: str) -> Tensor:
     """Return the noise variance (n,) of a single observation of each sample."""
-    counted = data.rest if variance == "fitc" else torch.zeros_like(data.rest)
-    return counted + noise
+    # FITC counts the variance that features do not explain as noise.
+    added = data.residual_diag
+    return (added if variance == "fitc" else torch.zeros_like(added)) + noise
 
 
-def add_up(data: Featured, noise: float, variance: str) -> FeatureSums:
+def sums_of(data: FeatureSamples, noise: float, variance: str) -> FeatureSums:
+    """Return the sums of the samples over their features."""
     unit = _unit_noise(data, noise, variance)
     return sum_features(data.features, data.targets, unit, data.weights)
 
 
-def left_out(
-    data: Featured, posterior: FeaturePosterior, noise: float, variance: str
+def left_out_values(
+    data: FeatureSamples, posterior: FeaturePosterior, noise: float, variance: str
 ) -> tuple[FloatArray, FloatArray]:
     """Return leave-one-out means (n, k) and variances (n,) of the samples."""
     unit = _unit_noise(data, noise, variance)
     whole, totals = data.whole_targets, data.totals
     loo = feature_leave_one_out(data.features, whole, unit, totals, posterior)
     loo = leave_one_unit_out(loo, data.targets, whole, unit, totals, data.staying)
-    rest = data.rest if variance == "dtc" else 0.0
-    return to_numpy(loo.mean), to_numpy(loo.var + rest)
+    residual_diag = data.residual_diag if variance == "dtc" else 0.0
+    return to_numpy(loo.mean), to_numpy(loo.var + residual_diag)
 
 
 def jitter_of(posterior: FeaturePosterior, noise: float) -> float:
-    """Return the noise that jitter of the precision amounts to.
+    """Return the noise that has the effect of the jitter j of the precision.
 
-    A precision of 1 + j of each coefficient, in the place of 1, makes of the noise
-    1 + j times as much.
+    Coefficients then have a prior precision of 1 + j instead of 1, which multiplies the
+    noise by 1 + j.
     """
     return posterior.jitter * noise
