@@ -20,6 +20,7 @@ from sklearn.metrics import log_loss
 
 from skconvgp import PatchGPClassifier
 from skconvgp.datasets import load_digits_images
+from skconvgp.display import PatchesDisplay
 from skconvgp.kernels import PatchKernel
 
 X, y = load_digits_images(return_X_y=True)
@@ -36,21 +37,7 @@ print(f"accuracy {gp.score(X_test, y_test):.3f}")
 # the places on one of the images; a dot is the centre of a patch there. Each patch at
 # each place is an inducing variable.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(8, 4))
-n_columns, gap = 8, 1
-patches = gp.inducing_patches_[:, 0]
-sheet = np.full((4 * (3 + gap) - gap, n_columns * (3 + gap) - gap), np.nan)
-for i, patch in enumerate(patches[:32]):
-    row, column = divmod(i, n_columns)
-    sheet[row * 4 : row * 4 + 3, column * 4 : column * 4 + 3] = patch
-left.imshow(sheet, cmap="gray_r")
-left.set_title(f"{len(patches)} inducing patches")
-right.imshow(X_test[0, 0], cmap="gray_r")
-right.scatter(gp.locations_[:, 1] + 1, gp.locations_[:, 0] + 1, c="C1")
-right.set_title(f"{len(gp.locations_)} places")
-for ax in (left, right):
-    ax.set_axis_off()
-fig.tight_layout()
+PatchesDisplay.from_estimator(gp, X_test[0])
 
 # %%
 # How far does a response reach?

@@ -56,9 +56,9 @@ PUBLIC_NAMES = {
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",
     "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images load_uci
-        make_swissroll_cheesecake make_three_bumps""",
-    "skconvgp.display": """CompletionErrorDisplay ReliabilityDisplay RhoTraceDisplay
-        SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
+        make_rectangles make_swissroll_cheesecake make_three_bumps""",
+    "skconvgp.display": """CompletionErrorDisplay PatchesDisplay ReliabilityDisplay
+        RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
         ConvNetGPRegressor FitReport KernelEnsembleClassifier KernelFlowsClassifier
         KernelFlowsRegressor

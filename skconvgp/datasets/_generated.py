@@ -1,4 +1,4 @@
-"""Data sets that are computed: a curve in one dimension, a spiral in two."""
+"""Data sets that are computed: a curve, a spiral, and images of rectangles."""
 
 from typing import Any
 
@@ -8,10 +8,12 @@ from sklearn.utils import check_random_state
 
 from skconvgp._typing import FloatArray
 
-__all__ = ["make_swissroll_cheesecake", "make_three_bumps"]
+__all__ = ["make_rectangles", "make_swissroll_cheesecake", "make_three_bumps"]
 
 TURNS = 1.5  # of the spiral
 START = np.pi / 2.0  # angle at which it begins
+# Of rectangles: the shortest side, and the least difference between the sides.
+SHORTEST, DIFFERENCE = 4, 3
 
 
 def make_three_bumps(
@@ -101,4 +103,70 @@ def make_swissroll_cheesecake(
     X = radius[:, None] * np.column_stack([np.cos(t), np.sin(t)])
     if noise:
         X = X + noise * check_random_state(random_state).normal(size=X.shape)
+    return X, y
+
+
+def make_rectangles(
+    n_samples: int = 1200, *, side: int = 28, random_state: Any = None
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    r"""Return images of the outlines of rectangles, which are tall or wide.
+
+    The outline is one pixel wide and has the value 1, all else is 0. Height and width
+    are drawn uniformly from 4 to `side` pixels until they differ by at least 3, then
+    the place of the rectangle in the image.
+
+    Parameters
+    ----------
+    n_samples : int, default=1200
+        Number of images.
+    side : int, default=28
+        Height and width of the images in pixels, at least 7.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rectangles.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 1, side, side)
+        The images.
+    y : ndarray of shape (n_samples,)
+        1 if the rectangle is taller than wide, 0 if it is wider than tall.
+
+    Raises
+    ------
+    ValueError
+        If no rectangle of different sides fits into the image.
+
+    References
+    ----------
+    Larochelle, Erhan, Courville, Bergstra and Bengio, "An empirical evaluation of deep
+    architectures on problems with many factors of variation", 2007; van der Wilk,
+    Rasmussen and Hensman, 2017, section 4.1, with 1200 images for training.
+
+    Examples
+    --------
+    >>> from skconvgp.datasets import make_rectangles
+    >>> X, y = make_rectangles(1200, random_state=0)
+    >>> X.shape, sorted(set(y.tolist()))
+    ((1200, 1, 28, 28), [0, 1])
+    """
+    least = SHORTEST + DIFFERENCE
+    if side < least:
+        raise ValueError(
+            f"`side` must be at least {least} pixels, for rectangles of {SHORTEST} x "
+            f"{least}, got {side!r}."
+        )
+    random_state = check_random_state(random_state)
+    X = np.zeros((n_samples, 1, side, side))
+    y = np.empty(n_samples, dtype=np.int64)
+    for i in range(n_samples):
+        height = width = 0
+        while abs(height - width) < DIFFERENCE:
+            height, width = random_state.randint(SHORTEST, side + 1, size=2)
+        top, left = (
+            random_state.randint(side - height + 1),
+            random_state.randint(side - width + 1),
+        )
+        X[i, 0, top : top + height, left : left + width] = 1.0
+        X[i, 0, top + 1 : top + height - 1, left + 1 : left + width - 1] = 0.0
+        y[i] = height > width
     return X, y

@@ -2,6 +2,7 @@
 
 from skconvgp.display._completion import CompletionErrorDisplay
 from skconvgp.display._digits import UncertainDigitsDisplay
+from skconvgp.display._patches import PatchesDisplay
 from skconvgp.display._reliability import ReliabilityDisplay
 from skconvgp.display._rho import RhoTraceDisplay
 from skconvgp.display._selection import SelectionDisplay
@@ -9,6 +10,7 @@ from skconvgp.display._spectrum import SpectrumDisplay
 
 __all__ = [
     "CompletionErrorDisplay",
+    "PatchesDisplay",
     "ReliabilityDisplay",
     "RhoTraceDisplay",
     "SelectionDisplay",

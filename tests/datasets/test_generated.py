@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from skconvgp.datasets import make_swissroll_cheesecake, make_three_bumps
+from skconvgp.datasets import (
+    make_rectangles,
+    make_swissroll_cheesecake,
+    make_three_bumps,
+)
 
 
 def test_three_bumps_are_the_curve_on_a_grid():
@@ -42,3 +46,33 @@ def test_noise_is_added_and_can_be_repeated(make):
     for one, two in zip(noisy, same, strict=True):
         np.testing.assert_array_equal(one, two)
     assert not np.array_equal(np.column_stack(noisy), np.column_stack(other))
+
+
+def test_rectangles_are_outlines_that_are_tall_or_wide():
+    X, y = make_rectangles(200, side=12, random_state=0)
+    assert X.shape == (200, 1, 12, 12)
+    assert 60 < y.sum() < 140
+    for image, label in zip(X[:, 0], y, strict=True):
+        rows, columns = np.flatnonzero(image.any(1)), np.flatnonzero(image.any(0))
+        height, width = (np.ptp(lit) + 1 for lit in (rows, columns))
+        assert min(height, width) >= 4
+        assert abs(height - width) >= 3
+        assert label == (height > width)
+        expected = np.zeros((12, 12))
+        expected[rows[[0, -1]], columns[0] : columns[-1] + 1] = 1.0
+        expected[rows[0] : rows[-1] + 1, columns[[0, -1]]] = 1.0
+        np.testing.assert_array_equal(image, expected)
+    corners = X[:, 0, 0, 0].sum(), X[:, 0, -1, -1].sum()
+    assert min(corners) > 0  # they may touch every border
+
+
+def test_rectangles_can_be_repeated():
+    one, two, other = (make_rectangles(20, random_state=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one[0], two[0])
+    np.testing.assert_array_equal(one[1], two[1])
+    assert not np.array_equal(one[0], other[0])
+
+
+def test_images_too_small_for_rectangles_are_refused():
+    with pytest.raises(ValueError, match="at least 7 pixels"):
+        make_rectangles(1, side=6)
