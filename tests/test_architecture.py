@@ -69,8 +69,8 @@ PUBLIC_NAMES = {
     "skconvgp.exceptions": """CompletionError ImageShapeWarning JitterWarning
         NotFiniteError NotPSDError ScaleWarning TileMemoryError
         VersionMismatchWarning""",
-    "skconvgp.flows": """Adam BayesianOptimization FlowResult Found GradientDescent
-        LBFGS Part Rho Score Step rho_path""",
+    "skconvgp.flows": """Adam BayesianOptimization FlowResult GradientDescent LBFGS
+        OptimizerResult Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
         GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Maps
         MaxNormalization PatchContrast PatchKernel PatchWhitening Product ReLU

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from skconvgp.flows import Found, Part
+from skconvgp.flows import OptimizerResult, Part
 
 
 class Log(list[Any]):
@@ -40,16 +40,16 @@ class WithinBudget(Part):
     budget: float = math.inf
     log: Log = field(default_factory=Log)
 
-    def minimize(self, landscape: Any, generator: Any) -> Found:
+    def minimize(self, landscape: Any, generator: Any) -> OptimizerResult:
         """Return what the optimiser found, with seconds: all, and of the objective."""
         start = time.perf_counter()
         counted = _Counted(landscape, self.budget, self.log)
-        found = self.optimizer.minimize(counted, generator)
+        result = self.optimizer.minimize(counted, generator)
         seconds = {
             "seconds": time.perf_counter() - start,
             "seconds_inside": counted.seconds,
         }
-        return replace(found, stats=found.stats | seconds)
+        return replace(result, stats=result.stats | seconds)
 
 
 class _Counted:

@@ -2,10 +2,10 @@
 
 from skconvgp._protocols._flows import (
     Batch,
-    Found,
     Landscape,
     Objective,
     Optimizer,
+    OptimizerResult,
     Score,
     Step,
 )
@@ -41,7 +41,6 @@ __all__ = [
     "Calibration",
     "CompletedGram",
     "Completion",
-    "Found",
     "GramOperator",
     "GramOracle",
     "IterativeSolver",
@@ -51,6 +50,7 @@ __all__ = [
     "Localization",
     "Objective",
     "Optimizer",
+    "OptimizerResult",
     "PullbackBackend",
     "Pulled",
     "Score",

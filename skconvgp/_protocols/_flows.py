@@ -9,10 +9,10 @@ from skconvgp._typing import FloatArray
 
 __all__ = [
     "Batch",
-    "Found",
     "Landscape",
     "Objective",
     "Optimizer",
+    "OptimizerResult",
     "Score",
     "Step",
 ]
@@ -28,7 +28,7 @@ class Score:
         The value; smaller is better.
     by_gram : Tensor of shape (n, n)
         Its derivatives by the entries of the Gram matrix, symmetric.
-    by_own : float
+    by_parameter : float
         Its derivative by the logarithm of the parameter that the objective learns with
         the kernel: the relative noise variance.
 
@@ -43,7 +43,7 @@ class Score:
 
     value: float
     by_gram: Tensor
-    by_own: float = 0.0
+    by_parameter: float = 0.0
 
 
 @runtime_checkable
@@ -179,7 +179,7 @@ class Landscape(Protocol):
 
 
 @dataclass(frozen=True)
-class Found:
+class OptimizerResult:
     """Result of an optimiser.
 
     Parameters
@@ -197,8 +197,8 @@ class Found:
     Examples
     --------
     >>> import numpy as np
-    >>> from skconvgp.flows import Found
-    >>> Found(np.zeros(2), "all steps done").n_restarts
+    >>> from skconvgp.flows import OptimizerResult
+    >>> OptimizerResult(np.zeros(2), "all steps done").n_restarts
     0
     """
 
@@ -212,6 +212,6 @@ class Found:
 class Optimizer(Protocol):
     """Looks for the theta with the smallest mean value over the fixed batches."""
 
-    def minimize(self, landscape: Landscape, generator: Generator) -> Found:
+    def minimize(self, landscape: Landscape, generator: Generator) -> OptimizerResult:
         """Return a theta with a small value, which is never above that of the start."""
         ...

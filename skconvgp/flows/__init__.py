@@ -1,7 +1,7 @@
 """Objectives and optimisers that learn a kernel: `objective=` and `optimizer=`."""
 
 from skconvgp._parts import Part
-from skconvgp._protocols import Found, Score, Step
+from skconvgp._protocols import OptimizerResult, Score, Step
 from skconvgp.flows._bayesian import BayesianOptimization
 from skconvgp.flows._descent import Adam, GradientDescent
 from skconvgp.flows._history import FlowResult
@@ -13,8 +13,8 @@ __all__ = [
     "Adam",
     "BayesianOptimization",
     "FlowResult",
-    "Found",
     "GradientDescent",
+    "OptimizerResult",
     "Part",
     "Rho",
     "Score",

@@ -13,7 +13,7 @@ from torch import Generator
 from torch.quasirandom import SobolEngine
 
 from skconvgp._parts import Part
-from skconvgp._protocols import Found, Landscape, Step
+from skconvgp._protocols import Landscape, OptimizerResult, Step
 from skconvgp._settings import is_int, one_of, reject, require
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import ALL_DONE, STOPPED, Best
@@ -92,7 +92,7 @@ class BayesianOptimization(Part):
     max_iter: int = 50
     confirm_tolerance: float = 0.02
 
-    def minimize(self, landscape: Landscape, generator: Generator) -> Found:
+    def minimize(self, landscape: Landscape, generator: Generator) -> OptimizerResult:
         """Return the best confirmed hyperparameters.
 
         Parameters
@@ -104,7 +104,7 @@ class BayesianOptimization(Part):
 
         Returns
         -------
-        found : Found
+        result : OptimizerResult
             The start or the best confirmed candidate. `stats` has the number of
             candidates, of undefined values and of new bests that were not confirmed,
             and whether this package replaced scikit-optimize.
@@ -119,7 +119,7 @@ class BayesianOptimization(Part):
                 break
         if search.is_native:
             message = f"{message} ({FALLBACK})"
-        return Found(search.best.theta, message, stats=search.stats)
+        return OptimizerResult(search.best.theta, message, stats=search.stats)
 
     def _check_settings(self) -> None:
         word = self.acquisition

@@ -12,7 +12,7 @@ import torch
 from torch import Generator
 
 from skconvgp._parts import Part
-from skconvgp._protocols import Found, Landscape, Step
+from skconvgp._protocols import Landscape, OptimizerResult, Step
 from skconvgp._settings import is_int, is_number, require
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import (
@@ -51,7 +51,7 @@ class Descent(Part, abc.ABC):
     restart_undefined: bool
     check_every: int
 
-    def minimize(self, landscape: Landscape, generator: Generator) -> Found:
+    def minimize(self, landscape: Landscape, generator: Generator) -> OptimizerResult:
         """Return the best hyperparameters found.
 
         Parameters
@@ -63,7 +63,7 @@ class Descent(Part, abc.ABC):
 
         Returns
         -------
-        found : Found
+        result : OptimizerResult
             The start or the best of the running means; `stats` has the number of
             steps and of undefined steps.
         """
@@ -85,7 +85,7 @@ class Descent(Part, abc.ABC):
                 break
         message = walk.message if walk.is_lost else ALL_DONE
         stats = {"n_steps": index + 1.0, "n_undefined": float(walk.n_undefined)}
-        return Found(
+        return OptimizerResult(
             best.theta, STOPPED if is_stopped else message, walk.n_restarts, stats
         )
 

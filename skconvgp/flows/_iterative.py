@@ -23,7 +23,7 @@ class FactoredScore:
     ----------
     value : float
         The value; smaller is better.
-    by_own : float
+    by_parameter : float
         Derivative by the logarithm of the relative noise variance.
     left, right : Tensor of shape (n, r)
         A and B; empty if derivatives were not asked for.
@@ -32,7 +32,7 @@ class FactoredScore:
     """
 
     value: float
-    by_own: float
+    by_parameter: float
     left: Tensor
     right: Tensor
     diag: Tensor

@@ -15,7 +15,13 @@ import numpy as np
 import torch
 from torch import Generator
 
-from skconvgp._protocols import Found, IterativeSolver, Objective, Optimizer, Step
+from skconvgp._protocols import (
+    IterativeSolver,
+    Objective,
+    Optimizer,
+    OptimizerResult,
+    Step,
+)
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor
 from skconvgp.flows._batches import Batches
@@ -47,7 +53,7 @@ from skconvgp.solvers import ConjugateGradient
 
 __all__ = ["NOISE_START", "EvidenceSearch", "FlowSearch", "Learned"]
 
-Minimize: TypeAlias = Callable[[BatchLandscape, Generator], Found]
+Minimize: TypeAlias = Callable[[BatchLandscape, Generator], OptimizerResult]
 MakeObjective: TypeAlias = Callable[[KernelPrior, Run], Objective | IterativeEvidence]
 
 NOISE_START = 1e-2  # noise variance with which learning it begins

@@ -82,10 +82,10 @@ class LabelEvidence:
         evidence, slopes = model.slopes(unit * amplitude, nugget)
         slopes *= -amplitude / n
         by_unit = float((slopes * unit).sum())
-        by_own = by_unit + self.noise_variance * float(slopes.diagonal().sum())
+        by_parameter = by_unit + self.noise_variance * float(slopes.diagonal().sum())
         # K was divided by its mean diagonal, which each diagonal entry changes.
         slopes.diagonal().sub_(by_unit / n)
-        return Score(-evidence / n, slopes.div_(scale), by_own)
+        return Score(-evidence / n, slopes.div_(scale), by_parameter)
 
     def _model_of(self, codes: Tensor) -> LinkModel:
         """Return the last model if it has these labels, so that its mode is reused."""

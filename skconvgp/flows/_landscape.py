@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import Batch, Found, Objective, Score, Step
+from skconvgp._protocols import Batch, Objective, OptimizerResult, Score, Step
 from skconvgp._settings import FIXED, as_bounds
 from skconvgp._typing import FloatArray
 from skconvgp.engine import FactoredWeights
@@ -150,7 +150,7 @@ class BatchLandscape:
             score, by_theta = derived
             total += score.value
             slope[: len(by_theta)] += by_theta
-            slope[len(by_theta) :] += score.by_own
+            slope[len(by_theta) :] += score.by_parameter
         value = total / len(batches)
         if batches is self.fixed:
             self._fixed_values[_key(theta)] = value
@@ -163,25 +163,25 @@ class BatchLandscape:
         self._counts.append(self.n_evaluations)
         return self._watch(step)
 
-    def result(self, found: Found) -> FlowResult:
+    def result(self, outcome: OptimizerResult) -> FlowResult:
         """Return the result of an optimiser with the trace of all steps."""
         p = len(self.origin)
         thetas = [step.theta for step in self._steps]
         return FlowResult(
-            theta=found.theta,
+            theta=outcome.theta,
             labels=self.labels,
-            rho=self.value(found.theta, self.fixed),
+            rho=self.value(outcome.theta, self.fixed),
             start_theta=self.origin,
             start_rho=self.value(self.origin, self.fixed),
-            message=found.message,
+            message=outcome.message,
             theta_trace=np.array(thetas, dtype=np.float64).reshape(-1, p),
             rho_trace=np.array([step.value for step in self._steps]),
             seconds=np.array(self._seconds),
             evaluations=np.array(self._counts),
             n_evaluations=self.n_evaluations,
             n_derivatives=self.n_derivatives,
-            n_restarts=found.n_restarts,
-            stats=found.stats,
+            n_restarts=outcome.n_restarts,
+            stats=outcome.stats,
             bounds=self._limits,
         )
 

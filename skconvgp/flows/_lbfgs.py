@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from torch import Generator
 
 from skconvgp._parts import Part
-from skconvgp._protocols import Found, Landscape, Step
+from skconvgp._protocols import Landscape, OptimizerResult, Step
 from skconvgp._settings import is_int, is_number, require
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import (
@@ -75,7 +75,7 @@ class LBFGS(Part):
     tolerance: float = 1e-5
     difference_step: float = DIFFERENCE_STEP
 
-    def minimize(self, landscape: Landscape, generator: Generator) -> Found:
+    def minimize(self, landscape: Landscape, generator: Generator) -> OptimizerResult:
         """Return the best hyperparameters found.
 
         Parameters
@@ -87,7 +87,7 @@ class LBFGS(Part):
 
         Returns
         -------
-        found : Found
+        result : OptimizerResult
             The best theta that was evaluated; `stats` has the number of iterations and
             of undefined evaluations.
         """
@@ -98,7 +98,7 @@ class LBFGS(Part):
             "n_steps": float(objective.n_iter),
             "n_undefined": float(objective.n_undefined),
         }
-        return Found(objective.best.theta, message, stats=stats)
+        return OptimizerResult(objective.best.theta, message, stats=stats)
 
     def _run(self, objective: "_ScipyObjective") -> str:
         """Run scipy's search; return why it stopped."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Generator
 
-from skconvgp._protocols import Found, Optimizer
+from skconvgp._protocols import Optimizer, OptimizerResult
 from skconvgp._typing import FloatArray
 from skconvgp.flows._landscape import BatchLandscape
 from skconvgp.flows._search import Best
@@ -22,7 +22,7 @@ def minimize_from_many(
     landscape: BatchLandscape,
     generator: Generator,
     noise_start: float | None = None,
-) -> Found:
+) -> OptimizerResult:
     """Return the best result of a search from the start and of random restarts.
 
     It is never worse than the start of the landscape.
@@ -45,17 +45,17 @@ def minimize_from_many(
 
     Returns
     -------
-    found : Found
+    result : OptimizerResult
         The best theta of all searches, and why the search that found it stopped.
     """
     best, origin = Best.at_start(landscape), landscape.start
     if noise_start is not None:
         landscape.start = np.append(origin[:-1], np.log(noise_start))
-    found = optimizer.minimize(landscape, generator)
-    value = landscape.value(found.theta, landscape.fixed)
+    result = optimizer.minimize(landscape, generator)
+    value = landscape.value(result.theta, landscape.fixed)
     is_worse = noise_start is not None and not best.is_beaten_by(value)
-    best.offer(found.theta, value)
-    n_restarts_in_all = found.n_restarts
+    best.offer(result.theta, value)
+    n_restarts_in_all = result.n_restarts
     others = _random_starts(landscape.bounds, n_restarts, generator)
     for start in chain([origin] if is_worse else [], others):
         landscape.start = start
@@ -63,9 +63,9 @@ def minimize_from_many(
         n_restarts_in_all += 1 + other.n_restarts
         value = landscape.value(other.theta, landscape.fixed)
         if best.is_beaten_by(value):
-            found = other
+            result = other
             best.offer(other.theta, value)
-    return replace(found, theta=best.theta, n_restarts=n_restarts_in_all)
+    return replace(result, theta=best.theta, n_restarts=n_restarts_in_all)
 
 
 def _random_starts(

@@ -68,7 +68,7 @@ def test_score_is_a_number_with_symmetric_derivatives(part):
     gram, targets = batch()
     score = part.score(gram, targets)
     assert isinstance(score.value, float)
-    assert isinstance(score.by_own, float)
+    assert isinstance(score.by_parameter, float)
     assert score.by_gram.shape == gram.shape
     assert score.by_gram.dtype == torch.float64
     assert_close(score.by_gram, score.by_gram.mT)

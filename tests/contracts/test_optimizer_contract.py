@@ -10,7 +10,7 @@ import torch
 from sklearn.base import clone
 
 from skconvgp import flows
-from skconvgp._protocols import Found, Optimizer, Step
+from skconvgp._protocols import Optimizer, OptimizerResult, Step
 from tests.helpers.landscapes import bowl
 from tests.helpers.oracles import seeded
 
@@ -31,7 +31,7 @@ class RandomSearch:
                 best, least = theta, value
             if landscape.report(Step(index, 30, theta, value)):
                 break
-        return Found(best.copy(), "all steps done")
+        return OptimizerResult(best.copy(), "all steps done")
 
 
 PUBLIC = [getattr(flows, name)() for name in ("Adam", "GradientDescent", "LBFGS")]
@@ -75,14 +75,14 @@ def test_is_a_part_with_settings(part):
 @every_optimizer
 def test_finds_something_better_within_bounds(part):
     surface = noisy_bowl()
-    found = part.minimize(surface, seeded())
-    assert isinstance(found, Found)
-    assert found.theta.shape == surface.start.shape
-    assert found.theta.dtype == np.float64
-    assert surface.fixed_value(found.theta) < surface.fixed_value(surface.start) - 0.5
+    result = part.minimize(surface, seeded())
+    assert isinstance(result, OptimizerResult)
+    assert result.theta.shape == surface.start.shape
+    assert result.theta.dtype == np.float64
+    assert surface.fixed_value(result.theta) < surface.fixed_value(surface.start) - 0.5
     lows, highs = surface.bounds.T
     assert all((lows <= at).all() and (at <= highs).all() for at in surface.visited)
-    assert found.message
+    assert result.message
 
 
 @every_optimizer
@@ -90,23 +90,23 @@ def test_is_never_worse_than_the_start(part):
     for seed in range(4):
         start = 0.5 + 0.1 * np.random.default_rng(seed).normal(size=2)
         surface = bowl(start, middle=(0.5, 0.5), spread=1.0)
-        found = part.minimize(surface, seeded(seed))
-        value = surface.fixed_value(found.theta)
+        result = part.minimize(surface, seeded(seed))
+        value = surface.fixed_value(result.theta)
         assert value <= surface.fixed_value(surface.start)
 
 
 @every_optimizer
 def test_undefined_places_never_win(part):
     surface = noisy_bowl(undefined=lambda theta: theta[1] > 0.3)
-    found = part.minimize(surface, seeded())
-    assert surface.fixed_value(found.theta) < surface.fixed_value(surface.start)
+    result = part.minimize(surface, seeded())
+    assert surface.fixed_value(result.theta) < surface.fixed_value(surface.start)
 
 
 @every_optimizer
 def test_start_is_the_answer_where_nothing_is_defined(part):
     surface = noisy_bowl(undefined=lambda theta: True)
-    found = part.minimize(surface, seeded())
-    np.testing.assert_array_equal(found.theta, surface.start)
+    result = part.minimize(surface, seeded())
+    np.testing.assert_array_equal(result.theta, surface.start)
     assert all(np.isnan(step.value) for step in surface.steps)
 
 

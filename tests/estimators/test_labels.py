@@ -489,7 +489,9 @@ def test_derivatives_of_the_evidence_of_labels_are_differences(name, noise):
         objective.score(gram, targets, 5.0 * np.exp(sign * step)).value
         for sign in (1.0, -1.0)
     )
-    assert score.by_own == pytest.approx((ahead - behind) / (2.0 * step), rel=1e-5)
+    assert score.by_parameter == pytest.approx(
+        (ahead - behind) / (2.0 * step), rel=1e-5
+    )
     # The order of a batch does not matter, and a multiple of the kernel does not.
     order = torch.randperm(30, generator=seeded())
     other = objective.score(7.0 * gram[order][:, order], targets[order], 5.0)

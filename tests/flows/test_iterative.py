@@ -44,7 +44,7 @@ def test_with_all_columns_it_is_exact(n_targets, noise):
     found = evidence(solver, noise=0.5).score(scaled(gram), targets, noise)
     expected = Rho("evidence").score(gram, targets, noise)
     assert found.value == pytest.approx(expected.value, abs=1e-8)
-    assert found.by_own == pytest.approx(expected.by_own, abs=1e-7)
+    assert found.by_parameter == pytest.approx(expected.by_parameter, abs=1e-7)
     error = (dense_derivative(found, gram) - expected.by_gram).norm()
     assert float(error) < 1e-6 * float(expected.by_gram.norm())
 

@@ -6,7 +6,7 @@ import torch
 
 from skconvgp import gram_matrix
 from skconvgp._config import ComputeConfig
-from skconvgp._protocols import Found, Step
+from skconvgp._protocols import OptimizerResult, Step
 from skconvgp.flows import Rho
 from skconvgp.flows import _landscape as landscapes
 from skconvgp.flows._batches import Batches
@@ -154,7 +154,9 @@ def test_result_holds_the_trace():
     assert not surface.report(first)
     assert surface.report(Step(1, 2, surface.start, np.nan))
     assert seen[0] is first
-    result = surface.result(Found(better, "done", n_restarts=3, stats={"a": 1.0}))
+    result = surface.result(
+        OptimizerResult(better, "done", n_restarts=3, stats={"a": 1.0})
+    )
     assert result.rho == surface.value(better, surface.fixed)
     assert result.start_rho == surface.value(surface.start, surface.fixed)
     np.testing.assert_array_equal(result.theta_trace, [better, surface.start])

@@ -228,7 +228,7 @@ def test_derivatives_by_the_matrix(kind, n_targets):
 @pytest.mark.parametrize("noise", [1e-3, 0.5])
 def test_derivative_by_the_logarithm_of_the_noise(kind, noise):
     gram, targets = batch()
-    by_noise = rho(kind).score(gram, targets, noise).by_own
+    by_noise = rho(kind).score(gram, targets, noise).by_parameter
     ends = [value_of(kind, gram, targets, noise * math.exp(h)) for h in (1e-4, -1e-4)]
     assert by_noise == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-5, abs=1e-8)
 
@@ -239,7 +239,7 @@ def test_scale_of_the_kernel_does_not_matter(kind, factor):
     gram, targets = batch()
     one, two = (rho(kind).score(k, targets) for k in (gram, factor * gram))
     assert two.value == pytest.approx(one.value, rel=1e-9)
-    assert two.by_own == pytest.approx(one.by_own, rel=1e-7)
+    assert two.by_parameter == pytest.approx(one.by_parameter, rel=1e-7)
     assert_close(factor * two.by_gram, one.by_gram, kind="solve")
     slope = float((one.by_gram * gram).sum())
     assert abs(slope) < 1e-9 * float((one.by_gram * gram).abs().sum())
