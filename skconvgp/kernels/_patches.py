@@ -365,6 +365,8 @@ def _follows_data(kernel: Kernel, shape: ImageShape) -> bool:
 
 def _as_numbers(weights: Any) -> Tensor:
     """Return weights as one row of numbers; raise if they are something else."""
+    if isinstance(weights, Tensor):  # while they are learned
+        return weights.flatten()
     try:
         return torch.as_tensor(np.asarray(weights, dtype=np.float64)).flatten()
     except (TypeError, ValueError):

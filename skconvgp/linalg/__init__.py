@@ -41,6 +41,7 @@ from skconvgp.linalg._truncated import (
     leading_right_vectors,
     widened,
 )
+from skconvgp.linalg._whitening import whitening_root
 from skconvgp.linalg._woodbury import BoundedInverse, LowRankPlusDiagonal
 
 __all__ = [
@@ -82,5 +83,6 @@ __all__ = [
     "standard_error",
     "symmetric_eigen",
     "symmetrize_",
+    "whitening_root",
     "widened",
 ]

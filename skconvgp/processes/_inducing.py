@@ -20,12 +20,17 @@ from skconvgp.backends import Responses
 from skconvgp.engine import slices, to_numpy, to_tensor
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._checks import plain_value
-from skconvgp.linalg import symmetric_eigen
+from skconvgp.processes._patch_features import (
+    Whitening,
+    patches_of,
+    place_grid,
+    whitened_features,
+    whitening,
+)
 
 __all__ = ["INDUCING", "InducingSet", "choose_patches", "place_locations"]
 
 INDUCING = ("kmeans", "uniform", "unique")
-CUT = 1e-6  # share of the largest eigenvalue that may be rounding error
 SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
 IMAGES_AT_ONCE = 100
 SHARE_OF_BACKGROUND = 0.02  # of all patches that are equal
@@ -78,24 +83,17 @@ class InducingSet:
         n_locations: tuple[int, int],
     ) -> Self:
         """Return the set of patches (m, c', ph, pw) at a grid of places."""
-        grid = kernel.grid(image_shape)
         exact = patches.to(torch.float64)
-        values, vectors = _spectrum(_gram(kernel, exact))
-        along, places = [], []
-        for positions, size, n in zip(
-            grid.positions(), grid.shape, n_locations, strict=True
-        ):
-            spots = (torch.arange(n) + 0.5) * (size / n) - 0.5
-            places.append(spots.to(torch.float64) * grid.stride)
-            along.append(_whitened_axis(kernel, places[-1], positions))
+        factors = whitening(kernel, image_shape, exact, n_locations)
+        places = place_grid(kernel.grid(image_shape), n_locations)
         return cls(
             kernel,
             image_shape,
             to_numpy(exact),
             to_numpy(torch.cartesian_prod(*places)),
-            to_numpy(along[0] / math.sqrt(grid.n_patches)),
-            to_numpy(along[1]),
-            to_numpy(vectors / values.sqrt()),
+            to_numpy(factors.rows),
+            to_numpy(factors.columns),
+            to_numpy(factors.lift),
         )
 
     @property
@@ -114,22 +112,19 @@ class InducingSet:
 
         Products of matrices in single precision depend on how many images there are.
         """
-        responses = self._responses(images, backend)
-        patches, weights = self._patches(images)
-        rows, columns = (
-            to_tensor(one, images.device, images.dtype)
-            for one in (self.rows, self.columns)
+        device = images.device
+        factors = Whitening(
+            to_tensor(self.rows, device, images.dtype),
+            to_tensor(self.columns, device, images.dtype),
+            to_tensor(self.lift / math.sqrt(self.unit), device, dtype),
         )
-        lift = to_tensor(self.lift / math.sqrt(self.unit), images.device, dtype)
-        parts = [
-            responses.pooled(patches[:, group], weights[group], rows, columns)
-            for group in range(patches.shape[1])
-        ]
-        return (torch.stack(parts, 1).to(dtype) @ lift).flatten(1)
+        inducing = to_tensor(self.patches, device, images.dtype)
+        responses = Responses(self.kernel.base_kernel, inducing, backend)
+        return whitened_features(self.kernel, responses, factors, images)
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
-        patches, _ = self._patches(images)
+        patches, _ = patches_of(self.kernel, images)
         factors = self.kernel.factors(self.image_shape, images)
         shape = factors.shape[1:]
         variances = images.new_zeros(len(images))
@@ -140,19 +135,6 @@ class InducingSet:
                 values = with_own.full(of_group[None]).reshape(shape)
                 variances[i] += (values * pairs).sum()
         return variances
-
-    def _responses(self, images: Tensor, backend: str) -> Responses:
-        inducing = to_tensor(self.patches, images.device, images.dtype)
-        return Responses(self.kernel.base_kernel, inducing, backend)
-
-    def _patches(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Return patches (n, g, h', w', d) and weights (g, h', w')."""
-        grid = self.kernel.grid(self.image_shape)
-        shape = (grid.n_stacked * grid.shape[0], grid.shape[1])
-        patches = self.kernel.normalized_patches(images).flatten(3)
-        weights = self.kernel.weight_maps(grid).to(images)
-        n, n_groups, _, size = patches.shape
-        return patches.reshape(n, n_groups, *shape, size), weights.reshape(-1, *shape)
 
 
 def choose_patches(
@@ -246,29 +228,3 @@ def place_locations(
         for size, span in zip(shape, spans, strict=True)
     )
     return rows, columns
-
-
-def _gram(kernel: PatchKernel, patches: Tensor) -> Tensor:
-    prepared = kernel.base_kernel.prepare(patches)
-    return kernel.base_kernel.cross(prepared, prepared)
-
-
-def _spectrum(gram: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the eigenvalues that are no rounding errors, and their vectors."""
-    values, vectors = symmetric_eigen(gram)
-    is_kept = values > CUT * values[-1]
-    return values[is_kept], vectors[:, is_kept]
-
-
-def _whitened_axis(kernel: PatchKernel, places: Tensor, positions: Tensor) -> Tensor:
-    """Return whitened covariances (a, m) of places with positions along a side."""
-    length = kernel.location_lengthscale
-    if length is None:
-        return torch.ones(1, len(positions), dtype=torch.float64)
-    scale = plain_value(cast(Scalar, length))
-    cross, own = (
-        torch.exp(-((places[:, None] - others) / scale).square() / 2)
-        for others in (positions, places)
-    )
-    values, vectors = _spectrum(own)
-    return (vectors / values.sqrt()).mT @ cross

@@ -1,0 +1,54 @@
+"""A root of the pseudo-inverse of a matrix, with derivatives."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from skconvgp.linalg._spectral import symmetric_eigen
+
+__all__ = ["whitening_root"]
+
+
+def whitening_root(matrix: Tensor, cut: float) -> Tensor:
+    """Return A (m, q): A A^T is the pseudo-inverse of a matrix (m, m).
+
+    Its derivatives are right for a function that depends on A by A A^T alone. They
+    exist where eigenvalues are equal, as those of eigenvectors do not.
+
+    Parameters
+    ----------
+    matrix : Tensor of shape (m, m)
+        Symmetric, positive semi-definite.
+    cut : float
+        Eigenvalues of at most this share of the largest one count as zeros.
+    """
+    return cast(Tensor, _WhiteningRoot.apply(matrix, cut))  # type: ignore[no-untyped-call]
+
+
+class _WhiteningRoot(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, cut: float) -> Tensor:
+        values, vectors = symmetric_eigen(matrix)
+        ctx.n_zeros = int((values <= cut * values[-1]).sum())
+        ctx.save_for_backward(values, vectors)
+        return vectors[:, ctx.n_zeros :] / values[ctx.n_zeros :].sqrt()
+
+    @staticmethod
+    def backward(ctx: Any, by_root: Tensor) -> tuple[Tensor, None]:
+        values, vectors = ctx.saved_tensors
+        zeros, kept = values[: ctx.n_zeros], values[ctx.n_zeros :]
+        # Derivatives by the pseudo-inverse, between all vectors and those kept: that by
+        # A is twice their product with A.
+        inner = vectors.mT @ by_root * (kept.sqrt() / 2.0)
+        # Divided differences of the function that is 1 / x where x is kept, else 0.
+        differences = torch.cat(
+            [
+                1.0 / (kept * (kept - zeros[:, None])),
+                -1.0 / (kept[:, None] * kept),
+            ]
+        )
+        inner = inner * differences
+        inner[: ctx.n_zeros] *= 2.0  # they stand for their transposes, too
+        by_matrix = vectors @ inner @ vectors[:, ctx.n_zeros :].mT
+        return (by_matrix + by_matrix.mT) / 2.0, None

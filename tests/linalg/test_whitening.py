@@ -1,0 +1,51 @@
+"""whitening_root: its product, and derivatives against central differences."""
+
+import pytest
+import torch
+
+from skconvgp.linalg import whitening_root
+
+# Steps are small enough that no eigenvalue crosses the cut.
+CUT, STEP = 1e-6, 1e-7
+SPECTRA = {
+    "all kept": [0.2, 0.5, 1.0, 3.0],
+    "equal": [0.5, 0.5, 0.5, 2.0],
+    "some cut": [0.0, 3e-7, 1.0, 2.0],
+    "one kept": [0.0, 1e-9, 1e-8, 2.0],
+}
+
+
+def numbers(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+
+def matrix_of(spectrum):
+    vectors, _ = torch.linalg.qr(numbers(4, 4))
+    return vectors * torch.tensor(spectrum, dtype=torch.float64) @ vectors.mT
+
+
+def value_of(matrix):
+    """Return a function of the products of features alone."""
+    features = numbers(5, 4, seed=1) @ whitening_root(matrix, CUT)
+    return torch.sin(features @ features.mT * numbers(5, 5, seed=2)).sum()
+
+
+@pytest.mark.parametrize("spectrum", SPECTRA.values(), ids=SPECTRA)
+def test_product_is_the_pseudo_inverse(spectrum):
+    matrix = matrix_of(spectrum)
+    root = whitening_root(matrix, CUT)
+    expected = torch.linalg.pinv(matrix, rtol=CUT, hermitian=True)
+    torch.testing.assert_close(root @ root.mT, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("spectrum", SPECTRA.values(), ids=SPECTRA)
+def test_derivatives_are_central_differences(spectrum):
+    matrix = matrix_of(spectrum).requires_grad_()
+    (gradient,) = torch.autograd.grad(value_of(matrix), matrix)
+    change = numbers(4, 4, seed=3)
+    change = change + change.mT
+    with torch.no_grad():
+        rise = value_of(matrix + STEP * change) - value_of(matrix - STEP * change)
+    expected = float(rise) / (2 * STEP)
+    assert float((gradient * change).sum()) == pytest.approx(expected, rel=1e-6)
