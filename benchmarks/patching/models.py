@@ -15,7 +15,13 @@ from torch import nn
 from skconvgp import ConvNetGPClassifier, NystromCompletedGP, PatchGPClassifier
 from skconvgp.kernels import PatchKernel
 
-SIZES = {"mnist": [1000, 5000, 20_000, 60_000], "cifar10": [1000, 5000, 20_000]}
+SIZES = {
+    "mnist": [1000, 5000, 20_000, 60_000],
+    "cifar10": [1000, 5000, 20_000],
+    "rectangles": [1200],
+    "mnist 0-1": [12_665],
+}
+PHOTOGRAPHS_AND_DIGITS = ("mnist", "cifar10")
 EPOCHS, BATCH, RATE = 20, 64, 1e-3
 
 
@@ -28,10 +34,13 @@ class Model(NamedTuple):
         Returns a classifier.
     most : int
         Training images that it can take in some minutes.
+    data : tuple of str
+        Data sets that it is measured on.
     """
 
     make: Callable[[], Any]
     most: int
+    data: tuple[str, ...] = tuple(SIZES)
 
 
 @dataclass
@@ -39,7 +48,7 @@ class SmallCNN:
     """Two convolutions, two poolings, two dense layers; Adam, 20 epochs."""
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "SmallCNN":
-        """Train on images (n, c, h, w) with labels from 0 to 9."""
+        """Train on images (n, c, h, w) with labels from 0 on."""
         torch.manual_seed(0)
         images, labels = torch.as_tensor(X), torch.as_tensor(y).long()
         side = (X.shape[2] // 2 - 2) // 2
@@ -54,7 +63,7 @@ class SmallCNN:
             nn.Dropout(0.5),
             nn.Linear(64 * side**2, 128),
             nn.ReLU(),
-            nn.Linear(128, 10),
+            nn.Linear(128, int(y.max()) + 1),
         )
         optimizer = torch.optim.Adam(self.net.parameters(), RATE)
         self.net.train()
@@ -67,7 +76,7 @@ class SmallCNN:
         return self
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the probabilities (n, 10) of labels."""
+        """Return the probabilities (n, k) of labels."""
         self.net.eval()
         with torch.no_grad():
             parts = [
@@ -91,16 +100,34 @@ def _svc() -> Any:
     return make_pipeline(FunctionTransformer(_flatten), SVC(C=10.0))
 
 
+def _invariant(n_inducing: Any, **settings: Any) -> Any:
+    """Return patches whose response is the same everywhere."""
+    kernel = PatchKernel(**settings)
+    return PatchGPClassifier(kernel, n_inducing=n_inducing, random_state=0)
+
+
+def _all_different() -> Any:
+    kernel = PatchKernel(patch_size=3)
+    return PatchGPClassifier(kernel, inducing="unique", random_state=0)
+
+
 MODELS = {
     "patches": Model(lambda: PatchGPClassifier(random_state=0), 60_000),
-    "patches, invariant": Model(
-        lambda: PatchGPClassifier(PatchKernel(), n_inducing=750, random_state=0), 60_000
-    ),
     "patches, n_inducing=400": Model(
-        lambda: PatchGPClassifier(n_inducing=400, random_state=0), 60_000
+        lambda: PatchGPClassifier(n_inducing=400, random_state=0), 60_000, ("cifar10",)
     ),
-    "exact convnet": Model(ConvNetGPClassifier, 5000),
-    "nystrom convnet": Model(lambda: NystromCompletedGP(random_state=0), 5000),
+    "patches, invariant, 750": Model(lambda: _invariant(750), 60_000, ("mnist",)),
+    "patches, invariant, 50": Model(lambda: _invariant(50), 60_000, ("mnist 0-1",)),
+    "patches 3x3, invariant, 16": Model(
+        lambda: _invariant(16, patch_size=3), 5000, ("rectangles",)
+    ),
+    "patches 3x3, invariant, all different": Model(
+        _all_different, 5000, ("rectangles",)
+    ),
+    "exact convnet": Model(ConvNetGPClassifier, 5000, PHOTOGRAPHS_AND_DIGITS),
+    "nystrom convnet": Model(
+        lambda: NystromCompletedGP(random_state=0), 5000, PHOTOGRAPHS_AND_DIGITS
+    ),
     "svc": Model(_svc, 20_000),
     "logistic regression": Model(
         lambda: _of_rows(LogisticRegression(max_iter=200)), 20_000

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss
 
 from patching.models import MODELS
-from skconvgp.datasets import fetch_cifar10, fetch_mnist
+from skconvgp.datasets import fetch_cifar10, fetch_mnist, make_rectangles
 from skconvgp.metrics import expected_calibration_error
 
-FETCH = {"mnist": fetch_mnist, "cifar10": fetch_cifar10}
+N_RECTANGLES = {"train": 1200, "test": 5000}
 # Error in percent and negative log probability, of all training images.
 PUBLISHED = {
     "mnist": [
@@ -25,6 +25,12 @@ PUBLISHED = {
         ("weighted + rbf", 1.17, 0.039),
     ],
     "cifar10": [("weighted, multi-channel", 35.4, None)],
+    "rectangles": [
+        ("invariant, 16 patches", 1.4, 0.055),
+        ("weighted", 0.0, 0.005),
+        ("rbf", 5.0, 0.258),
+    ],
+    "mnist 0-1": [("invariant, 50 patches", 0.3, None)],
 }
 
 
@@ -59,14 +65,22 @@ def _measure(data: str, n_train: int, model: str) -> Figures:
     if not has_probabilities:
         return row | {"log_loss": None, "calibration_error": None}
     return row | {
-        "log_loss": float(log_loss(y_test, answers, labels=range(10))),
+        "log_loss": float(log_loss(y_test, answers, labels=np.unique(y))),
         "calibration_error": expected_calibration_error(y_test, answers),
     }
 
 
 def _images(data: str, subset: str, n: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return images (n, c, h, w) as float32, and labels."""
-    X, y = FETCH[data](subset=subset, n_samples=n, return_X_y=True)
+    if data == "rectangles":
+        seed = list(N_RECTANGLES).index(subset)
+        X, y = make_rectangles(n or N_RECTANGLES[subset], random_state=seed)
+    elif data == "mnist 0-1":
+        X, y = fetch_mnist(subset=subset, return_X_y=True)
+        X, y = X[y < 2][:n], y[y < 2][:n]
+    else:
+        fetch = {"mnist": fetch_mnist, "cifar10": fetch_cifar10}[data]
+        X, y = fetch(subset=subset, n_samples=n, return_X_y=True)
     X = X if X.ndim == 4 else X[:, None]
     return np.ascontiguousarray(X, dtype=np.float32), y
 
