@@ -13,7 +13,7 @@ digits against the seconds that fitting and predicting take.
 # Fit
 # ---
 #
-# All classifiers have their default settings. The support vector machine and the nearest
+# All have their default settings. The support vector machine and the nearest
 # neighbours are those of scikit-learn, and see an image as a row of 64 numbers.
 
 import time

@@ -172,7 +172,12 @@ class PatchKernel(Kernel):
         """Return the settings that follow from images (n, c, h, w) or (n, h, w)."""
         if images.ndim == GRAY:
             images = images[:, None]
-        images = images.reshape(*images.shape, *(1,) * (GRAY + 1 - images.ndim))
+        if images.ndim != GRAY + 1:
+            raise ValueError(
+                f"{self!r} takes its settings from images of shape (n, h, w) or "
+                f"(n, c, h, w), got an array of shape {tuple(images.shape)!r}: reshape "
+                "rows to images."
+            )
         if not images.is_floating_point():  # whole numbers have no mean
             images = images.to(torch.float64)
         shape = cast(ImageShape, tuple(images.shape[1:]))
@@ -368,12 +373,15 @@ def _as_numbers(weights: Any) -> Tensor:
     if isinstance(weights, Tensor):  # while they are learned
         return weights.flatten()
     try:
-        return torch.as_tensor(np.asarray(weights, dtype=np.float64)).flatten()
+        numbers = np.asarray(weights)
+        if not np.iscomplexobj(numbers):
+            return torch.as_tensor(numbers.astype(np.float64)).flatten()
     except (TypeError, ValueError):
-        raise ValueError(
-            "`weights` must be None, or one number for each position of a patch, got "
-            f"{weights!r}."
-        ) from None
+        pass  # it is named below
+    raise ValueError(
+        "`weights` must be None, or one number for each position of a patch, got "
+        f"{weights!r}."
+    )
 
 
 def _is_auto(value: object) -> bool:
