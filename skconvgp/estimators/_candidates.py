@@ -2,13 +2,26 @@
 
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
+from skconvgp._protocols import LinkLikelihood
+from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import is_kernel
 
-__all__ = ["is_candidate", "last_inputs", "last_step", "usual_process"]
+__all__ = [
+    "have_same_targets",
+    "is_candidate",
+    "last_inputs",
+    "last_step",
+    "targets_of",
+    "usual_process",
+]
 
 
 def is_candidate(given: object) -> bool:
@@ -32,3 +45,26 @@ def last_step(estimator: Any) -> Any:
 def last_inputs(estimator: Any, X: Any) -> Any:
     """Return the inputs of the last step of a fitted pipeline."""
     return estimator[:-1].transform(X) if isinstance(estimator, Pipeline) else X
+
+
+def targets_of(gp: Any) -> NDArray[Any]:
+    """Return the targets that the likelihood of a classifier makes of the labels."""
+    codes, likelihood = gp._training.codes, gp.likelihood_
+    if isinstance(likelihood, LinkLikelihood):
+        return codes  # type: ignore[no-any-return]
+    weights = rows_to_tensor(gp._process.model.weights)
+    targets = likelihood.targets(torch.as_tensor(codes), len(gp.classes_), weights)
+    return to_numpy(targets.values)
+
+
+def have_same_targets(processes: list[Any]) -> bool:
+    """Return whether fitted processes have the same targets."""
+    first = processes[0]
+    if not is_classifier(first):
+        return len({len(gp._process.model.targets) for gp in processes}) == 1
+    kinds = {type(gp.likelihood_) for gp in processes}
+    targets = [targets_of(gp) for gp in processes]
+    return len(kinds) == 1 and all(
+        one.shape == targets[0].shape and np.allclose(one, targets[0])
+        for one in targets
+    )

@@ -18,7 +18,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._judged import accuracy, as_labels, most_probable
+from skconvgp.estimators._labels import accuracy, as_labels, most_probable
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._voice import tell

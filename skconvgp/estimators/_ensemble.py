@@ -18,7 +18,7 @@ from skconvgp.estimators._candidates import (
     usual_process,
 )
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._judged import accuracy, most_probable
+from skconvgp.estimators._labels import accuracy, most_probable
 from skconvgp.estimators._mixture_weights import (
     independent_share,
     left_out_probabilities,

@@ -1,4 +1,4 @@
-"""Weights of a mixture of classifiers: by evidence, or by stacking."""
+"""Weights of a mixture of classifiers, by evidence or by stacking, and their checks."""
 
 from typing import Any
 
@@ -10,9 +10,8 @@ from scipy.special import softmax
 from skconvgp._protocols import LinkLikelihood
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
-from skconvgp.estimators._candidates import last_step
+from skconvgp.estimators._candidates import have_same_targets, last_step, targets_of
 from skconvgp.estimators._classifier import has_one_latent
-from skconvgp.estimators._same_targets import have_same_targets, targets_of
 from skconvgp.estimators._warn import ask_each
 from skconvgp.inference import stacking_weights
 
@@ -46,8 +45,8 @@ def weights_by_evidence(fitted: dict[str, Any], n_samples: int) -> FloatArray:
 def independent_share(gp: Any) -> float:
     """Return the share of the columns of targets that are independent.
 
-    Columns of a label code sum to zero, so that one of them follows from the rest, and
-    the evidence of all counts the same data once too often.
+    The columns of the targets sum to zero, so that one of them follows from the others:
+    the evidence of all columns counts the same data once too often.
     """
     if has_one_latent(gp._process):
         return 1.0
@@ -72,15 +71,15 @@ def require_same_latents(steps: list[Any]) -> None:
     links = [one for one in steps if isinstance(one.likelihood_, LinkLikelihood)]
     probes = [_log_probs_at_probes(one.likelihood_, len(one.classes_)) for one in links]
     if any(not torch.equal(one, probes[0]) for one in probes):
-        told = sorted({repr(one.likelihood_) for one in links})
+        names = sorted({repr(one.likelihood_) for one in links})
         raise ValueError(
-            f"Latent functions of {', '.join(told)} have different scales and cannot "
+            f"Latent functions of {', '.join(names)} have different scales and cannot "
             f"be mixed. {remedy}"
         )
 
 
 def _log_probs_at_probes(likelihood: LinkLikelihood, n_classes: int) -> torch.Tensor:
-    """Return what latents of 0 and 1 mean, and how many latent functions there are.
+    """Return log probabilities of labels at latents of 0 and 1, and how many latents.
 
     The probes are the rows of a unit matrix, a row for each class.
     """

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import unique_labels
 
 from skconvgp.estimators._classifier import GPClassifier
-from skconvgp.estimators._judged import as_labels
+from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
 from skconvgp.estimators._public_fit import public_fit
 

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import NotFittedError, check_is_fitted
+from sklearn.utils.validation import NotFittedError, check_is_fitted, column_or_1d
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._candidates import (
+    have_same_targets,
     is_candidate,
     last_inputs,
     last_step,
@@ -24,7 +25,6 @@ from skconvgp.estimators._candidates import (
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._resolve import is_precomputed, resolve_count
 from skconvgp.estimators._resolve_search import resolve_batch_size
-from skconvgp.estimators._same_targets import have_same_targets, require_same_data
 from skconvgp.estimators._validation import make_generator
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import Rho
@@ -35,6 +35,7 @@ from skconvgp.metrics import (
     interval_coverage,
     negative_log_predictive_density,
 )
+from skconvgp.processes import MatrixPrior
 
 __all__ = ["SelectionReport", "selection_report"]
 
@@ -258,7 +259,7 @@ def selection_report(
     rows = []
     for name, one in zip(named, fitted, strict=True):
         gp, inputs = last_step(one), last_inputs(one, X)
-        require_same_data(name, gp, inputs, y)
+        _require_same_data(name, gp, inputs, y)
         rho = _mean_rho(gp, inputs, batch_size, n_batches, random_state)
         evidence = gp.log_marginal_likelihood()
         rows.append({"rho": rho, "evidence": evidence} | judge(gp, y))
@@ -327,6 +328,36 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
     return estimator
 
 
+def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
+    """Raise unless a process was fitted to these samples, all of weight 1."""
+    process, training = gp._process, gp._training
+    if not (process.model.weights == 1.0).all():
+        raise ValueError(
+            f"{name!r} was fitted with sample weights, and figures of other weights "
+            "cannot be compared: pass an unfitted clone."
+        )
+    rows, truth = gp._read_new(X), np.asarray(y)
+    prior = process.prior
+    has_rows = len(rows) == len(truth) == training.n_given and (
+        isinstance(prior, MatrixPrior)
+        or np.array_equal(prior.rows, rows[prior.indices])
+    )
+    if not has_rows or not _was_fitted_to(gp, truth):
+        raise ValueError(
+            f"{name!r} was fitted to other data than X and y: pass an unfitted clone."
+        )
+
+
+def _was_fitted_to(gp: Any, y: NDArray[Any]) -> bool:
+    """Return whether a process was fitted to these labels or targets."""
+    if is_classifier(gp):
+        fitted = gp.classes_[gp._training.codes]
+        return np.array_equal(fitted, column_or_1d(y)[gp._training.kept])
+    kept = y.reshape(len(y), -1)[gp._training.kept]
+    fitted = gp._process.model.targets * gp.y_scale_ + gp.y_mean_
+    return fitted.shape == kept.shape and np.allclose(fitted, kept)
+
+
 def _mean_rho(
     gp: Any, X: Any, batch_size: object, n_batches: object, random_state: Any
 ) -> float:
@@ -341,9 +372,9 @@ def _mean_rho(
     total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches)
     for _ in range(count):
         indices = batches.draw(size).indices
-        some = to_numpy(indices)
+        drawn = to_numpy(indices)
         has_matrix = is_precomputed(gp.kernel_)
-        part = rows[np.ix_(some, kept[some])] if has_matrix else rows[some]
+        part = rows[np.ix_(drawn, kept[drawn])] if has_matrix else rows[drawn]
         gram = rows_to_tensor(gp._gram_of(part))
         try:
             total += objective.score(gram, targets[indices]).value

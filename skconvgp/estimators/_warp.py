@@ -42,7 +42,7 @@ from skconvgp.estimators._resolve_search import (
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._arguments import make_config
+from skconvgp.estimators.compute._function_config import make_config
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.flows._batches import Batches

@@ -34,7 +34,7 @@ CHOOSERS = [
     "processes._prior.choose_backend",
     "estimators.compute._resources.choose_backend",
 ]
-CHOOSERS += ["estimators.compute._arguments.choose_backend"]
+CHOOSERS += ["estimators.compute._function_config.choose_backend"]
 
 
 @dataclass(frozen=True)

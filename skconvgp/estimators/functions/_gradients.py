@@ -24,8 +24,8 @@ from skconvgp.engine import (
 )
 from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators.compute._arguments import (
-    choose,
+from skconvgp.estimators.compute._function_config import (
+    backend_choice,
     find_placement,
     make_config,
 )
@@ -127,7 +127,9 @@ def gram_gradient(
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> NDArray[Any]:
-        choice = choose("gram_gradient", kernel, pairs.shape, backend, placement)
+        choice = backend_choice(
+            "gram_gradient", kernel, pairs.shape, backend, placement
+        )
         config, runner = make_config(
             "gram_gradient",
             choice.name,
@@ -247,7 +249,7 @@ def gram_vjp(
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> tuple[Tensor, Tensor | None]:
-        choice = choose("gram_vjp", kernel, pairs.shape, backend, placement)
+        choice = backend_choice("gram_vjp", kernel, pairs.shape, backend, placement)
         config, runner = make_config(
             "gram_vjp",
             choice.name,

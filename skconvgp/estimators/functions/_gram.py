@@ -17,8 +17,8 @@ from skconvgp.engine import (
 )
 from skconvgp.estimators._resolve import resolve_verbose
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators.compute._arguments import (
-    choose,
+from skconvgp.estimators.compute._function_config import (
+    backend_choice,
     find_placement,
     make_config,
 )
@@ -136,7 +136,7 @@ def gram_matrix(
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> NDArray[Any]:
-        choice = choose(OWNER, kernel, pairs.shape, backend, placement)
+        choice = backend_choice(OWNER, kernel, pairs.shape, backend, placement)
         config, runner = make_config(
             OWNER,
             choice.name,
@@ -205,7 +205,7 @@ def gram_diag(
     warn_of_series(pairs.kernel, images)
 
     def evaluate(placement: Placement) -> FloatArray:
-        choice = choose(OWNER, pairs.kernel, pairs.shape, backend, placement)
+        choice = backend_choice(OWNER, pairs.kernel, pairs.shape, backend, placement)
         config, runner = make_config(OWNER, choice.name, placement, dtype=dtype)
         return to_numpy(KernelOracle(choice.tiles(), images, config, runner).diag())
 

@@ -12,7 +12,7 @@ from skconvgp._protocols import TileBackend
 from skconvgp.backends import BackendChoice, ReferenceBackend, choose_backend
 from skconvgp.engine import KernelOracle, Placement, compute_at
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._arguments import find_placement
+from skconvgp.estimators.compute._function_config import find_placement
 from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import convnet
 from skconvgp.linalg import shifted_cholesky_

@@ -1,4 +1,7 @@
-"""Arguments that `gram_matrix` and similar functions share."""
+"""Where and how `gram_matrix` and similar functions compute, from their arguments.
+
+Estimators do the same from their settings, in `_resources`.
+"""
 
 import torch
 
@@ -19,7 +22,7 @@ from skconvgp.estimators.compute._parallel import make_runner
 from skconvgp.kernels import Kernel
 
 __all__ = [
-    "choose",
+    "backend_choice",
     "find_placement",
     "make_config",
 ]
@@ -41,7 +44,7 @@ def find_placement(
     return placement
 
 
-def choose(
+def backend_choice(
     owner: str, kernel: Kernel, shape: ImageShape, backend: object, placement: Placement
 ) -> BackendChoice:
     """Return the backend of a kernel on images of a shape."""
@@ -60,7 +63,7 @@ def make_config(
     n_values: int = 0,
     remedy: str = "",
 ) -> tuple[ComputeConfig, TileRunner]:
-    """Return where and how to compute.
+    """Return device, precision and memory of a computation, and what runs it.
 
     Parameters
     ----------
