@@ -288,7 +288,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             loo = self._leave_one_out()
             indices = np.arange(len(loo.mean))
         model = process.model
-        noise = model.noise / np.minimum(model.left[indices], 1.0)
+        noise = model.noise / np.minimum(model.left_out_weights[indices], 1.0)
         var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
         return indices, to_numpy(loo.mean) + self.latent_offset_, var * model.amplitude
 

@@ -1,4 +1,4 @@
-"""A completed Gram matrix, as the fit of a process finds it."""
+"""A completed Gram matrix, with what a fit needs and reports of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAST_EXPLAINED = 0.5
 
 @dataclass(frozen=True)
 class Completed:
-    """A completed Gram matrix, and how it came about.
+    """A completed Gram matrix, with the time it took and facts about it.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Completed:
     diag : Tensor of shape (n,)
         Prior variances of the samples, on the host.
     seconds : float
-        Time that it took.
+        Time of the completion.
     facts : list of Fact
         Facts about it that the estimators turn into warnings.
     """
@@ -60,7 +60,7 @@ class Completed:
 def sample_oracle(
     problem: Problem, prior: PlainPrior, run: Run, n_allowed: int
 ) -> SampleOracle:
-    """Return the oracle that completions ask for entries."""
+    """Return the oracle from which completions get entries of the Gram matrix."""
     codes = None if problem.codes is None else torch.as_tensor(problem.codes)
     oracle = prior.cached_oracle(run)
     assert isinstance(oracle, KernelOracle | MatrixOracle)
@@ -77,7 +77,7 @@ def complete(
     prior: PlainPrior,
     run: Run,
 ) -> Completed:
-    """Return the matrix that a strategy makes of a share of the entries.
+    """Return the matrix that a strategy completes from a share of the entries.
 
     Raises
     ------

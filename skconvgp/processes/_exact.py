@@ -1,4 +1,4 @@
-"""ExactProcess: the posterior by solutions with the whole training matrix."""
+"""ExactProcess: the posterior, by linear solves with the whole Gram matrix."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from skconvgp.processes._fitting import (
 from skconvgp.processes._latents import CLIP_TOLERANCE, CovarianceUpdateProcess
 from skconvgp.processes._left_out import (
     deviation_excess,
+    inverse_diag_by_input,
     kept_values,
     left_out_of,
-    whole_inverse,
 )
 from skconvgp.processes._prior import (
     MatrixPrior,
@@ -71,25 +71,25 @@ from skconvgp.processes._run import Resources, Run, clock
 __all__ = ["ExactProcess", "fit_exact"]
 
 # Largest relative residual at which leave-one-out predictions are used, and largest
-# share of <y, M^-1 y> that a solution may lack if it tells the evidence.
+# relative error of <y, M^-1 y> at which the evidence is computed.
 SOLVED = 1e-2
-# Samples to calibrate probabilities on if a leave-one-out value costs a solution:
+# Samples to calibrate probabilities on if each leave-one-out value costs a solve:
 # the standard error of an accuracy of 97 % is then below a percent.
 LEFT_OUT = 500
 
 
 @dataclass(frozen=True)
 class ExactProcess(CovarianceUpdateProcess):
-    """A process that is fitted by solutions with its training matrix.
+    """A process fitted by linear solves with its Gram matrix, M = K + noise.
 
     Parameters
     ----------
     model, prior, state, dual : object
-        As in `CovarianceUpdateProcess`; the state is that of the solver.
+        As in `CovarianceUpdateProcess`; the state is the state of the solver.
     solver : Solver
         The solver.
     inputs : ndarray of shape (n,)
-        Index of the input of each sample: those of equal inputs have the same.
+        Index of the distinct input of each sample; equal inputs have the same index.
     is_converged : bool
         Whether the solver met its tolerance, or has a factor.
     residual : float
@@ -111,7 +111,7 @@ class ExactProcess(CovarianceUpdateProcess):
         return self.is_converged or self.residual <= SOLVED
 
     def state_at(self, placement: Placement, run: Run) -> Any:
-        """Return the state of the solver; a matrix that was not held is made again."""
+        """Return the state of the solver, with an operator if it holds no matrix."""
         state = thaw(self.state, placement.device)
         if getattr(state, "gram", state) is not None:
             return state
@@ -147,13 +147,13 @@ class ExactProcess(CovarianceUpdateProcess):
         """
         if self.loo is not None:
             return kept_values(*self.loo)
-        everyone = torch.arange(len(self.model.targets))
-        return self._left_out(everyone, resources, is_whole=True)
+        all_indices = torch.arange(len(self.model.targets))
+        return self._left_out(all_indices, resources, is_whole=True)
 
     def leave_one_out_subset(
         self, resources: Resources
     ) -> tuple[NDArray[np.intp], LeaveOneOut, list[Fact]]:
-        """Return samples to calibrate on, by index, and predictions without them.
+        """Return indices of samples to calibrate on, and predictions without each.
 
         If each value costs a solve, only a random subset is computed.
         """
@@ -161,58 +161,63 @@ class ExactProcess(CovarianceUpdateProcess):
         if n <= LEFT_OUT or not isinstance(self.solver, IterativeSolver):
             return np.arange(n), *self.leave_one_out(resources)
         generator = resources.generator()
-        some = torch.randperm(n, generator=generator)[:LEFT_OUT].sort().values
-        return to_numpy(some), *self._left_out(some, resources, is_whole=False)
+        indices = torch.randperm(n, generator=generator)[:LEFT_OUT].sort().values
+        return to_numpy(indices), *self._left_out(indices, resources, is_whole=False)
 
     def _left_out(
-        self, some: Tensor, resources: Resources, *, is_whole: bool
+        self, indices: Tensor, resources: Resources, *, is_whole: bool
     ) -> tuple[LeaveOneOut, list[Fact]]:
-        """Return predictions without samples, with variances such as new ones get.
+        """Return predictions without samples, with variances as for new samples.
+
+        Where a solver bounds variances of new samples from above, it bounds those of
+        left-out samples in the same way, so that a calibration fits both.
 
         Parameters
         ----------
-        some : Tensor of shape (m,)
+        indices : Tensor of shape (m,)
             Indices of the samples.
         resources : Resources
             Devices and memory that may be used.
         is_whole : bool
-            Whether they are all samples, so that the whole diagonal is computed.
+            Whether these are all samples; the diagonal is then computed as a whole.
         """
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
             state = self.state_at(placement, resources.run(placement))
-            indices = some.to(placement.device)
+            on_device = indices.to(placement.device)
             inputs = self._equal_inputs(placement.device)
-            one_by_one = None if is_whole else indices
-            inverse_diag = whole_inverse(self.solver, state, inputs, one_by_one)
-            loo = self.closed_form(inverse_diag, some)
+            one_by_one = None if is_whole else on_device
+            inverse_diag = inverse_diag_by_input(self.solver, state, inputs, one_by_one)
+            loo = self.closed_form(inverse_diag, indices)
             bounds = None
             if isinstance(self.solver, IterativeSolver):
-                bounds = self.solver.left_out_variances(state, indices)
+                bounds = self.solver.left_out_variances(state, on_device)
             if bounds is None:
                 return loo
-            bounded = self.closed_form(1.0 / bounds, some)
-            is_repeated = inputs.counts()[indices] > 1
+            bounded = self.closed_form(1.0 / bounds, indices)
+            is_repeated = inputs.counts()[on_device] > 1
             return LeaveOneOut(loo.mean, torch.where(is_repeated, loo.var, bounded.var))
 
         placement = resources.placement(frozen_bytes(self.state))
         return compute_at(placement, left_out_at), self._inexact()
 
-    def closed_form(self, inverse_diag: Tensor, some: Tensor) -> LeaveOneOut:
-        """Return predictions of samples from those with other inputs.
+    def closed_form(self, inverse_diag: Tensor, indices: Tensor) -> LeaveOneOut:
+        """Return leave-one-out predictions: of samples from those with other inputs.
 
         Parameters
         ----------
         inverse_diag : Tensor of shape (m,)
-            Sums of the entries of M^-1 over all samples with the input of each.
-        some : Tensor of shape (m,)
+            As `inverse_diag_by_input` returns it.
+        indices : Tensor of shape (m,)
             Indices of the samples.
         """
         inputs = self._equal_inputs(inverse_diag.device)
-        loo = left_out_of(self.model, self.dual, inputs, inverse_diag, some)
+        loo = left_out_of(self.model, self.dual, inputs, inverse_diag, indices)
         if not isinstance(self.prior, SummedPrior):
             return loo
-        residual_diag = self.prior.residual_diag[to_numpy(some)]
+        # The Gram matrix lacks the variance that features leave out, which new samples
+        # have.
+        residual_diag = self.prior.residual_diag[to_numpy(indices)]
         added = to_tensor(residual_diag, loo.var.device, loo.var.dtype)
         return LeaveOneOut(loo.mean, loo.var + added / self.model.mean_diag)
 
@@ -249,7 +254,7 @@ def fit_exact(
     gram_seconds : float, default=0.0
         Time that was spent on covariances before.
     least_noise : float, default=0.0
-        Noise is not below.
+        Lower bound of the noise variance.
 
     Returns
     -------
@@ -281,7 +286,7 @@ def fit_exact(
     require_finite_noise(noise / w)
     state = solver.init(gram, noise / w)
     solution = solver.solve(state, y)
-    # A direct solver that was stopped early still has its factor for all else.
+    # A direct solver whose solution was stopped early still has an exact factor.
     is_iterative = isinstance(solver, IterativeSolver)
     is_converged = solution.converged or not is_iterative
     facts = jitter_facts(state.jitter, float((noise / w).min()), prior, run)
@@ -304,7 +309,7 @@ def fit_exact(
     inverse_diag = None
     if keeps_left_out and not is_iterative:
         del gram  # its memory is reused for columns of the inverse
-        inverse_diag = whole_inverse(solver, state, problem.inputs)
+        inverse_diag = inverse_diag_by_input(solver, state, problem.inputs)
     solve_seconds = clock(device) - start
 
     model = Model.of(
@@ -316,7 +321,7 @@ def fit_exact(
     )
     process = ExactProcess(
         model,
-        # Nothing looks at a given matrix again.
+        # Predictions do not read a given matrix: without it, a pickle is small.
         replace(prior, rows=None) if isinstance(prior, MatrixPrior) else prior,
         freeze(state if route.is_held else replace(state, gram=None)),
         to_numpy(solution.value) * problem.scale / mean_diag,
@@ -383,15 +388,15 @@ def _evidence(
 def _quadratic(
     y: Tensor, noise: Tensor, half: Any, solution: Solution, is_converged: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return <y, M^-1 y> (k,) of the targets, and a bound (k,) of its error."""
+    """Return <y, M^-1 y> (k,) for the targets, and a bound (k,) on its error."""
     quadratic = (y * solution.value).sum(0)
-    nothing = torch.zeros_like(quadratic)
+    zero = torch.zeros_like(quadratic)
     if solution.converged:
-        return quadratic, nothing
+        return quadratic, zero
     if not is_converged:
         residual = solution.stats.get("residual", math.inf)
         return quadratic, missing_quadratic(y, residual, noise)
-    return half(y).square().sum(0), nothing
+    return half(y).square().sum(0), zero
 
 
 def _logdet_error(solver: Any, state: Any) -> float:

@@ -47,7 +47,7 @@ class Unsolved:
     solver : object
         The solver.
     stats : dict
-        Its message on why it stopped.
+        Figures of the solver, such as iterations and residual.
     solve_dtype : torch.dtype
         Precision of the system.
     """
@@ -95,7 +95,7 @@ class Unfinished:
     completion : object
         The strategy.
     stats : dict
-        Its message on why it stopped.
+        Figures of the completion, such as iterations.
     """
 
     completion: Any

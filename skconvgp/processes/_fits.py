@@ -1,4 +1,7 @@
-"""How each kind of process is fitted, once it is planned."""
+"""Fits of each kind of process, which a plan calls.
+
+Their first arguments are fixed by the plan; problem, prior and run come last.
+"""
 
 from __future__ import annotations
 
@@ -89,14 +92,14 @@ class Parts:
     solver : Solver
         Solves with a Gram matrix.
     solver_setting : object
-        How it was asked for, for messages.
+        The setting of the user, for messages.
     completion : object or None
         Part that completes or replaces the Gram matrix.
     fraction : float
         Share of its distinct entries that may be evaluated.
     models_of : callable
-        Returns what may be fitted to the labels of a problem if they have a noise of
-        their own; nothing if targets share one.
+        Returns the candidate models of the labels of a problem; none if all targets
+        share one noise variance.
     keeps_left_out : bool
         Whether leave-one-out values are used after the fit.
     """
@@ -115,13 +118,16 @@ class Parts:
 
     @property
     def is_direct(self) -> bool:
-        """Whether the solver stands for factors of whatever the process has."""
+        """Whether the solver is `Cholesky`, so that smaller matrices may be factored.
+
+        Processes of features and of neighbours factor these, not the Gram matrix.
+        """
         return type(self.solver) is Cholesky
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted process, and how it came about.
+    """A fitted process, the record of the fit, and the samples it uses.
 
     Parameters
     ----------
@@ -132,8 +138,8 @@ class Fitted:
     used : ndarray of shape (m,)
         Indices of the samples of the problem that it is fitted to.
     landmarks : ndarray of shape (m,) or None
-        Indices, among the samples given to `fit`, of those that new ones are compared
-        with, if a completion took them.
+        Indices of the landmarks among the samples given to `fit`, if a completion chose
+        some.
     """
 
     process: Process
@@ -142,7 +148,7 @@ class Fitted:
     landmarks: NDArray[np.intp] | None = None
 
 
-# Fits a problem with its prior, given how to compute.
+# Fits a problem, given its prior and the run.
 Fit: TypeAlias = Callable[[Problem, Any, Run], Fitted]
 
 
@@ -161,9 +167,9 @@ def fit_selected(
     oracle = sample_oracle(problem, prior, run, n_wanted * n)
     selected_indices = selection.select(oracle, parts.fraction, resources.generator())
     chosen = np.sort(to_numpy(selected_indices))
-    some = problem.take(chosen, is_precomputed=isinstance(prior, MatrixPrior))
+    subproblem = problem.take(chosen, is_precomputed=isinstance(prior, MatrixPrior))
     selected = prior.select(chosen)
-    process, record = fit(some, selected, run)
+    process, record = fit(subproblem, selected, run)
     share = {"observed_fraction": entries(len(chosen)) / entries(n)}
     record = replace(record, report=record.report | share)
     return Fitted(process, record, chosen, selected.indices)
@@ -189,8 +195,8 @@ def fit_completed(
         completed=completed,
         least_noise=error / problem.mean_variance(completed.diag),
     )
-    everyone, landmarks = np.arange(len(problem.rows)), process.prior.indices
-    return Fitted(process, completed.reported(record), everyone, landmarks)
+    all_indices, landmarks = np.arange(len(problem.rows)), process.prior.indices
+    return Fitted(process, completed.reported(record), all_indices, landmarks)
 
 
 def fit_local(
@@ -202,7 +208,7 @@ def fit_local(
     run: Run,
 ) -> Fitted:
     """Fit a process that predicts each sample from its neighbours."""
-    if isinstance(prior, MatrixPrior):  # predictions look at parts of it
+    if isinstance(prior, MatrixPrior):  # predictions read it; users may change theirs
         prior = replace(prior, rows=problem.rows.copy())
     process, record = fit_neighbors(
         localization, problem, prior, settings, run, resources.generator
@@ -245,8 +251,8 @@ def fit_sum(
     )
     n_pairs = record.n_pairs + completed.gram.n_evaluated
     record = completed.reported(replace(record, n_pairs=n_pairs))
-    everyone = np.arange(len(problem.rows))
-    return Fitted(process, record, everyone, prior.exact.indices)
+    all_indices = np.arange(len(problem.rows))
+    return Fitted(process, record, all_indices, prior.exact.indices)
 
 
 def fit_landmarks(
@@ -258,7 +264,7 @@ def fit_landmarks(
     prior: PlainPrior,
     run: Run,
 ) -> Fitted:
-    """Fit through the columns of landmarks, so that samples can be added."""
+    """Fit by the columns of landmarks, so that samples can be added."""
     device, n = run.config.device, len(problem.rows)
     start = clock(device)
     n_allowed = n * min(n, strategy.n_landmarks or n)

@@ -1,4 +1,4 @@
-"""Steps that the fits of all processes share."""
+"""Steps that the fits of several processes share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fixed_amplitude(
     amplitude : float, str or None
         The setting.
     mean_diag : float
-        Mean prior variance of the kernel, which None stands for.
+        Mean prior variance of the kernel: the amplitude, if the setting is None.
     y : Tensor of shape (n, k)
         Scaled targets.
     scale : ndarray of shape (k,)
@@ -41,14 +41,14 @@ def require_finite_noise(noise: Tensor) -> None:
     if not bool(torch.isfinite(noise).all()):
         raise ValueError(
             "The noise of a sample is `noise_variance` / its weight, and it is not "
-            "finite for some: set tiny weights to 0."
+            "finite for all samples: set tiny weights to 0."
         )
 
 
 def jitter_facts(
     jitter: float, least_noise: float, prior: AnyPrior, run: Run
 ) -> list[Fact]:
-    """Return a fact if jitter is more than the least noise of a sample."""
+    """Return a fact if jitter exceeds the least noise, as it then changes the model."""
     if jitter <= least_noise:
         return []
     solve_dtype = run.config.solve_dtype

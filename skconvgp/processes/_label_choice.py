@@ -1,4 +1,4 @@
-"""Which model of the labels is taken, and with which amplitude."""
+"""Choice of a model of the labels, and of its amplitude."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skconvgp.processes._problem import Problem
 
 __all__ = ["best_model"]
 
-# Samples that the amplitude is chosen on, spread over the classes: it is one number.
+# Samples on which the amplitude is chosen: one number needs few.
 CHOOSING = 1000
 
 
@@ -44,16 +44,16 @@ def best_model(
         amplitude = _amplitude_of(
             model, gram, mean_diag, problem.codes, prior_amplitude, noise
         )
-        found = model.fit(gram * amplitude, noise * amplitude)
-        if not found.converged:
+        posterior = model.fit(gram * amplitude, noise * amplitude)
+        if not posterior.converged:
             facts.append(NewtonStopped(model.likelihood))
         if len(models) == 1:
-            return model, amplitude, found, facts
+            return model, amplitude, posterior, facts
         weights = rows_to_tensor(problem.weights)
-        loss = left_out_loss(model, found, codes, weights, knows_variances)
+        loss = left_out_loss(model, posterior, codes, weights, knows_variances)
         if best is None or loss < least:
-            best, least = (model, amplitude, found), loss
-        del found  # before the next one is made
+            best, least = (model, amplitude, posterior), loss
+        del posterior  # before the next one needs its memory
     assert best is not None
     return *best, facts
 
@@ -70,7 +70,7 @@ def _amplitude_of(
         return mean_diag
     if not isinstance(amplitude, str):
         return amplitude
-    some = spread_over_classes(codes, CHOOSING).to(gram.device)
-    if len(some) < len(gram):
-        model, gram = model.take(some), gram[some][:, some]
+    subset = spread_over_classes(codes, CHOOSING).to(gram.device)
+    if len(subset) < len(gram):
+        model, gram = model.take(subset), gram[subset][:, subset]
     return choose_amplitude(lambda a: model.evidence(gram * a, noise * a))

@@ -1,4 +1,4 @@
-"""Models of labels whose latent functions do not share one noise variance."""
+"""Models of labels that determine the noise of their targets, or have none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LabelPosterior:
     Parameters
     ----------
     dual : Tensor of shape (n, k)
-        Means, without their offset, are prior covariances times these.
+        Dual coefficients: means minus the offset are prior covariances times these.
     evidence : float
         Log evidence.
     state : object
@@ -55,7 +55,7 @@ class LabelPosterior:
     jitter : float
         Largest jitter that had to be added to a diagonal; 0 if none.
     least_noise : float
-        Least noise of a sample: jitter beyond it makes another model.
+        Least noise of a sample; larger jitter changes the model.
     """
 
     dual: Tensor
@@ -69,7 +69,7 @@ class LabelPosterior:
 
 
 class LabelModel(Protocol):
-    """A likelihood with the labels it is to be fitted to."""
+    """A likelihood, with the labels to which it is fitted."""
 
     @property
     def likelihood(self) -> Any:
@@ -83,11 +83,11 @@ class LabelModel(Protocol):
 
     @property
     def has_one_latent(self) -> bool:
-        """Whether two classes share one function, the first with its negative."""
+        """Whether two classes share one function: the first has its negative."""
         ...
 
     def n_copies(self) -> int:
-        """Return the matrices of the size of the Gram matrix held at once."""
+        """Return how many matrices of the size of the Gram matrix are held at once."""
         ...
 
     def take(self, indices: Tensor) -> LabelModel:
@@ -95,22 +95,22 @@ class LabelModel(Protocol):
         ...
 
     def evidence(self, gram: Tensor, nugget: float) -> float:
-        """Return the log evidence with prior covariances (n, n), and more noise."""
+        """Return the log evidence, given prior covariances (n, n) and added noise."""
         ...
 
     def fit(self, gram: Tensor, nugget: float) -> LabelPosterior:
-        """Fit with prior covariances (n, n), which are overwritten, and more noise."""
+        """Fit with prior covariances (n, n), which are overwritten, and added noise."""
         ...
 
 
 @dataclass(frozen=True)
 class NoisyModel:
-    """Regression on targets whose noise the labels fix.
+    """Regression on targets whose noise variances follow from the labels.
 
     Parameters
     ----------
     likelihood : Likelihood
-        Made the targets.
+        The likelihood that made the targets.
     targets : Targets
         With noise variances (n, k).
     weights : Tensor of shape (n,)
@@ -140,8 +140,8 @@ class NoisyModel:
         return is_same and torch.equal(values[:, 0], -values[:, 1])
 
     def n_copies(self) -> int:
-        """Return the matrices held at once."""
-        return 1 + LABEL_COPIES  # the first is of amplitude 1
+        """Return how many matrices are held at once."""
+        return 1 + LABEL_COPIES  # the first is the matrix for amplitude 1
 
     def take(self, indices: Tensor) -> NoisyModel:
         """Return the model of the samples at these indices; the offset stays."""
@@ -151,9 +151,9 @@ class NoisyModel:
             self.targets.noise,
         )
         assert noise is not None
-        some = Targets(values[indices], offset, noise[indices])
+        targets = Targets(values[indices], offset, noise[indices])
         inputs = self.inputs.take(indices)
-        return NoisyModel(self.likelihood, some, self.weights[indices], inputs)
+        return NoisyModel(self.likelihood, targets, self.weights[indices], inputs)
 
     def evidence(self, gram: Tensor, nugget: float) -> float:
         """Return the log evidence of the targets."""
@@ -169,10 +169,10 @@ class NoisyModel:
         fit = fit_labels(gram, values.to(gram), noise, weights, inputs)
         # Two latent functions that are negatives of each other are one function with
         # one set of targets: its evidence counts once.
-        own = fit.evidence[:1] if self.has_one_latent else fit.evidence
+        evidences = fit.evidence[:1] if self.has_one_latent else fit.evidence
         return LabelPosterior(
             fit.dual,
-            float(own.sum()),
+            float(evidences.sum()),
             fit.state,
             fit.loo_mean,
             fit.loo_var,
@@ -182,7 +182,7 @@ class NoisyModel:
 
 
 class LinkModel:
-    """The likelihood of the labels, by Laplace's approximation.
+    """Class labels with a link likelihood, by Laplace's approximation.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class LinkModel:
     codes : Tensor of shape (n,)
         Class codes.
     n_classes : int
-        How many there are.
+        Number of classes.
     """
 
     def __init__(
@@ -200,7 +200,8 @@ class LinkModel:
         self.likelihood = likelihood
         self._codes, self._n_classes = codes, n_classes
         self._n_latents = likelihood.n_latents(n_classes)
-        self._start: Tensor | None = None  # dual coefficients of the last mode
+        # Dual coefficients of the last mode, from which the next search begins.
+        self._start: Tensor | None = None
 
     @property
     def offset(self) -> Tensor:
@@ -213,19 +214,20 @@ class LinkModel:
         return self._n_latents == 1
 
     def n_copies(self) -> int:
-        """Return the matrices held at once."""
-        return 2 + laplace_matrices(self._n_latents)  # one of amplitude 1
+        """Return how many matrices are held at once."""
+        # The matrices for amplitude 1 and for the present amplitude.
+        return 2 + laplace_matrices(self._n_latents)
 
     def take(self, indices: Tensor) -> LinkModel:
         """Return the model of the samples at these indices."""
         return self.with_labels(self._codes[indices])
 
     def with_labels(self, codes: Tensor) -> LinkModel:
-        """Return the model of other samples, by their class codes."""
+        """Return the model of samples with these class codes."""
         return LinkModel(self.likelihood, codes, self._n_classes)
 
     def has_labels(self, codes: Tensor) -> bool:
-        """Return whether these are its class codes."""
+        """Return whether the model has these class codes."""
         return torch.equal(codes, self._codes)
 
     def evidence(self, gram: Tensor, nugget: float) -> float:
@@ -233,7 +235,7 @@ class LinkModel:
         return self._fit(gram, nugget).evidence
 
     def slopes(self, gram: Tensor, nugget: float) -> tuple[float, Tensor]:
-        """Return the same, and its derivatives (n, n) by the prior covariances."""
+        """Return `evidence`, and its derivatives (n, n) by the prior covariances."""
         fit = self._fit(gram, nugget)
         codes = self._codes.to(gram.device)
         return fit.evidence, laplace_slopes(gram, codes, self.likelihood.sites, fit)
@@ -242,11 +244,11 @@ class LinkModel:
         """Fit by Newton's method; the nugget is a noise of the latent functions."""
         fit = self._fit(gram, nugget)
         mean, cov = leave_one_out_laplace(gram, fit)
-        own = cov.diagonal(dim1=1, dim2=2)
-        own.sub_(nugget).clamp_(min=0.0)  # variances of the functions without nugget
+        variances = cov.diagonal(dim1=1, dim2=2)
+        variances.sub_(nugget).clamp_(min=0.0)  # of the functions without nugget
         dual = fit.dual
         if dual.shape[1] == 1:  # of the second class; the first has its negative
-            dual, mean = _both(dual), _both(mean)
+            dual, mean = _of_two_classes(dual), _of_two_classes(mean)
             cov = cov[:, :, 0].expand(-1, 2)
         return LabelPosterior(
             dual,
@@ -270,37 +272,40 @@ class LinkModel:
 
 def left_out_loss(
     model: LabelModel,
-    found: LabelPosterior,
+    posterior: LabelPosterior,
     codes: Tensor,
     weights: Tensor,
     knows_variances: bool,
 ) -> float:
-    """Return the mean log loss of leave-one-out probabilities, calibrated if they are.
+    """Return the mean log loss of leave-one-out probabilities.
+
+    They are calibrated first, if the likelihood has a calibration.
 
     Parameters
     ----------
     model : LabelModel
         Makes the probabilities.
-    found : LabelPosterior
+    posterior : LabelPosterior
         Has the leave-one-out values.
     codes, weights : Tensor of shape (n,)
         Classes and weights of the samples.
     knows_variances : bool
         Whether the variances of new samples will be known.
     """
-    mean = found.loo_mean.to("cpu", torch.float64) + model.offset
-    cov, weights = found.loo_cov.to(mean), weights.to(mean)
+    mean = posterior.loo_mean.to("cpu", torch.float64) + model.offset
+    cov, weights = posterior.loo_cov.to(mean), weights.to(mean)
     if hasattr(model.likelihood, "calibrate"):
         var = cov if knows_variances else None
         calibration = model.likelihood.calibrate(mean, var, codes, weights)
         mean, cov = calibration.latents(mean, cov)
-    own = model.likelihood.probabilities(mean, cov).gather(1, codes[:, None])[:, 0]
-    loss = -own.clamp(min=torch.finfo(own.dtype).tiny).log()
+    probabilities = model.likelihood.probabilities(mean, cov)
+    of_label = probabilities.gather(1, codes[:, None])[:, 0]
+    loss = -of_label.clamp(min=torch.finfo(of_label.dtype).tiny).log()
     return float((loss * weights).sum() / weights.sum())
 
 
 def spread_over_classes(codes: NDArray[Any], most: int) -> Tensor:
-    """Return sorted indices of samples, with the share of each class."""
+    """Return sorted indices of at most so many samples, in the same class shares."""
     n = len(codes)
     if n <= most:
         return torch.arange(n)
@@ -309,11 +314,12 @@ def spread_over_classes(codes: NDArray[Any], most: int) -> Tensor:
 
 
 def with_variances(cov: Tensor, more: Tensor) -> Tensor:
-    """Return variances (n, k), or covariances (n, k, k), with more (n,) for all k."""
+    """Return variances (n, k) or covariances (n, k, k), with more (n,) variance."""
     if cov.ndim == 2:
         return cov + more[:, None]
     return cov + torch.diag_embed(more[:, None].expand(cov.shape[:2]))
 
 
-def _both(columns: Tensor) -> Tensor:
+def _of_two_classes(columns: Tensor) -> Tensor:
+    """Return the columns of both classes, given those of the second."""
     return torch.cat([-columns, columns], dim=1)

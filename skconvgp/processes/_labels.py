@@ -1,4 +1,4 @@
-"""LabelProcess: latent functions whose noise, if they have any, the labels fix."""
+"""LabelProcess: latent functions whose noise, if any, follows from the labels."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from skconvgp.processes._run import Resources, Run, clock
 
 __all__ = ["KEPT_COPIES", "LabelProcess", "LabelState", "fit_labelled"]
 
-# Matrices of the size of the Gram matrix that the best of several likelihoods keeps
-# while another one is fitted.
+# Matrices of the size of the Gram matrix that are kept of the best likelihood so far
+# while the next one is fitted.
 KEPT_COPIES = 2
 
 
@@ -59,7 +59,7 @@ class LabelState:
     posterior : object
         Has ``covariance`` and ``joint_covariance`` of new samples.
     features : ndarray of shape (n, r)
-        Those of the training samples; (0, 0) without a completion.
+        Features of the training samples; (0, 0) without a completion.
     lift_map : ndarray of shape (m, r)
         Takes covariances with the anchors to features; (0, 0) without a completion.
     jitter : float
@@ -72,7 +72,7 @@ class LabelState:
     jitter: float
 
     def explained(self, cross: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the explained part of prior variances, and the remainder."""
+        """Return the explained part of prior variances, and the unexplained part."""
         if not self.features.numel():
             return prior, torch.zeros_like(prior)
         lifted = cross @ self.lift_map
@@ -80,7 +80,7 @@ class LabelState:
         return explained, prior - explained
 
     def with_training(self, cross: Tensor, mean_diag: float) -> Tensor:
-        """Return prior covariances (b, n) with the training samples, of mean 1."""
+        """Return prior covariances (b, n) with training samples, of mean variance 1."""
         if not self.features.numel():
             return cross / mean_diag
         lifted: Tensor = (cross @ self.lift_map) @ self.features.mT
@@ -94,15 +94,15 @@ class LabelProcess:
     Parameters
     ----------
     model : Model
-        Targets, noise beside that of the labels, amplitude, evidence.
+        Targets, noise added to that of the labels, amplitude, evidence.
     prior : Prior
         Covariances with the training samples, or with the anchors.
     state : LabelState
         Factors for predictive variances, as arrays.
     dual : ndarray of shape (n, k)
-        Means are covariances times these.
+        Dual coefficients: means are covariances times these.
     likelihood : object
-        The likelihood that was taken.
+        The likelihood that was chosen.
     offset : ndarray of shape (k,)
         Prior means of the latent functions.
     has_one_latent : bool
@@ -142,7 +142,7 @@ class LabelProcess:
             state = thaw(self.state, placement.device) if has_state else None
             means, covariances, crosses = [], [], []
             excess = 0.0
-            # New samples are compared with all others, by their features.
+            # Features give covariances with all training samples, not only anchors.
             width = len(self.model.targets)
             for cross, prior in self.prior.stream(rows, diag, run, width):
                 means.append(posterior_mean(cross, dual))
@@ -180,7 +180,7 @@ class LabelProcess:
         return compute_at(resources.placement(needed), latent_at)
 
     def _covariance(
-        self, state: LabelState, cross: Tensor, explained: Tensor, rest: Tensor
+        self, state: LabelState, cross: Tensor, explained: Tensor, residual: Tensor
     ) -> Tensor:
         """Return variances (b, k), or covariances (b, k, k), in units of the prior."""
         amplitude = self._amplitude
@@ -188,23 +188,23 @@ class LabelProcess:
         cov: Tensor = state.posterior.covariance(
             amplitude * training.mT, amplitude * explained
         )
-        return with_variances(cov / amplitude, rest.clamp(min=0.0))
+        return with_variances(cov / amplitude, residual.clamp(min=0.0))
 
     def _joint_covariance(
         self, state: LabelState, cross: Tensor, prior: Tensor
     ) -> Tensor:
         """Return covariances (n1, n1, k) between samples, in units of the prior."""
         amplitude = self._amplitude
-        explained, rest = prior, torch.zeros_like(prior)
+        explained, residual = prior, torch.zeros_like(prior)
         if state.features.numel():
             lifted = cross @ state.lift_map
             explained = lifted @ lifted.mT
-            rest = left_out_covariance(prior - explained)
+            residual = left_out_covariance(prior - explained)
         training = state.with_training(cross, self.model.mean_diag)
         cov: Tensor = state.posterior.joint_covariance(
             amplitude * training.mT, amplitude * explained
         )
-        joint: Tensor = cov / amplitude + rest[:, :, None]
+        joint: Tensor = cov / amplitude + residual[:, :, None]
         return joint
 
     @property
@@ -227,8 +227,8 @@ class _Covariances:
     features, lift_map : Tensor
         As in `LabelState`.
     anchors : Tensor of shape (m,) or None
-        Samples that new ones are compared with, if those are not all.
-    rest : Tensor of shape (n,)
+        Samples whose covariances with new ones are computed; None for all.
+    residual_diag : Tensor of shape (n,)
         Prior variances minus the diagonal of the matrix.
     """
 
@@ -238,7 +238,7 @@ class _Covariances:
     features: Tensor
     lift_map: Tensor
     anchors: Tensor | None
-    rest: Tensor
+    residual_diag: Tensor
 
 
 def fit_labelled(
@@ -252,7 +252,7 @@ def fit_labelled(
     gram_seconds: float = 0.0,
     least_noise: float = 0.0,
 ) -> tuple[LabelProcess, Record]:
-    """Fit every model of the labels; keep the one with the least left-out log loss.
+    """Fit every model of the labels; keep the lowest leave-one-out log loss.
 
     Parameters
     ----------
@@ -261,51 +261,55 @@ def fit_labelled(
     models_of : callable
         Returns the candidates.
     settings : Settings
-        Amplitude, and noise beside that of the labels.
+        Amplitude, and noise added to that of the labels.
     completed : Completed, optional
         Replaces the Gram matrix; its factor is overwritten.
     gram_seconds : float, default=0.0
         Time that was spent on covariances before.
     least_noise : float, default=0.0
-        Noise is not below.
+        Lower bound of the added noise.
     """
     device = run.config.device
     start = clock(device)
-    known = _covariances(problem, prior, run, completed.gram if completed else None)
+    covariances = _covariances(
+        problem, prior, run, completed.gram if completed else None
+    )
     gram_seconds += clock(device) - start + (completed.seconds if completed else 0.0)
 
     start = clock(device)
     assert not isinstance(settings.noise, str)
     noise = max(float(settings.noise), least_noise)
-    model, amplitude, found, facts = best_model(
+    model, amplitude, posterior, facts = best_model(
         models_of(problem),
-        known.gram,
-        known.mean_diag,
+        covariances.gram,
+        covariances.mean_diag,
         problem,
         settings.amplitude,
         noise,
         prior.knows_variances,
     )
-    facts += jitter_facts(found.jitter, found.least_noise, prior, run)
+    facts += jitter_facts(posterior.jitter, posterior.least_noise, prior, run)
     offset = to_numpy(model.offset)
-    rest = amplitude * known.rest.to(found.loo_cov)
-    loo_cov = with_variances(found.loo_cov, rest)
-    unit = known.gram.new_ones(len(offset))
-    dual = found.dual * amplitude
-    if known.anchors is None:
-        dual_coef = to_numpy(dual) / known.mean_diag
+    residual_diag = amplitude * covariances.residual_diag.to(posterior.loo_cov)
+    loo_cov = with_variances(posterior.loo_cov, residual_diag)
+    unit = covariances.gram.new_ones(len(offset))
+    dual = posterior.dual * amplitude
+    if covariances.anchors is None:
+        dual_coef = to_numpy(dual) / covariances.mean_diag
     else:
-        dual_coef = to_numpy(known.lift_map @ (known.features.mT @ dual))
+        dual_coef = to_numpy(covariances.lift_map @ (covariances.features.mT @ dual))
         assert not isinstance(prior, SummedPrior)
-        prior = prior.take(to_numpy(known.anchors))
-    state = LabelState(found.state, known.features, known.lift_map, found.jitter)
+        prior = prior.take(to_numpy(covariances.anchors))
+    state = LabelState(
+        posterior.state, covariances.features, covariances.lift_map, posterior.jitter
+    )
     process = LabelProcess(
         Model.of(
             problem,
-            mean_diag=known.mean_diag,
+            mean_diag=covariances.mean_diag,
             noise=noise,
             amplitude=to_numpy(amplitude * unit),
-            evidence=found.evidence,
+            evidence=posterior.evidence,
         ),
         prior,
         freeze(state),
@@ -313,11 +317,11 @@ def fit_labelled(
         model.likelihood,
         offset,
         model.has_one_latent,
-        (to_numpy(found.loo_mean), to_numpy(loo_cov)),
+        (to_numpy(posterior.loo_mean), to_numpy(loo_cov)),
     )
-    report = {"jitter": found.jitter, "solver": "Cholesky"}
+    report = {"jitter": posterior.jitter, "solver": "Cholesky"}
     seconds = clock(device) - start
-    return process, Record(known.n_pairs, gram_seconds, seconds, report, facts)
+    return process, Record(covariances.n_pairs, gram_seconds, seconds, report, facts)
 
 
 def _covariances(
@@ -329,16 +333,15 @@ def _covariances(
     mean_diag = problem.mean_variance(diag)
     require_finite_noise(1.0 / run.tensor(problem.weights))
 
-    def left_out_of(gram: Tensor) -> Tensor:
-        own = diag.to(gram) / mean_diag
-        return (own - gram.diagonal()).clamp(min=0.0)
+    def residual_diag(gram: Tensor) -> Tensor:
+        return (diag.to(gram) / mean_diag - gram.diagonal()).clamp(min=0.0)
 
     if completed is None:
         gram, n = oracle.gram(), len(diag)
         gram /= mean_diag
         empty = diag.new_empty(0, 0)
         return _Covariances(
-            gram, mean_diag, entries(n), empty, empty, None, left_out_of(gram)
+            gram, mean_diag, entries(n), empty, empty, None, residual_diag(gram)
         )
     features = completed.factor.div_(math.sqrt(mean_diag))
     gram = features @ features.mT
@@ -349,12 +352,15 @@ def _covariances(
         features,
         completed.lift_map / math.sqrt(mean_diag),
         completed.anchors,
-        left_out_of(gram),
+        residual_diag(gram),
     )
 
 
 def _variances(cov: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Return variances (n, k), covariances between outputs, and the largest clip."""
+    """Return variances (n, k), covariances between outputs, and the largest excess.
+
+    The excess is how far below zero rounding had taken a variance.
+    """
     var, between = cov, torch.empty(0)
     if cov.ndim == 3:
         between, var = cov, cov.diagonal(dim1=1, dim2=2)

@@ -1,4 +1,4 @@
-"""Leave-one-out values by a solver, from entries of the inverse."""
+"""Leave-one-out predictions from the diagonal of the inverse, by a solver."""
 
 from __future__ import annotations
 
@@ -20,23 +20,27 @@ from skconvgp.inference import (
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._problem import Model
 
-__all__ = ["deviation_excess", "kept_values", "left_out_of", "whole_inverse"]
+__all__ = ["deviation_excess", "inverse_diag_by_input", "kept_values", "left_out_of"]
 
 BLOCK = 256  # columns that are solved for at once
-# Samples that tell how much too large deviations are; and the least latent variance, as
-# a share of that of the observation: less cannot be distinguished from rounding.
+# Samples on which bounds of deviations are compared with exact deviations; and the
+# least latent variance, as a share of the variance of an observation: a smaller one
+# cannot be told from rounding.
 COMPARED, LEAST_LATENT = 16, 1e-4
 
 
 def kept_values(mean: FloatArray, var: FloatArray) -> tuple[LeaveOneOut, list[Fact]]:
-    """Return predictions that a fit has kept, of which nothing is to be said."""
+    """Return leave-one-out predictions that a fit has kept, and no facts."""
     return LeaveOneOut(rows_to_tensor(mean), rows_to_tensor(var)), []
 
 
-def whole_inverse(
-    solver: Any, state: Any, inputs: EqualInputs, some: Tensor | None = None
+def inverse_diag_by_input(
+    solver: Any, state: Any, inputs: EqualInputs, indices: Tensor | None = None
 ) -> Tensor:
-    """Return sums of entries of M^-1 over all samples with the input of each sample.
+    """Return, for each sample, the sum of M^-1 over all samples with the same input.
+
+    All samples of an input are left out together: their block of M^-1 stands for the
+    entry of the diagonal that is needed of a sample with a distinct input.
 
     Parameters
     ----------
@@ -44,28 +48,28 @@ def whole_inverse(
         The solver and its state.
     inputs : EqualInputs
         Which samples have equal inputs.
-    some : Tensor of shape (m,), optional
+    indices : Tensor of shape (m,), optional
         Indices of samples, by default of all.
 
     Returns
     -------
     sums : Tensor of shape (m,)
-        The entry of the diagonal for a sample whose input no other has.
+        The entry of the diagonal, for a sample whose input no other sample has.
     """
-    if some is None:
+    if indices is None:
         sums: Tensor = solver.inverse_diag(state)
-        some = torch.arange(len(sums), device=sums.device)
+        indices = torch.arange(len(sums), device=sums.device)
     else:
-        sums = solver.inverse_diag_of(state, some)
+        sums = solver.inverse_diag_of(state, indices)
     inputs = inputs.to(sums.device)
-    own = inputs.of[some]
-    repeated = torch.unique(own[inputs.counts()[some] > 1])
+    input_of = inputs.of[indices]
+    repeated = torch.unique(input_of[inputs.counts()[indices] > 1])
     for start in range(0, len(repeated), BLOCK):
         part = repeated[start : start + BLOCK]
         members = (inputs.of[:, None] == part).to(sums)
         whole = (members * solver.solve(state, members).value).sum(0)
-        position = torch.searchsorted(part, own).clamp(max=len(part) - 1)
-        sums = torch.where(part[position] == own, whole[position], sums)
+        position = torch.searchsorted(part, input_of).clamp(max=len(part) - 1)
+        sums = torch.where(part[position] == input_of, whole[position], sums)
     return sums
 
 
@@ -74,38 +78,42 @@ def left_out_of(
     dual: FloatArray,
     inputs: EqualInputs,
     inverse_diag: Tensor,
-    some: Tensor,
+    indices: Tensor,
 ) -> LeaveOneOut:
-    """Return predictions of samples from those with other inputs.
+    """Return leave-one-out predictions: of samples from those with other inputs.
 
     Parameters
     ----------
     model : Model
         Targets, weights, noise.
     dual : ndarray of shape (n, k)
-        Means are covariances times these.
+        Dual coefficients: means are covariances times these.
     inputs : EqualInputs
         Which samples have equal inputs.
     inverse_diag : Tensor of shape (m,)
-        Sums of the entries of M^-1 over all samples with the input of each.
-    some : Tensor of shape (m,)
+        As `inverse_diag_by_input` returns it.
+    indices : Tensor of shape (m,)
         Indices of the samples.
     """
-    own_dual = dual * model.mean_diag / model.scale
+    scaled_dual = dual * model.mean_diag / model.scale
     y, alpha, weights = (
         to_tensor(array, inverse_diag.device, inverse_diag.dtype)
-        for array in (model.targets, own_dual, model.weights)
+        for array in (model.targets, scaled_dual, model.weights)
     )
-    whole, indices = inputs.merge(y, weights), some.to(inverse_diag.device)
-    own = inputs.of[indices]
-    mean, totals = whole.targets[own], whole.weights[own]
-    loo = leave_one_out(mean, inputs.sum(alpha)[own], inverse_diag, model.noise, totals)
+    merged, indices = inputs.merge(y, weights), indices.to(inverse_diag.device)
+    input_of = inputs.of[indices]
+    mean, totals = merged.targets[input_of], merged.weights[input_of]
+    alpha = inputs.sum(alpha)[input_of]
+    loo = leave_one_out(mean, alpha, inverse_diag, model.noise, totals)
     staying = inputs.staying(weights)[indices]
     return leave_one_unit_out(loo, y[indices], mean, model.noise, totals, staying)
 
 
 def deviation_excess(solver: Any, state: Any, is_converged: bool) -> float:
-    """Return how much too large deviations of left-out samples are, at most."""
+    """Return the largest relative excess of the deviations of left-out samples.
+
+    It is 0 for a direct solver, and NaN for one that has not converged.
+    """
     if not is_converged:
         return math.nan
     if not isinstance(solver, IterativeSolver):

@@ -1,4 +1,4 @@
-"""NeighborProcess: no Gram matrix, a few training samples for each new one."""
+"""NeighborProcess: each sample is predicted from its nearest training samples."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from skconvgp.processes._fitting import (
 )
 from skconvgp.processes._latents import CLIP_TOLERANCE
 from skconvgp.processes._left_out import kept_values
+from skconvgp.processes._neighbor_solver import NeighborSolver
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import (
     Latent,
@@ -46,15 +47,14 @@ from skconvgp.processes._problem import (
     entries,
 )
 from skconvgp.processes._run import Resources, Run, clock
-from skconvgp.processes._surroundings import Surroundings
 from skconvgp.solvers import Cholesky
 
 __all__ = ["LOCAL_COPIES", "NeighborProcess", "fit_neighbors"]
 
-# Samples that are left out for what a fit chooses: the standard error of an accuracy
-# of 97 % is then a percent, and that of an amplitude some ten percent of it.
+# Samples that are left out to choose noise and amplitude: the standard error of an
+# accuracy of 97 % is then one percent, and that of an amplitude ten percent of it.
 LEFT_OUT = 300
-LOCAL_COPIES = 3  # matrices of neighbours: it, shifted, and its factor
+LOCAL_COPIES = 3  # of the Gram matrix of neighbours: it, it plus noise, its factor
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class NeighborProcess:
     localization : Localization
         Says which samples are near.
     inputs : ndarray of shape (n,)
-        Index of the input of each sample: those of equal inputs have the same.
+        Index of the distinct input of each sample; equal inputs have the same index.
     loo_subset : tuple of ndarray or None, default=None
         Indices of samples with their leave-one-out means (m, k) and variances (m,), if
-        `fit` chose something by them.
+        `fit` computed some to choose noise or amplitude, or for a calibration.
     """
 
     model: Model
@@ -98,16 +98,15 @@ class NeighborProcess:
         """Return the posterior at new samples."""
         if needs_cov:
             raise ValueError(
-                f"{self.localization!r} gives each sample a posterior of its own, and "
+                f"{self.localization!r} gives each sample a separate posterior and "
                 "no joint covariance: fit with completion=None for covariances and "
                 "samples."
             )
 
         def latent_at(placement: Placement) -> Latent:
-            training = self._surroundings(resources.run(placement), "predict")
-            around = training.of_new(rows, diag)
-            posterior = training.solve(around, self.model.noise)
-            # Without, a given matrix need not tell the prior variances.
+            solver = self._solver(resources.run(placement), "predict")
+            posterior = solver.solve(solver.of_new(rows, diag), self.model.noise)
+            # Means alone need no prior variances: those of a given matrix may be zeros.
             is_clipped = needs_var and posterior.clipped > CLIP_TOLERANCE
             facts = [Clipped(posterior.clipped)] if is_clipped else []
             mean = to_numpy(posterior.mean) * self.model.scale
@@ -123,36 +122,36 @@ class NeighborProcess:
             return kept_values(*self.loo_subset[1:])
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
-            training = self._surroundings(resources.run(placement))
-            everyone, noise = torch.arange(n), self.model.noise
-            posterior = training.solve(training.of_others(everyone), noise)
-            return training.observed(posterior.mean, posterior.var, everyone, noise)
+            solver = self._solver(resources.run(placement))
+            indices, noise = torch.arange(n), self.model.noise
+            posterior = solver.solve(solver.without_equal_inputs(indices), noise)
+            return solver.left_out(posterior.mean, posterior.var, indices, noise)
 
         return compute_at(resources.placement(0), left_out_at), []
 
     def leave_one_out_subset(
         self, resources: Resources
     ) -> tuple[NDArray[np.intp], LeaveOneOut, list[Fact]]:
-        """Return samples to calibrate on, by index, and predictions without them."""
+        """Return indices of samples to calibrate on, and predictions without each."""
         if self.loo_subset is None:
             return np.arange(len(self.model.targets)), *self.leave_one_out(resources)
         indices, mean, var = self.loo_subset
         return indices, *kept_values(mean, var)
 
     def log_evidence(self, resources: Resources) -> float:
-        """Return the log density of targets that each follow from earlier ones."""
+        """Return the log density of the targets, each given its earlier neighbours."""
         model = self.model
 
         def evidence_at(placement: Placement) -> float:
-            training = self._surroundings(resources.run(placement))
+            solver = self._solver(resources.run(placement))
             amplitude = to_tensor(model.amplitude / model.scale**2, placement.device)
-            return float(_evidence(training, model.noise, amplitude).sum())
+            return float(_evidence(solver, model.noise, amplitude).sum())
 
         return model.unscaled(compute_at(resources.placement(0), evidence_at))
 
-    def _surroundings(self, run: Run, label: str = "fit") -> Surroundings:
+    def _solver(self, run: Run, label: str = "fit") -> NeighborSolver:
         model = self.model
-        return Surroundings(
+        return NeighborSolver(
             self.prior,
             self.localization,
             model.targets,
@@ -166,7 +165,7 @@ class NeighborProcess:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Choices that a fit makes on samples that were left out.
+    """Noise and amplitude, given or chosen on samples that were left out.
 
     Parameters
     ----------
@@ -211,7 +210,7 @@ def fit_neighbors(
     device = run.config.device
     start = clock(device)
     mean_diag = problem.mean_variance(prior.oracle(run, "fit").diag())
-    training = Surroundings(
+    solver = NeighborSolver(
         prior,
         localization,
         problem.targets,
@@ -220,12 +219,12 @@ def fit_neighbors(
         problem.inputs,
         run,
     )
-    y, w = training.observations()
+    y, w = solver.observations()
     amplitude = fixed_amplitude(settings.amplitude, mean_diag, y, problem.scale)
     noise = settings.noise
     require_finite_noise((1.0 if isinstance(noise, str) else noise) / w)
     if isinstance(noise, str) or amplitude is None or problem.codes is not None:
-        chosen = _choose(training, noise, amplitude, prior, generator())
+        chosen = _choose(solver, noise, amplitude, prior, generator())
     else:
         chosen = _Chosen(noise, amplitude)
     n = len(y)
@@ -250,58 +249,61 @@ def fit_neighbors(
 
 
 def _choose(
-    training: Surroundings,
+    solver: NeighborSolver,
     noise: float | str,
     amplitude: Tensor | None,
     prior: PlainPrior,
     generator: Generator,
 ) -> _Chosen:
     """Return noise and amplitude, and predictions of samples that were left out."""
-    y, w = training.observations()
+    y, w = solver.observations()
     indices = torch.randperm(len(y), generator=generator)[:LEFT_OUT].sort().values
-    around = training.of_others(indices)
+    around = solver.without_equal_inputs(indices)
     m, k = around.neighbors.shape
     jitter = 0.0
     if isinstance(noise, str):
-        noises = y.new_tensor(noise_grid(prior.precision(training.run.config)))
-        mean, var = training.spectra(around, noises)
+        noises = y.new_tensor(noise_grid(prior.precision(solver.run.config)))
+        mean, var = solver.solve_for_noises(around, noises)
     else:
         noises = y.new_tensor([noise])
-        posterior = training.solve(around, noise)
+        posterior = solver.solve(around, noise)
         mean, var = posterior.mean[:, None], posterior.var[:, None]
         jitter = posterior.jitter
-    own, weights = y[indices.to(y.device)], w[indices.to(y.device)]
-    others = [
-        training.observed(mean[:, i], var[:, i], indices, float(one))
+    for_noises = [
+        solver.left_out(mean[:, i], var[:, i], indices, float(one))
         for i, one in enumerate(noises)
     ]
-    mean = torch.stack([loo.mean for loo in others], 1)
-    var = torch.stack([loo.var for loo in others], 1)
-    left_out = LeftOut(own, weights, mean, var)
+    mean = torch.stack([loo.mean for loo in for_noises], 1)
+    var = torch.stack([loo.var for loo in for_noises], 1)
+    on_device = indices.to(y.device)
+    left_out = LeftOut(y[on_device], w[on_device], mean, var)
     if amplitude is None:
         amplitudes = left_out.amplitude()[:, None].expand(-1, y.shape[1])
     else:
         amplitudes = amplitude.expand(len(noises), -1)
     best = int(left_out.log_density(amplitudes).argmax())
-    found = left_out.of_noise(best)
-    some = to_numpy(indices), to_numpy(found.mean), to_numpy(found.var)
+    loo = left_out.of_noise(best)
+    subset = to_numpy(indices), to_numpy(loo.mean), to_numpy(loo.var)
     n_pairs = m * (k * (k + 1) // 2)
-    return _Chosen(float(noises[best]), amplitudes[best], n_pairs, jitter, some)
+    return _Chosen(float(noises[best]), amplitudes[best], n_pairs, jitter, subset)
 
 
-def _evidence(training: Surroundings, noise: float, amplitude: Tensor) -> Tensor:
-    """Return the log evidence (c,) of samples that follow from earlier ones."""
-    y, w = training.observations()
-    first = torch.arange(training.n_neighbors)
-    oracle = training.prior.oracle(training.run, "fit")
-    gram = oracle.block(first, first) / training.mean_diag
+def _evidence(solver: NeighborSolver, noise: float, amplitude: Tensor) -> Tensor:
+    """Return the log evidence (c,) of samples, each given its earlier neighbours.
+
+    The first samples have too few before them: their evidence is exact.
+    """
+    y, w = solver.observations()
+    first = torch.arange(solver.n_neighbors)
+    oracle = solver.prior.oracle(solver.run, "fit")
+    gram = oracle.block(first, first) / solver.mean_diag
     state = Cholesky().init(DenseGram(gram), noise / w[first])
     quadratic = Cholesky().half_solve(state, y[first]).square().sum(0)
     logdet = Cholesky().logdet(state)
     later = torch.arange(len(first), len(y))
     if len(later):
-        around = training.of_own(later, only_earlier=True)
-        posterior = training.solve(around, noise)
+        around = solver.of_training(later, only_earlier=True)
+        posterior = solver.solve(around, noise)
         var = posterior.var + noise / w[later]
         errors = (y[later] - posterior.mean).square()
         quadratic += (errors / var[:, None]).sum(0)

@@ -1,4 +1,8 @@
-"""Which process is fitted, how, and with which memory: decided before any work."""
+"""Plan of a fit: which process, by which solver, in which memory.
+
+Planning raises an error before any work, if settings do not go together or memory is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -68,11 +72,11 @@ class Plan:
     prior : KernelPrior or MatrixPrior
         Covariances of the samples, by the kernel that is evaluated.
     size : Size
-        Number of values that a fit holds at once.
+        Numbers that a fit holds at once.
     solver : Solver
         The solver that is used.
     fit_at : callable
-        Fits, given the problem, the prior and how to compute.
+        Fits the process, given the problem, the prior and the run.
     """
 
     prior: PlainPrior
@@ -81,7 +85,7 @@ class Plan:
     fit_at: Fit
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
-        """Return the fitted process, and how it was computed."""
+        """Return the fitted process, and the run that computed it."""
         placement, needed = self.placement(resources)
 
         def fit_at(placement: Placement) -> tuple[Fitted, Run]:
@@ -91,24 +95,24 @@ class Plan:
         return compute_at(placement, fit_at)
 
     def require(self, resources: Resources) -> None:
-        """Raise if the fit cannot be carried out."""
+        """Raise if devices or memory do not allow the fit."""
         placement, needed = self.placement(resources)
         compute_at(placement, lambda at: prepare_fit(self.prior, needed, at, resources))
 
     def placement(self, resources: Resources) -> tuple[Placement, int]:
-        """Return where to fit, and the bytes that are held there as a whole."""
+        """Return where to fit, and the bytes that a fit holds there at once."""
         return placement_of_fit(self.prior.n_samples, self.size, resources)
 
 
 def prepare_fit(
     prior: PlainPrior, needed: int, placement: Placement, resources: Resources
 ) -> tuple[Run, PlainPrior]:
-    """Return how to compute a fit, and the prior with the precision of its tiles.
+    """Return the run of a fit, and the prior with the precision of its tiles.
 
     Raises
     ------
     TileMemoryError
-        If the bytes that are needed are not free.
+        If `needed` bytes are not free.
     """
     user = f"A fit to {prior.n_samples} samples, beside tiles,"
     require_memory(needed, placement.device, user, SMALLER_MATRIX)
@@ -119,12 +123,12 @@ def prepare_fit(
 
 
 def placement_of_fit(n: int, size: Size, resources: Resources) -> tuple[Placement, int]:
-    """Return where to fit n samples, and the bytes that are held there as a whole.
+    """Return where to fit n samples, and the bytes that a fit holds there at once.
 
     Raises
     ------
     TileMemoryError
-        If the result of a GPU does not fit on the host.
+        If a GPU computes a result for which the host has no memory.
     """
     itemsize = resources.solve_dtype.itemsize
     placement = resources.placement(size.on_gpu * itemsize)
@@ -154,7 +158,7 @@ class Planner:
     resources: Resources
 
     def plan(self, problem: Problem, settings: Settings) -> Plan:
-        """Return how to fit a problem; raise if the parts do not go together."""
+        """Return the plan of a fit; raise if the parts do not go together."""
         models, parts = self.parts.models_of(problem), self.parts
         if models:
             self._require_labels(models[0].likelihood, settings)
@@ -177,9 +181,10 @@ class Planner:
         Parameters
         ----------
         problem : Problem
-            Process that will be fitted.
+            The problem that will be fitted.
         most : int
-            Inputs up to which an eigendecomposition is affordable.
+            Largest number of distinct inputs for which an eigendecomposition is
+            affordable.
         """
         n, count = len(problem.rows), problem.inputs.n_inputs
         match self.parts.completion:
@@ -193,7 +198,7 @@ class Planner:
         return not missing_memory(size, self.resources)
 
     def route(self, n: int, *, is_selecting: bool) -> Route:
-        """Return how to solve with n samples, if that is with their whole matrix."""
+        """Return the route of an exact process of n samples."""
         return route_of(
             n,
             self.parts.solver,
@@ -206,7 +211,7 @@ class Planner:
     def _dense(
         self, models: list[LabelModel], settings: Settings, n: int
     ) -> tuple[Route, DenseFit]:
-        """Return how to solve with the whole matrix of n samples, and how to fit."""
+        """Return the route of n samples, and the function that fits them."""
         if models:
             size = _label_size(models, n, 0)
             route = Route(self.parts.solver, size, is_held=True, reason="")
@@ -263,7 +268,7 @@ class Planner:
     def _plan_coarse(
         self, coarsening: CoarseKernel, models: list[LabelModel], settings: Settings
     ) -> Plan:
-        """Return how to fit with a cheaper kernel, or its sum with a completed one."""
+        """Return the plan for a cheaper kernel, or for its sum with a completed one."""
         coarse, n = _coarsened(coarsening, self.prior), self.prior.n_samples
         route, fit = self._dense(models, settings, n)
         added = coarsening.exact
@@ -277,7 +282,7 @@ class Planner:
                 "or a larger `memory_budget`."
             )
         count = added.n_values(n, self.parts.fraction)
-        size = Size(*(number + count for number in astuple(route.size)))
+        size = Size(*(held + count for held in astuple(route.size)))
         assert isinstance(self.prior, KernelPrior)
         fit_at = partial(
             fit_sum, coarsening, self.prior, fit, self.parts, self.resources
@@ -285,7 +290,7 @@ class Planner:
         return Plan(coarse, size, route.solver, fit_at)
 
     def _require_labels(self, likelihood: Any, settings: Settings) -> None:
-        """Raise for settings that belong to a noise that all targets share."""
+        """Raise for settings that need a noise variance common to all targets."""
         name = repr(likelihood)
         if not self.parts.is_direct:
             raise ValueError(
@@ -294,17 +299,17 @@ class Planner:
             )
         if isinstance(settings.noise, str):
             raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
-                f"{name} has the noise that the labels fix, and `noise_variance` is "
-                f"more of it that is not chosen: use a number, got {settings.noise!r}."
+                f"{name} derives its noise from the labels, and `noise_variance` is "
+                f"added to it: use a number, got {settings.noise!r}."
             )
 
 
 def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
-    """Raise if the labels determine a noise variance for each target."""
+    """Raise if the noise follows from the labels, or there is none."""
     if models:
         raise ValueError(
-            f"{name} needs a likelihood whose targets share one noise, such as "
-            f"'gaussian', got {models[0].likelihood!r}: fit "
+            f"{name} needs a likelihood whose targets share one noise variance, such "
+            f"as 'gaussian', got {models[0].likelihood!r}: fit "
             "ConvNetGPClassifier exactly, or with completion=Nystrom()."
         )
 
@@ -315,7 +320,7 @@ def _fit_all(fit: DenseFit, problem: Problem, prior: PlainPrior, run: Run) -> Fi
 
 
 def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
-    """Return the number of values that a fit to n labels holds, beside `extra`."""
+    """Return the numbers that a fit to n labels holds at once, plus `extra`."""
     copies = max(model.n_copies() for model in models)
     copies += KEPT_COPIES if len(models) > 1 else 0
     held = copies * n**2 + extra
@@ -323,12 +328,12 @@ def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
 
 
 def _coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
-    """Return the prior of a cheaper kernel, which looks at smaller images."""
+    """Return the prior of a cheaper kernel, or of the kernel on smaller images."""
     if not isinstance(prior, KernelPrior):
         raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
             f"{coarsening!r} needs a kernel that looks at images, got 'precomputed'."
         )
-    if coarsening.kernel is None:  # else that one takes the place of the other
+    if coarsening.kernel is None:  # otherwise the given kernel is not coarsened
         _require_spatial(coarsening, prior.kernel)
     kernel, shape = coarsening.coarsen(prior.kernel), prior.image_shape
     if coarsening.pool > min(shape[1:]):
@@ -366,12 +371,12 @@ def plan_landmarks(
     settings: Settings,
     resources: Resources,
 ) -> Plan:
-    """Return how to fit through the columns of landmarks, so that samples can be added.
+    """Return the plan of a fit by landmarks, to which samples can be added.
 
     Parameters
     ----------
     strategy : Nystrom
-        Takes the landmarks.
+        Chooses the landmarks.
     variance : {"dtc", "sor", "fitc"}
         How the variance that they do not explain is treated.
     prior, settings, resources : object

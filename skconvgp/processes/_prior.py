@@ -53,12 +53,13 @@ __all__ = [
     "scaled_gram",
 ]
 
+# Blocks of rows: their covariances with the samples of a prior, and prior variances.
 Stream: TypeAlias = Iterator[tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
 class KernelPrior:
-    """A kernel with the samples that others are compared with.
+    """A kernel, with the samples whose covariances with new ones are computed.
 
     Parameters
     ----------
@@ -110,16 +111,16 @@ class KernelPrior:
         shape = kernel_shape(self.kernel, self.image_shape)
         return pool_images(rows_to_images(rows, shape), self.pool)
 
-    def take(self, some: NDArray[np.intp]) -> Self:
+    def take(self, indices: NDArray[np.intp]) -> Self:
         """Return the prior of the samples at these indices."""
-        return replace(self, rows=self.rows[some], indices=self.indices[some])
+        return replace(self, rows=self.rows[indices], indices=self.indices[indices])
 
-    def select(self, some: NDArray[np.intp]) -> Self:
+    def select(self, indices: NDArray[np.intp]) -> Self:
         """Return the prior of the samples at these indices, for a fit to them."""
-        return self.take(some)
+        return self.take(indices)
 
     def resolved(self) -> Self:
-        """Return it with settings of the kernel that follow from the samples."""
+        """Return the prior with settings of the kernel computed from the samples."""
         kernel = copy.deepcopy(self.kernel).resolve(self.images())
         return replace(self, kernel=kernel)
 
@@ -128,7 +129,7 @@ class KernelPrior:
         return _coarsest(self.tile_dtype, config.solve_dtype)
 
     def choice(self, run: Run) -> BackendChoice:
-        """Return the backend that computes tiles."""
+        """Return the backend that computes tiles of the Gram matrix."""
         device = run.config.device
         return choose_backend(self.kernel, self.map_shape, run.backend, device)
 
@@ -161,8 +162,8 @@ class KernelPrior:
         run : Run
             How to compute.
         width : int, optional
-            Numbers that are held for each new sample; by default one for each sample
-            of the prior.
+            Numbers held for each new sample, which limit the rows of a block; by
+            default one for each sample of the prior.
 
         Yields
         ------
@@ -202,7 +203,7 @@ class KernelPrior:
         return to_numpy(self._unpool(by_images, rows)).reshape(len(rows), -1)
 
     def _unpool(self, by_images: Tensor, rows: NDArray[Any]) -> Tensor:
-        """Return derivatives by images from those by their means over squares."""
+        """Return derivatives by whole images, given those by pooled images."""
         if self.pool == 1:
             return by_images
         whole = rows_to_tensor(rows).to(torch.float64)
@@ -234,7 +235,8 @@ class MatrixPrior:
     Parameters
     ----------
     rows : ndarray of shape (n, n) or None
-        The Gram matrix of the samples; None once nothing looks at it any more.
+        The Gram matrix of the samples; None after the fit, if predictions do not
+        read it.
     indices : ndarray of shape (n,)
         Columns of K(X_*, X) that belong to the samples.
     """
@@ -254,17 +256,17 @@ class MatrixPrior:
 
     @property
     def tile_dtype(self) -> None:
-        """Precision of tiles, of which there are none."""
+        """None, as there are no tiles."""
 
-    def take(self, some: NDArray[np.intp]) -> Self:
+    def take(self, indices: NDArray[np.intp]) -> Self:
         """Return the prior of the samples at these indices, for predictions."""
-        return replace(self, rows=None, indices=self.indices[some])
+        return replace(self, rows=None, indices=self.indices[indices])
 
-    def select(self, some: NDArray[np.intp]) -> Self:
+    def select(self, indices: NDArray[np.intp]) -> Self:
         """Return the prior of the samples at these indices, for a fit to them."""
         assert self.rows is not None
-        both = self.rows[np.ix_(some, some)]
-        return replace(self, rows=both, indices=self.indices[some])
+        both = self.rows[np.ix_(indices, indices)]
+        return replace(self, rows=both, indices=self.indices[indices])
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that a Gram matrix has gone through."""
@@ -290,7 +292,7 @@ class MatrixPrior:
             yield run.tensor(cross), run.tensor(diag[part])
 
     def covariance(self, *_: Any) -> Tensor:
-        """Raise: a given matrix says nothing of new samples with each other."""
+        """Raise, as covariances of new samples with each other are not given."""
         raise ValueError(
             "With kernel='precomputed' there is no covariance between the rows of "
             "X: fit with a kernel object."
@@ -310,12 +312,12 @@ class SummedPrior:
     lift_map : ndarray of shape (m, r)
         Takes covariances with the anchors to features.
     features : ndarray of shape (n, r)
-        Those of the training samples.
+        Features of the training samples.
     residual_diag : ndarray of shape (n,)
         Part of the prior variances that the features do not explain.
     coarse_scale, scale : float
-        Factors of the two kernels in the sum; features and what they leave out have
-        theirs already.
+        Factors of the two kernels in the sum. `lift_map`, `features` and
+        `residual_diag` already contain `scale`.
     """
 
     coarse: KernelPrior
@@ -377,8 +379,7 @@ class SummedPrior:
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that a Gram matrix has gone through."""
-        own = self.coarse.precision(config)
-        return _coarsest(own, self.exact.precision(config))
+        return _coarsest(self.coarse.precision(config), self.exact.precision(config))
 
     def oracle(self, run: Run, label: str) -> SummedOracle:
         """Return the oracle of the sum."""
@@ -395,20 +396,20 @@ class SummedPrior:
         features = run.tensor(self.features)
         done = 0
         for cross, prior in self.coarse.stream(rows, diag, run, width):
-            some = slice(done, done + len(cross))
-            lifted, own = self._lifted(rows[some], run)
-            done = some.stop
+            part = slice(done, done + len(cross))
+            lifted, variances = self._lifted(rows[part], run)
+            done = part.stop
             yield (
                 torch.addmm(cross, lifted, features.mT, beta=self.coarse_scale),
-                self.coarse_scale * prior + own,
+                self.coarse_scale * prior + variances,
             )
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
         coarse = self.coarse.covariance(rows, run, unit)
-        lifted, own = self._lifted(rows, run)
+        lifted, variances = self._lifted(rows, run)
         added = lifted @ lifted.mT
-        added.diagonal().copy_(own)
+        added.diagonal().copy_(variances)
         return self.coarse_scale * coarse + added / unit
 
     def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
@@ -427,18 +428,18 @@ class SummedPrior:
     def _lifted(self, rows: NDArray[Any], run: Run) -> tuple[Tensor, Tensor]:
         """Return features (n1, r) of new samples, and their prior variances (n1,).
 
-        Features may explain more than there is; then the variance is theirs.
+        Features may explain more than the prior variance; it is then raised to that.
         """
         lift_map = run.tensor(self.lift_map)
-        found = [
+        blocks = [
             (cross @ lift_map, self.scale * prior)
             for cross, prior in self.exact.stream(rows, np.empty(0), run.quiet())
         ]
-        lifted, variances = map(torch.cat, zip(*found, strict=True))
+        lifted, variances = map(torch.cat, zip(*blocks, strict=True))
         return lifted, torch.maximum(variances, lifted.square().sum(1))
 
 
-# What `fit` is given, and what becomes of it.
+# Estimators make a plain prior; planning may turn it into a sum.
 PlainPrior: TypeAlias = KernelPrior | MatrixPrior
 Prior: TypeAlias = PlainPrior | SummedPrior
 AnyPrior: TypeAlias = "Prior | PatchPrior"

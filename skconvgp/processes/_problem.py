@@ -1,4 +1,4 @@
-"""Problems, settings of a fit, and results of a fitted process."""
+"""Values that go into a fit and come out of it or of a prediction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ __all__ = ["Latent", "Model", "Problem", "Record", "Settings", "entries"]
 
 @dataclass(frozen=True)
 class Problem:
-    """Training data as a process sees them; targets have mean 0.
+    """Training data of a process: inputs, targets of mean 0, and weights.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class Problem:
         return _equal_inputs(self.rows)
 
     @cached_property
-    def left(self) -> FloatArray:
-        """Weight (n,) that is left out with each sample."""
+    def left_out_weights(self) -> FloatArray:
+        """Weight (n,) that leave-one-out removes at the input of each sample."""
         weights = rows_to_tensor(self.weights)
         totals = self.inputs.sum(weights)[self.inputs.of]
         return to_numpy(totals - self.inputs.staying(weights))
@@ -73,12 +73,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the model is to be chosen.
+    """Settings of noise and amplitude: numbers, or how they are chosen.
 
     Parameters
     ----------
     noise : float or str
-        Relative noise variance, or the criterion that chooses it.
+        Noise variance, as a share of the mean prior variance, or the criterion that
+        chooses it.
     amplitude : float, str or None
         Amplitude, "profile", or None for the amplitude of the kernel.
     """
@@ -97,8 +98,8 @@ class Model:
         Targets divided by `scale`.
     weights : ndarray of shape (n,)
         Sample weights.
-    left : ndarray of shape (n,)
-        Weight that is left out with each sample.
+    left_out_weights : ndarray of shape (n,)
+        Weight that leave-one-out removes at the input of each sample.
     scale : ndarray of shape (k,)
         Units of the targets.
     mean_diag : float
@@ -113,7 +114,7 @@ class Model:
 
     targets: FloatArray
     weights: FloatArray
-    left: FloatArray
+    left_out_weights: FloatArray
     scale: FloatArray
     mean_diag: float
     noise: float
@@ -147,7 +148,7 @@ class Model:
         model = cls(
             problem.targets,
             problem.weights,
-            problem.left,
+            problem.left_out_weights,
             problem.scale,
             mean_diag,
             noise,
@@ -161,7 +162,7 @@ class Model:
     def extended(
         self, problem: Problem, *, amplitude: FloatArray, evidence: float
     ) -> Self:
-        """Return the model of these samples and of those of another problem.
+        """Return the model of these samples and of the samples of another problem.
 
         Parameters
         ----------
@@ -183,12 +184,14 @@ class Model:
             further,
             targets=np.vstack([self.targets, further.targets]),
             weights=np.concatenate([self.weights, further.weights]),
-            left=np.concatenate([self.left, further.left]),
+            left_out_weights=np.concatenate(
+                [self.left_out_weights, further.left_out_weights]
+            ),
         )
         return replace(model, log_evidence=model.unscaled(evidence))
 
     def unscaled(self, evidence: float) -> float:
-        """Return the log density of the targets, given that of scaled targets."""
+        """Return the log density of the targets, given that of the scaled targets."""
         shift = self.weights.sum() * np.log(self.scale).sum()
         return evidence - float(shift)
 
@@ -246,12 +249,13 @@ class Record:
 
 
 def _equal_inputs(rows: NDArray[Any]) -> EqualInputs:
-    numbers: dict[int, int] = {}
-    of = []
+    # Hashes are compared, as a dictionary of rows would double the memory of inputs.
+    index_of: dict[int, int] = {}
+    indices = []
     for row in rows:
-        digest = hash((row + 0.0).tobytes())  # -0.0 is 0.0
-        of.append(numbers.setdefault(digest, len(numbers)))
-    return EqualInputs(torch.tensor(of))
+        digest = hash((row + 0.0).tobytes())  # the sum turns -0.0 into 0.0
+        indices.append(index_of.setdefault(digest, len(index_of)))
+    return EqualInputs(torch.tensor(indices))
 
 
 def entries(n_samples: int) -> int:

@@ -1,4 +1,4 @@
-"""Which solver an exact process takes, and whether it holds the Gram matrix."""
+"""Route of an exact process: which solver, and whether the matrix is held."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -15,26 +15,26 @@ __all__ = ["GRAM_COPIES", "Route", "iterative_route", "missing_memory", "route_o
 
 HOST = torch.device("cpu")
 # Matrices of the size of the Gram matrix that a fit holds at once.
-GRAM_COPIES = 2  # it and its factor
-# While the noise is chosen: the matrix, a scaled copy, vectors, and two of work space,
-# which is what LAPACK's `syevd` asks for.
+GRAM_COPIES = 2  # the matrix and its factor
+# While the noise is chosen: the matrix, a scaled copy, its eigenvectors, and the work
+# space of LAPACK's `syevd`, which is two matrices.
 SELECTION_COPIES = 5
 
 
 @dataclass(frozen=True)
 class Route:
-    """How an exact process solves.
+    """Solver of an exact process, and the memory it needs.
 
     Parameters
     ----------
     solver : Solver
         The solver.
     size : Size
-        Number of values that it holds.
+        Numbers that a fit holds at once.
     is_held : bool
-        Whether the Gram matrix is among them.
+        Whether the Gram matrix is among these.
     reason : str
-        Why "auto" took this solver; empty if it was asked for.
+        Why "auto" chose this solver; empty if the user did.
     """
 
     solver: Solver[Any]
@@ -52,14 +52,14 @@ def route_of(
     is_selecting: bool,
     has_kernel: bool,
 ) -> Route:
-    """Return how to solve with n samples.
+    """Return the route of an exact process of n samples.
 
     Parameters
     ----------
     n : int
         Number of samples.
     solver : Solver
-        The solver that was asked for; the direct one for "auto".
+        The solver that the user chose; for "auto", the direct solver.
     resources : Resources
         Gives the free memory.
     is_auto : bool
@@ -67,10 +67,10 @@ def route_of(
     is_selecting : bool
         Whether the noise is chosen from an eigendecomposition of the matrix.
     has_kernel : bool
-        Whether covariances can be computed anew.
+        Whether covariances are computed by a kernel, so that they need not be held.
     """
     copies = SELECTION_COPIES if is_selecting else GRAM_COPIES
-    # Of a GPU's work the factor comes back.
+    # A GPU returns the factor to the host.
     size = Size(copies * n**2, copies * n**2, n**2)
     direct = Route(copy.deepcopy(solver), size, is_held=True, reason="")
     if is_selecting or not has_kernel:

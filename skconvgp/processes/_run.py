@@ -1,4 +1,4 @@
-"""How one call computes: on which device, in which precision, in which memory."""
+"""Device, precision, memory and progress of one call."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,9 @@ __all__ = ["Resources", "Run", "clock"]
 
 @dataclass(frozen=True)
 class Run:
-    """How one call computes; `fit` and each prediction make their own.
+    """Everything on which the computation of one call depends, but its data.
+
+    `fit` and each prediction make a new one.
 
     Parameters
     ----------
@@ -35,10 +37,10 @@ class Run:
     progress : callable
         Returns the progress callback of a computation, given its name.
     find_cache : callable
-        Returns where the tiles of training samples are kept, if they are, given what
-        computes them and the images.
+        Returns the cache of tiles of training samples, or None, given the backend, the
+        configuration and the images.
     caches : list of TileCache
-        Those that were found.
+        Caches that `find_cache` has returned, for the report.
     """
 
     placement: Placement
@@ -54,12 +56,12 @@ class Run:
         return to_tensor(array, self.config.device, self.config.solve_dtype)
 
     def quiet(self) -> Self:
-        """Return the same without progress."""
+        """Return the run without progress."""
         return replace(self, progress=lambda _: _silent)
 
 
 class Resources(Protocol):
-    """Resources of a call, which the estimators implement by their settings."""
+    """Devices, memory and randomness of a call, from the settings of an estimator."""
 
     @property
     def solve_dtype(self) -> torch.dtype:
@@ -67,28 +69,28 @@ class Resources(Protocol):
         ...
 
     def placement(self, needed: int) -> Placement:
-        """Return the placement of a computation that holds so many bytes as a whole."""
+        """Return the placement of a computation that holds `needed` bytes at once."""
         ...
 
     def run(self, placement: Placement, reserved: int = 0) -> Run:
-        """Return how to compute there, beside so many bytes."""
+        """Return the run on a placement, while `reserved` bytes are held."""
         ...
 
     def with_precision(self, prior: Any, run: Run) -> Any:
-        """Return a prior of training samples with the precision that its tiles get."""
+        """Return a prior of training samples with the precision of its tiles."""
         ...
 
     def memory_budget(self, placement: Placement, reserved: int) -> int:
-        """Return the bytes that a computation may hold there, beside so many."""
+        """Return the bytes that tiles may hold, while `reserved` bytes are held."""
         ...
 
     def generator(self) -> Generator:
-        """Return a source of randomness; the same one each time, if there is a seed."""
+        """Return a source of randomness, with the same state each time if seeded."""
         ...
 
 
 def clock(device: torch.device) -> float:
-    """Return the time in seconds at which a device has done all work."""
+    """Wait until a device has done all work; return the time in seconds."""
     wait_for(device)
     return time.perf_counter()
 

@@ -1,4 +1,4 @@
-"""Surroundings: training samples that say which of them are near others."""
+"""NeighborSolver: finds neighbours of samples, and the posterior given them."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from skconvgp.inference import (
 from skconvgp.processes._prior import KernelPrior, PlainPrior
 from skconvgp.processes._run import Run
 
-__all__ = ["Surroundings"]
+__all__ = ["NeighborSolver"]
 
 
 @dataclass(frozen=True)
 class Neighborhoods:
-    """Samples with the training samples that are near them.
+    """Neighbours of m samples among the training samples, and their covariances.
 
     Parameters
     ----------
     neighbors : Tensor of shape (m, k)
-        Indices of training samples.
+        Indices of the neighbours of each sample.
     grams : iterator
-        Gives slices of the m samples and their Gram matrices (b, 1 + k, 1 + k).
+        Yields slices of the m samples, and for each sample of a slice the Gram matrix
+        of it and its neighbours (b, 1 + k, 1 + k).
     """
 
     neighbors: Tensor
@@ -73,21 +74,21 @@ class LocalPosterior:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """Training samples that can be asked which of them are near.
+class NeighborSolver:
+    """Training samples, with their neighbourhoods and the posteriors given these.
 
     Parameters
     ----------
     prior : KernelPrior or MatrixPrior
-        The samples.
+        Covariances of the training samples.
     localization : Localization
-        Says which are near.
+        Says which samples are near.
     targets : ndarray of shape (n, c)
         Scaled targets.
     weights : ndarray of shape (n,)
         Sample weights.
     mean_diag : float
-        Divisor of covariances.
+        Mean prior variance, by which covariances are divided.
     inputs : EqualInputs
         Which samples have equal inputs.
     run : Run
@@ -106,7 +107,7 @@ class Surroundings:
     label: str = "fit"
 
     def of_new(self, rows: NDArray[Any], diag: FloatArray) -> Neighborhoods:
-        """Return new samples with their neighbours; `diag` is for a given matrix."""
+        """Return neighbours of new samples; only a given matrix reads `diag`."""
         shape, k = (len(rows), len(self.targets)), self.n_neighbors
         budget = self.run.config.memory_budget
         if isinstance(self.prior, KernelPrior):
@@ -127,8 +128,10 @@ class Surroundings:
         grams = matrix_neighborhoods(matrix, cross, rows_to_tensor(diag), near)
         return Neighborhoods(near, grams)
 
-    def of_own(self, indices: Tensor, *, only_earlier: bool = False) -> Neighborhoods:
-        """Return training samples with others, or with those before them."""
+    def of_training(
+        self, indices: Tensor, *, only_earlier: bool = False
+    ) -> Neighborhoods:
+        """Return neighbours of training samples, among all others or those before."""
         n = len(self.targets)
         find = partial(
             nearest,
@@ -155,9 +158,12 @@ class Surroundings:
         diag = matrix.matrix.diagonal()[indices]
         return Neighborhoods(near, matrix_neighborhoods(matrix, cross, diag, near))
 
-    def of_others(self, indices: Tensor) -> Neighborhoods:
-        """Return training samples with neighbours, of which only other inputs tell."""
-        around, of = self.of_own(indices), self.inputs.of
+    def without_equal_inputs(self, indices: Tensor) -> Neighborhoods:
+        """Return neighbours of training samples; those of equal inputs have no effect.
+
+        Their covariances are replaced, so that all neighbourhoods keep their size.
+        """
+        around, of = self.of_training(indices), self.inputs.of
 
         def detached() -> Iterator[tuple[slice, Tensor]]:
             for part, gram in around.grams:
@@ -167,21 +173,24 @@ class Surroundings:
 
         return Neighborhoods(around.neighbors, detached())
 
-    def observed(
+    def left_out(
         self, mean: Tensor, var: Tensor, indices: Tensor, noise: float
     ) -> LeaveOneOut:
-        """Return predictions of targets (m, c) from posteriors by other inputs."""
+        """Return leave-one-out predictions of targets (m, c), with their noise.
+
+        Mean (m, c) and var (m,) are posteriors of the function `without_equal_inputs`.
+        """
         y, w = self.observations()
-        inputs, some = self.inputs.to(y.device), indices.to(y.device)
-        whole, own = inputs.merge(y, w), inputs.of[some]
-        totals, staying = whole.weights[own], inputs.staying(w)[some]
+        inputs, indices = self.inputs.to(y.device), indices.to(y.device)
+        merged, input_of = inputs.merge(y, w), inputs.of[indices]
+        totals, staying = merged.weights[input_of], inputs.staying(w)[indices]
         loo = LeaveOneOut(mean, var + noise / totals.clamp(max=1.0))
         return leave_one_unit_out(
-            loo, y[some], whole.targets[own], noise, totals, staying
+            loo, y[indices], merged.targets[input_of], noise, totals, staying
         )
 
     def solve(self, around: Neighborhoods, noise: float) -> LocalPosterior:
-        """Return the posterior of the samples that are surrounded."""
+        """Return the posterior of samples, given their neighbours."""
         y, w = self.observations()
         m = len(around.neighbors)
         mean, var = y.new_empty(m, y.shape[1]), y.new_empty(m)
@@ -195,7 +204,9 @@ class Surroundings:
         clipped = float((-var).clamp(min=0.0).max())
         return LocalPosterior(mean, var.clamp_(min=0.0), clipped, largest)
 
-    def spectra(self, around: Neighborhoods, noises: Tensor) -> tuple[Tensor, Tensor]:
+    def solve_for_noises(
+        self, around: Neighborhoods, noises: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return means (m, g, c) and variances (m, g) for each of the noises (g,)."""
         y, w = self.observations()
         m = len(around.neighbors)
@@ -214,13 +225,13 @@ class Surroundings:
 
     @property
     def n_neighbors(self) -> int:
-        """Training samples that a new one is predicted from."""
+        """Number of training samples from which each sample is predicted."""
         return self.localization.count(len(self.targets))
 
     def _similarities(
         self, new: Callable[[slice], Tensor]
     ) -> Callable[[slice], Tensor]:
-        """Return a function of slices: similarities of new and training points."""
+        """Return the function of a slice that gives similarities to training points."""
         assert self.prior.rows is not None
         points = rows_to_tensor(self.prior.rows)
         return lambda part: self.localization.similarities(new(part).to(points), points)
@@ -229,7 +240,10 @@ class Surroundings:
 def _correlations(
     oracle: MatrixOracle, cross: Callable[[slice], Tensor]
 ) -> Callable[[slice], Tensor]:
-    """Return a function for sizes of correlations, up to a factor for each row."""
+    """Return the function of a slice that gives sizes of correlations.
+
+    They lack a factor for each row, which does not change which samples are nearest.
+    """
     diag = oracle.matrix.diagonal()
     roots = diag.clamp(min=torch.finfo(diag.dtype).tiny).sqrt()
     return lambda part: cross(part).to(roots).abs() / roots
