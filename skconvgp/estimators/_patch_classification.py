@@ -4,18 +4,19 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._patches import (
-    PatchAttributes,
     default_kernel,
     fit_patches,
+    inducing_of,
 )
 from skconvgp.estimators._public_fit import public_fit
 
 __all__ = ["PatchGPClassifier"]
 
 
-class PatchGPClassifier(PatchAttributes, GPClassifier):
+class PatchGPClassifier(GPClassifier):
     """Classifier of images by a Gaussian process on their patches.
 
     A latent function of an image is the sum of what a function of patches, drawn from a
@@ -233,3 +234,13 @@ class PatchGPClassifier(PatchAttributes, GPClassifier):
         problem, samples = self._read_labels(X, y, sample_weight, keeps_rows=False)
         fit_patches(self, problem, samples, self._label_models(problem))
         return self._calibrate()
+
+    @property
+    def inducing_patches_(self) -> FloatArray:
+        """Inducing patches (m, c, ph, pw), normalized as the kernel sees them."""
+        return inducing_of(self).patches
+
+    @property
+    def locations_(self) -> FloatArray:
+        """Locations (l, 2) of the inducing variables: row and column of a patch."""
+        return inducing_of(self).locations

@@ -4,10 +4,11 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from skconvgp._typing import FloatArray
 from skconvgp.estimators._patches import (
-    PatchAttributes,
     default_kernel,
     fit_patches,
+    inducing_of,
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
@@ -15,7 +16,7 @@ from skconvgp.estimators._regressor import GPRegressor
 __all__ = ["PatchGPRegressor"]
 
 
-class PatchGPRegressor(PatchAttributes, GPRegressor):
+class PatchGPRegressor(GPRegressor):
     """Regressor of images by a Gaussian process on their patches.
 
     A latent function of an image is the sum of what a function of patches, drawn from a
@@ -219,3 +220,13 @@ class PatchGPRegressor(PatchAttributes, GPRegressor):
         problem, samples = self._read_targets(X, y, sample_weight, keeps_rows=False)
         fit_patches(self, problem, samples)
         return self
+
+    @property
+    def inducing_patches_(self) -> FloatArray:
+        """Inducing patches (m, c, ph, pw), normalized as the kernel sees them."""
+        return inducing_of(self).patches
+
+    @property
+    def locations_(self) -> FloatArray:
+        """Locations (l, 2) of the inducing variables: row and column of a patch."""
+        return inducing_of(self).locations

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._resolve import (
     PRECOMPUTED,
@@ -31,7 +30,7 @@ from skconvgp.processes import (
     require_common_noise,
 )
 
-__all__ = ["PatchAttributes", "default_kernel", "fit_patches"]
+__all__ = ["default_kernel", "fit_patches", "inducing_of"]
 
 VARIANCES = ("dtc", "sor")
 
@@ -41,25 +40,10 @@ def default_kernel() -> PatchKernel:
     return PatchKernel(location_lengthscale="auto")
 
 
-class PatchAttributes:
-    """Attributes of an estimator that is fitted through inducing patches."""
-
-    _fitted: Any
-
-    @property
-    def inducing_patches_(self) -> FloatArray:
-        """Inducing patches (m, c, ph, pw), normalized as the kernel sees them."""
-        return self._inducing.patches
-
-    @property
-    def locations_(self) -> FloatArray:
-        """Places (l, 2) of the inducing variables: row and column of a patch."""
-        return self._inducing.locations
-
-    @property
-    def _inducing(self) -> InducingSet:
-        inducing: InducingSet = self._fitted.prior.inducing
-        return inducing
+def inducing_of(estimator: Any) -> InducingSet:
+    """Return the inducing patches of a fitted estimator."""
+    inducing: InducingSet = estimator._fitted.prior.inducing
+    return inducing
 
 
 def fit_patches(
