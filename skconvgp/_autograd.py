@@ -5,16 +5,16 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["own_autograd"]
+__all__ = ["enabled_autograd"]
 
 
 @contextmanager
-def own_autograd() -> Iterator[None]:
-    """Compute in torch's default state, whatever the state of the caller.
+def enabled_autograd() -> Iterator[None]:
+    """Switch torch's autograd on, whatever the state of the caller.
 
     Under ``torch.no_grad`` derivatives would be zero without an error, and tensors that
-    are made under ``torch.inference_mode`` cannot be derived later. It is a decorator
-    too.
+    are made under ``torch.inference_mode`` cannot be differentiated later. It is also
+    a decorator.
     """
     with torch.inference_mode(False), torch.enable_grad():
         yield

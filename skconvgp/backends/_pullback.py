@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from skconvgp._autograd import own_autograd
+from skconvgp._autograd import enabled_autograd
 from skconvgp._protocols import PullbackBackend, Pulled, TileBackend, TileCosts
 from skconvgp.backends._choose import BackendChoice
 from skconvgp.backends._reference import image_shape_of
@@ -58,7 +58,7 @@ class ReversePullback:
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
         """Return derivatives of sum(weights * covariances) of images (n, c, h, w)."""
         sides = [one] if two is None else [one, two]
-        with own_autograd():
+        with enabled_autograd():
             theta = torch.tensor(self.kernel.theta, device=one.device)
             theta.requires_grad_()
             sides = [side.detach().requires_grad_(self.has_inputs) for side in sides]
@@ -101,7 +101,7 @@ class ReversePullback:
         ]
         theta = torch.tensor(self.kernel.theta, device=image.device, requires_grad=True)
         weights = image.new_zeros(n_rows, n_cols)
-        with own_autograd(), saved_tensors_hooks(count, _same):
+        with enabled_autograd(), saved_tensors_hooks(count, _same):
             graph = self._weighted(theta, sides, weights)
         # Freed only now: the address of freed memory could be saved a second time.
         del graph

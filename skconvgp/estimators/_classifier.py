@@ -17,11 +17,11 @@ from skconvgp._protocols import Calibration, Likelihood, LinkLikelihood, Targets
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
+from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import accuracy, as_labels, most_probable
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._samples import sample_latent
-from skconvgp.estimators._voice import tell
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
@@ -283,7 +283,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             return np.arange(len(mean)), mean + self.latent_offset_, var
         if is_subset_enough:
             indices, loo, facts = process.leave_one_out_subset(self._resources())
-            tell(facts)
+            warn_of_facts(facts)
         else:
             loo = self._leave_one_out()
             indices = np.arange(len(loo.mean))

@@ -1,4 +1,4 @@
-"""The doors for arrays: training samples with weights, and new samples."""
+"""The doors for arrays: they check samples and turn them into values of the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import kernel_shape
 from skconvgp.estimators._resolve import is_precomputed, resolve_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import (
@@ -23,9 +22,7 @@ from skconvgp.estimators._validation import (
     require_many,
     require_symmetric,
     require_unmasked,
-    resolve_image_shape,
-    warn_of_channels,
-    warn_of_guess,
+    shape_of_rows,
 )
 from skconvgp.estimators.compute._kept_tiles import resolve_cache_dir, warn_of_unknown
 from skconvgp.processes import KernelPrior, MatrixPrior
@@ -37,7 +34,7 @@ DTYPES = [np.float64, np.float32]
 
 @dataclass(frozen=True)
 class Training:
-    """What an estimator keeps about its training samples.
+    """Record that an estimator keeps of its training samples.
 
     Parameters
     ----------
@@ -152,14 +149,7 @@ def read_training(
     kernel = copy.deepcopy(resolve_kernel(estimator, estimator.kernel, default))
     cache_dir = getattr(estimator, "cache_dir", None)
     warn_of_unknown(resolve_cache_dir(estimator, cache_dir), kernel)
-    shape, is_guess = resolve_image_shape(
-        estimator.image_shape, rows.shape[1], given, is_spatial=kernel.is_spatial
-    )
-    if is_guess:
-        warn_of_guess(shape)
-    if kernel.is_spatial:
-        warn_of_channels(shape)
-    kernel.check(kernel_shape(kernel, shape))
+    shape = shape_of_rows(kernel, estimator.image_shape, rows.shape[1], given)
     estimator.image_shape_ = shape
     squares, n_given = mean_squares(rows), len(rows)
     weights, kept = _weigh(sample_weight, rows)

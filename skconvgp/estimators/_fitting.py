@@ -14,8 +14,8 @@ from skconvgp.estimators._gp import BaseGP, warn_of_prior
 from skconvgp.estimators._searches import (
     evidence_search,
     flow_search,
-    tell_of_bounds,
-    tell_of_result,
+    warn_of_bounds,
+    warn_of_result,
 )
 from skconvgp.estimators._settings import settings_of
 from skconvgp.estimators.compute._resources import EstimatorResources
@@ -56,7 +56,7 @@ def fit_chosen(
         _fit(estimator, problem, samples, parts)
         return
     learned, result = _learn(estimator, problem, samples, parts, search)
-    tell_of_bounds(estimator, result.at_bounds)
+    warn_of_bounds(estimator, result.at_bounds)
     _fit(estimator, problem, samples, parts, learned)
     estimator.optimizer_result_ = result
 
@@ -104,7 +104,7 @@ def fit_flows(
     ended = result.at_bounds
     if estimator.noise_variance_ != learned.usual_noise:
         ended.pop(NOISE_LABEL, None)  # the process chose another noise
-    tell_of_bounds(estimator, ended)
+    warn_of_bounds(estimator, ended)
     estimator.flow_result_ = result
     tasks.end()
 
@@ -124,7 +124,7 @@ def _learn(
         known = Learned(prior.kernel, NOISE_START)
     settings = settings_of(estimator, problem, planner, known, samples.training)
     learned, result = search.learn(problem, prior, planner, settings)
-    tell_of_result(estimator, search, result)
+    warn_of_result(estimator, search, result)
     return learned, result
 
 

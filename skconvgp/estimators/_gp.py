@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from skconvgp._autograd import own_autograd
+from skconvgp._autograd import enabled_autograd
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy
 from skconvgp.estimators._doors import Training, read_new
+from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import PRECOMPUTED
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators._voice import tell
 from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
 from skconvgp.inference import LeaveOneOut
 from skconvgp.kernels import Kernel
@@ -146,7 +146,7 @@ class BaseGP(KernelEstimator):
         assert process.model.log_evidence is not None
         return process.model.log_evidence
 
-    @own_autograd()
+    @enabled_autograd()
     def latent_gradient(self, X: Any, weights: ArrayLike | None = None) -> FloatArray:
         r"""Return the derivatives of latent means by the inputs.
 
@@ -249,7 +249,7 @@ class BaseGP(KernelEstimator):
             peak_memory=peak_memory(),
             **record.report,
         )
-        tell(record.facts)
+        warn_of_facts(record.facts)
 
     def _kernel_reason(self) -> str:
         """Return why the default kernel may suit the samples badly, if it may."""
@@ -287,7 +287,7 @@ class BaseGP(KernelEstimator):
             needs_var=needs_var,
             needs_cov=needs_cov,
         )
-        tell(latent.facts)
+        warn_of_facts(latent.facts)
         return latent
 
     def _given_diag(self, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
@@ -350,7 +350,7 @@ class BaseGP(KernelEstimator):
             )
         assert not isinstance(self._process, LabelProcess)
         loo, facts = self._process.leave_one_out(self._resources())
-        tell(facts)
+        warn_of_facts(facts)
         return loo
 
     def _gram_of(self, rows: NDArray[Any], dtype: str | None = None) -> FloatArray:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
 from skconvgp.estimators._doors import Samples, read_further
+from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
 from skconvgp.estimators._resolve import (
     reject,
@@ -20,7 +21,6 @@ from skconvgp.estimators._resolve import (
     resolve_word,
 )
 from skconvgp.estimators._settings import amplitude_of, noise_of
-from skconvgp.estimators._voice import tell
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.processes import (
@@ -133,7 +133,7 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
         resources.generator(),
         resources,
     )
-    tell(record.facts)
+    warn_of_facts(record.facts)
     estimator._process, estimator._training = extended, training
     report, n = estimator.fit_report_, len(extended.model.targets)
     n_pairs = report.n_pairs + record.n_pairs

@@ -1,10 +1,10 @@
-"""What every public `fit` has in common."""
+"""Decorator of every public `fit`: it sets all fitted attributes, or none."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from skconvgp._autograd import own_autograd
+from skconvgp._autograd import enabled_autograd
 
 __all__ = ["public_fit"]
 
@@ -12,18 +12,18 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def public_fit(fit: Fit) -> Fit:
-    """Return a public `fit` that sets all attributes, or none where it is ended early.
+    """Return a `fit` that leaves the estimator unchanged if it does not finish.
 
-    An error, or a user who interrupts it, leaves the estimator as it was: with all of
-    an earlier fit, or not fitted. What learns by derivatives has them in any state of
-    torch's autograd.
+    After an error or an interruption by the user, the estimator has all attributes of
+    its earlier fit, or is not fitted. Inside, torch's autograd is on, even if the user
+    has switched it off: searches need derivatives.
     """
 
     @wraps(fit)
     def whole(self: Any, *args: Any, **settings: Any) -> Any:
         before = dict(vars(self))
         try:
-            with own_autograd():
+            with enabled_autograd():
                 return fit(self, *args, **settings)
         except BaseException:
             vars(self).clear()

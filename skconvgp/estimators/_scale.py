@@ -13,8 +13,8 @@ __all__ = ["mean_squares", "warn_of_scale"]
 # Samples have another scale if their mean squares differ by this factor; for pixels up
 # to 1 and up to 255 it is 65025.
 OTHER_SCALE = 100.0
-FEW = 0.25  # share of the samples that may be otherwise, such as dark images
-# With fewer features a sample that is far away is not unusual.
+FEW = 0.25  # share of the samples that may have any scale, such as dark images
+# With fewer features, the mean square of a sample varies too much to judge by it.
 LEAST_FEATURES = 16
 
 
@@ -27,10 +27,9 @@ def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
 
 
 def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:
-    """Warn if most samples are far larger, or far smaller, than any of `fit`.
+    """Warn if most samples are far larger, or far smaller, than any sample of `fit`.
 
-    A quarter of them may be otherwise: images that are nearly black, or of the old
-    scale.
+    A quarter of the samples is ignored, such as images that are nearly black.
 
     Parameters
     ----------
@@ -53,8 +52,8 @@ def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:
             "X has another scale than in `fit`: the root mean square of its samples "
             f"is mostly {np.sqrt(least):.3g} to {np.sqrt(largest):.3g}, and was "
             f"{np.sqrt(fitted_least):.3g} to {np.sqrt(fitted_largest):.3g}. Scale both "
-            "alike, as pixels to 0..1 by X / 255, or put a scaler and the estimator in "
-            "one Pipeline.",
+            "in the same way, such as pixels to 0..1 by X / 255, or put a scaler and "
+            "the estimator in one Pipeline.",
             ScaleWarning,
         )
 

@@ -38,7 +38,7 @@ from skconvgp.flows._search import ALL_DONE
 from skconvgp.kernels import Kernel
 from skconvgp.processes import KernelPrior, Parts, Prior, Problem
 
-__all__ = ["evidence_search", "flow_search", "tell_of_bounds", "tell_of_result"]
+__all__ = ["evidence_search", "flow_search", "warn_of_bounds", "warn_of_result"]
 
 # Remedies if a search ends at a bound of the noise or of the amplitude.
 REMEDIES = {
@@ -109,7 +109,7 @@ def flow_search(
     estimator : estimator
         Has the settings.
     problem, prior : object
-        What will be fitted.
+        The problem that will be fitted, and its prior.
     watch : callable
         Called after each step; returns whether to stop.
     is_watched : bool
@@ -145,10 +145,10 @@ def flow_search(
     )
 
 
-def tell_of_result(
+def warn_of_result(
     estimator: Any, search: EvidenceSearch | FlowSearch, result: FlowResult
 ) -> None:
-    """Warn if nothing was learned, or not by the optimiser that was asked for."""
+    """Warn if a search learned nothing, did not converge, or used a replacement."""
     if result.stats.get("is_native"):
         warn_caller(
             "scikit-optimize is not installed: Bayesian optimisation used the "
@@ -175,8 +175,8 @@ def tell_of_result(
         )
 
 
-def tell_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
-    """Warn of hyperparameters, by name, that a search left at a bound."""
+def warn_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
+    """Warn of hyperparameters at a bound of the search; the bounds are by name."""
     if not at_bounds:
         return
     ends = ", ".join(f"{name} at {bound:g}" for name, bound in at_bounds.items())

@@ -28,8 +28,8 @@ def warn_of_series(kernel: Kernel, *sides: Tensor) -> None:
         warn_caller(
             f"An `Elementwise` of {kernel!r} may be wrong by {error:.1%} of the "
             "variances of these samples, as its inputs vary too much for the series: "
-            "take Tanh(), Sigmoid(), SiLU(), Softplus(), Erf(), GELU() or Sin() if it "
-            "is one of them, else smaller weight variances or more `n_nodes`.",
+            "use Tanh(), Sigmoid(), SiLU(), Softplus(), Erf(), GELU() or Sin() if it "
+            "is one of them, otherwise smaller weight variances or more `n_nodes`.",
             UserWarning,
         )
 

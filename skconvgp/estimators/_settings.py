@@ -38,7 +38,7 @@ def parts_of(
     estimator : estimator
         Has the settings.
     models_of : callable
-        As in `Parts`; by default targets share one noise.
+        As in `Parts`; by default all targets share one noise variance.
     keeps_left_out : bool, default=False
         As in `Parts`.
     """
@@ -66,7 +66,7 @@ def settings_of(
     estimator : estimator
         Has the settings.
     problem : Problem
-        What will be fitted.
+        The problem that will be fitted.
     planner : Planner
         Knows whether the choice of the noise is affordable.
     learned : Learned or None
@@ -111,11 +111,11 @@ def noise_of(
     noise : float or str
         The setting.
     problem : Problem
-        What will be fitted.
+        The problem that will be fitted.
     has_labels : bool
         Whether the labels determine a noise.
     affords_choice : callable
-        Returns whether choosing the noise costs no more than the rest of the fit.
+        Returns whether choosing the noise costs at most as much as the fit itself.
     learned : float or None
         Noise that was learned with the kernel.
     """

@@ -10,8 +10,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import kernel_shape
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
+from skconvgp.kernels import Kernel
 
 __all__ = [
     "check_same_shape",
@@ -23,8 +25,7 @@ __all__ = [
     "require_symmetric",
     "require_unmasked",
     "resolve_image_shape",
-    "warn_of_channels",
-    "warn_of_guess",
+    "shape_of_rows",
 ]
 
 SMALLEST_SQUARE = 8  # smallest side of an image that a flat row is read as
@@ -60,9 +61,9 @@ def _stacked(X: Any) -> NDArray[Any]:
         return np.asarray(X)
     except ValueError as error:
         shapes = sorted({tuple(one.shape) for one in X if hasattr(one, "shape")})
-        found = f", of shapes {shapes!r}" if shapes else ""
+        listed = f", of shapes {shapes!r}" if shapes else ""
         raise ValueError(
-            f"X holds samples of different sizes{found}: bring images to one height, "
+            f"X holds samples of different sizes{listed}: bring images to one height, "
             "width and number of channels, and rows to one length."
         ) from error
 
@@ -92,6 +93,25 @@ def require_unmasked(values: Any, name: str) -> None:
             f"they are: fill them, as by {name}.filled(value), or leave these samples "
             "out."
         )
+
+
+def shape_of_rows(
+    kernel: Kernel, image_shape: object, n_features: int, given: ImageShape | None
+) -> ImageShape:
+    """Return the shape as which a kernel reads rows; warn of a doubtful guess.
+
+    Parameters are those of `resolve_image_shape`. Raises a ValueError if the kernel
+    cannot be used on images of this shape.
+    """
+    shape, is_guess = resolve_image_shape(
+        image_shape, n_features, given, is_spatial=kernel.is_spatial
+    )
+    if is_guess:
+        _warn_of_guess(shape)
+    if kernel.is_spatial:
+        _warn_of_channels(shape)
+    kernel.check(kernel_shape(kernel, shape))
+    return shape
 
 
 def resolve_image_shape(
@@ -148,7 +168,7 @@ def resolve_image_shape(
     return shape, False
 
 
-def warn_of_guess(shape: ImageShape) -> None:
+def _warn_of_guess(shape: ImageShape) -> None:
     """Warn that rows were read as images of this shape."""
     warn_once(
         f"Each row of X was read as an image of shape {shape!r} (c, h, w). Set "
@@ -158,7 +178,7 @@ def warn_of_guess(shape: ImageShape) -> None:
     )
 
 
-def warn_of_channels(shape: ImageShape) -> None:
+def _warn_of_channels(shape: ImageShape) -> None:
     """Warn if the shape of the images suggests that channels are last."""
     channels, height, width = shape
     is_last = width in CHANNELS and channels not in CHANNELS and height not in CHANNELS

@@ -1,4 +1,4 @@
-"""Warnings in the name of the caller of the package."""
+"""Warnings at the line of the user's code that called the package."""
 
 import inspect
 import warnings
@@ -13,13 +13,13 @@ Answer = TypeVar("Answer")
 
 # This package, and what scikit-learn wraps around a `fit` that has callbacks.
 INSIDE = (__name__.partition(".")[0], "sklearn.callback", "contextlib")
-# Messages of `warn_once`, each with the call that warned.
+# Messages that `warn_once` has given, each with the call that gave it.
 WARNED: dict[str, object] = {}
 
 
 @dataclass(frozen=True)
 class Warned:
-    """A warning of one of several estimators, which is not told yet.
+    """A warning that is held back, because other estimators may give the same one.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Warned:
     category : type
         Class of the warning.
     kind : object
-        Equal for warnings of one thing, whose messages may have other figures.
+        Equal for warnings of the same kind, whose messages may differ in figures.
     """
 
     message: str
@@ -36,8 +36,8 @@ class Warned:
     kind: object
 
 
-# What an estimator warns of while `ask_each` listens to it.
-HEARD: ContextVar[list[Warned] | None] = ContextVar("HEARD", default=None)
+# Collects the warnings of an estimator while `ask_each` runs; None outside of it.
+HELD_BACK: ContextVar[list[Warned] | None] = ContextVar("HELD_BACK", default=None)
 
 
 def warn_caller(message: str, category: type[Warning], kind: object = None) -> None:
@@ -50,19 +50,19 @@ def warn_caller(message: str, category: type[Warning], kind: object = None) -> N
     category : type
         Class of the warning.
     kind : object, optional
-        What the warning is of, if its message has figures that may differ.
+        Equal for warnings of the same kind; by default the message.
     """
-    heard = HEARD.get()
-    if heard is None:
+    held_back = HELD_BACK.get()
+    if held_back is None:
         _warn(message, category)
     else:
-        heard.append(Warned(message, category, kind or message))
+        held_back.append(Warned(message, category, kind or message))
 
 
 def ask_each(
     estimators: Mapping[str, Any], ask: Callable[[Any], Answer]
 ) -> list[Answer]:
-    """Return the answers of estimators; what several of them warn of is told once.
+    """Return the answers of estimators; give a warning of several of them once.
 
     Parameters
     ----------
@@ -71,32 +71,32 @@ def ask_each(
     ask : callable
         Asks one of them.
     """
-    heard: dict[object, dict[str, Warned]] = {}
+    by_kind: dict[object, dict[str, Warned]] = {}
     answers = []
     try:
         for name, one in estimators.items():
-            own: list[Warned] = []
-            token = HEARD.set(own)
+            held_back: list[Warned] = []
+            token = HELD_BACK.set(held_back)
             try:
                 answers.append(ask(one))
             finally:
-                HEARD.reset(token)
-                for warned in own:
-                    heard.setdefault(warned.kind, {}).setdefault(name, warned)
+                HELD_BACK.reset(token)
+                for warned in held_back:
+                    by_kind.setdefault(warned.kind, {}).setdefault(name, warned)
     finally:
-        for by_name in heard.values():
+        for by_name in by_kind.values():
             _warn_of_several(by_name, len(estimators))
     return answers
 
 
 def _warn_of_several(by_name: dict[str, Warned], n_asked: int) -> None:
-    """Warn of one thing that some of several estimators warn of."""
+    """Give one warning in the place of those of several estimators."""
     first, *others = by_name.values()
     names = ", ".join(map(repr, by_name))
-    whom = f"{len(by_name)} of {n_asked} estimators, {names}"
+    estimators = f"{len(by_name)} of {n_asked} estimators, {names}"
     is_same = all(one.message == first.message for one in others)
     figures = "" if is_same else f"; the figures are those of {next(iter(by_name))!r}"
-    warn_caller(f"{first.message} This is said of {whom}{figures}.", first.category)
+    warn_caller(f"{first.message} This concerns {estimators}{figures}.", first.category)
 
 
 def _warn(message: str, category: type[Warning]) -> None:

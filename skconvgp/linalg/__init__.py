@@ -23,7 +23,7 @@ from skconvgp.linalg._lanczos import (
 )
 from skconvgp.linalg._lsqr import lsqr
 from skconvgp.linalg._moments import Moments
-from skconvgp.linalg._operators import DenseGram, LowRankGram
+from skconvgp.linalg._operators import DenseGram
 from skconvgp.linalg._pivoted import PivotedCholesky, pivoted_cholesky
 from skconvgp.linalg._products import (
     column_factor,
@@ -50,7 +50,6 @@ __all__ = [
     "BoundedInverse",
     "DenseGram",
     "LogQuadrature",
-    "LowRankGram",
     "LowRankPlusDiagonal",
     "Moments",
     "PivotedCholesky",

@@ -1,10 +1,10 @@
-"""Symmetric matrices as operators."""
+"""DenseGram: a matrix in memory as an operator."""
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-__all__ = ["DenseGram", "LowRankGram"]
+__all__ = ["DenseGram"]
 
 
 @dataclass(frozen=True)
@@ -39,37 +39,3 @@ class DenseGram:
     def matmul(self, rhs: Tensor) -> Tensor:
         """Return the product with columns (n, k)."""
         return self.matrix @ rhs
-
-
-@dataclass(frozen=True)
-class LowRankGram:
-    """A Gram matrix F F^T, held by its factor.
-
-    Parameters
-    ----------
-    factor : Tensor of shape (n, r)
-        F.
-    """
-
-    factor: Tensor
-
-    @property
-    def n_samples(self) -> int:
-        """Number of rows."""
-        return self.factor.shape[0]
-
-    def dense(self) -> Tensor:
-        """Return the matrix (n, n), a new one."""
-        return self.factor @ self.factor.mT
-
-    def diag(self) -> Tensor:
-        """Return the diagonal (n,)."""
-        return self.factor.square().sum(1)
-
-    def columns(self, indices: Tensor) -> Tensor:
-        """Return the columns (n, b) at these indices."""
-        return self.factor @ self.factor[indices].mT
-
-    def matmul(self, rhs: Tensor) -> Tensor:
-        """Return the product with columns (n, k)."""
-        return self.factor @ (self.factor.mT @ rhs)

@@ -423,7 +423,7 @@ def unsolved(**settings):
 
 def test_what_several_classifiers_warn_of_is_told_once():
     X, y = blobs(30)
-    said, figures = "said of 2 of 3 estimators, 'one', 'two'", "figures are those of"
+    names, figures = "concerns 2 of 3 estimators, 'one', 'two'", "figures are those of"
     with pytest.warns(ConvergenceWarning, match="best iterate|inexact") as told:
         candidate = unsolved().fit(X, y)
     assert {one.filename for one in told} == {__file__}
@@ -431,9 +431,9 @@ def test_what_several_classifiers_warn_of_is_told_once():
     (unsolved_ones,) = (one for one in messages if "best iterate" in one)
     (inexact_ones,) = (one for one in messages if "standard deviations" in one)
     assert messages == {unsolved_ones, inexact_ones}
-    assert said in unsolved_ones
+    assert names in unsolved_ones
     assert f"{figures} 'one'" in unsolved_ones
-    assert said in inexact_ones
+    assert names in inexact_ones
     assert figures not in inexact_ones  # both say the same
     with pytest.warns(ConvergenceWarning, match="standard deviations") as told:
         candidate.predict_latent(X, return_std=True)

@@ -17,9 +17,7 @@ from skconvgp.engine import KernelOracle, kernel_shape, rows_to_images
 from skconvgp.estimators._resolve import is_kernel
 from skconvgp.estimators._validation import (
     images_to_rows,
-    resolve_image_shape,
-    warn_of_channels,
-    warn_of_guess,
+    shape_of_rows,
 )
 from skconvgp.kernels import Kernel
 
@@ -64,7 +62,11 @@ class Pairs:
 def read_pairs(kernel: Any, X: Any, Y: Any, image_shape: object) -> Pairs:
     """Return the pairs of samples; raise if the kernel cannot take them."""
     rows, given = _sample_rows(X)
-    shape = _find_shape(kernel, image_shape, rows.shape[1], given)
+    if not is_kernel(kernel):
+        raise ValueError(
+            f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
+        )
+    shape = shape_of_rows(kernel, image_shape, rows.shape[1], given)
     others = () if Y is None else (_matching_rows(Y, rows.shape[1], shape),)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     kernel = _resolve_by(kernel, images, is_alone=Y is None)
@@ -106,25 +108,6 @@ def _sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
     """Return samples as rows, and their shape (c, h, w) if they were images."""
     rows, given = images_to_rows(X)
     return check_array(rows, dtype=FLOATS, input_name="X"), given
-
-
-def _find_shape(
-    kernel: object, image_shape: object, n_features: int, given: ImageShape | None
-) -> ImageShape:
-    """Return the shape that a row is read as; raise if the kernel cannot take it."""
-    if not is_kernel(kernel):
-        raise ValueError(
-            f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
-        )
-    shape, is_guess = resolve_image_shape(
-        image_shape, n_features, given, is_spatial=kernel.is_spatial
-    )
-    if is_guess:
-        warn_of_guess(shape)
-    if kernel.is_spatial:
-        warn_of_channels(shape)
-    kernel.check(kernel_shape(kernel, shape))
-    return shape
 
 
 def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:

@@ -21,10 +21,10 @@ from skconvgp.processes import (
     Unsolved,
 )
 
-__all__ = ["tell"]
+__all__ = ["warn_of_facts"]
 
 
-def tell(facts: Iterable[Fact]) -> None:
+def warn_of_facts(facts: Iterable[Fact]) -> None:
     """Warn the caller of the package of each fact."""
     for fact in facts:
         warn_caller(*_message(fact), kind=type(fact))
