@@ -81,7 +81,8 @@ PUBLIC_NAMES = {
         convnet dense dot_product literal_max_normalization matern polynomial rbf
         residual_convnet resnet32 three_layer_convnet""",
     "skconvgp.likelihoods": (
-        "Beta Calibration Dirichlet Gaussian Laplace Part Sites Targets"
+        "Bernoulli Beta Calibration Dirichlet ExpectedSites Gaussian Laplace Part "
+        "RobustMax Sites Softmax Targets"
     ),
     "skconvgp.metrics": """accuracy_rejection_auc_score accuracy_rejection_curve
         brier_decomposition expected_calibration_error interval_coverage

@@ -11,6 +11,7 @@ from skconvgp._protocols._flows import (
 )
 from skconvgp._protocols._inference import (
     Calibration,
+    ExpectedSites,
     IterativeSolver,
     Likelihood,
     LinkLikelihood,
@@ -19,6 +20,7 @@ from skconvgp._protocols._inference import (
     Solution,
     Solver,
     Targets,
+    VariationalLikelihood,
 )
 from skconvgp._protocols._matrices import (
     CompletedGram,
@@ -41,6 +43,7 @@ __all__ = [
     "Calibration",
     "CompletedGram",
     "Completion",
+    "ExpectedSites",
     "GramOperator",
     "GramOracle",
     "IterativeSolver",
@@ -63,5 +66,6 @@ __all__ = [
     "TileBackend",
     "TileCosts",
     "TileRunner",
+    "VariationalLikelihood",
     "run_serially",
 ]

@@ -12,6 +12,7 @@ from skconvgp._protocols._matrices import GramOperator
 
 __all__ = [
     "Calibration",
+    "ExpectedSites",
     "IterativeSolver",
     "Likelihood",
     "LinkLikelihood",
@@ -20,6 +21,7 @@ __all__ = [
     "Solution",
     "Solver",
     "Targets",
+    "VariationalLikelihood",
 ]
 
 State = TypeVar("State")
@@ -324,4 +326,59 @@ class LinkLikelihood(Protocol):
         `var` holds variances (n, n_classes) if there is one latent function, else
         covariances (n, k, k) of the latents of each sample.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class ExpectedSites:
+    """Expected log likelihood of each label, and its derivatives by the latent means.
+
+    Parameters
+    ----------
+    log_prob : Tensor of shape (n,)
+        Expectations of the log probabilities of the labels.
+    gradient : Tensor of shape (n, k)
+        Their first derivatives by the means of the latents.
+    curvature : Tensor of shape (n, k)
+        Minus their second derivatives, each by the mean of one latent, >= 0. They are
+        also minus twice the derivatives by the variances.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.likelihoods import Bernoulli
+    >>> zero, label = torch.zeros(1, 1), torch.tensor([1])
+    >>> Bernoulli("logit").expected_sites(zero, zero, label).gradient
+    tensor([[0.5000]])
+    """
+
+    log_prob: Tensor
+    gradient: Tensor
+    curvature: Tensor
+
+
+@runtime_checkable
+class VariationalLikelihood(Protocol):
+    """A likelihood of the labels themselves, for variational inference.
+
+    The latent functions are independent under the approximate posterior.
+    """
+
+    def n_latents(self, n_classes: int) -> int:
+        """Return the number k of latent functions: one for each class, or one.
+
+        Two classes may share one latent function. It is the function of the second
+        class; that of the first is its negative.
+        """
+        ...
+
+    def expected_sites(self, mean: Tensor, var: Tensor, codes: Tensor) -> ExpectedSites:
+        """Return the expected log likelihood of class codes (n,), and derivatives.
+
+        Means and variances of the latents have the shape (n, k).
+        """
+        ...
+
+    def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
+        """Turn means and variances (n, n_classes) into probabilities (n, n_classes)."""
         ...

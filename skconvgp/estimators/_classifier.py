@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,7 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from skconvgp._protocols import Calibration, Likelihood, LinkLikelihood, Targets
+from skconvgp._protocols import (
+    Calibration,
+    Likelihood,
+    LinkLikelihood,
+    Targets,
+    VariationalLikelihood,
+)
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
@@ -31,6 +37,7 @@ from skconvgp.processes import (
     NoisyModel,
     Problem,
     Process,
+    VariationalProcess,
 )
 
 __all__ = ["GPClassifier", "has_one_latent"]
@@ -41,8 +48,10 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
     likelihood: object
 
+    _has_variational: ClassVar[bool] = False  # inference
+
     classes_: NDArray[Any]
-    likelihood_: Any  # a Likelihood or a LinkLikelihood
+    likelihood_: Any  # a Likelihood, a LinkLikelihood or a VariationalLikelihood
     latent_offset_: FloatArray
     calibration_: Calibration
     temperature_: float
@@ -278,7 +287,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Means and variances; covariances (m, k, k) if the functions have some.
         """
         process = self._process
-        if isinstance(process, LabelProcess):
+        if isinstance(process, LabelProcess | VariationalProcess):
             mean, var = process.loo
             return np.arange(len(mean)), mean + self.latent_offset_, var
         if is_subset_enough:
@@ -324,7 +333,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 f"{self.classes_.tolist()[0]!r}."
             )
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
-        self._require_equal_weights(samples.weights)
+        self._require_usable_likelihood(samples.weights)
         targets = self._regression_targets(codes, samples.weights)
         self.latent_offset_ = to_numpy(targets.offset)
         return self._problem(samples, codes, targets)
@@ -368,7 +377,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         If the likelihood has no such targets, they are those of `Gaussian`.
         """
         likelihood, n_classes = self.likelihood_, len(self.classes_)
-        if isinstance(likelihood, LinkLikelihood):
+        if isinstance(likelihood, LinkLikelihood | VariationalLikelihood):
             likelihood.n_latents(n_classes)  # raises for wrong settings before any work
         else:
             first = _candidates(likelihood)[0]
@@ -386,6 +395,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
         assert codes is not None
         if isinstance(self.likelihood_, LinkLikelihood):
             return [LinkModel(self.likelihood_, torch.as_tensor(codes), n_classes)]
+        if isinstance(self.likelihood_, VariationalLikelihood):
+            return []
         models: list[LabelModel] = []
         for likelihood in _candidates(self.likelihood_):
             targets = _targets_of(likelihood, codes, n_classes, problem.weights)
@@ -394,8 +405,15 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 models.append(NoisyModel(likelihood, targets, weights, problem.inputs))
         return models
 
-    def _require_equal_weights(self, weights: FloatArray) -> None:
-        """Raise if a likelihood cannot use sample weights, and there are some."""
+    def _require_usable_likelihood(self, weights: FloatArray) -> None:
+        """Raise if a likelihood needs another inference, or no sample weights."""
+        is_variational = isinstance(self.likelihood_, VariationalLikelihood)
+        if is_variational and not self._has_variational:
+            raise ValueError(
+                f"{self.likelihood_!r} needs variational inference, which "
+                f"PatchGPClassifier has and {type(self).__name__} has not: use "
+                "likelihood='laplace' or 'gaussian'."
+            )
         if isinstance(self.likelihood_, LinkLikelihood) and (weights != 1.0).any():
             raise ValueError(
                 f"{self.likelihood_!r} takes no sample weights other than 0 and 1: use "
@@ -436,7 +454,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
 def has_one_latent(process: Process) -> bool:
     """Return whether two classes share one latent function, the first its negative."""
-    return isinstance(process, LabelProcess) and process.has_one_latent
+    if isinstance(process, LabelProcess | VariationalProcess):
+        return process.has_one_latent
+    return False
 
 
 def _in_double(values: FloatArray) -> Tensor:

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import JitterWarning
 from skconvgp.processes import (
+    BoundMoving,
     Clipped,
     Exceeded,
     Fact,
@@ -60,6 +61,13 @@ def _message(fact: Fact) -> tuple[str, type[Warning]]:
             return (
                 f"Newton's method for {likelihood!r} did not converge: the "
                 "result is its last iterate. Scale the kernel, or set `amplitude`.",
+                ConvergenceWarning,
+            )
+        case BoundMoving(change, n_epochs):
+            return (
+                f"Variational inference ended after {n_epochs} epochs, of which the "
+                f"last one changed the bound by {change:.1e} of its value: raise "
+                "`max_iter`, or change `learning_rate`.",
                 ConvergenceWarning,
             )
         case Clipped(share):

@@ -36,6 +36,7 @@ from skconvgp.processes import (
     Process,
     Run,
     SummedPrior,
+    VariationalProcess,
 )
 
 __all__ = ["BaseGP"]
@@ -348,7 +349,7 @@ class BaseGP(KernelEstimator):
                 f"{self.fit_report_.residual:.1e}: raise `noise_variance`, or allow "
                 "more iterations."
             )
-        assert not isinstance(self._process, LabelProcess)
+        assert not isinstance(self._process, LabelProcess | VariationalProcess)
         loo, facts = self._process.leave_one_out(self._resources())
         warn_of_facts(facts)
         return loo

@@ -8,17 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from skconvgp._protocols import VariationalLikelihood
 from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._resolve import (
+    AUTO,
     PRECOMPUTED,
     reject,
+    resolve_count,
     resolve_noise,
+    resolve_rate,
     resolve_word,
 )
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import PatchKernel
+from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     INDUCING,
     InducingSet,
@@ -26,13 +32,22 @@ from skconvgp.processes import (
     LabelModel,
     Problem,
     Settings,
+    Steps,
+    Variational,
     plan_patches,
     require_common_noise,
 )
 
-__all__ = ["default_kernel", "fit_patches", "inducing_of"]
+__all__ = [
+    "bound_of",
+    "default_kernel",
+    "fit_patches",
+    "inducing_of",
+    "resolve_variational",
+]
 
 VARIANCES = ("dtc", "sor")
+COLLAPSED, VARIATIONAL = "collapsed", "variational"
 
 
 def default_kernel() -> PatchKernel:
@@ -46,11 +61,18 @@ def inducing_of(estimator: Any) -> InducingSet:
     return inducing
 
 
+def bound_of(estimator: Any) -> float:
+    """Return the lower bound of the log evidence of a fitted estimator."""
+    check_is_fitted(estimator)
+    return float(estimator._process.bound)
+
+
 def fit_patches(
     estimator: Any,
     problem: Problem,
     samples: Samples,
     models: Sequence[LabelModel] = (),
+    variational: Variational | None = None,
 ) -> None:
     """Fit a process through inducing patches.
 
@@ -64,6 +86,8 @@ def fit_patches(
         Its samples, as they were given.
     models : sequence of LabelModel
         Models of labels that determine their own noise; they are refused.
+    variational : Variational, optional
+        Variational inference, if it is asked for.
     """
     require_common_noise(type(estimator).__name__, models)
     prior, resources = samples.prior, EstimatorResources(estimator)
@@ -88,9 +112,41 @@ def fit_patches(
         n_inducing=_n_inducing(estimator),
         n_locations=_n_locations(estimator),
         generator=resources.generator(),
+        variational=variational,
     )
     fitted, run = plan.fit(problem, resources)
     estimator._publish(samples.training, fitted, run, resources)
+
+
+def resolve_variational(estimator: Any, n_classes: int) -> Variational | None:
+    """Return the variational inference that a classifier asks for; None for none."""
+    likelihood = estimator.likelihood_
+    needs_it = isinstance(likelihood, VariationalLikelihood)
+    words = (AUTO, COLLAPSED, VARIATIONAL)
+    word = resolve_word(estimator, "inference", estimator.inference, words)
+    steps = Steps(
+        resolve_count(estimator, "batch_size", estimator.batch_size),
+        resolve_count(estimator, "max_iter", estimator.max_iter),
+        resolve_rate(estimator, estimator.learning_rate),
+    )
+    if needs_it and word == COLLAPSED:
+        raise ValueError(
+            f"inference='collapsed' has no closed form for {likelihood!r}: use "
+            "inference='variational', or likelihood='gaussian'."
+        )
+    if word == COLLAPSED or not (needs_it or word == VARIATIONAL):
+        return None
+    is_profiled = isinstance(estimator.amplitude, str)
+    if needs_it:
+        n_latents = likelihood.n_latents(n_classes)
+        return Variational(likelihood, steps, n_latents, is_profiled)
+    if type(likelihood) is not Gaussian:
+        raise ValueError(
+            f"inference='variational' has no expected log likelihood for "
+            f"{likelihood!r}: use likelihood='softmax', 'robustmax', 'bernoulli' or "
+            "'gaussian'."
+        )
+    return Variational(None, steps, n_classes, is_profiled)
 
 
 def _inducing(estimator: Any, kernel: PatchKernel, shape: Any) -> str | NDArray[Any]:

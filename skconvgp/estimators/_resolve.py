@@ -15,12 +15,21 @@ from skconvgp._protocols import (
     LinkLikelihood,
     Localization,
     Solver,
+    VariationalLikelihood,
 )
 from skconvgp.backends import BACKENDS
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import Placement, choose_placement, free_memory, gpu_memory
 from skconvgp.kernels import Kernel
-from skconvgp.likelihoods import Beta, Dirichlet, Gaussian, Laplace
+from skconvgp.likelihoods import (
+    Bernoulli,
+    Beta,
+    Dirichlet,
+    Gaussian,
+    Laplace,
+    RobustMax,
+    Softmax,
+)
 from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
 
 __all__ = [
@@ -46,6 +55,7 @@ __all__ = [
     "resolve_likelihood",
     "resolve_memory_budget",
     "resolve_noise",
+    "resolve_rate",
     "resolve_solve_dtype",
     "resolve_solver",
     "resolve_verbose",
@@ -62,6 +72,11 @@ LIKELIHOODS: dict[str, Callable[[], Likelihood | LinkLikelihood]] = {
     "dirichlet": Dirichlet,
     "beta": Beta,
     "laplace": Laplace,
+}
+VARIATIONAL: dict[str, Callable[[], VariationalLikelihood]] = {
+    "softmax": Softmax,
+    "robustmax": RobustMax,
+    "bernoulli": Bernoulli,
 }
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{u}IB": 2 ** (10 * i) for i, u in enumerate("KMGT", 1)}
@@ -257,15 +272,16 @@ def resolve_fraction(owner: object, fraction: object) -> float:
 
 def resolve_likelihood(
     owner: object, likelihood: object
-) -> Likelihood | LinkLikelihood:
+) -> Likelihood | LinkLikelihood | VariationalLikelihood:
     """Return the likelihood object."""
-    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
-        return LIKELIHOODS[likelihood]()
+    every = LIKELIHOODS | VARIATIONAL
+    if isinstance(likelihood, str) and likelihood in every:
+        return every[likelihood]()
     if not isinstance(likelihood, type) and isinstance(
-        likelihood, Likelihood | LinkLikelihood
+        likelihood, Likelihood | LinkLikelihood | VariationalLikelihood
     ):
         return likelihood
-    words = ", ".join(repr(word) for word in LIKELIHOODS)
+    words = ", ".join(repr(word) for word in every)
     reject(owner, "likelihood", f"{words} or a likelihood object", likelihood)
 
 
@@ -274,6 +290,16 @@ def resolve_count(owner: object, name: str, value: object) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
         return int(value)
     reject(owner, name, "an int >= 1", value)
+
+
+def resolve_rate(owner: object, rate: object) -> float | None:
+    """Return a rate of learning; None for "auto"."""
+    if isinstance(rate, str) and rate == AUTO:
+        return None
+    number = _as_number(rate)
+    if 0.0 < number <= 1.0:
+        return number
+    reject(owner, "learning_rate", "'auto' or a number > 0 and <= 1", rate)
 
 
 def resolve_noise(owner: object, noise: object) -> float | str:

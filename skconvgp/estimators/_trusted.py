@@ -43,13 +43,16 @@ KEPT = [
     "PatchPrior",
     "Reservoir",
     "SummedPrior",
+    "VariationalProcess",
+    "VariationalState",
 ]
 
 _CLASSES = [getattr(kernels, name) for name in kernels.__all__]
 _COMPLETIONS = (getattr(completion, name) for name in completion.__all__)
 _CLASSES += [cls for cls in _COMPLETIONS if issubclass(cls, Part) and cls is not Part]
 _LIKELIHOODS = (getattr(likelihoods, name) for name in likelihoods.__all__)
-_CLASSES += [cls for cls in _LIKELIHOODS if cls not in (Part, likelihoods.Targets)]
+_NOT_KEPT = (Part, likelihoods.ExpectedSites, likelihoods.Targets)
+_CLASSES += [cls for cls in _LIKELIHOODS if cls not in _NOT_KEPT]
 _CLASSES += [getattr(processes, name) for name in KEPT]
 _CLASSES += [Training, inference.LabelState]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]

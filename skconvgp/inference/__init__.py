@@ -58,10 +58,16 @@ from skconvgp.inference._posterior import (
     sample_gaussian,
 )
 from skconvgp.inference._stacking import stacking_weights
+from skconvgp.inference._variational import (
+    Coefficients,
+    NaturalPosterior,
+    gaussian_sites,
+)
 
 __all__ = [
     "FEWEST_INPUTS",
     "LABEL_COPIES",
+    "Coefficients",
     "CovarianceUpdate",
     "EqualInputs",
     "FeaturePosterior",
@@ -73,6 +79,7 @@ __all__ = [
     "LeaveOneOut",
     "LeftOut",
     "MergedSamples",
+    "NaturalPosterior",
     "OneLatentState",
     "SoftmaxState",
     "choose_amplitude",
@@ -81,6 +88,7 @@ __all__ = [
     "feature_posterior",
     "fit_labels",
     "fit_laplace",
+    "gaussian_sites",
     "join_updates",
     "laplace_matrices",
     "laplace_slopes",

@@ -96,7 +96,8 @@ def logit_expectation(mean: Tensor, var: Tensor) -> Tensor:
     spread = var.clamp(min=WIDE).sqrt()[:, None]
     below = normal_cdf((mean[:, None] - grid) / spread)
     wide = below @ (STEP * torch.sigmoid(grid) * torch.sigmoid(-grid))
-    return factor * torch.where(var > WIDE, wide, narrow / math.sqrt(math.pi))
+    average = torch.where(var > WIDE, wide, narrow / math.sqrt(math.pi))
+    return (factor * average).clamp(max=1.0)  # weights sum to 1 up to rounding
 
 
 def probit_expectation(mean: Tensor, var: Tensor) -> Tensor:

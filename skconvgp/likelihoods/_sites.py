@@ -7,7 +7,7 @@ from torch import Tensor
 
 from skconvgp._protocols import Sites
 
-__all__ = ["logit_sites", "probit_sites", "softmax_sites"]
+__all__ = ["logit_sites", "normal_ratio", "probit_sites", "softmax_sites"]
 
 
 def softmax_sites(latents: Tensor, codes: Tensor) -> Sites:
@@ -32,13 +32,20 @@ def probit_sites(latents: Tensor, codes: Tensor) -> Sites:
     """Return sites of the normal distribution function of one latent function."""
     sign = _signs(codes, latents)
     margin = sign * latents
-    # Normal density over distribution function. By erfcx it stays finite far below 0,
-    # although both underflow.
-    scaled = torch.special.erfcx(margin * -math.sqrt(0.5))
-    ratio = math.sqrt(2.0 / math.pi) / scaled
+    ratio = normal_ratio(margin)
     curvature = (ratio * (margin + ratio)).clamp(0.0, 1.0)  # R&W eq. 3.16
     log_prob = torch.special.log_ndtr(margin)[:, 0]
     return Sites(log_prob, sign * ratio, curvature.nan_to_num(0.0))
+
+
+def normal_ratio(values: Tensor) -> Tensor:
+    """Return the normal density over the distribution function.
+
+    By erfcx it stays finite far below 0, although both underflow.
+    """
+    scaled = torch.special.erfcx(values * -math.sqrt(0.5))
+    ratio: Tensor = math.sqrt(2.0 / math.pi) / scaled
+    return ratio
 
 
 def _signs(codes: Tensor, latents: Tensor) -> Tensor:

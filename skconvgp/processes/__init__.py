@@ -2,6 +2,7 @@
 
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._facts import (
+    BoundMoving,
     Clipped,
     Exceeded,
     Fact,
@@ -54,11 +55,14 @@ from skconvgp.processes._routes import (
     missing_memory,
 )
 from skconvgp.processes._run import Resources, Run
+from skconvgp.processes._variational import VariationalProcess, VariationalState
+from skconvgp.processes._variational_fit import Steps, Variational
 
 __all__ = [
     "GRAM_COPIES",
     "INDUCING",
     "AnyPrior",
+    "BoundMoving",
     "Clipped",
     "ExactProcess",
     "Exceeded",
@@ -96,10 +100,14 @@ __all__ = [
     "Route",
     "Run",
     "Settings",
+    "Steps",
     "SummedPrior",
     "Unexplained",
     "Unfinished",
     "Unsolved",
+    "Variational",
+    "VariationalProcess",
+    "VariationalState",
     "entries",
     "extend_features",
     "iterative_route",

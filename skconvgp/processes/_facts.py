@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import torch
 
 __all__ = [
+    "BoundMoving",
     "Clipped",
     "Exceeded",
     "Fact",
@@ -116,6 +117,22 @@ class NewtonStopped:
 
 
 @dataclass(frozen=True)
+class BoundMoving:
+    """The steps of variational inference ended while the bound still changed.
+
+    Parameters
+    ----------
+    change : float
+        Relative change of the bound in the last epoch.
+    n_epochs : int
+        How many there were.
+    """
+
+    change: float
+    n_epochs: int
+
+
+@dataclass(frozen=True)
 class Clipped:
     """Variances below zero were set to zero.
 
@@ -148,6 +165,7 @@ Fact: TypeAlias = (
     | Unexplained
     | Unfinished
     | NewtonStopped
+    | BoundMoving
     | Clipped
     | Exceeded
 )

@@ -108,6 +108,9 @@ class FeatureProcess(CovarianceUpdateProcess):
     loo_subset : tuple of ndarray or None, default=None
         Indices of the samples whose leave-one-out predictions are up to date, with
         their means and variances given all samples so far; None if all are.
+    unexplained : float, default=0.0
+        Mean prior variance of a sample that the features of patches leave out, as a
+        share of the mean prior variance.
     """
 
     prior: PlainPrior | PatchPrior
@@ -119,8 +122,18 @@ class FeatureProcess(CovarianceUpdateProcess):
     loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
         default=None, repr=False
     )
+    unexplained: float = 0.0
 
     has_left_out: ClassVar[bool] = True  # factors solve exactly
+
+    @property
+    def bound(self) -> float:
+        """Lower bound of the log evidence with all of the prior variance."""
+        model = self.model
+        assert model.log_evidence is not None
+        left_out = self.unexplained * float(model.weights.sum())
+        n_outputs = len(model.scale)
+        return model.log_evidence - 0.5 * n_outputs * left_out / model.noise
 
     def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:  # noqa: ARG002  (clipped for covariances, too)
         """Return a fact if features explain more than the variance of a sample."""

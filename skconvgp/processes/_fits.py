@@ -30,6 +30,7 @@ from skconvgp.processes._prior import (
 )
 from skconvgp.processes._problem import Problem, Record, Settings, entries
 from skconvgp.processes._run import Resources, Run, clock
+from skconvgp.processes._variational import VariationalProcess
 from skconvgp.solvers import Cholesky
 
 __all__ = [
@@ -45,7 +46,9 @@ __all__ = [
     "fit_sum",
 ]
 
-Process: TypeAlias = ExactProcess | FeatureProcess | NeighborProcess | LabelProcess
+Process: TypeAlias = (
+    ExactProcess | FeatureProcess | NeighborProcess | LabelProcess | VariationalProcess
+)
 Strategy: TypeAlias = Completion | SubsetOfData | CoarseKernel | Localization | None
 
 

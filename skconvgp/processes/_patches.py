@@ -40,6 +40,8 @@ from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Model, Problem, Record, Settings
 from skconvgp.processes._run import Resources, Run, clock
+from skconvgp.processes._variational import VariationalProcess
+from skconvgp.processes._variational_fit import Variational
 
 __all__ = ["PatchPlan", "plan_patches"]
 
@@ -67,12 +69,15 @@ class PatchPlan:
         What becomes of the variance that the features leave out.
     settings : Settings
         Noise and amplitude.
+    variational : Variational or None, default=None
+        Variational inference, from that process on.
     """
 
     prior: PatchPrior
     needed: int
     variance: str
     settings: Settings
+    variational: Variational | None = None
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and how it was computed."""
@@ -85,14 +90,20 @@ class PatchPlan:
             prior = resources.with_precision(self.prior, run)
             prior.choice(run)  # this and the next line raise before any work
             prior.images_at_once(run.config)
-            process, record = fit_patches(
+            generator = resources.generator()
+            process: FeatureProcess | VariationalProcess
+            process, record = collapsed, _ = fit_patches(
                 problem,
                 prior,
                 run,
                 settings=self.settings,
                 variance=self.variance,
-                generator=resources.generator(),
+                generator=generator,
             )
+            if self.variational is not None:
+                process, record = self.variational.fit(
+                    problem, collapsed, record, run, generator
+                )
             return Fitted(process, record, np.arange(len(problem.rows))), run
 
         return compute_at(resources.placement(self.needed), fit_at)
@@ -108,6 +119,7 @@ def plan_patches(
     n_inducing: int | None,
     n_locations: Any,
     generator: Generator,
+    variational: Variational | None = None,
 ) -> PatchPlan:
     """Choose inducing patches and places.
 
@@ -129,6 +141,8 @@ def plan_patches(
         Number of places along each side.
     generator : torch.Generator
         Source of randomness.
+    variational : Variational, optional
+        Variational inference, if it follows.
     """
     n = prior.n_samples
     wanted = n_inducing or (MANY_PATCHES if n >= MANY_IMAGES else FEW_PATCHES)
@@ -137,9 +151,13 @@ def plan_patches(
     places = place_locations(kernel, shape, n_locations)
     inducing_set = InducingSet.of(kernel, shape, patches, places)
     r = inducing_set.n_features
-    needed = (SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r) * torch.float64.itemsize
+    n_values = SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r
+    if variational is not None:
+        n_values = max(n_values, variational.n_values(r))
+    needed = n_values * torch.float64.itemsize
     empty = prior.take(np.arange(0))
-    return PatchPlan(PatchPrior(inducing_set, empty), needed, variance, settings)
+    patch_prior = PatchPrior(inducing_set, empty)
+    return PatchPlan(patch_prior, needed, variance, settings, variational)
 
 
 def fit_patches(
@@ -212,6 +230,7 @@ def fit_patches(
         variance=variance,
         loo=(all_means, all_vars),
         loo_subset=(indices, mean, var),
+        unexplained=float(data.weights @ data.residual_diag / data.weights.sum()),
     )
     jitter = jitter_of(posterior, noise)
     report = {"jitter": jitter}

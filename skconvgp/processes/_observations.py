@@ -1,0 +1,136 @@
+"""What is observed of latent functions, as variational inference sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import ExpectedSites, VariationalLikelihood
+from skconvgp.engine import rows_to_tensor
+from skconvgp.inference import gaussian_sites
+from skconvgp.likelihoods import Gaussian
+from skconvgp.processes._features import FeatureProcess
+from skconvgp.processes._problem import Problem
+
+__all__ = ["Observations", "Start", "observe_labels", "observe_targets"]
+
+LEAST_CURVATURE = 1e-3  # of a softmax, if label regression is sure of all labels
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a fit starts, by the collapsed process.
+
+    Parameters
+    ----------
+    amplitude : Tensor of shape (k,)
+        Prior variances of the latent functions, which stay.
+    coefficients : Tensor of shape (r, k)
+        Means of the coefficients of whitened features.
+    curvature : float
+        That of a sample, for latent functions of a prior variance of 1.
+    noise : float
+        Noise variance of the latent functions, as a share of the prior variance.
+    """
+
+    amplitude: Tensor
+    coefficients: Tensor
+    curvature: float
+    noise: float
+
+
+class Observations(Protocol):
+    """What is observed of the latent functions of the training samples."""
+
+    @property
+    def start(self) -> Start:
+        """Where a fit starts."""
+        ...
+
+    def sites(self, mean: Tensor, var: Tensor, indices: Tensor) -> ExpectedSites:
+        """Return the expected sites of samples at these indices."""
+        ...
+
+
+@dataclass(frozen=True)
+class TargetObservations:
+    """Targets (n, k) with Gaussian noise."""
+
+    start: Start
+    targets: Tensor
+
+    def sites(self, mean: Tensor, var: Tensor, indices: Tensor) -> ExpectedSites:
+        """Return the expected log densities of targets, and their derivatives."""
+        noise = self.start.noise * self.start.amplitude
+        targets = self.targets[indices].to(mean)
+        return gaussian_sites(mean, var, targets, noise.to(mean))
+
+
+@dataclass(frozen=True)
+class LabelObservations:
+    """Class codes (n,)."""
+
+    start: Start
+    likelihood: VariationalLikelihood
+    codes: Tensor
+
+    def sites(self, mean: Tensor, var: Tensor, indices: Tensor) -> ExpectedSites:
+        """Return the expected log likelihoods of labels, and their derivatives."""
+        codes = self.codes[indices].to(mean.device)
+        return self.likelihood.expected_sites(mean, var, codes)
+
+
+def observe_targets(problem: Problem, collapsed: FeatureProcess) -> TargetObservations:
+    """Return targets with the noise of the collapsed process, whose posterior is it."""
+    amplitude = rows_to_tensor(collapsed.model.amplitude / problem.scale**2)
+    coefficients = rows_to_tensor(collapsed.dual / problem.scale) / amplitude.sqrt()
+    noise = collapsed.model.noise
+    start = Start(amplitude, coefficients, 1.0 / noise, noise)
+    return TargetObservations(start, rows_to_tensor(problem.targets))
+
+
+def observe_labels(
+    likelihood: VariationalLikelihood,
+    problem: Problem,
+    collapsed: FeatureProcess,
+    *,
+    is_profiled: bool,
+) -> LabelObservations:
+    """Return labels; the start is label regression on the scale of a softmax.
+
+    Parameters
+    ----------
+    likelihood : VariationalLikelihood
+        Likelihood of the labels.
+    problem : Problem
+        Has the labels.
+    collapsed : FeatureProcess
+        Label regression.
+    is_profiled : bool
+        Whether the amplitude follows from label regression, too.
+    """
+    assert problem.codes is not None
+    assert collapsed.loo_subset is not None
+    codes = torch.as_tensor(problem.codes)
+    indices, mean, _ = collapsed.loo_subset
+    of_some = codes[torch.from_numpy(indices)]
+    weights = rows_to_tensor(problem.weights[indices])
+    scores = rows_to_tensor(mean).to(torch.float64)
+    temperature = Gaussian().calibrate(scores, None, of_some, weights).temperature
+    amplitude = rows_to_tensor(collapsed.model.amplitude)
+    dual = rows_to_tensor(collapsed.dual).to(torch.float64) / temperature
+    if is_profiled:
+        amplitude = amplitude / temperature**2
+    n_classes = dual.shape[1]
+    if likelihood.n_latents(n_classes) < n_classes:  # one function, a difference
+        dual, amplitude = dual[:, 1:] - dual[:, :1], amplitude[1:]
+        amplitude = 4.0 * amplitude if is_profiled else amplitude
+    probs = torch.softmax(scores / temperature, dim=1)
+    curvatures = (probs * (1.0 - probs)).mean(1)
+    curvature = float(weights.to(curvatures) @ curvatures / weights.sum())
+    curvature = max(curvature, LEAST_CURVATURE) * float(amplitude[0])
+    start = Start(amplitude, dual / amplitude.sqrt(), curvature, 0.0)
+    return LabelObservations(start, likelihood, codes)

@@ -1,0 +1,329 @@
+"""Fit of a variational process: natural gradients, from the collapsed solution on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._protocols import ExpectedSites, VariationalLikelihood
+from skconvgp.engine import freeze, to_numpy, to_tensor
+from skconvgp.inference import Coefficients, NaturalPosterior
+from skconvgp.processes._facts import BoundMoving, Fact
+from skconvgp.processes._features import FeatureProcess
+from skconvgp.processes._observations import (
+    Observations,
+    observe_labels,
+    observe_targets,
+)
+from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._problem import Model, Problem, Record
+from skconvgp.processes._run import Run, clock
+from skconvgp.processes._variational import VariationalProcess, VariationalState
+
+__all__ = ["Steps", "Variational"]
+
+TOLERANCE = 1e-4  # relative change of the bound from one epoch to the next
+# First rates with many batches, and with one. A curvature is of one latent function
+# while others stay; if they move, too, a whole step goes up to twice too far.
+SLOWEST, ALONE = 0.1, 0.5
+MOST_SHARE = 1.0 - 1e-6  # of a sample in the precision of its latent function
+SQUARE_COPIES = 3  # r x r, beside a precision for each latent function
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How many steps are taken, and how long they are.
+
+    Parameters
+    ----------
+    batch_size : int
+        Largest number of samples in a batch.
+    max_iter : int
+        Largest number of epochs.
+    learning_rate : float or None
+        Rate of the first epoch; None follows the number of batches. It is halved after
+        each epoch whose bound is below that of the one before.
+    """
+
+    batch_size: int
+    max_iter: int
+    learning_rate: float | None
+
+    def n_batches(self, n_samples: int) -> int:
+        """Return the number of batches of an epoch."""
+        return -(-n_samples // self.batch_size)
+
+    def first_rate(self, n_samples: int) -> float:
+        """Return the rate of the first epoch."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return max(SLOWEST, ALONE / self.n_batches(n_samples))
+
+
+@dataclass(frozen=True)
+class Variational:
+    """Variational inference, which follows the fit of a collapsed process.
+
+    Parameters
+    ----------
+    likelihood : VariationalLikelihood or None
+        Likelihood of labels; None for targets with Gaussian noise.
+    steps : Steps
+        How the bound is maximised.
+    n_latents : int
+        Number of latent functions.
+    is_profiled : bool
+        Whether the amplitude follows from the collapsed process.
+    """
+
+    likelihood: VariationalLikelihood | None
+    steps: Steps
+    n_latents: int
+    is_profiled: bool
+
+    def n_values(self, n_features: int) -> int:
+        """Return the number of values that a fit holds at once, beside a batch."""
+        return (self.n_latents + SQUARE_COPIES) * n_features**2
+
+    def fit(
+        self,
+        problem: Problem,
+        collapsed: FeatureProcess,
+        record: Record,
+        run: Run,
+        generator: Generator,
+    ) -> tuple[VariationalProcess, Record]:
+        """Fit from a collapsed process on.
+
+        Parameters
+        ----------
+        problem, collapsed, record : object
+            What to fit, and the process that was fitted to label regression.
+        run : Run
+            How to compute.
+        generator : torch.Generator
+            Draws the batches.
+        """
+        start = clock(run.config.device)
+        if self.likelihood is None:
+            observed: Observations = observe_targets(problem, collapsed)
+        else:
+            observed = observe_labels(
+                self.likelihood, problem, collapsed, is_profiled=self.is_profiled
+            )
+        ascent = _Ascent.of(problem, collapsed, observed, run)
+        n_epochs, facts = ascent.climb(self.steps, generator, run)
+        process = ascent.finished(collapsed, self.steps, run)
+        seconds = record.solve_seconds + clock(run.config.device) - start
+        report = record.report | {"iterations": n_epochs}
+        facts = [*record.facts, *facts]
+        return process, Record(
+            record.n_pairs, record.gram_seconds, seconds, report, facts
+        )
+
+
+@dataclass(frozen=True)
+class _Latents:
+    """A batch: its features, latent functions, and expected sites.
+
+    Means and variances are of F u; sites are of the latent functions.
+    """
+
+    features: Tensor
+    mean: Tensor
+    var: Tensor
+    rest: Tensor
+    sites: ExpectedSites
+    divergence: Tensor | None
+
+
+@dataclass(frozen=True)
+class _Ascent:
+    """Maximises the bound.
+
+    Parameters
+    ----------
+    problem : Problem
+        The samples.
+    prior : PatchPrior
+        Their features.
+    observed : Observations
+        What is observed.
+    diag : Tensor of shape (n,)
+        Prior variances, in units of their mean; zeros if what features leave out is
+        ignored.
+    weights, root : Tensor of shape (n,), (k,)
+        Sample weights, and prior deviations.
+    posterior : NaturalPosterior
+        Is overwritten.
+    """
+
+    problem: Problem
+    prior: PatchPrior
+    observed: Observations
+    diag: Tensor
+    weights: Tensor
+    root: Tensor
+    posterior: NaturalPosterior
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        collapsed: FeatureProcess,
+        observed: Observations,
+        run: Run,
+    ) -> _Ascent:
+        """Return the ascent from a collapsed process."""
+        device, first = run.config.device, observed.start
+        prior, unit = collapsed.prior, collapsed.model.mean_diag
+        assert isinstance(prior, PatchPrior)
+        diag = torch.zeros(len(problem.rows), dtype=torch.float64, device=device)
+        if collapsed.variance != "sor":
+            diag = prior.variances(problem.rows, run).to(diag) / unit
+        factor = to_tensor(collapsed.state.factor, device, torch.float64)
+        moment = factor @ factor.mT
+        moment.diagonal().sub_(1.0)
+        moment *= collapsed.model.noise * first.curvature
+        coefficients = first.coefficients.to(moment)
+        weights = to_tensor(problem.weights, device, torch.float64)
+        root = first.amplitude.to(weights).sqrt()
+        posterior = NaturalPosterior.near(moment, coefficients)
+        return cls(problem, prior, observed, diag, weights, root, posterior)
+
+    def climb(
+        self, steps: Steps, generator: Generator, run: Run
+    ) -> tuple[int, list[Fact]]:
+        """Take steps; return the number of epochs, and whether the bound moves."""
+        n, previous, change = len(self.weights), -math.inf, math.inf
+        n_batches, rate = steps.n_batches(n), steps.first_rate(n)
+        show, n_steps = run.progress("variational steps"), steps.max_iter * n_batches
+        for epoch in range(steps.max_iter):
+            order = torch.randperm(n, generator=generator)
+            total = 0.0
+            for i, batch in enumerate(order.tensor_split(n_batches)):
+                is_last = i == n_batches - 1
+                coefficients = self.posterior.coefficients()
+                latents = self._latents(batch, coefficients, run, is_judged=is_last)
+                total += self._step_(latents, batch, rate)
+                show(epoch * n_batches + i + 1, n_steps)
+            assert latents.divergence is not None
+            bound = total / n_batches - float(latents.divergence)
+            change = abs(bound - previous) / max(abs(bound), 1.0)
+            if change <= TOLERANCE:
+                show(n_steps, n_steps)
+                return epoch + 1, []
+            if bound < previous:  # steps were too long, or follow the noise of batches
+                rate /= 2.0
+            previous = bound
+        return steps.max_iter, [BoundMoving(change, steps.max_iter)]
+
+    def _latents(
+        self,
+        batch: Tensor,
+        coefficients: Iterable[Coefficients],
+        run: Run,
+        *,
+        is_judged: bool,
+    ) -> _Latents:
+        """Return the latent functions of a batch, given its indices (b,)."""
+        features = self.prior.features(self.problem.rows[to_numpy(batch)], run)
+        features = features.to(self.diag)
+        rest = self.diag[batch.to(features.device)] - features.square().sum(1)
+        rest = rest.clamp(min=0.0)[:, None]
+        marginals, divergences = [], []
+        for one in coefficients:
+            marginals.append(one.marginals(features))
+            if is_judged:
+                divergences.append(one.divergence())
+        mean, var = (torch.stack(parts, 1) for parts in zip(*marginals, strict=True))
+        latent_var = self.root.square() * (var + rest)
+        sites = self.observed.sites(self.root * mean, latent_var, batch)
+        divergence = torch.stack(divergences).sum() if divergences else None
+        return _Latents(features, mean, var, rest, sites, divergence)
+
+    def _step_(self, latents: _Latents, batch: Tensor, rate: float) -> float:
+        """Take a step; return the expected log likelihood before, of all samples."""
+        weights = self.weights[batch.to(self.weights.device)]
+        weights = weights * (len(self.weights) / len(batch))
+        sites = latents.sites
+        self.posterior.step_(
+            latents.features,
+            latents.mean,
+            self.root * sites.gradient * weights[:, None],
+            self.root.square() * sites.curvature * weights[:, None],
+            rate=rate,
+        )
+        return float(sites.log_prob @ weights)
+
+    def finished(
+        self, collapsed: FeatureProcess, steps: Steps, run: Run
+    ) -> VariationalProcess:
+        """Return the process of the posterior, whose precisions are overwritten."""
+        n, problem, start = len(self.weights), self.problem, self.observed.start
+        coefficients = self.posterior.factored_()
+        bound = -float(torch.stack([one.divergence() for one in coefficients]).sum())
+        parts = []
+        for batch in torch.arange(n).tensor_split(steps.n_batches(n)):
+            latents = self._latents(batch, coefficients, run, is_judged=False)
+            sites = latents.sites
+            bound += float(sites.log_prob @ self.weights[batch.to(self.weights.device)])
+            parts.append(
+                (
+                    latents.mean,
+                    latents.var,
+                    latents.rest,
+                    self.root * sites.gradient,
+                    self.root.square() * sites.curvature,
+                )
+            )
+        loo_mean, loo_var = self._left_out(*map(torch.cat, zip(*parts, strict=True)))
+        scale = torch.as_tensor(problem.scale).to(self.root)
+        has_one_latent = len(self.root) < problem.targets.shape[1]
+        outputs = self.root.new_tensor([[-1.0, 1.0]]) if has_one_latent else scale
+        dual = self.root * torch.stack([one.mean for one in coefficients], 1)
+        amplitude = self.root.square().expand(len(scale))
+        factors = self.posterior.precision.to(run.config.solve_dtype)
+        return VariationalProcess(
+            Model.of(
+                problem,
+                mean_diag=collapsed.model.mean_diag,
+                noise=start.noise,
+                amplitude=to_numpy(amplitude),
+                evidence=bound,
+            ),
+            self.prior,
+            freeze(VariationalState(factors)),
+            to_numpy(dual * outputs),
+            collapsed.variance,
+            has_one_latent,
+            (to_numpy(loo_mean * outputs), to_numpy(loo_var * outputs.square())),
+        )
+
+    def _left_out(
+        self,
+        mean: Tensor,
+        var: Tensor,
+        rest: Tensor,
+        gradient: Tensor,
+        curvature: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Return latent means and variances (n, k) without the site of a sample.
+
+        Equal inputs are left out together, unless there are few.
+        """
+        inputs, weights = self.problem.inputs.to(mean.device), self.weights
+        stays = inputs.staying(weights)[:, None] > 0.0
+
+        def leaving(values: Tensor) -> Tensor:
+            whole = inputs.sum(values * weights[:, None])[inputs.of]
+            return torch.where(stays, values * weights.clamp(max=1.0)[:, None], whole)
+
+        share = (leaving(curvature) * var).clamp(max=MOST_SHARE)
+        var = var / (1.0 - share)
+        mean = mean - var * leaving(gradient)
+        return self.root * mean, self.root.square() * (var + rest)
