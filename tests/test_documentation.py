@@ -1,5 +1,6 @@
 """What the built documentation shows, without building it."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -12,6 +13,10 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 faults_of_pages = runpy.run_path(str(ROOT / ".ci" / "check_pages.py"))["main"]
 ESTIMATORS = runpy.run_path(str(DOCS / "api_methods.py"))["methods_of_estimators"]()
+
+
+WIDEST_CODE = 88  # characters that fit on a laptop beside the menu
+PAGES = [*DOCS.glob("*.rst"), *DOCS.glob("*/*.rst"), ROOT / "README.md"]
 
 
 def page_of(name):
@@ -34,6 +39,28 @@ def shown(name):
     lines = page_of(name).splitlines()
     prefix = f"   .. automethod:: {name}."
     return {line.removeprefix(prefix) for line in lines if line.startswith(prefix)}
+
+
+def test_code_fits_on_a_laptop():
+    code = [
+        line
+        for page in PAGES
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.lstrip().startswith((">>> ", "... "))
+    ]
+    assert len(code) > 500
+    assert not [line for line in code if len(line) > WIDEST_CODE]
+
+
+def test_the_page_about_the_source_names_files_that_exist():
+    text = (DOCS / "how_it_is_built.rst").read_text(encoding="utf-8")
+    package = Path(skconvgp.__file__).parent
+    named = set(re.findall(r"``([\w/]+\.(?:py|cpp|hpp))``", text))
+    paths = {path.as_posix() for path in package.rglob("*.*")}
+    assert len(named) > 20
+    assert not {
+        name for name in named if not any(path.endswith(f"/{name}") for path in paths)
+    }
 
 
 def test_each_public_estimator_is_among_those_whose_methods_are_shown():
