@@ -54,7 +54,7 @@ class PatchGPRegressor(GPRegressor):
     noise_variance : float, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance; at
         least 1e-6. "loo" and "evidence" search it in half decades, by the leave-one-out
-        log predictive density of 2000 samples or by the evidence of all. "auto" is
+        log predictive density of 2000 images or by the evidence of all. "auto" is
         "loo" for 10 different inputs or more, and 1e-4 for fewer.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
@@ -80,8 +80,8 @@ class PatchGPRegressor(GPRegressor):
         None and 1 compute in this process, on as many threads as torch uses. More jobs
         run through joblib.
     random_state : int, RandomState instance or None, default=None
-        Seed that decides on inducing patches, and on the samples whose leave-one-out
-        predictions are known. Also the seed of `sample_y` if that is given none.
+        Seed that decides on inducing patches, and on the images that noise is chosen
+        on. Also the seed of `sample_y` if that is given none.
     verbose : int, default=0
         1 shows progress on stderr.
 
@@ -134,9 +134,10 @@ class PatchGPRegressor(GPRegressor):
     the number n of images, O(n r^2 + r^3), and memory is O(r^2): features are summed up
     block by block.
 
-    Leave-one-out predictions are computed for at most 2000 samples, drawn at random;
-    probabilities are calibrated and noise is chosen on these. For all other samples
-    they are NaN.
+    In `fit`, leave-one-out predictions are computed for at most 2000 different images,
+    drawn at random; noise is chosen on these. For more images a fitted model keeps all
+    of them in the precision of features, and `loo_predict` computes the predictions of
+    all when called, in about the time of a fit.
 
     References
     ----------
@@ -210,8 +211,7 @@ class PatchGPRegressor(GPRegressor):
             Targets.
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples for given inducing patches
-            and for "unique". If there are more than 2000 images, this does not hold for
-            a noise that is chosen by "loo". 0 is the same as none.
+            and for "unique". 0 is the same as none.
 
         Returns
         -------

@@ -40,6 +40,7 @@ KEPT = [
     "MatrixPrior",
     "Model",
     "NeighborProcess",
+    "PatchImages",
     "PatchPrior",
     "Reservoir",
     "SummedPrior",

@@ -45,6 +45,7 @@ from skconvgp.inference._local import (
     without_neighbors,
 )
 from skconvgp.inference._noise import (
+    log_density,
     noise_grid,
     select_feature_noise,
     select_fitc_noise,
@@ -98,6 +99,7 @@ __all__ = [
     "left_out_covariance",
     "local_posterior",
     "local_spectra",
+    "log_density",
     "log_marginal_likelihood",
     "mean_variance",
     "missing_quadratic",

@@ -6,6 +6,7 @@ For a process they are several observations of the same value of the function.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -105,3 +106,9 @@ class MergedSamples:
     targets: Tensor
     weights: Tensor
     scatter: Tensor
+
+    def take(self, indices: Any) -> MergedSamples:
+        """Return the samples of the inputs at these indices."""
+        return MergedSamples(
+            self.targets[indices], self.weights[indices], self.scatter[indices]
+        )

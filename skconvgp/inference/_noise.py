@@ -23,7 +23,13 @@ from skconvgp.inference._features import (
 )
 from skconvgp.linalg import eigen_with_rounding, symmetric_eigen
 
-__all__ = ["noise_grid", "select_feature_noise", "select_fitc_noise", "select_noise"]
+__all__ = [
+    "log_density",
+    "noise_grid",
+    "select_feature_noise",
+    "select_fitc_noise",
+    "select_noise",
+]
 
 ROWS = 4096  # rows of eigenvectors that are squared at a time
 COLUMNS = 64  # columns that the eigenvectors are multiplied with at a time
@@ -166,7 +172,7 @@ def select_fitc_noise(
         loo = feature_leave_one_out(
             features, data.targets, unit, data.weights, posterior
         )
-        return float(_log_density(data, loo, scale).sum())
+        return float(log_density(data, loo, scale).sum())
 
     grid = noise_grid(precision)
     coarse = [score(noise) for noise in grid[::PER_DECADE]]
@@ -264,14 +270,14 @@ def _best_of(
             score = log_marginal_likelihood(quadratic, logdet, scale, noise, weights)
         else:
             loo = leave_one_out(targets, dual, inverse_diag, noise, weights)
-            score = _log_density(data, loo, scale)
+            score = log_density(data, loo, scale)
         if noise >= spectrum.least and float(score.sum()) > best_score:
             best, best_score = noise, float(score.sum())
     return best
 
 
-def _log_density(data: MergedSamples, loo: LeaveOneOut, amplitude: Tensor) -> Tensor:
-    """Return the log predictive density (k,) of all targets, inputs left out."""
+def log_density(data: MergedSamples, loo: LeaveOneOut, amplitude: Tensor) -> Tensor:
+    """Return the log predictive density (k,) of all targets, their inputs left out."""
     weights, var = data.weights[:, None], loo.var[:, None] * amplitude
     squares = (data.targets - loo.mean).square() * weights + data.scatter
     density = squares / var + weights * torch.log(2.0 * math.pi * var)

@@ -21,6 +21,7 @@ from skconvgp.processes._inducing import INDUCING, InducingSet
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
 from skconvgp.processes._neighbors import NeighborProcess
+from skconvgp.processes._patch_images import PatchImages
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import PatchPlan, plan_patches
 from skconvgp.processes._plan import (
@@ -86,6 +87,7 @@ __all__ = [
     "NewtonStopped",
     "NoisyModel",
     "Parts",
+    "PatchImages",
     "PatchPlan",
     "PatchPrior",
     "PlainPrior",

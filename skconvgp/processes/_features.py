@@ -19,13 +19,17 @@ from torch import Generator, Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
+    compute_at,
     freeze,
+    frozen_bytes,
     thaw,
     to_numpy,
+    to_tensor,
 )
 from skconvgp.inference import (
     CovarianceUpdate,
     EqualInputs,
+    FeaturePosterior,
     FeatureSums,
     LeaveOneOut,
     feature_evidence,
@@ -44,8 +48,13 @@ from skconvgp.processes._feature_samples import (
     sums_of,
 )
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
-from skconvgp.processes._latents import CLIP_TOLERANCE, CovarianceUpdateProcess
+from skconvgp.processes._latents import (
+    CLIP_TOLERANCE,
+    CovarianceUpdateProcess,
+    run_beside,
+)
 from skconvgp.processes._left_out import kept_values
+from skconvgp.processes._patch_images import PatchImages, left_out_images
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import PlainPrior, Stream
 from skconvgp.processes._problem import (
@@ -98,9 +107,9 @@ class FeatureProcess(CovarianceUpdateProcess):
         with a new sample give its features.
     variance : {"dtc", "sor", "fitc"}
         How the variance that the features do not explain is treated.
-    loo : tuple of ndarray
+    loo : tuple of ndarray or None
         Leave-one-out means (n, k) and variances (n,) of the samples, given all samples
-        that had been added with each or before it.
+        that had been added with each or before it; NaN if they are not known.
     sums : FeatureSums or None, default=None
         Sums over all samples, to which further samples are added; None if none can be.
     reservoir : Reservoir or None, default=None
@@ -109,8 +118,10 @@ class FeatureProcess(CovarianceUpdateProcess):
         Indices of the samples whose leave-one-out predictions are up to date, with
         their means and variances given all samples so far; None if all are.
     unexplained : float, default=0.0
-        Mean prior variance of a sample that the features of patches leave out, as a
-        share of the mean prior variance.
+        Mean prior variance that the features of patches leave out, as a share of all,
+        of the images whose variances are the unit.
+    images : PatchImages or None, default=None
+        Training images, if leave-one-out predictions are computed on demand.
     """
 
     prior: PlainPrior | PatchPrior
@@ -123,6 +134,7 @@ class FeatureProcess(CovarianceUpdateProcess):
         default=None, repr=False
     )
     unexplained: float = 0.0
+    images: PatchImages | None = field(default=None, repr=False)
 
     has_left_out: ClassVar[bool] = True  # factors solve exactly
 
@@ -142,9 +154,10 @@ class FeatureProcess(CovarianceUpdateProcess):
         is_rounding = isinstance(self.prior, PatchPrior) or clipped <= CLIP_TOLERANCE
         return [] if is_rounding else [Exceeded(clipped)]
 
-    def state_at(self, placement: Placement, run: Run) -> Any:  # noqa: ARG002  (other processes need it)
-        """Return the state on the device of a placement."""
-        return thaw(self.state, placement.device)
+    def state_at(self, placement: Placement, run: Run) -> Any:
+        """Return the state on the device of a placement, in the precision of solves."""
+        state, dtype = thaw(self.state, placement.device), run.config.solve_dtype
+        return replace(state, factor=state.factor.to(dtype))
 
     def stream(
         self, rows: NDArray[Any], diag: FloatArray, run: Run, *, needs_diag: bool
@@ -163,9 +176,22 @@ class FeatureProcess(CovarianceUpdateProcess):
             return CovarianceUpdate(None, coefficients)
         return CovarianceUpdate(lifted.mT, coefficients)
 
-    def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:  # noqa: ARG002  (other processes need it)
+    def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:
         """Return predictions of the scaled targets without their samples."""
-        return kept_values(*self.loo)
+        images, prior, needed = self.images, self.prior, frozen_bytes(self.state)
+        if images is None or not isinstance(prior, PatchPrior):
+            return kept_values(*self.loo)
+
+        def leave_out_at(placement: Placement) -> tuple[FloatArray, FloatArray]:
+            state = thaw(self.state, placement.device)
+            mean = to_tensor(self.dual / self.model.scale, placement.device)
+            posterior = FeaturePosterior(state.factor, mean, state.jitter)
+            run = run_beside(resources, placement, needed)
+            return left_out_images(
+                images, self.model, prior, posterior, self.variance, run
+            )
+
+        return kept_values(*compute_at(resources.placement(needed), leave_out_at))
 
     def leave_one_out_subset(
         self, resources: Resources

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from skconvgp.engine import (
     Placement,
@@ -16,26 +15,21 @@ from skconvgp.engine import (
     freeze,
     require_memory,
     to_numpy,
-    to_tensor,
 )
-from skconvgp.inference import (
-    FeatureSums,
-    feature_evidence,
-    feature_leave_one_out,
-    feature_posterior,
-    mean_variance,
-)
+from skconvgp.inference import feature_evidence, feature_posterior, mean_variance
 from skconvgp.kernels import PatchKernel
-from skconvgp.linalg import Moments
-from skconvgp.processes._feature_samples import (
-    FeatureSamples,
-    jitter_of,
-    left_out_values,
-)
+from skconvgp.processes._feature_samples import jitter_of
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._inducing import InducingSet, choose_patches, place_locations
+from skconvgp.processes._patch_images import (
+    MANY_IMAGES,
+    ImageFeatures,
+    PatchImages,
+    sum_images,
+)
+from skconvgp.processes._patch_noise import LEAST_NOISE, at_noise, search_noise
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Model, Problem, Record, Settings
@@ -46,13 +40,11 @@ from skconvgp.processes._variational_fit import Variational
 __all__ = ["PatchPlan", "plan_patches"]
 
 VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
-# Samples whose features are kept, for leave-one-out predictions.
+# Images whose features are kept, and whose leave-one-out predictions judge the noise
+# and calibrate. Those of all would take as long as the fit, mostly for variances.
 RESERVOIR = 2000
-# Relative noise variances that are tried, the first one first.
-FIRST_NOISE, NOISE_FACTOR = 1e-3, math.sqrt(10.0)
-LEAST_NOISE, LARGEST_NOISE = 1e-6, 1e1
 SQUARE_COPIES = 4  # of the precision, while it is summed and factorised
-MANY_IMAGES, FEW_PATCHES, MANY_PATCHES = 5000, 128, 256
+FEW_PATCHES, MANY_PATCHES = 128, 256
 
 
 @dataclass(frozen=True)
@@ -180,25 +172,30 @@ def fit_patches(
     variance : {"dtc", "sor"}
         What becomes of the variance that the features leave out.
     generator : torch.Generator
-        Draws the samples whose features are kept.
+        Draws the images whose features are kept.
     """
     device = run.config.device
-    start = clock(device)
-    n, inputs = len(problem.rows), problem.inputs
-    # Of equal images the first is drawn for all, so that weights stand for repetitions.
-    order = inputs.first()[torch.randperm(inputs.n_inputs, generator=generator)]
-    drawn = order[:VARIANCE_IMAGES].sort().values
-    totals = inputs.sum(torch.as_tensor(problem.weights))[inputs.of[drawn]]
-    prior_variances = prior.variances(problem.rows[to_numpy(drawn)], run)
-    mean_diag = mean_variance(prior_variances, totals.to(prior_variances))
+    start, n = clock(device), len(problem.rows)
+    # Equal images are drawn and left out together, so that weights stand for
+    # repetitions.
+    images = PatchImages.of_problem(problem)
+    data = images.merge(problem.targets, problem.weights, device)
+    order = torch.randperm(len(images.rows), generator=generator)
+    drawn = to_numpy(order[:VARIANCE_IMAGES].sort().values)
+    diag = prior.variances(images.rows[drawn], run)
+    mean_diag = mean_variance(diag, data.weights[drawn].to(diag))
     prior = prior.in_units(mean_diag)
+    squares = prior.features(images.rows[drawn], run).to(torch.float64).square().sum(1)
+    totals = data.weights[drawn]
+    explained = min(1.0, float(totals @ squares / totals.sum()))
 
-    kept = torch.arange(n) if n <= RESERVOIR else order[:RESERVOIR].sort().values
-    sums, features = _sum(problem, prior, kept, run)
-    prior_variances = prior.variances(problem.rows[to_numpy(kept)], run)
-    rests = prior_variances.to(features) / mean_diag
-    rests = (rests - features.square().sum(1)).clamp(min=0.0)
-    data = FeatureSamples.of(features, problem, rests, kept)
+    kept = order[:RESERVOIR].sort().values
+    sums, features = sum_images(images, data, prior, kept, run)
+    subset = images.take(to_numpy(kept))
+    subset_data = data.take(kept.to(device))
+    known = ImageFeatures.of(
+        features, subset_data, subset.rows, prior, mean_diag, variance, run
+    )
     gram_seconds = clock(device) - start
 
     start = clock(device)
@@ -206,114 +203,36 @@ def fit_patches(
     amplitude = fixed_amplitude(settings.amplitude, mean_diag, data.targets, scale)
     noise = settings.noise
     if isinstance(noise, str):
-        noise = _search_noise(sums, data, noise, amplitude)
+        noise = search_noise(sums, known, noise, amplitude)
     noise = max(noise, LEAST_NOISE)
     posterior = feature_posterior(at_noise(sums, noise))
     evidence, amplitude = feature_evidence(at_noise(sums, noise), posterior, amplitude)
-    mean, var = left_out_values(data, posterior, noise, variance)
-    indices = to_numpy(kept)
-    all_means = np.full(problem.targets.shape, np.nan)
-    all_vars = np.full(n, np.nan)
-    all_means[indices], all_vars[indices] = mean, var
-    factor = posterior.factor.to(run.config.solve_dtype)
+    model = Model.of(
+        problem,
+        mean_diag=mean_diag,
+        noise=noise,
+        amplitude=to_numpy(amplitude),
+        evidence=float(evidence.sum()),
+    )
+    loo = known.left_out(posterior, noise)
+    mean, var = subset.values_of_samples(loo, known.residual_diag, model)
+    means, variances = np.full(model.targets.shape, np.nan), np.full(n, np.nan)
+    means[subset.samples], variances[subset.samples] = mean, var
+    are_all = len(subset.rows) == len(images.rows)
     process = FeatureProcess(
-        Model.of(
-            problem,
-            mean_diag=mean_diag,
-            noise=noise,
-            amplitude=to_numpy(amplitude),
-            evidence=float(evidence.sum()),
-        ),
+        model,
         prior,
-        state=freeze(FeatureState(factor, None, posterior.jitter)),
+        state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
         dual=to_numpy(posterior.mean) * scale,
         variance=variance,
-        loo=(all_means, all_vars),
-        loo_subset=(indices, mean, var),
-        unexplained=float(data.weights @ data.residual_diag / data.weights.sum()),
+        loo=(means, variances),
+        loo_subset=(subset.samples, mean, var),
+        images=None if are_all else images.in_precision(prior.tile_dtype),
+        unexplained=1.0 - explained,
     )
     jitter = jitter_of(posterior, noise)
     report = {"jitter": jitter}
     facts = jitter_facts(jitter, noise, prior, run)
+    n_pairs = len(images.rows) * prior.n_samples
     seconds = clock(device) - start
-    return process, Record(n * prior.n_samples, gram_seconds, seconds, report, facts)
-
-
-def at_noise(sums: FeatureSums, noise: float) -> FeatureSums:
-    """Return sums for a noise, from those for a noise of 1."""
-    return replace(
-        sums,
-        moment=sums.moment / noise,
-        response=sums.response / noise,
-        energy=sums.energy / noise,
-        log_noise=sums.weight * math.log(noise),
-    )
-
-
-def _sum(
-    problem: Problem, prior: PatchPrior, kept: Tensor, run: Run
-) -> tuple[FeatureSums, Tensor]:
-    """Return sums for a noise of 1, and features (m, r) of samples that are kept."""
-    targets, weights = (
-        to_tensor(one, run.config.device, torch.float64)
-        for one in (problem.targets, problem.weights)
-    )
-    moments: Moments | None = None
-    shape = len(kept), prior.n_samples
-    features = torch.empty(shape, dtype=torch.float64, device=targets.device)
-    for part, block in prior.blocks(problem.rows, run, "fit"):
-        if moments is None:
-            dtype = torch.float32 if len(targets) >= MANY_IMAGES else torch.float64
-            moments = Moments.around(block.mean(0), targets.shape[1], dtype)
-        moments.add(block, targets[part], weights[part])
-        first, last = torch.searchsorted(kept, torch.tensor([part.start, part.stop]))
-        features[first:last] = block[kept[first:last] - part.start].to(features)
-    assert moments is not None
-    moment, response = moments.finish()
-    energy = (targets.square() * weights[:, None]).sum(0)
-    zero = torch.zeros_like(moments.weight)
-    return FeatureSums(moment, response, energy, zero, moments.weight), features
-
-
-def _search_noise(
-    sums: FeatureSums, data: FeatureSamples, criterion: str, amplitude: Tensor | None
-) -> float:
-    """Return a noise variance: downhill from the first one, in half decades."""
-    scores: dict[int, float] = {}
-
-    def score(step: int) -> float:
-        if step not in scores:
-            noise = FIRST_NOISE * NOISE_FACTOR**step
-            scores[step] = _score(sums, data, noise, criterion, amplitude)
-        return scores[step]
-
-    least = round(math.log(LEAST_NOISE / FIRST_NOISE, NOISE_FACTOR))
-    largest = round(math.log(LARGEST_NOISE / FIRST_NOISE, NOISE_FACTOR))
-    step = 0
-    direction = 1 if score(1) > score(0) else -1
-    while least <= step + direction <= largest and (
-        score(step + direction) > score(step)
-    ):
-        step += direction
-    return FIRST_NOISE * NOISE_FACTOR**step
-
-
-def _score(
-    sums: FeatureSums,
-    data: FeatureSamples,
-    noise: float,
-    criterion: str,
-    amplitude: Tensor | None,
-) -> float:
-    at = at_noise(sums, noise)
-    posterior = feature_posterior(at)
-    evidence, amplitude = feature_evidence(at, posterior, amplitude)
-    if criterion == "evidence":
-        return float(evidence.sum())
-    unit = torch.full_like(data.residual_diag, noise)
-    loo = feature_leave_one_out(
-        data.features, data.whole_targets, unit, data.totals, posterior
-    )
-    var = loo.var[:, None] * amplitude
-    density = (data.targets - loo.mean).square() / var + var.log()
-    return -float((density * data.weights[:, None]).sum())
+    return process, Record(n_pairs, gram_seconds, seconds, report, facts)

@@ -221,7 +221,9 @@ def test_means_variances_and_evidence_are_those_of_dense_formulas(variance):
     assert gp.log_marginal_likelihood() == pytest.approx(-logdet - quadratic / 2)
 
 
-def test_leave_one_out_is_a_refit():
+@pytest.mark.parametrize("n_kept", [11, 2000])
+def test_leave_one_out_is_a_refit(n_kept, monkeypatch):
+    monkeypatch.setattr(_patches, "RESERVOIR", n_kept)
     X, Z, y = images()[:N], some_patches(), targets()
     spec = kernel(location_lengthscale=1.5)
     gp = fitted(spec, Z, n_locations=2)
@@ -248,9 +250,10 @@ def test_leave_one_out_is_a_refit():
 
 @pytest.mark.parametrize("inducing", ["given", "unique"])
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
-@pytest.mark.parametrize("n_drawn", [5, 256])
-def test_weights_are_repetitions(inducing, noise, n_drawn, monkeypatch):
+@pytest.mark.parametrize(("n_drawn", "n_kept"), [(5, 2000), (256, 11), (256, 2000)])
+def test_weights_are_repetitions(inducing, noise, n_drawn, n_kept, monkeypatch):
     monkeypatch.setattr(_patches, "VARIANCE_IMAGES", n_drawn)
+    monkeypatch.setattr(_patches, "RESERVOIR", n_kept)
     X, y = images()[:N], targets()
     repeats = np.tile([1, 3, 0, 1, 2, 1, 1], N // 7)
     how = some_patches() if inducing == "given" else inducing
@@ -265,6 +268,28 @@ def test_weights_are_repetitions(inducing, noise, n_drawn, monkeypatch):
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+    numbers = np.repeat(np.arange((repeats > 0).sum()), repeats[repeats > 0])
+    for a, b in zip(
+        one.loo_predict(return_std=True), two.loo_predict(return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(a[numbers], b, rtol=1e-6, atol=1e-8)
+
+
+def test_weights_are_repetitions_for_labels_of_many_images(monkeypatch):
+    monkeypatch.setattr(_patches, "RESERVOIR", 30)
+    X, y = digits(90)
+    repeats = np.random.default_rng(4).integers(0, 4, 90)
+    options = {"inducing": X[:9, :, 1:4, 1:4], "dtype": "float64", "random_state": 0}
+    spec = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=1.5)
+    one, two = (PatchGPClassifier(spec, **options) for _ in range(2))
+    one.fit(X, y, sample_weight=repeats)
+    two.fit(X.repeat(repeats, 0), y.repeat(repeats))
+    assert one.noise_variance_ == two.noise_variance_
+    np.testing.assert_allclose(one.temperature_, two.temperature_, rtol=1e-4)
+    np.testing.assert_allclose(
+        one.predict_proba(X), two.predict_proba(X), rtol=1e-3, atol=1e-6
+    )
+    assert len(two._process.loo_subset[0]) > 30
 
 
 def test_a_budget_below_one_image_is_refused_before_work():
@@ -351,13 +376,34 @@ def test_search_finds_the_best_noise_of_the_grid():
         assert gp.noise_variance_ == pytest.approx(grid[np.argmax(values)])
 
 
-def test_samples_that_are_not_kept_have_no_left_out_prediction(monkeypatch):
-    monkeypatch.setattr(_patches, "RESERVOIR", 20)
+@pytest.mark.parametrize("variance", ["dtc", "sor"])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_left_out_predictions_on_demand_are_those_that_are_kept(
+    variance, precision, monkeypatch
+):
     X, y = digits(60)
-    gp = PatchGPClassifier(n_inducing=10, random_state=0).fit(X, y)
-    known = np.isfinite(gp.loo_predict_proba()).all(axis=1)
-    assert known.sum() == 20
-    assert np.isnan(gp.loo_predict_proba()[~known]).all()
+    options = {"inducing": X[:9, :, 1:4, 1:4], "random_state": 0}
+    options |= {"noise_variance": 0.01, "dtype": precision, "variance": variance}
+    spec = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=1.5)
+    kept = PatchGPClassifier(spec, **options).fit(X, y)
+    monkeypatch.setattr(_patches, "RESERVOIR", 20)
+    given = X.copy()
+    gp = PatchGPClassifier(spec, **options).fit(given, y)
+    given[:] = 0.0  # the estimator has images of its own
+    for of in (gp, kept):
+        of.calibration_ = kept.calibration_
+    tolerance = 1e-9 if precision == "float64" else 1e-4
+    np.testing.assert_allclose(
+        gp.loo_predict_proba(), kept.loo_predict_proba(), atol=tolerance
+    )
+    means, variances = (
+        [of._leave_one_out().mean for of in (gp, kept)],
+        [of._leave_one_out().var for of in (gp, kept)],
+    )
+    np.testing.assert_allclose(*means, atol=10 * tolerance)
+    np.testing.assert_allclose(*variances, rtol=100 * tolerance)
+    again = pickle.loads(pickle.dumps(gp))
+    np.testing.assert_array_equal(again.loo_predict(), gp.loo_predict())
 
 
 def test_other_outputs():

@@ -1,0 +1,254 @@
+"""Different images: sums over their features, and predictions without each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import to_numpy, to_tensor
+from skconvgp.inference import (
+    EqualInputs,
+    FeaturePosterior,
+    FeatureSums,
+    LeaveOneOut,
+    MergedSamples,
+    feature_leave_one_out,
+    leave_one_unit_out,
+)
+from skconvgp.linalg import Moments
+from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._problem import Model, Problem
+from skconvgp.processes._run import Run
+
+__all__ = [
+    "MANY_IMAGES",
+    "ImageFeatures",
+    "PatchImages",
+    "left_out_images",
+    "sum_images",
+]
+
+MANY_IMAGES = 5000  # whose products are summed in single precision
+
+
+@dataclass(frozen=True)
+class PatchImages:
+    """Different images, and the training samples that show them.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, d)
+        The images.
+    samples : ndarray of shape (s,)
+        Indices of the training samples that show one of them, in increasing order.
+    of : ndarray of shape (s,)
+        Which image each of these samples shows.
+    """
+
+    rows: NDArray[np.floating]
+    samples: NDArray[np.intp]
+    of: NDArray[np.intp]
+
+    @classmethod
+    def of_problem(cls, problem: Problem) -> Self:
+        """Return the different images of a problem."""
+        inputs, rows = problem.inputs, problem.rows
+        if inputs.n_inputs < len(rows):
+            rows = rows[to_numpy(inputs.first())]
+        return cls(rows, np.arange(len(problem.rows)), to_numpy(inputs.of))
+
+    def take(self, images: NDArray[np.intp]) -> Self:
+        """Return some of the images, with all samples that show them."""
+        position = np.full(len(self.rows), -1)
+        position[images] = np.arange(len(images))
+        is_shown = position[self.of] >= 0
+        of = position[self.of[is_shown]]
+        return type(self)(self.rows[images], self.samples[is_shown], of)
+
+    def in_precision(self, dtype: torch.dtype) -> Self:
+        """Return a copy with images in the precision of tiles."""
+        rows = to_numpy(torch.tensor(self.rows, dtype=dtype))
+        return type(self)(rows, self.samples, self.of)
+
+    def merge(
+        self, targets: FloatArray, weights: FloatArray, device: torch.device
+    ) -> MergedSamples:
+        """Return one sample for each image, of all samples (n, k), (n,)."""
+        own = (to_tensor(v[self.samples], device) for v in (targets, weights))
+        return self._inputs(device).merge(*own)
+
+    def values_of_samples(
+        self, loo: LeaveOneOut, residual_diag: Tensor, model: Model
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return leave-one-out means (s, k) and variances (s,) of the samples.
+
+        Parameters
+        ----------
+        loo : LeaveOneOut
+            Predictions of the m images.
+        residual_diag : Tensor of shape (m,)
+            Variances that features do not explain, where they are added.
+        model : Model
+            Model of all samples.
+        """
+        device = residual_diag.device
+        whole = self.merge(model.targets, model.weights, device)
+        of, samples = to_tensor(self.of, device), self.samples
+        targets = to_tensor(model.targets[samples], device)
+        left = to_tensor(model.left_out_weights[samples], device)
+        totals = whole.weights[of]
+        # Rounding in the difference must not look like weight that stays.
+        staying = (totals - left).clamp(min=0.0)
+        staying = torch.where(staying > 1e-12 * totals, staying, 0.0)
+        loo = leave_one_unit_out(
+            LeaveOneOut(loo.mean[of], loo.var[of]),
+            targets,
+            whole.targets[of],
+            model.noise,
+            totals,
+            staying,
+        )
+        return to_numpy(loo.mean), to_numpy(loo.var + residual_diag[of])
+
+    def _inputs(self, device: torch.device) -> EqualInputs:
+        return EqualInputs(to_tensor(self.of, device))
+
+
+@dataclass(frozen=True)
+class ImageFeatures:
+    """Different images, given by their features, with all that predictions need.
+
+    Parameters
+    ----------
+    features : Tensor of shape (m, r)
+        F, for a mean prior variance of 1.
+    data : MergedSamples
+        Targets and weights.
+    residual_diag : Tensor of shape (m,)
+        Prior variances minus the diagonal of F F^T, if they count; otherwise zeros.
+    """
+
+    features: Tensor
+    data: MergedSamples
+    residual_diag: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        features: Tensor,
+        data: MergedSamples,
+        rows: NDArray[np.floating],
+        prior: PatchPrior,
+        unit: float,
+        variance: str,
+        run: Run,
+    ) -> Self:
+        """Return images (m, d) by their features.
+
+        With "dtc" their prior variances are computed, and divided by the unit.
+        """
+        residual_diag = features.new_zeros(len(features))
+        if variance == "dtc":
+            variances = prior.variances(rows, run).to(features) / unit
+            residual_diag = (variances - features.square().sum(1)).clamp(min=0.0)
+        return cls(features, data, residual_diag)
+
+    def left_out(self, posterior: FeaturePosterior, noise: float) -> LeaveOneOut:
+        """Return predictions of the m targets without their images, by features."""
+        unit = torch.full_like(self.residual_diag, noise)
+        data = self.data
+        return feature_leave_one_out(
+            self.features, data.targets, unit, data.weights, posterior
+        )
+
+
+def sum_images(
+    images: PatchImages,
+    data: MergedSamples,
+    prior: PatchPrior,
+    kept: Tensor,
+    run: Run,
+) -> tuple[FeatureSums, Tensor]:
+    """Return sums for a noise of 1, and features of images that are kept.
+
+    Parameters
+    ----------
+    images : PatchImages
+        The images.
+    data : MergedSamples
+        Their targets and weights.
+    prior : PatchPrior
+        Gives the features.
+    kept : Tensor of shape (m,)
+        Indices of images whose features are returned, in increasing order.
+    run : Run
+        How to compute.
+    """
+    targets, weights = data.targets, data.weights
+    moments: Moments | None = None
+    shape = len(kept), prior.n_samples
+    features = torch.empty(shape, dtype=torch.float64, device=targets.device)
+    for part, block in prior.blocks(images.rows, run, "fit"):
+        if moments is None:
+            dtype = torch.float32 if len(targets) >= MANY_IMAGES else torch.float64
+            moments = Moments.around(block.mean(0), targets.shape[1], dtype)
+        moments.add(block, targets[part], weights[part])
+        first, last = torch.searchsorted(kept, torch.tensor([part.start, part.stop]))
+        features[first:last] = block[kept[first:last] - part.start].to(features)
+    assert moments is not None
+    moment, response = moments.finish()
+    energy = (targets.square() * weights[:, None] + data.scatter).sum(0)
+    zero = torch.zeros_like(moments.weight)
+    return FeatureSums(moment, response, energy, zero, moments.weight), features
+
+
+def left_out_images(
+    images: PatchImages,
+    model: Model,
+    prior: PatchPrior,
+    posterior: FeaturePosterior,
+    variance: str,
+    run: Run,
+) -> tuple[FloatArray, FloatArray]:
+    """Return leave-one-out means (s, k) and variances (s,) of the samples of images.
+
+    Their features are computed again, a block of images at a time.
+
+    Parameters
+    ----------
+    images : PatchImages
+        The images.
+    model : Model
+        Model of all samples.
+    prior : PatchPrior
+        Gives the features.
+    posterior : FeaturePosterior
+        Posterior of their coefficients, given all samples.
+    variance : {"dtc", "sor"}
+        What becomes of the variance that the features leave out.
+    run : Run
+        How to compute.
+    """
+    data = images.merge(model.targets, model.weights, run.config.device)
+    found, residual_diags = [], []
+    for part, block in prior.blocks(images.rows, run, "leave out"):
+        own = ImageFeatures.of(
+            block.to(torch.float64),
+            data.take(part),
+            images.rows[part],
+            prior,
+            model.mean_diag,
+            variance,
+            run,
+        )
+        found.append(own.left_out(posterior, model.noise))
+        residual_diags.append(own.residual_diag)
+    mean = torch.cat([one.mean for one in found])
+    loo = LeaveOneOut(mean, torch.cat([one.var for one in found]))
+    return images.values_of_samples(loo, torch.cat(residual_diags), model)

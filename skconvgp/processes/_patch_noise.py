@@ -1,0 +1,84 @@
+"""Choice of the noise of a process of patches, from sums over images."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from torch import Tensor
+
+from skconvgp.inference import (
+    FeatureSums,
+    feature_evidence,
+    feature_posterior,
+    log_density,
+)
+from skconvgp.processes._patch_images import ImageFeatures
+
+__all__ = ["LEAST_NOISE", "at_noise", "search_noise"]
+
+# Relative noise variances that are tried, the first one first.
+FIRST_NOISE, NOISE_FACTOR = 1e-3, math.sqrt(10.0)
+LEAST_NOISE, LARGEST_NOISE = 1e-6, 1e1
+
+
+def at_noise(sums: FeatureSums, noise: float) -> FeatureSums:
+    """Return sums for a noise, from those for a noise of 1."""
+    return replace(
+        sums,
+        moment=sums.moment / noise,
+        response=sums.response / noise,
+        energy=sums.energy / noise,
+        log_noise=sums.weight * math.log(noise),
+    )
+
+
+def search_noise(
+    sums: FeatureSums, subset: ImageFeatures, criterion: str, amplitude: Tensor | None
+) -> float:
+    """Return a noise variance: downhill from the first one, in half decades.
+
+    Parameters
+    ----------
+    sums : FeatureSums
+        Sums over all images for a noise of 1.
+    subset : ImageFeatures
+        Images whose predictions are judged, if they are.
+    criterion : {"loo", "evidence"}
+        Leave-one-out log predictive density, or log evidence.
+    amplitude : Tensor of shape (k,) or None
+        Amplitude of each output; None profiles it out for each noise.
+    """
+    scores: dict[int, float] = {}
+
+    def score(step: int) -> float:
+        if step not in scores:
+            noise = FIRST_NOISE * NOISE_FACTOR**step
+            scores[step] = _score(sums, subset, noise, criterion, amplitude)
+        return scores[step]
+
+    least = round(math.log(LEAST_NOISE / FIRST_NOISE, NOISE_FACTOR))
+    largest = round(math.log(LARGEST_NOISE / FIRST_NOISE, NOISE_FACTOR))
+    step = 0
+    direction = 1 if score(1) > score(0) else -1
+    while least <= step + direction <= largest and (
+        score(step + direction) > score(step)
+    ):
+        step += direction
+    return FIRST_NOISE * NOISE_FACTOR**step
+
+
+def _score(
+    sums: FeatureSums,
+    subset: ImageFeatures,
+    noise: float,
+    criterion: str,
+    amplitude: Tensor | None,
+) -> float:
+    at = at_noise(sums, noise)
+    posterior = feature_posterior(at)
+    evidence, amplitude = feature_evidence(at, posterior, amplitude)
+    if criterion == "evidence":
+        return float(evidence.sum())
+    loo = subset.left_out(posterior, noise)
+    return float(log_density(subset.data, loo, amplitude).sum())
