@@ -117,7 +117,7 @@ class BaseGP(KernelEstimator):
         if isinstance(process, NeighborProcess):
             raise AttributeError(  # noqa: TRY004  (what `hasattr` asks for)
                 f"{type(self).__name__} has no {name!r}: each sample "
-                "is predicted from neighbours of its own."
+                "is predicted from separate neighbours."
             )
         return get(process)
 

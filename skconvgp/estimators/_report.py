@@ -261,5 +261,5 @@ def _gpus() -> str:
     if missing:
         return f"missing: {missing}"
     capabilities = map(torch.cuda.get_device_capability, range(count_gpus()))
-    found = [f"sm_{major}{minor}" for major, minor in capabilities]
-    return ", ".join(found) or "missing: no GPU was found"
+    names = [f"sm_{major}{minor}" for major, minor in capabilities]
+    return ", ".join(names) or "missing: no GPU was found"

@@ -29,10 +29,10 @@ def choose_amplitude(evidence: Callable[[float], float]) -> float:
     best = max(scores, key=lambda decade: scores[decade])
     middle = best * math.log(10.0)
     width = math.log(10.0)
-    found = minimize_scalar(
+    result = minimize_scalar(
         lambda log_amplitude: -evidence(math.exp(log_amplitude)),
         bounds=(middle - width, middle + width),
         method="bounded",
         options={"xatol": TOLERANCE},
     )
-    return math.exp(found.x) if -found.fun >= scores[best] else 10.0**best
+    return math.exp(result.x) if -result.fun >= scores[best] else 10.0**best

@@ -163,20 +163,21 @@ def fit_labels(
     diag = inverse.diagonal()[:, None].repeat(1, targets.shape[1])
     members, corrections, evidence = [], [], []
     for c in range(targets.shape[1]):
-        own = (less[:, c] > 0.0).nonzero()[:, 0]  # the members of the class
+        # Samples whose noise in this column is below their largest: the class itself.
+        of_class = (less[:, c] > 0.0).nonzero()[:, 0]
         column, logdet = slice(c, c + 1), common_logdet
-        if len(own):
+        if len(of_class):
             # G_c = D_c^-1 - (B^-1)_cc, and its update of coefficients and diagonal
-            columns, excess = inverse[:, own], 1.0 / less[own, c]
-            square, more = shifted_cholesky_(columns[own].neg_(), excess)
+            columns, excess = inverse[:, of_class], 1.0 / less[of_class, c]
+            square, more = shifted_cholesky_(columns[of_class].neg_(), excess)
             jitter = max(jitter, more)
-            dual[:, column] += columns @ cholesky_solve(square, dual[own, column])
+            dual[:, column] += columns @ cholesky_solve(square, dual[of_class, column])
             for start in range(0, len(diag), BLOCK):
                 rows = slice(start, start + BLOCK)
                 half = half_solve(square, columns[rows].mT)
                 diag[rows, c] += half.square_().sum(0)
             # |K + N_c| = |B| |G_c| |D_c|
-            logdet = logdet + cholesky_logdet(square) + less[own, c].log().sum()
+            logdet = logdet + cholesky_logdet(square) + less[of_class, c].log().sum()
             corrections.append(square.flatten())
         evidence.append(
             log_marginal_likelihood(
@@ -187,14 +188,14 @@ def fit_labels(
                 weights,
             )
         )
-        members.append(own)
+        members.append(of_class)
     del inverse  # before corrections are copied
     inputs = inputs or EqualInputs.none_of(targets)
     loo_mean, loo_var = _leave_out(targets, dual, diag, 1.0 / each, weights, inputs)
     state = LabelState(
         factor,
         torch.cat(members),
-        torch.tensor([len(own) for own in members]),
+        torch.tensor([len(of_class) for of_class in members]),
         torch.cat([factor.new_empty(0), *corrections]),
         jitter,
     )

@@ -257,5 +257,5 @@ class Identity(Activation):
 def erf_expectation(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Return V(c, a, b) for the error function; `a` and `b` broadcast against `c`."""
     # arcsin(x) by atan2, whose derivative stays finite at c = a = b.
-    rest = 1.0 + 2.0 * (a + b) + 4.0 * (a * b - c * c).clamp(min=0.0)
-    return torch.atan2(2.0 * c, rest.sqrt()) * (2.0 / math.pi)
+    square = 1.0 + 2.0 * (a + b) + 4.0 * (a * b - c * c).clamp(min=0.0)
+    return torch.atan2(2.0 * c, square.sqrt()) * (2.0 / math.pi)

@@ -108,14 +108,14 @@ class Conv2d(Layer):
 
     def _affine(self, maps: Tensor) -> Tensor:
         # The box sum is separable: one banded matrix product for each axis.
-        (height, width), rest = maps.shape[:2], maps.shape[2:]
+        (height, width), pairs = maps.shape[:2], maps.shape[2:]
         rows, cols = self.axes((height, width))
         scale = self.weight_variance / (rows.kernel * cols.kernel)
         if rows.is_identity and cols.is_identity:
             return maps * scale + self.bias_variance
         out = rows.matrix(maps) @ maps.reshape(height, -1)
         out = (cols.matrix(maps) * scale) @ out.reshape(rows.n_outputs, width, -1)
-        return out.reshape(rows.n_outputs, cols.n_outputs, *rest) + self.bias_variance
+        return out.reshape(rows.n_outputs, cols.n_outputs, *pairs) + self.bias_variance
 
     def axes(self, shape: MapShape) -> tuple[Axis, Axis]:
         """Return the windows along the rows and the columns of a map of a size."""

@@ -107,22 +107,22 @@ class Mixture:
 
     def sides(self, a: Tensor) -> list[Side]:
         """Return the factors of one side in each term."""
-        found = []
+        sides = []
         for weight, rate in zip(WEIGHTS, RATES, strict=True):
             scaled = 2.0 * (rate / self.width) ** 2 * a
             y = 1.0 / (1.0 + scaled)
-            found.append(Side(weight, rate / self.width, scaled * y, y))
-        return found
+            sides.append(Side(weight, rate / self.width, scaled * y, y))
+        return sides
 
     def joints(self, c: Tensor, a: Tensor, b: Tensor) -> Iterator[Joint]:
         """Yield the terms of both sides."""
         rho = correlation(c, a, b)
-        rest = (1.0 - rho) * (1.0 + rho)
+        one_minus_square = (1.0 - rho) * (1.0 + rho)
         others = self.sides(b)
         for one in self.sides(a):
             root = rho * one.x.sqrt()
             for two in others:
-                square = one.y + one.x * two.y + (one.x * two.x) * rest
+                square = one.y + one.x * two.y + (one.x * two.x) * one_minus_square
                 yield Joint(one, two, root * two.x.sqrt(), square.sqrt_())
 
     def arcsines(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -247,8 +247,8 @@ class SiLUFormula(Mixture):
 
 def _gap(joint: Joint, rho: Tensor) -> Tensor:
     """Return G of a term of each side."""
-    rest = (1.0 - rho) * (1.0 + rho)
-    return rest + rho.square() * (joint.one.y + joint.two.y)
+    one_minus_square = (1.0 - rho) * (1.0 + rho)
+    return one_minus_square + rho.square() * (joint.one.y + joint.two.y)
 
 
 def _rise(side: Side, rho: Tensor, fall: Tensor) -> Tensor:

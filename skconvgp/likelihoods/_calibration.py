@@ -50,7 +50,7 @@ def fit_calibration(
     codes : Tensor of shape (n,)
         Class codes.
     weights : Tensor of shape (n,)
-        Sample weights: each prior counts as what one sample says.
+        Sample weights; a prior counts as much as one sample.
     has_offsets : bool
         Whether classes have offsets.
     """
@@ -61,12 +61,12 @@ def fit_calibration(
     # In units of their size latents are the same, whatever the scale of the kernel.
     common = None if var is None else var.mean(1, keepdim=True) / size**2
     posterior = _Posterior(centred / size, common, codes, weights, has_offsets)
-    place = _most_probable(posterior)
-    return posterior.calibration(_sharpened(posterior, place), size)
+    point = _most_probable(posterior)
+    return posterior.calibration(_sharpened(posterior, point), size)
 
 
 def _most_probable(posterior: "_Posterior") -> NDArray[np.float64]:
-    """Return where the better one of two searches has ended."""
+    """Return the point at which the better one of two searches ends."""
     usual = posterior.usual()
     floored = usual.copy()
     floored[3] = math.log(LARGE_ODDS)
@@ -85,19 +85,22 @@ def _most_probable(posterior: "_Posterior") -> NDArray[np.float64]:
 
 
 def _sharpened(
-    posterior: "_Posterior", place: NDArray[np.float64]
+    posterior: "_Posterior", point: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the root of the slopes beside the place where a search has ended."""
-    found = root(lambda x: posterior.value_and_slope(x)[1], place, tol=ROOT_TOLERANCE)
-    is_near = np.abs(found.x - place).max() < NEAR
-    return found.x if is_near else place
+    """Return the root of the slopes near the point at which a search has ended."""
+    solution = root(
+        lambda x: posterior.value_and_slope(x)[1], point, tol=ROOT_TOLERANCE
+    )
+    is_near = np.abs(solution.x - point).max() < NEAR
+    return solution.x if is_near else point
 
 
 @dataclass(frozen=True)
 class _Posterior:
     """Log loss and priors, for each unit of weight, of latents whose size is 1.
 
-    At the logarithms of temperature, spread, bend and odds of the floor, and at b / T.
+    Its points hold the logarithms of temperature, spread, bend and odds of the floor,
+    followed by the offsets b / T, if there are any.
     """
 
     mean: Tensor
@@ -110,26 +113,27 @@ class _Posterior:
         n_offsets = self.mean.shape[1] if self.has_offsets else 0
         return np.concatenate([USUAL, np.zeros(n_offsets)])
 
-    def calibration(self, place: NDArray[np.float64], size: float) -> Calibration:
-        temperature, spread, bend, odds = _numbers(place)
-        offsets = tuple(float(value) * temperature * size for value in place[4:])
+    def calibration(self, point: NDArray[np.float64], size: float) -> Calibration:
+        temperature, spread, bend, odds = _numbers(point)
+        offsets = tuple(float(value) * temperature * size for value in point[4:])
         spread = 0.0 if self.var is None else spread
         return Calibration(
             temperature * size, spread, offsets, bend, odds / (1.0 + odds)
         )
 
     def value_and_slope(
-        self, place: NDArray[np.float64]
+        self, point: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the value and its derivatives.
 
-        With z = (m + T u) s, s = (T^2 + kappa v)^(-1/2), y = asinh(c z) / c, and g the
-        derivative by z: that by log T is g T u s - g z s^2 T^2, by log kappa
-        -g z s^2 kappa v / 2, by log c that by y times z / sqrt(1 + (c z)^2) - y.
+        Let z = (m + T u) s with s = (T^2 + kappa v)^(-1/2), y = asinh(c z) / c, and let
+        g and h be the derivatives by z and by y. The derivative by log T is
+        g T u s - g z s^2 T^2, the one by log kappa is -g z s^2 kappa v / 2, and the one
+        by log c is h (z / sqrt(1 + (c z)^2) - y).
         """
-        temperature, spread, bend, odds = _numbers(place)
+        temperature, spread, bend, odds = _numbers(point)
         offsets = torch.as_tensor(
-            place[4:] - place[4:].mean() if self.has_offsets else 0
+            point[4:] - point[4:].mean() if self.has_offsets else 0
         )
         added = temperature * offsets
         wide = 0.0 if self.var is None else spread * self.var
@@ -150,7 +154,7 @@ class _Posterior:
         if self.has_offsets:
             by_offsets = np.array((slope * scale).sum(0).tolist()) * temperature
             slopes = np.concatenate([slopes, by_offsets - by_offsets.mean()])
-        far = (place - self.usual()) / self._deviations()
+        far = (point - self.usual()) / self._deviations()
         value = loss + 0.5 * float(far @ far)
         total = float(self.weights.sum())
         return value / total, (slopes + far / self._deviations()) / total
@@ -162,23 +166,24 @@ class _Posterior:
     def _loss(self, latents: Tensor, odds: float) -> tuple[float, Tensor, float]:
         """Return the log loss, and its derivatives by latents and log odds.
 
-        Of the probability of a label the share r is not the floor's: by the latents
-        the derivative is that of the softmax times r, by the log odds r - (1 - floor).
+        Let r be the share of a label's probability that does not come from the floor.
+        The derivative by the latents is the derivative of the softmax times r, and the
+        derivative by the log odds is r - (1 - floor).
         """
         floor = odds / (1.0 + odds)
         log_probs = torch.log_softmax(latents, dim=1)
-        own = log_probs.gather(1, self.codes[:, None])[:, 0] - math.log1p(odds)
-        lowest = torch.full_like(own, math.log(floor / latents.shape[1]))
-        stated = torch.logaddexp(own, lowest)
-        share = (own - stated).exp()
+        above_floor = log_probs.gather(1, self.codes[:, None])[:, 0] - math.log1p(odds)
+        lowest = torch.full_like(above_floor, math.log(floor / latents.shape[1]))
+        log_prob = torch.logaddexp(above_floor, lowest)
+        share = (above_floor - log_prob).exp()
         slope = log_probs.exp()
-        slope[torch.arange(len(own)), self.codes] -= 1.0
+        slope[torch.arange(len(slope)), self.codes] -= 1.0
         slope *= (self.weights * share)[:, None]
         by_floor = float((self.weights * (share - 1.0 + floor)).sum())
-        return -float((self.weights * stated).sum()), slope, by_floor
+        return -float((self.weights * log_prob).sum()), slope, by_floor
 
 
-def _numbers(place: NDArray[np.float64]) -> list[float]:
-    """Return temperature, spread, bend and odds, finite wherever a search looks."""
-    numbers: list[float] = np.exp(place[:4].clip(-LARGEST, LARGEST)).tolist()
+def _numbers(point: NDArray[np.float64]) -> list[float]:
+    """Return temperature, spread, bend and odds, which are finite at every point."""
+    numbers: list[float] = np.exp(point[:4].clip(-LARGEST, LARGEST)).tolist()
     return numbers

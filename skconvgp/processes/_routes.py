@@ -107,10 +107,10 @@ def missing_memory(size: Size, resources: Resources) -> str:
 def iterative_route(route: Route, n: int, resources: Resources) -> Route:
     """Return the route of a solver for which the matrix need not be held."""
     assert isinstance(route.solver, IterativeSolver)
-    itemsize, beside = resources.solve_dtype.itemsize, route.solver.n_values(n)
-    placement = resources.placement(beside * itemsize)
-    budget = resources.memory_budget(placement, beside * itemsize)
-    room = min(budget, free_memory(placement.device) - beside * itemsize)
+    itemsize, solver_values = resources.solve_dtype.itemsize, route.solver.n_values(n)
+    placement = resources.placement(solver_values * itemsize)
+    budget = resources.memory_budget(placement, solver_values * itemsize)
+    room = min(budget, free_memory(placement.device) - solver_values * itemsize)
     is_held = n**2 * itemsize <= room
-    held = beside + n**2 if is_held else beside
+    held = solver_values + n**2 if is_held else solver_values
     return replace(route, size=Size(held, held, held), is_held=is_held)

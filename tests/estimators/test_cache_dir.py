@@ -400,7 +400,7 @@ def test_a_folder_in_the_place_of_a_tile_is_a_warning(images, tmp_path):
     place = min(folder.glob("gram-*"))
     place.unlink()
     place.mkdir()
-    with pytest.warns(UserWarning, match=r"there is a folder in its place") as caught:
+    with pytest.warns(UserWarning, match=r"because a folder has its name") as caught:
         K = gram_matrix(KERNEL, images, cache_dir=tmp_path)
     (warning,) = caught
     assert repr(str(place)) in str(warning.message)

@@ -89,10 +89,10 @@ class _Digester:
         # The values are kept too: the id of a deleted value may be used again.
         self._done: dict[int, tuple[Any, bytes]] = {}
         self._open: list[int] = []
-        self._places: list[str] = []
+        self._roles: list[str] = []
 
-    def digest(self, value: Any, place: str) -> bytes:
-        """Return the digest of a value, used at a place."""
+    def digest(self, value: Any, role: str) -> bytes:
+        """Return the digest of a value; its role, such as "item 3", is for messages."""
         if type(value) in PLAIN:
             return _joined(type(value).__name__, _text(value))
         key = id(value)
@@ -101,13 +101,13 @@ class _Digester:
         if key in self._open:  # this distance is the same from any start
             return _joined("above", str(len(self._open) - self._open.index(key)))
         self._open.append(key)
-        self._places.append(place)
+        self._roles.append(role)
         parts = [
             part if isinstance(part, bytes) else part.encode(errors="surrogatepass")
             for part in self._parts(value)
         ]
         self._open.pop()
-        self._places.pop()
+        self._roles.pop()
         self._done[key] = value, _joined(*parts)
         return self._done[key][1]
 
@@ -176,11 +176,11 @@ class _Digester:
         names = _all_names(code)
         for name in sorted(_global_names(code) & function.__globals__.keys()):
             yield name
-            value, place = function.__globals__[name], f"global name {name!r}"
+            value, role = function.__globals__[name], f"global name {name!r}"
             if isinstance(value, ModuleType):
-                yield self._module(value, names, place)
+                yield self._module(value, names, role)
             else:
-                yield self.digest(value, place)
+                yield self.digest(value, role)
 
     def _code(self, code: CodeType) -> Iterator[str | bytes]:
         for name in _imported_names(code):
@@ -194,17 +194,17 @@ class _Digester:
         yield repr((counts, code.co_flags, names))
         yield from self._items(code.co_consts)
 
-    def _module(self, module: ModuleType, names: set[str], place: str) -> bytes:
+    def _module(self, module: ModuleType, names: set[str], role: str) -> bytes:
         """Return the digest of the attributes of a module that code names."""
         library = library_of(module.__name__)
         if library is not None:
             return _joined("library", module.__name__, library)
         used = sorted(name for name in names if hasattr(module, name))
         if not used:
-            self._refuse(f"{place}, a module of which nothing is named")
+            self._refuse(f"{role}, a module of which nothing is named")
         parts = []
         for name in used:
-            value, inner = getattr(module, name), f"{place}, {name!r}"
+            value, inner = getattr(module, name), f"{role}, {name!r}"
             if isinstance(value, ModuleType):
                 parts.append(self._module(value, names - {name}, inner))
             else:
@@ -259,9 +259,9 @@ class _Digester:
 
     def _named(self, value: Any, name: str) -> Iterator[str | bytes]:
         """Yield the parts of an object that a pickle would store by name only."""
-        found = name_in_library(value, name)
-        if found is not None:
-            yield from ("object of a library", found)
+        public_name = name_in_library(value, name)
+        if public_name is not None:
+            yield from ("object of a library", public_name)
             return
         held = getattr(value, "__dict__", None)
         if not held:
@@ -279,8 +279,8 @@ class _Digester:
             yield self.digest(value, f"item {key!r}")
 
     def _refuse(self, what: str) -> NoReturn:
-        places = " in ".join(reversed(self._places[1:]))
-        raise UnknownValueError(f"{what}, {places}" if places else what)
+        roles = " in ".join(reversed(self._roles[1:]))
+        raise UnknownValueError(f"{what}, {roles}" if roles else what)
 
 
 def _joined(*parts: str | bytes) -> bytes:

@@ -33,12 +33,12 @@ NOT_WRITTEN = (
     "that are there. To keep the others, make room there or choose another `cache_dir`."
 )
 OCCUPIED = (
-    "A file is not kept in `cache_dir`, as there is a folder in its place, {!r}: what "
-    "belongs there is computed each time. Remove that folder."
+    "A file is not kept in `cache_dir`, because a folder has its name, {!r}: its "
+    "tiles are computed each time. Remove that folder."
 )
 UNKNOWN = (
-    "No tiles are kept in `cache_dir`: {!r} uses {}, and whether that stays the same "
-    "cannot be told. Let its functions and classes use numbers, arrays and functions "
+    "No tiles are kept in `cache_dir`: {!r} uses {}, which may change "
+    "unnoticed. Let its functions and classes use numbers, arrays and functions "
     "instead, or set cache_dir=None."
 )
 
@@ -149,9 +149,9 @@ def _identity(kernel: Kernel) -> str:
         # objects get a different one each time.
         digest, again = (digest_of(clone(kernel)) for _ in range(2))
     except (TypeError, PicklingError) as error:
-        raise UnknownValueError(f"what cannot be copied: {error}") from error
+        raise UnknownValueError(f"a setting that cannot be copied: {error}") from error
     if digest != again:
-        raise UnknownValueError("what has another digest each time")
+        raise UnknownValueError("an object that differs each time")
     return digest
 
 

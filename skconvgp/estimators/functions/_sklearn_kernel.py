@@ -116,8 +116,8 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         self : NetworkKernel
             The same object.
         """
-        own = super().get_params(deep=False)
-        for name in own.keys() & params.keys():
+        reserved = super().get_params(deep=False)
+        for name in reserved.keys() & params.keys():
             setattr(self, name, params.pop(name))
         settings = {name.removeprefix("kernel__"): params[name] for name in params}
         self.kernel.set_params(**settings)
