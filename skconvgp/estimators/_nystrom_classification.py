@@ -292,8 +292,8 @@ class NystromCompletedGP(GPClassifier):
 def _first_classes(classes: ArrayLike | None) -> NDArray[Any]:
     if classes is None:
         raise ValueError(
-            "`classes` must be passed on the first call to partial_fit: all "
-            "labels that will come."
+            "`classes` must be passed on the first call to partial_fit: the labels of "
+            "this and of all later calls."
         )
     labels: NDArray[Any] = unique_labels(classes)
     return labels

@@ -333,8 +333,8 @@ def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
     process, training = gp._process, gp._training
     if not (process.model.weights == 1.0).all():
         raise ValueError(
-            f"{name!r} was fitted with sample weights, and figures of other weights "
-            "cannot be compared: pass an unfitted clone."
+            f"{name!r} was fitted with sample weights, and its scores cannot be "
+            "compared with those of unweighted fits: pass an unfitted clone."
         )
     rows, truth = gp._read_new(X), np.asarray(y)
     prior = process.prior

@@ -135,11 +135,11 @@ def _require_elementwise(function: object) -> None:
         expected = f"tensor of shape {given!r} and {torch.float64}"
         if _kind(made) != expected:
             raise ValueError(
-                "`function` must return a tensor of the shape and dtype of the one it "
-                f"is given; of a {expected} {function!r} made a {_kind(made)}."
+                "`function` must return a tensor of the shape and dtype of its "
+                f"argument; {function!r} turned a {expected} into a {_kind(made)}."
             )
     if not torch.allclose(together.reshape(-1), torch.cat(alone), equal_nan=True):
         raise ValueError(
-            f"`function` must take each number by itself, and {function!r} gives other "
-            "numbers where it is given several at once."
+            f"`function` must act on each number separately, and {function!r} gives "
+            "other results for several numbers than for each of them alone."
         )

@@ -93,8 +93,8 @@ def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:
             if len(settings) > 1:
                 given = ", ".join(map(repr, settings))
                 raise TypeError(
-                    f"{layer.__name__}({given}): only `{first}` may be given by its "
-                    f"place, {', '.join(others)} by name. {hint}"
+                    f"{layer.__name__}({given}): only `{first}` may be given by "
+                    f"position, {', '.join(others)} by name. {hint}"
                 )
             store(self, *settings, **named)
 

@@ -72,7 +72,7 @@ def map_layer(kernel: object) -> MapLayer:
     """Return a kernel as a layer; raise if it is not one."""
     if isinstance(kernel, type) or not isinstance(kernel, MapLayer):
         raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
-            f"{kernel!r} is a kernel of its own and cannot be a layer of a network; "
+            f"{kernel!r} is a complete kernel and cannot be a layer of a network; "
             "add or multiply it with the finished network instead."
         )
     return kernel

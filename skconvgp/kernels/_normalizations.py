@@ -280,7 +280,7 @@ def _require_homogeneous(part: object) -> None:
     if not is_scaling and type(part) not in HOMOGENEOUS:
         raise ValueError(
             "mode='exact' needs a network of piecewise linear activations, which can "
-            f"be divided and multiplied back, and {part!r} is no part of such a one."
+            f"be divided and multiplied back, and {part!r} does not belong in one."
         )
     assert isinstance(part, Part)
     for value in part.get_params(deep=False).values():

@@ -98,8 +98,8 @@ def robustness_curve(
     if not hasattr(estimator, "latent_gradient"):
         raise TypeError(
             "`estimator` must have `latent_gradient`, as single classifiers of "
-            "skconvgp do. Of a pipeline, pass the last step with transformed inputs; "
-            f"of an ensemble, pass the members. Got {estimator!r}."
+            "skconvgp do. For a pipeline, pass the last step with transformed inputs; "
+            f"for an ensemble, pass its members. Got {estimator!r}."
         )
     if not hasattr(estimator, "classes_"):
         raise ValueError(f"`estimator` must be a fitted classifier, got {estimator!r}.")

@@ -40,8 +40,8 @@ def require_finite_noise(noise: Tensor) -> None:
     """Raise if the noise of a sample is not finite."""
     if not bool(torch.isfinite(noise).all()):
         raise ValueError(
-            "The noise of a sample is `noise_variance` / its weight, and it is not "
-            "finite for all samples: set tiny weights to 0."
+            "The noise of a sample is `noise_variance` / its weight, which is not "
+            "finite for at least one sample: set tiny weights to 0."
         )
 
 

@@ -202,7 +202,7 @@ def test_classes_of_layers_are_told_from_kernels(layer):
 @pytest.mark.parametrize("wrap", [Sum, Scale])
 def test_kernels_in_branches_are_no_layers(wrap):
     words = (
-        "rbf(lengthscale=2.0) is a kernel of its own and cannot be a layer of a network"
+        "rbf(lengthscale=2.0) is a complete kernel and cannot be a layer of a network"
     )
     refuses(closed(wrap(rbf(2.0))), "layer0", words)
 
@@ -262,7 +262,7 @@ def test_windows_too_large_for_any_map(name):
         (
             lambda: Conv2d(1, 64, 3),
             [
-                "Conv2d(1, 64, 3): only `kernel_size` may be given by its place",
+                "Conv2d(1, 64, 3): only `kernel_size` may be given by position",
                 "no in_channels and out_channels",
             ],
         ),

@@ -210,13 +210,13 @@ def in_numpy(x: Tensor):
     [
         (
             average,
-            r"of a tensor of shape \(2, 3\) and torch.float64 .* made a tensor of "
+            r"turned a tensor of shape \(2, 3\) and torch.float64 into a tensor of "
             r"shape \(2, 1\) and torch.float64\.$",
         ),
-        (torch.squeeze, r"of shape \(1,\) .* made .* shape \(\) and torch.float64\.$"),
-        (softmax, "each number by itself"),
+        (torch.squeeze, r"of shape \(1,\) .* into .* shape \(\) and torch.float64\.$"),
+        (softmax, "each number separately"),
         (coarse, r"of shape \(2, 3\) and torch.float32\.$"),
-        (in_numpy, r"must return a tensor .* made a ndarray\.$"),
+        (in_numpy, r"must return a tensor .* into a ndarray\.$"),
         (np.tanh, "numpy's .*: take torch.tanh"),
         (np.cbrt, "take one of torch"),
         ("tanh", "must be a function of a tensor, got 'tanh'"),

@@ -210,7 +210,10 @@ def test_derivatives_are_finite_differences(kernel, backend):
             exact(rbf(1.0)),
             "mode='exact' needs a network of piecewise linear activations",
         ),
-        (exact(Sequential(Conv2d(3), GELU(), Flatten())), "and GELU() is no part of"),
+        (
+            exact(Sequential(Conv2d(3), GELU(), Flatten())),
+            "and GELU() does not belong",
+        ),
         (exact(NETWORK + MaxNormalization(NETWORK)), "and MaxNormalization(kernel=Seq"),
         (exact(NETWORK * NETWORK), "and Product("),
         (
@@ -221,7 +224,7 @@ def test_derivatives_are_finite_differences(kernel, backend):
             Sequential(exact(Conv2d(3)), Flatten()),
             "normalizes a finished kernel and cannot be a layer",
         ),
-        (Sequential(fixed(rbf(2.0), 2.0)), "is a kernel of its own and cannot be"),
+        (Sequential(fixed(rbf(2.0), 2.0)), "is a complete kernel and cannot be"),
         (fixed(Conv2d(3), 2.0), "end the network with `Flatten()`"),
     ],
 )

@@ -129,7 +129,7 @@ def _resolve_by(kernel: Kernel, images: Tensor, *, is_alone: bool) -> Kernel:
     if resolved is not kernel and not is_alone:
         raise ValueError(
             f"{kernel!r} has settings that follow from training samples, and with Y "
-            "it is not known which they are: pass `kernel.resolve(X_train)`, `kernel_` "
-            "of a fitted estimator, or a kernel with numbers."
+            "it is not known which samples these are: pass `kernel.resolve(X_train)`, "
+            "`kernel_` of a fitted estimator, or a kernel with numbers."
         )
     return resolved
