@@ -6,11 +6,11 @@ from numpy.typing import ArrayLike
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
     default_kernel,
     fit_patches,
-    inducing_of,
     resolve_variational,
 )
 from skconvgp.estimators._public_fit import public_fit
@@ -311,11 +311,11 @@ class PatchGPClassifier(GPClassifier):
         return bound_of(self)
 
     @property
-    def inducing_patches_(self) -> FloatArray:
+    def inducing_patches_(self) -> FloatArray | list[FloatArray]:
         """Inducing patches (m, c, ph, pw), normalized as the kernel sees them."""
-        return inducing_of(self).patches
+        return patches_of_terms(self)
 
     @property
-    def locations_(self) -> FloatArray:
+    def locations_(self) -> FloatArray | list[FloatArray | None]:
         """Locations (l, 2) of the inducing variables: row and column of a patch."""
-        return inducing_of(self).locations
+        return places_of_terms(self)

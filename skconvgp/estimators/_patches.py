@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._protocols import VariationalLikelihood
 from skconvgp.estimators._doors import Samples
+from skconvgp.estimators._patch_terms import refuse_kernel, resolve_terms
 from skconvgp.estimators._resolve import (
     AUTO,
     PRECOMPUTED,
-    reject,
     resolve_count,
     resolve_noise,
     resolve_rate,
@@ -26,8 +23,6 @@ from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import PatchKernel
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
-    INDUCING,
-    InducingSet,
     KernelPrior,
     LabelModel,
     Problem,
@@ -42,7 +37,6 @@ __all__ = [
     "bound_of",
     "default_kernel",
     "fit_patches",
-    "inducing_of",
     "resolve_variational",
 ]
 
@@ -53,12 +47,6 @@ COLLAPSED, VARIATIONAL = "collapsed", "variational"
 def default_kernel() -> PatchKernel:
     """Return the kernel that None stands for: responses change with the position."""
     return PatchKernel(location_lengthscale="auto")
-
-
-def inducing_of(estimator: Any) -> InducingSet:
-    """Return the inducing patches of a fitted estimator."""
-    inducing: InducingSet = estimator._fitted.prior.inducing
-    return inducing
 
 
 def bound_of(estimator: Any) -> float:
@@ -91,12 +79,9 @@ def fit_patches(
     """
     require_common_noise(type(estimator).__name__, models)
     prior, resources = samples.prior, EstimatorResources(estimator)
-    kernel = prior.kernel if isinstance(prior, KernelPrior) else PRECOMPUTED
-    if not (isinstance(prior, KernelPrior) and isinstance(kernel, PatchKernel)):
-        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
-            f"`kernel` of {type(estimator).__name__} must be None or a PatchKernel, "
-            f"got {kernel!r}: for other kernels use NystromCompletedGP."
-        )
+    if not isinstance(prior, KernelPrior):
+        refuse_kernel(estimator, PRECOMPUTED)
+    choices = resolve_terms(estimator, prior.kernel, prior.image_shape)
     noise = noise_of(
         resolve_noise(estimator, estimator.noise_variance),
         problem,
@@ -104,15 +89,12 @@ def fit_patches(
         affords_choice=lambda: True,
     )
     plan = plan_patches(
-        kernel,
         prior,
         Settings(noise, amplitude_of(estimator, samples.training)),
         resolve_word(estimator, "variance", estimator.variance, VARIANCES),
-        inducing=_inducing(estimator, kernel, prior.image_shape),
-        n_inducing=_n_inducing(estimator),
-        n_locations=_n_locations(estimator),
-        generator=resources.generator(),
-        variational=variational,
+        choices,
+        resources.generator(),
+        variational,
     )
     fitted, run = plan.fit(problem, resources)
     estimator._publish(samples.training, fitted, run, resources)
@@ -147,48 +129,3 @@ def resolve_variational(estimator: Any, n_classes: int) -> Variational | None:
             "'gaussian'."
         )
     return Variational(None, steps, n_classes, is_profiled)
-
-
-def _inducing(estimator: Any, kernel: PatchKernel, shape: Any) -> str | NDArray[Any]:
-    given = estimator.inducing
-    if isinstance(given, str):
-        return resolve_word(estimator, "inducing", given, INDUCING)
-    grid = kernel.grid(shape)
-    size = (grid.channels, *grid.size)
-    expected = (
-        f"one of {INDUCING!r}, or an array of finite patches of "
-        f"shape (m, {', '.join(map(str, size))})"
-    )
-    try:
-        patches = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        reject(estimator, "inducing", expected, given)
-    if patches.ndim < 2 or not len(patches) or patches[0].size != np.prod(size):
-        reject(estimator, "inducing", expected, f"shape {patches.shape!r}")
-    if not np.isfinite(patches).all():
-        reject(estimator, "inducing", expected, "values that are NaN or infinite")
-    return patches.reshape(-1, *size)
-
-
-def _n_inducing(estimator: Any) -> int | None:
-    m = estimator.n_inducing
-    if isinstance(m, str) and m == "auto":
-        return None
-    if not _is_count(m):
-        reject(estimator, "n_inducing", "'auto' or an int >= 1", m)
-    return int(m)
-
-
-def _n_locations(estimator: Any) -> Any:
-    wanted = estimator.n_locations
-    if isinstance(wanted, str) and wanted == "auto":
-        return wanted
-    pair = tuple(wanted) if isinstance(wanted, tuple | list) else (wanted, wanted)
-    if len(pair) != 2 or not all(map(_is_count, pair)):
-        reject(estimator, "n_locations", "'auto', an int >= 1 or two of them", wanted)
-    return tuple(int(one) for one in pair)
-
-
-def _is_count(value: Any) -> bool:
-    is_int = isinstance(value, Integral) and not isinstance(value, bool)
-    return is_int and int(value) >= 1

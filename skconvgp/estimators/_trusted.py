@@ -34,6 +34,7 @@ KEPT = [
     "FeatureState",
     "FeatureSamples",
     "InducingSet",
+    "InducingSum",
     "KernelPrior",
     "LabelProcess",
     "LabelState",

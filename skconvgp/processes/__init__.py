@@ -17,7 +17,13 @@ from skconvgp.processes._feature_samples import FeatureSamples, Reservoir
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted, Parts, Process
 from skconvgp.processes._growing import extend_features
-from skconvgp.processes._inducing import INDUCING, InducingSet
+from skconvgp.processes._inducing import INDUCING, Inducing, InducingSet
+from skconvgp.processes._inducing_sum import (
+    InducingSum,
+    Term,
+    TermChoice,
+    terms_of,
+)
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
 from skconvgp.processes._neighbors import NeighborProcess
@@ -72,7 +78,9 @@ __all__ = [
     "FeatureSamples",
     "FeatureState",
     "Fitted",
+    "Inducing",
     "InducingSet",
+    "InducingSum",
     "Inexact",
     "Jittered",
     "KernelPrior",
@@ -104,6 +112,8 @@ __all__ = [
     "Settings",
     "Steps",
     "SummedPrior",
+    "Term",
+    "TermChoice",
     "Unexplained",
     "Unfinished",
     "Unsolved",
@@ -120,4 +130,5 @@ __all__ = [
     "prepare_fit",
     "require_common_noise",
     "scaled_gram",
+    "terms_of",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from scipy.cluster.vq import kmeans2
 from torch import Generator, Tensor
 
 from skconvgp._typing import FloatArray, ImageShape, Scalar
-from skconvgp.backends import Responses
+from skconvgp.backends import Responses, ResponsesChoice, choose_responses
 from skconvgp.engine import slices, to_numpy, to_tensor
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._checks import plain_value
@@ -28,14 +28,58 @@ from skconvgp.processes._patch_features import (
     whitening,
 )
 
-__all__ = ["INDUCING", "InducingSet", "choose_patches", "place_locations"]
+__all__ = [
+    "INDUCING",
+    "Inducing",
+    "InducingSet",
+    "choose_patches",
+    "place_locations",
+]
 
 INDUCING = ("kmeans", "uniform", "unique")
 SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
+FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
 IMAGES_AT_ONCE = 100
 SHARE_OF_BACKGROUND = 0.02  # of all patches that are equal
 SPACING = 1.4  # of places, in location lengthscales
 FEWEST_PLACES, MOST_PLACES = 3, 7  # along a side
+
+
+class Inducing(Protocol):
+    """Inducing variables of a kernel, which give features of images."""
+
+    @property
+    def terms(self) -> tuple[InducingSet, ...]:
+        """Inducing patches of each term of the kernel."""
+        ...
+
+    @property
+    def n_features(self) -> int:
+        """Number r of features of an image."""
+        ...
+
+    @property
+    def n_numbers(self) -> tuple[int, int]:
+        """How many numbers are held at once: for each image, and for all of them."""
+        ...
+
+    def choice(
+        self, backend: str, device: torch.device, dtype: torch.dtype
+    ) -> ResponsesChoice:
+        """Return what computes; raise if it was asked for and cannot."""
+        ...
+
+    def in_units(self, unit: float) -> Self:
+        """Return the same with features for a mean prior variance `unit`."""
+        ...
+
+    def features(self, images: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
+        """Return features (n, r) of images (n, c, h, w), whitened in a precision."""
+        ...
+
+    def variances(self, images: Tensor, backend: str) -> Tensor:
+        """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -61,6 +105,8 @@ class InducingSet:
         along the width.
     lift : ndarray of shape (m, q)
         Takes covariances with Z to features of unit covariance.
+    factor : float
+        The kernel is multiplied by it.
     unit : float
         Features are divided by its square root.
     """
@@ -72,6 +118,7 @@ class InducingSet:
     rows: FloatArray
     columns: FloatArray
     lift: FloatArray
+    factor: float = 1.0
     unit: float = 1.0
 
     @classmethod
@@ -81,6 +128,7 @@ class InducingSet:
         image_shape: ImageShape,
         patches: Tensor,
         n_locations: tuple[int, int],
+        factor: float = 1.0,
     ) -> Self:
         """Return the set of patches (m, c', ph, pw) at a grid of places."""
         exact = patches.to(torch.float64)
@@ -94,7 +142,13 @@ class InducingSet:
             to_numpy(factors.rows),
             to_numpy(factors.columns),
             to_numpy(factors.lift),
+            factor,
         )
+
+    @property
+    def terms(self) -> tuple[InducingSet, ...]:
+        """Inducing patches of each term of the kernel: these."""
+        return (self,)
 
     @property
     def n_features(self) -> int:
@@ -102,6 +156,18 @@ class InducingSet:
         n_groups = self.kernel.grid(self.image_shape).n_groups
         places = len(self.rows) * len(self.columns)
         return int(n_groups * places * self.lift.shape[1])
+
+    @property
+    def n_numbers(self) -> tuple[int, int]:
+        """How many numbers are held at once: for each image, and for all of them."""
+        grid = self.kernel.grid(self.image_shape)
+        return grid.n_patches * math.prod(self.patches.shape[1:]), grid.n_positions**2
+
+    def choice(
+        self, backend: str, device: torch.device, dtype: torch.dtype
+    ) -> ResponsesChoice:
+        """Return what computes responses; raise if it was asked for and cannot."""
+        return choose_responses(self.kernel.base_kernel, backend, device, dtype)
 
     def in_units(self, unit: float) -> Self:
         """Return the set with features for a mean prior variance `unit`."""
@@ -113,10 +179,11 @@ class InducingSet:
         Products of matrices in single precision depend on how many images there are.
         """
         device = images.device
+        scale = math.sqrt(self.factor / self.unit)
         factors = Whitening(
             to_tensor(self.rows, device, images.dtype),
             to_tensor(self.columns, device, images.dtype),
-            to_tensor(self.lift / math.sqrt(self.unit), device, dtype),
+            to_tensor(self.lift * scale, device, dtype),
         )
         inducing = to_tensor(self.patches, device, images.dtype)
         responses = Responses(self.kernel.base_kernel, inducing, backend)
@@ -125,7 +192,11 @@ class InducingSet:
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
         patches, _ = patches_of(self.kernel, images)
-        factors = self.kernel.factors(self.image_shape, images)
+        factors = self.kernel.factors(self.image_shape, images) * self.factor
+        if factors.numel() == 1:  # the usual case of images that are no patches
+            base = self.kernel.base_kernel
+            whole = patches.reshape(-1, *self.patches.shape[1:])
+            return base.diag(base.prepare(whole)).to(images) * factors.squeeze()
         shape = factors.shape[1:]
         variances = images.new_zeros(len(images))
         for i, groups in enumerate(patches):
@@ -164,7 +235,7 @@ def choose_patches(
     shape = (grid.channels, *grid.size)
     if how == "unique":
         return _different(kernel, images).reshape(-1, *shape)
-    sampled = to_numpy(_sampled(kernel, images, generator))
+    sampled = to_numpy(_sampled(kernel, images, n_patches, generator))
     different, counts = np.unique(sampled, axis=0, return_counts=True)
     order = to_numpy(torch.randperm(len(different), generator=generator))
     if how == "uniform" or len(different) <= n_patches:
@@ -186,9 +257,13 @@ def choose_patches(
     return torch.as_tensor(np.unique(chosen, axis=0)).reshape(-1, *shape)
 
 
-def _sampled(kernel: PatchKernel, images: Tensor, generator: Generator) -> Tensor:
+def _sampled(
+    kernel: PatchKernel, images: Tensor, n_patches: int, generator: Generator
+) -> Tensor:
     """Return patches (m, d) at random places of images drawn at random."""
-    order = torch.randperm(len(images), generator=generator)[:SAMPLED_IMAGES]
+    of_an_image = kernel.grid(cast(ImageShape, images.shape[1:])).n_patches
+    n_images = max(SAMPLED_IMAGES, FEWEST_OF_A_CENTRE * n_patches // of_an_image)
+    order = torch.randperm(len(images), generator=generator)[:n_images]
     n_each = -(-2 * SAMPLED_PATCHES // len(order))
     drawn = []
     for part in slices(len(order), IMAGES_AT_ONCE):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +14,11 @@ from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._typing import FloatArray
-from skconvgp.backends import ResponsesChoice, choose_responses
+from skconvgp.backends import ResponsesChoice
 from skconvgp.engine import slices, stream_rows, to_numpy, to_tensor
 from skconvgp.exceptions import TileMemoryError
-from skconvgp.kernels import PatchKernel
-from skconvgp.processes._inducing import InducingSet
+from skconvgp.kernels import Kernel
+from skconvgp.processes._inducing import Inducing
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._run import Run
 
@@ -36,19 +35,19 @@ class PatchPrior:
 
     Parameters
     ----------
-    inducing : InducingSet
+    inducing : Inducing
         Gives the features.
     exact : KernelPrior
         The kernel, for prior variances and covariances of new samples.
     """
 
-    inducing: InducingSet
+    inducing: Inducing
     exact: KernelPrior
 
     @property
-    def kernel(self) -> PatchKernel:
+    def kernel(self) -> Kernel:
         """The kernel."""
-        return self.inducing.kernel
+        return self.exact.kernel
 
     @property
     def n_samples(self) -> int:
@@ -80,8 +79,8 @@ class PatchPrior:
 
     def choice(self, run: Run) -> ResponsesChoice:
         """Return what computes responses to patches."""
-        base, device = self.kernel.base_kernel, run.config.device
-        return choose_responses(base, run.backend, device, self.tile_dtype)
+        device = run.config.device
+        return self.inducing.choice(run.backend, device, self.tile_dtype)
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that features and sums have gone through."""
@@ -159,11 +158,8 @@ class PatchPrior:
         TileMemoryError
             If the memory budget does not allow one.
         """
-        grid = self.kernel.grid(self.exact.image_shape)
-        size, pairs = math.prod(self.inducing.patches.shape[1:]), grid.n_positions**2
-        an_image = grid.n_patches * size * config.dtype.itemsize
+        an_image, shared = (n * config.dtype.itemsize for n in self.inducing.n_numbers)
         an_image += self.n_samples * config.solve_dtype.itemsize
-        shared = pairs * config.dtype.itemsize
         share = config.memory_budget // config.n_workers
         n_images = (share // COPIES - shared) // an_image
         if n_images < 1:

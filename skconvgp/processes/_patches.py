@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,14 +16,12 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.inference import feature_evidence, feature_posterior, mean_variance
-from skconvgp.kernels import PatchKernel
 from skconvgp.processes._feature_samples import jitter_of
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
-from skconvgp.processes._inducing import InducingSet, choose_patches, place_locations
+from skconvgp.processes._inducing_sum import TermChoice, choose_inducing, terms_of
 from skconvgp.processes._patch_images import (
-    MANY_IMAGES,
     ImageFeatures,
     PatchImages,
     sum_images,
@@ -44,7 +41,6 @@ VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
 # and calibrate. Those of all would take as long as the fit, mostly for variances.
 RESERVOIR = 2000
 SQUARE_COPIES = 4  # of the precision, while it is summed and factorised
-FEW_PATCHES, MANY_PATCHES = 128, 256
 
 
 @dataclass(frozen=True)
@@ -102,14 +98,10 @@ class PatchPlan:
 
 
 def plan_patches(
-    kernel: PatchKernel,
     prior: KernelPrior,
     settings: Settings,
     variance: str,
-    *,
-    inducing: Any,
-    n_inducing: int | None,
-    n_locations: Any,
+    choices: tuple[TermChoice, ...],
     generator: Generator,
     variational: Variational | None = None,
 ) -> PatchPlan:
@@ -117,38 +109,28 @@ def plan_patches(
 
     Parameters
     ----------
-    kernel : PatchKernel
-        The kernel.
     prior : KernelPrior
-        The same with the training images.
+        The kernel with the training images.
     settings : Settings
         Noise and amplitude.
     variance : {"dtc", "sor"}
         What becomes of the variance that the features leave out.
-    inducing : str or ndarray of shape (m, c', ph, pw)
-        How patches are chosen, or patches.
-    n_inducing : int or None
-        Number of patches; None follows the number of images.
-    n_locations : "auto" or tuple of int
-        Number of places along each side.
+    choices : tuple of TermChoice
+        How inducing patches and places are chosen, for each term of the kernel.
     generator : torch.Generator
         Source of randomness.
     variational : Variational, optional
         Variational inference, if it follows.
     """
-    n = prior.n_samples
-    wanted = n_inducing or (MANY_PATCHES if n >= MANY_IMAGES else FEW_PATCHES)
-    images, shape = prior.images(), prior.image_shape
-    patches = choose_patches(kernel, images, inducing, wanted, generator)
-    places = place_locations(kernel, shape, n_locations)
-    inducing_set = InducingSet.of(kernel, shape, patches, places)
-    r = inducing_set.n_features
+    terms, n = terms_of(prior.kernel), prior.n_samples
+    inducing = choose_inducing(terms, choices, prior.images(), generator)
+    r = inducing.n_features
     n_values = SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r
     if variational is not None:
         n_values = max(n_values, variational.n_values(r))
     needed = n_values * torch.float64.itemsize
     empty = prior.take(np.arange(0))
-    patch_prior = PatchPrior(inducing_set, empty)
+    patch_prior = PatchPrior(inducing, empty)
     return PatchPlan(patch_prior, needed, variance, settings, variational)
 
 

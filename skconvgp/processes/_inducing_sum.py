@@ -1,0 +1,155 @@
+"""Inducing variables of sums of kernels: those of each term.
+
+The formulas: docs/maths.rst, "Patches".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._typing import ImageShape
+from skconvgp.backends import ResponsesChoice
+from skconvgp.kernels import Kernel, PatchKernel, Scale, Sum
+from skconvgp.kernels._checks import plain_value
+from skconvgp.processes._inducing import (
+    Inducing,
+    InducingSet,
+    choose_patches,
+    place_locations,
+)
+
+__all__ = ["InducingSum", "Term", "TermChoice", "choose_inducing", "terms_of"]
+
+# Inducing patches of few images, and of at least so many.
+FEW_PATCHES, MANY_PATCHES, MANY_IMAGES = 128, 256, 5000
+
+
+class Term(NamedTuple):
+    """A term of a sum: a kernel, and its factor.
+
+    Parameters
+    ----------
+    factor : float
+        The factor.
+    kernel : Kernel
+        Neither a sum nor scaled.
+    """
+
+    factor: float
+    kernel: Kernel
+
+    def of_patches(self, image_shape: ImageShape) -> PatchKernel:
+        """Return the kernel; one of whole images as that of their only patch."""
+        if isinstance(self.kernel, PatchKernel):
+            return self.kernel
+        size = image_shape[1:]
+        return PatchKernel(self.kernel, patch_size=size, normalization=None)
+
+
+class TermChoice(NamedTuple):
+    """How the inducing variables of a term are chosen.
+
+    Parameters
+    ----------
+    inducing : str or ndarray of shape (m, c', ph, pw)
+        How patches are chosen, or patches.
+    n_inducing : int or None
+        Number of patches; None follows the number of images.
+    n_locations : "auto" or tuple of int
+        Number of places along each side.
+    """
+
+    inducing: Any
+    n_inducing: int | None
+    n_locations: Any
+
+
+@dataclass(frozen=True)
+class InducingSum:
+    """Inducing variables of a sum of kernels, whose functions are independent.
+
+    Parameters
+    ----------
+    terms : tuple of InducingSet
+        Those of the terms.
+    """
+
+    terms: tuple[InducingSet, ...]
+
+    @property
+    def n_features(self) -> int:
+        """Number r of features of an image."""
+        return sum(term.n_features for term in self.terms)
+
+    @property
+    def n_numbers(self) -> tuple[int, int]:
+        """How many numbers are held at once: for each image, and for all of them."""
+        of_images, shared = zip(*(term.n_numbers for term in self.terms), strict=True)
+        return max(of_images), max(shared)
+
+    def choice(
+        self, backend: str, device: torch.device, dtype: torch.dtype
+    ) -> ResponsesChoice:
+        """Return what computes the slowest term; raise if one of them cannot."""
+        choices = [term.choice(backend, device, dtype) for term in self.terms]
+        return max(choices, key=lambda one: one.name == "torch")
+
+    def in_units(self, unit: float) -> Self:
+        """Return the same with features for a mean prior variance `unit`."""
+        return replace(self, terms=tuple(term.in_units(unit) for term in self.terms))
+
+    def features(self, images: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
+        """Return the features (n, r) of images (n, c, h, w), term by term."""
+        return torch.cat(
+            [term.features(images, backend, dtype) for term in self.terms], 1
+        )
+
+    def variances(self, images: Tensor, backend: str) -> Tensor:
+        """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
+        return torch.stack(
+            [term.variances(images, backend) for term in self.terms]
+        ).sum(0)
+
+
+def terms_of(kernel: Kernel, factor: float = 1.0) -> tuple[Term, ...]:
+    """Return the terms of a kernel, those of nested sums included."""
+    if isinstance(kernel, Scale):
+        return terms_of(kernel.kernel, factor * plain_value(kernel.factor))
+    if isinstance(kernel, Sum):
+        return tuple(term for part in kernel.parts for term in terms_of(part, factor))
+    return (Term(factor, kernel),)
+
+
+def choose_inducing(
+    terms: tuple[Term, ...],
+    choices: tuple[TermChoice, ...],
+    images: Tensor,
+    generator: Generator,
+) -> Inducing:
+    """Choose inducing patches and places of each term.
+
+    Parameters
+    ----------
+    terms : tuple of Term
+        The terms of a kernel, without settings that follow from data.
+    choices : tuple of TermChoice
+        How to choose, for each term.
+    images : Tensor of shape (n, c, h, w)
+        Training images.
+    generator : torch.Generator
+        Source of randomness.
+    """
+    n, channels, height, width = images.shape
+    shape = channels, height, width
+    usual = MANY_PATCHES if n >= MANY_IMAGES else FEW_PATCHES
+    sets = []
+    for term, choice in zip(terms, choices, strict=True):
+        kernel, wanted = term.of_patches(shape), choice.n_inducing or usual
+        patches = choose_patches(kernel, images, choice.inducing, wanted, generator)
+        places = place_locations(kernel, shape, choice.n_locations)
+        sets.append(InducingSet.of(kernel, shape, patches, places, term.factor))
+    return sets[0] if len(sets) == 1 else InducingSum(tuple(sets))
