@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.kernels import PatchKernel
+from skconvgp.processes import terms_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,6 +85,7 @@ class PatchesDisplay:
         estimator: Any,
         image: ArrayLike | None = None,
         *,
+        term: int = 0,
         figure: "Figure | None" = None,
     ) -> Self:
         """Draw the inducing patches of a fitted estimator.
@@ -93,6 +96,8 @@ class PatchesDisplay:
             Fitted estimator.
         image : array-like of shape (h, w), (c, h, w) or (d,), default=None
             Image behind the places; None is a blank one.
+        term : int, default=0
+            Index of a PatchKernel among the terms of the kernel, if that is a sum.
         figure : matplotlib.figure.Figure, default=None
             Figure to draw in; None makes one.
 
@@ -104,7 +109,8 @@ class PatchesDisplay:
         Raises
         ------
         ValueError
-            If the image has not the shape of the training images.
+            If the image has not the shape of the training images, or if the term is
+            not a PatchKernel.
         """
         shape = estimator.image_shape_
         given = np.zeros(shape) if image is None else np.asarray(image)
@@ -113,14 +119,23 @@ class PatchesDisplay:
                 f"`image` must have the shape {shape!r} of the training images, got "
                 f"{given.shape!r}."
             )
-        kernel, weights = estimator.kernel_, None
+        terms, weights = terms_of(estimator.kernel_), None
+        kernel = terms[term].kernel if 0 <= term < len(terms) else None
+        if not isinstance(kernel, PatchKernel):
+            raise ValueError(
+                f"`term` must be the index of a PatchKernel among the {len(terms)} "
+                f"terms of {estimator.kernel_!r}, got {term!r}."
+            )
+        patches, places = estimator.inducing_patches_, estimator.locations_
+        if len(terms) > 1:
+            patches, places = patches[term], places[term]
         grid = kernel.grid(shape)
         if kernel.weights is not None:
             maps = np.asarray(kernel.weights, dtype=float).reshape(-1, *grid.shape)
             weights = maps.mean(0)  # over channels, if each has weights
         display = cls(
-            estimator.inducing_patches_,
-            estimator.locations_,
+            patches,
+            places,
             given.reshape(shape),
             weights,
             kernel.stride,

@@ -30,20 +30,25 @@ class PatchGPClassifier(GPClassifier):
 
     Parameters
     ----------
-    kernel : None or PatchKernel, default=None
-        Covariance function. None is
+    kernel : None or Kernel, default=None
+        Covariance function: a PatchKernel, or a sum of PatchKernels and kernels of
+        whole images, each of which may be multiplied by a number. None is
         ``PatchKernel(location_lengthscale="auto")``, whose response to a patch changes
         slowly with its position.
-    n_inducing : "auto" or int, default="auto"
-        Number of inducing patches. "auto" is 128, and 256 from 5000 images on.
+    n_inducing : "auto", int or tuple, default="auto"
+        Number of inducing patches, or of inducing images of a kernel of whole images.
+        "auto" is 128, and 256 from 5000 images on. For a sum, this number is that of
+        each term, or a tuple has one setting for each term.
     n_locations : "auto", int or tuple of int, default="auto"
         Number of places along each side of an image, or along its height and width, at
         which inducing patches stand. "auto" follows the location lengthscale: 3 to 7
-        along a side. It is 1 if the kernel has no location lengthscale.
+        along a side. It is 1 if the kernel has no location lengthscale. For a sum, a
+        tuple has one setting for each term.
     inducing : str or array-like of shape (m, d) or (m, c, ph, pw), default="kmeans"
         Inducing patches: "kmeans", centres of patches of training images; "uniform",
         patches drawn at random; "unique", all different patches, with which the
-        process of an invariant kernel is exact; or given patches of images.
+        process of an invariant kernel is exact; or given patches of images. For a sum,
+        a tuple may have one setting for each term.
     variance : "dtc" or "sor", default="dtc"
         How the prior variance that the features do not explain is treated. "sor"
         (subset of regressors) ignores it; "dtc" (deterministic training conditional)
@@ -122,10 +127,12 @@ class PatchGPClassifier(GPClassifier):
     latent_offset_ : ndarray of shape (n_classes,)
         Prior means of the latent functions.
     inducing_patches_ : ndarray of shape (m, c, ph, pw)
-        Inducing patches, normalized as the base kernel sees them.
+        Inducing patches, normalized as the base kernel sees them. For a sum, a list
+        with those of each term; inducing images of a kernel of whole images.
     locations_ : ndarray of shape (l, 2)
-        Places: row and column of the first pixel of a patch there.
-    kernel_ : PatchKernel
+        Places: row and column of the first pixel of a patch there. For a sum, a list
+        with those of each term; None for a kernel of whole images.
+    kernel_ : Kernel
         The kernel used, with numbers for settings that follow from data.
     image_shape_ : tuple of int
         Shape (c, h, w) of the image that a row was read as.

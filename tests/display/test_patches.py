@@ -6,7 +6,7 @@ import pytest
 
 from skconvgp import PatchGPClassifier
 from skconvgp.display import PatchesDisplay
-from skconvgp.kernels import PatchKernel
+from skconvgp.kernels import PatchKernel, rbf
 from tests.helpers.estimators import digits
 
 
@@ -74,3 +74,16 @@ def test_an_image_of_another_shape_is_refused():
     _, gp = fitted()
     with pytest.raises(ValueError, match=r"must have the shape \(1, 8, 8\)"):
         PatchesDisplay.from_estimator(gp, np.zeros((9, 9)))
+
+
+def test_a_term_of_a_sum_is_drawn():
+    X, y = digits(60)
+    small, large = (PatchKernel(patch_size=size, stride=2) for size in (3, 4))
+    kernel = rbf() + 0.5 * small + large
+    gp = PatchGPClassifier(kernel, n_inducing=7, random_state=0).fit(X, y)
+    display = PatchesDisplay.from_estimator(gp, term=1)
+    np.testing.assert_array_equal(display.patches, gp.inducing_patches_[1])
+    np.testing.assert_array_equal(display.locations, gp.locations_[1])
+    for term in (0, 3, -1):
+        with pytest.raises(ValueError, match="PatchKernel among the 3 terms"):
+            PatchesDisplay.from_estimator(gp, term=term)

@@ -18,6 +18,8 @@ from skconvgp import (
     KernelFlowsRegressor,
     NystromCompletedGP,
     NystromCompletedGPRegressor,
+    PatchGPClassifier,
+    PatchGPRegressor,
     gram_matrix,
 )
 from skconvgp.completion import (
@@ -38,6 +40,7 @@ from skconvgp.kernels import (
     Flatten,
     Identity,
     LeakyReLU,
+    PatchKernel,
     ReLU,
     Residual,
     Sequential,
@@ -138,6 +141,13 @@ def models():
                 gram, labels
             ),
             gram,
+        ),
+        "patches": (PatchGPRegressor(n_inducing=9).fit(X, y), X),
+        "patches, sum": (
+            PatchGPClassifier(
+                PatchKernel(patch_size=3) + 0.5 * rbf(), n_inducing=9
+            ).fit(X, y),
+            X,
         ),
         "pipeline": (
             make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf(1.0))).fit(
