@@ -122,7 +122,7 @@ class PatchesDisplay:
         terms, weights = terms_of(estimator.kernel_), None
         kernel = terms[term].kernel if 0 <= term < len(terms) else None
         if not isinstance(kernel, PatchKernel):
-            raise ValueError(
+            raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
                 f"`term` must be the index of a PatchKernel among the {len(terms)} "
                 f"terms of {estimator.kernel_!r}, got {term!r}."
             )
