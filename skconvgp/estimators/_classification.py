@@ -116,8 +116,8 @@ class ConvNetGPClassifier(GPClassifier):
         same data and kernel. See :ref:`cache`.
     random_state : int, RandomState instance or None, default=None
         Seed that decides which entries a completion evaluates and where additional
-        searches start, and the order of samples in a search, of which rounding
-        depends. Also the seed of `sample_y` if that is given none.
+        searches start, and the order of samples in a search, on which rounding
+        depends. `sample_y` uses it unless it is given a seed.
     verbose : int, default=0
         1 shows progress on stderr.
 

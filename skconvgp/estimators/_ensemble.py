@@ -196,24 +196,11 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         named = self._require_candidates(NEEDED[kind])
         require_unmasked(y, "y")
         labels = column_or_1d(y, warn=True)
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        _require_parameters(named, given)
-        fitted = ask_each(named, lambda one: clone(one).fit(X, labels, **given))
+        fitted = _fit_each(named, X, labels, sample_weight)
         weights = check_weights(sample_weight, labels)
-        labels, weights = labels[weights > 0.0], weights[weights > 0.0]
-        self.classes_ = np.unique(labels)
-        by_name = dict(zip(named, fitted, strict=True))
-        self._require_classes(by_name)
-        if kind == "evidence":
-            self.weights_ = weights_by_evidence(by_name, len(labels))
-        else:
-            codes = np.searchsorted(self.classes_, labels)
-            self.weights_ = weights_by_stacking(by_name, codes, weights)
-        self.estimators_, self._names = fitted, list(named)
-        self.n_features_in_ = fitted[0].n_features_in_
-        self.__dict__.pop("feature_names_in_", None)  # of another fit
-        if hasattr(fitted[0], "feature_names_in_"):
-            self.feature_names_in_ = fitted[0].feature_names_in_
+        is_used = weights > 0.0
+        self._weigh(kind, fitted, labels[is_used], weights[is_used])
+        self._keep(fitted)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -396,6 +383,31 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
                 )
         return named
 
+    def _weigh(
+        self,
+        kind: str,
+        fitted: dict[str, Any],
+        labels: NDArray[Any],
+        weights: FloatArray,
+    ) -> None:
+        """Set the classes, and the weights of fitted classifiers."""
+        self.classes_ = np.unique(labels)
+        self._require_classes(fitted)
+        if kind == "evidence":
+            self.weights_ = weights_by_evidence(fitted, len(labels))
+        else:
+            codes = np.searchsorted(self.classes_, labels)
+            self.weights_ = weights_by_stacking(fitted, codes, weights)
+
+    def _keep(self, fitted: dict[str, Any]) -> None:
+        """Set the fitted classifiers, and the attributes that describe X."""
+        self._names, self.estimators_ = list(fitted), list(fitted.values())
+        first = self.estimators_[0]
+        self.n_features_in_ = first.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)  # of another fit
+        if hasattr(first, "feature_names_in_"):
+            self.feature_names_in_ = first.feature_names_in_
+
     def _require_classes(self, fitted: dict[str, Any]) -> None:
         for name, one in fitted.items():
             if not np.array_equal(one.classes_, self.classes_):
@@ -403,6 +415,16 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
                     f"Estimators must know the same classes: {name!r} knows "
                     f"{one.classes_!r}, and y holds {self.classes_!r}."
                 )
+
+
+def _fit_each(
+    named: dict[str, Any], X: Any, labels: NDArray[Any], sample_weight: Any
+) -> dict[str, Any]:
+    """Return fitted clones by name."""
+    given = {} if sample_weight is None else {"sample_weight": sample_weight}
+    _require_parameters(named, given)
+    fitted = ask_each(named, lambda one: clone(one).fit(X, labels, **given))
+    return dict(zip(named, fitted, strict=True))
 
 
 def _require_parameters(named: dict[str, Any], given: dict[str, Any]) -> None:

@@ -105,7 +105,7 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
         same data and kernel. See :ref:`cache`.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches, of an optimiser that draws, and of the choice of entries
-        that a completion evaluates. Also the seed of `sample_y` if that is given none.
+        that a completion evaluates. `sample_y` uses it unless it is given a seed.
     verbose : int, default=0
         1 shows progress on stderr.
 

@@ -86,7 +86,7 @@ class PatchGPRegressor(GPRegressor):
         run through joblib.
     random_state : int, RandomState instance or None, default=None
         Seed that decides on inducing patches, and on the images that noise is chosen
-        on. Also the seed of `sample_y` if that is given none.
+        on. `sample_y` uses it unless it is given a seed.
     verbose : int, default=0
         1 shows progress on stderr.
 

@@ -25,7 +25,7 @@ from skconvgp.engine import (
     thaw,
     to_numpy,
 )
-from skconvgp.estimators._doors import read_new, read_training
+from skconvgp.estimators._doors import Samples, read_new, read_training
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import (
@@ -130,7 +130,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_features)
-        The moved training samples. ``transform`` moves them to the same places, except
+        The moved training samples. ``transform`` moves them to the same points, except
         with ``interpolation="original"``, which treats them as new points.
     rho_trace_ : ndarray of shape (n_steps,)
         Objective on the batch of each step; NaN if it is undefined, and then no point
@@ -258,49 +258,15 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         self : KernelFlowsWarp
             The fitted transformer.
         """
-        for name in ("kernel", "field_kernel"):
-            given = getattr(self, name)
-            if given is not None:
-                require_kernel(
-                    self, name, given, "None or a kernel of skconvgp.kernels"
-                )
+        self._require_kernels()
         samples = read_training(
             self, X, y, None, multi_output=True, ensure_min_samples=2
         )
-        prior, rows = samples.prior, samples.rows
-        assert isinstance(prior, KernelPrior)
-        self.kernel_ = prior.kernel
-        field_kernel = self.field_kernel or self.kernel_
-        self.field_kernel_ = replace(prior, kernel=field_kernel).resolved().kernel
-        self._mean_squares = samples.training.mean_squares
+        self._keep_kernels(samples)
         targets, codes = _targets(samples.y)
-        flow = self._flow(len(rows))
+        flow = self._flow(len(targets))
         require_room(codes, flow.batch_size)
-        generator = make_generator(self.random_state)
-        points = _points(rows)
-
-        def learn(placement: Placement) -> None:
-            warp = flow.learn(
-                points,
-                rows_to_tensor(targets),
-                Batches(len(points), codes, generator),
-                self._covariances(self.kernel_, placement),
-                self._covariances(self.field_kernel_, placement),
-                ProgressLine("fit", resolve_verbose(self, self.verbose)),
-            )
-            self.embedding_ = to_numpy(warp.points)
-            self.is_monotone_ = keeps_order(points, warp.points)
-            self.rho_trace_ = np.array(warp.values)
-            self._steps = [freeze(step) for step in warp.steps]
-
-        compute_at(find_device(self, is_fitted=False), learn)
-        self.n_steps_ = len(self._steps)
-        if flow.n_steps and not self.n_steps_:
-            warn_caller(
-                "KernelFlowsWarp has moved nothing: on every batch the objective is "
-                "undefined, as for constant targets, or flat.",
-                UserWarning,
-            )
+        self._learn(flow, _points(samples.rows), targets, codes)
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
@@ -347,6 +313,53 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         for step in self._steps:
             points = travel(points, [thaw(step, HOST)], kernel)
             yield to_numpy(points)
+
+    def _require_kernels(self) -> None:
+        """Raise unless the kernels are None or kernel objects."""
+        for name in ("kernel", "field_kernel"):
+            given = getattr(self, name)
+            if given is not None:
+                require_kernel(
+                    self, name, given, "None or a kernel of skconvgp.kernels"
+                )
+
+    def _keep_kernels(self, samples: Samples) -> None:
+        """Set the fitted kernels, and the scale of the samples."""
+        prior = samples.prior
+        assert isinstance(prior, KernelPrior)
+        self.kernel_ = prior.kernel
+        field_kernel = self.field_kernel or self.kernel_
+        self.field_kernel_ = replace(prior, kernel=field_kernel).resolved().kernel
+        self._mean_squares = samples.training.mean_squares
+
+    def _learn(
+        self, flow: Flow, points: Tensor, targets: FloatArray, codes: Tensor | None
+    ) -> None:
+        """Learn the steps, and set the attributes that follow; warn of no steps."""
+        generator = make_generator(self.random_state)
+
+        def learn(placement: Placement) -> None:
+            warp = flow.learn(
+                points,
+                rows_to_tensor(targets),
+                Batches(len(points), codes, generator),
+                self._covariances(self.kernel_, placement),
+                self._covariances(self.field_kernel_, placement),
+                ProgressLine("fit", resolve_verbose(self, self.verbose)),
+            )
+            self.embedding_ = to_numpy(warp.points)
+            self.is_monotone_ = keeps_order(points, warp.points)
+            self.rho_trace_ = np.array(warp.values)
+            self._steps = [freeze(step) for step in warp.steps]
+
+        compute_at(find_device(self, is_fitted=False), learn)
+        self.n_steps_ = len(self._steps)
+        if flow.n_steps and not self.n_steps_:
+            warn_caller(
+                "KernelFlowsWarp has moved nothing: on every batch the objective is "
+                "undefined, as for constant targets, or flat.",
+                UserWarning,
+            )
 
     def _flow(self, n_samples: int) -> Flow:
         """Return the checked settings."""
