@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
 from skconvgp.estimators._doors import Samples, read_further
-from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
+from skconvgp.estimators._growing import publish_extension
 from skconvgp.estimators._resolve import (
     reject,
     resolve_noise,
@@ -133,19 +133,10 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
         resources.generator(),
         resources,
     )
-    warn_of_facts(record.facts)
-    estimator._process, estimator._training = extended, training
-    report, n = estimator.fit_report_, len(extended.model.targets)
-    n_pairs = report.n_pairs + record.n_pairs
-    estimator.fit_report_ = replace(
-        report,
-        jitter=record.report["jitter"],
-        n_samples=n,
-        n_pairs=n_pairs,
-        observed_fraction=n_pairs / entries(n),
-        gram_seconds=report.gram_seconds + record.gram_seconds,
-        solve_seconds=report.solve_seconds + record.solve_seconds,
-    )
+    n = len(extended.model.targets)
+    n_pairs = estimator.fit_report_.n_pairs + record.n_pairs
+    share = {"observed_fraction": n_pairs / entries(n)}
+    publish_extension(estimator, extended, training, record, share)
 
 
 def _strategy(estimator: Any) -> Nystrom:

@@ -2,11 +2,10 @@
 
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import unique_labels
 
 from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._growing import first_classes, require_same_classes
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
 from skconvgp.estimators._public_fit import public_fit
@@ -269,8 +268,8 @@ class NystromCompletedGP(GPClassifier):
             The fitted estimator.
         """
         if not hasattr(self, "_process"):
-            return self._fit_first(X, y, sample_weight, _first_classes(classes))
-        _require_same(self.classes_, classes)
+            return self._fit_first(X, y, sample_weight, first_classes(classes))
+        require_same_classes(self.classes_, classes)
         further = read_more(self, X, y, sample_weight, read_y=as_labels)
         extend(self, *self._further_labels(further))
         return self._calibrate()
@@ -287,21 +286,3 @@ class NystromCompletedGP(GPClassifier):
         )
         fit_landmarks(self, problem, samples, self._label_models(problem))
         return self._calibrate()
-
-
-def _first_classes(classes: ArrayLike | None) -> NDArray[Any]:
-    if classes is None:
-        raise ValueError(
-            "`classes` must be passed on the first call to partial_fit: the labels of "
-            "this and of all later calls."
-        )
-    labels: NDArray[Any] = unique_labels(classes)
-    return labels
-
-
-def _require_same(known: NDArray[Any], classes: ArrayLike | None) -> None:
-    if classes is not None and not np.array_equal(known, unique_labels(classes)):
-        raise ValueError(
-            f"`classes`={classes!r} is not the same as on the last call to "
-            f"partial_fit, {known!r}."
-        )

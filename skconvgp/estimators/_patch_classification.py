@@ -2,15 +2,19 @@
 
 from typing import Any, Self
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._growing import first_classes, require_same_classes
+from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
     default_kernel,
+    extend_with_images,
     fit_patches,
+    read_more_images,
     resolve_variational,
 )
 from skconvgp.estimators._public_fit import public_fit
@@ -189,6 +193,13 @@ class PatchGPClassifier(GPClassifier):
     Leave-one-out predictions are approximate, and are those of all samples: the
     posterior without the Gaussian that stands for the likelihood of a sample.
 
+    `partial_fit` adds images to the sums from which the posterior is computed. Inducing
+    patches, the noise and the units stay those of the first call; predictions are those
+    of a single `fit` with these. A model then keeps 2000 images, drawn from all; its
+    probabilities are calibrated on them, and their leave-one-out predictions are up to
+    date. Those of other images are from the call that added them, or NaN. Variational
+    inference has no `partial_fit`.
+
     References
     ----------
     van der Wilk, Rasmussen and Hensman, "Convolutional Gaussian processes", 2017.
@@ -278,7 +289,51 @@ class PatchGPClassifier(GPClassifier):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_labels(X, y, sample_weight, keeps_rows=False)
+        return self._fit_first(X, y, sample_weight)
+
+    @public_fit
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add images to those of earlier calls; the first one is a `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images.
+        y : array-like of shape (n,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that any call will contain; required in the first call.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if not hasattr(self, "_process"):
+            return self._fit_first(X, y, sample_weight, first_classes(classes))
+        require_same_classes(self.classes_, classes)
+        further = read_more_images(self, X, y, sample_weight, read_y=as_labels)
+        extend_with_images(self, *self._further_labels(further))
+        return self._calibrate()
+
+    def _fit_first(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        classes: NDArray[Any] | None = None,
+    ) -> Self:
+        problem, samples = self._read_labels(
+            X, y, sample_weight, classes, keeps_rows=False
+        )
         variational = resolve_variational(self, len(self.classes_))
         fit_patches(self, problem, samples, self._label_models(problem), variational)
         return self._calibrate()
@@ -289,7 +344,7 @@ class PatchGPClassifier(GPClassifier):
         The bound is of the evidence with the kernel itself, which inducing patches
         approximate. In closed form it is the evidence of the approximation, minus, for
         each output, half the sum of the prior variances that inducing patches leave out
-        over the noise variance. Above 2000 images that sum is estimated from 2000.
+        over the noise variance. Above 256 images that sum is estimated from 256.
         With variational inference it is the expected log likelihood minus the
         divergence of the posterior from the prior; with ``variance="sor"`` that is a
         bound of the evidence of the approximation only.

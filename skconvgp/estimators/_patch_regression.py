@@ -9,7 +9,9 @@ from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
     default_kernel,
+    extend_with_images,
     fit_patches,
+    read_more_images,
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
@@ -146,6 +148,12 @@ class PatchGPRegressor(GPRegressor):
     of them in the precision of features, and `loo_predict` computes the predictions of
     all when called, in about the time of a fit.
 
+    `partial_fit` adds images to the sums from which the posterior is computed. Inducing
+    patches, the noise and the units stay those of the first call; predictions are those
+    of a single `fit` with these. A model then keeps 2000 images, drawn from all; their
+    leave-one-out predictions are up to date. Those of other images are from the call
+    that added them, or NaN.
+
     References
     ----------
     van der Wilk, Rasmussen and Hensman, "Convolutional Gaussian processes", 2017.
@@ -229,13 +237,41 @@ class PatchGPRegressor(GPRegressor):
         fit_patches(self, problem, samples)
         return self
 
+    @public_fit
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add images to those of earlier calls; the first one is a `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if not hasattr(self, "_process"):
+            return self.fit(X, y, sample_weight)
+        further = read_more_images(
+            self, X, y, sample_weight, multi_output=True, y_numeric=True
+        )
+        extend_with_images(self, *self._further_targets(further))
+        return self
+
     def elbo(self) -> float:
         """Return a lower bound of the log evidence of the training targets.
 
         The bound is of the evidence with the kernel itself, which inducing patches
         approximate. In closed form it is the evidence of the approximation, minus, for
         each output, half the sum of the prior variances that inducing patches leave out
-        over the noise variance. Above 2000 images that sum is estimated from 2000.
+        over the noise variance. Above 256 images that sum is estimated from 256.
 
         Returns
         -------

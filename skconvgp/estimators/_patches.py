@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._protocols import VariationalLikelihood
-from skconvgp.estimators._doors import Samples
+from skconvgp.estimators._doors import Samples, read_further
+from skconvgp.estimators._growing import publish_extension
 from skconvgp.estimators._patch_terms import refuse_kernel, resolve_terms
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -19,16 +23,19 @@ from skconvgp.estimators._resolve import (
     resolve_word,
 )
 from skconvgp.estimators._settings import amplitude_of, noise_of
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import PatchKernel
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
+    FeatureProcess,
     KernelPrior,
     LabelModel,
     Problem,
     Settings,
     Steps,
     Variational,
+    extend_patches,
     plan_patches,
     require_common_noise,
 )
@@ -36,11 +43,14 @@ from skconvgp.processes import (
 __all__ = [
     "bound_of",
     "default_kernel",
+    "extend_with_images",
     "fit_patches",
+    "read_more_images",
     "resolve_variational",
 ]
 
 VARIANCES = ("dtc", "sor")
+DRAWN = ("kmeans", "uniform")  # so many as `n_inducing` says
 COLLAPSED, VARIATIONAL = "collapsed", "variational"
 
 
@@ -98,6 +108,65 @@ def fit_patches(
     )
     fitted, run = plan.fit(problem, resources)
     estimator._publish(samples.training, fitted, run, resources)
+
+
+def read_more_images(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None,
+    *,
+    read_y: Callable[[Any], NDArray[Any]] = np.asarray,
+    **options: Any,
+) -> Samples:
+    """Return further samples; parameters are those of `read_training`."""
+    _require_collapsed(estimator._process)
+    prior, training = estimator._process.prior.exact, estimator._training
+    further = read_further(estimator, X, y, sample_weight, prior, training, **options)
+    return replace(further, y=read_y(further.y))
+
+
+def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> None:
+    """Add images to a fitted process; inducing patches, noise and units stay.
+
+    Parameters
+    ----------
+    estimator : BaseGP
+        An estimator fitted by `fit_patches`.
+    problem : Problem
+        The further images.
+    samples : Samples
+        The further images, as they were given.
+    """
+    prior = estimator._process.prior
+    choices = resolve_terms(estimator, prior.kernel, prior.exact.image_shape)
+    for choice, term in zip(choices, prior.inducing.terms, strict=True):
+        wanted, m = choice.n_inducing or 0, len(term.patches)
+        is_drawn = isinstance(choice.inducing, str) and choice.inducing in DRAWN
+        if is_drawn and m < wanted:
+            warn_caller(
+                "Inducing patches are of the first call of `partial_fit`, which had "
+                f"{m}, fewer than n_inducing={wanted}: begin with a larger batch.",
+                UserWarning,
+            )
+    training = estimator._training.join(samples.training)
+    resources = estimator._resources()
+    extended, record = extend_patches(
+        estimator._process,
+        problem,
+        amplitude_of(estimator, training),
+        resources.generator(),
+        resources,
+    )
+    publish_extension(estimator, extended, training, record, {})
+
+
+def _require_collapsed(process: object) -> None:
+    if not isinstance(process, FeatureProcess):
+        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+            "`partial_fit` needs a closed form, which variational inference does not "
+            "have: use inference='collapsed' with likelihood='gaussian', or `fit`."
+        )
 
 
 def resolve_variational(estimator: Any, n_classes: int) -> Variational | None:

@@ -43,6 +43,7 @@ KEPT = [
     "NeighborProcess",
     "PatchImages",
     "PatchPrior",
+    "PatchReservoir",
     "Reservoir",
     "SummedPrior",
     "VariationalProcess",

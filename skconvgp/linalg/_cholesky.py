@@ -10,6 +10,7 @@ __all__ = [
     "cholesky_inverse",
     "cholesky_inverse_diag",
     "cholesky_logdet",
+    "cholesky_product",
     "cholesky_solve",
     "factor_with_jitter_",
     "half_solve",
@@ -30,6 +31,7 @@ LEAST_PIVOT = 8.0
 # slow if steps are many and small. It holds up to an eighth of the columns, but with
 # three squares of a step beside them at most half a GiB in double precision.
 INVERSE_BLOCK, GPU_INVERSE_BLOCK, GPU_INVERSE_NUMBERS = 256, 2048, 2**26
+STRIPS = 8  # of columns of a product
 # Samples up to which an error names the smallest eigenvalue, which takes some seconds.
 MOST_FOR_EIGENVALUES = 4000
 
@@ -132,6 +134,18 @@ def back_solve(factor: Tensor, rhs: Tensor) -> Tensor:
 def cholesky_logdet(factor: Tensor) -> Tensor:
     """Return log |L L^T|."""
     return 2.0 * factor.diagonal().log().sum()
+
+
+def cholesky_product(factor: Tensor) -> Tensor:
+    """Return L L^T (n, n), a strip at a time, so that zeros are not multiplied."""
+    product = torch.empty_like(factor)
+    width = -(-len(factor) // STRIPS)
+    for start in range(0, len(factor), width):
+        rows = slice(start, min(start + width, len(factor)))
+        part = factor[start:, : rows.stop] @ factor[rows, : rows.stop].mT
+        product[start:, rows] = part
+        product[rows, start:] = part.mT
+    return product
 
 
 def cholesky_inverse(factor: Tensor, out: Tensor | None = None) -> Tensor:

@@ -27,7 +27,8 @@ from skconvgp.processes._inducing_sum import (
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
 from skconvgp.processes._neighbors import NeighborProcess
-from skconvgp.processes._patch_images import PatchImages
+from skconvgp.processes._patch_growing import extend_patches
+from skconvgp.processes._patch_images import PatchImages, PatchReservoir
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import PatchPlan, plan_patches
 from skconvgp.processes._plan import (
@@ -98,6 +99,7 @@ __all__ = [
     "PatchImages",
     "PatchPlan",
     "PatchPrior",
+    "PatchReservoir",
     "PlainPrior",
     "Plan",
     "Planner",
@@ -122,6 +124,7 @@ __all__ = [
     "VariationalState",
     "entries",
     "extend_features",
+    "extend_patches",
     "iterative_route",
     "missing_memory",
     "placement_of_fit",

@@ -54,7 +54,11 @@ from skconvgp.processes._latents import (
     run_beside,
 )
 from skconvgp.processes._left_out import kept_values
-from skconvgp.processes._patch_images import PatchImages, left_out_images
+from skconvgp.processes._patch_images import (
+    PatchImages,
+    PatchReservoir,
+    left_out_images,
+)
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import PlainPrior, Stream
 from skconvgp.processes._problem import (
@@ -112,7 +116,7 @@ class FeatureProcess(CovarianceUpdateProcess):
         that had been added with each or before it; NaN if they are not known.
     sums : FeatureSums or None, default=None
         Sums over all samples, to which further samples are added; None if none can be.
-    reservoir : Reservoir or None, default=None
+    reservoir : Reservoir, PatchReservoir or None, default=None
         Random samples of those added so far; None if no sample can be added.
     loo_subset : tuple of ndarray or None, default=None
         Indices of the samples whose leave-one-out predictions are up to date, with
@@ -129,7 +133,7 @@ class FeatureProcess(CovarianceUpdateProcess):
     variance: str
     loo: tuple[FloatArray, FloatArray] = field(repr=False)
     sums: FeatureSums | None = field(default=None, repr=False)
-    reservoir: Reservoir | None = field(default=None, repr=False)
+    reservoir: Reservoir | PatchReservoir | None = field(default=None, repr=False)
     loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
         default=None, repr=False
     )

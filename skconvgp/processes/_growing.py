@@ -66,7 +66,7 @@ def _extend_at(
     device, model = placement.device, process.model
     start = clock(device)
     assert process.sums is not None
-    assert process.reservoir is not None
+    assert isinstance(process.reservoir, Reservoir)
     state, sums = thaw(process.state, device), thaw(process.sums, device)
     reservoir = thaw(process.reservoir, device)
     run = resources.run(placement)

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy, to_tensor
@@ -30,7 +30,11 @@ __all__ = [
     "MANY_IMAGES",
     "ImageFeatures",
     "PatchImages",
+    "PatchReservoir",
+    "draw_keys",
+    "followed_by",
     "left_out_images",
+    "reservoir_of",
     "sum_images",
 ]
 
@@ -121,6 +125,59 @@ class PatchImages:
 
 
 @dataclass(frozen=True)
+class PatchReservoir:
+    """A random subset of the different images so far, of a bounded size.
+
+    Parameters
+    ----------
+    images : PatchImages
+        The images.
+    keys : ndarray of shape (m,)
+        Their random keys, the smallest of all: a subset of two parts then follows from
+        subsets of each.
+    residual_diag : ndarray of shape (m,)
+        Prior variances minus what features explain, as in `ImageFeatures`.
+    """
+
+    images: PatchImages
+    keys: FloatArray
+    residual_diag: FloatArray
+
+    def join(self, other: Self, size: int) -> Self:
+        """Return so many images of both; those of the other follow."""
+        mine, theirs = self.images, other.images
+        images = PatchImages(
+            np.vstack([mine.rows, theirs.rows]),
+            np.concatenate([mine.samples, theirs.samples]),
+            np.concatenate([mine.of, len(mine.rows) + theirs.of]),
+        )
+        keys = np.concatenate([self.keys, other.keys])
+        residual_diag = np.concatenate([self.residual_diag, other.residual_diag])
+        chosen = np.sort(keys.argsort()[:size])
+        return type(self)(images.take(chosen), keys[chosen], residual_diag[chosen])
+
+
+def reservoir_of(
+    images: PatchImages, keys: Tensor, known: ImageFeatures, dtype: torch.dtype
+) -> PatchReservoir:
+    """Return a reservoir of images, which it copies in the precision of tiles."""
+    return PatchReservoir(
+        images.in_precision(dtype),
+        to_numpy(keys.to(torch.float64)),
+        to_numpy(known.residual_diag),
+    )
+
+
+def draw_keys(n_before: int, n_images: int, generator: Generator) -> Tensor:
+    """Return random keys (m,) of images that follow earlier samples.
+
+    The keys of earlier ones are drawn again: a seed gives each image the same key,
+    however images are cut into batches.
+    """
+    return torch.rand(n_before + n_images, generator=generator)[n_before:]
+
+
+@dataclass(frozen=True)
 class ImageFeatures:
     """Different images, given by their features, with all that predictions need.
 
@@ -148,13 +205,17 @@ class ImageFeatures:
         unit: float,
         variance: str,
         run: Run,
+        known: FloatArray | None = None,
     ) -> Self:
         """Return images (m, d) by their features.
 
-        With "dtc" their prior variances are computed, and divided by the unit.
+        With "dtc" their prior variances are computed, and divided by the unit, unless
+        what they leave is known.
         """
         residual_diag = features.new_zeros(len(features))
-        if variance == "dtc":
+        if known is not None:
+            residual_diag = to_tensor(known, features.device)
+        elif variance == "dtc":
             variances = prior.variances(rows, run).to(features) / unit
             residual_diag = (variances - features.square().sum(1)).clamp(min=0.0)
         return cls(features, data, residual_diag)
@@ -215,6 +276,7 @@ def left_out_images(
     posterior: FeaturePosterior,
     variance: str,
     run: Run,
+    residual_diag: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return leave-one-out means (s, k) and variances (s,) of the samples of images.
 
@@ -234,6 +296,8 @@ def left_out_images(
         What becomes of the variance that the features leave out.
     run : Run
         How to compute.
+    residual_diag : ndarray of shape (m,), optional
+        Prior variances minus what features explain, if they are known.
     """
     data = images.merge(model.targets, model.weights, run.config.device)
     found, residual_diags = [], []
@@ -246,9 +310,37 @@ def left_out_images(
             model.mean_diag,
             variance,
             run,
+            None if residual_diag is None else residual_diag[part],
         )
         found.append(own.left_out(posterior, model.noise))
         residual_diags.append(own.residual_diag)
     mean = torch.cat([one.mean for one in found])
     loo = LeaveOneOut(mean, torch.cat([one.var for one in found]))
     return images.values_of_samples(loo, torch.cat(residual_diags), model)
+
+
+def followed_by(
+    before: tuple[FloatArray, FloatArray],
+    n_more: int,
+    samples: NDArray[np.intp],
+    found: tuple[FloatArray, FloatArray],
+) -> tuple[FloatArray, FloatArray]:
+    """Return leave-one-out values of earlier and of further samples.
+
+    Parameters
+    ----------
+    before : tuple of ndarray
+        Means (n, k) and variances (n,) of earlier samples.
+    n_more : int
+        Number of further samples.
+    samples : ndarray of shape (s,)
+        Indices of samples of both whose values were found; others of the further
+        samples are NaN.
+    found : tuple of ndarray
+        Their means (s, k) and variances (s,).
+    """
+    means, variances = before
+    means = np.vstack([means, np.full((n_more, means.shape[1]), np.nan)])
+    variances = np.concatenate([variances, np.full(n_more, np.nan)])
+    means[samples], variances[samples] = found
+    return means, variances

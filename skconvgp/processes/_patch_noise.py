@@ -80,5 +80,8 @@ def _score(
     evidence, amplitude = feature_evidence(at, posterior, amplitude)
     if criterion == "evidence":
         return float(evidence.sum())
+    # Variances that features leave out are not noise, and are not counted. With them a
+    # noise is chosen that is 30 to 300 times larger: the log loss rose from .107 to
+    # .136 on 800 digits, and from .086 to .139 on 3000 images of MNIST.
     loo = subset.left_out(posterior, noise)
     return float(log_density(subset.data, loo, amplitude).sum())

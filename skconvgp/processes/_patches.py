@@ -24,6 +24,9 @@ from skconvgp.processes._inducing_sum import TermChoice, choose_inducing, terms_
 from skconvgp.processes._patch_images import (
     ImageFeatures,
     PatchImages,
+    draw_keys,
+    followed_by,
+    reservoir_of,
     sum_images,
 )
 from skconvgp.processes._patch_noise import LEAST_NOISE, at_noise, search_noise
@@ -34,7 +37,7 @@ from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.processes._variational import VariationalProcess
 from skconvgp.processes._variational_fit import Variational
 
-__all__ = ["PatchPlan", "plan_patches"]
+__all__ = ["RESERVOIR", "SQUARE_COPIES", "PatchPlan", "plan_patches"]
 
 VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
 # Images whose features are kept, and whose leave-one-out predictions judge the noise
@@ -162,7 +165,8 @@ def fit_patches(
     # repetitions.
     images = PatchImages.of_problem(problem)
     data = images.merge(problem.targets, problem.weights, device)
-    order = torch.randperm(len(images.rows), generator=generator)
+    keys = draw_keys(0, len(images.rows), generator)
+    order = keys.argsort()
     drawn = to_numpy(order[:VARIANCE_IMAGES].sort().values)
     diag = prior.variances(images.rows[drawn], run)
     mean_diag = mean_variance(diag, data.weights[drawn].to(diag))
@@ -198,18 +202,18 @@ def fit_patches(
     )
     loo = known.left_out(posterior, noise)
     mean, var = subset.values_of_samples(loo, known.residual_diag, model)
-    means, variances = np.full(model.targets.shape, np.nan), np.full(n, np.nan)
-    means[subset.samples], variances[subset.samples] = mean, var
-    are_all = len(subset.rows) == len(images.rows)
+    nothing = np.empty((0, len(scale))), np.empty(0)
+    dtype, are_all = prior.tile_dtype, len(subset.rows) == len(images.rows)
     process = FeatureProcess(
         model,
         prior,
         state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
         dual=to_numpy(posterior.mean) * scale,
         variance=variance,
-        loo=(means, variances),
+        loo=followed_by(nothing, n, subset.samples, (mean, var)),
+        reservoir=reservoir_of(subset, keys[kept], known, dtype),
         loo_subset=(subset.samples, mean, var),
-        images=None if are_all else images.in_precision(prior.tile_dtype),
+        images=None if are_all else images.in_precision(dtype),
         unexplained=1.0 - explained,
     )
     jitter = jitter_of(posterior, noise)

@@ -10,6 +10,7 @@ from skconvgp.linalg import (
     cholesky_inverse,
     cholesky_inverse_diag,
     cholesky_logdet,
+    cholesky_product,
     cholesky_solve,
     factor_with_jitter_,
     half_solve,
@@ -289,3 +290,10 @@ def test_a_pivot_of_rounding_errors_is_no_factor(dtype):
     assert jitter > 0.0
     _, jitter = shifted_cholesky_(matrix, torch.full((2,), 20.0 * rounding).to(dtype))
     assert jitter == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 5, 8, 37])
+def test_product_of_a_factor_with_itself(n):
+    factor = torch.randn(n, n, generator=torch.Generator().manual_seed(n)).double()
+    factor = factor.tril()
+    torch.testing.assert_close(cholesky_product(factor), factor @ factor.mT)

@@ -1,0 +1,73 @@
+"""What `partial_fit` of all estimators shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import unique_labels
+
+from skconvgp.estimators._doors import Training
+from skconvgp.estimators._fact_warnings import warn_of_facts
+from skconvgp.processes import FeatureProcess, Record
+
+__all__ = ["first_classes", "publish_extension", "require_same_classes"]
+
+
+def publish_extension(
+    estimator: Any,
+    process: FeatureProcess,
+    training: Training,
+    record: Record,
+    fields: Mapping[str, Any],
+) -> None:
+    """Set the attributes that follow from further samples, and warn of facts.
+
+    Parameters
+    ----------
+    estimator : BaseGP
+        Fitted to earlier samples.
+    process : FeatureProcess
+        Process of all samples.
+    training : Training
+        Record of all samples.
+    record : Record
+        Record of the work for the further ones.
+    fields : mapping
+        Further fields of the report, by name.
+    """
+    warn_of_facts(record.facts)
+    estimator._process, estimator._training = process, training
+    report = estimator.fit_report_
+    estimator.fit_report_ = replace(
+        report,
+        jitter=record.report["jitter"],
+        n_samples=len(process.model.targets),
+        n_pairs=report.n_pairs + record.n_pairs,
+        gram_seconds=report.gram_seconds + record.gram_seconds,
+        solve_seconds=report.solve_seconds + record.solve_seconds,
+        **fields,
+    )
+
+
+def first_classes(classes: ArrayLike | None) -> NDArray[Any]:
+    """Return the classes given in a first call; raise if there are none."""
+    if classes is None:
+        raise ValueError(
+            "`classes` must be passed on the first call to partial_fit: the labels of "
+            "this and of all later calls."
+        )
+    labels: NDArray[Any] = unique_labels(classes)
+    return labels
+
+
+def require_same_classes(known: NDArray[Any], classes: ArrayLike | None) -> None:
+    """Raise if classes are given and are not those of the first call."""
+    if classes is not None and not np.array_equal(known, unique_labels(classes)):
+        raise ValueError(
+            f"`classes`={classes!r} is not the same as on the last call to "
+            f"partial_fit, {known!r}."
+        )

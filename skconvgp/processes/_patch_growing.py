@@ -1,0 +1,179 @@
+"""Add images to a process of patches, by adding to its sums."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    freeze,
+    require_memory,
+    thaw,
+    to_numpy,
+    to_tensor,
+)
+from skconvgp.inference import (
+    FeaturePosterior,
+    FeatureSums,
+    feature_evidence,
+    feature_posterior,
+)
+from skconvgp.linalg import cholesky_product
+from skconvgp.processes._feature_samples import jitter_of
+from skconvgp.processes._features import FeatureProcess, FeatureState
+from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
+from skconvgp.processes._patch_images import (
+    ImageFeatures,
+    PatchImages,
+    PatchReservoir,
+    draw_keys,
+    followed_by,
+    left_out_images,
+    reservoir_of,
+    sum_images,
+)
+from skconvgp.processes._patch_noise import at_noise
+from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._patches import RESERVOIR, SQUARE_COPIES
+from skconvgp.processes._problem import Model, Problem, Record
+from skconvgp.processes._run import Resources, Run, clock
+
+__all__ = ["extend_patches"]
+
+
+def extend_patches(
+    process: FeatureProcess,
+    problem: Problem,
+    amplitude: float | str | None,
+    generator: Generator,
+    resources: Resources,
+) -> tuple[FeatureProcess, Record]:
+    """Return the process of these and further images.
+
+    Inducing patches, noise and units stay.
+
+    Parameters
+    ----------
+    process : FeatureProcess
+        Process of patches.
+    problem : Problem
+        The further images.
+    amplitude : float, str or None
+        The setting of the amplitude.
+    generator : torch.Generator
+        Draws the reservoir.
+    resources : Resources
+        Devices and memory that may be used.
+    """
+    r, n_kept = process.prior.n_samples, min(len(problem.rows), RESERVOIR)
+    needed = (SQUARE_COPIES * r**2 + n_kept * r) * torch.float64.itemsize
+    extend_at = partial(
+        _extend_at, process, problem, amplitude, generator, resources, needed
+    )
+    return compute_at(resources.placement(needed), extend_at)
+
+
+def _extend_at(
+    process: FeatureProcess,
+    problem: Problem,
+    amplitude: float | str | None,
+    generator: Generator,
+    resources: Resources,
+    needed: int,
+    placement: Placement,
+) -> tuple[FeatureProcess, Record]:
+    device, model, prior = placement.device, process.model, process.prior
+    assert isinstance(prior, PatchPrior)
+    assert isinstance(process.reservoir, PatchReservoir)
+    start = clock(device)
+    remedy = "fit with fewer features, by `n_inducing` or `n_locations`."
+    require_memory(needed, device, f"The matrix of {prior.n_samples} features", remedy)
+    run = resources.run(placement, needed)
+    sums, drawn = _read(process, problem, generator, run)
+    reservoir = process.reservoir.join(drawn, RESERVOIR)
+    gram_seconds = clock(device) - start
+
+    start = clock(device)
+    sums = _sums_of(process, device) + at_noise(sums, model.noise)
+    posterior = feature_posterior(sums)
+    targets = to_tensor(problem.targets, device)
+    fixed = fixed_amplitude(amplitude, model.mean_diag, targets, problem.scale)
+    evidence, new_amplitude = feature_evidence(sums, posterior, fixed)
+    extended = model.extended(
+        problem, amplitude=to_numpy(new_amplitude), evidence=float(evidence.sum())
+    )
+    loo = left_out_images(
+        reservoir.images,
+        extended,
+        prior,
+        posterior,
+        process.variance,
+        run,
+        reservoir.residual_diag,
+    )
+    samples = reservoir.images.samples
+    jitter = jitter_of(posterior, model.noise)
+    process = replace(
+        process,
+        model=extended,
+        state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
+        dual=to_numpy(posterior.mean) * problem.scale,
+        loo=followed_by(process.loo, len(problem.rows), samples, loo),
+        reservoir=reservoir,
+        loo_subset=(samples, *loo),
+        images=None,
+    )
+    n_pairs = len(problem.rows) * prior.n_samples
+    facts = jitter_facts(jitter, model.noise, prior, run)
+    seconds, report = clock(device) - start, {"jitter": jitter}
+    return process, Record(n_pairs, gram_seconds, seconds, report, facts)
+
+
+def _read(
+    process: FeatureProcess, problem: Problem, generator: Generator, run: Run
+) -> tuple[FeatureSums, PatchReservoir]:
+    """Return sums over further images for a noise of 1, and a reservoir of these."""
+    device, model, prior = run.config.device, process.model, process.prior
+    assert isinstance(prior, PatchPrior)
+    images, n_before = PatchImages.of_problem(problem), len(model.targets)
+    data = images.merge(problem.targets, problem.weights, device)
+    keys = draw_keys(n_before, len(images.rows), generator)
+    kept = keys.argsort()[:RESERVOIR].sort().values
+    sums, features = sum_images(images, data, prior, kept, run)
+    subset = images.take(to_numpy(kept))
+    known = ImageFeatures.of(
+        features,
+        data.take(kept.to(device)),
+        subset.rows,
+        prior,
+        model.mean_diag,
+        process.variance,
+        run,
+    )
+    subset = replace(subset, samples=n_before + subset.samples)
+    return sums, reservoir_of(subset, keys[kept], known, prior.tile_dtype)
+
+
+def _sums_of(process: FeatureProcess, device: torch.device) -> FeatureSums:
+    """Return the sums over all images of a process.
+
+    They are recovered from the factor of the precision, and not kept beside it: they
+    would double the size of a model. The error is that of one more factorisation.
+    """
+    model, state = process.model, thaw(process.state, device)
+    assert isinstance(model, Model)
+    mean = to_tensor(process.dual / model.scale, device)
+    posterior = FeaturePosterior(state.factor, mean, state.jitter)
+    moment = cholesky_product(posterior.factor)
+    response = moment @ posterior.mean
+    moment.diagonal().sub_(1.0 + posterior.jitter)
+    targets, weights = (to_tensor(v, device) for v in (model.targets, model.weights))
+    energy = (targets.square() * weights[:, None]).sum(0) / model.noise
+    total: Tensor = weights.sum()
+    return FeatureSums(moment, response, energy, total * math.log(model.noise), total)
