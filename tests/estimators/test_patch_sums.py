@@ -238,3 +238,23 @@ def test_bad_settings_are_refused(settings, match):
 def test_a_product_of_kernels_of_images_is_a_term():
     gp = fitted(PATCHES + rbf(2.0) * matern(3.0), n_inducing=5)
     assert [one.shape for one in gp.inducing_patches_] == [(5, 1, 3, 3), (5, 1, 6, 6)]
+
+
+@pytest.mark.filterwarnings("ignore:Variational inference ended after 3 epochs")
+@pytest.mark.parametrize("settings", [{}, {"likelihood": "softmax", "max_iter": 3}])
+def test_two_halves_of_a_kernel_are_the_kernel(settings):
+    X, y = load_digits_images(return_X_y=True)
+    kernel = PatchKernel(rbf(8.0), patch_size=3, location_lengthscale=2.0)
+    Z = PatchGPClassifier(kernel, n_inducing=6, random_state=0)
+    Z = Z.fit(X[:50], y[:50]).inducing_patches_
+    settings = {"random_state": 0, "noise_variance": 0.01} | settings
+    settings |= {"dtype": "float64"}
+    one, two = (
+        PatchGPClassifier(spec, inducing=how, **settings).fit(X[:90], y[:90])
+        for spec, how in ((kernel, Z), (0.5 * kernel + 0.5 * kernel, [Z, Z]))
+    )
+    assert len(two.dual_coef_) == 2 * len(one.dual_coef_)
+    np.testing.assert_allclose(
+        two.predict_proba(X[90:120]), one.predict_proba(X[90:120]), rtol=1e-6
+    )
+    assert two.elbo() == pytest.approx(one.elbo(), rel=1e-7)
