@@ -17,6 +17,7 @@ from skconvgp.processes import (
     Inexact,
     Jittered,
     NewtonStopped,
+    TooFewPatches,
     Unexplained,
     Unfinished,
     Unsolved,
@@ -51,24 +52,14 @@ def _message(fact: Fact) -> tuple[str, type[Warning]]:
                 "and compare with SubsetOfData().",
                 UserWarning,
             )
-        case Unfinished(completion, stats):
+        case Unfinished() | NewtonStopped() | BoundMoving():
+            return _of_iterations(fact), ConvergenceWarning
+        case TooFewPatches(share):
             return (
-                f"{completion!r} did not converge, {stats!r}: the matrix is "
-                "its last iterate. Allow more iterations or a larger tolerance.",
-                ConvergenceWarning,
-            )
-        case NewtonStopped(likelihood):
-            return (
-                f"Newton's method for {likelihood!r} did not converge: the "
-                "result is its last iterate. Scale the kernel, or set `amplitude`.",
-                ConvergenceWarning,
-            )
-        case BoundMoving(change, n_epochs):
-            return (
-                f"Variational inference ended after {n_epochs} epochs, of which the "
-                f"last one changed the bound by {change:.1e} of its value: raise "
-                "`max_iter`, or change `learning_rate`.",
-                ConvergenceWarning,
+                f"Inducing patches explain {share:.0%} of the prior variance, and "
+                "variance='sor' ignores the other part: standard deviations are too "
+                "small. Raise `n_inducing` or `n_locations`, or use variance='dtc'.",
+                UserWarning,
             )
         case Clipped(share):
             return (
@@ -83,6 +74,26 @@ def _message(fact: Fact) -> tuple[str, type[Warning]]:
                 "small. Raise `observed_fraction`, or use completion=Nystrom() or "
                 "dtype='float64'.",
                 UserWarning,
+            )
+
+
+def _of_iterations(fact: Unfinished | NewtonStopped | BoundMoving) -> str:
+    match fact:
+        case Unfinished(completion, stats):
+            return (
+                f"{completion!r} did not converge, {stats!r}: the matrix is "
+                "its last iterate. Allow more iterations or a larger tolerance."
+            )
+        case NewtonStopped(likelihood):
+            return (
+                f"Newton's method for {likelihood!r} did not converge: the "
+                "result is its last iterate. Scale the kernel, or set `amplitude`."
+            )
+        case BoundMoving(change, n_epochs):
+            return (
+                f"Variational inference ended after {n_epochs} epochs, of which the "
+                f"last one changed the bound by {change:.1e} of its value: raise "
+                "`max_iter`, or change `learning_rate`."
             )
 
 

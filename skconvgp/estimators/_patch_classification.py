@@ -136,6 +136,10 @@ class PatchGPClassifier(GPClassifier):
     locations_ : ndarray of shape (l, 2)
         Places: row and column of the first pixel of a patch there. For a sum, a list
         with those of each term; None for a kernel of whole images.
+    explained_variance_ : float
+        Share of the mean prior variance that the inducing patches explain, on the 256
+        images whose variances are the unit of the noise; 1 is an exact process. More
+        inducing patches or places raise it.
     kernel_ : Kernel
         The kernel used, with numbers for settings that follow from data.
     image_shape_ : tuple of int
@@ -371,6 +375,11 @@ class PatchGPClassifier(GPClassifier):
         True
         """
         return bound_of(self)
+
+    @property
+    def explained_variance_(self) -> float:
+        """Share of the mean prior variance that inducing patches explain."""
+        return self.fit_report_.explained_variance
 
     @property
     def inducing_patches_(self) -> FloatArray | list[FloatArray]:

@@ -87,6 +87,9 @@ class FitReport:
         Largest excess of the standard deviations of the latent function at 16 left-out
         training samples, as a share of these deviations; 0 if standard deviations are
         exact, NaN if the solver did not converge or does not report it.
+    explained_variance : float
+        Share of the mean prior variance that inducing patches explain; NaN for other
+        processes.
     peak_memory : int
         Largest resident size of the operating system's process so far, in bytes; 0 if
         unknown.
@@ -124,6 +127,7 @@ class FitReport:
     evidence_error: float = 0.0
     deviation_excess: float = 0.0
     kernel_reason: str = ""
+    explained_variance: float = math.nan
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -144,6 +148,9 @@ class FitReport:
             lines.insert(2, completed)
         if not self.is_gram_held:
             lines[1] = "Gram         not held, evaluated anew for each product"
+        if not math.isnan(self.explained_variance):
+            share = f"{self.explained_variance:.1%} of the prior variance"
+            lines.insert(-2, f"explained    {share}, by inducing patches")
         if self.deviation_excess > 0.0:
             lines.insert(-2, f"deviations   {self._excess()}, of samples left out")
         reasons = {

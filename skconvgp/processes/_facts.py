@@ -13,6 +13,7 @@ __all__ = [
     "Inexact",
     "Jittered",
     "NewtonStopped",
+    "TooFewPatches",
     "Unexplained",
     "Unfinished",
     "Unsolved",
@@ -117,6 +118,19 @@ class NewtonStopped:
 
 
 @dataclass(frozen=True)
+class TooFewPatches:
+    """Inducing patches explain little of the prior variance, and the rest is ignored.
+
+    Parameters
+    ----------
+    share : float
+        Share of the mean prior variance that they explain.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True)
 class BoundMoving:
     """The steps of variational inference ended while the bound still changed.
 
@@ -165,6 +179,7 @@ Fact: TypeAlias = (
     | Unexplained
     | Unfinished
     | NewtonStopped
+    | TooFewPatches
     | BoundMoving
     | Clipped
     | Exceeded

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Generator
+from numpy.typing import NDArray
+from torch import Generator, Tensor
 
 from skconvgp.engine import (
     Placement,
@@ -16,6 +17,7 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.inference import feature_evidence, feature_posterior, mean_variance
+from skconvgp.processes._facts import Fact, TooFewPatches
 from skconvgp.processes._feature_samples import jitter_of
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted
@@ -39,6 +41,7 @@ from skconvgp.processes._variational_fit import Variational
 
 __all__ = ["RESERVOIR", "SQUARE_COPIES", "PatchPlan", "plan_patches"]
 
+LEAST_EXPLAINED = 0.5  # of the prior variance; defaults explain .8 and more
 VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
 # Images whose features are kept, and whose leave-one-out predictions judge the noise
 # and calibrate. Those of all would take as long as the fit, mostly for variances.
@@ -171,9 +174,7 @@ def fit_patches(
     diag = prior.variances(images.rows[drawn], run)
     mean_diag = mean_variance(diag, data.weights[drawn].to(diag))
     prior = prior.in_units(mean_diag)
-    squares = prior.features(images.rows[drawn], run).to(torch.float64).square().sum(1)
-    totals = data.weights[drawn]
-    explained = min(1.0, float(totals @ squares / totals.sum()))
+    explained = _explained(images.rows[drawn], data.weights[drawn], prior, run)
 
     kept = order[:RESERVOIR].sort().values
     sums, features = sum_images(images, data, prior, kept, run)
@@ -217,8 +218,23 @@ def fit_patches(
         unexplained=1.0 - explained,
     )
     jitter = jitter_of(posterior, noise)
-    report = {"jitter": jitter}
+    report = {"jitter": jitter, "explained_variance": explained}
     facts = jitter_facts(jitter, noise, prior, run)
+    facts += _patch_facts(explained, variance)
     n_pairs = len(images.rows) * prior.n_samples
     seconds = clock(device) - start
     return process, Record(n_pairs, gram_seconds, seconds, report, facts)
+
+
+def _explained(
+    rows: NDArray[np.floating], weights: Tensor, prior: PatchPrior, run: Run
+) -> float:
+    """Return the share of the mean prior variance that features explain, at rows."""
+    squares = prior.features(rows, run).to(weights).square().sum(1)
+    return min(1.0, float(weights @ squares / weights.sum()))
+
+
+def _patch_facts(explained: float, variance: str) -> list[Fact]:
+    """Return a fact if much of the prior variance is ignored."""
+    is_ignored = variance == "sor" and explained < LEAST_EXPLAINED
+    return [TooFewPatches(explained)] if is_ignored else []

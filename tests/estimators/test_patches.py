@@ -199,6 +199,7 @@ def test_all_patches_at_all_places_are_the_exact_process(spec):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Inducing patches explain")
 @pytest.mark.parametrize("variance", ["dtc", "sor"])
 def test_means_variances_and_evidence_are_those_of_dense_formulas(variance):
     X, Z, y = images(), some_patches(), targets()
@@ -435,6 +436,7 @@ def test_gradient_by_pixels_is_that_of_differences():
     np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:Inducing patches explain")
 def test_means_need_no_prior_variances(monkeypatch):
     gp = fitted(kernel(), some_patches())
     sor = fitted(kernel(), some_patches(), variance="sor")
