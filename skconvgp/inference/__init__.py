@@ -12,6 +12,11 @@ from skconvgp.inference._evidence import (
     moment_amplitude,
     profiled_amplitude,
 )
+from skconvgp.inference._feature_slopes import (
+    FeatureScore,
+    feature_bound,
+    feature_score,
+)
 from skconvgp.inference._features import (
     FeaturePosterior,
     FeatureSums,
@@ -72,6 +77,7 @@ __all__ = [
     "CovarianceUpdate",
     "EqualInputs",
     "FeaturePosterior",
+    "FeatureScore",
     "FeatureSums",
     "LabelFit",
     "LabelState",
@@ -84,9 +90,11 @@ __all__ = [
     "OneLatentState",
     "SoftmaxState",
     "choose_amplitude",
+    "feature_bound",
     "feature_evidence",
     "feature_leave_one_out",
     "feature_posterior",
+    "feature_score",
     "fit_labels",
     "fit_laplace",
     "gaussian_sites",

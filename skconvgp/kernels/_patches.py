@@ -38,6 +38,7 @@ from skconvgp.kernels._stationary import rbf
 
 __all__ = ["PatchKernel"]
 
+LEARNED = "learned"
 SHARE_OF_MEDIAN = 0.5  # lengthscale of the usual base kernel
 SHARE_OF_SIDE = 1 / 8  # location lengthscale, of the longer side of an image
 COLOR_CHANNELS = 3
@@ -74,7 +75,7 @@ class PatchKernel(Kernel):
         same everywhere, and the kernel does not see where a patch is. "auto" is an
         eighth of the longer side of an image. Below 0.1, responses at different
         positions are independent.
-    weights : None or array-like of shape (P,), default=None
+    weights : None, "learned" or array-like of shape (P,), default=None
         Weight of each position, of any sign, row by row; None is 1 for each. With
         "channels" and "stacked" there may be one for each channel and position, channel
         by channel.
@@ -158,7 +159,8 @@ class PatchKernel(Kernel):
                     f"{error} None means that the response is the same everywhere."
                 )
                 raise ValueError(message) from None
-        self.weight_maps(grid)
+        if not self.learns_weights:
+            self.weight_maps(grid)
         self._patch_map(image_shape)
         base = self.base_kernel
         require_kernels(self, (base,))
@@ -325,11 +327,27 @@ class PatchKernel(Kernel):
             f"PatchContrast() or PatchWhitening(), got {value!r}."
         )
 
+    @property
+    def learns_weights(self) -> bool:
+        """Whether weights are learned in `fit`."""
+        return isinstance(self.weights, str) and self.weights == LEARNED
+
+    def n_weights(self, image_shape: ImageShape) -> int:
+        """Return how many weights can differ for images of a shape."""
+        grid = self.grid(image_shape)
+        is_shared = self.color == "additive"
+        return math.prod(grid.shape) if is_shared else grid.n_patches
+
     def weight_maps(self, grid: PatchGrid) -> Tensor:
         """Return the weights (g, m) of the patches of each response function."""
         shape = (grid.n_groups, grid.n_stacked, math.prod(grid.shape))
         if self.weights is None:
             return torch.ones(shape, dtype=torch.float64).flatten(1)
+        if self.learns_weights:
+            raise ValueError(
+                "weights='learned' is for PatchGPClassifier and PatchGPRegressor: give "
+                "numbers here, or `kernel_` of one that is fitted."
+            )
         weights = _as_numbers(self.weights)
         n_channels = grid.n_groups * grid.n_stacked
         is_each = self.color != "additive" and len(weights) == math.prod(shape)

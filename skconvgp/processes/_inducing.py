@@ -219,8 +219,8 @@ def choose_patches(
         The kernel.
     images : Tensor of shape (n, c, h, w)
         Training images.
-    how : str or ndarray of shape (m, ...)
-        One of `INDUCING`, or patches of images.
+    how : str, ndarray of shape (m, ...) or Tensor
+        One of `INDUCING`, patches of images, or patches as the base kernel sees them.
     n_patches : int
         How many; fewer if there are fewer different ones. Not read for "unique" and
         for given patches.
@@ -228,6 +228,8 @@ def choose_patches(
         Source of randomness.
     """
     channels, height, width = images.shape[1:]
+    if isinstance(how, Tensor):
+        return how
     if not isinstance(how, str):
         given = torch.as_tensor(how, dtype=torch.float64)
         return kernel.normalize(given, (channels, height, width))

@@ -1,0 +1,177 @@
+"""PatchSearch: learns the parameters of a patch process, before it is fitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import Optimizer, Step
+from skconvgp._typing import ImageShape
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    require_memory,
+    rows_to_tensor,
+    to_numpy,
+)
+from skconvgp.exceptions import TileMemoryError
+from skconvgp.flows._history import FlowResult
+from skconvgp.flows._kernel_search import NOISE_START
+from skconvgp.flows._patch_landscape import PatchLandscape, PatchTask
+from skconvgp.kernels import PatchKernel
+from skconvgp.processes import KernelPrior, Problem, Resources, Run
+from skconvgp.processes._inducing import InducingSet
+
+__all__ = ["LearnedPatches", "PatchSearch"]
+
+LEARNING_IMAGES = 2000  # drawn at random
+VARIANCE_IMAGES = 256  # of these, whose prior variances are computed
+MOST_IMAGES = 32  # of a tile
+GRAPH_COPIES = 10  # of the responses to a tile, in its graph
+# Copies of features and of their squares that a criterion holds.
+ROW_COPIES, SQUARE_COPIES = 6, 4
+
+
+@dataclass(frozen=True)
+class LearnedPatches:
+    """What a search has learned.
+
+    Parameters
+    ----------
+    kernel : PatchKernel
+        The kernel, with learned hyperparameters and weights of mean square 1.
+    patches : Tensor of shape (m, c', ph, pw)
+        The inducing patches.
+    """
+
+    kernel: PatchKernel
+    patches: Tensor
+
+
+@dataclass(frozen=True)
+class PatchSearch:
+    """Learns hyperparameters, weights and inducing patches on some of the images.
+
+    Parameters
+    ----------
+    criterion : {"loo", "evidence", "elbo"}
+        Criterion that is maximised.
+    optimizer : Optimizer
+        Algorithm of the search.
+    noise : float or None
+        Relative noise variance; None learns it, too.
+    learns_kernel, learns_patches : bool
+        Whether free hyperparameters, and inducing patches, are learned. Weights are if
+        the kernel says so.
+    watch : callable
+        Called with each step; returns whether to stop.
+    """
+
+    criterion: str
+    optimizer: Optimizer
+    noise: float | None
+    learns_kernel: bool
+    learns_patches: bool
+    watch: Callable[[Step], bool] = field(repr=False)
+
+    def learn(
+        self,
+        problem: Problem,
+        prior: KernelPrior,
+        patches: Tensor,
+        n_locations: tuple[int, int],
+        resources: Resources,
+    ) -> tuple[LearnedPatches, FlowResult]:
+        """Return what is learned, and the trace of the search.
+
+        Parameters
+        ----------
+        problem : Problem
+            All samples. Each different image counts once, with the mean of its targets.
+        prior : KernelPrior
+            The kernel from which the search begins.
+        patches : Tensor of shape (m, c', ph, pw)
+            Inducing patches at the start, as the base kernel sees them.
+        n_locations : (int, int)
+            Places along both sides, which stay.
+        resources : Resources
+            How to compute.
+        """
+        kernel, shape = cast(PatchKernel, prior.kernel), prior.image_shape
+        learns_weights = kernel.learns_weights
+        if learns_weights:
+            kernel = kernel.replace(weights=np.ones(kernel.n_weights(shape)))
+        inducing = InducingSet.of(kernel, shape, patches, n_locations)
+        n, r = min(problem.inputs.n_inputs, LEARNING_IMAGES), inducing.n_features
+        values = ROW_COPIES * n * r + SQUARE_COPIES * r**2
+        needed = values * torch.float64.itemsize
+
+        def learn_at(placement: Placement) -> tuple[LearnedPatches, FlowResult]:
+            what = f"Learning from {n} images with {r} features"
+            remedy = "lower `n_inducing` or `n_locations`."
+            require_memory(needed, placement.device, what, remedy)
+            run = resources.run(placement, needed)
+            generator = resources.generator()
+            order = torch.randperm(problem.inputs.n_inputs, generator=generator)
+            drawn = order[:n].sort().values
+            rows = problem.rows[to_numpy(problem.inputs.first()[drawn])]
+            targets, weights = map(rows_to_tensor, (problem.targets, problem.weights))
+            device = placement.device
+            merged = problem.inputs.merge(targets, weights).targets[drawn]
+            task = PatchTask(
+                kernel,
+                prior.images(rows).to(device, torch.float64),
+                merged.to(device, torch.float64),
+                patches.to(device, torch.float64),
+                n_locations,
+                self.criterion,
+                NOISE_START if self.noise is None else self.noise,
+                torch.arange(n, device=device)[:: math.ceil(n / VARIANCE_IMAGES)],
+                learns_noise=self.noise is None,
+                learns_kernel=self.learns_kernel,
+                learns_weights=learns_weights,
+                learns_patches=self.learns_patches,
+            )
+            n_images = _images_at_once(kernel, shape, len(patches), run)
+            landscape = PatchLandscape(task, run, n_images, self.watch)
+            found = self.optimizer.minimize(landscape, generator)
+            theta = torch.tensor(found.theta)
+            return _learned(task, theta), landscape.result(found)
+
+        return compute_at(resources.placement(needed), learn_at)
+
+
+def _learned(task: PatchTask, theta: Tensor) -> LearnedPatches:
+    """Return plain values at parameters (p,)."""
+    n_log, n_noise, n_weights, _ = task.sizes
+    kernel = task.kernel
+    if n_log:
+        kernel = kernel.with_theta(to_numpy(theta[:n_log]))
+    if n_weights:
+        weights = to_numpy(theta[n_log + n_noise :][:n_weights])
+        kernel = kernel.replace(weights=weights / np.sqrt(np.mean(weights**2)))
+    return LearnedPatches(kernel, task.patches_at(theta))
+
+
+def _images_at_once(
+    kernel: PatchKernel, shape: ImageShape, n_patches: int, run: Run
+) -> int:
+    """Return how many images a tile has whose graph is held."""
+    grid = kernel.grid(shape)
+    responses = grid.n_patches * n_patches
+    responses *= kernel.base_kernel.n_positions((grid.channels, *grid.size))
+    an_image = GRAPH_COPIES * responses * torch.float64.itemsize
+    share = run.config.memory_budget // run.config.n_workers
+    if share < an_image:
+        raise TileMemoryError(
+            f"Learning needs {an_image} bytes for the responses to a single image for "
+            f"each of {run.config.n_workers} workers and `memory_budget` allows "
+            f"{share}: raise `memory_budget`, or lower `n_inducing` or `n_jobs`."
+        )
+    return min(MOST_IMAGES, share // an_image)
