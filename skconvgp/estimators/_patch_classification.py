@@ -51,8 +51,18 @@ class PatchGPClassifier(GPClassifier):
     inducing : str or array-like of shape (m, d) or (m, c, ph, pw), default="kmeans"
         Inducing patches: "kmeans", centres of patches of training images; "uniform",
         patches drawn at random; "unique", all different patches, with which the
-        process of an invariant kernel is exact; or given patches of images. For a sum,
-        a tuple may have one setting for each term.
+        process of an invariant kernel is exact; "learned", those of "kmeans" at the
+        start; or given patches of images. For a sum, a tuple may have one setting for
+        each term.
+    optimizer : None, "loo", "evidence", "elbo" or optimiser object, default=None
+        How the free hyperparameters of the kernel, such as the lengthscale of its base
+        and the location lengthscale, are learned before the fit. On at most 2000 images
+        drawn at random, "loo" maximises the leave-one-out log predictive density,
+        "evidence" that of the features, and "elbo" the lower bound of Titsias. These
+        three make 25 iterations of L-BFGS; an object of :mod:`skconvgp.flows` maximises
+        the evidence. None holds hyperparameters. With ``weights="learned"`` of the
+        kernel, or ``inducing="learned"``, the weights or inducing patches are learned
+        too, and with None they alone are, by "loo". The kernel must be a PatchKernel.
     variance : "dtc" or "sor", default="dtc"
         How the prior variance that the features do not explain is treated. "sor"
         (subset of regressors) ignores it; "dtc" (deterministic training conditional)
@@ -141,7 +151,10 @@ class PatchGPClassifier(GPClassifier):
         images whose variances are the unit of the noise; 1 is an exact process. More
         inducing patches or places raise it.
     kernel_ : Kernel
-        The kernel used, with numbers for settings that follow from data.
+        The kernel used, with numbers for settings that follow from data. Weights that
+        were learned have a mean square of 1.
+    optimizer_result_ : FlowResult
+        Result of the search for hyperparameters. Only if something was learned.
     image_shape_ : tuple of int
         Shape (c, h, w) of the image that a row was read as.
     noise_variance_ : float
@@ -234,6 +247,7 @@ class PatchGPClassifier(GPClassifier):
         n_inducing: object = "auto",
         n_locations: object = "auto",
         inducing: object = "kmeans",
+        optimizer: object = None,
         variance: object = "dtc",
         image_shape: object = "auto",
         noise_variance: object = "auto",
@@ -256,6 +270,7 @@ class PatchGPClassifier(GPClassifier):
         self.n_inducing = n_inducing
         self.n_locations = n_locations
         self.inducing = inducing
+        self.optimizer = optimizer
         self.variance = variance
         self.image_shape = image_shape
         self.noise_variance = noise_variance

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skconvgp._protocols import VariationalLikelihood
 from skconvgp.estimators._doors import Samples, read_further
 from skconvgp.estimators._growing import publish_extension
+from skconvgp.estimators._patch_learning import learn_patches
 from skconvgp.estimators._patch_terms import refuse_kernel, resolve_terms
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -98,6 +99,7 @@ def fit_patches(
         has_labels=False,
         affords_choice=lambda: True,
     )
+    prior, choices = learn_patches(estimator, problem, prior, choices)
     plan = plan_patches(
         prior,
         Settings(noise, amplitude_of(estimator, samples.training)),

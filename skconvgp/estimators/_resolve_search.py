@@ -1,6 +1,7 @@
 """Settings of searches for hyperparameters, on all samples and on batches."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -14,6 +15,8 @@ from skconvgp.flows import LBFGS, Adam, Rho
 
 __all__ = [
     "LEAST_BATCH",
+    "PATCH_KINDS",
+    "USUAL_PATCHES",
     "Choice",
     "require_room",
     "resolve_batch_size",
@@ -23,6 +26,10 @@ __all__ = [
     "resolve_optimizer",
     "resolve_restarts",
 ]
+
+# Iterations on patches: further ones fit the learning images (ADR 0046).
+USUAL_PATCHES = LBFGS(max_iter=25)
+PATCH_KINDS = {"evidence": "evidence", "loo": "loo", "elbo": "elbo"}
 
 KINDS = {"evidence": "evidence", "loo": "loo_nlpd"}  # of `Rho`, by value of `optimizer`
 # The objective is a mean over targets: a smaller change is negligible even in the sum
@@ -55,19 +62,36 @@ class Choice:
     is_usual: bool
 
 
-def resolve_choice(owner: object, optimizer: object) -> Choice | None:
-    """Return how hyperparameters are chosen; an object maximises the evidence."""
+def resolve_choice(
+    owner: object,
+    optimizer: object,
+    kinds: Mapping[str, str] = KINDS,
+    usual: Optimizer = USUAL,
+) -> Choice | None:
+    """Return how hyperparameters are chosen; an object maximises the evidence.
+
+    Parameters
+    ----------
+    owner : object
+        Has the setting.
+    optimizer : object
+        The setting.
+    kinds : mapping of str
+        Words for criteria, and what each stands for.
+    usual : Optimizer
+        The optimiser that words stand for.
+    """
     if optimizer is None:
         return None
-    if isinstance(optimizer, str) and optimizer in KINDS:
-        usual = copy.deepcopy(USUAL)
-        return Choice(optimizer, KINDS[optimizer], usual, is_usual=True)
+    if isinstance(optimizer, str) and optimizer in kinds:
+        search = copy.deepcopy(usual)
+        return Choice(optimizer, kinds[optimizer], search, is_usual=True)
     if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
-        words = ", ".join(map(repr, KINDS))
+        words = ", ".join(map(repr, kinds))
         expected = f"None, {words} or an optimiser of skconvgp.flows"
         reject(owner, "optimizer", expected, optimizer)
     search = copy.deepcopy(optimizer)
-    return Choice("evidence", KINDS["evidence"], search, is_usual=False)
+    return Choice("evidence", kinds["evidence"], search, is_usual=False)
 
 
 def resolve_restarts(owner: object, count: Any) -> int:

@@ -34,11 +34,20 @@ from skconvgp.flows import FlowResult
 from skconvgp.flows._kernel_search import EvidenceSearch, FlowSearch
 from skconvgp.flows._label_evidence import AMPLITUDE_LABEL
 from skconvgp.flows._landscape import NOISE_LABEL
+from skconvgp.flows._patch_search import PatchSearch
 from skconvgp.flows._search import ALL_DONE
 from skconvgp.kernels import Kernel
 from skconvgp.processes import KernelPrior, Parts, Prior, Problem
 
-__all__ = ["evidence_search", "flow_search", "warn_of_bounds", "warn_of_result"]
+__all__ = [
+    "evidence_search",
+    "flow_search",
+    "require_free",
+    "require_plain",
+    "require_samples",
+    "warn_of_bounds",
+    "warn_of_result",
+]
 
 # Remedies if a search ends at a bound of the noise or of the amplitude.
 REMEDIES = {
@@ -56,18 +65,9 @@ def evidence_search(
     n_restarts = resolve_restarts(estimator, estimator.n_restarts_optimizer)
     if choice is None:
         return None
-    _require_free(estimator, prior, "optimizer=None")
-    _require_samples(problem)
-    if not (problem.weights == 1.0).all():
-        raise ValueError(
-            f"optimizer={estimator.optimizer!r} takes no sample weights other than 0 "
-            "and 1: repeat samples, or fit with optimizer=None and the kernel "
-            "that was chosen without weights."
-        )
-    amplitude = resolve_amplitude(estimator, estimator.amplitude)
-    if amplitude != "profile":
-        expected = "'profile' with an optimizer, which maximises over it too"
-        reject(estimator, "amplitude", expected, amplitude)
+    require_free(estimator, prior, "optimizer=None")
+    require_samples(problem)
+    require_plain(estimator, problem)
     if choice.criterion == "loo":
         warn_of_copies(problem)
     verbose = resolve_verbose(estimator, estimator.verbose)
@@ -118,12 +118,12 @@ def flow_search(
     optimizer = copy.deepcopy(resolve_optimizer(estimator, estimator.optimizer))
     noise = resolve_noise(estimator, estimator.noise_variance)
     objective = resolve_objective(estimator, estimator.objective, noise)
-    _require_free(
+    require_free(
         estimator, prior, type(estimator).__name__.replace("KernelFlows", "ConvNetGP")
     )
     objective = copy.deepcopy(objective)
     objective.count(LEAST_BATCH)  # raises for wrong settings before any work
-    _require_samples(problem)
+    require_samples(problem)
     sizes = resolve_batch_sizes(estimator, estimator.batch_size, len(problem.rows))
     require_room(problem.codes, min(sizes))
     verbose = 0 if is_watched else resolve_verbose(estimator, estimator.verbose)
@@ -146,7 +146,9 @@ def flow_search(
 
 
 def warn_of_result(
-    estimator: Any, search: EvidenceSearch | FlowSearch, result: FlowResult
+    estimator: Any,
+    search: EvidenceSearch | FlowSearch | PatchSearch,
+    result: FlowResult,
 ) -> None:
     """Warn if a search learned nothing, did not converge, or used a replacement."""
     if result.stats.get("is_native"):
@@ -164,8 +166,8 @@ def warn_of_result(
             "`noise_variance`, or that of the objective if it has its own.",
             UserWarning,
         )
-    if isinstance(search, FlowSearch):
-        return  # it always makes all its steps
+    if not isinstance(search, EvidenceSearch):
+        return  # it always makes all its steps, or is meant to stop early
     if search.is_usual and result.message == ALL_DONE:
         warn_caller(
             f"The search for hyperparameters has not converged in "
@@ -195,8 +197,22 @@ def warn_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
     )
 
 
-def _require_free(estimator: Any, prior: Prior, alternative: str) -> None:
-    """Raise if no hyperparameter is free, or one starts outside its bounds."""
+def require_free(
+    estimator: Any, prior: Prior, alternative: str, *, has_more: bool = False
+) -> None:
+    """Raise if no hyperparameter is free, or one starts outside its bounds.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the message.
+    prior : Prior
+        Has the kernel.
+    alternative : str
+        Setting without a search.
+    has_more : bool, default=False
+        Whether more than hyperparameters is learned, so that none need be free.
+    """
     if not isinstance(prior, KernelPrior):
         reject(
             estimator,
@@ -207,7 +223,7 @@ def _require_free(estimator: Any, prior: Prior, alternative: str) -> None:
         )
     kernel: Kernel = prior.kernel
     free = [item for item in kernel.hyperparameters if item.is_free]
-    if not free:
+    if not (free or has_more):
         raise ValueError(
             f"{kernel!r} has no free hyperparameters, so that there is "
             "nothing to learn: give one of them bounds such as "
@@ -224,7 +240,22 @@ def _require_free(estimator: Any, prior: Prior, alternative: str) -> None:
             )
 
 
-def _require_samples(problem: Problem) -> None:
+def require_plain(estimator: Any, problem: Problem) -> None:
+    """Raise if samples have weights, or the amplitude is not profiled."""
+    if not (problem.weights == 1.0).all():
+        raise ValueError(
+            f"optimizer={estimator.optimizer!r} takes no sample weights other than 0 "
+            "and 1: repeat samples, or fit with optimizer=None and the kernel "
+            "that was chosen without weights."
+        )
+    amplitude = resolve_amplitude(estimator, estimator.amplitude)
+    if amplitude != "profile":
+        expected = "'profile' with an optimizer, which maximises over it too"
+        reject(estimator, "amplitude", expected, amplitude)
+
+
+def require_samples(problem: Problem) -> None:
+    """Raise if there are too few samples to learn from."""
     if len(problem.rows) < LEAST_BATCH:
         raise ValueError(
             f"A kernel learns from {LEAST_BATCH} samples or more, got 1 sample."

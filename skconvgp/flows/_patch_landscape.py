@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,119 +21,25 @@ from torch import Tensor
 from skconvgp._autograd import enabled_autograd
 from skconvgp._protocols import Batch, OptimizerResult, Step
 from skconvgp._typing import FloatArray
-from skconvgp.backends import Responses
 from skconvgp.engine import slices, to_numpy
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows._history import FlowResult
-from skconvgp.flows._landscape import NOISE_LABEL
-from skconvgp.inference import FeatureScore, feature_bound, feature_score
-from skconvgp.kernels import PatchKernel
-from skconvgp.processes import Run
-from skconvgp.processes._patch_features import (
-    Whitening,
-    whitened_features,
-    whitening,
+from skconvgp.flows._patch_task import (
+    PatchTask,
+    features_of,
+    pull_features,
+    pull_variances,
+    variances_of,
 )
+from skconvgp.inference import FeatureScore, feature_bound, feature_score
+from skconvgp.processes import Run
+from skconvgp.processes._patch_features import Whitening, whitening
 
-__all__ = ["PatchLandscape", "PatchTask"]
+__all__ = ["PatchLandscape"]
 
-NOISE_BOUNDS = 1e-6, 1e1  # of a noise that is learned, in units of the prior variance
-MOST_WEIGHT = 10.0  # weights begin at 1, and their scale changes no value
-MOST_CHANGE = 10.0  # of an inducing patch, in standard deviations of them
 WORST = 10.0  # a value for each target that is above those of useful parameters
 BOUND = "elbo"
 
-
-@dataclass(frozen=True)
-class PatchTask:
-    """What is learned, on which images.
-
-    Parameters
-    ----------
-    kernel : PatchKernel
-        The kernel at its start, with numbers for all settings.
-    images : Tensor of shape (n, c, h, w)
-        Learning images, in double precision.
-    targets : Tensor of shape (n, k)
-        Their targets.
-    patches : Tensor of shape (m, c', ph, pw)
-        Inducing patches at their start, as the base kernel sees them.
-    n_locations : (int, int)
-        Places along both sides.
-    criterion : {"loo", "evidence", "elbo"}
-        Judges the parameters.
-    noise : float
-        Noise variance, as a share of the mean prior variance: fixed, or the start.
-    sampled : Tensor of shape (s,)
-        Indices of images whose prior variances stand for those of all.
-    learns_noise, learns_kernel, learns_weights, learns_patches : bool
-        What is learned.
-    """
-
-    kernel: PatchKernel
-    images: Tensor
-    targets: Tensor
-    patches: Tensor
-    n_locations: tuple[int, int]
-    criterion: str
-    noise: float
-    sampled: Tensor
-    learns_noise: bool = True
-    learns_kernel: bool = True
-    learns_weights: bool = False
-    learns_patches: bool = False
-
-    @cached_property
-    def patch_scale(self) -> float:
-        """Unit in which inducing patches are changed."""
-        return float(self.patches.std(correction=0)) or 1.0
-
-    @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """Numbers of hyperparameters, noises, weights and values of patches learned."""
-        shape = self.images.shape
-        n_weights = self.kernel.n_weights((shape[1], shape[2], shape[3]))
-        return (
-            len(self.kernel.theta) if self.learns_kernel else 0,
-            int(self.learns_noise),
-            n_weights if self.learns_weights else 0,
-            self.patches.numel() if self.learns_patches else 0,
-        )
-
-    def start(self) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-        """Return the start (p,), its bounds (p, 2), and names of the logarithms."""
-        n_log, n_noise, n_weights, n_values = self.sizes
-        free = [item for item in self.kernel.hyperparameters if item.is_free][:n_log]
-        logs = [self.kernel.theta[:n_log], np.full(n_noise, math.log(self.noise))]
-        start = [*logs, np.ones(n_weights), np.zeros(n_values)]
-        bounds = [
-            self.kernel.bounds[:n_log],
-            np.log([NOISE_BOUNDS] * n_noise).reshape(-1, 2),
-            np.tile([-MOST_WEIGHT, MOST_WEIGHT], (n_weights, 1)),
-            np.tile([-MOST_CHANGE, MOST_CHANGE], (n_values, 1)),
-        ]
-        labels = [*(item.label for item in free), *[NOISE_LABEL] * n_noise]
-        return np.concatenate(start), np.concatenate(bounds), tuple(labels)
-
-    def kernel_at(self, theta: Tensor) -> PatchKernel:
-        """Return the kernel at parameters (p,), differentiable by them."""
-        logs, _, weights, _ = theta.split(self.sizes)
-        kernel = self.kernel.with_theta(logs) if len(logs) else self.kernel.replace()
-        if self.learns_weights:
-            kernel.set_params(weights=weights)
-        return kernel
-
-    def patches_at(self, theta: Tensor) -> Tensor:
-        """Return the inducing patches at parameters (p,), differentiable by them."""
-        if not self.learns_patches:
-            return self.patches
-        change = theta.split(self.sizes)[3].reshape(self.patches.shape)
-        return self.patches + self.patch_scale * change
-
-    def noise_at(self, theta: FloatArray) -> float:
-        """Return the noise variance at parameters (p,)."""
-        n_log = self.sizes[0]
-        return float(np.exp(theta[n_log])) if self.learns_noise else self.noise
 
 class PatchLandscape:
     """A criterion as a function of the parameters of a patch process.
@@ -171,11 +77,11 @@ class PatchLandscape:
         # Noise that is learned is a share of the mean prior variance at the start.
         self._unit = float(self._variances(torch.tensor(self.start)).mean())
 
-    def draw(self, progress: float) -> Batch:  # noqa: ARG002  (other landscapes need it)
+    def draw(self, progress: float) -> Batch:
         """Return the batch of all learning images."""
         return self.fixed[0]
 
-    def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:  # noqa: ARG002  (there is one batch)
+    def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
         """Return the value; NaN if it is undefined."""
         key = np.asarray(theta, dtype=np.float64).tobytes()
         if key not in self._values:
@@ -187,8 +93,8 @@ class PatchLandscape:
     def gradient(
         self,
         theta: FloatArray,
-        batches: tuple[Batch, ...],  # noqa: ARG002  (there is one batch)
-        method: str = "exact",  # noqa: ARG002  (both methods are by tiles)
+        batches: tuple[Batch, ...],
+        method: str = "exact",
     ) -> tuple[float, FloatArray]:
         """Return the value and its derivatives (p,); NaN if undefined."""
         self.n_evaluations += 1
@@ -265,7 +171,7 @@ class PatchLandscape:
             given = torch.tensor(theta)
             factors = self._whitening(given)
             jobs = (
-                partial(_features_of, i, self._task, given, factors, part)
+                partial(features_of, i, self._task, given, factors, part)
                 for i, part in enumerate(self._parts)
             )
             return torch.cat(self._in_order(jobs))
@@ -273,8 +179,8 @@ class PatchLandscape:
     def _variances(self, theta: Tensor) -> Tensor:
         """Return the prior variances (s,) of the sampled images."""
         jobs = (
-            partial(_variance_of, i, self._task, theta, index, is_derived=False)
-            for i, index in enumerate(self._task.sampled.tolist())
+            partial(variances_of, i, self._task, theta, part)
+            for i, part in enumerate(self._task.variance_parts())
         )
         return torch.cat(self._in_order(jobs))
 
@@ -288,13 +194,13 @@ class PatchLandscape:
         given = [getattr(factors, one.name).detach() for one in fields(factors)]
         by_factors = [torch.zeros_like(one) for one in given]
         jobs: Any = (
-            partial(_pull, i, task, theta, given, part, score.by_features[part])
+            partial(pull_features, i, task, theta, given, part, score.by_features[part])
             for i, part in enumerate(self._parts)
         )
         for by_theta, *by_given in self._in_order(jobs):
             total += by_theta
-            for one, more in zip(by_factors, by_given, strict=True):
-                one += more
+            for sums, by_factor in zip(by_factors, by_given, strict=True):
+                sums.add_(by_factor)
         made = [getattr(factors, one.name) for one in fields(factors)]
         moving = [i for i, one in enumerate(made) if one.requires_grad]
         if moving:
@@ -310,11 +216,11 @@ class PatchLandscape:
             by_variance += task.noise * score.by_noise
         if self._needs_variances:
             jobs = (
-                partial(_variance_of, i, task, torch.tensor(theta), index, is_derived=True)
-                for i, index in enumerate(task.sampled.tolist())
+                partial(pull_variances, i, task, theta, part)
+                for i, part in enumerate(task.variance_parts())
             )
-            for slope in self._in_order(jobs):
-                total += slope * (by_variance / len(task.sampled))
+            for by_theta in self._in_order(jobs):
+                total += by_theta * (by_variance / len(task.sampled))
         return total
 
     def _whitening(self, theta: Tensor) -> Whitening:
@@ -330,53 +236,3 @@ class PatchLandscape:
     def _in_order(self, jobs: Iterator[Callable[[], tuple[int, Any]]]) -> list[Any]:
         found = sorted(self._run.runner(jobs), key=lambda one: one[0])
         return [one for _, one in found]
-
-
-def _tile(
-    task: PatchTask, theta: Tensor, factors: Whitening, images: Tensor
-) -> Tensor:
-    """Return features (n, r) of images (n, c, h, w), differentiable by theta."""
-    kernel = task.kernel_at(theta)
-    responses = Responses(kernel.base_kernel, task.patches_at(theta), "torch")
-    return whitened_features(kernel, responses, factors, images)
-
-
-def _features_of(
-    index: int, task: PatchTask, theta: Tensor, factors: Whitening, part: slice
-) -> tuple[int, Tensor]:
-    with torch.no_grad():
-        return index, _tile(task, theta, factors, task.images[part])
-
-
-def _pull(
-    index: int,
-    task: PatchTask,
-    theta: FloatArray,
-    factors: Sequence[Tensor],
-    part: slice,
-    by_features: Tensor,
-) -> tuple[int, tuple[Tensor, ...]]:
-    """Return derivatives by theta and by the factors, both as if independent."""
-    with enabled_autograd():
-        free = torch.tensor(theta, requires_grad=True)
-        given = [one.clone().requires_grad_() for one in factors]
-        features = _tile(task, free, Whitening(*given), task.images[part])
-        return index, torch.autograd.grad(
-            features, [free, *given], by_features, materialize_grads=True
-        )
-
-
-def _variance_of(
-    number: int, task: PatchTask, theta: Tensor, index: int, *, is_derived: bool
-) -> tuple[int, Tensor]:
-    """Return the prior variance (1,) of an image, or its derivatives (p,)."""
-    with enabled_autograd():
-        free = theta.detach().clone().requires_grad_(is_derived)
-        kernel = task.kernel_at(free)
-        variance = kernel.diag(kernel.prepare(task.images[index : index + 1]))
-        if not is_derived:
-            return number, variance
-        if not variance.requires_grad:
-            return number, torch.zeros_like(free)
-        (slope,) = torch.autograd.grad(variance, free, torch.ones_like(variance))
-        return number, slope

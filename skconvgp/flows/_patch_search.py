@@ -19,14 +19,15 @@ from skconvgp.engine import (
     require_memory,
     rows_to_tensor,
     to_numpy,
+    to_tensor,
 )
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.flows._history import FlowResult
 from skconvgp.flows._kernel_search import NOISE_START
-from skconvgp.flows._patch_landscape import PatchLandscape, PatchTask
+from skconvgp.flows._patch_landscape import PatchLandscape
+from skconvgp.flows._patch_task import PatchTask
 from skconvgp.kernels import PatchKernel
-from skconvgp.processes import KernelPrior, Problem, Resources, Run
-from skconvgp.processes._inducing import InducingSet
+from skconvgp.processes import InducingSet, KernelPrior, Problem, Resources, Run
 
 __all__ = ["LearnedPatches", "PatchSearch"]
 
@@ -84,7 +85,7 @@ class PatchSearch:
         self,
         problem: Problem,
         prior: KernelPrior,
-        patches: Tensor,
+        inducing: InducingSet,
         n_locations: tuple[int, int],
         resources: Resources,
     ) -> tuple[LearnedPatches, FlowResult]:
@@ -96,8 +97,8 @@ class PatchSearch:
             All samples. Each different image counts once, with the mean of its targets.
         prior : KernelPrior
             The kernel from which the search begins.
-        patches : Tensor of shape (m, c', ph, pw)
-            Inducing patches at the start, as the base kernel sees them.
+        inducing : InducingSet
+            Inducing patches at the start.
         n_locations : (int, int)
             Places along both sides, which stay.
         resources : Resources
@@ -107,7 +108,6 @@ class PatchSearch:
         learns_weights = kernel.learns_weights
         if learns_weights:
             kernel = kernel.replace(weights=np.ones(kernel.n_weights(shape)))
-        inducing = InducingSet.of(kernel, shape, patches, n_locations)
         n, r = min(problem.inputs.n_inputs, LEARNING_IMAGES), inducing.n_features
         values = ROW_COPIES * n * r + SQUARE_COPIES * r**2
         needed = values * torch.float64.itemsize
@@ -128,7 +128,7 @@ class PatchSearch:
                 kernel,
                 prior.images(rows).to(device, torch.float64),
                 merged.to(device, torch.float64),
-                patches.to(device, torch.float64),
+                to_tensor(inducing.patches, device),
                 n_locations,
                 self.criterion,
                 NOISE_START if self.noise is None else self.noise,
@@ -138,7 +138,7 @@ class PatchSearch:
                 learns_weights=learns_weights,
                 learns_patches=self.learns_patches,
             )
-            n_images = _images_at_once(kernel, shape, len(patches), run)
+            n_images = _images_at_once(kernel, shape, len(inducing.patches), run)
             landscape = PatchLandscape(task, run, n_images, self.watch)
             found = self.optimizer.minimize(landscape, generator)
             theta = torch.tensor(found.theta)

@@ -18,11 +18,17 @@ from skconvgp.processes._feature_samples import FeatureSamples, Reservoir
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted, Parts, Process
 from skconvgp.processes._growing import extend_features
-from skconvgp.processes._inducing import INDUCING, Inducing, InducingSet
+from skconvgp.processes._inducing import (
+    INDUCING,
+    Inducing,
+    InducingSet,
+    place_locations,
+)
 from skconvgp.processes._inducing_sum import (
     InducingSum,
     Term,
     TermChoice,
+    choose_inducing,
     terms_of,
 )
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
@@ -124,11 +130,13 @@ __all__ = [
     "Variational",
     "VariationalProcess",
     "VariationalState",
+    "choose_inducing",
     "entries",
     "extend_features",
     "extend_patches",
     "iterative_route",
     "missing_memory",
+    "place_locations",
     "placement_of_fit",
     "plan_landmarks",
     "plan_patches",

@@ -36,7 +36,8 @@ __all__ = [
     "place_locations",
 ]
 
-INDUCING = ("kmeans", "uniform", "unique")
+LEARNED = "learned"  # they begin as the centres of "kmeans"
+INDUCING = ("kmeans", "uniform", "unique", LEARNED)
 SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
 FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
 IMAGES_AT_ONCE = 100

@@ -8,10 +8,11 @@ from skconvgp import PatchGPRegressor, gram_matrix
 from skconvgp.engine import Placement
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.flows import LBFGS
-from skconvgp.flows._patch_landscape import PatchLandscape, PatchTask
+from skconvgp.flows._patch_landscape import PatchLandscape
+from skconvgp.flows._patch_task import PatchTask
 from skconvgp.kernels import PatchKernel, matern, rbf
 
-SIDE, PATCH, M, N, STEP = 6, 3, 5, 12, 1e-5
+SIDE, PATCH, M, N, STEP = 5, 3, 3, 8, 1e-5
 CRITERIA = ("loo", "evidence", "elbo")
 SPECS = {
     "invariant": {},
