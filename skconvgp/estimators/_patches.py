@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 VARIANCES = ("dtc", "sor")
-DRAWN = ("kmeans", "uniform")  # so many as `n_inducing` says
+DRAWN = ("kmeans", "uniform", "learned")  # so many as `n_inducing` says
 COLLAPSED, VARIATIONAL = "collapsed", "variational"
 
 

@@ -143,6 +143,8 @@ WRONG = {
     "class": ({"optimizer": LBFGS}, "an optimiser of skconvgp.flows"),
     "amplitude": ({"optimizer": "loo", "amplitude": 2.0}, "'profile'"),
     "nothing free": ({"kernel": HELD, "optimizer": "loo"}, "nothing to learn"),
+    "sum": ({"kernel": kernel() + rbf(3.0), "optimizer": "loo"}, "PatchKernel alone"),
+    "term": ({"kernel": kernel(weights="learned") + rbf(3.0)}, "PatchKernel alone"),
     "inducing": ({"inducing": "learn"}, "'learned'"),
     "memory": ({"optimizer": "loo", "memory_budget": 2000}, "memory_budget"),
 }
