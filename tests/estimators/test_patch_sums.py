@@ -258,3 +258,20 @@ def test_two_halves_of_a_kernel_are_the_kernel(settings):
         two.predict_proba(X[90:120]), one.predict_proba(X[90:120]), rtol=1e-6
     )
     assert two.elbo() == pytest.approx(one.elbo(), rel=1e-7)
+
+
+def test_batches_of_images_are_one_fit():
+    X, y, Z = images(), targets(N), given_patches()
+    diag = gram_diag(two_sizes(), X[:N], dtype="float64")
+    ratio = diag[:6].mean() / diag.mean()  # the first batch sets the unit
+    gp = PatchGPRegressor(two_sizes(), inducing=Z, **PLAIN)
+    gp.partial_fit(X[:6], y[:6]).partial_fit(X[6:N], y[6:])
+    units = {"noise_variance": NOISE * ratio, "amplitude": PLAIN["amplitude"] / ratio}
+    whole = PatchGPRegressor(two_sizes(), inducing=Z, **(PLAIN | units))
+    whole.fit(X[:N], y)
+    for found, wanted in zip(
+        gp.predict(X[N:], return_std=True),
+        whole.predict(X[N:], return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
