@@ -5,7 +5,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from skconvgp.estimators._classifier import GPClassifier
-from skconvgp.estimators._fitting import fit_chosen
+from skconvgp.estimators._fitting import fit_process
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._settings import parts_of
 
@@ -279,5 +279,5 @@ class ConvNetGPClassifier(GPClassifier):
         """
         problem, samples = self._read_labels(X, y, sample_weight)
         parts = parts_of(self, self._label_models, keeps_left_out=self._calibrates)
-        fit_chosen(self, problem, samples, parts)
+        fit_process(self, problem, samples, parts)
         return self._calibrate()

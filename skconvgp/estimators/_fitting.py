@@ -29,12 +29,12 @@ from skconvgp.flows._kernel_search import (
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.processes import KernelPrior, Parts, Planner, Problem
 
-__all__ = ["fit_chosen", "fit_flows"]
+__all__ = ["fit_flows", "fit_process"]
 
 STEP = "flow step"
 
 
-def fit_chosen(
+def fit_process(
     estimator: Any, problem: Problem, samples: Samples, parts: Parts
 ) -> None:
     """Fit a process, with the kernel that `optimizer` chooses on all samples.
@@ -73,7 +73,7 @@ def fit_flows(
     Parameters
     ----------
     estimator, problem, samples, parts : object
-        As in `fit_chosen`.
+        As in `fit_process`.
     finish : callable, optional
         Sets the attributes that follow from the process, for the estimator and for the
         models that callbacks see.

@@ -91,12 +91,12 @@ class BaseGP(KernelEstimator):
     @property
     def dual_coef_(self) -> FloatArray:
         """Coefficients of the covariances with `X_train_` in the latent means."""
-        return self._of_sums("dual_coef_", lambda process: process.dual)
+        return self._unless_neighbors("dual_coef_", lambda process: process.dual)
 
     @property
     def solver_state_(self) -> Any:
         """State that the solver keeps."""
-        return self._of_sums("solver_state_", lambda process: process.state)
+        return self._unless_neighbors("solver_state_", lambda process: process.state)
 
     @property
     def X_train_(self) -> NDArray[Any] | None:
@@ -111,7 +111,7 @@ class BaseGP(KernelEstimator):
         except AttributeError:
             raise AttributeError(f"{type(self).__name__} is not fitted yet.") from None
 
-    def _of_sums(self, name: str, get: Callable[[Any], Value]) -> Value:
+    def _unless_neighbors(self, name: str, get: Callable[[Any], Value]) -> Value:
         """Return an attribute that a process of nearest neighbours does not have."""
         process = self._fitted
         if isinstance(process, NeighborProcess):

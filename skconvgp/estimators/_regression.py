@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from skconvgp.estimators._fitting import fit_chosen
+from skconvgp.estimators._fitting import fit_process
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.estimators._settings import parts_of
@@ -257,5 +257,5 @@ class ConvNetGPRegressor(GPRegressor):
             The fitted estimator.
         """
         problem, samples = self._read_targets(X, y, sample_weight)
-        fit_chosen(self, problem, samples, parts_of(self))
+        fit_process(self, problem, samples, parts_of(self))
         return self

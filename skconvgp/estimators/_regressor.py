@@ -230,7 +230,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         return self._scaled(samples, was_informed=False)
 
     def _further_targets(self, samples: Samples) -> tuple[Problem, Samples]:
-        """Return what to add to a fitted process; units stay."""
+        """Return samples to add to a fitted process; units stay."""
         n_outputs = 1 if samples.y.ndim == 1 else samples.y.shape[1]
         if n_outputs != len(self.y_mean_):
             raise ValueError(
