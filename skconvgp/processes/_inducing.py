@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 from skconvgp._typing import FloatArray, ImageShape, Scalar
 from skconvgp.backends import Responses, ResponsesChoice, choose_responses
-from skconvgp.engine import slices, to_numpy, to_tensor
+from skconvgp.engine import require_memory, slices, to_numpy, to_tensor
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._checks import plain_value
 from skconvgp.processes._patch_features import (
@@ -41,6 +41,7 @@ INDUCING = ("kmeans", "uniform", "unique", LEARNED)
 SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
 FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
 IMAGES_AT_ONCE = 100
+GRAM_COPIES = 3  # of covariances of patches: the matrix, its vectors, workspace
 SHARE_OF_BACKGROUND = 0.02  # of all patches that are equal
 SPACING = 1.4  # of places, in location lengthscales
 FEWEST_PLACES, MOST_PLACES = 3, 7  # along a side
@@ -279,13 +280,20 @@ def _sampled(
 
 
 def _different(kernel: PatchKernel, images: Tensor) -> Tensor:
-    """Return all different patches (m, d) of images."""
+    """Return all different patches (m, d) of images.
+
+    A matrix of them is needed later: they are refused as soon as it is too large.
+    """
     found: Tensor | None = None
+    host, remedy = torch.device("cpu"), "use inducing='kmeans' or fewer images."
     for part in slices(len(images), IMAGES_AT_ONCE):
         patches = kernel.normalized_patches(images[part].to(torch.float64))
         patches = patches.flatten(0, 2).flatten(1)
         known = patches if found is None else torch.cat([found, patches])
         found = torch.unique(known, dim=0)
+        needed = GRAM_COPIES * len(found) ** 2 * found.itemsize
+        what = f"A matrix of {len(found)} different patches, and more to come,"
+        require_memory(needed, host, what, remedy)
     assert found is not None
     return found
 

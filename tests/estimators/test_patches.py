@@ -311,6 +311,22 @@ def test_jobs_and_budget_do_not_change_the_result():
     np.testing.assert_allclose(one.predict(new), three.predict(new), rtol=1e-9)
 
 
+def test_different_patches_beyond_the_memory_are_refused_early(monkeypatch):
+    n_patches = []
+
+    def refuse_many(needed, *others):
+        n_patches.append(others)
+        if needed > 3 * 8 * 4000**2:
+            raise TileMemoryError(others[-1])
+
+    monkeypatch.setattr("skconvgp.processes._inducing.require_memory", refuse_many)
+    gp = PatchGPRegressor(kernel(), inducing="unique")
+    X = images(1000)  # each with 16 patches of its own
+    with pytest.raises(TileMemoryError, match=r"inducing='kmeans'"):
+        gp.fit(X, np.arange(1000.0))
+    assert len(n_patches) == 3  # hundreds of images
+
+
 def test_sums_that_do_not_fit_are_refused_before_work(monkeypatch):
     monkeypatch.setattr(_patches, "SQUARE_COPIES", 10**15)
     gp = PatchGPRegressor(kernel())

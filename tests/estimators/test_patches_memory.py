@@ -1,0 +1,39 @@
+"""Peak memory of the estimators of patches, in a process of its own."""
+
+import pytest
+
+from tests.helpers.memory import needs_peak, peaks
+
+pytestmark = needs_peak
+
+MIB, BUDGET, N_KEPT = 2**20, 16, 2000
+SETUP = """
+import numpy as np
+from skconvgp import PatchGPClassifier
+from skconvgp.kernels import PatchKernel, rbf
+
+random = np.random.default_rng(0)
+X, y = random.random(({n}, 1, 12, 12)).astype(np.float32), np.arange({n}) % 3
+gp = PatchGPClassifier(
+    PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=2.0),
+    n_inducing={m}, n_locations=3, memory_budget="16 MiB", random_state=0,
+)
+gp.fit(X[:60], y[:60]).predict_proba(X[:60])
+gp.partial_fit(X[:60], y[:60])
+"""
+CALLS = ["gp.fit(X, y)", "gp.predict_proba(X)", "gp.loo_predict_proba()"]
+CALLS += ["gp.partial_fit(X, y)"]
+
+
+# Features of all images would take 4 and 34 MiB more.
+@pytest.mark.parametrize(
+    ("n", "m"), [(4000, 30), pytest.param(12_000, 50, marks=pytest.mark.slow)]
+)
+def test_sums_and_a_reservoir_are_held_beside_the_budget(n, m):
+    r, row = 9 * m, 12 * 12 * 4
+    promised = BUDGET * MIB + 8 * (4 * r**2 + N_KEPT * r)
+    fit, predict, left_out, more = peaks(SETUP.format(n=n, m=m), CALLS)
+    assert fit <= promised + n * row
+    assert predict <= BUDGET * MIB
+    assert left_out <= BUDGET * MIB + 8 * r**2
+    assert more <= promised + 3 * N_KEPT * row  # reservoirs before, of these, of both
