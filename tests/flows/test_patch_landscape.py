@@ -11,6 +11,7 @@ from skconvgp.flows import LBFGS
 from skconvgp.flows._patch_landscape import PatchLandscape
 from skconvgp.flows._patch_task import PatchTask
 from skconvgp.kernels import PatchKernel, matern, rbf
+from tests.helpers.memory import needs_peak, peaks
 
 SIDE, PATCH, M, N, STEP = 5, 3, 3, 8, 1e-5
 CRITERIA = ("loo", "evidence", "elbo")
@@ -141,3 +142,23 @@ def test_a_scale_of_the_weights_changes_nothing():
     larger[1:] *= 3.0
     values = [landscape.value(one, landscape.fixed) for one in (theta, larger)]
     assert values[0] == pytest.approx(values[1])
+
+
+@needs_peak
+@pytest.mark.slow
+def test_memory_is_that_of_features_and_of_a_tile():
+    setup = """
+import torch
+from tests.flows.test_patch_landscape import landscape_of, task_of
+few, many = (
+    landscape_of(task_of(n=n, learns_weights=True, learns_patches=True), n_images=32)
+    for n in (64, 2048)
+)
+few.gradient(few.start, few.fixed)
+"""
+    call = "one.gradient(one.start, one.fixed)"
+    small, large = peaks(setup, [f"one = few; {call}", f"one = many; {call}"])
+    # Of each further image there are a few copies of its features; its graph would take
+    # ten times the responses to its patches.
+    graph = 10 * (2048 - 64) * (SIDE - PATCH + 1) ** 2 * M * 8
+    assert large - small < graph / 4
