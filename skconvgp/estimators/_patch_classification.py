@@ -15,6 +15,7 @@ from skconvgp.estimators._patches import (
     extend_with_images,
     fit_patches,
     read_more_images,
+    require_collapsed,
     resolve_variational,
 )
 from skconvgp.estimators._public_fit import public_fit
@@ -355,6 +356,7 @@ class PatchGPClassifier(GPClassifier):
             X, y, sample_weight, classes, keeps_rows=False
         )
         variational = resolve_variational(self, len(self.classes_))
+        require_collapsed(variational is None or classes is None)
         fit_patches(self, problem, samples, self._label_models(problem), variational)
         return self._calibrate()
 

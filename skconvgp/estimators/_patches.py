@@ -47,6 +47,7 @@ __all__ = [
     "extend_with_images",
     "fit_patches",
     "read_more_images",
+    "require_collapsed",
     "resolve_variational",
 ]
 
@@ -122,7 +123,7 @@ def read_more_images(
     **options: Any,
 ) -> Samples:
     """Return further samples; parameters are those of `read_training`."""
-    _require_collapsed(estimator._process)
+    require_collapsed(isinstance(estimator._process, FeatureProcess))
     prior, training = estimator._process.prior.exact, estimator._training
     further = read_further(estimator, X, y, sample_weight, prior, training, **options)
     return replace(further, y=read_y(further.y))
@@ -163,9 +164,10 @@ def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> No
     publish_extension(estimator, extended, training, record, {})
 
 
-def _require_collapsed(process: object) -> None:
-    if not isinstance(process, FeatureProcess):
-        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+def require_collapsed(is_collapsed: bool) -> None:
+    """Raise unless inference has a closed form, with sums to which images are added."""
+    if not is_collapsed:
+        raise ValueError(
             "`partial_fit` needs a closed form, which variational inference does not "
             "have: use inference='collapsed' with likelihood='gaussian', or `fit`."
         )

@@ -4,9 +4,15 @@ import pickle
 
 import numpy as np
 import pytest
+import skops.io
 from sklearn.exceptions import ConvergenceWarning
 
-from skconvgp import PatchGPClassifier, PatchGPRegressor, gram_diag
+from skconvgp import (
+    SKOPS_TRUSTED_TYPES,
+    PatchGPClassifier,
+    PatchGPRegressor,
+    gram_diag,
+)
 from skconvgp.datasets import load_digits_images
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.processes import _patch_growing, _patches
@@ -218,3 +224,18 @@ def test_variational_inference_takes_no_further_images():
         gp.fit(X, y)
     with pytest.raises(ValueError, match="needs a closed form"):
         gp.partial_fit(X, y)
+    first = PatchGPClassifier(KERNEL, likelihood="softmax")
+    with pytest.raises(ValueError, match="needs a closed form"):
+        first.partial_fit(X, y, classes=range(10))
+
+
+def test_a_file_of_skops_keeps_images_and_takes_further_ones(monkeypatch):
+    monkeypatch.setattr(_patches, "RESERVOIR", 20)
+    X, y = digits(60)
+    gp = regressors(X, 60)[0].fit(X, y)
+    assert gp._process.images is not None
+    again = skops.io.loads(skops.io.dumps(gp), trusted=SKOPS_TRUSTED_TYPES)
+    np.testing.assert_array_equal(again.loo_predict(), gp.loo_predict())
+    for one in (gp, again):
+        one.partial_fit(X[:20], y[:20])
+    np.testing.assert_array_equal(again.predict(X), gp.predict(X))
