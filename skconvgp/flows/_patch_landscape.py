@@ -37,6 +37,7 @@ from skconvgp.processes._patch_features import Whitening, whitening
 
 __all__ = ["PatchLandscape"]
 
+START_NOISES = tuple(10.0**i for i in range(-6, 2))  # of which the best is taken
 WORST = 10.0  # a value for each target that is above those of useful parameters
 BOUND = "elbo"
 
@@ -76,6 +77,20 @@ class PatchLandscape:
         self.fixed = (Batch(torch.arange(len(task.images))),)
         # Noise that is learned is a share of the mean prior variance at the start.
         self._unit = float(self._variances(torch.tensor(self.start)).mean())
+
+    def start_at_best_noise(self) -> None:
+        """Begin with the noise that is best for the start, if noise is learned."""
+        if not self._task.learns_noise:
+            return
+        features, best = self._features(self.start), math.inf
+        index, starts = self._task.sizes[0], []
+        for noise in START_NOISES:
+            starts.append(self.start.copy())
+            starts[-1][index] = math.log(noise)
+        for start in starts:
+            score = self._score(start, features)
+            if score is not None and score.value < best:
+                best, self.start = score.value, start
 
     def draw(self, progress: float) -> Batch:
         """Return the batch of all learning images."""

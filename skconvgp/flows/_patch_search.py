@@ -140,6 +140,7 @@ class PatchSearch:
             )
             n_images = _images_at_once(kernel, shape, len(inducing.patches), run)
             landscape = PatchLandscape(task, run, n_images, self.watch)
+            landscape.start_at_best_noise()
             found = self.optimizer.minimize(landscape, generator)
             theta = torch.tensor(found.theta)
             return _learned(task, theta), landscape.result(found)
