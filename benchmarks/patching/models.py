@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from torch import nn
 
 from skconvgp import ConvNetGPClassifier, NystromCompletedGP, PatchGPClassifier
-from skconvgp.kernels import PatchKernel
+from skconvgp.kernels import PatchKernel, rbf
 
 SIZES = {
     "mnist": [1000, 5000, 20_000, 60_000],
@@ -23,6 +23,7 @@ SIZES = {
 }
 PHOTOGRAPHS_AND_DIGITS = ("mnist", "cifar10")
 EPOCHS, BATCH, RATE = 20, 64, 1e-3
+SUBSET, SHARE_OF_WHOLE = 5000, 0.01
 
 
 class Model(NamedTuple):
@@ -106,6 +107,38 @@ def _invariant(n_inducing: Any, **settings: Any) -> Any:
     return PatchGPClassifier(kernel, n_inducing=n_inducing, random_state=0)
 
 
+def _weighted(n_inducing: Any = "auto", inducing: Any = "kmeans", **patch: Any) -> Any:
+    """Return patches whose weights are learned."""
+    return PatchGPClassifier(
+        PatchKernel(weights="learned", **patch),
+        n_inducing=n_inducing,
+        inducing=inducing,
+        random_state=0,
+    )
+
+
+@dataclass
+class WeightedAndWhole:
+    """Learned weights, then a sum with a kernel of whole images."""
+
+    n_inducing: int
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "WeightedAndWhole":
+        """Learn weights from a part of the images; fit the sum to all."""
+        learned = _weighted(min(256, self.n_inducing)).fit(X[:SUBSET], y[:SUBSET])
+        self.sum = PatchGPClassifier(
+            learned.kernel_ + SHARE_OF_WHOLE * rbf(),
+            n_inducing=self.n_inducing,
+            random_state=0,
+        ).fit(X, y)
+        return self
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the probabilities (n, k) of labels."""
+        probabilities: NDArray[Any] = self.sum.predict_proba(X)
+        return probabilities
+
+
 def _all_different() -> Any:
     kernel = PatchKernel(patch_size=3)
     return PatchGPClassifier(kernel, inducing="unique", random_state=0)
@@ -117,9 +150,19 @@ MODELS = {
         lambda: PatchGPClassifier(n_inducing=400, random_state=0), 60_000, ("cifar10",)
     ),
     "patches, invariant, 750": Model(lambda: _invariant(750), 60_000, ("mnist",)),
+    "patches, rbf of whole images, 750": Model(
+        lambda: _invariant(750, patch_size=28), 60_000, ("mnist",)
+    ),
+    "patches, weighted, 750": Model(lambda: _weighted(750), 60_000, ("mnist",)),
+    "patches, weighted + rbf, 750": Model(
+        lambda: WeightedAndWhole(750), 60_000, ("mnist",)
+    ),
     "patches, invariant, 50": Model(lambda: _invariant(50), 60_000, ("mnist 0-1",)),
     "patches 3x3, invariant, 16": Model(
         lambda: _invariant(16, patch_size=3), 5000, ("rectangles",)
+    ),
+    "patches 3x3, weighted, all different": Model(
+        lambda: _weighted(inducing="unique", patch_size=3), 5000, ("rectangles",)
     ),
     "patches 3x3, invariant, all different": Model(
         _all_different, 5000, ("rectangles",)
