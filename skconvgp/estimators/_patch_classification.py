@@ -167,6 +167,8 @@ class PatchGPClassifier(GPClassifier):
         Coefficients of the features in the latent means.
     solver_state_ : object
         Posterior of the coefficients, r squared numbers.
+    n_iter_ : int
+        Number of passes over the images: epochs of variational inference, otherwise 1.
     fit_report_ : FitReport
         Record of the work that the fit did, and of its time.
     backend_, device_, dtype_ : str
@@ -290,6 +292,11 @@ class PatchGPClassifier(GPClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of passes over the images: epochs, or 1 without them."""
+        return max(1, self.fit_report_.iterations)
 
     @public_fit
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
