@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
@@ -14,8 +15,8 @@ from skconvgp.estimators._patches import (
     default_kernel,
     extend_with_images,
     fit_patches,
+    has_closed_form,
     read_more_images,
-    require_collapsed,
     resolve_variational,
 )
 from skconvgp.estimators._public_fit import public_fit
@@ -319,6 +320,7 @@ class PatchGPClassifier(GPClassifier):
         """
         return self._fit_first(X, y, sample_weight)
 
+    @available_if(has_closed_form)  # type: ignore[untyped-decorator]  (scikit-learn)
     @public_fit
     def partial_fit(
         self,
@@ -363,7 +365,6 @@ class PatchGPClassifier(GPClassifier):
             X, y, sample_weight, classes, keeps_rows=False
         )
         variational = resolve_variational(self, len(self.classes_))
-        require_collapsed(variational is None or classes is None)
         fit_patches(self, problem, samples, self._label_models(problem), variational)
         return self._calibrate()
 

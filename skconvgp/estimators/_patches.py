@@ -18,6 +18,7 @@ from skconvgp.estimators._patch_terms import refuse_kernel, resolve_terms
 from skconvgp.estimators._resolve import (
     AUTO,
     PRECOMPUTED,
+    VARIATIONAL_LIKELIHOODS,
     resolve_count,
     resolve_noise,
     resolve_rate,
@@ -46,14 +47,18 @@ __all__ = [
     "default_kernel",
     "extend_with_images",
     "fit_patches",
+    "has_closed_form",
     "read_more_images",
-    "require_collapsed",
     "resolve_variational",
 ]
 
 VARIANCES = ("dtc", "sor")
 DRAWN = ("kmeans", "uniform", "learned")  # so many as `n_inducing` says
 COLLAPSED, VARIATIONAL = "collapsed", "variational"
+NO_CLOSED_FORM = (
+    "`partial_fit` needs a closed form, which variational inference does not have: use "
+    "inference='collapsed' with likelihood='gaussian', or `fit`."
+)
 
 
 def default_kernel() -> PatchKernel:
@@ -123,7 +128,9 @@ def read_more_images(
     **options: Any,
 ) -> Samples:
     """Return further samples; parameters are those of `read_training`."""
-    require_collapsed(isinstance(estimator._process, FeatureProcess))
+    process: Any = estimator._process
+    if not isinstance(process, FeatureProcess):
+        raise ValueError(NO_CLOSED_FORM)  # noqa: TRY004  (a setting, not a type)
     prior, training = estimator._process.prior.exact, estimator._training
     further = read_further(estimator, X, y, sample_weight, prior, training, **options)
     return replace(further, y=read_y(further.y))
@@ -164,13 +171,20 @@ def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> No
     publish_extension(estimator, extended, training, record, {})
 
 
-def require_collapsed(is_collapsed: bool) -> None:
-    """Raise unless inference has a closed form, with sums to which images are added."""
-    if not is_collapsed:
-        raise ValueError(
-            "`partial_fit` needs a closed form, which variational inference does not "
-            "have: use inference='collapsed' with likelihood='gaussian', or `fit`."
-        )
+def has_closed_form(estimator: Any) -> bool:
+    """Return whether inference has sums to which images can be added.
+
+    Raises
+    ------
+    AttributeError
+        If it has not, with the remedy: `partial_fit` is then no method.
+    """
+    likelihood, word = estimator.likelihood, estimator.inference
+    is_word = isinstance(likelihood, str) and likelihood in VARIATIONAL_LIKELIHOODS
+    is_variational = is_word or isinstance(likelihood, VariationalLikelihood)
+    if is_variational or (isinstance(word, str) and word == VARIATIONAL):
+        raise AttributeError(NO_CLOSED_FORM)
+    return True
 
 
 def resolve_variational(estimator: Any, n_classes: int) -> Variational | None:

@@ -73,7 +73,7 @@ LIKELIHOODS: dict[str, Callable[[], Likelihood | LinkLikelihood]] = {
     "beta": Beta,
     "laplace": Laplace,
 }
-VARIATIONAL: dict[str, Callable[[], VariationalLikelihood]] = {
+VARIATIONAL_LIKELIHOODS: dict[str, Callable[[], VariationalLikelihood]] = {
     "softmax": Softmax,
     "robustmax": RobustMax,
     "bernoulli": Bernoulli,
@@ -274,7 +274,7 @@ def resolve_likelihood(
     owner: object, likelihood: object
 ) -> Likelihood | LinkLikelihood | VariationalLikelihood:
     """Return the likelihood object."""
-    every = LIKELIHOODS | VARIATIONAL
+    every = LIKELIHOODS | VARIATIONAL_LIKELIHOODS
     if isinstance(likelihood, str) and likelihood in every:
         return every[likelihood]()
     if not isinstance(likelihood, type) and isinstance(

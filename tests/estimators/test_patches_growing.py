@@ -15,6 +15,7 @@ from skconvgp import (
 )
 from skconvgp.datasets import load_digits_images
 from skconvgp.kernels import PatchKernel, rbf
+from skconvgp.likelihoods import Softmax
 from skconvgp.processes import _patch_growing, _patches
 
 NOISE, AMPLITUDE, N = 0.02, 1.7, 40
@@ -220,13 +221,15 @@ def test_variational_inference_takes_no_further_images():
     gp = PatchGPClassifier(
         KERNEL, n_inducing=5, likelihood="softmax", max_iter=1, **SETTINGS
     )
-    with pytest.warns(ConvergenceWarning):
+    assert not hasattr(gp, "partial_fit")
+    for settings in ({"likelihood": Softmax()}, {"inference": "variational"}):
+        with pytest.raises(AttributeError, match="no attribute 'partial_fit'") as error:
+            _ = PatchGPClassifier(KERNEL, **settings).partial_fit
+        assert "needs a closed form" in str(error.value.__cause__)
+    with pytest.warns(ConvergenceWarning, match="Variational inference ended"):
         gp.fit(X, y)
     with pytest.raises(ValueError, match="needs a closed form"):
-        gp.partial_fit(X, y)
-    first = PatchGPClassifier(KERNEL, likelihood="softmax")
-    with pytest.raises(ValueError, match="needs a closed form"):
-        first.partial_fit(X, y, classes=range(10))
+        gp.set_params(likelihood="gaussian").partial_fit(X, y)
 
 
 def test_a_file_of_skops_keeps_images_and_takes_further_ones(monkeypatch):
