@@ -320,7 +320,7 @@ class PatchGPClassifier(GPClassifier):
         """
         return self._fit_first(X, y, sample_weight)
 
-    @available_if(has_closed_form)  # type: ignore[untyped-decorator]  (scikit-learn)
+    @available_if(has_closed_form)  # type: ignore[untyped-decorator]
     @public_fit
     def partial_fit(
         self,

@@ -31,7 +31,14 @@ from skconvgp.flows._patch_task import (
     pull_variances,
     variances_of,
 )
-from skconvgp.inference import FeatureScore, feature_bound, feature_score
+from skconvgp.inference import (
+    FeatureScore,
+    feature_bound,
+    feature_evidence,
+    feature_posterior,
+    feature_score,
+    sum_features,
+)
 from skconvgp.processes import Run
 from skconvgp.processes._patch_features import Whitening, whitening
 
@@ -92,6 +99,20 @@ class PatchLandscape:
             if score is not None and score.value < best:
                 best, self.start = score.value, start
 
+    def best_step(self, found: FloatArray, held: PatchTask) -> FloatArray:
+        """Return the theta of the start, of a step or `found` that predicts best.
+
+        Parameters
+        ----------
+        found : ndarray of shape (p,)
+            Theta that an optimiser has found.
+        held : PatchTask
+            The same with images that it has not seen, by whose log density the thetas
+            are judged.
+        """
+        thetas = [self.start, *(step.theta for step in self._steps), found]
+        return min(thetas, key=lambda theta: self._loss(theta, held))
+
     def draw(self, progress: float) -> Batch:
         """Return the batch of all learning images."""
         return self.fixed[0]
@@ -142,7 +163,7 @@ class PatchLandscape:
             start_theta=self.start[:p],
             start_rho=self.value(self.start, self.fixed),
             message=found.message,
-            theta_trace=np.array(thetas, dtype=np.float64).reshape(-1, p),
+            theta_trace=np.array(thetas, dtype=np.float64).reshape(len(thetas), p),
             rho_trace=np.array([step.value for step in self._steps]),
             seconds=np.array(self._seconds),
             evaluations=np.array(self._counts),
@@ -180,14 +201,33 @@ class PatchLandscape:
         is_defined = is_defined and bool(score.by_features.isfinite().all())
         return score if is_defined else None
 
-    def _features(self, theta: FloatArray) -> Tensor:
-        """Return features (n, r) of all images."""
+    def _loss(self, theta: FloatArray, held: PatchTask) -> float:
+        """Return minus the mean log density of targets that were held out."""
+        targets, unit = self._task.targets, self._unit
+        if not self._task.learns_noise:
+            unit = float(self._variances(torch.tensor(theta)).mean())
+        noise = torch.full_like(targets[:, 0], self._task.noise_at(theta) * unit)
+        features = self._features(theta), self._features(theta, held)
+        if not all(bool(one.isfinite().all()) for one in features):
+            return math.inf
+        seen, new = features
+        sums = sum_features(seen, targets, noise, torch.ones_like(noise))
+        posterior = feature_posterior(sums)
+        _, amplitude = feature_evidence(sums, posterior, None)
+        var = (posterior.half(new).square().sum(0) + noise[0])[:, None] * amplitude
+        error = (held.targets - new @ posterior.mean).square()
+        return float((error / var + var.log()).mean()) / 2.0
+
+    def _features(self, theta: FloatArray, task: PatchTask | None = None) -> Tensor:
+        """Return features (n, r) of all images, by default those of learning."""
+        task = task or self._task
+        size = self._parts[0].stop
         with torch.no_grad():
             given = torch.tensor(theta)
             factors = self._whitening(given)
             jobs = (
-                partial(features_of, i, self._task, given, factors, part)
-                for i, part in enumerate(self._parts)
+                partial(features_of, i, task, given, factors, part)
+                for i, part in enumerate(slices(len(task.images), size))
             )
             return torch.cat(self._in_order(jobs))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -33,6 +33,7 @@ __all__ = ["LearnedPatches", "PatchSearch"]
 
 LEARNING_IMAGES = 2000  # drawn at random
 VARIANCE_IMAGES = 256  # of these, whose prior variances are computed
+HELD_OUT = 5  # one image of so many judges steps with weights or patches
 MOST_IMAGES = 32  # of a tile
 GRAPH_COPIES = 10  # of the responses to a tile, in its graph
 # Copies of features and of their squares that a criterion holds.
@@ -58,6 +59,10 @@ class LearnedPatches:
 @dataclass(frozen=True)
 class PatchSearch:
     """Learns hyperparameters, weights and inducing patches on some of the images.
+
+    Weights and inducing patches are many, and can fit their images alone. If they are
+    learned, a fifth of the images is held out, and the step is taken that predicts
+    these best.
 
     Parameters
     ----------
@@ -124,15 +129,23 @@ class PatchSearch:
             targets, weights = map(rows_to_tensor, (problem.targets, problem.weights))
             device = placement.device
             merged = problem.inputs.merge(targets, weights).targets[drawn]
+            images = prior.images(rows).to(device, torch.float64)
+            targets = merged.to(device, torch.float64)
+            # Hundreds of parameters fit the images that they are learned from.
+            is_held = torch.zeros(n, dtype=torch.bool, device=device)
+            if (learns_weights or self.learns_patches) and n >= HELD_OUT:
+                is_held[torch.randperm(n, generator=generator)[: n // HELD_OUT]] = True
+            n_used = int((~is_held).sum())
+            step = math.ceil(n_used / VARIANCE_IMAGES)
             task = PatchTask(
                 kernel,
-                prior.images(rows).to(device, torch.float64),
-                merged.to(device, torch.float64),
+                images[~is_held],
+                targets[~is_held],
                 to_tensor(inducing.patches, device),
                 n_locations,
                 self.criterion,
                 NOISE_START if self.noise is None else self.noise,
-                torch.arange(n, device=device)[:: math.ceil(n / VARIANCE_IMAGES)],
+                torch.arange(n_used, device=device)[::step],
                 learns_noise=self.noise is None,
                 learns_kernel=self.learns_kernel,
                 learns_weights=learns_weights,
@@ -142,6 +155,9 @@ class PatchSearch:
             landscape = PatchLandscape(task, run, n_images, self.watch)
             landscape.start_at_best_noise()
             found = self.optimizer.minimize(landscape, generator)
+            if is_held.any():
+                held = replace(task, images=images[is_held], targets=targets[is_held])
+                found = replace(found, theta=landscape.best_step(found.theta, held))
             theta = torch.tensor(found.theta)
             return _learned(task, theta), landscape.result(found)
 

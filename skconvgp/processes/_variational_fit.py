@@ -30,7 +30,6 @@ TOLERANCE = 1e-4  # relative change of the bound from one epoch to the next
 # First rates with many batches, and with one. A curvature is of one latent function
 # while others stay; if they move, too, a whole step goes up to twice too far.
 SLOWEST, ALONE = 0.1, 0.5
-MOST_SHARE = 1.0 - 1e-6  # of a sample in the precision of its latent function
 SQUARE_COPIES = 3  # r x r, beside a precision for each latent function
 
 
@@ -130,12 +129,14 @@ class Variational:
 class _Latents:
     """A batch: its features, latent functions, and expected sites.
 
-    Means and variances are of F u; sites are of the latent functions.
+    Means and variances are of F u, whose prior variances are explained ones; sites are
+    of the latent functions.
     """
 
     features: Tensor
     mean: Tensor
     var: Tensor
+    explained: Tensor
     rest: Tensor
     sites: ExpectedSites
     divergence: Tensor | None
@@ -233,8 +234,9 @@ class _Ascent:
         """Return the latent functions of a batch, given its indices (b,)."""
         features = self.prior.features(self.problem.rows[to_numpy(batch)], run)
         features = features.to(self.diag)
-        rest = self.diag[batch.to(features.device)] - features.square().sum(1)
-        rest = rest.clamp(min=0.0)[:, None]
+        explained = features.square().sum(1)[:, None]
+        rest = self.diag[batch.to(features.device), None] - explained
+        rest = rest.clamp(min=0.0)
         marginals, divergences = [], []
         for one in coefficients:
             marginals.append(one.marginals(features))
@@ -244,7 +246,7 @@ class _Ascent:
         latent_var = self.root.square() * (var + rest)
         sites = self.observed.sites(self.root * mean, latent_var, batch)
         divergence = torch.stack(divergences).sum() if divergences else None
-        return _Latents(features, mean, var, rest, sites, divergence)
+        return _Latents(features, mean, var, explained, rest, sites, divergence)
 
     def _step_(self, latents: _Latents, batch: Tensor, rate: float) -> float:
         """Take a step; return the expected log likelihood before, of all samples."""
@@ -276,6 +278,7 @@ class _Ascent:
                 (
                     latents.mean,
                     latents.var,
+                    latents.explained,
                     latents.rest,
                     self.root * sites.gradient,
                     self.root.square() * sites.curvature,
@@ -308,13 +311,16 @@ class _Ascent:
         self,
         mean: Tensor,
         var: Tensor,
+        explained: Tensor,
         rest: Tensor,
         gradient: Tensor,
         curvature: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Return latent means and variances (n, k) without the site of a sample.
 
-        Equal inputs are left out together, unless there are few.
+        Equal inputs are left out together, unless there are few. Without data, the
+        variance would be the explained one; sites of a posterior that has not converged
+        may ask for more.
         """
         inputs, weights = self.problem.inputs.to(mean.device), self.weights
         stays = inputs.staying(weights)[:, None] > 0.0
@@ -323,7 +329,8 @@ class _Ascent:
             whole = inputs.sum(values * weights[:, None])[inputs.of]
             return torch.where(stays, values * weights.clamp(max=1.0)[:, None], whole)
 
-        share = (leaving(curvature) * var).clamp(max=MOST_SHARE)
-        var = var / (1.0 - share)
+        tiny = torch.finfo(var.dtype).tiny
+        staying = (1.0 - leaving(curvature) * var).clamp(min=tiny)
+        var = (var / staying).minimum(explained)
         mean = mean - var * leaving(gradient)
         return self.root * mean, self.root.square() * (var + rest)

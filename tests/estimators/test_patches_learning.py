@@ -74,14 +74,28 @@ def test_held_hyperparameters_stay():
 
 
 def test_inducing_patches_are_learned():
-    X = images(60)
-    first = fitted(kernel(), X, centre_only(X), n_inducing=5)
-    learned = fitted(kernel(), X, centre_only(X), n_inducing=5, inducing="learned")
+    X = images(120)
+    spec, settings = kernel(location_lengthscale=2.0), {"n_inducing": 3}
+    first = fitted(spec, X, centre_only(X), **settings)
+    learned = fitted(spec, X, centre_only(X), inducing="learned", **settings)
     assert learned.inducing_patches_.shape == first.inducing_patches_.shape
     assert not np.allclose(learned.inducing_patches_, first.inducing_patches_)
     result = learned.optimizer_result_
     assert result.rho < result.start_rho
     assert learned.kernel_ == first.kernel_
+
+
+def test_weights_that_only_fit_their_images_are_not_taken():
+    rng = np.random.default_rng(0)
+    X, y = images(60), rng.normal(size=60)  # nothing can be learned
+    settings = {"noise_variance": 0.01}
+    gp = fitted(kernel(weights="learned"), X, y, **settings)
+    plain = fitted(kernel(), X, y, **settings)
+    result = gp.optimizer_result_
+    assert min(result.rho_trace) < result.start_rho - 0.1  # they fit, and yet
+    np.testing.assert_allclose(gp.kernel_.weights, 1.0)
+    assert result.rho == pytest.approx(result.start_rho)
+    np.testing.assert_allclose(gp.predict(X), plain.predict(X), rtol=1e-5, atol=1e-6)
 
 
 def test_a_given_noise_is_held():

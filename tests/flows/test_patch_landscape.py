@@ -1,15 +1,18 @@
 """PatchLandscape: derivatives by central differences, values by dense formulas."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from skconvgp import PatchGPRegressor, gram_matrix
 from skconvgp.engine import Placement
 from skconvgp.estimators.compute._resources import EstimatorResources
-from skconvgp.flows import LBFGS
+from skconvgp.flows import LBFGS, Step
 from skconvgp.flows._patch_landscape import PatchLandscape
-from skconvgp.flows._patch_task import PatchTask
+from skconvgp.flows._patch_task import PatchTask, features_of
 from skconvgp.kernels import PatchKernel, matern, rbf
 from tests.helpers.memory import needs_peak, peaks
 
@@ -162,3 +165,32 @@ few.gradient(few.start, few.fixed)
     # ten times the responses to its patches.
     graph = 10 * (2048 - 64) * (SIDE - PATCH + 1) ** 2 * M * 8
     assert large - small < graph / 4
+
+
+def test_steps_are_judged_by_the_density_of_images_that_are_held_out():
+    task = task_of(n=12, learns_weights=True)
+    landscape = landscape_of(task)
+    held = replace(task, images=task.images[:5].flip(0), targets=task.targets[:5])
+    thetas = [point(landscape, seed) for seed in (1, 2, 3)]
+    for theta in thetas[:2]:
+        landscape.report(Step(0, 1, theta, 0.0))
+
+    def loss(theta):
+        seen = landscape._features(theta).numpy()
+        factors = landscape._whitening(torch.tensor(theta))
+        new = features_of(0, held, torch.tensor(theta), factors, slice(0, 5))[1].numpy()
+        noise = task.noise_at(theta) * landscape._unit
+        gram = seen @ seen.T + noise * np.eye(12)
+        y, truth = task.targets.numpy(), held.targets.numpy()
+        mean = new @ seen.T @ np.linalg.solve(gram, y)
+        cov = new @ new.T - new @ seen.T @ np.linalg.solve(gram, seen @ new.T)
+        amplitude = (y * np.linalg.solve(gram, y)).sum() / y.size
+        var = amplitude * (np.diag(cov) + noise)[:, None]
+        return -norm.logpdf(truth, mean, np.sqrt(var)).mean()
+
+    best = landscape.best_step(thetas[2], held)
+    losses = [loss(theta) for theta in (landscape.start, *thetas)]
+    expected = (landscape.start, *thetas)[int(np.argmin(losses))]
+    np.testing.assert_array_equal(best, expected)
+    known = landscape._loss(thetas[1], held) + np.log(2 * np.pi) / 2
+    assert known == pytest.approx(losses[2])
