@@ -13,7 +13,12 @@ import torch
 
 from skconvgp.completion import CoarseKernel, NearestNeighbors, Nystrom
 from skconvgp.inference import sample_gaussian
-from skconvgp.processes import extend_features, plan_landmarks
+from skconvgp.processes import (
+    TermChoice,
+    extend_features,
+    plan_landmarks,
+    plan_patches,
+)
 from skconvgp.solvers import ConjugateGradient
 from tests.helpers.processes import (
     RESOURCES,
@@ -26,6 +31,7 @@ from tests.helpers.processes import (
     features_joint,
     joint,
     leaves,
+    patches_joint,
     planned,
     sum_joint,
 )
@@ -34,6 +40,7 @@ from tests.helpers.worlds import (
     COARSE,
     N_FIRST,
     N_NEW,
+    PATCH,
     WORLDS,
     N,
     coarse_covariances,
@@ -41,6 +48,7 @@ from tests.helpers.worlds import (
 
 N_DRAWS = 4000
 FRACTIONS = np.random.default_rng(3).uniform(0.3, 2.5, N)
+BY_KERNEL, EVERY_KERNEL = ("points", "network"), ("points", "matrix", "network")
 WHOLE = np.random.default_rng(4).integers(1, 4, N).astype(float)
 
 
@@ -147,6 +155,15 @@ def local_joint(task, process):
     return joint(task, covariances, covariances, **near)
 
 
+def fit_patches(task, variance):
+    given = np.random.default_rng(5).uniform(0.0, 1.0, (3, 1, PATCH, PATCH))
+    choices = (TermChoice(given, None, (2, 1)),)
+    plan = plan_patches(
+        task.prior(), task.settings, variance, choices, RESOURCES.generator()
+    )
+    return plan.fit(task.problem(), RESOURCES)[0].process
+
+
 @dataclass(frozen=True)
 class Case:
     """A process on samples of a world, and its dense model."""
@@ -169,11 +186,10 @@ class Case:
         return process, self.dense(task, process), task
 
 
-def cases(name, fit, dense, worlds=tuple(WORLDS), **settings):
+def cases(name, fit, dense, worlds=EVERY_KERNEL, **settings):
     return [Case(name, fit, dense, world, **settings) for world in worlds]
 
 
-BY_KERNEL = ("points", "network")
 VARIANCES = ("dtc", "sor", "fitc")
 
 
@@ -195,8 +211,15 @@ def extended_cases(variance):
     fit, dense = (
         partial(each, variance=variance) for each in (fit_extended, extended_joint)
     )
-    worlds = tuple(WORLDS) if variance == "sor" else BY_KERNEL
+    worlds = EVERY_KERNEL if variance == "sor" else BY_KERNEL
     return cases(f"extended {variance}", fit, dense, worlds)
+
+
+def patches_cases(variance):
+    fit, dense = (
+        partial(each, variance=variance) for each in (fit_patches, patches_joint)
+    )
+    return cases(f"patches {variance}", fit, dense, ["patches"])
 
 
 CASES = [
@@ -211,6 +234,7 @@ CASES = [
     *(case for word in ("dtc", "fitc") for case in all_landmarks_cases(word)),
     *(case for word in VARIANCES for case in landmark_cases(word)),
     *(case for word in VARIANCES for case in extended_cases(word)),
+    *(case for word in ("dtc", "sor") for case in patches_cases(word)),
     *cases("neighbors", fit_neighbors, local_joint, is_joint=False),
     *cases("all neighbors", fit_all_neighbors, exact_joint, amplitude=1.7),
 ]

@@ -22,6 +22,7 @@ from tests.helpers.worlds import (
     N,
     coarse_covariances,
     completed,
+    explained_by_patches,
 )
 
 CPU = torch.device("cpu")
@@ -176,6 +177,15 @@ def features_joint(task, process, variance, first=slice(None)):
     whole = explained if variance == "sor" else covariances
     diag, is_counted = np.diag(covariances), variance == "fitc"
     return joint(task, explained, whole, diag, first=first, is_counted=is_counted)
+
+
+def patches_joint(task, process, variance):
+    inducing = process.prior.inducing.terms[0]
+    patches = inducing.patches.reshape(len(inducing.patches), -1)
+    explained = explained_by_patches(patches, inducing.locations)
+    covariances = WORLDS[task.world].covariances
+    whole = explained if variance == "sor" else covariances
+    return joint(task, explained, whole, np.diag(covariances))
 
 
 def leaves(value):

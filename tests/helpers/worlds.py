@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from skconvgp._protocols import CompletedGram
-from skconvgp.kernels import Kernel, convnet, rbf
+from skconvgp.kernels import Kernel, PatchKernel, convnet, rbf
 from skconvgp.processes import KernelPrior, MatrixPrior
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.kernels import cross, double
@@ -16,6 +16,7 @@ N_FIRST, N, N_NEW = 13, 27, 6  # samples of a first call, of all calls, and new 
 INPUTS = np.repeat(np.arange(24), [1] * 11 + [2] + [1] * 11 + [3])
 REPEATED = (11, 23)
 COARSE = convnet(2, 2)
+PATCH, REACH = 4, 3.0  # side of a patch, and location lengthscale
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,34 @@ def network_world():
     return World(images.reshape(len(images), -1), covariances, network, (1, 8, 8))
 
 
+def patches_world():
+    """Return images whose kernel is one of their patches."""
+    images = _images()
+    kernel = PatchKernel(rbf(3.0), patch_size=PATCH, location_lengthscale=REACH)
+    covariances = network_covariances(kernel, images)
+    return World(images.reshape(len(images), -1), covariances, kernel, (1, 8, 8))
+
+
+def explained_by_patches(patches, places):
+    """Return what inducing patches (m, d) at places (l, 2) explain, pair by pair."""
+    windows = np.lib.stride_tricks.sliding_window_view(
+        _images()[:, 0], (PATCH, PATCH), axis=(1, 2)
+    )
+    n, height, width = windows.shape[:3]
+    positions = np.stack(np.meshgrid(range(height), range(width), indexing="ij"), -1)
+    positions, seen = positions.reshape(-1, 2), windows.reshape(n, height * width, -1)
+
+    def similar(one, two, lengthscale):
+        squares = ((one[..., :, None, :] - two) ** 2).sum(-1)
+        return np.exp(-0.5 * squares / lengthscale**2)
+
+    cross = np.einsum(
+        "pl,npm->nlm", similar(positions, places, REACH), similar(seen, patches, 3.0)
+    ).reshape(n, -1) / np.sqrt(height * width)
+    inner = np.kron(similar(places, places, REACH), similar(patches, patches, 3.0))
+    return cross @ np.linalg.solve(inner, cross.T)
+
+
 def coarse_covariances():
     """Return those of `COARSE` on the images of the network's world, pooled."""
     images = _images()
@@ -102,6 +131,7 @@ WORLDS = {
     "points": points_world(),
     "matrix": matrix_world(),
     "network": network_world(),
+    "patches": patches_world(),
 }
 
 
