@@ -91,9 +91,9 @@ class PatchGPRegressor(GPRegressor):
     solve_dtype : "float64" or "float32", default="float64"
         Precision of predictions. Sums over training images are always double.
     memory_budget : None, int or str, default=None
-        Memory that may be used in addition to X, the sums (4 r^2 double numbers for r
-        features) and the features of 2000 images, in bytes or as in "2 GiB". None is
-        half of the free memory.
+        Memory that may be used in addition to X, the images that the model keeps
+        (Notes), the sums (4 r^2 double numbers for r features) and the features of 2000
+        images, in bytes or as in "2 GiB". None is half of the free memory.
     n_jobs : int, default=None
         None and 1 compute in this process, on as many threads as torch uses. More jobs
         run through joblib.
