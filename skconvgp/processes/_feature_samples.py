@@ -114,7 +114,6 @@ class Reservoir:
     Each sample gets a random key, and those with the smallest keys are kept: then a
     subset of two parts follows from subsets of each.
 
-
     Parameters
     ----------
     indices : Tensor of shape (r,)
