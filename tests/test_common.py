@@ -44,8 +44,8 @@ ESTIMATORS = [
     ConvNetGPRegressor(rbf(1.0), completion=Nystrom(n_landmarks=1000)),
     ConvNetGPClassifier(rbf(1.0), completion=NearestNeighbors(50)),
     ConvNetGPRegressor(rbf(1.0), completion=NearestNeighbors(50, "euclidean")),
-    KernelFlowsClassifier(optimizer=Adam(max_iter=3)),
-    KernelFlowsRegressor(optimizer=Adam(max_iter=3)),
+    KernelFlowsClassifier(optimizer=Adam(max_iter=1)),
+    KernelFlowsRegressor(optimizer=Adam(max_iter=1)),
     KernelEnsembleClassifier(PAIR),
     KernelEnsembleClassifier(PAIR, weights="evidence"),
     ConvNetGPClassifier(rbf(1.0), likelihood=Gaussian(offsets=True)),
@@ -143,8 +143,11 @@ def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
+# The search of the regressor stands for that of the classifier.
 UNWEIGHTED_CASES = [
-    case
+    pytest.param(*case.values, marks=pytest.mark.slow)
+    if case.values[0] is UNWEIGHTED[0]
+    else case
     for case in cases_of([*PUBLIC_DEFAULTS, *UNWEIGHTED])
     if str(case.values[0]) in map(str, UNWEIGHTED)
     and "sample_weight" not in str(case.values[1])
@@ -165,8 +168,21 @@ def run_check(name, estimator):
     check(type(estimator).__name__, estimator)
 
 
+def slow_variants(estimators):
+    """Return estimators, those after the first of a class marked slow."""
+    first = {type(each): str(each) for each in reversed(estimators)}
+    return [
+        pytest.param(
+            each,
+            id=repr(each),
+            marks=[] if first[type(each)] == str(each) else [pytest.mark.slow],
+        )
+        for each in estimators
+    ]
+
+
 @pytest.mark.parametrize("name", EXTRA_CHECKS)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", slow_variants(ESTIMATORS))
 def test_extra_check(name, estimator):
     run_check(name, estimator)
 

@@ -66,7 +66,7 @@ def resolve_choice(
     owner: object,
     optimizer: object,
     kinds: Mapping[str, str] = KINDS,
-    usual: Optimizer = USUAL,
+    usual: Optimizer | None = None,
 ) -> Choice | None:
     """Return how hyperparameters are chosen; an object maximises the evidence.
 
@@ -78,13 +78,13 @@ def resolve_choice(
         The setting.
     kinds : mapping of str
         Words for criteria, and what each stands for.
-    usual : Optimizer
-        The optimiser that words stand for.
+    usual : Optimizer, optional
+        The optimiser that words stand for; by default that of the exact processes.
     """
     if optimizer is None:
         return None
     if isinstance(optimizer, str) and optimizer in kinds:
-        search = copy.deepcopy(usual)
+        search = copy.deepcopy(usual or USUAL)
         return Choice(optimizer, kinds[optimizer], search, is_usual=True)
     if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
         words = ", ".join(map(repr, kinds))

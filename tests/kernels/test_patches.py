@@ -277,7 +277,7 @@ def test_tables_hold_the_factors_of_pairs_of_patches_once():
     assert count_bytes(tables) <= 5 * 4 * (196 * (9 + 1) + 256)
 
 
-@pytest.mark.parametrize("weights", ["learned", ["a"] * 12, [{}] * 12, [1j] * 12])
+@pytest.mark.parametrize("weights", ["all", ["a"] * 12, [{}] * 12, [1j] * 12])
 def test_weights_that_are_no_numbers_are_named(weights):
     with pytest.raises(ValueError, match="`weights` must be None, or one number"):
         gram(PatchKernel(rbf(1.0), patch_size=3, weights=weights))
