@@ -139,6 +139,19 @@ class WeightedAndWhole:
         return probabilities
 
 
+def _places(likelihood: str) -> Any:
+    """Return patches at 3x3 places, with labels that are modelled."""
+    return PatchGPClassifier(
+        n_inducing=128, n_locations=3, likelihood=likelihood, random_state=0
+    )
+
+
+def _two_sizes() -> Any:
+    kernel = PatchKernel(patch_size=5, location_lengthscale="auto")
+    kernel += PatchKernel(patch_size=9, location_lengthscale="auto")
+    return PatchGPClassifier(kernel, n_inducing=192, random_state=0)
+
+
 def _all_different() -> Any:
     kernel = PatchKernel(patch_size=3)
     return PatchGPClassifier(kernel, inducing="unique", random_state=0)
@@ -149,7 +162,21 @@ MODELS = {
     "patches, n_inducing=400": Model(
         lambda: PatchGPClassifier(n_inducing=400, random_state=0), 60_000, ("cifar10",)
     ),
+    "patches, 5x5 + 9x9": Model(_two_sizes, 60_000, ("mnist",)),
     "patches, invariant, 750": Model(lambda: _invariant(750), 60_000, ("mnist",)),
+    "patches, invariant, 256": Model(lambda: _invariant(256), 5000, ("mnist",)),
+    "patches, weighted, 256": Model(lambda: _weighted(256), 5000, ("mnist",)),
+    "patches, invariant, 256, softmax": Model(
+        lambda: _invariant(256).set_params(likelihood="softmax"), 5000, ("mnist",)
+    ),
+    "patches, invariant, 256, robustmax": Model(
+        lambda: _invariant(256).set_params(likelihood="robustmax"), 5000, ("mnist",)
+    ),
+    "patches, 3x3 places": Model(lambda: _places("gaussian"), 5000, ("mnist",)),
+    "patches, 3x3 places, softmax": Model(lambda: _places("softmax"), 5000, ("mnist",)),
+    "patches, 3x3 places, robustmax": Model(
+        lambda: _places("robustmax"), 5000, ("mnist",)
+    ),
     "patches, rbf of whole images, 750": Model(
         lambda: _invariant(750, patch_size=28), 60_000, ("mnist",)
     ),

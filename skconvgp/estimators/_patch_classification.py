@@ -65,11 +65,12 @@ class PatchGPClassifier(GPClassifier):
         the evidence. None holds hyperparameters. With ``weights="learned"`` of the
         kernel, or ``inducing="learned"``, the weights or inducing patches are learned
         too, and with None they alone are, by "loo". The kernel must be a PatchKernel.
-    variance : "dtc" or "sor", default="dtc"
+    variance : "auto", "dtc" or "sor", default="auto"
         How the prior variance that the features do not explain is treated. "sor"
         (subset of regressors) ignores it; "dtc" (deterministic training conditional)
-        adds it to the variances of predictions. Variational inference adds it to those
-        of training images, too.
+        adds it to the variances of predictions. Variational inference with "dtc" adds
+        it to the variances of training images, too, which predicts worse: "auto" is
+        "sor" if labels are modelled, and "dtc" otherwise.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
@@ -253,7 +254,7 @@ class PatchGPClassifier(GPClassifier):
         n_locations: object = "auto",
         inducing: object = "kmeans",
         optimizer: object = None,
-        variance: object = "dtc",
+        variance: object = "auto",
         image_shape: object = "auto",
         noise_variance: object = "auto",
         amplitude: object = "profile",
@@ -376,8 +377,8 @@ class PatchGPClassifier(GPClassifier):
         each output, half the sum of the prior variances that inducing patches leave out
         over the noise variance. Above 256 images that sum is estimated from 256.
         With variational inference it is the expected log likelihood minus the
-        divergence of the posterior from the prior; with ``variance="sor"`` that is a
-        bound of the evidence of the approximation only.
+        divergence of the posterior from the prior. With ``variance="sor"``, the default
+        then, that is a bound of the evidence of the approximation only.
 
         Returns
         -------

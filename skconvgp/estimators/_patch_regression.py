@@ -59,10 +59,10 @@ class PatchGPRegressor(GPRegressor):
         the evidence. None holds hyperparameters. With ``weights="learned"`` of the
         kernel, or ``inducing="learned"``, the weights or inducing patches are learned
         too, and with None they alone are, by "loo". The kernel must be a PatchKernel.
-    variance : "dtc" or "sor", default="dtc"
+    variance : "auto", "dtc" or "sor", default="auto"
         How the prior variance that the features do not explain is treated. "sor"
         (subset of regressors) ignores it; "dtc" (deterministic training conditional)
-        adds it to the variances of predictions.
+        adds it to the variances of predictions. "auto" is "dtc".
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
@@ -201,7 +201,7 @@ class PatchGPRegressor(GPRegressor):
         n_locations: object = "auto",
         inducing: object = "kmeans",
         optimizer: object = None,
-        variance: object = "dtc",
+        variance: object = "auto",
         image_shape: object = "auto",
         noise_variance: object = "auto",
         amplitude: object = "profile",

@@ -52,7 +52,8 @@ __all__ = [
     "resolve_variational",
 ]
 
-VARIANCES = ("dtc", "sor")
+DTC, SOR = "dtc", "sor"
+VARIANCES = (AUTO, DTC, SOR)
 DRAWN = ("kmeans", "uniform", "learned")  # so many as `n_inducing` says
 COLLAPSED, VARIATIONAL = "collapsed", "variational"
 NO_CLOSED_FORM = (
@@ -109,13 +110,22 @@ def fit_patches(
     plan = plan_patches(
         prior,
         Settings(noise, amplitude_of(estimator, samples.training)),
-        resolve_word(estimator, "variance", estimator.variance, VARIANCES),
+        _variance_of(estimator, variational),
         choices,
         resources.generator(),
         variational,
     )
     fitted, run = plan.fit(problem, resources)
     estimator._publish(samples.training, fitted, run, resources)
+
+
+def _variance_of(estimator: Any, variational: Variational | None) -> str:
+    """Return what becomes of the variance that features leave out."""
+    word = resolve_word(estimator, "variance", estimator.variance, VARIANCES)
+    if word != AUTO:
+        return word
+    models_labels = variational is not None and variational.likelihood is not None
+    return SOR if models_labels else DTC
 
 
 def read_more_images(

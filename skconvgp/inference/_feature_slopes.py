@@ -116,14 +116,14 @@ def feature_bound(
     noise : float
         Noise variance, > 0.
     """
-    some = features[sampled]
-    rest = float((variances - some.square().sum(1)).mean())
+    seen = features[sampled]
+    left_out = float((variances - seen.square().sum(1)).mean())
     by_features = evidence.by_features.clone()
-    by_features[sampled] -= some / (noise * len(sampled))
+    by_features[sampled] -= seen / (noise * len(sampled))
     return FeatureScore(
-        evidence.value + rest / (2.0 * noise),
+        evidence.value + left_out / (2.0 * noise),
         by_features,
-        evidence.by_noise - rest / (2.0 * noise**2),
+        evidence.by_noise - left_out / (2.0 * noise**2),
         1.0 / (2.0 * noise),
     )
 

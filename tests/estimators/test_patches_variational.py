@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
@@ -16,8 +17,10 @@ from skconvgp import (
     ConvNetGPRegressor,
     PatchGPClassifier,
     PatchGPRegressor,
+    gram_diag,
 )
 from skconvgp.datasets import load_digits_images
+from skconvgp.engine import Placement
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Bernoulli, Laplace, RobustMax, Softmax
@@ -86,6 +89,52 @@ def test_gaussian_noise_gives_the_closed_form(variance):
         assert steps.elbo() == pytest.approx(closed.elbo(), rel=1e-9)
     else:
         assert steps.elbo() == pytest.approx(closed.log_marginal_likelihood(), rel=1e-9)
+
+
+@pytest.mark.parametrize("variance", ["dtc", "sor"])
+def test_the_posterior_is_the_maximum_of_the_bound(variance, monkeypatch):
+    """Against a general-purpose search over the mean and the covariance of q."""
+    monkeypatch.setattr(_variational_fit, "TOLERANCE", 1e-13)
+    X, y = digits(30, [3, 8])
+    amplitude = 4.0
+    gp = classifier(
+        Bernoulli("logit"),
+        kernel=PatchKernel(rbf(3.0), patch_size=5),
+        n_inducing=3,
+        amplitude=amplitude,
+        variance=variance,
+        max_iter=2000,
+    ).fit(X, y)
+    prior, unit = gp._process.prior, gp._process.model.mean_diag
+    run = gp._resources().run(Placement(torch.device("cpu")))
+    features = np.sqrt(amplitude) * prior.features(X.reshape(30, -1), run).numpy()
+    diag = amplitude / unit * gram_diag(gp.kernel_, X, dtype="float64")
+    left_out = diag - (features**2).sum(1) if variance == "dtc" else np.zeros(30)
+    nodes, shares = np.polynomial.hermite.hermgauss(80)
+    signs = np.where(y == 8, 1.0, -1.0)[:, None]
+    r = features.shape[1]
+
+    def negative_bound(point):
+        mean, root = point[:r], np.zeros((r, r))
+        root[np.tril_indices(r)] = point[r:]
+        root[np.diag_indices(r)] = np.exp(np.diag(root))
+        var = ((features @ root) ** 2).sum(1) + left_out
+        latents = (features @ mean)[:, None] + np.sqrt(2.0 * var)[:, None] * nodes
+        expected = -np.logaddexp(0.0, -signs * latents) @ shares / np.sqrt(np.pi)
+        logdet = 2.0 * np.log(np.diag(root)).sum()
+        divergence = 0.5 * ((root**2).sum() + mean @ mean - r - logdet)
+        return divergence - expected.sum()
+
+    start = np.zeros(r + r * (r + 1) // 2)
+    best = minimize(negative_bound, start, options={"gtol": 1e-7})
+    assert gp.elbo() == pytest.approx(-best.fun, rel=1e-6)
+    mean, std = gp.predict_latent(X, return_std=True)
+    np.testing.assert_allclose(mean[:, 1], features @ best.x[:r], rtol=1e-3, atol=1e-4)
+    root = np.zeros((r, r))
+    root[np.tril_indices(r)] = best.x[r:]
+    root[np.diag_indices(r)] = np.exp(np.diag(root))
+    var = ((features @ root) ** 2).sum(1) + left_out
+    np.testing.assert_allclose(std[:, 1], np.sqrt(var), rtol=1e-3)
 
 
 @pytest.mark.parametrize("n_inducing", [1, 4, "all"])
@@ -172,6 +221,23 @@ def test_digits_are_read(likelihood):
     assert gp.noise_variance_ == 0.0
     assert gp.temperature_ == 1.0
     assert gp.log_marginal_likelihood() == gp.elbo()
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"likelihood": "bernoulli"}, "sor"),
+        ({"likelihood": "gaussian"}, "dtc"),
+        ({"likelihood": "gaussian", "inference": "variational"}, "dtc"),
+    ],
+)
+def test_what_features_leave_out_is_ignored_where_labels_are_modelled(settings, word):
+    X, y = digits(40, [3, 8])
+    found = classifier(**settings, **FULL).fit(X, y)
+    for each in ("dtc", "sor"):
+        other = clone(found).set_params(variance=each).fit(X, y)
+        is_same = np.array_equal(other.predict_proba(X), found.predict_proba(X))
+        assert is_same == (each == word)
 
 
 def test_batches_find_the_solution_of_all_samples():
