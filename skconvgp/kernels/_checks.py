@@ -31,12 +31,14 @@ def as_items(value: Any) -> tuple[Any, ...]:
     return tuple(items) if isinstance(items, tuple | list) else (items,)
 
 
-def require_resolved(kernel: object, name: str, value: object) -> None:
-    """Raise if a setting follows from data and is not yet a number."""
-    if isinstance(value, str):
+def require_resolved(
+    kernel: object, name: str, value: object, wanted: str = "a number"
+) -> None:
+    """Raise if a setting follows from data and is not yet what it will be."""
+    if value is None or isinstance(value, str):
         raise ValueError(  # noqa: TRY004  (a setting that is right elsewhere)
             f"`{name}` of {kernel!r} is {value!r}, which follows from training samples "
-            "that it has not seen: give a number, `kernel.resolve(X_train)` or "
+            f"that it has not seen: give {wanted}, `kernel.resolve(X_train)` or "
             "`kernel_` of a fitted estimator."
         )
 

@@ -69,10 +69,12 @@ def collect_hyperparameters(part: Part, prefix: str = "") -> Iterator[Hyperparam
     """Yield the hyperparameters of a part and of its nested parts, in a fixed order.
 
     A setting ``x`` is a hyperparameter if there is a setting ``x_bounds``, and ``x`` is
-    not None.
+    not None. A nested part that follows from data has hyperparameters once it is known.
     """
     params = part.get_params(deep=False)
     for name, value in params.items():
+        if value is None and name in getattr(part, "parts_from_data", ()):
+            require_resolved(part, name, value, "a kernel")
         if isinstance(value, Part):
             yield from collect_hyperparameters(value, f"{prefix}{name}__")
         elif value is not None and f"{name}_bounds" in params:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -133,6 +133,8 @@ class PatchKernel(Kernel):
     color: str = COLORS[0]
     normalization: Any = AUTO
     location_lengthscale_bounds: Bounds = DEFAULT_BOUNDS
+
+    parts_from_data: ClassVar[tuple[str, ...]] = ("base",)
 
     def __eq__(self, other: object) -> bool:
         """Compare settings; an array equals a tuple of the same numbers."""

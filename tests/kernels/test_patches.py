@@ -291,3 +291,15 @@ def test_resolve_names_a_base_that_is_no_kernel():
 def test_resolve_refuses_rows_of_images():
     with pytest.raises(ValueError, match=r"got an array of shape \(5, 64\)"):
         PatchKernel().resolve(RNG.normal(size=(5, 64)))
+
+
+@pytest.mark.parametrize(
+    "kernel", [PatchKernel(), PatchKernel(rbf()), 2.0 * PatchKernel() + rbf(1.0)]
+)
+@pytest.mark.parametrize("name", ["theta", "bounds", "hyperparameters"])
+def test_a_base_that_follows_from_data_has_no_hyperparameters_before(kernel, name):
+    with pytest.raises(ValueError, match=r"has not seen.*kernel\.resolve\(X_train\)"):
+        getattr(kernel, name)
+    images = torch.as_tensor(RNG.normal(size=(5, 1, 6, 6)))
+    names = [item.name for item in kernel.resolve(images).hyperparameters]
+    assert [name.endswith("base__lengthscale") for name in names].count(True) == 1
