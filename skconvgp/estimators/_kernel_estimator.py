@@ -43,7 +43,8 @@ class KernelEstimator(BaseEstimator):
         if nested and not hasattr(kernel, "set_params"):
             raise ValueError(
                 f"{nested[0]!r} is a setting of a kernel, but `kernel` is {kernel!r}. "
-                "Name the kernel, for example kernel=convnet(), and set or search that."
+                f"Name the kernel, for example kernel={type(self)._default_kernel()!r},"
+                " and set or search that."
             )
         super().set_params(**params)
         return self

@@ -18,6 +18,7 @@ from skconvgp.estimators._patches import (
     has_closed_form,
     read_more_images,
     resolve_variational,
+    warn_of_first_batch,
 )
 from skconvgp.estimators._public_fit import public_fit
 
@@ -41,20 +42,20 @@ class PatchGPClassifier(GPClassifier):
         whole images, each of which may be multiplied by a number. None is
         ``PatchKernel(location_lengthscale="auto")``, whose response to a patch changes
         slowly with its position.
-    n_inducing : "auto", int or tuple, default="auto"
+    n_inducing : "auto", int or list, default="auto"
         Number of inducing patches, or of inducing images of a kernel of whole images.
         "auto" is 128, and 256 from 5000 images on. For a sum, this number is that of
-        each term, or a tuple has one setting for each term.
-    n_locations : "auto", int or tuple of int, default="auto"
+        each term, or a list has one setting for each term.
+    n_locations : "auto", int, tuple (height, width) or list, default="auto"
         Number of places along each side of an image, or along its height and width, at
         which inducing patches stand. "auto" follows the location lengthscale: 3 to 7
         along a side. It is 1 if the kernel has no location lengthscale. For a sum, a
-        tuple has one setting for each term.
+        list has one setting for each term; a tuple holds for all terms.
     inducing : str or array-like of shape (m, d) or (m, c, ph, pw), default="kmeans"
         Inducing patches: "kmeans", centres of patches of training images; "uniform",
         patches drawn at random; "unique", all different patches, with which the
         process of an invariant kernel is exact; "learned", those of "kmeans" at the
-        start; or given patches of images. For a sum, a tuple may have one setting for
+        start; or given patches of images. For a sum, a list may have one setting for
         each term.
     optimizer : None, "loo", "evidence", "elbo" or optimiser object, default=None
         How the free hyperparameters of the kernel, such as the lengthscale of its base
@@ -349,7 +350,9 @@ class PatchGPClassifier(GPClassifier):
             The fitted estimator.
         """
         if not hasattr(self, "_process"):
-            return self._fit_first(X, y, sample_weight, first_classes(classes))
+            self._fit_first(X, y, sample_weight, first_classes(classes))
+            warn_of_first_batch(self)
+            return self
         require_same_classes(self.classes_, classes)
         further = read_more_images(self, X, y, sample_weight, read_y=as_labels)
         extend_with_images(self, *self._further_labels(further))

@@ -25,6 +25,7 @@ from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._patch_search import PatchSearch
 from skconvgp.kernels import PatchKernel
 from skconvgp.processes import (
+    LEAST_NOISE,
     KernelPrior,
     Problem,
     TermChoice,
@@ -35,7 +36,7 @@ from skconvgp.processes import (
 
 __all__ = ["learn_patches"]
 
-LEARNED, LEAST_NOISE = "learned", 1e-6
+LEARNED = "learned"
 WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are learned
 
 

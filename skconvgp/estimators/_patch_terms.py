@@ -17,6 +17,8 @@ from skconvgp.processes import INDUCING, Inducing, TermChoice, terms_of
 
 __all__ = ["patches_of_terms", "places_of_terms", "refuse_kernel", "resolve_terms"]
 
+OF_A_SUM = "; for a sum, a list may have one for each term"
+
 
 def patches_of_terms(estimator: Any) -> FloatArray | list[FloatArray]:
     """Return the inducing patches of a fitted estimator; of a sum, of each term."""
@@ -81,13 +83,20 @@ def resolve_terms(
 
 
 def _for_each(estimator: Any, name: str, n_terms: int) -> Sequence[Any]:
-    """Return a setting for each term of a kernel."""
+    """Return a setting for each term of a kernel: a list has one for each."""
     given = getattr(estimator, name)
-    if n_terms == 1 or not isinstance(given, tuple | list):
+    are_patches = n_terms == 1 and name == "inducing"
+    if are_patches or not isinstance(given, list):
         return [given] * n_terms
     if len(given) != n_terms:
-        expected = f"one setting, or a tuple of {n_terms}: one for each term"
-        reject(estimator, name, expected, given)
+        pair = ", such as a tuple (height, width)" if name == "n_locations" else ""
+        reject(
+            estimator,
+            name,
+            f"one setting{pair}, or a list with one for each term of the kernel, "
+            f"which has {n_terms}",
+            given,
+        )
     return given
 
 
@@ -97,7 +106,7 @@ def _inducing(estimator: Any, given: Any, grid: PatchGrid) -> str | NDArray[Any]
     size = (grid.channels, *grid.size)
     expected = (
         f"one of {INDUCING!r}, or an array of finite patches of "
-        f"shape (m, {', '.join(map(str, size))})"
+        f"shape (m, {', '.join(map(str, size))}){OF_A_SUM}"
     )
     try:
         patches = np.asarray(given, dtype=np.float64)
@@ -114,16 +123,17 @@ def _n_inducing(estimator: Any, m: Any) -> int | None:
     if isinstance(m, str) and m == "auto":
         return None
     if not _is_count(m):
-        reject(estimator, "n_inducing", "'auto' or an int >= 1", m)
+        reject(estimator, "n_inducing", f"'auto' or an int >= 1{OF_A_SUM}", m)
     return int(m)
 
 
 def _n_locations(estimator: Any, wanted: Any) -> Any:
     if isinstance(wanted, str) and wanted == "auto":
         return wanted
-    pair = tuple(wanted) if isinstance(wanted, tuple | list) else (wanted, wanted)
+    pair = wanted if isinstance(wanted, tuple) else (wanted, wanted)
     if len(pair) != 2 or not all(map(_is_count, pair)):
-        reject(estimator, "n_locations", "'auto', an int >= 1 or two of them", wanted)
+        expected = f"'auto', an int >= 1 or a tuple (height, width) of two{OF_A_SUM}"
+        reject(estimator, "n_locations", expected, wanted)
     return tuple(int(one) for one in pair)
 
 

@@ -50,11 +50,11 @@ __all__ = [
     "has_closed_form",
     "read_more_images",
     "resolve_variational",
+    "warn_of_first_batch",
 ]
 
 DTC, SOR = "dtc", "sor"
 VARIANCES = (AUTO, DTC, SOR)
-DRAWN = ("kmeans", "uniform", "learned")  # so many as `n_inducing` says
 COLLAPSED, VARIATIONAL = "collapsed", "variational"
 NO_CLOSED_FORM = (
     "`partial_fit` needs a closed form, which variational inference does not have: use "
@@ -158,17 +158,6 @@ def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> No
     samples : Samples
         The further images, as they were given.
     """
-    prior = estimator._process.prior
-    choices = resolve_terms(estimator, prior.kernel, prior.exact.image_shape)
-    for choice, term in zip(choices, prior.inducing.terms, strict=True):
-        wanted, m = choice.n_inducing or 0, len(term.patches)
-        is_drawn = isinstance(choice.inducing, str) and choice.inducing in DRAWN
-        if is_drawn and m < wanted:
-            warn_caller(
-                "Inducing patches are of the first call of `partial_fit`, which had "
-                f"{m}, fewer than n_inducing={wanted}: begin with a larger batch.",
-                UserWarning,
-            )
     training = estimator._training.join(samples.training)
     resources = estimator._resources()
     extended, record = extend_patches(
@@ -179,6 +168,18 @@ def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> No
         resources,
     )
     publish_extension(estimator, extended, training, record, {})
+
+
+def warn_of_first_batch(estimator: Any) -> None:
+    """Warn if the first call of `partial_fit` has too few patches for those to come."""
+    reason, wanted = estimator.fit_report_.inducing_reason, estimator.n_inducing
+    is_auto = isinstance(wanted, str)
+    if reason and not is_auto:
+        warn_caller(
+            "Inducing patches are those of the first call of `partial_fit`, of which "
+            f"{reason} (n_inducing={wanted!r}): begin with a larger batch.",
+            UserWarning,
+        )
 
 
 def has_closed_form(estimator: Any) -> bool:

@@ -90,6 +90,12 @@ class FitReport:
     explained_variance : float
         Share of the mean prior variance that inducing patches explain; NaN for other
         processes.
+    n_inducing : tuple of int
+        Number of inducing patches of each term of the kernel; empty for other
+        processes.
+    inducing_reason : str
+        How many patches of the training images differ, if fewer than `n_inducing`;
+        empty otherwise.
     peak_memory : int
         Largest resident size of the operating system's process so far, in bytes; 0 if
         unknown.
@@ -128,6 +134,8 @@ class FitReport:
     deviation_excess: float = 0.0
     kernel_reason: str = ""
     explained_variance: float = math.nan
+    n_inducing: tuple[int, ...] = ()
+    inducing_reason: str = ""
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -151,6 +159,8 @@ class FitReport:
         if not math.isnan(self.explained_variance):
             share = f"{self.explained_variance:.1%} of the prior variance"
             lines.insert(-2, f"explained    {share}, by inducing patches")
+        if self.n_inducing:
+            lines.insert(1, f"inducing     {self._patches()}")
         if self.deviation_excess > 0.0:
             lines.insert(-2, f"deviations   {self._excess()}, of samples left out")
         reasons = {
@@ -172,6 +182,12 @@ class FitReport:
         if self.n_pairs_read:
             text += f", {self.n_pairs_read} of them read from `cache_dir`"
         return text
+
+    def _patches(self) -> str:
+        """Return the line on inducing patches: those of each term."""
+        text = f"{' + '.join(map(str, self.n_inducing))} patches"
+        reason = self.inducing_reason
+        return f"{text}: {reason}" if reason else text
 
     def _excess(self) -> str:
         """Return the line on standard deviations."""

@@ -36,7 +36,7 @@ def require_resolved(
 ) -> None:
     """Raise if a setting follows from data and is not yet what it will be."""
     if value is None or isinstance(value, str):
-        raise ValueError(  # noqa: TRY004  (a setting that is right elsewhere)
+        raise ValueError(
             f"`{name}` of {kernel!r} is {value!r}, which follows from training samples "
             f"that it has not seen: give {wanted}, `kernel.resolve(X_train)` or "
             "`kernel_` of a fitted estimator."

@@ -36,6 +36,7 @@ from skconvgp.processes._labels import LabelProcess, LabelState
 from skconvgp.processes._neighbors import NeighborProcess
 from skconvgp.processes._patch_growing import extend_patches
 from skconvgp.processes._patch_images import PatchImages, PatchReservoir
+from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import PatchPlan, plan_patches
 from skconvgp.processes._plan import (
@@ -76,6 +77,7 @@ from skconvgp.processes._variational_fit import Steps, Variational
 __all__ = [
     "GRAM_COPIES",
     "INDUCING",
+    "LEAST_NOISE",
     "AnyPrior",
     "BoundMoving",
     "Clipped",

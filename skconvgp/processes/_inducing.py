@@ -29,6 +29,7 @@ from skconvgp.processes._patch_features import (
 )
 
 __all__ = [
+    "DRAWN",
     "INDUCING",
     "Inducing",
     "InducingSet",
@@ -37,7 +38,8 @@ __all__ = [
 ]
 
 LEARNED = "learned"  # they begin as the centres of "kmeans"
-INDUCING = ("kmeans", "uniform", "unique", LEARNED)
+DRAWN = ("kmeans", "uniform", LEARNED)  # so many as are wanted
+INDUCING = (*DRAWN, "unique")
 SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
 FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
 IMAGES_AT_ONCE = 100

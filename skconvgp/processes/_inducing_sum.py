@@ -16,13 +16,21 @@ from skconvgp.backends import ResponsesChoice
 from skconvgp.kernels import Kernel, PatchKernel, Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.processes._inducing import (
+    DRAWN,
     Inducing,
     InducingSet,
     choose_patches,
     place_locations,
 )
 
-__all__ = ["InducingSum", "Term", "TermChoice", "choose_inducing", "terms_of"]
+__all__ = [
+    "InducingSum",
+    "Term",
+    "TermChoice",
+    "choose_inducing",
+    "missing_patches",
+    "terms_of",
+]
 
 # Inducing patches of few images, and of at least so many.
 FEW_PATCHES, MANY_PATCHES, MANY_IMAGES = 128, 256, 5000
@@ -66,6 +74,12 @@ class TermChoice(NamedTuple):
     inducing: Any
     n_inducing: int | None
     n_locations: Any
+
+    def n_wanted(self, n_images: int) -> int:
+        """Return how many patches are drawn from so many images; 0 if none are."""
+        if not (isinstance(self.inducing, str) and self.inducing in DRAWN):
+            return 0
+        return self.n_inducing or usual_patches(n_images)
 
 
 @dataclass(frozen=True)
@@ -124,6 +138,23 @@ def terms_of(kernel: Kernel, factor: float = 1.0) -> tuple[Term, ...]:
     return (Term(factor, kernel),)
 
 
+def usual_patches(n_images: int) -> int:
+    """Return the number of inducing patches that "auto" stands for."""
+    return MANY_PATCHES if n_images >= MANY_IMAGES else FEW_PATCHES
+
+
+def missing_patches(
+    inducing: Inducing, choices: tuple[TermChoice, ...], n_images: int
+) -> str:
+    """Return why there are fewer inducing patches than are wanted; empty if not."""
+    pairs = [
+        (len(term.patches), choice.n_wanted(n_images))
+        for term, choice in zip(inducing.terms, choices, strict=True)
+    ]
+    fewer = [f"{m} of {wanted}" for m, wanted in pairs if m < wanted]
+    return f"only {' and '.join(fewer)} differ" if fewer else ""
+
+
 def choose_inducing(
     terms: tuple[Term, ...],
     choices: tuple[TermChoice, ...],
@@ -145,10 +176,9 @@ def choose_inducing(
     """
     n, channels, height, width = images.shape
     shape = channels, height, width
-    usual = MANY_PATCHES if n >= MANY_IMAGES else FEW_PATCHES
     sets = []
     for term, choice in zip(terms, choices, strict=True):
-        kernel, wanted = term.of_patches(shape), choice.n_inducing or usual
+        kernel, wanted = term.of_patches(shape), choice.n_wanted(n)
         patches = choose_patches(kernel, images, choice.inducing, wanted, generator)
         places = place_locations(kernel, shape, choice.n_locations)
         sets.append(InducingSet.of(kernel, shape, patches, places, term.factor))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,12 @@ from skconvgp.processes._feature_samples import jitter_of
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
-from skconvgp.processes._inducing_sum import TermChoice, choose_inducing, terms_of
+from skconvgp.processes._inducing_sum import (
+    TermChoice,
+    choose_inducing,
+    missing_patches,
+    terms_of,
+)
 from skconvgp.processes._patch_images import (
     ImageFeatures,
     PatchImages,
@@ -63,15 +69,18 @@ class PatchPlan:
         What becomes of the variance that the features leave out.
     settings : Settings
         Noise and amplitude.
-    variational : Variational or None, default=None
+    variational : Variational or None
         Variational inference, from that process on.
+    report : dict
+        What the report of a fit says of the inducing patches.
     """
 
     prior: PatchPrior
     needed: int
     variance: str
     settings: Settings
-    variational: Variational | None = None
+    variational: Variational | None
+    report: dict[str, Any]
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and how it was computed."""
@@ -98,6 +107,7 @@ class PatchPlan:
                 process, record = self.variational.fit(
                     problem, collapsed, record, run, generator
                 )
+            record = replace(record, report=record.report | self.report)
             return Fitted(process, record, np.arange(len(problem.rows))), run
 
         return compute_at(resources.placement(self.needed), fit_at)
@@ -137,7 +147,11 @@ def plan_patches(
     needed = n_values * torch.float64.itemsize
     empty = prior.take(np.arange(0))
     patch_prior = PatchPrior(inducing, empty)
-    return PatchPlan(patch_prior, needed, variance, settings, variational)
+    report = {
+        "n_inducing": tuple(len(term.patches) for term in inducing.terms),
+        "inducing_reason": missing_patches(inducing, choices, n),
+    }
+    return PatchPlan(patch_prior, needed, variance, settings, variational, report)
 
 
 def fit_patches(

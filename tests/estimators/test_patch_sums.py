@@ -88,16 +88,16 @@ def two_sizes():
 
 def given_patches():
     some = images(seed=5)
-    return (
+    return [
         np.concatenate([cut(x, 3)[::5] for x in some[:2]]),
         images(4, seed=6),
         np.concatenate([cut(x, 4)[::5] for x in some[:2]]),
-    )
+    ]
 
 
 def test_products_of_features_are_those_of_the_terms():
     X, Z = images(), given_patches()
-    gp = fitted(two_sizes(), inducing=Z, n_locations=(2, "auto", (2, 1)))
+    gp = fitted(two_sizes(), inducing=Z, n_locations=[2, "auto", (2, 1)])
     unit = gram_diag(two_sizes(), X[:N], dtype="float64").mean()
     inducing = gp._fitted.prior.inducing
     F = inducing.features(torch.as_tensor(X), "torch", torch.float64).numpy()
@@ -172,15 +172,16 @@ def test_settings_follow_from_data_in_each_term():
 
 def test_numbers_of_each_term():
     kernel = PatchKernel(patch_size=3) + rbf(2.0) + PatchKernel(patch_size=4)
-    how = ("kmeans", "unique", "uniform")
-    gp = fitted(kernel, inducing=how, n_inducing=(3, "auto", 5))
+    how = ["kmeans", "unique", "uniform"]
+    gp = fitted(kernel, inducing=how, n_inducing=[3, "auto", 5])
     assert [len(one) for one in gp.inducing_patches_] == [3, N, 5]
+    assert f"3 + {N} + 5 patches\n" in str(gp.fit_report_)
 
 
 def test_many_inducing_images_are_chosen_among_many(monkeypatch):
     monkeypatch.setattr(_inducing, "SAMPLED_IMAGES", 10)
     kernel = PatchKernel(patch_size=3) + rbf(2.0)
-    gp = fitted(kernel, images(60), n_inducing=(4, 15))
+    gp = fitted(kernel, images(60), n_inducing=[4, 15])
     assert len(gp.inducing_patches_[1]) == 15
 
 
@@ -218,12 +219,15 @@ TWO = PATCHES + rbf(2.0)
         ({"kernel": 2.0 * (PATCHES * rbf(2.0)) + PATCHES}, "sum of PatchKernels"),
         ({"kernel": rbf(1.0) + matern(1.0)}, "NystromCompletedGPRegressor"),
         ({"kernel": rbf(1.0) + PatchKernel(patch_size=9)}, "patch_size"),
-        ({"kernel": TWO, "n_inducing": (3, 4, 5)}, "n_inducing.*2: one for each"),
-        ({"kernel": TWO, "n_inducing": (3, 0)}, "n_inducing.*int >= 1"),
-        ({"kernel": PATCHES, "n_inducing": (3, 4)}, "n_inducing.*int >= 1"),
-        ({"kernel": TWO, "n_locations": [3]}, "n_locations.*2: one for each"),
-        ({"kernel": TWO, "n_locations": (3, (1, 2, 3))}, "n_locations"),
-        ({"kernel": TWO, "inducing": ["unique"]}, "inducing.*2: one for each"),
+        ({"kernel": TWO, "n_inducing": [3, 4, 5]}, "n_inducing.*list.*which has 2"),
+        ({"kernel": TWO, "n_inducing": [3, 0]}, "n_inducing.*int >= 1"),
+        ({"kernel": TWO, "n_inducing": (3, 4)}, "n_inducing.*int >= 1.*a list"),
+        ({"kernel": PATCHES, "n_inducing": [3, 4]}, "n_inducing.*list.*which has 1"),
+        ({"kernel": TWO, "n_locations": [3]}, r"n_locations.*\(height, width\).*has 2"),
+        ({"kernel": PATCHES, "n_locations": [3, 2]}, r"\(height, width\).*which has 1"),
+        ({"kernel": TWO, "n_locations": [3, (1, 2, 3)]}, "n_locations"),
+        ({"kernel": TWO, "inducing": ["unique"]}, "inducing.*list.*which has 2"),
+        ({"kernel": TWO, "inducing": ("unique", "unique")}, "inducing.*a list"),
         ({"kernel": TWO, "inducing": ["unique", "x"]}, "inducing"),
         ({"kernel": TWO, "inducing": [np.ones((3, 9)), np.ones((3, 9))]}, r"1, 6, 6"),
         ({"kernel": PATCHES + NETWORK, "backend": "fused"}, "fused"),

@@ -208,12 +208,21 @@ def test_other_outputs_and_other_images_are_refused_and_change_nothing():
     np.testing.assert_array_equal(gp.predict(X), before)
 
 
-def test_a_first_batch_with_too_few_patches_is_told():
-    X = np.ones((12, 1, 6, 6))
-    X[:, 0, 0, 0] = np.arange(12) % 2
-    gp = PatchGPRegressor(KERNEL, n_inducing=30).partial_fit(X, np.arange(12.0))
-    with pytest.warns(UserWarning, match=r"n_inducing=30: begin with a larger batch"):
-        gp.partial_fit(X, np.arange(12.0))
+@pytest.mark.parametrize("cls", [PatchGPClassifier, PatchGPRegressor])
+def test_a_first_batch_with_too_few_patches_is_told_once(cls):
+    X, y = np.ones((12, 1, 6, 6)), np.arange(12) % 2
+    X[:, 0, 0, 0] = y
+    classes = {"classes": [0, 1]} if cls is PatchGPClassifier else {}
+    gp = cls(KERNEL, n_inducing=30)
+    message = r"only 2 of 30 differ \(n_inducing=30\): begin with a larger batch"
+    with pytest.warns(UserWarning, match=message) as caught:
+        gp.partial_fit(X, y, **classes)
+    assert [one.filename for one in caught] == [__file__]
+    gp.partial_fit(X, y)
+    gp = cls(KERNEL, n_inducing=30).fit(X, y)  # the report is enough
+    assert "2 patches: only 2 of 30 differ" in str(gp.fit_report_)
+    gp.partial_fit(X, y)
+    cls(KERNEL).partial_fit(X, y, **classes)  # "auto" asks for no number
 
 
 def test_variational_inference_takes_no_further_images():
