@@ -7,22 +7,28 @@ from skconvgp import (
     KernelFlowsRegressor,
     KernelFlowsWarp,
     NystromCompletedGP,
+    PatchGPClassifier,
+    PatchGPRegressor,
 )
 from skconvgp.kernels import convnet
 
-ESTIMATORS = [
-    ConvNetGPClassifier,
-    KernelFlowsRegressor,
-    KernelFlowsWarp,
-    NystromCompletedGP,
-]
+# With what the kernel None stands for.
+ESTIMATORS = {
+    ConvNetGPClassifier: "convnet()",
+    KernelFlowsRegressor: "rbf()",
+    KernelFlowsWarp: "rbf()",
+    NystromCompletedGP: "convnet()",
+    PatchGPClassifier: "PatchKernel(location_lengthscale='auto')",
+    PatchGPRegressor: "PatchKernel(location_lengthscale='auto')",
+}
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("kernel", [None, "precomputed"])
 def test_settings_of_no_kernel_are_refused_and_the_remedy_is_named(estimator, kernel):
-    with pytest.raises(ValueError, match=r"'kernel__depth' .* kernel=convnet\(\)"):
+    with pytest.raises(ValueError, match="'kernel__depth' is a setting") as error:
         estimator(kernel=kernel).set_params(kernel__depth=3)
+    assert f"for example kernel={ESTIMATORS[estimator]}, and" in str(error.value)
 
 
 def test_a_kernel_may_come_together_with_its_settings():
