@@ -4,6 +4,9 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+# Modules are compiled once, even where the shell forbids it: else each process that a
+# test starts compiles all of the package for seconds.
+export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help demo test test-oldest test-pure test-lanes test-processors test-sanitize test-all \
     test-gpu lint docs bench clean distclean
 
