@@ -9,8 +9,6 @@ os.environ.setdefault("MPLBACKEND", "agg")
 import pytest
 from hypothesis import settings
 
-from skconvgp.backends import _fused_cpu
-from skconvgp.estimators import _warn
 from tests.helpers.memory import FORKS_SECONDS
 
 # A gate says the same each time; --hypothesis-profile all draws other examples.
@@ -33,12 +31,17 @@ def pytest_addoption(parser):
 @pytest.fixture(autouse=True, scope="session")
 def instruction_set(request):
     """Compute with what was asked for."""
+    # Imported by what runs tests: the process that workers report to starts at once.
+    from skconvgp.backends import _fused_cpu
+
     _fused_cpu.INSTRUCTION_SET = request.config.getoption("--instruction-set")
 
 
 @pytest.fixture(autouse=True)
 def forget_warnings():
     """Let each test see what is told once in a process."""
+    from skconvgp.estimators import _warn
+
     _warn.WARNED.clear()
 
 
