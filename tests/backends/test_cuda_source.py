@@ -184,9 +184,14 @@ needs_nvrtc = pytest.mark.skipif(
     ("kernel", "shape", "n_tangents", "is_double", "architecture"),
     [
         (convnet(), MNIST, 0, False, "sm_70"),
-        (convnet(), MNIST, 0, False, "sm_75"),
-        (convnet(), MNIST, 0, False, "sm_90"),
-        (convnet(), MNIST, 0, False, "sm_100"),
+        *(
+            pytest.param(convnet(), MNIST, 0, False, architecture, marks=slow)
+            for architecture in ("sm_75", "sm_90", "sm_100")
+        ),
+        *(
+            (convnet(depth=1, kernel_size=3), (1, 3, 4), 0, False, architecture)
+            for architecture in ("sm_75", "sm_90")
+        ),
         *(
             (*NETWORKS[name], n_tangents, is_double, architecture)
             for name, n_tangents, is_double, architecture in (

@@ -341,7 +341,7 @@ def test_targets_that_say_nothing_are_told():
 
 
 def test_search_and_trace_and_progress(capsys):
-    X, y = blobs(60)
+    X, y = blobs(30)
     gp = ConvNetGPClassifier(arcsine(), optimizer=LBFGS(), verbose=1)
     grid = {"optimizer__max_iter": [1, 5], "kernel__weight_variance": [0.1, 1.0]}
     search = GridSearchCV(gp, grid, cv=2, error_score="raise").fit(X, y)
@@ -441,11 +441,11 @@ def grams(monkeypatch):
     return sizes
 
 
-LITTLE = {"memory_budget": "200 KiB"}  # a matrix of 200 samples takes 313
+LITTLE = {"memory_budget": "100 KiB"}  # a matrix of 120 samples takes 113
 
 
 def test_evidence_is_maximised_by_products_where_the_matrix_is_not_held(grams):
-    X, y = vectors(300)
+    X, y = vectors(120)
     settings = {"noise_variance": "evidence"}
     gp = regressor(rbf(0.5), solver=ITERATIVE, **settings, **LITTLE).fit(X, y)
     assert not grams
@@ -460,7 +460,7 @@ def test_evidence_is_maximised_by_products_where_the_matrix_is_not_held(grams):
 
 
 def test_a_noise_that_is_held_stays_with_products_too(grams):
-    X, y = vectors(200)
+    X, y = vectors(120)
     gp = regressor(rbf(0.5), solver=ITERATIVE, noise_variance=0.02, **LITTLE).fit(X, y)
     assert not grams
     exact = regressor(rbf(0.5), noise_variance=0.02).fit(X, y)
@@ -469,7 +469,7 @@ def test_a_noise_that_is_held_stays_with_products_too(grams):
 
 
 def test_labels_are_learned_by_products_too(grams):
-    X, y = blobs(200)
+    X, y = blobs(120)
     settings = {"optimizer": "evidence", "noise_variance": "evidence"}
     gp = ConvNetGPClassifier(rbf(1.0), solver=ITERATIVE, **settings, **LITTLE).fit(X, y)
     assert not grams
@@ -521,14 +521,14 @@ def test_places_that_are_undefined_are_left_by_products_too(n, n_restarts):
         solver=ConjugateGradient(rank=20),
         optimizer=LBFGS(max_iter=2),
         n_restarts_optimizer=n_restarts,
-        **LITTLE,
+        memory_budget="200 KiB",
     ).fit(X, y)
     assert np.isfinite(gp.optimizer_result_.rho)
     assert np.isfinite(gp.predict(X)).all()
 
 
 def test_slopes_of_products_hold_no_graph(grams):
-    X, y = vectors(200)
+    X, y = vectors(120)
     settings = {"solver": ITERATIVE, "noise_variance": 0.02, **LITTLE}
     exact, graph = (
         regressor(rbf(0.5), optimizer=optimizer, **settings).fit(X, y)
@@ -539,7 +539,7 @@ def test_slopes_of_products_hold_no_graph(grams):
 
 
 def test_leave_one_out_takes_the_matrix_with_any_solver(grams):
-    X, y = vectors(200)
+    X, y = vectors(120)
     regressor(optimizer="loo", solver=ITERATIVE, noise_variance=0.02, **LITTLE).fit(
         X, y
     )

@@ -27,7 +27,7 @@ from skconvgp.flows._surrogate import (
 from tests.helpers.landscapes import BRANIN_MINIMUM, Surface, bowl, branin
 from tests.helpers.oracles import seeded
 
-SHORT = {"n_initial": 6, "max_iter": 12}
+SHORT = {"n_initial": 6, "max_iter": 10}
 MIDDLE = np.array([0.5, 1.0])
 
 
@@ -92,13 +92,15 @@ def test_minimum_of_branin_is_found_as_well_as_by_the_twin(either):
 
 def test_finds_the_mean_minimum_of_the_fixed_batches(either):
     surface = bowl(middle=MIDDLE, spread=0.2)
-    found = BayesianOptimization(max_iter=25).minimize(surface, seeded())
+    part = BayesianOptimization(n_initial=8, max_iter=15)
+    found = part.minimize(surface, seeded())
     shift = np.mean([surface._shift(batch) for batch in surface.fixed], axis=0)
     np.testing.assert_allclose(found.theta, shift + MIDDLE, atol=0.15)
 
 
 def test_says_who_searched(either):
-    found = BayesianOptimization(**SHORT).minimize(bowl(), seeded())
+    part = BayesianOptimization(n_initial=3, max_iter=4)
+    found = part.minimize(bowl(), seeded())
     is_native = either == "native"
     assert found.stats["is_native"] == is_native
     assert ("scikit-optimize is not installed" in found.message) == is_native
@@ -124,10 +126,10 @@ def test_candidates_begin_at_the_start_and_fill_the_space(either):
 )
 def test_every_acquisition(acquisition):
     surface = bowl()
-    part = BayesianOptimization(acquisition, n_initial=8, max_iter=15)
+    part = BayesianOptimization(acquisition, n_initial=8, max_iter=12)
     found = part.minimize(surface, seeded())
     assert surface.fixed_value(found.theta) < 0.2
-    assert len(surface.steps) == 15
+    assert len(surface.steps) == 12
 
 
 def test_stays_within_bounds(either):
@@ -142,7 +144,8 @@ def test_stays_within_bounds(either):
 def test_fixed_dimensions_do_not_move(either):
     bounds = [(-3.0, 3.0), (1.5, 1.5), (-3.0, 3.0)]
     surface = bowl((2.0, 1.5, 2.0), (0.5, 0.0, 0.2), bounds=bounds)
-    found = BayesianOptimization(max_iter=25).minimize(surface, seeded())
+    part = BayesianOptimization(n_initial=8, max_iter=15)
+    found = part.minimize(surface, seeded())
     assert {at[1] for at in surface.visited} == {1.5}
     np.testing.assert_allclose(found.theta, [0.5, 1.5, 0.2], atol=0.4)
 
@@ -161,10 +164,10 @@ def beyond(theta):
 
 def test_undefined_places_are_recorded_and_never_win(either):
     surface = bowl(undefined=beyond)
-    part = BayesianOptimization(n_initial=10, max_iter=25)
+    part = BayesianOptimization(n_initial=8, max_iter=14)
     found = part.minimize(surface, seeded())
     undefined = [math.isnan(step.value) for step in surface.steps]
-    assert 0 < sum(undefined) < 25
+    assert 0 < sum(undefined) < 14
     assert found.stats["n_undefined"] == sum(undefined)
     assert undefined == [beyond(step.theta) for step in surface.steps]
     assert not beyond(found.theta)
@@ -175,7 +178,7 @@ def test_undefined_places_are_recorded_and_never_win(either):
 def test_nothing_is_defined(either):
     surface = bowl(undefined=lambda theta: True)
     found = BayesianOptimization(**SHORT).minimize(surface, seeded())
-    assert found.stats["n_undefined"] == 12
+    assert found.stats["n_undefined"] == 10
     np.testing.assert_array_equal(found.theta, surface.start)
 
 
@@ -258,7 +261,7 @@ def test_the_generator_decides(either):
     places = []
     for seed in (1, 1, 2):
         surface = bowl()
-        BayesianOptimization(n_initial=4, max_iter=8).minimize(surface, seeded(seed))
+        BayesianOptimization(n_initial=4, max_iter=6).minimize(surface, seeded(seed))
         places.append(np.array([step.theta for step in surface.steps]))
     np.testing.assert_array_equal(places[0], places[1])
     assert not np.allclose(places[0], places[2])
@@ -267,7 +270,7 @@ def test_the_generator_decides(either):
 def test_a_place_that_is_proposed_again_is_no_warning(either):
     surface = bowl(start=(0.5,), middle=(-20.0,))
     with warnings.catch_warnings(action="error"):
-        BayesianOptimization(n_initial=4, max_iter=10).minimize(surface, seeded())
+        BayesianOptimization(n_initial=4, max_iter=8).minimize(surface, seeded())
     places = [float(step.theta[0]) for step in surface.steps]
     assert places.count(-3.0) >= 1
 
