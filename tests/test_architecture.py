@@ -74,7 +74,7 @@ PUBLIC_NAMES = {
     "skconvgp.flows": """Adam BayesianOptimization FlowResult GradientDescent LBFGS
         OptimizerResult Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
-        GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Maps
+        FlipAverage GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Maps
         MaxNormalization PatchContrast PatchKernel PatchWhitening Product ReLU
         Residual Scale Sequential SiLU Sigmoid Sin
         Softplus Sum Tanh arcsine

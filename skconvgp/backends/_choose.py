@@ -1,5 +1,6 @@
 """The choice of the backend of a kernel, with its reason."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -7,13 +8,14 @@ import torch
 from skconvgp._protocols import TileBackend
 from skconvgp._typing import ImageShape
 from skconvgp.backends._correlation import CorrelationBackend
+from skconvgp.backends._flips import FlipBackend, flips_outside
 from skconvgp.backends._fused import FusedBackend, FusedTangentBackend, Processor
 from skconvgp.backends._fused_cpu import Extension, missing_extension
 from skconvgp.backends._fused_cuda import Gpu, unusable_gpu
 from skconvgp.backends._program import Program, lower, lower_with_tangents
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
 from skconvgp.exceptions import NotFusableError
-from skconvgp.kernels import Kernel, MaxNormalization
+from skconvgp.kernels import FlipAverage, Kernel, MaxNormalization
 from skconvgp.kernels._normalizations import CORRELATION
 
 __all__ = ["BACKENDS", "BackendChoice", "choose_backend"]
@@ -75,9 +77,9 @@ class BackendChoice:
 
     def _finished(self, backend: TileBackend) -> TileBackend:
         """Return the backend of the kernel, given that of the lowered network."""
-        if self.kernel is _network(self.kernel):
-            return backend
-        return CorrelationBackend(backend)
+        for wrap in reversed(_split_network(self.kernel)[1]):
+            backend = wrap(backend)
+        return backend
 
 
 def choose_backend(
@@ -138,7 +140,24 @@ def _lowered(
 
 
 def _network(kernel: Kernel) -> Kernel:
-    """Return the network to lower: for a kernel of correlations, the one within it."""
-    if type(kernel) is MaxNormalization and kernel.mode == CORRELATION:
-        return kernel.kernel
-    return kernel
+    """Return the network to lower."""
+    return _split_network(kernel)[0]
+
+
+def _split_network(
+    kernel: Kernel,
+) -> tuple[Kernel, list[Callable[[TileBackend], TileBackend]]]:
+    """Return the network within a kernel, and what its tiles go through, outer first.
+
+    Kernels of correlations and averages over flips are computed from other tiles.
+    """
+    wraps: list[Callable[[TileBackend], TileBackend]] = []
+    while True:
+        kernel = flips_outside(kernel)
+        if type(kernel) is FlipAverage:
+            wraps.append(FlipBackend)
+        elif type(kernel) is MaxNormalization and kernel.mode == CORRELATION:
+            wraps.append(CorrelationBackend)
+        else:
+            return kernel, wraps
+        kernel = kernel.kernel

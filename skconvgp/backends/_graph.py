@@ -29,6 +29,7 @@ from skconvgp.kernels import (
     Dense,
     Erf,
     Flatten,
+    FlipAverage,
     GlobalAvgPool2d,
     Identity,
     Kernel,
@@ -245,6 +246,13 @@ def _normalized(graph: Graph, layer: MaxNormalization, value: Map) -> Map:
     return _weighted(layer, value, 1.0 / layer.scale) if layer.mode == FIXED else value
 
 
+def _averaged(graph: Graph, layer: FlipAverage, value: Map) -> Map:
+    raise NotFusableError(
+        f"{layer!r} is only fused if it is the whole kernel, with a factor or without, "
+        "or one of a sum of averages alone"
+    )
+
+
 def _dense(graph: Graph, layer: Dense, value: Map) -> Map:
     value = _weighted(layer, value, layer.weight_variance)
     return _biased(graph, value, layer.bias_variance)
@@ -387,6 +395,7 @@ _LOWERINGS: dict[type, Callable[[Graph, Any, Map], Map]] = {
     Dense: _dense,
     Erf: _erf,
     Flatten: _flatten,
+    FlipAverage: _averaged,
     GlobalAvgPool2d: _unchanged,
     Identity: _unchanged,
     LeakyReLU: _leaky,

@@ -26,8 +26,9 @@ from skconvgp.engine._plan import (
     slices,
 )
 from skconvgp.engine._store import ProductStore, Store, TensorStore
-from skconvgp.engine._tables import Tables, take
+from skconvgp.engine._tables import Tables
 from skconvgp.exceptions import NotFiniteError, TileMemoryError
+from skconvgp.kernels._prepared import take
 
 __all__ = ["KernelOracle", "evaluate_block"]
 

@@ -12,7 +12,7 @@ from skconvgp._protocols import TileBackend, TileRunner
 from skconvgp._typing import Prepared
 from skconvgp.engine._devices import on_device
 
-__all__ = ["ImagesPart", "Tables", "take"]
+__all__ = ["ImagesPart", "Tables"]
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,3 @@ def _on_device(prepared: Prepared, device: torch.device) -> Prepared:
     if isinstance(prepared, tuple):
         return tuple(_on_device(branch, device) for branch in prepared)
     return prepared.to(device)
-
-
-def take(prepared: Prepared, part: slice) -> Prepared:
-    """Return the tables of a slice of images: a view."""
-    if prepared is None:
-        return None
-    if isinstance(prepared, tuple):
-        return tuple(take(branch, part) for branch in prepared)
-    return prepared[..., part]

@@ -19,6 +19,7 @@ from skconvgp.kernels._architectures import (
 from skconvgp.kernels._base import Kernel, Product, Scale, Sum
 from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._elementwise import Elementwise
+from skconvgp.kernels._flips import FlipAverage
 from skconvgp.kernels._hyperparameters import Hyperparameter
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import (
@@ -48,6 +49,7 @@ __all__ = [
     "Elementwise",
     "Erf",
     "Flatten",
+    "FlipAverage",
     "GlobalAvgPool2d",
     "Hyperparameter",
     "Identity",

@@ -163,7 +163,7 @@ class PatchKernel(Kernel):
                 raise ValueError(message) from None
         if not self.learns_weights:
             self.weight_maps(grid)
-        self._patch_map(image_shape)
+        self.patch_map(image_shape)
         base = self.base_kernel
         require_kernels(self, (base,))
         base.check(self._seen_shape(grid))
@@ -189,7 +189,7 @@ class PatchKernel(Kernel):
         values: dict[str, object] = {}
         if _is_auto(self.location_lengthscale):
             values["location_lengthscale"] = SHARE_OF_SIDE * max(shape[1:])
-        patch_map = self._patch_map(shape)
+        patch_map = self.patch_map(shape)
         is_fixed = not isinstance(patch_map, PatchMap) or patch_map.is_fitted
         seen = self._seen_shape(self.grid(shape))
         if is_fixed and not _follows_data(self.base_kernel, seen):
@@ -224,7 +224,7 @@ class PatchKernel(Kernel):
 
     def normalize(self, patches: Tensor, image_shape: ImageShape) -> Tensor:
         """Return patches (m, c', ph, pw) of images of a shape as the base sees them."""
-        patch_map = self._patch_map(image_shape)
+        patch_map = self.patch_map(image_shape)
         if isinstance(patch_map, PatchMap) and not patch_map.is_fitted:
             require_resolved(self, "normalization", repr(patch_map))
         return _mapped(patch_map, patches)
@@ -311,7 +311,7 @@ class PatchKernel(Kernel):
     def _seen_shape(self, grid: PatchGrid) -> ImageShape:
         return (grid.channels, *grid.size)
 
-    def _patch_map(self, image_shape: ImageShape) -> PatchMap | str | None:
+    def patch_map(self, image_shape: ImageShape) -> PatchMap | str | None:
         """Return what is applied to patches: a part, "center" or None."""
         value = self.normalization
         if _is_auto(value):

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from skconvgp.engine import KernelOracle
-from skconvgp.engine._tables import take
 from skconvgp.kernels import Flatten, convnet, dense, residual_convnet, resnet32
+from skconvgp.kernels._prepared import take
 from tests.helpers.fused import (
     BOUNDS,
     NETWORKS,

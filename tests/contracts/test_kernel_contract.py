@@ -21,6 +21,7 @@ from skconvgp.kernels import (
     Elementwise,
     Erf,
     Flatten,
+    FlipAverage,
     GlobalAvgPool2d,
     Identity,
     Kernel,
@@ -172,11 +173,21 @@ PATCHES = [
     ),
     PatchKernel(dense(depth=1), stride=2, color="stacked", normalization=None),
 ]
-KERNELS = NETWORKS + VECTORS + COMPOSED + PATCHES
-SHAPES = [(1, 5, 4), (3, 4, 4), (7, 1, 1)]
+FLIPS = [
+    FlipAverage(convnet(depth=1, kernel_size=3)),
+    0.5 * FlipAverage(rbf(lengthscale=4.0)) + FlipAverage(dense(depth=1)),
+]
+KERNELS = NETWORKS + VECTORS + COMPOSED + PATCHES + FLIPS
+IMAGES = [(1, 5, 4), (3, 4, 4)]
+VECTOR = (7, 1, 1)
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
-each_shape = pytest.mark.parametrize("shape", SHAPES)
+each_kernel_and_shape = pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [(kernel, shape) for kernel in KERNELS for shape in IMAGES]
+    + [(kernel, VECTOR) for kernel in KERNELS if kernel not in FLIPS],
+    ids=name,
+)
 
 
 def root_rtol(kernel: Kernel, dtype: torch.dtype) -> float:
@@ -193,8 +204,7 @@ def take(prepared, images: slice):
     return prepared[..., images]
 
 
-@each_kernel
-@each_shape
+@each_kernel_and_shape
 def test_gram_is_a_covariance(kernel, shape):
     gram = cross(kernel, random_images(6, *shape))
     scale = deviations(gram)
@@ -219,8 +229,7 @@ def test_gram_of_any_images_is_positive_semidefinite(kernel, seed, n_copies):
     assert torch.linalg.eigvalsh(normal)[0] >= -4 * rtol
 
 
-@each_kernel
-@each_shape
+@each_kernel_and_shape
 def test_diag_is_the_diagonal(kernel, shape):
     images = random_images(5, *shape)
     variances = diag(kernel, images)
@@ -230,8 +239,7 @@ def test_diag_is_the_diagonal(kernel, shape):
     assert_close(cross(kernel, images).diagonal(), variances, rtol=rtol)
 
 
-@each_kernel
-@each_shape
+@each_kernel_and_shape
 def test_permuted_images_give_a_permuted_gram(kernel, shape):
     images = random_images(5, *shape)
     order = torch.tensor([3, 0, 4, 2, 1])
@@ -245,8 +253,7 @@ def test_permuted_images_give_a_permuted_gram(kernel, shape):
     assert_close(diag(kernel, images[order]), diag(kernel, images)[order])
 
 
-@each_kernel
-@each_shape
+@each_kernel_and_shape
 def test_blocks_are_blocks_of_the_whole(kernel, shape):
     images = random_images(7, *shape)
     whole = cross(kernel, images)
@@ -260,8 +267,7 @@ def test_blocks_are_blocks_of_the_whole(kernel, shape):
         assert_close(block, whole[rows, cols], rtol=rtol, scale=scale[rows, cols])
 
 
-@each_kernel
-@each_shape
+@each_kernel_and_shape
 def test_prepared_trees_can_be_sliced(kernel, shape):
     images = random_images(7, *shape)
     tree = kernel.prepare(images)
@@ -274,8 +280,7 @@ def test_prepared_trees_can_be_sliced(kernel, shape):
     assert torch.equal(kernel.diag(one), kernel.diag(tree)[rows])
 
 
-@each_kernel
-@each_shape
+@each_kernel_and_shape
 def test_preparing_and_comparing_change_nothing(kernel, shape):
     images = random_images(3, *shape)
     before, settings = images.clone(), copy.deepcopy(kernel)
@@ -286,8 +291,7 @@ def test_preparing_and_comparing_change_nothing(kernel, shape):
     assert kernel == settings
 
 
-@each_kernel
-@each_shape
+@each_kernel_and_shape
 def test_single_precision_is_close_to_double(kernel, shape):
     images = random_images(5, *shape)
     exact = cross(kernel, images)
@@ -298,8 +302,7 @@ def test_single_precision_is_close_to_double(kernel, shape):
     assert_close(diag(kernel, images.float()), diag(kernel, images), rtol=rtol)
 
 
-@each_kernel
-@each_shape
+@each_kernel_and_shape
 def test_number_of_positions(kernel, shape):
     kernel.check(shape)
     n_positions, n_pixels = kernel.n_positions(shape), shape[1] * shape[2]

@@ -5,8 +5,8 @@ import torch
 
 from skconvgp._config import ComputeConfig
 from skconvgp.engine import KernelOracle
-from skconvgp.engine._tables import take
 from skconvgp.kernels import convnet, residual_convnet, resnet32
+from skconvgp.kernels._prepared import take
 from tests.helpers.fused import (
     MNIST_NETWORKS,
     MNIST_SOURCES,
