@@ -32,6 +32,7 @@ from skconvgp.processes import (
     Latent,
     MatrixPrior,
     NeighborProcess,
+    PartsPrior,
     PatchPrior,
     Process,
     Run,
@@ -221,7 +222,9 @@ class BaseGP(KernelEstimator):
         """Set the attributes that follow from a fit, and warn of its facts."""
         process, record = fitted.process, fitted.record
         prior = kernel_prior(process.prior)
-        evaluated = process.prior if isinstance(process.prior, PatchPrior) else prior
+        evaluated: KernelPrior | PatchPrior | PartsPrior | None = prior
+        if isinstance(process.prior, PatchPrior | PartsPrior):
+            evaluated = process.prior
         choice = None if evaluated is None else evaluated.choice(run)
         self._process = process
         self._training = training.take(fitted.used)
@@ -376,7 +379,7 @@ class BaseGP(KernelEstimator):
 
         def evaluate(placement: Placement) -> FloatArray:
             run = resources.run(placement).quiet()
-            if isinstance(prior, SummedPrior):
+            if isinstance(prior, SummedPrior | PartsPrior):
                 return to_numpy(prior.covariance(rows, run, unit))
             return to_numpy(prior.oracle(run, "prior").gram())
 

@@ -52,6 +52,7 @@ from skconvgp.inference._local import (
 from skconvgp.inference._noise import (
     log_density,
     noise_grid,
+    score_noise,
     select_feature_noise,
     select_fitc_noise,
     select_noise,
@@ -116,6 +117,7 @@ __all__ = [
     "posterior_mean",
     "profiled_amplitude",
     "sample_gaussian",
+    "score_noise",
     "select_feature_noise",
     "select_fitc_noise",
     "select_noise",

@@ -26,6 +26,7 @@ from skconvgp.linalg import eigen_with_rounding, symmetric_eigen
 __all__ = [
     "log_density",
     "noise_grid",
+    "score_noise",
     "select_feature_noise",
     "select_fitc_noise",
     "select_noise",
@@ -72,6 +73,43 @@ def select_noise(
         The best value of the grid. Only values of at least twice the largest rounding
         error of an eigenvalue count, as smaller ones are lost in a factorisation.
     """
+    return score_noise(
+        gram,
+        targets,
+        weights,
+        criterion=criterion,
+        amplitude=amplitude,
+        inputs=inputs,
+        grid=noise_grid(precision),
+    )[0]
+
+
+def score_noise(
+    gram: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    *,
+    criterion: str,
+    amplitude: Tensor | None,
+    inputs: EqualInputs | None,
+    grid: list[float],
+) -> tuple[float, float]:
+    """Choose the noise variance from a list, the largest first.
+
+    Parameters
+    ----------
+    gram, targets, weights, criterion, amplitude, inputs : object
+        As in `select_noise`.
+    grid : list of float
+        The values, each > 0.
+
+    Returns
+    -------
+    noise_variance : float
+        The best value, as of `select_noise`.
+    score : float
+        Its leave-one-out log predictive density, or log evidence.
+    """
     inputs = inputs or EqualInputs.none_of(targets)
     data, first = inputs.merge(targets, weights), inputs.first()
     root = data.weights.sqrt()
@@ -80,7 +118,7 @@ def select_noise(
     scaled *= root
     values, vectors, error = eigen_with_rounding(scaled)
     spectrum = _Spectrum(values, vectors, least=2.0 * error)
-    return _best_of(spectrum, data, criterion, amplitude, precision)
+    return _best_of(spectrum, data, criterion, amplitude, grid)
 
 
 def select_feature_noise(
@@ -120,7 +158,7 @@ def select_feature_noise(
     vectors = features @ (rotation / values.sqrt())
     vectors *= data.weights.sqrt()[:, None]
     spectrum = _Spectrum(values, vectors)
-    return _best_of(spectrum, data, criterion, amplitude, precision)
+    return _best_of(spectrum, data, criterion, amplitude, noise_grid(precision))[0]
 
 
 def select_fitc_noise(
@@ -237,8 +275,9 @@ def _best_of(
     data: MergedSamples,
     criterion: str,
     amplitude: Tensor | None,
-    precision: torch.dtype,
-) -> float:
+    grid: list[float],
+) -> tuple[float, float]:
+    """Return the noise variance of the largest score, and that score."""
     targets, weights, root = data.targets, data.weights, data.weights.sqrt()
     values, vectors = spectrum.values, spectrum.vectors
     whole = targets * root[:, None]
@@ -248,14 +287,13 @@ def _best_of(
     outside = whole - vectors @ rotated if spectrum.n_zeros else torch.zeros_like(whole)
     share = (1.0 - spectrum.squares_by(torch.ones_like(values[:, None]))).clamp(min=0.0)
     share *= spectrum.n_zeros > 0
-    grid = noise_grid(precision)
     noises = torch.tensor(grid, dtype=values.dtype, device=values.device)
     inverses = 1.0 / (values[:, None] + noises)
     inverse_diags = torch.zeros_like(inverses)
     if criterion == "loo":  # for all noises at once, so that the vectors are read once
         inverse_diags = spectrum.squares_by(inverses) + share / noises
         inverse_diags *= weights[:, None]
-    best, best_score = LARGEST, -math.inf
+    best, best_score = grid[0], -math.inf
     inside = spectrum.products_with(rotated, inverses)
     for noise, part, inverse_diag in zip(grid, inside, inverse_diags.mT, strict=True):
         dual = (part + outside / noise) * root[:, None]
@@ -273,7 +311,7 @@ def _best_of(
             score = log_density(data, loo, scale)
         if noise >= spectrum.least and float(score.sum()) > best_score:
             best, best_score = noise, float(score.sum())
-    return best
+    return best, best_score
 
 
 def log_density(data: MergedSamples, loo: LeaveOneOut, amplitude: Tensor) -> Tensor:

@@ -34,6 +34,9 @@ from skconvgp.processes._inducing_sum import (
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
 from skconvgp.processes._neighbors import NeighborProcess
+from skconvgp.processes._parts import KernelPart, MirroredPart, PatchPart
+from skconvgp.processes._parts_fit import PartChoice, PartsPlan
+from skconvgp.processes._parts_prior import PartsPrior
 from skconvgp.processes._patch_growing import extend_patches
 from skconvgp.processes._patch_images import PatchImages, PatchReservoir
 from skconvgp.processes._patch_noise import LEAST_NOISE
@@ -73,6 +76,7 @@ from skconvgp.processes._routes import (
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes._variational import VariationalProcess, VariationalState
 from skconvgp.processes._variational_fit import Steps, Variational
+from skconvgp.processes._views import FitView, View
 
 __all__ = [
     "GRAM_COPIES",
@@ -87,12 +91,14 @@ __all__ = [
     "FeatureProcess",
     "FeatureSamples",
     "FeatureState",
+    "FitView",
     "Fitted",
     "Inducing",
     "InducingSet",
     "InducingSum",
     "Inexact",
     "Jittered",
+    "KernelPart",
     "KernelPrior",
     "LabelModel",
     "LabelProcess",
@@ -100,12 +106,17 @@ __all__ = [
     "Latent",
     "LinkModel",
     "MatrixPrior",
+    "MirroredPart",
     "Model",
     "NeighborProcess",
     "NewtonStopped",
     "NoisyModel",
+    "PartChoice",
     "Parts",
+    "PartsPlan",
+    "PartsPrior",
     "PatchImages",
+    "PatchPart",
     "PatchPlan",
     "PatchPrior",
     "PatchReservoir",
@@ -132,6 +143,7 @@ __all__ = [
     "Variational",
     "VariationalProcess",
     "VariationalState",
+    "View",
     "choose_inducing",
     "entries",
     "extend_features",

@@ -51,6 +51,7 @@ from skconvgp.processes._left_out import (
     kept_values,
     left_out_of,
 )
+from skconvgp.processes._parts_prior import PartsPrior
 from skconvgp.processes._prior import (
     MatrixPrior,
     Prior,
@@ -98,7 +99,7 @@ class ExactProcess(CovarianceUpdateProcess):
         Leave-one-out means (n, k) and variances (n,), if they were computed by `fit`.
     """
 
-    prior: Prior
+    prior: Prior | PartsPrior
     solver: Solver[Any]
     inputs: NDArray[np.intp]
     is_converged: bool = True
@@ -115,6 +116,7 @@ class ExactProcess(CovarianceUpdateProcess):
         state = thaw(self.state, placement.device)
         if getattr(state, "gram", state) is not None:
             return state
+        assert not isinstance(self.prior, PartsPrior)
         oracle = self.prior.oracle(run, "predict")
         assert isinstance(oracle, KernelOracle)
         return replace(state, gram=KernelGram(oracle, self.model.mean_diag))
@@ -125,9 +127,11 @@ class ExactProcess(CovarianceUpdateProcess):
         diag: FloatArray,
         run: Run,
         *,
-        needs_diag: bool,  # noqa: ARG002  (they cost little beside covariances)
+        needs_diag: bool,
     ) -> Stream:
         """Yield covariances (b, n) and prior variances (b,) of new samples."""
+        if isinstance(self.prior, PartsPrior):
+            return self.prior.stream(rows, run, needs_diag=needs_diag)
         return self.prior.stream(rows, diag, run)
 
     def covariance_update(self, state: Any, cross: Tensor) -> CovarianceUpdate:
@@ -230,7 +234,7 @@ class ExactProcess(CovarianceUpdateProcess):
 
 def fit_exact(
     problem: Problem,
-    prior: Prior,
+    prior: Prior | PartsPrior,
     run: Run,
     *,
     settings: Settings,
@@ -338,7 +342,7 @@ def fit_exact(
 
 
 def _gram_operator(
-    prior: Prior, route: Route, run: Run, weights: Tensor
+    prior: Prior | PartsPrior, route: Route, run: Run, weights: Tensor
 ) -> tuple[GramOperator, float]:
     """Return the Gram matrix with mean diagonal 1, and its divisor."""
     oracle = prior.cached_oracle(run)

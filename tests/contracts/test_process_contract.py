@@ -13,13 +13,17 @@ import torch
 
 from skconvgp.completion import CoarseKernel, NearestNeighbors, Nystrom
 from skconvgp.inference import sample_gaussian
+from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.processes import (
+    PartChoice,
+    PartsPlan,
     TermChoice,
     extend_features,
     plan_landmarks,
     plan_patches,
 )
 from skconvgp.solvers import ConjugateGradient
+from tests.helpers.estimators import tiny_network
 from tests.helpers.processes import (
     RESOURCES,
     SCALE,
@@ -31,6 +35,7 @@ from tests.helpers.processes import (
     features_joint,
     joint,
     leaves,
+    parts_joint,
     patches_joint,
     planned,
     sum_joint,
@@ -41,6 +46,7 @@ from tests.helpers.worlds import (
     N_FIRST,
     N_NEW,
     PATCH,
+    REACH,
     WORLDS,
     N,
     coarse_covariances,
@@ -164,6 +170,39 @@ def fit_patches(task, variance):
     return plan.fit(task.problem(), RESOURCES)[0].process
 
 
+def halved(images):
+    """Return images of which the odd columns are shown at half brightness."""
+    shown = images.copy() if isinstance(images, np.ndarray) else images.clone()
+    shown[..., 1::2] *= 0.5
+    return shown
+
+
+def halved_view(images):
+    return halved
+
+
+PARTS_NETWORK, PARTS_WEIGHTS = tiny_network(), np.array([0.4, 0.6])
+
+
+def fit_parts(task, is_mirrored=False, fit_view=None):
+    """Fit the sum of a network, which may have a view, and of patches."""
+    given = np.random.default_rng(5).uniform(0.0, 1.0, (3, 1, PATCH, PATCH))
+    patches = PatchKernel(rbf(3.0), patch_size=PATCH, location_lengthscale=REACH)
+    choices = (
+        PartChoice(PARTS_NETWORK, fit_view),
+        PartChoice(patches, None, TermChoice(given, None, (2, 1))),
+    )
+    plan = PartsPlan(
+        task.prior(),
+        choices,
+        task.settings,
+        PARTS_WEIGHTS,
+        (is_mirrored,),
+        keeps_left_out=True,
+    )
+    return plan.fit(task.problem(), RESOURCES)[0].process
+
+
 @dataclass(frozen=True)
 class Case:
     """A process on samples of a world, and its dense model."""
@@ -222,6 +261,15 @@ def patches_cases(variance):
     return cases(f"patches {variance}", fit, dense, ["patches"])
 
 
+def parts_cases(name, view=None, **settings):
+    """Return those of sums; `view` shows images to the network."""
+    fit_view = None if view is None else halved_view
+    fit = partial(fit_parts, fit_view=fit_view, **settings)
+    dense = partial(parts_joint, kernel=PARTS_NETWORK, weights=PARTS_WEIGHTS)
+    dense = dense if view is None else partial(dense, view=view)
+    return cases(name, fit, dense, ["patches"])
+
+
 CASES = [
     *cases("exact", fit_exact, exact_joint),
     *cases("iterated", fit_iterated, exact_joint),
@@ -235,6 +283,9 @@ CASES = [
     *(case for word in VARIANCES for case in landmark_cases(word)),
     *(case for word in VARIANCES for case in extended_cases(word)),
     *(case for word in ("dtc", "sor") for case in patches_cases(word)),
+    *parts_cases("parts"),
+    *parts_cases("mirrored parts", is_mirrored=True),
+    *parts_cases("viewed parts", halved, is_mirrored=True),
     *cases("neighbors", fit_neighbors, local_joint, is_joint=False),
     *cases("all neighbors", fit_all_neighbors, exact_joint, amplitude=1.7),
 ]

@@ -20,9 +20,12 @@ from tests.helpers.worlds import (
     WORLDS,
     Columns,
     N,
+    both_sides,
     coarse_covariances,
     completed,
     explained_by_patches,
+    network_covariances,
+    over_sides,
 )
 
 CPU = torch.device("cpu")
@@ -186,6 +189,29 @@ def patches_joint(task, process, variance):
     covariances = WORLDS[task.world].covariances
     whole = explained if variance == "sor" else covariances
     return joint(task, explained, whole, np.diag(covariances))
+
+
+def in_units(covariances, task):
+    """Return covariances for functions of variance 1 around their mean."""
+    among = covariances[np.ix_(task.numbers, task.numbers)]
+    share = task.weights / task.weights.sum()
+    return covariances / (share @ np.diag(among) - share @ among @ share)
+
+
+def parts_joint(task, process, kernel, weights, view=lambda images: images):
+    """Return the dense model of a network and of patches, over mirror images or not."""
+    part = process.prior.parts[1]
+    inducing, images = part.prior.inducing.terms[0], both_sides()
+    patches = inducing.patches.reshape(len(inducing.patches), -1)
+    terms = (
+        network_covariances(kernel, view(images)),
+        explained_by_patches(patches, inducing.locations, images),
+    )
+    n = len(images) // 2
+    terms = (over_sides(one) if part.is_averaged else one[:n, :n] for one in terms)
+    pairs = zip(weights, terms, strict=True)
+    whole = sum(weight * in_units(one, task) for weight, one in pairs)
+    return joint(task, whole, whole)
 
 
 def leaves(value):

@@ -100,10 +100,11 @@ def patches_world():
     return World(images.reshape(len(images), -1), covariances, kernel, (1, 8, 8))
 
 
-def explained_by_patches(patches, places):
+def explained_by_patches(patches, places, images=None):
     """Return what inducing patches (m, d) at places (l, 2) explain, pair by pair."""
+    images = _images() if images is None else images
     windows = np.lib.stride_tricks.sliding_window_view(
-        _images()[:, 0], (PATCH, PATCH), axis=(1, 2)
+        images[:, 0], (PATCH, PATCH), axis=(1, 2)
     )
     n, height, width = windows.shape[:3]
     positions = np.stack(np.meshgrid(range(height), range(width), indexing="ij"), -1)
@@ -118,6 +119,18 @@ def explained_by_patches(patches, places):
     ).reshape(n, -1) / np.sqrt(height * width)
     inner = np.kron(similar(places, places, REACH), similar(patches, patches, 3.0))
     return cross @ np.linalg.solve(inner, cross.T)
+
+
+def both_sides():
+    """Return the images of the worlds of images, followed by their mirror images."""
+    images = _images()
+    return np.concatenate([images, images[..., ::-1]])
+
+
+def over_sides(covariances):
+    """Return the means over mirror images of covariances of `both_sides()`."""
+    n = len(covariances) // 2
+    return covariances.reshape(2, n, 2, n).mean((0, 2))
 
 
 def coarse_covariances():

@@ -33,6 +33,7 @@ from skconvgp.processes import (
     AnyPrior,
     KernelPrior,
     MatrixPrior,
+    PartsPrior,
     PatchPrior,
     Run,
     SummedPrior,
@@ -172,5 +173,7 @@ def kernel_prior(prior: AnyPrior) -> KernelPrior | None:
             return prior.coarse
         case PatchPrior():
             return prior.exact
+        case PartsPrior():
+            return prior.parts[0].kernel_prior
         case MatrixPrior():
             return None

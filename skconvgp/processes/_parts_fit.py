@@ -1,0 +1,280 @@
+"""How a sum of parts is fitted: weights, and whether mirror images are averaged over.
+
+The formulas: docs/maths.rst, "Sums of parts".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import (
+    Placement,
+    Size,
+    compute_at,
+    require_memory,
+    to_numpy,
+)
+from skconvgp.inference import mean_variance, noise_grid, score_noise
+from skconvgp.kernels import Kernel, PatchKernel
+from skconvgp.processes._exact import fit_exact
+from skconvgp.processes._fits import Fitted
+from skconvgp.processes._fitting import fixed_amplitude
+from skconvgp.processes._inducing_sum import TermChoice, choose_inducing, terms_of
+from skconvgp.processes._part_weights import equal_weights, search_weights
+from skconvgp.processes._parts import KernelPart, MirroredPart, Part, PatchPart
+from skconvgp.processes._parts_prior import PartsPrior, unit_of
+from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._plan import placement_of_fit, prepare_fit
+from skconvgp.processes._prior import KernelPrior
+from skconvgp.processes._problem import Problem, Settings
+from skconvgp.processes._routes import SELECTION_COPIES, Route
+from skconvgp.processes._run import Resources, Run, clock
+from skconvgp.processes._views import FitView, View, mirrored, see
+from skconvgp.solvers import Cholesky
+
+__all__ = ["JUDGED", "PartChoice", "PartsPlan"]
+
+KMEANS = TermChoice("kmeans", None, "auto")
+FEW = 4  # images that show which precision a kernel needs
+JUDGED = 2000  # images that choose weights, at most
+
+
+@dataclass(frozen=True)
+class PartChoice:
+    """A part before it is fitted.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel; a `PatchKernel` is evaluated through inducing patches.
+    fit_view : callable, optional
+        Fits the view through which it sees images.
+    inducing : TermChoice
+        How inducing patches and places of a `PatchKernel` are chosen.
+    """
+
+    kernel: Kernel
+    fit_view: FitView | None = None
+    inducing: TermChoice = KMEANS
+
+    def part(
+        self, images: Tensor, *, is_mirrored: bool, resources: Resources, run: Run
+    ) -> Part:
+        """Return the part fitted to training images (n, c, h, w)."""
+        both = torch.cat([images, mirrored(images)]) if is_mirrored else images
+        view = None if self.fit_view is None else self.fit_view(both)
+        if not isinstance(self.kernel, PatchKernel):
+            few = self._prior(view, both[:FEW], torch.float64, run)
+            dtype = resources.with_precision(few, run).tile_dtype
+            prior = self._prior(view, both, dtype, run)
+            if is_mirrored:
+                return MirroredPart.of(view, prior, run)
+            return KernelPart(view, prior)
+        prior = self._prior(view, both, both.dtype, run)
+        inducing = choose_inducing(
+            terms_of(prior.kernel),
+            (self.inducing,),
+            prior.images(),
+            resources.generator(),
+        )
+        used = inducing.n_features * len(images) * torch.float64.itemsize
+        what = f"{inducing.n_features} features of {len(images)} images"
+        remedy = "use fewer inducing patches or places."
+        require_memory(used, torch.device("cpu"), what, remedy)
+        return PatchPart.of(
+            view,
+            PatchPrior(inducing, prior.take(np.arange(0))),
+            images,
+            is_averaged=is_mirrored,
+            resources=resources,
+            run=run,
+        )
+
+    def _prior(
+        self, view: View | None, images: Tensor, dtype: torch.dtype, run: Run
+    ) -> KernelPrior:
+        """Return the kernel with images as a view shows them in a precision."""
+        seen = see(view, images, run.config.device, dtype)
+        channels, height, width = seen.shape[1:]
+        rows, name = to_numpy(seen.flatten(1)), str(dtype).removeprefix("torch.")
+        shape: ImageShape = (channels, height, width)
+        indices = np.arange(len(rows))
+        return KernelPrior(self.kernel, rows, indices, shape, dtype=name).resolved()
+
+
+@dataclass(frozen=True)
+class _Built:
+    """Parts of training images, with their Gram matrices (p, n, n) in their units."""
+
+    parts: list[Part]
+    grams: list[Tensor]
+    units: FloatArray
+    is_mirrored: bool
+
+    def mixed(self, weights: FloatArray) -> Tensor:
+        """Return the weighted sum (n, n) of the matrices."""
+        total = torch.zeros_like(self.grams[0])
+        for gram, weight in zip(self.grams, weights.tolist(), strict=True):
+            total.add_(gram, alpha=weight)
+        return total
+
+
+@dataclass(frozen=True)
+class PartsPlan:
+    """How a sum of parts will be fitted.
+
+    Parameters
+    ----------
+    images : KernelPrior
+        The training images; its kernel is not evaluated.
+    choices : tuple of PartChoice
+        The parts.
+    settings : Settings
+        Noise and amplitude.
+    weights : ndarray of shape (p,) or None
+        Weights of the parts; None chooses them by the criterion of the noise.
+    mirrors : tuple of bool
+        Whether mirror images are averaged over; of two values the one with the better
+        criterion at equal weights.
+    keeps_left_out : bool
+        Whether leave-one-out values are used after the fit.
+    """
+
+    images: KernelPrior
+    choices: tuple[PartChoice, ...]
+    settings: Settings
+    weights: FloatArray | None
+    mirrors: tuple[bool, ...]
+    keeps_left_out: bool
+
+    def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
+        """Return the fitted process, and the run that computed it."""
+        n = len(problem.rows)
+        copies = SELECTION_COPIES + len(self.choices) * len(self.mirrors)
+        size = Size(copies * n**2, copies * n**2, n**2)
+        placement, needed = placement_of_fit(n, size, resources)
+
+        def fit_at(placement: Placement) -> tuple[Fitted, Run]:
+            run, _ = prepare_fit(self.images, needed, placement, resources)
+            route = Route(Cholesky(), size, is_held=True, reason="")
+            return self._fit_by(route, problem, resources, run), run
+
+        return compute_at(placement, fit_at)
+
+    def _fit_by(
+        self, route: Route, problem: Problem, resources: Resources, run: Run
+    ) -> Fitted:
+        start, n = clock(run.config.device), len(problem.rows)
+        built, weights = self._chosen(problem, resources, run)
+        used = np.flatnonzero(weights)
+        if len(built.grams[0]) < n:
+            all_images = np.arange(n)
+            choices = [self.choices[i] for i in used]
+            built = self._built(
+                choices, problem, all_images, built.is_mirrored, resources, run
+            )
+        else:
+            built = _only(built, used)
+        prior = PartsPrior(self.images, tuple(built.parts), weights[used] / built.units)
+        process, record = fit_exact(
+            problem,
+            prior.with_gram(built.mixed(weights[used])),
+            run,
+            settings=self.settings,
+            route=route,
+            keeps_left_out=self.keeps_left_out,
+            gram_seconds=clock(run.config.device) - start,
+        )
+        report = {"weights": tuple(weights.tolist()), "is_mirrored": built.is_mirrored}
+        record = replace(record, report=record.report | report)
+        return Fitted(replace(process, prior=prior), record, np.arange(n))
+
+    def _chosen(
+        self, problem: Problem, resources: Resources, run: Run
+    ) -> tuple[_Built, FloatArray]:
+        """Return parts of at most `JUDGED` images, and the weights of all parts."""
+        n = len(problem.rows)
+        drawn = torch.randperm(n, generator=resources.generator())[:JUDGED]
+        indices = to_numpy(drawn.sort().values)
+        judged = problem.take(indices, is_precomputed=False)
+        equal = equal_weights(len(self.choices))
+        weights = equal if self.weights is None else self.weights
+        candidates = [
+            self._built(self.choices, problem, indices, is_mirrored, resources, run)
+            for is_mirrored in self.mirrors
+        ]
+        built = candidates[0]
+        if len(candidates) > 1:
+            scores = [self._score(one, weights, judged, run) for one in candidates]
+            built = candidates[int(np.argmax(scores))]
+        if self.weights is None:
+            weights = search_weights(
+                lambda tried: self._score(built, tried, judged, run), len(equal)
+            )
+        return built, weights
+
+    def _built(
+        self,
+        choices: Any,
+        problem: Problem,
+        indices: NDArray[np.intp],
+        is_mirrored: bool,
+        resources: Resources,
+        run: Run,
+    ) -> _Built:
+        """Return parts of the images at these indices."""
+        images = self.images.images(problem.rows[indices])
+        weights = run.tensor(problem.weights[indices])
+        built = _Built([], [], np.ones(len(choices)), is_mirrored)
+        for i, choice in enumerate(choices):
+            part = choice.part(
+                images, is_mirrored=is_mirrored, resources=resources, run=run
+            )
+            gram = part.gram(run)
+            built.units[i] = unit_of(gram, weights)
+            built.parts.append(part)
+            built.grams.append(gram / built.units[i])
+        return built
+
+    def _score(
+        self, built: _Built, weights: FloatArray, problem: Problem, run: Run
+    ) -> float:
+        """Return the criterion of weights, at the best noise."""
+        y, w = run.tensor(problem.targets), run.tensor(problem.weights)
+        gram, noise = built.mixed(weights), self.settings.noise
+        unit = mean_variance(gram.diagonal(), w)
+        precision = PartsPrior(self.images, tuple(built.parts), built.units).precision(
+            run.config
+        )
+        grid, criterion = noise_grid(precision), "loo"
+        if isinstance(noise, str):
+            criterion = noise
+        else:
+            grid = [max(noise, grid[-1])]
+        return score_noise(
+            gram / unit,
+            y,
+            w,
+            criterion=criterion,
+            amplitude=fixed_amplitude(self.settings.amplitude, unit, y, problem.scale),
+            grid=grid,
+            inputs=problem.inputs.to(y.device),
+        )[1]
+
+
+def _only(built: _Built, used: NDArray[np.intp]) -> _Built:
+    """Return some of the parts."""
+    indices = used.tolist()
+    return _Built(
+        [built.parts[i] for i in indices],
+        [built.grams[i] for i in indices],
+        built.units[used],
+        built.is_mirrored,
+    )

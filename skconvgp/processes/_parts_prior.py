@@ -1,0 +1,147 @@
+"""PartsPrior: the weighted sum of parts, each of them in its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._typing import FloatArray
+from skconvgp.backends import BackendChoice, ResponsesChoice
+from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
+from skconvgp.processes._parts import Part
+from skconvgp.processes._prior import KernelPrior
+from skconvgp.processes._run import Run
+
+__all__ = ["PartsPrior", "unit_of"]
+
+
+@dataclass(frozen=True)
+class PartsPrior:
+    """The weighted sum of parts.
+
+    Parameters
+    ----------
+    images : KernelPrior
+        The training images as they were given; its kernel is not evaluated.
+    parts : tuple of Part
+        The parts.
+    factors : ndarray of shape (p,)
+        Weight of each part, divided by its unit.
+    computed : Tensor of shape (n, n), optional
+        The Gram matrix, during a fit.
+    """
+
+    images: KernelPrior
+    parts: tuple[Part, ...]
+    factors: FloatArray
+    computed: Tensor | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of training images."""
+        return self.images.n_samples
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The training images (n, d), as they were given."""
+        return self.images.rows
+
+    @property
+    def indices(self) -> NDArray[np.intp]:
+        """Indices of the images among those that `fit` was given."""
+        return self.images.indices
+
+    @property
+    def knows_variances(self) -> bool:
+        """Whether prior variances of new samples follow from their rows."""
+        return True
+
+    @property
+    def tile_dtype(self) -> torch.dtype:
+        """Coarsest precision of tiles and of features."""
+        dtypes = [part.kernel_prior.tile_dtype for part in self.parts]
+        return torch.float32 if torch.float32 in dtypes else torch.float64
+
+    def precision(self, config: ComputeConfig) -> torch.dtype:
+        """Return the coarsest precision that a Gram matrix has gone through."""
+        dtypes = [part.precision(config) for part in self.parts]
+        return torch.float32 if torch.float32 in dtypes else torch.float64
+
+    def choice(self, run: Run) -> BackendChoice | ResponsesChoice:
+        """Return what computes the slowest part."""
+        choices = [part.choice(run) for part in self.parts]
+        return max(choices, key=lambda one: one.name == "torch")
+
+    def with_gram(self, gram: Tensor) -> Self:
+        """Return the prior with its Gram matrix, for a fit."""
+        return replace(self, computed=gram)
+
+    def cached_oracle(self, run: Run) -> MatrixOracle:
+        """Return the oracle that reads the Gram matrix, which is computed before."""
+        assert self.computed is not None
+        return MatrixOracle(self.computed, run.config)
+
+    def stream(
+        self, rows: NDArray[Any], run: Run, *, needs_diag: bool
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield covariances (b, n) and prior variances (b,) of new images.
+
+        Variances may be zeros if they are not needed.
+        """
+        show = run.progress("predict")
+        for block in slices(len(rows), self.rows_at_once(run.config)):
+            images = self.images.images(rows[block])
+            cross = torch.zeros(
+                (len(images), self.n_samples),
+                dtype=run.config.solve_dtype,
+                device=run.config.device,
+            )
+            diag = cross.new_zeros(len(images))
+            for part, factor in zip(self.parts, self.factors.tolist(), strict=True):
+                of_part, variances = part.cross(images, run, needs_diag=needs_diag)
+                cross.add_(of_part, alpha=factor)
+                diag.add_(variances, alpha=factor)
+            yield cross, diag
+            show(block.stop, len(rows))
+
+    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+        """Return covariances (n1, n1) of new images with each other, in a unit."""
+        images = self.images.images(rows)
+        return torch.stack(
+            [
+                part.covariance(images, run) * (factor / unit)
+                for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
+            ]
+        ).sum(0)
+
+    def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
+        """Return the derivatives (n1, d) by new images of sums over covariances."""
+        images = self.images.images(rows)
+        gradients = [
+            factor * part.pull(images, sums, run).to(torch.float64)
+            for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
+        ]
+        return to_numpy(torch.stack(gradients).sum(0)).reshape(len(rows), -1)
+
+    def rows_at_once(self, config: ComputeConfig) -> int:
+        """Return how many new images are looked at at once."""
+        width = self.n_samples + max(part.n_values for part in self.parts)
+        return stream_rows(width, config.solve_dtype.itemsize, config.memory_budget)
+
+
+def unit_of(gram: Tensor, weights: Tensor) -> float:
+    """Return the mean variance of the functions of a Gram matrix around their mean.
+
+    If all images are alike, it is their mean variance.
+    """
+    share = weights / weights.sum()
+    whole = float(share @ gram.diagonal())
+    around = whole - float(share @ gram @ share)
+    return around if around > whole * torch.finfo(torch.float32).eps else whole

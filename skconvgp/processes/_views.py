@@ -1,0 +1,63 @@
+"""Views: maps of images, which parts of a sum look through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from skconvgp.engine import slices
+
+__all__ = ["FitView", "View", "mirrored", "pull_through", "see"]
+
+AT_ONCE = 64  # images
+
+
+class View(Protocol):
+    """A map of images that was fitted to training images."""
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return images (n, c, h, w) as images (n, c', h', w')."""
+        ...
+
+
+# Fits a view to training images.
+FitView: TypeAlias = Callable[[Tensor], View]
+
+
+def mirrored(images: Tensor) -> Tensor:
+    """Return images with left and right exchanged."""
+    return images.flip(-1)
+
+
+def see(
+    view: View | None, images: Tensor, device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    """Return images through a view, on the host; `dtype` is the precision of a view.
+
+    Without a view they are the images themselves.
+    """
+    if view is None:
+        return images
+    with torch.no_grad():
+        return torch.cat(
+            [
+                view(images[part].to(device, dtype)).to("cpu", dtype)
+                for part in slices(len(images), AT_ONCE)
+            ]
+        )
+
+
+def pull_through(view: View | None, images: Tensor, by_seen: Tensor) -> Tensor:
+    """Return derivatives by images, given those by images through a view."""
+    if view is None:
+        return by_seen.reshape(images.shape)
+    parts = []
+    for part in slices(len(images), AT_ONCE):
+        given = images[part].to(torch.float64).requires_grad_()
+        seen = view(given)
+        (gradient,) = torch.autograd.grad(seen, given, by_seen[part].to(seen))
+        parts.append(gradient)
+    return torch.cat(parts)
