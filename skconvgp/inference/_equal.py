@@ -73,6 +73,21 @@ class EqualInputs:
             return torch.zeros_like(weights)
         return self.sum(weights)[self.of] - weights.clamp(max=1.0)
 
+    def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
+        """Return what leaves (n, ...) of sums when each sample is left out.
+
+        Parameters
+        ----------
+        values : Tensor of shape (n, ...)
+            What each sample adds to a sum over observations at its input.
+        weights : Tensor of shape (n,)
+            Sample weights: how many observations a sample is.
+        """
+        if self.n_inputs >= FEWEST_INPUTS:
+            return self.sum(values)[self.of]
+        units = weights.clamp(min=1.0).reshape(-1, *[1] * (values.ndim - 1))
+        return values / units
+
     def merge(self, targets: Tensor, weights: Tensor) -> MergedSamples:
         """Return one sample for each input, with the same posterior of the function.
 

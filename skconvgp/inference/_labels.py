@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs
+from skconvgp.inference._equal import EqualInputs
 from skconvgp.inference._evidence import log_marginal_likelihood
 from skconvgp.linalg import (
     back_solve,
@@ -28,7 +28,7 @@ from skconvgp.linalg import (
     shifted_cholesky_,
 )
 
-__all__ = ["LABEL_COPIES", "LabelFit", "LabelState", "fit_labels"]
+__all__ = ["LABEL_COPIES", "LabelFit", "LabelState", "fit_labels", "leave_sites_out"]
 
 # Matrices of the size of the Gram matrix that are held at once: it, its factor, and
 # the inverse; of the members of a class, which may be almost all samples, columns of
@@ -191,7 +191,10 @@ def fit_labels(
         members.append(of_class)
     del inverse  # before corrections are copied
     inputs = inputs or EqualInputs.none_of(targets)
-    loo_mean, loo_var = _leave_out(targets, dual, diag, 1.0 / each, weights, inputs)
+    # Posterior means and variances at the samples.
+    mean = targets - each * dual
+    var = (each - diag * each.square()).clamp(min=0.0)
+    loo_mean, loo_var = leave_sites_out(mean, var, targets, each, weights, inputs)
     state = LabelState(
         factor,
         torch.cat(members),
@@ -202,11 +205,11 @@ def fit_labels(
     return LabelFit(dual, torch.cat(evidence), loo_mean, loo_var, state)
 
 
-def _leave_out(
+def leave_sites_out(
+    mean: Tensor,
+    var: Tensor,
     targets: Tensor,
-    dual: Tensor,
-    diag: Tensor,
-    precision: Tensor,
+    noise: Tensor,
     weights: Tensor,
     inputs: EqualInputs,
 ) -> tuple[Tensor, Tensor]:
@@ -214,15 +217,21 @@ def _leave_out(
 
     The Gaussian likelihood of all samples with an input is divided out of the posterior
     there. If there are few distinct inputs, only one unit of the sample's weight is.
+
+    Parameters
+    ----------
+    mean, var : Tensor of shape (n, k)
+        Posterior means and variances at the samples.
+    targets, noise : Tensor of shape (n, k)
+        Targets, and the noise variance of each: that of a single observation, divided
+        by the weight.
+    weights : Tensor of shape (n,)
+        Sample weights.
+    inputs : EqualInputs
+        Which samples have equal inputs.
     """
-    mean = targets - dual / precision
-    var = (1.0 / precision - diag / precision.square()).clamp(min=0.0)
-    if inputs.n_inputs < FEWEST_INPUTS:
-        removed = precision / weights.clamp(min=1.0)[:, None]
-        removed_targets = removed * targets
-    else:
-        removed = inputs.sum(precision)[inputs.of]
-        removed_targets = inputs.sum(precision * targets)[inputs.of]
+    removed = inputs.leaving(1.0 / noise, weights)
+    removed_targets = inputs.leaving(targets / noise, weights)
     # 1 / var - removed, times var; by rounding it may not be positive.
     kept = (1.0 - removed * var).clamp(min=torch.finfo(var.dtype).eps)
     return (mean - var * removed_targets) / kept, var / kept

@@ -323,11 +323,9 @@ class _Ascent:
         may ask for more.
         """
         inputs, weights = self.problem.inputs.to(mean.device), self.weights
-        stays = inputs.staying(weights)[:, None] > 0.0
 
         def leaving(values: Tensor) -> Tensor:
-            whole = inputs.sum(values * weights[:, None])[inputs.of]
-            return torch.where(stays, values * weights.clamp(max=1.0)[:, None], whole)
+            return inputs.leaving(values * weights[:, None], weights)
 
         tiny = torch.finfo(var.dtype).tiny
         staying = (1.0 - leaving(curvature) * var).clamp(min=tiny)
