@@ -29,6 +29,7 @@ __all__ = ["SKOPS_TRUSTED_TYPES"]
 
 # Classes that a fitted process consists of.
 KEPT = [
+    "CoefficientState",
     "ExactProcess",
     "FeatureProcess",
     "FeatureState",
@@ -47,7 +48,6 @@ KEPT = [
     "Reservoir",
     "SummedPrior",
     "VariationalProcess",
-    "VariationalState",
 ]
 
 _CLASSES = [getattr(kernels, name) for name in kernels.__all__]

@@ -1,5 +1,6 @@
 """Fitted processes: frozen values, and the functions that fit them."""
 
+from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._facts import (
     BoundMoving,
@@ -74,7 +75,7 @@ from skconvgp.processes._routes import (
     missing_memory,
 )
 from skconvgp.processes._run import Resources, Run
-from skconvgp.processes._variational import VariationalProcess, VariationalState
+from skconvgp.processes._variational import VariationalProcess
 from skconvgp.processes._variational_fit import Steps, Variational
 from skconvgp.processes._views import FitView, View
 
@@ -85,6 +86,7 @@ __all__ = [
     "AnyPrior",
     "BoundMoving",
     "Clipped",
+    "CoefficientState",
     "ExactProcess",
     "Exceeded",
     "Fact",
@@ -142,7 +144,6 @@ __all__ = [
     "Unsolved",
     "Variational",
     "VariationalProcess",
-    "VariationalState",
     "View",
     "choose_inducing",
     "entries",

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from skconvgp._protocols import ExpectedSites, VariationalLikelihood
 from skconvgp.engine import freeze, to_numpy, to_tensor
 from skconvgp.inference import Coefficients, NaturalPosterior
+from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._facts import BoundMoving, Fact
 from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._observations import (
@@ -22,7 +23,7 @@ from skconvgp.processes._observations import (
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._problem import Model, Problem, Record
 from skconvgp.processes._run import Run, clock
-from skconvgp.processes._variational import VariationalProcess, VariationalState
+from skconvgp.processes._variational import VariationalProcess
 
 __all__ = ["Steps", "Variational"]
 
@@ -300,7 +301,7 @@ class _Ascent:
                 evidence=bound,
             ),
             self.prior,
-            freeze(VariationalState(factors)),
+            freeze(CoefficientState(factors)),
             to_numpy(dual * outputs),
             collapsed.variance,
             has_one_latent,
