@@ -1,6 +1,7 @@
 """Inference with Gaussian processes: posterior, evidence, leave-one-out, noise."""
 
 from skconvgp.inference._amplitude import choose_amplitude
+from skconvgp.inference._class_sums import ClassSums, LabelCode
 from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
     LeaveOneOut,
@@ -30,6 +31,7 @@ from skconvgp.inference._labels import (
     LabelFit,
     LabelState,
     fit_labels,
+    leave_sites_out,
 )
 from skconvgp.inference._laplace import (
     LaplaceFit,
@@ -74,12 +76,14 @@ from skconvgp.inference._variational import (
 __all__ = [
     "FEWEST_INPUTS",
     "LABEL_COPIES",
+    "ClassSums",
     "Coefficients",
     "CovarianceUpdate",
     "EqualInputs",
     "FeaturePosterior",
     "FeatureScore",
     "FeatureSums",
+    "LabelCode",
     "LabelFit",
     "LabelState",
     "LaplaceFit",
@@ -105,6 +109,7 @@ __all__ = [
     "leave_one_out",
     "leave_one_out_laplace",
     "leave_one_unit_out",
+    "leave_sites_out",
     "left_out_covariance",
     "local_posterior",
     "local_spectra",

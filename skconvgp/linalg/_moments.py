@@ -49,18 +49,19 @@ class Moments:
     weight: Tensor
 
     @classmethod
-    def around(cls, centre: Tensor, n_targets: int, dtype: torch.dtype) -> Self:
-        """Return empty sums with a centre (r,)."""
-        r = len(centre)
-        zeros = [(r, r), (r,), (r, n_targets), (n_targets,), ()]
-        return cls(
-            centre.to(torch.float64),
-            dtype,
-            *(
-                torch.zeros(shape, dtype=torch.float64, device=centre.device)
-                for shape in zeros
-            ),
-        )
+    def around(
+        cls,
+        centre: Tensor,
+        n_targets: int,
+        dtype: torch.dtype,
+        moment: Tensor | None = None,
+    ) -> Self:
+        """Return empty sums with a centre (r,); zeros (r, r) may be given as moment."""
+        r, centre = len(centre), centre.to(torch.float64)
+        shapes = [(r,), (r, n_targets), (n_targets,), ()]
+        if moment is None:
+            moment = centre.new_zeros(r, r)
+        return cls(centre, dtype, moment, *(centre.new_zeros(one) for one in shapes))
 
     def add(self, rows: Tensor, targets: Tensor, weights: Tensor) -> None:
         """Add rows (b, r), with targets (b, k) and weights (b,) in double precision."""

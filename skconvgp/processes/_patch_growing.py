@@ -29,17 +29,13 @@ from skconvgp.processes._feature_samples import jitter_of
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._patch_images import (
-    ImageFeatures,
-    PatchImages,
     PatchReservoir,
-    draw_keys,
     followed_by,
     left_out_images,
-    reservoir_of,
-    sum_images,
 )
 from skconvgp.processes._patch_noise import at_noise
 from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._patch_reading import Reading, sum_images
 from skconvgp.processes._patches import RESERVOIR, SQUARE_COPIES
 from skconvgp.processes._problem import Model, Problem, Record
 from skconvgp.processes._run import Resources, Run, clock
@@ -141,23 +137,11 @@ def _read(
     """Return sums over further images for a noise of 1, and a reservoir of these."""
     device, model, prior = run.config.device, process.model, process.prior
     assert isinstance(prior, PatchPrior)
-    images, n_before = PatchImages.of_problem(problem), len(model.targets)
-    data = images.merge(problem.targets, problem.weights, device)
-    keys = draw_keys(n_before, len(images.rows), generator)
-    kept = keys.argsort()[:RESERVOIR].sort().values
-    sums, features = sum_images(images, data, prior, kept, run)
-    subset = images.take(to_numpy(kept))
-    known = ImageFeatures.of(
-        features,
-        data.take(kept.to(device)),
-        subset.rows,
-        prior,
-        model.mean_diag,
-        process.variance,
-        run,
-    )
-    subset = replace(subset, samples=n_before + subset.samples)
-    return sums, reservoir_of(subset, keys[kept], known, prior.tile_dtype)
+    n_before = len(model.targets)
+    reading = Reading.of(problem, n_before, RESERVOIR, generator, device)
+    sums, features = sum_images(reading, prior, run)
+    known = reading.known(features, prior, model.mean_diag, process.variance, run)
+    return sums, reading.reservoir(n_before, known, prior.tile_dtype)
 
 
 def _sums_of(process: FeatureProcess, device: torch.device) -> FeatureSums:

@@ -15,30 +15,23 @@ from skconvgp.engine import to_numpy, to_tensor
 from skconvgp.inference import (
     EqualInputs,
     FeaturePosterior,
-    FeatureSums,
     LeaveOneOut,
     MergedSamples,
     feature_leave_one_out,
     leave_one_unit_out,
 )
-from skconvgp.linalg import Moments
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._problem import Model, Problem
 from skconvgp.processes._run import Run
 
 __all__ = [
-    "MANY_IMAGES",
     "ImageFeatures",
     "PatchImages",
     "PatchReservoir",
     "draw_keys",
     "followed_by",
     "left_out_images",
-    "reservoir_of",
-    "sum_images",
 ]
-
-MANY_IMAGES = 5000  # whose products are summed in single precision
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,12 @@ class PatchImages:
     ) -> MergedSamples:
         """Return one sample for each image, of all samples (n, k), (n,)."""
         own = (to_tensor(v[self.samples], device) for v in (targets, weights))
-        return self._inputs(device).merge(*own)
+        return self.inputs(device).merge(*own)
+
+    def sum(self, values: FloatArray, device: torch.device) -> Tensor:
+        """Return sums (m, ...) of the values (n, ...) of samples, for each image."""
+        own = to_tensor(values[self.samples], device)
+        return self.inputs(device).sum(own)
 
     def values_of_samples(
         self, loo: LeaveOneOut, residual_diag: Tensor, model: Model
@@ -120,7 +118,8 @@ class PatchImages:
         )
         return to_numpy(loo.mean), to_numpy(loo.var + residual_diag[of])
 
-    def _inputs(self, device: torch.device) -> EqualInputs:
+    def inputs(self, device: torch.device) -> EqualInputs:
+        """Return which of the samples have equal inputs."""
         return EqualInputs(to_tensor(self.of, device))
 
 
@@ -155,17 +154,6 @@ class PatchReservoir:
         residual_diag = np.concatenate([self.residual_diag, other.residual_diag])
         chosen = np.sort(keys.argsort()[:size])
         return type(self)(images.take(chosen), keys[chosen], residual_diag[chosen])
-
-
-def reservoir_of(
-    images: PatchImages, keys: Tensor, known: ImageFeatures, dtype: torch.dtype
-) -> PatchReservoir:
-    """Return a reservoir of images, which it copies in the precision of tiles."""
-    return PatchReservoir(
-        images.in_precision(dtype),
-        to_numpy(keys.to(torch.float64)),
-        to_numpy(known.residual_diag),
-    )
 
 
 def draw_keys(n_before: int, n_images: int, generator: Generator) -> Tensor:
@@ -227,46 +215,6 @@ class ImageFeatures:
         return feature_leave_one_out(
             self.features, data.targets, unit, data.weights, posterior
         )
-
-
-def sum_images(
-    images: PatchImages,
-    data: MergedSamples,
-    prior: PatchPrior,
-    kept: Tensor,
-    run: Run,
-) -> tuple[FeatureSums, Tensor]:
-    """Return sums for a noise of 1, and features of images that are kept.
-
-    Parameters
-    ----------
-    images : PatchImages
-        The images.
-    data : MergedSamples
-        Their targets and weights.
-    prior : PatchPrior
-        Gives the features.
-    kept : Tensor of shape (m,)
-        Indices of images whose features are returned, in increasing order.
-    run : Run
-        How to compute.
-    """
-    targets, weights = data.targets, data.weights
-    moments: Moments | None = None
-    shape = len(kept), prior.n_samples
-    features = torch.empty(shape, dtype=torch.float64, device=targets.device)
-    for part, block in prior.blocks(images.rows, run, "fit"):
-        if moments is None:
-            dtype = torch.float32 if len(targets) >= MANY_IMAGES else torch.float64
-            moments = Moments.around(block.mean(0), targets.shape[1], dtype)
-        moments.add(block, targets[part], weights[part])
-        first, last = torch.searchsorted(kept, torch.tensor([part.start, part.stop]))
-        features[first:last] = block[kept[first:last] - part.start].to(features)
-    assert moments is not None
-    moment, response = moments.finish()
-    energy = (targets.square() * weights[:, None] + data.scatter).sum(0)
-    zero = torch.zeros_like(moments.weight)
-    return FeatureSums(moment, response, energy, zero, moments.weight), features
 
 
 def left_out_images(

@@ -17,7 +17,7 @@ from skconvgp.engine import (
     require_memory,
     to_numpy,
 )
-from skconvgp.inference import feature_evidence, feature_posterior, mean_variance
+from skconvgp.inference import feature_evidence, feature_posterior
 from skconvgp.processes._facts import Fact, TooFewPatches
 from skconvgp.processes._feature_samples import jitter_of
 from skconvgp.processes._features import FeatureProcess, FeatureState
@@ -29,16 +29,10 @@ from skconvgp.processes._inducing_sum import (
     missing_patches,
     terms_of,
 )
-from skconvgp.processes._patch_images import (
-    ImageFeatures,
-    PatchImages,
-    draw_keys,
-    followed_by,
-    reservoir_of,
-    sum_images,
-)
+from skconvgp.processes._patch_images import followed_by
 from skconvgp.processes._patch_noise import LEAST_NOISE, at_noise, search_noise
 from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._patch_reading import Reading, sum_images, unit_of
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Model, Problem, Record, Settings
 from skconvgp.processes._run import Resources, Run, clock
@@ -48,7 +42,6 @@ from skconvgp.processes._variational_fit import Variational
 __all__ = ["RESERVOIR", "SQUARE_COPIES", "PatchPlan", "plan_patches"]
 
 LEAST_EXPLAINED = 0.5  # of the prior variance; defaults explain .8 and more
-VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
 # Images whose features are kept, and whose leave-one-out predictions judge the noise
 # and calibrate. Those of all would take as long as the fit, mostly for variances.
 RESERVOIR = 2000
@@ -178,47 +171,35 @@ def fit_patches(
     """
     device = run.config.device
     start, n = clock(device), len(problem.rows)
-    # Equal images are drawn and left out together, so that weights stand for
-    # repetitions.
-    images = PatchImages.of_problem(problem)
-    data = images.merge(problem.targets, problem.weights, device)
-    keys = draw_keys(0, len(images.rows), generator)
-    order = keys.argsort()
-    drawn = to_numpy(order[:VARIANCE_IMAGES].sort().values)
-    diag = prior.variances(images.rows[drawn], run)
-    mean_diag = mean_variance(diag, data.weights[drawn].to(diag))
-    prior = prior.in_units(mean_diag)
-    explained = _explained(images.rows[drawn], data.weights[drawn], prior, run)
-
-    kept = order[:RESERVOIR].sort().values
-    sums, features = sum_images(images, data, prior, kept, run)
-    subset = images.take(to_numpy(kept))
-    subset_data = data.take(kept.to(device))
-    known = ImageFeatures.of(
-        features, subset_data, subset.rows, prior, mean_diag, variance, run
-    )
+    reading = Reading.of(problem, 0, RESERVOIR, generator, device)
+    prior, mean_diag, explained = unit_of(reading, prior, run)
+    sums, features = sum_images(reading, prior, run)
+    known = reading.known(features, prior, mean_diag, variance, run)
+    subset = reading.subset
     gram_seconds = clock(device) - start
 
     start = clock(device)
     scale = problem.scale
-    amplitude = fixed_amplitude(settings.amplitude, mean_diag, data.targets, scale)
+    amplitude = settings.amplitude
+    fixed = fixed_amplitude(amplitude, mean_diag, reading.data.targets, scale)
     noise = settings.noise
     if isinstance(noise, str):
-        noise = search_noise(sums, known, noise, amplitude)
+        noise = search_noise(sums, known, noise, fixed)
     noise = max(noise, LEAST_NOISE)
     posterior = feature_posterior(at_noise(sums, noise))
-    evidence, amplitude = feature_evidence(at_noise(sums, noise), posterior, amplitude)
+    evidence, profiled = feature_evidence(at_noise(sums, noise), posterior, fixed)
     model = Model.of(
         problem,
         mean_diag=mean_diag,
         noise=noise,
-        amplitude=to_numpy(amplitude),
+        amplitude=to_numpy(profiled),
         evidence=float(evidence.sum()),
     )
     loo = known.left_out(posterior, noise)
     mean, var = subset.values_of_samples(loo, known.residual_diag, model)
     nothing = np.empty((0, len(scale))), np.empty(0)
-    dtype, are_all = prior.tile_dtype, len(subset.rows) == len(images.rows)
+    images, dtype = reading.images, prior.tile_dtype
+    are_all = len(subset.rows) == len(images.rows)
     process = FeatureProcess(
         model,
         prior,
@@ -226,7 +207,7 @@ def fit_patches(
         dual=to_numpy(posterior.mean) * scale,
         variance=variance,
         loo=followed_by(nothing, n, subset.samples, (mean, var)),
-        reservoir=reservoir_of(subset, keys[kept], known, dtype),
+        reservoir=reading.reservoir(0, known, dtype),
         loo_subset=(subset.samples, mean, var),
         images=None if are_all else images.in_precision(dtype),
         unexplained=1.0 - explained,
@@ -238,14 +219,6 @@ def fit_patches(
     n_pairs = len(images.rows) * prior.n_samples
     seconds = clock(device) - start
     return process, Record(n_pairs, gram_seconds, seconds, report, facts)
-
-
-def _explained(
-    rows: NDArray[np.floating], weights: Tensor, prior: PatchPrior, run: Run
-) -> float:
-    """Return the share of the mean prior variance that features explain, at rows."""
-    squares = prior.features(rows, run).to(weights).square().sum(1)
-    return min(1.0, float(weights @ squares / weights.sum()))
 
 
 def _patch_facts(explained: float, variance: str) -> list[Fact]:

@@ -22,7 +22,7 @@ from skconvgp.datasets import load_digits_images
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Conv2d, PatchKernel, ReLU, Sequential, rbf
 from skconvgp.likelihoods import Gaussian
-from skconvgp.processes import _patches
+from skconvgp.processes import _patch_reading, _patches
 
 N, N_NEW, SIDE, PATCH = 14, 5, 6, 3
 POSITIONS = (SIDE - PATCH + 1) ** 2
@@ -253,7 +253,7 @@ def test_leave_one_out_is_a_refit(n_kept, monkeypatch):
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
 @pytest.mark.parametrize(("n_drawn", "n_kept"), [(5, 2000), (256, 11), (256, 2000)])
 def test_weights_are_repetitions(inducing, noise, n_drawn, n_kept, monkeypatch):
-    monkeypatch.setattr(_patches, "VARIANCE_IMAGES", n_drawn)
+    monkeypatch.setattr(_patch_reading, "VARIANCE_IMAGES", n_drawn)
     monkeypatch.setattr(_patches, "RESERVOIR", n_kept)
     X, y = images()[:N], targets()
     repeats = np.tile([1, 3, 0, 1, 2, 1, 1], N // 7)

@@ -1,0 +1,131 @@
+r"""Latent functions of classes by features, from sums over the samples of each class.
+
+The formulas: docs/maths.rst, "Patches of labels as counts".
+
+A label gives each latent function a target and a noise variance, so that all that a
+posterior needs are the sums of each class: :math:`M_c = F^\top W_c F`,
+:math:`F^\top w_c` and the total weight. The noise of a function has two values, one for
+its class and one for all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import Targets
+from skconvgp.inference._features import FeatureSums
+
+__all__ = ["ClassSums", "LabelCode"]
+
+
+@dataclass(frozen=True)
+class LabelCode:
+    """Targets and noise variances of the k latent functions, for each of c labels.
+
+    There are as many functions as labels, or one for the second of two labels.
+
+    Parameters
+    ----------
+    values : Tensor of shape (c, k)
+        Targets minus the prior mean.
+    noise : Tensor of shape (c, k)
+        Noise variance of a single observation, as a share of the amplitude.
+    """
+
+    values: Any
+    noise: Any
+
+    @classmethod
+    def of(cls, targets: Targets, amplitude: float, added: float) -> LabelCode:
+        """Return the code of the targets of c samples, one of each label.
+
+        Parameters
+        ----------
+        targets : Targets
+            Targets with noise variances (c, c).
+        amplitude : float
+            Mean prior variance.
+        added : float
+            Noise variance that is added, as a share of the amplitude.
+        """
+        assert targets.noise is not None
+        values = targets.values - targets.offset
+        return cls(values, targets.noise / amplitude + added)
+
+    @property
+    def has_two_levels(self) -> bool:
+        """Whether all labels but that of a function give it the same noise."""
+        others = ~torch.eye(len(self.noise), dtype=torch.bool)
+        return all(
+            bool((column[other] == column[other][0]).all())
+            for column, other in zip(self.noise.mT, others, strict=True)
+        )
+
+    def of_second(self) -> LabelCode:
+        """Return the code of the function of the second label alone."""
+        return LabelCode(self.values[:, 1:], self.noise[:, 1:])
+
+    def label_of(self, function: int) -> int:
+        """Return the label of a latent function."""
+        n_labels, n_functions = self.noise.shape
+        return function + n_labels - n_functions
+
+    def energy(self, weights: Tensor) -> Tensor:
+        """Return sums (k,) of weighted squares of targets over their noise."""
+        return weights @ (self.values.square() / self.noise)
+
+    def log_noise(self, weights: Tensor) -> Tensor:
+        """Return sums (k,) of weighted logarithms of the noise."""
+        return weights @ self.noise.log()
+
+    def precision(self, weights: Tensor) -> Tensor:
+        """Return sums (k,) of weights over the noise."""
+        return weights @ (1.0 / self.noise)
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """Sums over the samples of each class; those of more samples add up.
+
+    Parameters
+    ----------
+    moments : Tensor of shape (c, r, r)
+        F^T W_c F.
+    totals : Tensor of shape (r, c)
+        F^T w_c.
+    weights : Tensor of shape (c,)
+        Sums of the weights.
+    """
+
+    moments: Tensor
+    totals: Tensor
+    weights: Tensor
+
+    def of_function(self, index: int, code: LabelCode, whole: Tensor) -> FeatureSums:
+        """Return the sums of a latent function for its targets and noise.
+
+        Parameters
+        ----------
+        index : int
+            Which latent function.
+        code : LabelCode
+            Targets and noise.
+        whole : Tensor of shape (r, r)
+            Sum of the moments of all classes.
+        """
+        own, column = code.label_of(index), slice(index, index + 1)
+        values, precision = code.values[:, column], 1.0 / code.noise[:, column]
+        usual = precision[own - 1]  # of any other class
+        moment = whole * usual
+        moment.add_(self.moments[own], alpha=float(precision[own] - usual))
+        return FeatureSums(
+            moment,
+            self.totals @ (values * precision),
+            code.energy(self.weights)[column],
+            code.log_noise(self.weights)[index],
+            self.weights.sum(),
+        )
