@@ -35,6 +35,7 @@ from skconvgp.processes import (
     LabelProcess,
     LinkModel,
     NoisyModel,
+    PatchLabelProcess,
     Problem,
     Process,
     VariationalProcess,
@@ -287,6 +288,11 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Means and variances; covariances (m, k, k) if the functions have some.
         """
         process = self._process
+        if isinstance(process, PatchLabelProcess):
+            indices, mean, var = process.leave_out(
+                self._resources(), is_subset_enough=is_subset_enough
+            )
+            return indices, mean + self.latent_offset_, var
         if isinstance(process, LabelProcess | VariationalProcess):
             mean, var = process.loo
             return np.arange(len(mean)), mean + self.latent_offset_, var
@@ -341,14 +347,16 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; the offset stays."""
         codes = self._codes_of(samples.y)
-        return self._problem(
-            samples, codes, self._regression_targets(codes, samples.weights)
-        )
+        targets = self._regression_targets(codes, samples.weights)
+        if isinstance(self._process, PatchLabelProcess):  # has targets of its own
+            return self._problem(samples, codes, targets)
+        targets = replace(targets, offset=rows_to_tensor(self.latent_offset_))
+        return self._problem(samples, codes, targets)
 
     def _problem(
         self, samples: Samples, codes: NDArray[np.intp], targets: Targets
     ) -> tuple[Problem, Samples]:
-        centred = to_numpy(targets.values) - self.latent_offset_
+        centred = to_numpy(targets.values - targets.offset)
         unit = np.ones(len(self.classes_))
         training = replace(samples.training, codes=codes)
         return (
@@ -423,7 +431,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def _calibrate(self) -> Self:
         """Fit the calibration of latent functions, if the likelihood has one."""
         process = self._process
-        if isinstance(process, LabelProcess):
+        if isinstance(process, LabelProcess | PatchLabelProcess):
             self.likelihood_ = process.likelihood
             self.latent_offset_ = process.offset
         self.calibration_ = Calibration()
@@ -454,7 +462,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
 def has_one_latent(process: Process) -> bool:
     """Return whether two classes share one latent function, the first its negative."""
-    if isinstance(process, LabelProcess | VariationalProcess):
+    if isinstance(process, LabelProcess | PatchLabelProcess | VariationalProcess):
         return process.has_one_latent
     return False
 

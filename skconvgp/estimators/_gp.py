@@ -26,9 +26,10 @@ from skconvgp.inference import LeaveOneOut
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     AnyPrior,
+    ExactProcess,
+    FeatureProcess,
     Fitted,
     KernelPrior,
-    LabelProcess,
     Latent,
     MatrixPrior,
     NeighborProcess,
@@ -37,7 +38,6 @@ from skconvgp.processes import (
     Process,
     Run,
     SummedPrior,
-    VariationalProcess,
 )
 
 __all__ = ["BaseGP"]
@@ -352,7 +352,9 @@ class BaseGP(KernelEstimator):
                 f"{self.fit_report_.residual:.1e}: raise `noise_variance`, or allow "
                 "more iterations."
             )
-        assert not isinstance(self._process, LabelProcess | VariationalProcess)
+        assert isinstance(
+            self._process, ExactProcess | FeatureProcess | NeighborProcess
+        )
         loo, facts = self._process.leave_one_out(self._resources())
         warn_of_facts(facts)
         return loo

@@ -12,14 +12,14 @@ from sklearn.utils.multiclass import unique_labels
 
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._fact_warnings import warn_of_facts
-from skconvgp.processes import FeatureProcess, Record
+from skconvgp.processes import FeatureProcess, PatchLabelProcess, Record
 
 __all__ = ["first_classes", "publish_extension", "require_same_classes"]
 
 
 def publish_extension(
     estimator: Any,
-    process: FeatureProcess,
+    process: FeatureProcess | PatchLabelProcess,
     training: Training,
     record: Record,
     fields: Mapping[str, Any],
@@ -30,7 +30,7 @@ def publish_extension(
     ----------
     estimator : BaseGP
         Fitted to earlier samples.
-    process : FeatureProcess
+    process : FeatureProcess or PatchLabelProcess
         Process of all samples.
     training : Training
         Record of all samples.

@@ -33,13 +33,15 @@ from skconvgp.processes import (
     FeatureProcess,
     KernelPrior,
     LabelModel,
+    NoisyModel,
+    PatchLabelProcess,
     Problem,
     Settings,
     Steps,
     Variational,
     extend_patches,
     plan_patches,
-    require_common_noise,
+    require_added_noise,
 )
 
 __all__ = [
@@ -58,7 +60,7 @@ VARIANCES = (AUTO, DTC, SOR)
 COLLAPSED, VARIATIONAL = "collapsed", "variational"
 NO_CLOSED_FORM = (
     "`partial_fit` needs a closed form, which variational inference does not have: use "
-    "inference='collapsed' with likelihood='gaussian', or `fit`."
+    "inference='collapsed' with likelihood='gaussian' or 'dirichlet', or `fit`."
 )
 
 
@@ -91,11 +93,11 @@ def fit_patches(
     samples : Samples
         Its samples, as they were given.
     models : sequence of LabelModel
-        Models of labels that determine their own noise; they are refused.
+        Candidates, if labels determine their noise; those without targets are refused.
     variational : Variational, optional
         Variational inference, if it is asked for.
     """
-    require_common_noise(type(estimator).__name__, models)
+    noisy = tuple(require_targets(model) for model in models)
     prior, resources = samples.prior, EstimatorResources(estimator)
     if not isinstance(prior, KernelPrior):
         refuse_kernel(estimator, PRECOMPUTED)
@@ -103,9 +105,11 @@ def fit_patches(
     noise = noise_of(
         resolve_noise(estimator, estimator.noise_variance),
         problem,
-        has_labels=False,
+        has_labels=bool(noisy),
         affords_choice=lambda: True,
     )
+    if noisy:
+        require_added_noise(repr(noisy[0].likelihood), noise)
     prior, choices = learn_patches(estimator, problem, prior, choices)
     plan = plan_patches(
         prior,
@@ -114,9 +118,21 @@ def fit_patches(
         choices,
         resources.generator(),
         variational,
+        noisy,
     )
     fitted, run = plan.fit(problem, resources)
     estimator._publish(samples.training, fitted, run, resources)
+
+
+def require_targets(model: LabelModel) -> NoisyModel:
+    """Return a model of labels that become targets; raise for any other."""
+    if not isinstance(model, NoisyModel):
+        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
+            f"Patches have no closed form for {model.likelihood!r}: use likelihood="
+            "'gaussian' or 'dirichlet', which have targets, or 'softmax', 'robustmax' "
+            "or 'bernoulli', which are variational."
+        )
+    return model
 
 
 def _variance_of(estimator: Any, variational: Variational | None) -> str:
@@ -139,7 +155,7 @@ def read_more_images(
 ) -> Samples:
     """Return further samples; parameters are those of `read_training`."""
     process: Any = estimator._process
-    if not isinstance(process, FeatureProcess):
+    if not isinstance(process, FeatureProcess | PatchLabelProcess):
         raise ValueError(NO_CLOSED_FORM)  # noqa: TRY004  (a setting, not a type)
     prior, training = estimator._process.prior.exact, estimator._training
     further = read_further(estimator, X, y, sample_weight, prior, training, **options)
@@ -212,7 +228,7 @@ def resolve_variational(estimator: Any, n_classes: int) -> Variational | None:
     if needs_it and word == COLLAPSED:
         raise ValueError(
             f"inference='collapsed' has no closed form for {likelihood!r}: use "
-            "inference='variational', or likelihood='gaussian'."
+            "inference='variational', or likelihood='gaussian' or 'dirichlet'."
         )
     if word == COLLAPSED or not (needs_it or word == VARIATIONAL):
         return None

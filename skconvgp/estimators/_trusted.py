@@ -43,6 +43,7 @@ KEPT = [
     "Model",
     "NeighborProcess",
     "PatchImages",
+    "PatchLabelProcess",
     "PatchPrior",
     "PatchReservoir",
     "Reservoir",
@@ -57,7 +58,7 @@ _LIKELIHOODS = (getattr(likelihoods, name) for name in likelihoods.__all__)
 _NOT_KEPT = (Part, likelihoods.ExpectedSites, likelihoods.Targets)
 _CLASSES += [cls for cls in _LIKELIHOODS if cls not in _NOT_KEPT]
 _CLASSES += [getattr(processes, name) for name in KEPT]
-_CLASSES += [Training, inference.LabelState]
+_CLASSES += [Training, inference.LabelCode, inference.LabelState]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
 _CLASSES += [NystromCompletedGP, NystromCompletedGPRegressor]
 _CLASSES += [inference.FeatureSums]

@@ -56,6 +56,10 @@ class LabelCode:
         values = targets.values - targets.offset
         return cls(values, targets.noise / amplitude + added)
 
+    def to(self, device: torch.device) -> LabelCode:
+        """Return the same on a device."""
+        return LabelCode(self.values.to(device), self.noise.to(device))
+
     @property
     def has_two_levels(self) -> bool:
         """Whether all labels but that of a function give it the same noise."""
@@ -72,19 +76,22 @@ class LabelCode:
     def label_of(self, function: int) -> int:
         """Return the label of a latent function."""
         n_labels, n_functions = self.noise.shape
-        return function + n_labels - n_functions
+        return int(function + n_labels - n_functions)
 
     def energy(self, weights: Tensor) -> Tensor:
         """Return sums (k,) of weighted squares of targets over their noise."""
-        return weights @ (self.values.square() / self.noise)
+        energy: Tensor = weights @ (self.values.square() / self.noise)
+        return energy
 
     def log_noise(self, weights: Tensor) -> Tensor:
         """Return sums (k,) of weighted logarithms of the noise."""
-        return weights @ self.noise.log()
+        total: Tensor = weights @ self.noise.log()
+        return total
 
     def precision(self, weights: Tensor) -> Tensor:
         """Return sums (k,) of weights over the noise."""
-        return weights @ (1.0 / self.noise)
+        total: Tensor = weights @ (1.0 / self.noise)
+        return total
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from torch import Tensor
 from skconvgp.inference._evidence import LeaveOneOut, leave_one_out
 from skconvgp.linalg import (
     cholesky_logdet,
+    cholesky_product,
     cholesky_solve,
     half_solve,
     shifted_cholesky_,
@@ -92,6 +93,16 @@ class FeaturePosterior:
     def half(self, features: Tensor) -> Tensor:
         """Return R (r, n1): R^T R is the posterior covariance at features (n1, r)."""
         return half_solve(self.factor, features.mT)
+
+    def sums(self) -> tuple[Tensor, Tensor]:
+        """Return F^T D^-1 F (r, r) and F^T D^-1 Y (r, k), from which it followed.
+
+        The error is that of one more factorisation.
+        """
+        moment = cholesky_product(self.factor)
+        response = moment @ self.mean
+        moment.diagonal().sub_(1.0 + self.jitter)
+        return moment, response
 
 
 def sum_features(

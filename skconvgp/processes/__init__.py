@@ -40,6 +40,7 @@ from skconvgp.processes._parts_fit import PartChoice, PartsPlan
 from skconvgp.processes._parts_prior import PartsPrior
 from skconvgp.processes._patch_growing import extend_patches
 from skconvgp.processes._patch_images import PatchImages, PatchReservoir
+from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import PatchPlan, plan_patches
@@ -49,6 +50,7 @@ from skconvgp.processes._plan import (
     placement_of_fit,
     plan_landmarks,
     prepare_fit,
+    require_added_noise,
     require_common_noise,
 )
 from skconvgp.processes._prior import (
@@ -118,6 +120,7 @@ __all__ = [
     "PartsPlan",
     "PartsPrior",
     "PatchImages",
+    "PatchLabelProcess",
     "PatchPart",
     "PatchPlan",
     "PatchPrior",
@@ -156,6 +159,7 @@ __all__ = [
     "plan_landmarks",
     "plan_patches",
     "prepare_fit",
+    "require_added_noise",
     "require_common_noise",
     "scaled_gram",
     "terms_of",

@@ -1,4 +1,4 @@
-"""CoefficientProcess: features whose coefficients have a precision for each function."""
+"""CoefficientProcess: each latent function has a precision of its coefficients."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from skconvgp.processes._features import FeatureProcess, fit_features
 from skconvgp.processes._label_models import LabelModel
 from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._neighbors import NeighborProcess, fit_neighbors
+from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._prior import (
     KernelPrior,
     MatrixPrior,
@@ -47,7 +48,12 @@ __all__ = [
 ]
 
 Process: TypeAlias = (
-    ExactProcess | FeatureProcess | NeighborProcess | LabelProcess | VariationalProcess
+    ExactProcess
+    | FeatureProcess
+    | NeighborProcess
+    | LabelProcess
+    | PatchLabelProcess
+    | VariationalProcess
 )
 Strategy: TypeAlias = Completion | SubsetOfData | CoarseKernel | Localization | None
 

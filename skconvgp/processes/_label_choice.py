@@ -20,7 +20,7 @@ from skconvgp.processes._label_models import (
 )
 from skconvgp.processes._problem import Problem
 
-__all__ = ["best_model"]
+__all__ = ["CHOOSING", "amplitude_of_model", "best_model"]
 
 # Samples on which the amplitude is chosen: one number needs few.
 CHOOSING = 1000
@@ -41,7 +41,7 @@ def best_model(
     assert problem.codes is not None
     codes = torch.as_tensor(problem.codes)
     for model in models:
-        amplitude = _amplitude_of(
+        amplitude = amplitude_of_model(
             model, gram, mean_diag, problem.codes, prior_amplitude, noise
         )
         posterior = model.fit(gram * amplitude, noise * amplitude)
@@ -50,7 +50,8 @@ def best_model(
         if len(models) == 1:
             return model, amplitude, posterior, facts
         weights = rows_to_tensor(problem.weights)
-        loss = left_out_loss(model, posterior, codes, weights, knows_variances)
+        left_out = posterior.loo_mean, posterior.loo_cov
+        loss = left_out_loss(model, *left_out, codes, weights, knows_variances)
         if best is None or loss < least:
             best, least = (model, amplitude, posterior), loss
         del posterior  # before the next one needs its memory
@@ -58,7 +59,7 @@ def best_model(
     return *best, facts
 
 
-def _amplitude_of(
+def amplitude_of_model(
     model: LabelModel,
     gram: Tensor,
     mean_diag: float,
@@ -66,6 +67,23 @@ def _amplitude_of(
     amplitude: float | str | None,
     noise: float,
 ) -> float:
+    """Return the amplitude of a setting, which the evidence of samples may choose.
+
+    Parameters
+    ----------
+    model : LabelModel
+        Model of the labels of n samples.
+    gram : Tensor of shape (n, n)
+        Prior covariances, of mean variance 1.
+    mean_diag : float
+        Their unit: the amplitude, if the setting is None.
+    codes : ndarray of shape (n,)
+        Class codes.
+    amplitude : float, str or None
+        The setting.
+    noise : float
+        Noise variance that is added to that of the labels, as a share of the amplitude.
+    """
     if amplitude is None:
         return mean_diag
     if not isinstance(amplitude, str):

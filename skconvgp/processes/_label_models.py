@@ -272,7 +272,8 @@ class LinkModel:
 
 def left_out_loss(
     model: LabelModel,
-    posterior: LabelPosterior,
+    mean: Tensor,
+    cov: Tensor,
     codes: Tensor,
     weights: Tensor,
     knows_variances: bool,
@@ -285,15 +286,17 @@ def left_out_loss(
     ----------
     model : LabelModel
         Makes the probabilities.
-    posterior : LabelPosterior
-        Has the leave-one-out values.
+    mean : Tensor of shape (n, k)
+        Leave-one-out means, without the offset.
+    cov : Tensor of shape (n, k) or (n, k, k)
+        Leave-one-out variances or covariances.
     codes, weights : Tensor of shape (n,)
         Classes and weights of the samples.
     knows_variances : bool
         Whether the variances of new samples will be known.
     """
-    mean = posterior.loo_mean.to("cpu", torch.float64) + model.offset
-    cov, weights = posterior.loo_cov.to(mean), weights.to(mean)
+    mean = mean.to("cpu", torch.float64) + model.offset
+    cov, weights = cov.to(mean), weights.to(mean)
     if hasattr(model.likelihood, "calibrate"):
         var = cov if knows_variances else None
         calibration = model.likelihood.calibrate(mean, var, codes, weights)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -24,7 +23,6 @@ from skconvgp.inference import (
     feature_evidence,
     feature_posterior,
 )
-from skconvgp.linalg import cholesky_product
 from skconvgp.processes._feature_samples import jitter_of
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
@@ -33,6 +31,8 @@ from skconvgp.processes._patch_images import (
     followed_by,
     left_out_images,
 )
+from skconvgp.processes._patch_label_growing import extend_patch_labels
+from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._patch_noise import at_noise
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patch_reading import Reading, sum_images
@@ -44,19 +44,20 @@ __all__ = ["extend_patches"]
 
 
 def extend_patches(
-    process: FeatureProcess,
+    process: FeatureProcess | PatchLabelProcess,
     problem: Problem,
     amplitude: float | str | None,
     generator: Generator,
     resources: Resources,
-) -> tuple[FeatureProcess, Record]:
+) -> tuple[FeatureProcess | PatchLabelProcess, Record]:
     """Return the process of these and further images.
 
-    Inducing patches, noise and units stay.
+    Inducing patches, noise and units stay; if labels determine their noise, all other
+    settings do, too.
 
     Parameters
     ----------
-    process : FeatureProcess
+    process : FeatureProcess or PatchLabelProcess
         Process of patches.
     problem : Problem
         The further images.
@@ -68,29 +69,35 @@ def extend_patches(
         Devices and memory that may be used.
     """
     r, n_kept = process.prior.n_samples, min(len(problem.rows), RESERVOIR)
-    needed = (SQUARE_COPIES * r**2 + n_kept * r) * torch.float64.itemsize
-    extend_at = partial(
-        _extend_at, process, problem, amplitude, generator, resources, needed
-    )
+    n_squares = SQUARE_COPIES
+    if isinstance(process, PatchLabelProcess):
+        n_squares += len(process.offset)
+    needed = (n_squares * r**2 + n_kept * r) * torch.float64.itemsize
+
+    def extend_at(
+        placement: Placement,
+    ) -> tuple[FeatureProcess | PatchLabelProcess, Record]:
+        remedy = "fit with fewer features, by `n_inducing` or `n_locations`."
+        require_memory(needed, placement.device, f"The sums of {r} features", remedy)
+        run = resources.run(placement, needed)
+        if isinstance(process, PatchLabelProcess):
+            return extend_patch_labels(process, problem, generator, run, RESERVOIR)
+        return _extend(process, problem, amplitude, generator, run)
+
     return compute_at(resources.placement(needed), extend_at)
 
 
-def _extend_at(
+def _extend(
     process: FeatureProcess,
     problem: Problem,
     amplitude: float | str | None,
     generator: Generator,
-    resources: Resources,
-    needed: int,
-    placement: Placement,
+    run: Run,
 ) -> tuple[FeatureProcess, Record]:
-    device, model, prior = placement.device, process.model, process.prior
+    device, model, prior = run.config.device, process.model, process.prior
     assert isinstance(prior, PatchPrior)
     assert isinstance(process.reservoir, PatchReservoir)
     start = clock(device)
-    remedy = "fit with fewer features, by `n_inducing` or `n_locations`."
-    require_memory(needed, device, f"The matrix of {prior.n_samples} features", remedy)
-    run = resources.run(placement, needed)
     sums, drawn = _read(process, problem, generator, run)
     reservoir = process.reservoir.join(drawn, RESERVOIR)
     gram_seconds = clock(device) - start
@@ -141,22 +148,21 @@ def _read(
     reading = Reading.of(problem, n_before, RESERVOIR, generator, device)
     sums, features = sum_images(reading, prior, run)
     known = reading.known(features, prior, model.mean_diag, process.variance, run)
-    return sums, reading.reservoir(n_before, known, prior.tile_dtype)
+    dtype = prior.tile_dtype
+    return sums, reading.reservoir(n_before, known.residual_diag, dtype)
 
 
 def _sums_of(process: FeatureProcess, device: torch.device) -> FeatureSums:
     """Return the sums over all images of a process.
 
     They are recovered from the factor of the precision, and not kept beside it: they
-    would double the size of a model. The error is that of one more factorisation.
+    would double the size of a model.
     """
     model, state = process.model, thaw(process.state, device)
     assert isinstance(model, Model)
     mean = to_tensor(process.dual / model.scale, device)
     posterior = FeaturePosterior(state.factor, mean, state.jitter)
-    moment = cholesky_product(posterior.factor)
-    response = moment @ posterior.mean
-    moment.diagonal().sub_(1.0 + posterior.jitter)
+    moment, response = posterior.sums()
     targets, weights = (to_tensor(v, device) for v in (model.targets, model.weights))
     energy = (targets.square() * weights[:, None]).sum(0) / model.noise
     total: Tensor = weights.sum()

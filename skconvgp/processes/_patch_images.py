@@ -31,6 +31,7 @@ __all__ = [
     "draw_keys",
     "followed_by",
     "left_out_images",
+    "unexplained_of",
 ]
 
 
@@ -165,6 +166,42 @@ def draw_keys(n_before: int, n_images: int, generator: Generator) -> Tensor:
     return torch.rand(n_before + n_images, generator=generator)[n_before:]
 
 
+def unexplained_of(
+    features: Tensor,
+    rows: NDArray[np.floating],
+    prior: PatchPrior,
+    unit: float,
+    variance: str,
+    run: Run,
+    known: FloatArray | None = None,
+) -> Tensor:
+    """Return prior variances (m,) minus what features explain, if they count.
+
+    Parameters
+    ----------
+    features : Tensor of shape (m, r)
+        Features, for a mean prior variance of 1.
+    rows : ndarray of shape (m, d)
+        The images.
+    prior : PatchPrior
+        Gives prior variances.
+    unit : float
+        Mean prior variance, by which they are divided.
+    variance : {"dtc", "sor"}
+        With "sor" they do not count, and zeros are returned.
+    run : Run
+        How to compute.
+    known : ndarray of shape (m,), optional
+        The result, if it is known.
+    """
+    if known is not None:
+        return to_tensor(known, features.device)
+    if variance == "sor":
+        return features.new_zeros(len(features))
+    variances = prior.variances(rows, run).to(features) / unit
+    return (variances - features.square().sum(1)).clamp(min=0.0)
+
+
 @dataclass(frozen=True)
 class ImageFeatures:
     """Different images, given by their features, with all that predictions need.
@@ -195,17 +232,10 @@ class ImageFeatures:
         run: Run,
         known: FloatArray | None = None,
     ) -> Self:
-        """Return images (m, d) by their features.
-
-        With "dtc" their prior variances are computed, and divided by the unit, unless
-        what they leave is known.
-        """
-        residual_diag = features.new_zeros(len(features))
-        if known is not None:
-            residual_diag = to_tensor(known, features.device)
-        elif variance == "dtc":
-            variances = prior.variances(rows, run).to(features) / unit
-            residual_diag = (variances - features.square().sum(1)).clamp(min=0.0)
+        """Return images (m, d) by their features; parameters as `unexplained_of`."""
+        residual_diag = unexplained_of(
+            features, rows, prior, unit, variance, run, known
+        )
         return cls(features, data, residual_diag)
 
     def left_out(self, posterior: FeaturePosterior, noise: float) -> LeaveOneOut:
@@ -278,7 +308,7 @@ def followed_by(
     Parameters
     ----------
     before : tuple of ndarray
-        Means (n, k) and variances (n,) of earlier samples.
+        Means (n, k) and variances (n,) or (n, k) of earlier samples.
     n_more : int
         Number of further samples.
     samples : ndarray of shape (s,)
@@ -289,6 +319,7 @@ def followed_by(
     """
     means, variances = before
     means = np.vstack([means, np.full((n_more, means.shape[1]), np.nan)])
-    variances = np.concatenate([variances, np.full(n_more, np.nan)])
+    unknown = np.full((n_more, *variances.shape[1:]), np.nan)
+    variances = np.concatenate([variances, unknown])
     means[samples], variances[samples] = found
     return means, variances

@@ -113,13 +113,23 @@ class Reading:
         return ImageFeatures.of(features, data, rows, prior, unit, variance, run)
 
     def reservoir(
-        self, n_before: int, known: ImageFeatures, dtype: torch.dtype
+        self, n_before: int, residual_diag: Tensor, dtype: torch.dtype
     ) -> PatchReservoir:
-        """Return the images that are kept, in a precision, for later samples."""
+        """Return the images that are kept, in a precision, for later samples.
+
+        Parameters
+        ----------
+        n_before : int
+            Number of earlier samples.
+        residual_diag : Tensor of shape (q,)
+            What features leave out of their variances.
+        dtype : torch.dtype
+            The precision.
+        """
         images = self.subset.in_precision(dtype)
         images = replace(images, samples=n_before + images.samples)
         keys = self.keys[self.kept].to(torch.float64)
-        return PatchReservoir(images, to_numpy(keys), to_numpy(known.residual_diag))
+        return PatchReservoir(images, to_numpy(keys), to_numpy(residual_diag))
 
     def class_weights(self, n_classes: int) -> Tensor:
         """Return the weight (m, c) of the samples of each class that show an image."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Generator
 
 from skconvgp.engine import (
     Placement,
@@ -29,7 +28,14 @@ from skconvgp.processes._inducing_sum import (
     missing_patches,
     terms_of,
 )
+from skconvgp.processes._label_models import NoisyModel
 from skconvgp.processes._patch_images import followed_by
+from skconvgp.processes._patch_label_fit import (
+    fit_patch_labels,
+    model_of_classes,
+    values_of_labels,
+)
+from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._patch_noise import LEAST_NOISE, at_noise, search_noise
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patch_reading import Reading, sum_images, unit_of
@@ -64,6 +70,8 @@ class PatchPlan:
         Noise and amplitude.
     variational : Variational or None
         Variational inference, from that process on.
+    models : tuple of NoisyModel
+        Candidates, if labels determine their noise.
     report : dict
         What the report of a fit says of the inducing patches.
     """
@@ -73,13 +81,16 @@ class PatchPlan:
     variance: str
     settings: Settings
     variational: Variational | None
+    models: tuple[NoisyModel, ...]
     report: dict[str, Any]
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and how it was computed."""
+        models = [model_of_classes(model, problem) for model in self.models]
 
         def fit_at(placement: Placement) -> tuple[Fitted, Run]:
-            what = f"The matrix of {self.prior.n_samples} features"
+            n_matrices = f"{len(problem.scale)} matrices" if models else "matrix"
+            what = f"The {n_matrices} of {self.prior.n_samples} features"
             remedy = "lower `n_inducing` or `n_locations`."
             require_memory(self.needed, placement.device, what, remedy)
             run = resources.run(placement, self.needed)
@@ -87,19 +98,22 @@ class PatchPlan:
             prior.choice(run)  # this and the next line raise before any work
             prior.images_at_once(run.config)
             generator = resources.generator()
-            process: FeatureProcess | VariationalProcess
-            process, record = collapsed, _ = fit_patches(
-                problem,
-                prior,
-                run,
-                settings=self.settings,
-                variance=self.variance,
-                generator=generator,
-            )
-            if self.variational is not None:
-                process, record = self.variational.fit(
-                    problem, collapsed, record, run, generator
+            process: FeatureProcess | VariationalProcess | PatchLabelProcess
+            options: Any = {
+                "settings": self.settings,
+                "variance": self.variance,
+                "generator": generator,
+            }
+            if models:
+                process, record = fit_patch_labels(
+                    problem, prior, run, models=models, n_kept=RESERVOIR, **options
                 )
+            else:
+                process, record = fit_patches(problem, prior, run, **options)
+                if self.variational is not None:
+                    process, record = self.variational.fit(
+                        problem, process, record, run, generator
+                    )
             record = replace(record, report=record.report | self.report)
             return Fitted(process, record, np.arange(len(problem.rows))), run
 
@@ -113,6 +127,7 @@ def plan_patches(
     choices: tuple[TermChoice, ...],
     generator: Generator,
     variational: Variational | None = None,
+    models: tuple[NoisyModel, ...] = (),
 ) -> PatchPlan:
     """Choose inducing patches and places.
 
@@ -130,11 +145,15 @@ def plan_patches(
         Source of randomness.
     variational : Variational, optional
         Variational inference, if it follows.
+    models : tuple of NoisyModel, default=()
+        Candidates, if labels determine their noise.
     """
     terms, n = terms_of(prior.kernel), prior.n_samples
     inducing = choose_inducing(terms, choices, prior.images(), generator)
     r = inducing.n_features
     n_values = SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r
+    if models:
+        n_values += values_of_labels(models, r)
     if variational is not None:
         n_values = max(n_values, variational.n_values(r))
     needed = n_values * torch.float64.itemsize
@@ -144,7 +163,9 @@ def plan_patches(
         "n_inducing": tuple(len(term.patches) for term in inducing.terms),
         "inducing_reason": missing_patches(inducing, choices, n),
     }
-    return PatchPlan(patch_prior, needed, variance, settings, variational, report)
+    return PatchPlan(
+        patch_prior, needed, variance, settings, variational, models, report
+    )
 
 
 def fit_patches(
@@ -207,7 +228,7 @@ def fit_patches(
         dual=to_numpy(posterior.mean) * scale,
         variance=variance,
         loo=followed_by(nothing, n, subset.samples, (mean, var)),
-        reservoir=reading.reservoir(0, known, dtype),
+        reservoir=reading.reservoir(0, known.residual_diag, dtype),
         loo_subset=(subset.samples, mean, var),
         images=None if are_all else images.in_precision(dtype),
         unexplained=1.0 - explained,

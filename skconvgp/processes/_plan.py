@@ -52,6 +52,7 @@ __all__ = [
     "placement_of_fit",
     "plan_landmarks",
     "prepare_fit",
+    "require_added_noise",
     "require_common_noise",
 ]
 
@@ -297,11 +298,16 @@ class Planner:
                 f"{name} is fitted by Cholesky factors: use solver='auto', got "
                 f"{self.parts.solver_setting!r}."
             )
-        if isinstance(settings.noise, str):
-            raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
-                f"{name} derives its noise from the labels, and `noise_variance` is "
-                f"added to it: use a number, got {settings.noise!r}."
-            )
+        require_added_noise(name, settings.noise)
+
+
+def require_added_noise(name: str, noise: float | str) -> None:
+    """Raise if the noise is to be chosen, and follows from the labels."""
+    if isinstance(noise, str):
+        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+            f"{name} derives its noise from the labels, and `noise_variance` is "
+            f"added to it: use a number, got {noise!r}."
+        )
 
 
 def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
