@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
-from skconvgp.processes import LinkModel, NoisyModel
+from skconvgp.processes import LinkModel, NoisyModel, TermChoice, plan_patches
 from tests.helpers.dense_laplace import dense_laplace
 from tests.helpers.processes import (
     NOISE,
@@ -20,23 +20,49 @@ from tests.helpers.processes import (
     exact_joint,
     features_joint,
     leaves,
+    patches_joint,
     planned,
     sum_joint,
 )
 from tests.helpers.tolerances import assert_close
-from tests.helpers.worlds import N_NEW, N
+from tests.helpers.worlds import N_NEW, PATCH, N
 
 CODES = np.random.default_rng(5).permutation(np.arange(N) % 3)
 FRACTIONS = np.random.default_rng(3).uniform(0.3, 2.5, N)
 WHOLE = np.random.default_rng(4).integers(1, 4, N).astype(float)
 AMPLITUDE = 4.0
+PATCHES = np.random.default_rng(5).uniform(0.0, 1.0, (3, 1, PATCH, PATCH))
+
+
+def fit_patches(variance, task, models_of):
+    choices = (TermChoice(PATCHES, None, (2, 1)),)
+    plan = plan_patches(
+        task.prior(),
+        task.settings,
+        variance,
+        choices,
+        RESOURCES.generator(),
+        models=tuple(models_of(task.problem())),
+    )
+    return plan.fit(task.problem(), RESOURCES)[0].process
+
+
+def fit_completed(complete, task, models_of):
+    return planned(task, complete(task), models_of=models_of)
+
+
 COMPLETIONS = {
-    "exact": (lambda task: None, exact_joint),
+    "exact": (partial(fit_completed, lambda task: None), exact_joint),
     "completed": (
-        lambda task: task.nystrom(6),
+        partial(fit_completed, lambda task: task.nystrom(6)),
         partial(features_joint, variance="dtc"),
     ),
-    "sum": (lambda task: coarse_and(task.nystrom(6)), sum_joint),
+    "sum": (
+        partial(fit_completed, lambda task: coarse_and(task.nystrom(6))),
+        sum_joint,
+    ),
+    "dtc": (partial(fit_patches, "dtc"), partial(patches_joint, variance="dtc")),
+    "sor": (partial(fit_patches, "sor"), partial(patches_joint, variance="sor")),
 }
 
 
@@ -54,8 +80,7 @@ class Case:
         return Task(self.world, weights, **settings)
 
     def fit(self, task):
-        completion = COMPLETIONS[self.completion][0](task)
-        return planned(task, completion, models_of=self.models_of)
+        return COMPLETIONS[self.completion][0](task, self.models_of)
 
     def models_of(self, problem):
         codes = torch.as_tensor(problem.codes)
@@ -80,7 +105,10 @@ class Case:
         ]
 
 
-def cases(likelihood, n_classes):
+BY_PATCHES = [("dtc", "patches"), ("sor", "patches")]
+
+
+def cases(likelihood, n_classes, more=()):
     kinds = [
         ("exact", "points"),
         ("exact", "matrix"),
@@ -89,6 +117,7 @@ def cases(likelihood, n_classes):
         ("completed", "matrix"),
         ("completed", "network"),
         ("sum", "network"),
+        *more,
     ]
     return [Case(likelihood, n_classes, *kind) for kind in kinds]
 
@@ -99,7 +128,7 @@ def name_of(case):
     return f"{word}-{case.completion}-{case.world}"
 
 
-NOISY = [*cases(Dirichlet(), 3), *cases(Beta(), 2)]
+NOISY = [*cases(Dirichlet(), 3, BY_PATCHES), *cases(Beta(), 2, BY_PATCHES)]
 LINKED = [
     *cases(Laplace("softmax"), 3),
     *cases(Laplace("logit"), 2),
