@@ -81,22 +81,24 @@ class PatchGPClassifier(GPClassifier):
         Variance of the observation noise, as a share of the mean prior variance; at
         least 1e-6. "loo" and "evidence" search it in half decades, by the leave-one-out
         log predictive density of 2000 images or by the evidence of all. "auto" is
-        "loo" for 10 different inputs or more, and 1e-4 for fewer.
+        "loo" for 10 different inputs or more, and 1e-4 for fewer. With "dirichlet" and
+        "beta" it is a number that is added to the noise of the labels, 1e-4 by "auto".
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None keeps the variance of the
-        kernel. For labels, "profile" divides that of label regression by the square of
-        its temperature.
+        "profile" maximises the evidence, in closed form or, for "dirichlet" and "beta",
+        of at most 1000 samples by a search; None keeps the variance of the kernel. For
+        labels that are modelled, "profile" divides that of label regression by the
+        square of its temperature.
     likelihood : str or likelihood object, default="gaussian"
         How labels become targets, and latent functions become probabilities; see
-        :mod:`skconvgp.likelihoods`. "gaussian" is label regression. "softmax",
-        "robustmax" and, for two classes, "bernoulli" model the labels themselves. All
-        targets must share one noise variance, so that "dirichlet", "beta" and "laplace"
-        are refused.
+        :mod:`skconvgp.likelihoods`. "gaussian" is label regression. "dirichlet" and,
+        for two classes, "beta" count labels: a target has little noise for the class of
+        a sample and much for the others. "softmax", "robustmax" and, for two classes,
+        "bernoulli" model the labels themselves. "laplace" is refused.
     inference : "auto", "collapsed" or "variational", default="auto"
-        "collapsed" is in closed form, for "gaussian". "variational" maximises a lower
-        bound of the evidence by steps on batches of images, from the collapsed solution
-        on. "auto" is "collapsed" if it can be.
+        "collapsed" is in closed form, for "gaussian", "dirichlet" and "beta".
+        "variational" maximises a lower bound of the evidence by steps on batches of
+        images, from the collapsed solution on. "auto" is "collapsed" if it can be.
     batch_size : int, default=1024
         Largest number of images in a batch of variational inference. Batches of an
         epoch are equally large.
@@ -121,8 +123,9 @@ class PatchGPClassifier(GPClassifier):
         Precision of predictions. Sums over training images are always double.
     memory_budget : None, int or str, default=None
         Memory that may be used in addition to X, the images that the model keeps
-        (Notes), the sums (4 r^2 double numbers for r features) and the features of 2000
-        images, in bytes or as in "2 GiB". None is half of the free memory.
+        (Notes), the sums (4 r^2 double numbers for r features; with "dirichlet" and
+        "beta" r^2 more for each class, and 56 MB) and the features of 2000 images, in
+        bytes or as in "2 GiB". None is half of the free memory.
     n_jobs : int, default=None
         None and 1 compute in this process, on as many threads as torch uses. More jobs
         run through joblib.
@@ -186,7 +189,7 @@ class PatchGPClassifier(GPClassifier):
     ValueError
         In `fit`, for data or settings that cannot be used; the message says what to do.
     TileMemoryError
-        In `fit`, before features are computed, if the sums, or the precisions of all
+        In `fit`, before features are computed, if the sums, or the matrices of all
         classes, do not fit into the memory (lower `n_inducing` or `n_locations`), or if
         the patches of one image exceed the memory budget.
 
@@ -209,6 +212,11 @@ class PatchGPClassifier(GPClassifier):
     `loo_predict` and `loo_predict_proba` compute the predictions of all when called, in
     about the time of a fit.
 
+    With "dirichlet" each class has a posterior covariance of its own: a fit factors a
+    matrix of r squared numbers for each class, and a model keeps them.
+    ``Dirichlet("loo")`` chooses the prior count by the leave-one-out log loss of the
+    2000 images.
+
     Variational inference approximates the posterior of the inducing variables of each
     class by a Gaussian of its own, so that it keeps a matrix of r squared numbers for
     each class and takes steps of natural gradients that factor all of them: many times
@@ -219,10 +227,11 @@ class PatchGPClassifier(GPClassifier):
 
     `partial_fit` adds images to the sums from which the posterior is computed. Inducing
     patches, the noise and the units stay those of the first call; predictions are those
-    of a single `fit` with these. A model then keeps 2000 images, drawn from all; its
-    probabilities are calibrated on them, and their leave-one-out predictions are up to
-    date. Those of other images are from the call that added them, or NaN. Variational
-    inference has no `partial_fit`.
+    of a single `fit` with these. "dirichlet" and "beta" also keep the prior count, the
+    amplitude and the prior means of the first call. A model then keeps 2000 images,
+    drawn from all; its probabilities are calibrated on them, and their leave-one-out
+    predictions are up to date. Those of other images are from the call that added them,
+    or NaN. Variational inference has no `partial_fit`.
 
     References
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -88,13 +89,12 @@ class CoefficientProcess:
                 means.append(posterior_mean(features, dual))
                 if state is None:
                     continue
-                of_block = self._halves(state, features)
                 if needs_var:
-                    variances.append(
-                        torch.stack([one.variance(prior / unit)[0] for one in of_block])
-                    )
+                    updates = self._updates(state, features)  # one is held at once
+                    each = [one.variance(prior / unit)[0] for one in updates]
+                    variances.append(torch.stack(each))
                 if needs_cov:
-                    halves.append(of_block)
+                    halves.append(list(self._updates(state, features)))
             cov, cov_scale = torch.empty(0), 0.0
             if needs_cov:
                 prior = self.prior.covariance(rows, run, unit)
@@ -115,15 +115,13 @@ class CoefficientProcess:
         state = thaw(self.state, run.config.device)
         return replace(state, factors=state.factors.to(run.config.solve_dtype))
 
-    def _halves(
+    def _updates(
         self, state: CoefficientState, features: Tensor
-    ) -> list[CovarianceUpdate]:
-        """Return the update of each latent function, given features (b, r)."""
+    ) -> Iterator[CovarianceUpdate]:
+        """Yield the update of each latent function, given features (b, r)."""
         minus = None if self.variance == "sor" else features.mT
-        return [
-            CovarianceUpdate(minus, half_solve(factor, features.mT))
-            for factor in state.factors
-        ]
+        for factor in state.factors:
+            yield CovarianceUpdate(minus, half_solve(factor, features.mT))
 
     def _of_outputs(self, values: Tensor) -> Tensor:
         """Return values (..., k) of latent functions for all outputs."""

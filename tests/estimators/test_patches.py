@@ -506,7 +506,7 @@ def test_other_images_in_predict_are_refused():
         gp.predict(np.zeros((2, 1, 7, 7)))
 
 
-@pytest.mark.parametrize("likelihood", ["dirichlet", "laplace"])
+@pytest.mark.parametrize("likelihood", ["laplace"])
 def test_likelihoods_that_do_not_work_are_refused(likelihood):
     X, y = digits(40)
     with pytest.raises(ValueError, match=r"(?i)gaussian"):

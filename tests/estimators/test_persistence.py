@@ -149,6 +149,10 @@ def models():
             ).fit(X, y),
             X,
         ),
+        "patches, counts": (
+            PatchGPClassifier(n_inducing=9, likelihood="dirichlet").fit(X, y),
+            X,
+        ),
         "pipeline": (
             make_pipeline(StandardScaler(), ConvNetGPClassifier(rbf(1.0))).fit(
                 points, labels
