@@ -33,7 +33,8 @@ class PatchGPRegressor(GPRegressor):
     ----------
     kernel : None or Kernel, default=None
         Covariance function: a PatchKernel, or a sum of PatchKernels and kernels of
-        whole images, each of which may be multiplied by a number. None is
+        whole images, each of which may be multiplied by a number and averaged over
+        flips (:class:`~skconvgp.kernels.FlipAverage`). None is
         ``PatchKernel(location_lengthscale="auto")``, whose response to a patch changes
         slowly with its position.
     n_inducing : "auto", int or list, default="auto"

@@ -48,9 +48,9 @@ def refuse_kernel(estimator: Any, kernel: object) -> NoReturn:
     raise ValueError(
         f"`kernel` of {type(estimator).__name__} must be None, a PatchKernel, or a sum "
         "of PatchKernels and kernels of whole images, each of which may be multiplied "
-        f"by a number, got {kernel!r}. Products with a PatchKernel work in "
-        "ConvNetGPClassifier and ConvNetGPRegressor, and kernels without one in "
-        "NystromCompletedGP and NystromCompletedGPRegressor, too."
+        f"by a number and averaged over flips, got {kernel!r}. Products with a "
+        "PatchKernel work in ConvNetGPClassifier and ConvNetGPRegressor, and kernels "
+        "without one in NystromCompletedGP and NystromCompletedGPRegressor, too."
     )
 
 

@@ -31,7 +31,7 @@ from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._linear import AvgPool2d, Conv2d, GlobalAvgPool2d
 from skconvgp.kernels._map_layer import MapLayer
 from skconvgp.kernels._normalizations import MaxNormalization
-from skconvgp.kernels._patch_maps import PatchContrast
+from skconvgp.kernels._patch_maps import PatchContrast, PatchMap, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
 from skconvgp.kernels._prepared import take
 from skconvgp.kernels._stationary import matern, rbf
@@ -39,6 +39,7 @@ from skconvgp.kernels._vectors import arcsine, dot_product, polynomial
 
 __all__ = ["FlipAverage", "flip"]
 
+PATCH_MAPS = (PatchContrast, PatchWhitening)
 Network = convnet | dense | residual_convnet | resnet32 | three_layer_convnet
 
 
@@ -74,6 +75,9 @@ class FlipAverage(Kernel):
     -----
     The time for a pair is twice that of `kernel`, on the same backend. A variance takes
     the evaluation of one pair, :math:`k_G(x, x) = (k(x, x) + k(x, \bar x)) / 2`.
+    :class:`~skconvgp.PatchGPClassifier` and :class:`~skconvgp.PatchGPRegressor` average
+    the features of an image and of its flip. Whitened patches need
+    ``PatchWhitening(flips=True)``.
 
     References
     ----------
@@ -234,11 +238,16 @@ def _patches(kernel: PatchKernel, shape: ImageShape) -> None:
             f"{kernel!r}: its `weights` are not the same at the left and at the right."
         )
     normalization = kernel.patch_map(shape)
-    is_mirrored = normalization in (None, "center")
-    if not (is_mirrored or isinstance(normalization, PatchContrast)):
+    if isinstance(normalization, PatchWhitening) and not normalization.flips:
         raise ValueError(
             f"{normalization!r} of {kernel!r} is learned from patches, whose flips it "
-            "treats in another way: take normalization='contrast', 'center' or None."
+            "treats in another way: take normalization=PatchWhitening(flips=True), "
+            "'contrast', 'center' or None."
+        )
+    if isinstance(normalization, PatchMap) and type(normalization) not in PATCH_MAPS:
+        raise ValueError(
+            f"whether flips change the patches that {normalization!r} maps is not "
+            "known."
         )
     _require_mirrored(kernel.base_kernel, (grid.channels, *grid.size))
 

@@ -127,6 +127,10 @@ class PatchWhitening(PatchMap):
         Added to the eigenvalues of the covariance, whose mean is near 1.
     contrast : float, default=0.1
         `eps` of :class:`PatchContrast`.
+    flips : bool, default=False
+        Whether the constants are those of the training patches and of their left-right
+        flips together. The map of a flipped patch is then the flipped map, as
+        :class:`FlipAverage` needs it.
     mean : ndarray of shape (d,) or None, default=None
         Mean m. None until an estimator has set it in `fit`.
     matrix : ndarray of shape (d, d) or None, default=None
@@ -150,6 +154,7 @@ class PatchWhitening(PatchMap):
     eps: float = 0.1
     _: KW_ONLY
     contrast: float = 0.1
+    flips: bool = False
     mean: Any = None
     matrix: Any = None
     floor: float | None = None
@@ -162,6 +167,8 @@ class PatchWhitening(PatchMap):
     def fit(self, patches: Tensor) -> Self:
         """Return a copy with the constants of these patches (m, c, ph, pw)."""
         patches = patches.to(torch.float64)
+        if self.flips:
+            patches = torch.cat([patches, patches.flip(-1)])
         floor = variance_floor(patches, self.contrast)
         vectors = normalize_contrast(patches, floor).flatten(1)
         mean = vectors.mean(0)
@@ -172,6 +179,7 @@ class PatchWhitening(PatchMap):
         return type(self)(
             self.eps,
             contrast=self.contrast,
+            flips=self.flips,
             mean=np.array(mean.tolist()),
             matrix=np.array(((rotation * scales) @ rotation.mT).tolist()),
             floor=floor,

@@ -20,6 +20,7 @@ from skconvgp.backends import Responses, ResponsesChoice, choose_responses
 from skconvgp.engine import require_memory, slices, to_numpy, to_tensor
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._flips import flip
 from skconvgp.processes._patch_features import (
     Whitening,
     patches_of,
@@ -113,6 +114,8 @@ class InducingSet:
         The kernel is multiplied by it.
     unit : float
         Features are divided by its square root.
+    is_averaged : bool
+        Whether the kernel is averaged over flips of the images.
     """
 
     kernel: PatchKernel
@@ -124,6 +127,7 @@ class InducingSet:
     lift: FloatArray
     factor: float = 1.0
     unit: float = 1.0
+    is_averaged: bool = False
 
     @classmethod
     def of(
@@ -133,6 +137,8 @@ class InducingSet:
         patches: Tensor,
         n_locations: tuple[int, int],
         factor: float = 1.0,
+        *,
+        is_averaged: bool = False,
     ) -> Self:
         """Return the set of patches (m, c', ph, pw) at a grid of places."""
         exact = patches.to(torch.float64)
@@ -147,6 +153,7 @@ class InducingSet:
             to_numpy(factors.columns),
             to_numpy(factors.lift),
             factor,
+            is_averaged=is_averaged,
         )
 
     @property
@@ -191,29 +198,49 @@ class InducingSet:
         )
         inducing = to_tensor(self.patches, device, images.dtype)
         responses = Responses(self.kernel.base_kernel, inducing, backend)
-        return whitened_features(self.kernel, responses, factors, images)
+        features = whitened_features(self.kernel, responses, factors, images)
+        if not self.is_averaged:
+            return features
+        flipped = whitened_features(self.kernel, responses, factors, flip(images))
+        return (features + flipped) / 2
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
         patches, _ = patches_of(self.kernel, images)
+        variances = self._covariances(images, patches, patches, backend)
+        if not self.is_averaged:
+            return variances
+        flipped, _ = patches_of(self.kernel, flip(images))
+        return (variances + self._covariances(images, patches, flipped, backend)) / 2
+
+    def _covariances(
+        self, images: Tensor, patches: Tensor, others: Tensor, backend: str
+    ) -> Tensor:
+        """Return covariances (n,) of images with others, each with one, by patches."""
         factors = self.kernel.factors(self.image_shape, images) * self.factor
-        if factors.numel() == 1:  # the usual case of images that are no patches
+        if factors.numel() == 1 and patches is others:  # images that are no patches
             base = self.kernel.base_kernel
             whole = patches.reshape(-1, *self.patches.shape[1:])
             return base.diag(base.prepare(whole)).to(images) * factors.squeeze()
         shape = factors.shape[1:]
         variances = images.new_zeros(len(images))
-        for i, groups in enumerate(patches):
-            for of_group, pairs in zip(groups, factors, strict=True):
-                own = of_group.reshape(-1, *self.patches.shape[1:])
+        for i, groups in enumerate(zip(patches, others, strict=True)):
+            for one, two, pairs in zip(*groups, factors, strict=True):
+                own = one.reshape(-1, *self.patches.shape[1:])
                 with_own = Responses(self.kernel.base_kernel, own, backend)
-                values = with_own.full(of_group[None]).reshape(shape)
+                values = with_own.full(two[None]).reshape(shape)
                 variances[i] += (values * pairs).sum()
         return variances
 
 
 def choose_patches(
-    kernel: PatchKernel, images: Tensor, how: Any, n_patches: int, generator: Generator
+    kernel: PatchKernel,
+    images: Tensor,
+    how: Any,
+    n_patches: int,
+    generator: Generator,
+    *,
+    is_averaged: bool = False,
 ) -> Tensor:
     """Return inducing patches (m, c', ph, pw), as the base kernel sees them.
 
@@ -230,6 +257,8 @@ def choose_patches(
         for given patches.
     generator : torch.Generator
         Source of randomness.
+    is_averaged : bool, default=False
+        Whether patches of flipped images are wanted, too.
     """
     channels, height, width = images.shape[1:]
     if isinstance(how, Tensor):
@@ -240,8 +269,9 @@ def choose_patches(
     grid = kernel.grid((channels, height, width))
     shape = (grid.channels, *grid.size)
     if how == "unique":
-        return _different(kernel, images).reshape(-1, *shape)
-    sampled = to_numpy(_sampled(kernel, images, n_patches, generator))
+        return _different(kernel, images, is_averaged).reshape(-1, *shape)
+    drawn = _sampled(kernel, images, n_patches, generator, is_averaged)
+    sampled = to_numpy(drawn)
     different, counts = np.unique(sampled, axis=0, return_counts=True)
     order = to_numpy(torch.randperm(len(different), generator=generator))
     if how == "uniform" or len(different) <= n_patches:
@@ -264,16 +294,26 @@ def choose_patches(
 
 
 def _sampled(
-    kernel: PatchKernel, images: Tensor, n_patches: int, generator: Generator
+    kernel: PatchKernel,
+    images: Tensor,
+    n_patches: int,
+    generator: Generator,
+    is_averaged: bool,
 ) -> Tensor:
-    """Return patches (m, d) at random places of images drawn at random."""
+    """Return patches (m, d) at random places of images drawn at random.
+
+    For an average over flips, every second image is flipped.
+    """
     of_an_image = kernel.grid(cast(ImageShape, images.shape[1:])).n_patches
     n_images = max(SAMPLED_IMAGES, FEWEST_OF_A_CENTRE * n_patches // of_an_image)
     order = torch.randperm(len(images), generator=generator)[:n_images]
     n_each = -(-2 * SAMPLED_PATCHES // len(order))
     drawn = []
     for part in slices(len(order), IMAGES_AT_ONCE):
-        patches = kernel.normalized_patches(images[order[part]].to(torch.float64))
+        given = images[order[part]].to(torch.float64)
+        if is_averaged:
+            given[1::2] = flip(given[1::2])
+        patches = kernel.normalized_patches(given)
         patches = patches.flatten(1, 2).flatten(2)
         keys = torch.rand(patches.shape[:2], generator=generator)
         spots = keys.argsort(1)[:, :n_each, None].expand(-1, -1, patches.shape[2])
@@ -281,15 +321,18 @@ def _sampled(
     return torch.cat(drawn)
 
 
-def _different(kernel: PatchKernel, images: Tensor) -> Tensor:
-    """Return all different patches (m, d) of images.
+def _different(kernel: PatchKernel, images: Tensor, is_averaged: bool) -> Tensor:
+    """Return all different patches (m, d) of images and, for an average, of flips.
 
     A matrix of them is needed later: they are refused as soon as it is too large.
     """
     found: Tensor | None = None
     host, remedy = torch.device("cpu"), "use inducing='kmeans' or fewer images."
     for part in slices(len(images), IMAGES_AT_ONCE):
-        patches = kernel.normalized_patches(images[part].to(torch.float64))
+        given = images[part].to(torch.float64)
+        if is_averaged:
+            given = torch.cat([given, flip(given)])
+        patches = kernel.normalized_patches(given)
         patches = patches.flatten(0, 2).flatten(1)
         known = patches if found is None else torch.cat([found, patches])
         found = torch.unique(known, dim=0)

@@ -6,6 +6,7 @@ The formulas: docs/maths.rst, "Patches".
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -13,7 +14,7 @@ from torch import Generator, Tensor
 
 from skconvgp._typing import ImageShape
 from skconvgp.backends import ResponsesChoice
-from skconvgp.kernels import Kernel, PatchKernel, Scale, Sum
+from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.processes._inducing import (
     DRAWN,
@@ -44,11 +45,14 @@ class Term(NamedTuple):
     factor : float
         The factor.
     kernel : Kernel
-        Neither a sum nor scaled.
+        Neither a sum, nor scaled, nor an average over flips.
+    is_averaged : bool
+        Whether it is averaged over flips of the images.
     """
 
     factor: float
     kernel: Kernel
+    is_averaged: bool
 
     def of_patches(self, image_shape: ImageShape) -> PatchKernel:
         """Return the kernel; one of whole images as that of their only patch."""
@@ -129,13 +133,19 @@ class InducingSum:
         ).sum(0)
 
 
-def terms_of(kernel: Kernel, factor: float = 1.0) -> tuple[Term, ...]:
+def terms_of(
+    kernel: Kernel, factor: float = 1.0, *, is_averaged: bool = False
+) -> tuple[Term, ...]:
     """Return the terms of a kernel, those of nested sums included."""
+    if isinstance(kernel, FlipAverage):
+        return terms_of(kernel.kernel, factor, is_averaged=True)
     if isinstance(kernel, Scale):
-        return terms_of(kernel.kernel, factor * plain_value(kernel.factor))
+        factor = factor * plain_value(kernel.factor)
+        return terms_of(kernel.kernel, factor, is_averaged=is_averaged)
     if isinstance(kernel, Sum):
-        return tuple(term for part in kernel.parts for term in terms_of(part, factor))
-    return (Term(factor, kernel),)
+        terms = (terms_of(p, factor, is_averaged=is_averaged) for p in kernel.parts)
+        return tuple(chain.from_iterable(terms))
+    return (Term(factor, kernel, is_averaged),)
 
 
 def usual_patches(n_images: int) -> int:
@@ -179,7 +189,15 @@ def choose_inducing(
     sets = []
     for term, choice in zip(terms, choices, strict=True):
         kernel, wanted = term.of_patches(shape), choice.n_wanted(n)
-        patches = choose_patches(kernel, images, choice.inducing, wanted, generator)
+        patches = choose_patches(
+            kernel,
+            images,
+            choice.inducing,
+            wanted,
+            generator,
+            is_averaged=term.is_averaged,
+        )
         places = place_locations(kernel, shape, choice.n_locations)
-        sets.append(InducingSet.of(kernel, shape, patches, places, term.factor))
+        args = kernel, shape, patches, places, term.factor
+        sets.append(InducingSet.of(*args, is_averaged=term.is_averaged))
     return sets[0] if len(sets) == 1 else InducingSum(tuple(sets))

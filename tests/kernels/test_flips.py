@@ -1,6 +1,7 @@
 """FlipAverage: averages over flips, and the kernels that have one."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -216,7 +217,7 @@ def _t(array: np.ndarray) -> torch.Tensor:
         (resnet32(), (3, 32, 32), ["layer8", "width 32", "16 windows"]),
         (rbf(lengthscale=(1.0, 2.0)), (1, 1, 2), ["lengthscales", "width 2"]),
         (PatchKernel(patch_size=3, stride=2), (1, 8, 8), ["stride of 2", "width 8"]),
-        (PatchKernel(), (3, 8, 8), ["PatchWhitening", "normalization='contrast'"]),
+        (PatchKernel(), (3, 8, 8), ["PatchWhitening", "(flips=True)", "'contrast'"]),
         (
             PatchKernel(rbf(), patch_size=2, weights=(1.0, 2.0, 1.0, 2.0)),
             (1, 3, 3),
@@ -248,3 +249,25 @@ def test_whitening_that_is_fitted_is_refused():
     with pytest.raises(ValueError, match="fitted PatchWhitening"):
         FlipAverage(kernel).check((2, 6, 6))
     assert not is_invariant(kernel.replace(base=rbf(1.0)), (2, 6, 6))
+
+
+def test_whitening_that_has_seen_flips_is_mirrored():
+    images = random_images(9, 2, 6, 7)
+    whitening = PatchWhitening(flips=True)
+    kernel = PatchKernel(rbf(1.0), patch_size=3, normalization=whitening)
+    assert is_accepted(kernel, (2, 6, 7))
+    average = FlipAverage(kernel).resolve(images)
+    assert "fitted PatchWhitening(flips=True)" in repr(average)
+    gram = cross(average.kernel, images)
+    mirrored = cross(average.kernel, images.flip(-1))
+    assert_close(mirrored, gram, rtol=1e-9, scale=deviations(gram))
+
+
+def test_normalizations_of_others_are_refused():
+    @dataclass(repr=False, eq=False)
+    class Half(PatchContrast):
+        pass
+
+    kernel = PatchKernel(rbf(1.0), patch_size=3, normalization=Half())
+    with pytest.raises(ValueError, match="Half"):
+        FlipAverage(kernel).check((2, 6, 6))
