@@ -37,7 +37,7 @@ ESTIMATORS = [
     NystromCompletedGPRegressor(),
     PatchGPClassifier(),
     PatchGPRegressor(),
-    PatchGPClassifier(likelihood="softmax", max_iter=500),
+    PatchGPClassifier(likelihood="softmax"),
     NystromCompletedGP(rbf(), variance="fitc"),
     NystromCompletedGPRegressor(rbf(1.0), variance="sor"),
     ConvNetGPClassifier(completion=Nystrom(n_landmarks=1000)),

@@ -92,8 +92,8 @@ def _of_iterations(fact: Unfinished | NewtonStopped | BoundMoving) -> str:
         case BoundMoving(change, n_epochs):
             return (
                 f"Variational inference ended after {n_epochs} epochs, of which the "
-                f"last one changed the bound by {change:.1e} of its value: raise "
-                "`max_iter`, or change `learning_rate`."
+                f"last one changed the bound by {change:.1e} for each sample: raise "
+                "`max_iter` or `tol`, or change `learning_rate`."
             )
 
 

@@ -103,14 +103,16 @@ class PatchGPClassifier(GPClassifier):
     batch_size : int, default=1024
         Largest number of images in a batch of variational inference. Batches of an
         epoch are equally large.
-    max_iter : int, default=20
-        Largest number of epochs of variational inference. It ends when the bound,
-        averaged over an epoch, changes by less than 1e-4 of its value.
+    max_iter : int, default=100
+        Largest number of epochs of variational inference.
     learning_rate : "auto" or float, default="auto"
         Rate of the first epoch, > 0 and <= 1: the share of the way to the posterior
         that a batch asks for. "auto" is 0.5 over the number of batches, and at least
-        0.1. The rate is halved after each epoch whose bound is below that of the epoch
-        before.
+        0.1. The rate is halved after each epoch that does not raise the bound by more
+        than `tol` for each image.
+    tol : float, default=1e-3
+        Variational inference ends when the bound, averaged over an epoch and divided by
+        the number of images, changes by at most `tol` in two epochs in a row.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -272,8 +274,9 @@ class PatchGPClassifier(GPClassifier):
         likelihood: object = "gaussian",
         inference: object = "auto",
         batch_size: object = 1024,
-        max_iter: object = 20,
+        max_iter: object = 100,
         learning_rate: object = "auto",
+        tol: object = 1e-3,
         device: object = "auto",
         backend: object = "auto",
         dtype: object = "auto",
@@ -297,6 +300,7 @@ class PatchGPClassifier(GPClassifier):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.learning_rate = learning_rate
+        self.tol = tol
         self.device = device
         self.backend = backend
         self.dtype = dtype

@@ -22,6 +22,7 @@ from skconvgp.estimators._resolve import (
     resolve_count,
     resolve_noise,
     resolve_rate,
+    resolve_tolerance,
     resolve_word,
 )
 from skconvgp.estimators._settings import amplitude_of, noise_of
@@ -224,6 +225,7 @@ def resolve_variational(estimator: Any, n_classes: int) -> Variational | None:
         resolve_count(estimator, "batch_size", estimator.batch_size),
         resolve_count(estimator, "max_iter", estimator.max_iter),
         resolve_rate(estimator, estimator.learning_rate),
+        resolve_tolerance(estimator, estimator.tol),
     )
     if needs_it and word == COLLAPSED:
         raise ValueError(

@@ -58,6 +58,7 @@ __all__ = [
     "resolve_rate",
     "resolve_solve_dtype",
     "resolve_solver",
+    "resolve_tolerance",
     "resolve_verbose",
     "resolve_word",
 ]
@@ -300,6 +301,14 @@ def resolve_rate(owner: object, rate: object) -> float | None:
     if 0.0 < number <= 1.0:
         return number
     reject(owner, "learning_rate", "'auto' or a number > 0 and <= 1", rate)
+
+
+def resolve_tolerance(owner: object, tol: object) -> float:
+    """Return a change below which an iteration has converged."""
+    number = _as_number(tol)
+    if 0.0 <= number < math.inf:
+        return number
+    reject(owner, "tol", "a finite number >= 0", tol)
 
 
 def resolve_noise(owner: object, noise: object) -> float | str:

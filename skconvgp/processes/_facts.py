@@ -137,7 +137,7 @@ class BoundMoving:
     Parameters
     ----------
     change : float
-        Relative change of the bound in the last epoch.
+        Change of the bound in the last epoch, for each unit of sample weight.
     n_epochs : int
         How many there were.
     """

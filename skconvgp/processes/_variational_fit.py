@@ -27,10 +27,12 @@ from skconvgp.processes._variational import VariationalProcess
 
 __all__ = ["Steps", "Variational"]
 
-TOLERANCE = 1e-4  # relative change of the bound from one epoch to the next
 # First rates with many batches, and with one. A curvature is of one latent function
 # while others stay; if they move, too, a whole step goes up to twice too far.
 SLOWEST, ALONE = 0.1, 0.5
+# Epochs in a row that hardly change the bound. One may be chance: bounds of batches are
+# noisy, and a lower rate, which follows the first one, often finds more.
+CALM_EPOCHS = 2
 SQUARE_COPIES = 3  # r x r, beside a precision for each latent function
 
 
@@ -46,12 +48,15 @@ class Steps:
         Largest number of epochs.
     learning_rate : float or None
         Rate of the first epoch; None follows the number of batches. It is halved after
-        each epoch whose bound is below that of the one before.
+        each epoch that does not raise the bound by more than the tolerance.
+    tol : float
+        Change of the bound, for each unit of weight, that counts as none.
     """
 
     batch_size: int
     max_iter: int
     learning_rate: float | None
+    tol: float
 
     def n_batches(self, n_samples: int) -> int:
         """Return the number of batches of an epoch."""
@@ -201,7 +206,8 @@ class _Ascent:
         self, steps: Steps, generator: Generator, run: Run
     ) -> tuple[int, list[Fact]]:
         """Take steps; return the number of epochs, and whether the bound moves."""
-        n, previous, change = len(self.weights), -math.inf, math.inf
+        n, total_weight = len(self.weights), float(self.weights.sum())
+        previous, gain, n_calm = -math.inf, math.inf, 0
         n_batches, rate = steps.n_batches(n), steps.first_rate(n)
         show, n_steps = run.progress("variational steps"), steps.max_iter * n_batches
         for epoch in range(steps.max_iter):
@@ -215,14 +221,14 @@ class _Ascent:
                 show(epoch * n_batches + i + 1, n_steps)
             assert latents.divergence is not None
             bound = total / n_batches - float(latents.divergence)
-            change = abs(bound - previous) / max(abs(bound), 1.0)
-            if change <= TOLERANCE:
+            gain, previous = (bound - previous) / total_weight, bound
+            n_calm = n_calm + 1 if abs(gain) <= steps.tol else 0
+            if n_calm == CALM_EPOCHS:
                 show(n_steps, n_steps)
                 return epoch + 1, []
-            if bound < previous:  # steps were too long, or follow the noise of batches
+            if gain <= steps.tol:  # steps were too long, or follow the noise of batches
                 rate /= 2.0
-            previous = bound
-        return steps.max_iter, [BoundMoving(change, steps.max_iter)]
+        return steps.max_iter, [BoundMoving(abs(gain), steps.max_iter)]
 
     def _latents(
         self,
