@@ -26,6 +26,7 @@ from skconvgp.flows import Adam
 from skconvgp.kernels import Dense, Erf, Flatten, ReLU, Sequential, rbf
 from skconvgp.likelihoods import Gaussian
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
+from tests.helpers.suite import cases_of
 
 PAIR = [("rbf", ConvNetGPClassifier(rbf(1.0))), ("network", ConvNetGPClassifier())]
 ESTIMATORS = [
@@ -87,50 +88,6 @@ PRECOMPUTED_CHECKS = [
     "check_nonsquare_error",
     "check_sample_weights_list",
 ]
-
-
-# Of variants of a class the gate runs the checks that depend on how they compute.
-CHECKS_OF_VARIANTS = (
-    "check_classifiers_classes",
-    "check_classifiers_train",
-    "check_dict_unchanged",
-    "check_estimators_dtypes",
-    "check_estimators_nan_inf",
-    "check_estimators_pickle",
-    "check_fit2d_1sample",
-    "check_fit_idempotent",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_regressors_train",
-    "check_sample_weight_equivalence",
-)
-
-
-def name_of(check):
-    """Return the name of a check, which scikit-learn may have bound to arguments."""
-    return getattr(check, "func", check).__name__
-
-
-def is_again(check):
-    """Return whether a check is that of another one, from memory that is read only.
-
-    What arrays may be is for the validation that all variants of a class share.
-    """
-    return "readonly_memmap" in getattr(check, "keywords", {})
-
-
-def cases_of(estimators):
-    """Return estimators and checks, those of variants that the gate skips as slow."""
-    classes, cases, before = set(), [], None
-    for estimator, check in parametrize_with_checks(estimators).mark.args[1]:
-        if str(estimator) != before:
-            is_variant, before = type(estimator) in classes, str(estimator)
-            classes.add(type(estimator))
-        is_run = name_of(check).startswith(CHECKS_OF_VARIANTS) and not is_again(check)
-        in_gate = is_run or not is_variant
-        marks = [] if in_gate else [pytest.mark.slow]
-        cases.append(pytest.param(estimator, check, marks=marks))
-    return cases
 
 
 SUITE = parametrize_with_checks(ESTIMATORS).mark

@@ -183,14 +183,13 @@ needs_nvrtc = pytest.mark.skipif(
 @pytest.mark.parametrize(
     ("kernel", "shape", "n_tangents", "is_double", "architecture"),
     [
-        (convnet(), MNIST, 0, False, "sm_70"),
         *(
             pytest.param(convnet(), MNIST, 0, False, architecture, marks=slow)
-            for architecture in ("sm_75", "sm_90", "sm_100")
+            for architecture in ("sm_70", "sm_75", "sm_90", "sm_100")
         ),
         *(
             (convnet(depth=1, kernel_size=3), (1, 3, 4), 0, False, architecture)
-            for architecture in ("sm_75", "sm_90")
+            for architecture in ("sm_70", "sm_75", "sm_90")
         ),
         *(
             (*NETWORKS[name], n_tangents, is_double, architecture)

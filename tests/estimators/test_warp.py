@@ -23,16 +23,15 @@ from skconvgp.datasets import make_swissroll_cheesecake, make_three_bumps
 from skconvgp.flows import Rho
 from skconvgp.kernels import convnet, rbf
 from tests.helpers.estimators import blobs, digits, wave
+from tests.helpers.suite import cases_of
 
 BUMPS = rbf(lengthscale=4.0)
-SUITE = parametrize_with_checks(
-    [KernelFlowsWarp(n_steps=10), KernelFlowsWarp(solver="rk45", n_steps=2)]
-).mark
-SUITE_NAMES, SUITE_CASES = SUITE.args
+WARPS = [KernelFlowsWarp(n_steps=10), KernelFlowsWarp(solver="rk45", n_steps=2)]
+SUITE = parametrize_with_checks(WARPS).mark
 
 
 # A list, as pytest 9 warns of the generator that scikit-learn 1.6 gives.
-@pytest.mark.parametrize(SUITE_NAMES, list(SUITE_CASES), **SUITE.kwargs)
+@pytest.mark.parametrize(SUITE.args[0], cases_of(WARPS), **SUITE.kwargs)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

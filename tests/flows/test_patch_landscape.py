@@ -70,12 +70,15 @@ def point(landscape, seed=4):
 
 
 @every_criterion
-@pytest.mark.parametrize("learns_noise", [True, False])
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+@pytest.mark.parametrize(
+    ("spec", "learns_noise"),
+    [*((name, True) for name in SPECS), ("invariant", False)]
+    + [pytest.param(name, False, marks=pytest.mark.slow) for name in [*SPECS][1:]],
+)
 def test_derivatives_are_central_differences(criterion, spec, learns_noise):
     task = task_of(
         criterion,
-        spec,
+        SPECS[spec],
         learns_noise=learns_noise,
         learns_weights=True,
         learns_patches=True,

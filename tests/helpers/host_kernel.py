@@ -14,7 +14,7 @@ from skconvgp.backends._opcodes import LANES
 
 COMPILER = os.environ.get("CXX", "").split() or ["c++"]
 # As the compiled extension is built: what is rounded does not depend on the compiler.
-OPTIONS = ["-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-w"]
+OPTIONS = ["-std=c++17", "-O0", "-ffp-contract=off", "-shared", "-fPIC", "-w"]
 has_no_compiler = shutil.which(COMPILER[0]) is None
 
 # What CUDA has and C++ has not, and a loop over the blocks and warps of a launch.

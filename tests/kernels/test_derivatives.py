@@ -107,7 +107,7 @@ def check_both_modes(function, *inputs: Tensor) -> None:
 @pytest.mark.parametrize("layer", LAYERS, ids=name)
 def test_expectation(layer, t):
     a = torch.tensor([[2.0], [0.3]], dtype=torch.float64)
-    b = torch.tensor([0.7, 1.2, 3.0], dtype=torch.float64)
+    b = torch.tensor([0.7, 3.0], dtype=torch.float64)
     check_both_modes(layer.expectation, t * a.sqrt() * b.sqrt(), a, b)
 
 
