@@ -79,11 +79,13 @@ def model_of_classes(model: NoisyModel, problem: Problem) -> NoisyModel:
     return NoisyModel(model.likelihood, own, torch.ones(n_classes), EqualInputs(every))
 
 
-def values_of_labels(models: Sequence[NoisyModel], n_features: int) -> int:
-    """Return the number of values that a fit holds, beside those of a process."""
+def values_of_labels(
+    models: Sequence[NoisyModel], n_features: int, n_samples: int
+) -> int:
+    """Return the number of values that a fit holds, beside those of one matrix."""
     # A moment for each class, and samples on which an amplitude is chosen.
     n_classes, copies = len(models[0].offset), models[0].n_copies()
-    return n_classes * n_features**2 + copies * CHOOSING**2
+    return n_classes * n_features**2 + copies * min(n_samples, CHOOSING) ** 2
 
 
 @dataclass(frozen=True)

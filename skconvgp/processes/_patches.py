@@ -153,7 +153,7 @@ def plan_patches(
     r = inducing.n_features
     n_values = SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r
     if models:
-        n_values += values_of_labels(models, r)
+        n_values += values_of_labels(models, r, n)
     if variational is not None:
         n_values = max(n_values, variational.n_values(r))
     needed = n_values * torch.float64.itemsize

@@ -10,7 +10,13 @@ from skconvgp.datasets import load_digits_images
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Targets
-from skconvgp.processes import _patch_growing, _patch_label_fit, _patches
+from skconvgp.processes import (
+    _patch_growing,
+    _patch_label_fit,
+    _patch_prior,
+    _patch_reading,
+    _patches,
+)
 
 KERNEL = PatchKernel(rbf(2.0), patch_size=3, stride=2)
 PLACED = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=1.5)
@@ -249,6 +255,21 @@ def test_weights_are_repetitions(monkeypatch):
     np.testing.assert_allclose(
         one.predict_proba(X), two.predict_proba(X), rtol=1e-2, atol=1e-4
     )
+
+
+def test_sums_in_single_precision(monkeypatch):
+    X, y = digits(200)
+    exact = classifier(**GIVEN).fit(X, y)
+    monkeypatch.setattr(_patch_reading, "MANY_IMAGES", 100)
+    monkeypatch.setattr(_patch_prior, "MOST_ROWS", 64)
+    gp = classifier(**GIVEN).fit(X, y)
+    for found, wanted in zip(
+        gp.predict_latent(X, return_std=True),
+        exact.predict_latent(X, return_std=True),
+        strict=True,
+    ):
+        assert not np.array_equal(found, wanted)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_draws_of_two_classes_by_one_function():
