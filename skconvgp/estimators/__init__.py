@@ -4,6 +4,8 @@ from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
+from skconvgp.estimators._image_classification import ImageClassifier
+from skconvgp.estimators._image_regression import ImageRegressor
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._patch_classification import PatchGPClassifier
@@ -23,6 +25,8 @@ __all__ = [
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
     "FitReport",
+    "ImageClassifier",
+    "ImageRegressor",
     "KernelEnsembleClassifier",
     "KernelFlowsClassifier",
     "KernelFlowsRegressor",

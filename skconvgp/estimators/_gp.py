@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,9 @@ Value = TypeVar("Value")
 
 class BaseGP(KernelEstimator):
     """An estimator that publishes a fitted Gaussian process as its attributes."""
+
+    # Whether draws need a fit, because the prior follows from training samples.
+    _needs_fit: ClassVar[bool] = False
 
     amplitude: object
     random_state: Any
@@ -246,12 +249,11 @@ class BaseGP(KernelEstimator):
             backend_reason=choice.reason if choice else "",
             device_reason=run.placement.reason,
             dtype_reason=resources.dtype_reason,
-            kernel_reason=self._kernel_reason(),
             instruction_set=choice.instruction_set if choice else "",
             device=self.device_,
             dtype=self.dtype_,
             peak_memory=peak_memory(),
-            **record.report,
+            **{"kernel_reason": self._kernel_reason()} | record.report,
         )
         warn_of_facts(record.facts)
 

@@ -90,6 +90,12 @@ class FitReport:
     explained_variance : float
         Share of the mean prior variance that inducing patches explain; NaN for other
         processes.
+    part_weights : tuple of float
+        Weights of the parts of a sum; empty for other processes.
+    is_mirrored : bool
+        Whether the parts of a sum are averaged over mirror images.
+    parts_reason : str
+        Why a sum has a single part; empty otherwise.
     n_inducing : tuple of int
         Number of inducing patches of each term of the kernel; empty for other
         processes.
@@ -136,6 +142,9 @@ class FitReport:
     explained_variance: float = math.nan
     n_inducing: tuple[int, ...] = ()
     inducing_reason: str = ""
+    part_weights: tuple[float, ...] = ()
+    is_mirrored: bool = False
+    parts_reason: str = ""
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -159,6 +168,8 @@ class FitReport:
         if not math.isnan(self.explained_variance):
             share = f"{self.explained_variance:.1%} of the prior variance"
             lines.insert(-2, f"explained    {share}, by inducing patches")
+        if self.part_weights:
+            lines.insert(1, f"parts        {self._parts()}")
         if self.n_inducing:
             lines.insert(1, f"inducing     {self._patches()}")
         if self.deviation_excess > 0.0:
@@ -182,6 +193,13 @@ class FitReport:
         if self.n_pairs_read:
             text += f", {self.n_pairs_read} of them read from `cache_dir`"
         return text
+
+    def _parts(self) -> str:
+        """Return the line on the parts of a sum: weights and mirror images."""
+        weights = ", ".join(f"{weight:.2g}" for weight in self.part_weights)
+        over = "averaged over" if self.is_mirrored else "without"
+        text = f"weights {weights}; {over} mirror images"
+        return f"{text}: {self.parts_reason}" if self.parts_reason else text
 
     def _patches(self) -> str:
         """Return the line on inducing patches: those of each term."""

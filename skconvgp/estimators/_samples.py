@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor, to_numpy
@@ -27,6 +28,8 @@ def sample_latent(gp: BaseGP, X: Any, n_samples: int, random_state: Any) -> Floa
     if not isinstance(n_samples, Integral) or n_samples < 1:
         raise ValueError(f"`n_samples` must be an int >= 1, got {n_samples!r}.")
     generator = make_generator(random_state)
+    if gp._needs_fit:
+        check_is_fitted(gp)
     if hasattr(gp, "_process"):
         latent = gp._latent(X, None, needs_cov=True)
         mean, covariance, size = latent.mean, latent.cov, latent.cov_scale

@@ -7,12 +7,15 @@ from skconvgp.estimators._doors import Training
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
+from skconvgp.estimators._image_classification import ImageClassifier
+from skconvgp.estimators._image_regression import ImageRegressor
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._patch_classification import PatchGPClassifier
 from skconvgp.estimators._patch_regression import PatchGPRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
+from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warp import KernelFlowsWarp
 from skconvgp.flows import (
     LBFGS,
@@ -36,14 +39,18 @@ KEPT = [
     "FeatureSamples",
     "InducingSet",
     "InducingSum",
+    "KernelPart",
     "KernelPrior",
     "LabelProcess",
     "LabelState",
     "MatrixPrior",
+    "MirroredPart",
     "Model",
     "NeighborProcess",
+    "PartsPrior",
     "PatchImages",
     "PatchLabelProcess",
+    "PatchPart",
     "PatchPrior",
     "PatchReservoir",
     "Reservoir",
@@ -68,6 +75,7 @@ _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]
 _CLASSES += [BoundedInverse, DenseGram, LowRankPlusDiagonal]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 _CLASSES += [PatchGPClassifier, PatchGPRegressor]
+_CLASSES += [ImageClassifier, ImageRegressor, TransformedView]
 _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
 _CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]
 _CLASSES += [KernelEnsembleClassifier, KernelFlowsWarp, WarpStep]

@@ -192,7 +192,10 @@ class PartsPlan:
             keeps_left_out=self.keeps_left_out,
             gram_seconds=clock(run.config.device) - start,
         )
-        report = {"weights": tuple(weights.tolist()), "is_mirrored": built.is_mirrored}
+        report = {
+            "part_weights": tuple(weights.tolist()),
+            "is_mirrored": built.is_mirrored,
+        }
         record = replace(record, report=record.report | report)
         return Fitted(replace(process, prior=prior), record, np.arange(n))
 

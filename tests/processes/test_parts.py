@@ -94,7 +94,7 @@ def test_weights_have_the_best_density_of_left_out_targets(seed):
     scores = [density_by_refits((1 - s) * one + s * two, targets) for s in STEPS]
     expected = STEPS[int(np.argmax(scores))]
     _, report = fitted(images, targets)
-    np.testing.assert_allclose(report["weights"], [1 - expected, expected])
+    np.testing.assert_allclose(report["part_weights"], [1 - expected, expected])
 
 
 def test_a_part_of_no_weight_is_dropped():
@@ -103,7 +103,7 @@ def test_a_part_of_no_weight_is_dropped():
         images, targets_of(0), weights=np.array([0.0, 1.0]), noise=0.1
     )
     assert [part.kernel_prior.kernel for part in process.prior.parts] == [PATCHES]
-    assert report["weights"] == (0.0, 1.0)
+    assert report["part_weights"] == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 3, 4])
@@ -200,7 +200,7 @@ def test_weights_of_many_images_are_chosen_on_some(monkeypatch):
     choices = (PartChoice(NETWORK, noted), CHOICES[1])
     monkeypatch.setattr("skconvgp.processes._parts_fit.JUDGED", 12)
     process, report = fitted(images, targets, choices=choices)
-    weights = np.array(report["weights"])
+    weights = np.array(report["part_weights"])
     assert judged == [12] + [N] * bool(weights[0])
     again, _ = fitted(images, targets, weights=weights, choices=choices)
     assert process.prior.n_samples == N

@@ -1,0 +1,111 @@
+"""Parts of the sum that an estimator of images fits."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.estimators._resolve import AUTO, is_kernel, reject
+from skconvgp.estimators._views import TransformerFit
+from skconvgp.kernels import PatchKernel, PatchWhitening, convnet, rbf
+from skconvgp.processes import PartChoice, TermChoice
+
+__all__ = ["is_auto", "resolve_flips", "resolve_parts", "resolve_weights"]
+
+COLORS = 3
+# Patches, their location lengthscale as a share of the longer side, their number, and
+# places along a side. Chosen on CIFAR-10 and MNIST (ADR 0054).
+COLOR_PATCHES, GREY_PATCHES = (3, 6 / 32, 1024, 4), (5, 3.5 / 28, 256, 5)
+PAIR = 2
+
+
+def is_auto(setting: object) -> bool:
+    """Return whether a setting is left to the estimator."""
+    return isinstance(setting, str) and setting == AUTO
+
+
+def resolve_parts(estimator: Any, shape: ImageShape) -> tuple[PartChoice, ...]:
+    """Return the parts of a sum for images of a shape (c, h, w)."""
+    given = estimator.parts
+    if is_auto(given):
+        return _usual_parts(shape)
+    if not isinstance(given, tuple | list) or not given:
+        _reject_parts(estimator, given)
+    return tuple(_part(estimator, one) for one in given)
+
+
+def resolve_weights(estimator: Any, n_parts: int) -> FloatArray | None:
+    """Return the weights (p,) of the parts, of sum 1; None if they are chosen."""
+    if is_auto(estimator.part_weights):
+        return None
+    expected = f"'auto' or {n_parts} finite numbers >= 0 that are not all 0"
+    try:
+        weights: FloatArray = np.array(estimator.part_weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        reject(estimator, "part_weights", expected, estimator.part_weights)
+    is_usable = weights.shape == (n_parts,) and np.isfinite(weights).all()
+    if not is_usable or weights.min() < 0.0 or not weights.any():
+        reject(estimator, "part_weights", expected, estimator.part_weights)
+    shares: FloatArray = weights / weights.sum()
+    return shares
+
+
+def resolve_flips(
+    estimator: Any, shape: ImageShape, *, can_judge: bool
+) -> tuple[bool, ...]:
+    """Return whether mirror images are averaged over; both values if it is chosen."""
+    flips = estimator.flips
+    if isinstance(flips, bool | np.bool_):
+        return (bool(flips),)
+    if not is_auto(flips):
+        reject(estimator, "flips", "'auto', True or False", flips)
+    return (False, True) if can_judge and shape[2] > 1 else (False,)
+
+
+def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
+    """Return patches of the pixels, and a network; a kernel for vectors if they are."""
+    channels, *size = shape
+    if max(size) == 1:
+        return (PartChoice(rbf()),)
+    is_color = channels == COLORS
+    side, share, n_patches, places = COLOR_PATCHES if is_color else GREY_PATCHES
+    patch_size = tuple(min(side, length) for length in size)
+    n_places = tuple(
+        min(places, length - patch + 1)
+        for length, patch in zip(size, patch_size, strict=True)
+    )
+    patches = PatchKernel(
+        patch_size=patch_size,
+        location_lengthscale=share * max(size),
+        normalization=PatchWhitening(0.03, contrast=0.03) if is_color else None,
+    )
+    choice = TermChoice("kmeans", n_patches, n_places)
+    return (
+        PartChoice(patches, None, choice),
+        PartChoice(convnet(depth=2, kernel_size=3)),
+    )
+
+
+def _part(estimator: Any, given: Any) -> PartChoice:
+    """Return a part: a kernel, or a transformer and a kernel."""
+    pair = given if isinstance(given, tuple | list) else (None, given)
+    if len(pair) != PAIR:
+        _reject_parts(estimator, estimator.parts)
+    transformer, kernel = pair
+    is_transformer = transformer is None or (
+        hasattr(transformer, "transform") and not isinstance(transformer, type)
+    )
+    if not is_kernel(kernel) or not is_transformer:
+        _reject_parts(estimator, estimator.parts)
+    view = None if transformer is None else TransformerFit(transformer)
+    return PartChoice(kernel, view)
+
+
+def _reject_parts(estimator: Any, given: object) -> NoReturn:
+    expected = (
+        "'auto' or a list of kernels and of pairs (transformer or None, kernel), of "
+        "skconvgp.transforms and skconvgp.kernels"
+    )
+    reject(estimator, "parts", expected, given)

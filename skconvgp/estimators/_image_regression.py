@@ -1,0 +1,242 @@
+"""ImageRegressor."""
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._images import fit_images, parts_used, weights_used
+from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.kernels import Kernel
+
+__all__ = ["ImageRegressor"]
+
+
+class ImageRegressor(GPRegressor):
+    """Regressor of small sets of images, which needs no settings.
+
+    A Gaussian process with the weighted sum of covariances that see images differently:
+    a kernel of patches and a kernel of whole images. Weights, noise and whether mirror
+    images count as the same image are chosen by leave-one-out in closed form: no part
+    is trained by gradients, and no image is held out.
+
+    Parameters
+    ----------
+    parts : "auto" or list, default="auto"
+        The parts of the sum: kernels of :mod:`skconvgp.kernels`, and pairs of a
+        transformer, or None, and a kernel, which then sees images as the transformer
+        shows them. A copy of the transformer is fitted to the training images. A
+        :class:`~skconvgp.kernels.PatchKernel` is evaluated through inducing patches,
+        all other kernels exactly. "auto" is a kernel of patches of the pixels and
+        :class:`~skconvgp.kernels.convnet` of the pixels.
+        Rows that are read as vectors have the single part
+        :class:`~skconvgp.kernels.rbf`.
+    part_weights : "auto" or array-like of shape (n_parts,), default="auto"
+        Weights of the parts, each of which is divided by the mean variance of its
+        functions first. They are scaled to the sum 1. "auto" chooses multiples of 1/5
+        by leave-one-out, or by the evidence with ``noise_variance="evidence"``, and
+        takes equal weights for fewer than 10 different images.
+    flips : "auto" or bool, default="auto"
+        Whether each part is averaged over images and their mirror images (left and
+        right exchanged). "auto" decides by the criterion of the weights, and does not
+        for fewer than 10 different images.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
+        images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
+        (with a warning). It reads all other rows as 1x1 images with one channel per
+        feature, as None reads every row.
+    noise_variance : float, "auto", "loo" or "evidence", default="auto"
+        Variance of the observation noise, as a share of the mean prior variance. "loo"
+        and "evidence" choose it on a grid, from one eigendecomposition for each choice
+        of weights, by the leave-one-out log predictive density or by the evidence.
+        "auto" is "loo" for 10 different inputs or more, and 1e-2 for fewer.
+    amplitude : "profile", float or None, default="profile"
+        Mean prior variance of the latent functions, in squared units of the targets.
+        "profile" maximises the evidence in closed form; None keeps the variance of the
+        sum.
+    normalize_y : bool, default=True
+        Whether each output is shifted and scaled to weighted mean 0 and standard
+        deviation 1 for the fit. Predictions are in the units of y either way.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
+    backend : "auto", "torch" or "fused", default="auto"
+        Code that computes covariances and responses to patches. "fused" is compiled and
+        "torch" runs every kernel. "auto" is "fused" for the parts that it can run.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of covariances and of features. "auto" is float32 where compiled code
+        computes them and float32 is precise enough, and for features.
+    solve_dtype : "float64" or "float32", default="float64"
+        Precision of the Gram matrix and its factor.
+    memory_budget : None, int or str, default=None
+        Memory that may be used in addition to X, the images as the parts see them,
+        features, the Gram matrices and their factor, in bytes or as in "2 GiB". None is
+        half of the free memory.
+    n_jobs : int, default=None
+        None and 1 compute in this process, on as many threads as torch uses. More jobs
+        run through joblib.
+    random_state : int, RandomState instance or None, default=None
+        Seed that decides on inducing patches and, above 2000 images, on those that
+        choose weights. `sample_y` uses it unless it is given a seed.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Attributes
+    ----------
+    parts_ : list of tuple
+        The parts used, whose weight is not 0: the fitted transformer or None, and the
+        kernel with numbers for settings that follow from data.
+    weights_ : ndarray of shape (n_parts_used,)
+        Weights of the parts used; ``fit_report_.part_weights`` has those of all parts.
+    y_mean_, y_scale_ : ndarray of shape (n_outputs,)
+        Numbers that were subtracted from the targets, and numbers that the difference
+        was divided by.
+    kernel_ : Kernel
+        The kernel of the first part used.
+    image_shape_ : tuple of int
+        Shape (c, h, w) of the image that a row was read as.
+    pool_ : int
+        Side of the squares of pixels that are averaged first; 1 up to 96 x 96 pixels.
+    noise_variance_ : float
+        The relative noise variance used.
+    amplitude_ : float or ndarray of shape (n_outputs,)
+        Mean prior variance of the latent functions.
+    dual_coef_ : ndarray of shape (n_samples, n_outputs)
+        Coefficients of the covariances with `X_train_` in the latent means; with
+        patches alone, of the features.
+    X_train_ : ndarray of shape (n_samples, n_features)
+        Training images without those of weight 0; None with patches alone.
+    solver_, solver_state_ : object
+        The solver and its state: the factor of the training matrix, n_samples squared
+        numbers.
+    fit_report_ : FitReport
+        Record of the work that the fit did, of its time, and of what was chosen:
+        `part_weights`, `is_mirrored`, `parts_reason`.
+    backend_, device_, dtype_ : str
+        Backend of the slowest part, device, and precision of the first part.
+    n_features_in_ : int
+        Number of values in a sample.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, if X has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for data or settings that cannot be used; the message says what to do.
+    NotPSDError
+        In `fit`, if the Gram matrix is not positive definite even with jitter.
+    TileMemoryError
+        In `fit`, if the Gram matrices, the features or a single tile do not fit into
+        the memory.
+
+    See Also
+    --------
+    ImageClassifier : The same for labels.
+    ConvNetGPRegressor : Exact, for a kernel of your choice.
+    PatchGPRegressor : Patches alone, linear in the number of images.
+
+    Notes
+    -----
+    Images may have 1x1 to 96x96 pixels; larger ones are reduced by averaging squares of
+    pixels, with a warning. Mirror images are those of X, before a transformer sees
+    them.
+
+    Time grows with the square of the number n of images for covariances and with n^3
+    for the choice of weights and noise; a fit holds about nine matrices of n^2 numbers.
+    Above 8000 images, or if these do not fit into the memory, "auto" fits the process
+    of patches alone, as :class:`~skconvgp.PatchGPRegressor` does, and `fit_report_`
+    says so. Weights and flips are chosen on at most 2000 images, drawn at random.
+
+    Prior variances of a kernel of patches are those of its features.
+
+    References
+    ----------
+    van der Wilk, Rasmussen and Hensman, "Convolutional Gaussian processes", 2017.
+    Coates, Ng and Lee, "An analysis of single-layer networks in unsupervised feature
+    learning", 2011 (whitened patches).
+    Haasdonk and Burkhardt, "Invariant kernel functions for pattern analysis and machine
+    learning", 2007 (averages over a group).
+
+    Examples
+    --------
+    >>> from skconvgp import ImageRegressor
+    >>> from skconvgp.datasets import load_digits_images
+    >>> X = load_digits_images()
+    >>> ink = X.mean((1, 2, 3))
+    >>> gp = ImageRegressor(random_state=0).fit(X[:100], ink[:100])
+    >>> gp.score(X[100:300], ink[100:300]) > 0.9
+    True
+    """
+
+    # What `read_training` reads images for; each part has a kernel of its own.
+    kernel = None
+    _needs_fit = True
+
+    def __init__(
+        self,
+        parts: object = "auto",
+        *,
+        part_weights: object = "auto",
+        flips: object = "auto",
+        image_shape: object = "auto",
+        noise_variance: object = "auto",
+        amplitude: object = "profile",
+        normalize_y: bool = True,
+        device: object = "auto",
+        backend: object = "auto",
+        dtype: object = "auto",
+        solve_dtype: object = "float64",
+        memory_budget: object = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.parts = parts
+        self.part_weights = part_weights
+        self.flips = flips
+        self.image_shape = image_shape
+        self.noise_variance = noise_variance
+        self.amplitude = amplitude
+        self.normalize_y = normalize_y
+        self.device = device
+        self.backend = backend
+        self.dtype = dtype
+        self.solve_dtype = solve_dtype
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @public_fit
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the latent functions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples for parts without inducing
+            patches, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        problem, samples = self._read_targets(X, y, sample_weight)
+        fit_images(self, problem, samples)
+        return self
+
+    @property
+    def parts_(self) -> list[tuple[Any, Kernel]]:
+        """Fitted transformer, or None, and kernel of each part used."""
+        return parts_used(self)
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Weights of the parts used."""
+        return weights_used(self)

@@ -1,0 +1,168 @@
+"""How an estimator of images is fitted: its parts, and when patches are alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import Size
+from skconvgp.estimators._doors import Samples
+from skconvgp.estimators._image_parts import (
+    is_auto,
+    resolve_flips,
+    resolve_parts,
+    resolve_weights,
+)
+from skconvgp.estimators._noise import can_choose_noise
+from skconvgp.estimators._resolve import resolve_noise
+from skconvgp.estimators._settings import amplitude_of, noise_of
+from skconvgp.estimators._views import TransformedView
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.kernels import Kernel
+from skconvgp.processes import (
+    KernelPrior,
+    LabelModel,
+    PartChoice,
+    PartsPlan,
+    PartsPrior,
+    Problem,
+    Settings,
+    missing_memory,
+    plan_patches,
+    require_common_noise,
+)
+from skconvgp.solvers import Cholesky
+
+__all__ = ["fit_images", "parts_used", "weights_used"]
+
+LARGEST_SIDE = 96  # pixels; larger images are reduced
+MOST_SUMMED = 8000  # images whose matrix is factorised
+SUM_COPIES = 9  # matrices of the size of the Gram matrix that a sum of two holds
+
+
+def fit_images(
+    estimator: Any,
+    problem: Problem,
+    samples: Samples,
+    models: Sequence[LabelModel] = (),
+    *,
+    keeps_left_out: bool = False,
+) -> None:
+    """Fit the sum of parts, or patches alone.
+
+    Parameters
+    ----------
+    estimator : BaseGP
+        Has the settings, and gets the fitted attributes.
+    problem : Problem
+        The problem to fit.
+    samples : Samples
+        Its samples, as they were given.
+    models : sequence of LabelModel
+        Models of labels that determine their own noise; they are refused.
+    keeps_left_out : bool, default=False
+        Whether leave-one-out values are used after the fit.
+    """
+    require_common_noise(type(estimator).__name__, models)
+    resources, prior = EstimatorResources(estimator), _reduced(samples.prior)
+    shape = prior.map_shape
+    choices = resolve_parts(estimator, shape)
+    can_judge = can_choose_noise(problem.inputs.n_inputs, problem.targets)
+    weights = resolve_weights(estimator, len(choices))
+    if weights is None and not can_judge:
+        weights = np.full(len(choices), 1.0 / len(choices))
+    mirrors = resolve_flips(estimator, shape, can_judge=can_judge)
+    noise = noise_of(
+        resolve_noise(estimator, estimator.noise_variance),
+        problem,
+        has_labels=False,
+        affords_choice=lambda: True,
+    )
+    settings = Settings(noise, amplitude_of(estimator, samples.training))
+    why_alone = _why_patches_alone(estimator, choices, resources, prior.n_samples)
+    if why_alone:
+        alone = _only_patches(prior, choices[0], settings, resources)
+        fitted, run = alone.fit(problem, resources)
+        report = {"part_weights": (1.0, 0.0), "is_mirrored": False}
+        report |= {"parts_reason": why_alone, "kernel_reason": ""}
+    else:
+        plan = PartsPlan(prior, choices, settings, weights, mirrors, keeps_left_out)
+        fitted, run = plan.fit(problem, resources)
+        why_vectors = _why_vectors(estimator, shape)
+        report = {"parts_reason": why_vectors, "kernel_reason": ""}
+    estimator.solver_ = Cholesky()
+    record = replace(fitted.record, report=fitted.record.report | report)
+    estimator._publish(samples.training, replace(fitted, record=record), run, resources)
+
+
+def parts_used(estimator: Any) -> list[tuple[Any, Kernel]]:
+    """Return the fitted transformer, or None, and the kernel of each part."""
+    prior = estimator._fitted.prior
+    if not isinstance(prior, PartsPrior):
+        return [(None, estimator.kernel_)]
+    return [
+        (
+            part.view.transformer if isinstance(part.view, TransformedView) else None,
+            part.kernel_prior.kernel,
+        )
+        for part in prior.parts
+    ]
+
+
+def weights_used(estimator: Any) -> FloatArray:
+    """Return the weights of the parts of a fitted estimator that are not 0."""
+    weights = np.array(estimator.fit_report_.part_weights)
+    return weights[weights > 0.0]
+
+
+def _reduced(prior: Any) -> KernelPrior:
+    """Return the images, reduced to a side of at most 96 pixels; warn if they are."""
+    reduced: KernelPrior = prior
+    side = max(reduced.image_shape[1:])
+    if side <= LARGEST_SIDE:
+        return reduced
+    pool = -(-side // LARGEST_SIDE)
+    warn_caller(
+        f"Images of shape {reduced.image_shape!r} are reduced: squares of {pool} x "
+        f"{pool} pixels are averaged, so that no side has more than {LARGEST_SIDE}.",
+        UserWarning,
+    )
+    return replace(reduced, pool=pool)
+
+
+def _why_vectors(estimator: Any, shape: tuple[int, int, int]) -> str:
+    if max(shape[1:]) > 1 or not is_auto(estimator.parts):
+        return ""
+    return "rows were read as vectors, so that the only part is rbf()"
+
+
+def _why_patches_alone(
+    estimator: Any,
+    choices: tuple[PartChoice, ...],
+    resources: EstimatorResources,
+    n: int,
+) -> str:
+    """Return why the usual sum is too dear for n images; empty if it is not."""
+    if not is_auto(estimator.parts) or len(choices) == 1:
+        return ""
+    if n > MOST_SUMMED:
+        return f"patches alone, as a sum is for at most {MOST_SUMMED} images"
+    missing = missing_memory(Size(*3 * (SUM_COPIES * n**2,)), resources)
+    return f"patches alone: {missing}" if missing else ""
+
+
+def _only_patches(
+    prior: KernelPrior,
+    choice: PartChoice,
+    settings: Settings,
+    resources: EstimatorResources,
+) -> Any:
+    """Return the plan of the process of patches."""
+    of_patches = replace(prior, kernel=choice.kernel).resolved()
+    few = choice.inducing._replace(n_inducing=None)
+    return plan_patches(of_patches, settings, "dtc", (few,), resources.generator())
