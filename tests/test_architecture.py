@@ -48,6 +48,7 @@ EXTENDED = {"__init__", "__sklearn_tags__", "__getstate__", "__setstate__"}
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
+        ImageClassifier ImageRegressor
         KernelEnsembleClassifier KernelFlowsClassifier KernelFlowsRegressor
         KernelFlowsWarp
         NystromCompletedGP NystromCompletedGPRegressor PatchGPClassifier
@@ -62,7 +63,8 @@ PUBLIC_NAMES = {
     "skconvgp.display": """CompletionErrorDisplay PatchesDisplay ReliabilityDisplay
         RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
-        ConvNetGPRegressor FitReport KernelEnsembleClassifier KernelFlowsClassifier
+        ConvNetGPRegressor FitReport ImageClassifier ImageRegressor
+        KernelEnsembleClassifier KernelFlowsClassifier
         KernelFlowsRegressor
         KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor
         PatchGPClassifier PatchGPRegressor
@@ -102,6 +104,8 @@ ESTIMATORS = [
     "NystromCompletedGPRegressor",
     "PatchGPClassifier",
     "PatchGPRegressor",
+    "ImageClassifier",
+    "ImageRegressor",
     "KernelEnsembleClassifier",
     "KernelFlowsWarp",
 ]
@@ -297,6 +301,7 @@ def test_the_way_to_the_gram_matrix_is_short(name, monkeypatch):
 def test_private_attributes_of_fitted_estimators_are_few(name):
     X, y = np.random.default_rng(0).normal(size=(40, 1, 4, 4)), np.arange(40) % 2
     kernel = PatchKernel(patch_size=2) if "Patch" in name else rbf(1.0)
+    kernel = [kernel] if name.startswith("Image") else kernel
     quick = {"n_steps": 1, "n_inducing": 4, "estimators": [("a", rbf(1.0))]}
     quick |= {"optimizer": Adam(max_iter=1) if "Flows" in name else None}
     estimator = getattr(skconvgp, name)(kernel)

@@ -12,6 +12,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    ImageClassifier,
+    ImageRegressor,
     KernelEnsembleClassifier,
     KernelFlowsClassifier,
     KernelFlowsRegressor,
@@ -39,6 +41,8 @@ ESTIMATORS = [
     PatchGPClassifier(),
     PatchGPRegressor(),
     PatchGPClassifier(likelihood="softmax"),
+    ImageClassifier(),
+    ImageRegressor(),
     NystromCompletedGP(rbf(), variance="fitc"),
     NystromCompletedGPRegressor(rbf(1.0), variance="sor"),
     ConvNetGPClassifier(completion=Nystrom(n_landmarks=1000)),

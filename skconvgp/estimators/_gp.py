@@ -78,7 +78,8 @@ class BaseGP(KernelEstimator):
     @property
     def pool_(self) -> int:
         """Side of the squares of pixels that the kernel averages first."""
-        prior = kernel_prior(self._fitted.prior)
+        whole = self._fitted.prior
+        prior = whole.images if isinstance(whole, PartsPrior) else kernel_prior(whole)
         return 1 if prior is None else prior.pool
 
     @property

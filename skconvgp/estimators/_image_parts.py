@@ -82,10 +82,8 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
         normalization=PatchWhitening(0.03, contrast=0.03) if is_color else None,
     )
     choice = TermChoice("kmeans", n_patches, n_places)
-    return (
-        PartChoice(patches, None, choice),
-        PartChoice(convnet(depth=2, kernel_size=3)),
-    )
+    network = convnet(depth=2, kernel_size=3)
+    return PartChoice(patches, None, choice), PartChoice(network)
 
 
 def _part(estimator: Any, given: Any) -> PartChoice:

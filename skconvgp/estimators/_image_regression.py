@@ -162,7 +162,7 @@ class ImageRegressor(GPRegressor):
     --------
     >>> from skconvgp import ImageRegressor
     >>> from skconvgp.datasets import load_digits_images
-    >>> X = load_digits_images()
+    >>> X, _ = load_digits_images(return_X_y=True)
     >>> ink = X.mean((1, 2, 3))
     >>> gp = ImageRegressor(random_state=0).fit(X[:100], ink[:100])
     >>> gp.score(X[100:300], ink[100:300]) > 0.9

@@ -45,6 +45,7 @@ class TransformerFit:
 
     transformer: Any
 
-    def __call__(self, images: Tensor) -> TransformedView:
-        """Return the view of a copy that is fitted to images (n, c, h, w)."""
-        return TransformedView(clone(self.transformer).fit(to_numpy(images)))
+    def __call__(self, images: Tensor) -> tuple[TransformedView, Tensor]:
+        """Return the view of a copy that is fitted to images, and these through it."""
+        view = TransformedView(clone(self.transformer).fit(to_numpy(images)))
+        return view, view(images)

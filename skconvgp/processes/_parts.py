@@ -18,11 +18,12 @@ from skconvgp._config import ComputeConfig
 from skconvgp._typing import FloatArray
 from skconvgp.backends import BackendChoice, ResponsesChoice
 from skconvgp.engine import rows_to_tensor, slices, to_numpy
+from skconvgp.kernels._flips import flip
 from skconvgp.linalg import symmetrize_
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._run import Resources, Run
-from skconvgp.processes._views import View, mirrored, pull_through, see
+from skconvgp.processes._views import View, pull_through, see
 
 __all__ = ["KernelPart", "MirroredPart", "Part", "PatchPart"]
 
@@ -211,7 +212,7 @@ class MirroredPart:
         quiet = run.quiet()
         rows = [_seen_rows(self, images, run)]
         if needs_diag or not self.commutes:
-            rows.append(_seen_rows(self, mirrored(images), run))
+            rows.append(_seen_rows(self, flip(images), run))
         used = rows[:1] if self.commutes else rows
         cross = self._mean([self._averaged(one, quiet) for one in used])
         if not needs_diag:
@@ -220,7 +221,7 @@ class MirroredPart:
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
-        both = torch.cat([images, mirrored(images)])
+        both = torch.cat([images, flip(images)])
         rows = _seen_rows(self, both, run)
         whole = self.prior.covariance(rows, run.quiet(), 1.0)
         n = len(images)
@@ -229,13 +230,13 @@ class MirroredPart:
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
         halves, gradients = np.hstack([sums, sums]) / 2.0, []
-        for given in (images, mirrored(images))[: 1 if self.commutes else 2]:
+        for given in (images, flip(images))[: 1 if self.commutes else 2]:
             rows = _seen_rows(self, given, run)
             by_rows = self.prior.pull(rows, halves, run)
             gradients.append(_through(self, given, by_rows))
         if self.commutes:
             return gradients[0]
-        return (gradients[0] + mirrored(gradients[1])) / 2.0
+        return (gradients[0] + flip(gradients[1])) / 2.0
 
     def _averaged(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return covariances (b, n) with training images and with their mirror images.
@@ -352,7 +353,7 @@ class PatchPart:
             rows = _seen_rows(self, given, run)
             by_rows = self.prior.pull(rows, by_features, run)
             through = _through(self, given, by_rows)
-            gradients.append(mirrored(through) if gradients else through)
+            gradients.append(flip(through) if gradients else through)
         return torch.stack(gradients).mean(0)
 
     def _features(self, images: Tensor, run: Run) -> Tensor:
@@ -367,7 +368,7 @@ class PatchPart:
     def _versions(self, images: Tensor) -> Iterator[Tensor]:
         yield images
         if self.is_averaged:
-            yield mirrored(images)
+            yield flip(images)
 
     def _products(self, features: Tensor, run: Run) -> Tensor:
         """Return products (b, n) of features (b, r) with those of training images."""

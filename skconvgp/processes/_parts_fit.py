@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._typing import FloatArray, ImageShape
+from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
     Size,
@@ -23,6 +23,7 @@ from skconvgp.engine import (
 )
 from skconvgp.inference import mean_variance, noise_grid, score_noise
 from skconvgp.kernels import Kernel, PatchKernel
+from skconvgp.kernels._flips import flip
 from skconvgp.processes._exact import fit_exact
 from skconvgp.processes._fits import Fitted
 from skconvgp.processes._fitting import fixed_amplitude
@@ -36,7 +37,7 @@ from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes._routes import SELECTION_COPIES, Route
 from skconvgp.processes._run import Resources, Run, clock
-from skconvgp.processes._views import FitView, View, mirrored, see
+from skconvgp.processes._views import FitView, see
 from skconvgp.solvers import Cholesky
 
 __all__ = ["JUDGED", "PartChoice", "PartsPlan"]
@@ -68,21 +69,25 @@ class PartChoice:
         self, images: Tensor, *, is_mirrored: bool, resources: Resources, run: Run
     ) -> Part:
         """Return the part fitted to training images (n, c, h, w)."""
-        both = torch.cat([images, mirrored(images)]) if is_mirrored else images
-        view = None if self.fit_view is None else self.fit_view(both)
-        if not isinstance(self.kernel, PatchKernel):
-            few = self._prior(view, both[:FEW], torch.float64, run)
+        both = torch.cat([images, flip(images)]) if is_mirrored else images
+        view, seen = None, both
+        if self.fit_view is not None:
+            view, seen = self.fit_view(both.to(run.config.device))
+        terms = terms_of(self.kernel)
+        if not any(isinstance(term.kernel, PatchKernel) for term in terms):
+            few = self._prior(see(view, both[:FEW], run.config.device, torch.float64))
             dtype = resources.with_precision(few, run).tile_dtype
-            prior = self._prior(view, both, dtype, run)
+            if view is not None and seen.dtype != dtype:
+                seen = see(view, both, run.config.device, dtype)
+            name = str(dtype).removeprefix("torch.")
+            prior = replace(self._prior(seen), dtype=name)
             if is_mirrored:
                 return MirroredPart.of(view, prior, run)
             return KernelPart(view, prior)
-        prior = self._prior(view, both, both.dtype, run)
+        prior = self._prior(seen)
+        choices = (self.inducing,) * len(terms)
         inducing = choose_inducing(
-            terms_of(prior.kernel),
-            (self.inducing,),
-            prior.images(),
-            resources.generator(),
+            terms_of(prior.kernel), choices, prior.images(), resources.generator()
         )
         used = inducing.n_features * len(images) * torch.float64.itemsize
         what = f"{inducing.n_features} features of {len(images)} images"
@@ -97,16 +102,11 @@ class PartChoice:
             run=run,
         )
 
-    def _prior(
-        self, view: View | None, images: Tensor, dtype: torch.dtype, run: Run
-    ) -> KernelPrior:
-        """Return the kernel with images as a view shows them in a precision."""
-        seen = see(view, images, run.config.device, dtype)
+    def _prior(self, seen: Tensor) -> KernelPrior:
+        """Return the kernel with images (n, c, h, w) as a view shows them."""
         channels, height, width = seen.shape[1:]
-        rows, name = to_numpy(seen.flatten(1)), str(dtype).removeprefix("torch.")
-        shape: ImageShape = (channels, height, width)
-        indices = np.arange(len(rows))
-        return KernelPrior(self.kernel, rows, indices, shape, dtype=name).resolved()
+        rows, shape = to_numpy(seen.flatten(1)), (channels, height, width)
+        return KernelPrior(self.kernel, rows, np.arange(len(rows)), shape).resolved()
 
 
 @dataclass(frozen=True)

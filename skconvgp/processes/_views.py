@@ -10,7 +10,7 @@ from torch import Tensor
 
 from skconvgp.engine import slices
 
-__all__ = ["FitView", "View", "mirrored", "pull_through", "see"]
+__all__ = ["AT_ONCE", "FitView", "View", "pull_through", "see"]
 
 AT_ONCE = 64  # images
 
@@ -23,13 +23,8 @@ class View(Protocol):
         ...
 
 
-# Fits a view to training images.
-FitView: TypeAlias = Callable[[Tensor], View]
-
-
-def mirrored(images: Tensor) -> Tensor:
-    """Return images with left and right exchanged."""
-    return images.flip(-1)
+# Fits a view to training images (n, c, h, w), and shows these through it.
+FitView: TypeAlias = Callable[[Tensor], tuple[View, Tensor]]
 
 
 def see(

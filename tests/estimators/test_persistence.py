@@ -15,6 +15,7 @@ from skconvgp import (
     SKOPS_TRUSTED_TYPES,
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    ImageClassifier,
     KernelFlowsClassifier,
     KernelFlowsRegressor,
     NystromCompletedGP,
@@ -146,6 +147,7 @@ def models():
             gram,
         ),
         "patches": (PatchGPRegressor(n_inducing=9).fit(X, y), X),
+        "images": (ImageClassifier(flips=True).fit(X, y), X),
         "patches, sum": (
             PatchGPClassifier(
                 PatchKernel(patch_size=3) + 0.5 * rbf(), n_inducing=9

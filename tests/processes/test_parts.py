@@ -154,7 +154,7 @@ def squared(images):
 
 
 def squared_view(images):
-    return squared
+    return squared, squared(images)
 
 
 @pytest.mark.parametrize("fit_view", [None, squared_view])
@@ -195,7 +195,7 @@ def test_weights_of_many_images_are_chosen_on_some(monkeypatch):
 
     def noted(images):
         judged.append(len(images))
-        return squared
+        return squared_view(images)
 
     choices = (PartChoice(NETWORK, noted), CHOICES[1])
     monkeypatch.setattr("skconvgp.processes._parts_fit.JUDGED", 12)

@@ -1,0 +1,213 @@
+"""ImageClassifier and ImageRegressor: sums of parts, their choices and their limits."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from skconvgp import (
+    ConvNetGPClassifier,
+    ImageClassifier,
+    ImageRegressor,
+    PatchGPClassifier,
+    gram_matrix,
+)
+from skconvgp.kernels import PatchKernel, convnet, rbf
+from tests.helpers.estimators import DensePosterior, blobs, digits
+from tests.helpers.tolerances import assert_close
+
+NETWORK, VECTORS = convnet(1, 3), rbf(2.0)
+N, N_NEW = 20, 6
+
+
+class Centred(TransformerMixin, BaseEstimator):
+    """Subtracts the mean of the images of a fit, and counts these."""
+
+    def fit(self, X, y=None):
+        self.mean_, self.count_ = X.mean(0), len(X)
+        return self
+
+    def transform(self, X):
+        return X - self.mean_
+
+
+def data():
+    images, labels = digits(N + N_NEW)
+    targets = np.stack([labels, images.mean((1, 2, 3))], 1)
+    return images[:N], targets[:N], images[N:]
+
+
+def covariances(images, weights, *, is_mirrored):
+    """Return the weighted sum of both parts for training images, then new ones."""
+    both = np.concatenate([images[:N], images[:N, :, :, ::-1]])
+    seen = images - (both if is_mirrored else images[:N]).mean(0)
+    terms = []
+    for kernel, shown, flipped in (
+        (NETWORK, seen, seen[..., ::-1]),
+        (VECTORS, images, images[..., ::-1]),
+    ):
+        plain = {"backend": "torch", "dtype": "float64"}
+        gram = gram_matrix(kernel, shown, **plain)
+        if is_mirrored:
+            gram = (gram + gram_matrix(kernel, shown, flipped, **plain)) / 2.0
+        train = gram[:N, :N]
+        terms.append(gram / (np.diag(train).mean() - train.mean()))
+    return weights[0] * terms[0] + weights[1] * terms[1]
+
+
+@pytest.mark.parametrize("is_mirrored", [False, True])
+def test_predictions_are_those_of_the_dense_sum(is_mirrored):
+    images, targets, new = data()
+    gp = ImageRegressor(
+        [(Centred(), NETWORK), VECTORS],
+        part_weights=[1.0, 3.0],
+        flips=is_mirrored,
+        noise_variance=0.1,
+        backend="torch",
+        dtype="float64",
+    ).fit(images, targets)
+    every = np.concatenate([images, new])
+    whole = covariances(every, [0.25, 0.75], is_mirrored=is_mirrored)
+    scaled = (targets - targets.mean(0)) / targets.std(0)
+    dense = DensePosterior(whole[:N, :N], scaled, 0.1)
+    mean, std = gp.predict(new, return_std=True)
+    expected = dense.mean(whole[N:, :N]) * targets.std(0) + targets.mean(0)
+    assert_close(mean, expected, kind="solve")
+    variances = np.diag(dense.cov(whole[N:, :N], whole[N:, N:]))
+    assert_close(std, np.sqrt(variances)[:, None] * targets.std(0), kind="solve")
+    np.testing.assert_allclose(gp.weights_, [0.25, 0.75])
+    assert gp.fit_report_.is_mirrored is is_mirrored
+
+
+def test_transformers_are_fitted_to_training_images_only():
+    images, targets, new = data()
+    transformer = Centred()
+    gp = ImageRegressor([(transformer, NETWORK)], flips=False).fit(images, targets)
+    alone = gp.predict(new[:2])
+    gp.predict(new[2:] * 1.1)
+    np.testing.assert_array_equal(gp.predict(new[:2]), alone)
+    ((fitted, kernel),) = gp.parts_
+    assert fitted.count_ == N
+    assert kernel == NETWORK
+    assert not hasattr(transformer, "mean_")
+
+
+def test_default_finds_digits():
+    images, labels = digits(300)
+    gp = ImageClassifier(random_state=0).fit(images[:150], labels[:150])
+    assert gp.score(images[150:], labels[150:]) > 0.9
+    assert gp.fit_report_.is_mirrored is False  # digits are not their mirror images
+    assert len(gp.fit_report_.part_weights) == 2
+    assert gp.weights_.sum() == pytest.approx(1.0)
+    assert "without mirror images" in str(gp.fit_report_)
+
+
+def test_a_mirror_image_is_predicted_alike():
+    images, labels = digits(60)
+    gp = ImageClassifier(flips=True, random_state=0).fit(images[:50], labels[:50])
+    one, two = (gp.predict_proba(x) for x in (images[50:], images[50:, :, :, ::-1]))
+    np.testing.assert_allclose(one, two, atol=1e-4)
+    assert "averaged over mirror images" in str(gp.fit_report_)
+
+
+def test_vectors_have_a_kernel_for_vectors():
+    X, y = blobs(40)
+    gp = ImageClassifier().fit(X[:30], y[:30])
+    other = ConvNetGPClassifier(rbf()).fit(X[:30], y[:30])
+    np.testing.assert_allclose(
+        gp.predict_proba(X[30:]), other.predict_proba(X[30:]), rtol=1e-6
+    )
+    assert "vectors" in gp.fit_report_.parts_reason
+    assert gp.fit_report_.parts_reason in str(gp.fit_report_)
+
+
+@pytest.mark.parametrize("why", ["count", "memory"])
+def test_patches_are_alone_where_the_sum_is_too_dear(why, monkeypatch):
+    images, labels = digits(60)
+    if why == "count":
+        monkeypatch.setattr("skconvgp.estimators._images.MOST_SUMMED", 49)
+        reason = "at most 49 images"
+    else:
+        reason = "the Gram matrix needs more"
+        monkeypatch.setattr(
+            "skconvgp.estimators._images.missing_memory", lambda *_: reason
+        )
+    gp = ImageClassifier(random_state=0).fit(images[:50], labels[:50])
+    assert reason in gp.fit_report_.parts_reason
+    assert gp.fit_report_.part_weights == (1.0, 0.0)
+    kernel = PatchKernel(patch_size=5, location_lengthscale=1.0)
+    alone = PatchGPClassifier(kernel, n_locations=4, random_state=0)
+    alone.fit(images[:50], labels[:50])
+    np.testing.assert_allclose(
+        gp.predict_proba(images[50:]), alone.predict_proba(images[50:]), rtol=1e-5
+    )
+
+
+def test_large_images_are_reduced():
+    images, labels = digits(30)
+    large = np.repeat(np.repeat(images, 13, 2), 13, 3)  # 104 x 104
+    large[:, :, ::2, ::2] += 0.5
+    settings = {"part_weights": [0.5, 0.5], "flips": False, "random_state": 0}
+    with pytest.warns(UserWarning, match=r"\(1, 104, 104\).*reduced.*2 x 2"):
+        gp = ImageClassifier([NETWORK, VECTORS], **settings).fit(large, labels)
+    assert gp.pool_ == 2
+    small = large.reshape(30, 1, 52, 2, 52, 2).mean((3, 5))
+    other = ImageClassifier([NETWORK, VECTORS], **settings).fit(small, labels)
+    np.testing.assert_allclose(
+        gp.predict_proba(large[:5]), other.predict_proba(small[:5]), rtol=1e-5
+    )
+
+
+def test_one_image_of_each_class_is_enough():
+    images, labels = digits(100)
+    first = np.array([np.flatnonzero(labels == label)[0] for label in range(10)])
+    for chosen in (first, first[:2]):
+        gp = ImageClassifier(random_state=0).fit(images[chosen], labels[chosen])
+        assert gp.score(images[chosen], labels[chosen]) == 1.0
+    np.testing.assert_allclose(gp.fit_report_.part_weights, [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"parts": []}, "'parts'"),
+        ({"parts": "patches"}, "'parts'"),
+        ({"parts": [(None, NETWORK, 3)]}, "'parts'"),
+        ({"parts": [(NETWORK, NETWORK)]}, "'parts'"),
+        ({"parts": [NETWORK], "part_weights": [0.5, 0.5]}, "'part_weights'.*1 finite"),
+        ({"part_weights": [-1.0, 2.0]}, "'part_weights'"),
+        ({"part_weights": [0.0, 0.0]}, "'part_weights'"),
+        ({"part_weights": "equal"}, "'part_weights'"),
+        ({"flips": "never"}, "'flips'"),
+        ({"flips": 1}, "'flips'"),
+        ({"likelihood": "dirichlet"}, "share one noise"),
+    ],
+)
+def test_settings_that_cannot_be_used(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ImageClassifier(**settings).fit(*digits(20))
+
+
+def test_images_of_different_sizes_are_named():
+    images = [np.zeros((8, 8)), np.zeros((9, 8))]
+    with pytest.raises(ValueError, match=r"\(8, 8\), \(9, 8\)"):
+        ImageClassifier().fit(images, [0, 1])
+
+
+def test_draws_need_a_fit():
+    images, labels = digits(30)
+    with pytest.raises(NotFittedError):
+        ImageClassifier().sample_y(images)
+    gp = ImageClassifier([NETWORK], flips=False).fit(images, labels)
+    assert gp.sample_y(images[:3], 2).shape == (3, 10, 2)
+
+
+def test_settings_can_be_searched():
+    images, labels = digits(60)
+    grid = {"flips": [True, False], "part_weights": ["auto", [1.0, 0.0]]}
+    gp = ImageClassifier([NETWORK, VECTORS], noise_variance=0.01)
+    search = GridSearchCV(gp, grid, cv=2).fit(images, labels)
+    assert search.best_score_ > 0.5
+    again = clone(search.best_estimator_)
+    assert again.get_params() == search.best_estimator_.get_params()
