@@ -38,7 +38,8 @@ BUILD = pyproject.toml CMakeLists.txt $(NATIVE)
 # One thread a worker, as the workers share the cores already; no plugins but ours, as
 # the environment may see packages of another one for the sake of its torch.
 TEST_ENV = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
-PYTEST = -m pytest -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS)
+# Neighbours stay in one process, as they share what is computed once.
+PYTEST = -m pytest -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS) --dist worksteal
 # The gates leave out what is marked slow; `make test-all` runs it: ONLY=
 ONLY ?= -m "not slow"
 TESTS ?=
@@ -54,6 +55,8 @@ PURE_TESTS ?= tests/backends/test_choose.py tests/backends/test_reference.py \
     tests/estimators/test_backend.py
 SANITIZE_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_malformed.py \
     tests/backends/test_fused_tangents.py tests/backends/test_patch_responses.py
+# Wider vectors are the same code, which takes minutes to compile with sanitizers.
+SANITIZE_WIDE ?= OFF
 # What holds for the arithmetic of a GPU too: maps of up to 128 columns, one thread.
 FEWER_COLUMNS = -k "not many_positions and not instruction_set_that \
     and not interpreter_is_free"
@@ -104,7 +107,8 @@ $(VENV_PURE)/.ready-test: $(VENV)/.ready-test
 $(VENV_SANITIZE)/.ready-test: $(VENV)/.ready-test
 	@SKCONVGP_REQUIRE_EXTENSION=1 CXX="$(CXX)" \
 	    .ci/venv $(VENV_SANITIZE) "$(BIN)" constraints.txt test \
-	    --config-settings=cmake.define.SKCONVGP_SANITIZE=ON
+	    --config-settings=cmake.define.SKCONVGP_SANITIZE=ON \
+	    --config-settings=cmake.define.SKCONVGP_WIDE=$(SANITIZE_WIDE)
 	@touch $@
 
 demo: $(VENV)/.ready-display
@@ -116,6 +120,7 @@ test: $(VENV)/.ready-test
 # All tests, with coverage, in every environment, and every page of the gallery.
 ALL = ONLY= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimators/test_gram.py \
     tests/test_common.py" SANITIZE_TESTS="$(wildcard tests/backends/test_fused*.py)" \
+    SANITIZE_WIDE=ON VENV_SANITIZE=.venv-sanitize-wide \
     LANES_TESTS="$(addprefix tests/backends/test_,fused.py fused_bits.py fused_fuzz.py \
     fused_tangents.py)"
 test-all: lint
