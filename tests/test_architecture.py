@@ -92,6 +92,8 @@ PUBLIC_NAMES = {
         robustness_curve""",
     "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
         ConjugateGradientState Lsqr Part Solution""",
+    "skconvgp.transforms": """ChannelScaler ChannelWhitening ContrastNormalization
+        Downsample ScatteringTransform ZCAWhitening""",
 }
 # Made by the package and never by a user.
 WITHOUT_EXAMPLES = {"CholeskyState", "ConjugateGradientState"}

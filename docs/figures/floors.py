@@ -24,10 +24,10 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 LEFT, WIDTH, HEIGHT, GAP = 3.1, 10.2, 0.72, 0.16
 # From the top: names side by side, what they do, colour.
 FLOORS = [
-    (["estimators"], "arrays and settings in, labels and warnings out", NEW),
+    (["transforms", "estimators"], "", NEW),
     (["flows"], "searches for a kernel's hyperparameters", SUMS),
     (["processes"], "priors, the plan, fitted processes", SUMS),
-    (["inference"], "posterior, evidence, leave-one-out, Laplace", SUMS),
+    (["inference", "image_maps"], "", SUMS),
     (["engine"], "cuts matrices into tiles, assembles them", OLD),
     (["backends"], "compute one tile: torch, C++, CUDA", OLD),
     (["kernels", "completion", "solvers", "likelihoods"], "", TABLE),

@@ -1,6 +1,14 @@
 """Names of our types, for loading files of skops."""
 
-from skconvgp import completion, inference, kernels, likelihoods, processes, solvers
+from skconvgp import (
+    completion,
+    image_maps,
+    inference,
+    kernels,
+    likelihoods,
+    processes,
+    solvers,
+)
 from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._doors import Training
@@ -79,7 +87,20 @@ _CLASSES += [ImageClassifier, ImageRegressor, TransformedView]
 _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
 _CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]
 _CLASSES += [KernelEnsembleClassifier, KernelFlowsWarp, WarpStep]
+_CLASSES += [getattr(image_maps, name) for name in image_maps.__all__]
+
+# These stand above the estimators, which do not import them.
+_TRANSFORMERS = [
+    "skconvgp.transforms._channels.ChannelScaler",
+    "skconvgp.transforms._channels.ChannelWhitening",
+    "skconvgp.transforms._scattering.ScatteringTransform",
+    "skconvgp.transforms._whole.ContrastNormalization",
+    "skconvgp.transforms._whole.Downsample",
+    "skconvgp.transforms._whole.ZCAWhitening",
+]
 
 # Pass it as `trusted=` to skops.io.load: the types of this package that a fitted
 # estimator holds. A third-party part has to be trusted by its own name.
-SKOPS_TRUSTED_TYPES = sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in _CLASSES)
+SKOPS_TRUSTED_TYPES = sorted(
+    [f"{cls.__module__}.{cls.__qualname__}" for cls in _CLASSES] + _TRANSFORMERS
+)

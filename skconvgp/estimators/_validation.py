@@ -21,6 +21,7 @@ __all__ = [
     "images_to_rows",
     "make_generator",
     "normalize_shape",
+    "read_shape",
     "require_many",
     "require_symmetric",
     "require_unmasked",
@@ -103,14 +104,25 @@ def shape_of_rows(
     Parameters are those of `resolve_image_shape`. Raises a ValueError if the kernel
     cannot be used on images of this shape.
     """
+    shape = read_shape(image_shape, n_features, given, is_spatial=kernel.is_spatial)
+    kernel.check(kernel_shape(kernel, shape))
+    return shape
+
+
+def read_shape(
+    image_shape: object, n_features: int, given: ImageShape | None, *, is_spatial: bool
+) -> ImageShape:
+    """Return the shape of images; warn of a doubtful guess.
+
+    Parameters are those of `resolve_image_shape`.
+    """
     shape, is_guess = resolve_image_shape(
-        image_shape, n_features, given, is_spatial=kernel.is_spatial
+        image_shape, n_features, given, is_spatial=is_spatial
     )
     if is_guess:
         _warn_of_guess(shape)
-    if kernel.is_spatial:
+    if is_spatial:
         _warn_of_channels(shape)
-    kernel.check(kernel_shape(kernel, shape))
     return shape
 
 

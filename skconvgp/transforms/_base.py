@@ -1,0 +1,158 @@
+"""ImageTransformer: what all transformers of images share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from torch import Tensor
+
+from skconvgp._settings import is_number
+from skconvgp._typing import ImageShape
+from skconvgp.engine import compute_at, rows_to_images, slices, to_numpy
+from skconvgp.estimators._doors import DTYPES, read_new
+from skconvgp.estimators._resolve import reject, resolve_memory_budget
+from skconvgp.estimators._validation import images_to_rows, read_shape
+from skconvgp.estimators.compute._resources import find_device
+from skconvgp.exceptions import TileMemoryError
+
+__all__ = ["ImageMap", "ImageTransformer", "require_not_negative"]
+
+MOST_IMAGES = 64  # at once
+COPIES = 4  # of the pixels of an image, temporaries included
+
+
+class ImageMap(Protocol):
+    """Maps images to images."""
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return images (n, c', h', w') of images (n, c, h, w)."""
+        ...
+
+
+class ImageTransformer(TransformerMixin, BaseEstimator):
+    """A transformer of images, which may come as rows."""
+
+    image_shape: object
+    device: str
+    memory_budget: object
+
+    image_shape_: ImageShape
+    output_shape_: ImageShape
+    map_: ImageMap
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare that X may hold images, and that its precision is kept."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def transform(self, X: Any) -> Any:
+        """Transform images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images, or rows that are read as images of the shape in `fit`.
+
+        Returns
+        -------
+        X_new : ndarray of shape (n, c', h', w'), or (n, d')
+            Images of shape `output_shape_`, in the precision of X. They are rows if
+            that shape is a single pixel, or if `set_output` asks for a data frame.
+
+        Raises
+        ------
+        ValueError
+            If images have another shape than in `fit`.
+        TileMemoryError
+            If `memory_budget` does not allow a single image.
+        """
+        check_is_fitted(self)
+        rows = read_new(self, X)
+        return self._in_form(self._apply(self.map_, rows, self.image_shape_))
+
+    @property
+    def _n_features_out(self) -> int:
+        return math.prod(self.output_shape_)
+
+    def _read(self, X: Any) -> Tensor:
+        """Return the images (n, c, h, w) of `fit`, and set what describes them."""
+        rows, given = images_to_rows(X)
+        rows = validate_data(self, rows, dtype=DTYPES)
+        shape = read_shape(self.image_shape, rows.shape[1], given, is_spatial=True)
+        self.image_shape_ = self.output_shape_ = shape
+        return rows_to_images(rows, shape)
+
+    def _fit_map(self, fit: Callable[[Tensor], ImageMap], images: Tensor) -> None:
+        """Fit the map on the device, to images on the host."""
+        placement = find_device(self, is_fitted=False)
+        self.map_ = compute_at(placement, lambda at: fit(images.to(at.device)))
+
+    def _apply(
+        self, image_map: ImageMap, rows: NDArray[Any], shape: ImageShape
+    ) -> NDArray[Any]:
+        """Return images (n, c', h', w') of rows, a block at a time."""
+        images = rows_to_images(rows, shape)
+        placement = find_device(self, is_fitted=True)
+        budget = resolve_memory_budget(self, self.memory_budget, placement.device, 0, 1)
+        an_image = COPIES * self._n_values() * images.itemsize
+        n_images = min(MOST_IMAGES, budget // an_image)
+        if n_images < 1:
+            raise TileMemoryError(
+                f"An image of shape {shape!r} needs {an_image} bytes and "
+                f"`memory_budget` allows {budget}: raise it."
+            )
+
+        def apply_at(at: Any) -> NDArray[Any]:
+            with torch.no_grad():
+                blocks = [
+                    to_numpy(image_map(images[part].to(at.device)))
+                    for part in slices(len(images), n_images)
+                ]
+            return np.concatenate(blocks)
+
+        return compute_at(placement, apply_at)
+
+    def _n_values(self) -> int:
+        """Return how many numbers the map of an image holds at once."""
+        return math.prod(self.image_shape_)
+
+    def _inverse(self, X: Any) -> Any:
+        """Return the images whose images under the map are X."""
+        check_is_fitted(self)
+        rows, given = images_to_rows(X)
+        rows = check_array(rows, dtype=DTYPES)
+        if given not in (None, self.output_shape_) or (
+            rows.shape[1] != self._n_features_out
+        ):
+            raise ValueError(
+                f"X holds images of shape {given or rows.shape[1:]!r}, and `transform` "
+                f"returns images of shape {self.output_shape_!r} (c, h, w)."
+            )
+        inverse = self.map_.inverse  # type: ignore[attr-defined]
+        return self._apply(inverse, rows, self.output_shape_)
+
+    def _in_form(self, images: NDArray[Any]) -> NDArray[Any]:
+        """Return images, or rows if a data frame is to follow or they are no images."""
+        wants_frame = _get_output_config("transform", self)["dense"] != "default"
+        if wants_frame or images.shape[2:] == (1, 1):
+            return images.reshape(len(images), -1)
+        return images
+
+
+def require_not_negative(owner: Any, name: str) -> None:
+    """Raise unless a setting is a finite number >= 0."""
+    value = getattr(owner, name)
+    is_zero = isinstance(value, int | float) and value == 0
+    if not is_zero and not is_number(value):
+        reject(owner, name, "a finite number >= 0", value)

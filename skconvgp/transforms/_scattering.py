@@ -1,0 +1,156 @@
+"""ScatteringTransform."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import Any, Self
+
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+
+from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators._resolve import reject, resolve_count
+from skconvgp.image_maps import Pooling, Scattering
+from skconvgp.transforms._base import ImageTransformer
+
+__all__ = ["ScatteringTransform"]
+
+
+class ScatteringTransform(ClassNamePrefixFeaturesOutMixin, ImageTransformer):
+    r"""Scattering coefficients: local averages of moduli of wavelet transforms.
+
+    An image of c channels becomes one of
+    :math:`c\,(1 + J L + L^2 J (J - 1) / 2)` channels and a :math:`2^J`-th of the height
+    and of the width. Coefficients change little if the image is moved by a few pixels
+    or bent, and tell textures apart. Nothing is learned.
+
+    Parameters
+    ----------
+    J : int, default=2
+        Number of scales. Coefficients are averages over about :math:`2^J` pixels.
+    L : int, default=8
+        Number of angles of the wavelets.
+    order : {1, 2}, default=2
+        Largest number of wavelet transforms in a row.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
+        images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
+        (with a warning). It reads all other rows as 1x1 images, as None reads every
+        row; these are not changed.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one.
+    memory_budget : None, int or str, default=None
+        Memory that may be used in addition to X and the result, in bytes or as in
+        "2 GiB". None is half of the free memory.
+
+    Attributes
+    ----------
+    image_shape_ : tuple of int
+        Shape (c, h, w) of the images in `fit`.
+    output_shape_ : tuple of int
+        Shape (c', h', w') of the coefficients of an image.
+    map_ : object
+        Map of tensors of images.
+    n_features_in_ : int
+        Number of values of an image.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if it has some.
+
+    Raises
+    ------
+    ValueError
+        If an image is larger than a pixel and smaller than :math:`2^J` on a side.
+
+    See Also
+    --------
+    ChannelWhitening : Makes the coefficients comparable.
+
+    Notes
+    -----
+    The channels of an image are transformed alone: first its average, then the
+    coefficients of order 1 by scale and angle, then those of order 2. The filters are
+    those of Kymatio 0.3 [2]_, with pi in place of 3.1415.
+
+    References
+    ----------
+    .. [1] Bruna and Mallat, "Invariant scattering convolution networks", IEEE
+       Transactions on Pattern Analysis and Machine Intelligence 35(8), 2013, eqs. 4, 8.
+    .. [2] Andreux et al., "Kymatio: Scattering transforms in Python", Journal of
+       Machine Learning Research 21(60), 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp.transforms import ScatteringTransform
+    >>> images = np.random.default_rng(0).random((2, 3, 32, 32))
+    >>> ScatteringTransform().fit_transform(images).shape
+    (2, 243, 8, 8)
+    """
+
+    def __init__(
+        self,
+        J: int = 2,  # noqa: N803  (as in the literature)
+        L: int = 8,
+        order: int = 2,
+        *,
+        image_shape: object = "auto",
+        device: str = "auto",
+        memory_budget: object = None,
+    ) -> None:
+        self.J = J
+        self.L = L
+        self.order = order
+        self.image_shape = image_shape
+        self.device = device
+        self.memory_budget = memory_budget
+
+    @public_fit
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002  (scikit-learn's)
+        """Read the shape of images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images.
+        y : None
+            Not read.
+
+        Returns
+        -------
+        self : ScatteringTransform
+            The fitted transformer.
+        """
+        scattering = self._scattering()
+        self._read(X)
+        if self.image_shape_[1:] == (1, 1):
+            self.map_ = Pooling(1)  # leaves a pixel as it is
+            return self
+        self._require_size(scattering)
+        self.map_ = scattering
+        self.output_shape_ = scattering.shape(self.image_shape_)
+        return self
+
+    def _scattering(self) -> Scattering:
+        order = self.order
+        is_order = isinstance(order, Integral) and not isinstance(order, bool)
+        if not is_order or order not in (1, 2):
+            reject(self, "order", "1 or 2", order)
+        return Scattering(
+            resolve_count(self, "J", self.J),
+            resolve_count(self, "L", self.L),
+            int(order),
+        )
+
+    def _require_size(self, scattering: Scattering) -> None:
+        height, width = self.image_shape_[1:]
+        least = 2**scattering.n_scales
+        if min(height, width) < least:
+            raise ValueError(
+                f"Images of {height} x {width} pixels are smaller than 2**J = {least} "
+                f"on a side: lower J={self.J!r}."
+            )
+
+    def _n_values(self) -> int:
+        """Return how many numbers the map of an image holds at once."""
+        padded = math.prod(size + 2 ** (self.J + 1) for size in self.image_shape_[1:])
+        return int(2 * self.image_shape_[0] * self.L * padded)

@@ -1,0 +1,173 @@
+"""Transformers of images as scikit-learn and its users meet them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+import torch
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skconvgp import SKOPS_TRUSTED_TYPES, ConvNetGPClassifier
+from skconvgp.exceptions import ImageShapeWarning, TileMemoryError
+from skconvgp.image_maps import Scattering
+from skconvgp.kernels import convnet
+from skconvgp.transforms import (
+    ChannelScaler,
+    ChannelWhitening,
+    ContrastNormalization,
+    Downsample,
+    ScatteringTransform,
+    ZCAWhitening,
+)
+from tests.helpers.estimators import digits
+
+TRANSFORMERS = [
+    ScatteringTransform(),
+    ChannelScaler(),
+    ChannelWhitening(),
+    ZCAWhitening(),
+    ContrastNormalization(),
+    Downsample(),
+]
+each = pytest.mark.parametrize("transformer", TRANSFORMERS, ids=repr)
+
+
+@pytest.fixture
+def images():
+    return np.random.default_rng(0).random((9, 3, 8, 12))
+
+
+@parametrize_with_checks(TRANSFORMERS)
+def test_scikit_learn_accepts_every_transformer(estimator, check):
+    check(estimator)
+
+
+@each
+def test_rows_and_images_are_the_same(transformer, images):
+    whole = clone(transformer).fit(images)
+    rows = images.reshape(9, -1)
+    by_rows = clone(transformer).set_params(image_shape=(3, 8, 12)).fit(rows)
+    expected = whole.transform(images)
+    assert expected.shape == (9, *whole.output_shape_)
+    np.testing.assert_array_equal(by_rows.transform(rows), expected)
+    np.testing.assert_array_equal(whole.transform(rows), expected)
+    np.testing.assert_array_equal(clone(transformer).fit_transform(images), expected)
+
+
+@each
+def test_results_do_not_depend_on_blocks(transformer, images, monkeypatch):
+    expected = clone(transformer).fit_transform(images)
+    monkeypatch.setattr("skconvgp.transforms._base.MOST_IMAGES", 2)
+    found = clone(transformer).fit_transform(images)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@each
+def test_a_small_budget_is_refused(transformer, images):
+    fitted = clone(transformer).set_params(memory_budget=1000).fit(images)
+    with pytest.raises(TileMemoryError, match="`memory_budget` allows 1000: raise it"):
+        fitted.transform(images)
+
+
+@each
+def test_precision_is_that_of_the_images(transformer, images):
+    fitted = clone(transformer).fit(images)
+    single = fitted.transform(images.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, fitted.transform(images), rtol=0, atol=1e-4)
+
+
+@each
+def test_frames_hold_rows(transformer, images):
+    frame = pd.DataFrame(images.reshape(9, -1)).rename(columns="pixel{}".format)
+    fitted = clone(transformer).set_params(image_shape=(3, 8, 12))
+    fitted.set_output(transform="pandas").fit(frame)
+    found = fitted.transform(frame)
+    assert found.shape == (9, np.prod(fitted.output_shape_))
+    assert list(found.columns) == list(fitted.get_feature_names_out())
+    plain = clone(transformer).fit_transform(images)
+    np.testing.assert_allclose(found.to_numpy(), plain.reshape(9, -1), rtol=1e-11)
+
+
+@each
+def test_models_are_saved(transformer, images):
+    fitted = clone(transformer).fit(images)
+    loaded = skops.io.loads(skops.io.dumps(fitted), trusted=SKOPS_TRUSTED_TYPES)
+    for copy in (loaded, pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(copy.transform(images), fitted.transform(images))
+
+
+@each
+def test_other_images_than_in_fit_are_refused(transformer, images):
+    fitted = clone(transformer).fit(images)
+    with pytest.raises(ValueError, match=r"shape \(3, 12, 8\).*fitted on"):
+        fitted.transform(images.swapaxes(2, 3))
+    with pytest.raises(ValueError, match="single image"):
+        fitted.transform(images[0])
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.transform(np.full_like(images, np.nan))
+    with pytest.warns(ImageShapeWarning, match=r"np\.moveaxis"):
+        clone(transformer).fit(np.ones((9, 24, 16, 4)))
+
+
+@pytest.mark.parametrize(
+    "transformer", [ChannelScaler(), ChannelWhitening(), ChannelWhitening(None)]
+)
+def test_images_come_back(transformer, images):
+    moved = transformer.fit_transform(images)
+    np.testing.assert_allclose(transformer.inverse_transform(moved), images, rtol=1e-9)
+    rows = transformer.inverse_transform(moved.reshape(9, -1))
+    np.testing.assert_allclose(rows, images, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"`transform` returns images of shape"):
+        transformer.inverse_transform(moved[:, :2])
+
+
+def test_scattering_is_that_of_its_map(images):
+    found = ScatteringTransform(J=1, L=4, order=1).fit_transform(images)
+    expected = Scattering(1, 4, 1)(torch.from_numpy(images)).numpy()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_single_pixels_are_not_changed():
+    X = np.random.default_rng(0).random((4, 5))
+    np.testing.assert_array_equal(ScatteringTransform().fit_transform(X), X)
+
+
+@pytest.mark.parametrize(
+    ("transformer", "message"),
+    [
+        (ScatteringTransform(J=4), r"8 x 12 pixels are smaller than 2\*\*J = 16"),
+        (ScatteringTransform(J=0), "'J' parameter of ScatteringTransform"),
+        (ScatteringTransform(L=1.5), "'L' parameter"),
+        (ScatteringTransform(order=3), "'order' parameter .* must be 1 or 2"),
+        (ChannelWhitening(offset=0.0), "'offset' parameter"),
+        (ChannelWhitening(eps=-1.0), "'eps' parameter"),
+        (ZCAWhitening(eps=np.inf), "'eps' parameter"),
+        (ContrastNormalization(eps="1"), "'eps' parameter"),
+        (Downsample(factor=0), "'factor' parameter"),
+        (Downsample(device="gpu"), "'device' parameter"),
+        (Downsample(memory_budget="much"), "'memory_budget' parameter"),
+    ],
+)
+def test_wrong_settings_are_refused(transformer, message, images):
+    with pytest.raises(ValueError, match=message):
+        transformer.fit_transform(images)
+
+
+def test_a_pipeline_predicts_better_than_pixels():
+    """What scattering is for: few images, and a kernel that compares positions."""
+    X, y = digits(500)
+    small = convnet(depth=2, kernel_size=3)
+    whitened = make_pipeline(
+        ScatteringTransform(J=1), ChannelWhitening(), ConvNetGPClassifier(small)
+    )
+    plain = ConvNetGPClassifier(small).fit(X[:100], y[:100])
+    scores = [
+        model.fit(X[:100], y[:100]).score(X[100:], y[100:])
+        for model in (whitened, plain)
+    ]
+    assert scores[0] > scores[1]
