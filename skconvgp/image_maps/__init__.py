@@ -1,0 +1,14 @@
+"""Maps of images to images, fitted to training images or not."""
+
+from skconvgp.image_maps._channels import ChannelScaling, ChannelZCA
+from skconvgp.image_maps._scattering import Scattering
+from skconvgp.image_maps._whole import Contrast, PixelZCA, Pooling
+
+__all__ = [
+    "ChannelScaling",
+    "ChannelZCA",
+    "Contrast",
+    "PixelZCA",
+    "Pooling",
+    "Scattering",
+]

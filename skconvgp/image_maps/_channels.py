@@ -1,0 +1,139 @@
+"""Channels of images: their scale, and whitening.
+
+The formulas: docs/maths.rst, "Channels".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from skconvgp.engine import slices, to_numpy, to_tensor
+from skconvgp.linalg import symmetric_eigen
+
+__all__ = ["ChannelScaling", "ChannelZCA"]
+
+AT_ONCE = 1000  # images whose channels are summed
+
+
+@dataclass(frozen=True)
+class ChannelScaling:
+    """Divides each channel by a scale.
+
+    Parameters
+    ----------
+    scale : ndarray of shape (c,)
+        The scales, > 0.
+    """
+
+    scale: Any
+
+    @classmethod
+    def fit(cls, images: Tensor) -> Self:
+        """Return the map by the root mean squares of images (n, c, h, w).
+
+        A channel of zeros keeps its values.
+        """
+        total = images.new_zeros(images.shape[1], dtype=torch.float64)
+        for part in slices(len(images), AT_ONCE):
+            total += images[part].to(torch.float64).square().sum((0, 2, 3))
+        scale = (total * images.shape[1] / images.numel()).sqrt()
+        return cls(to_numpy(torch.where(scale > 0.0, scale, 1.0)))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return scaled images (n, c, h, w)."""
+        return images / self._scale(images)
+
+    def inverse(self, images: Tensor) -> Tensor:
+        """Return the images (n, c, h, w) that were scaled."""
+        return images * self._scale(images)
+
+    def _scale(self, images: Tensor) -> Tensor:
+        return to_tensor(self.scale, images.device, images.dtype)[:, None, None]
+
+
+@dataclass(frozen=True)
+class ChannelZCA:
+    r"""Logarithms of scaled channels, centred and weakly whitened.
+
+    Channels are divided by their root mean square,
+    :math:`\operatorname{sign}(x) \log(1 + |x| / \delta)` is taken, which is
+    :math:`\log(x + \delta)` up to a constant for coefficients that are not negative,
+    and the centred result is multiplied by
+    :math:`U (\Lambda + \epsilon \bar\lambda I)^{-1/2} U^\top` for the covariance
+    :math:`U \Lambda U^\top` of channels over all positions, whose mean eigenvalue is
+    :math:`\bar\lambda`.
+
+    Parameters
+    ----------
+    scaling : ChannelScaling
+        The scales.
+    offset : float or None
+        :math:`\delta`; None takes no logarithms.
+    mean : ndarray of shape (c,)
+        Means of the channels.
+    whitening, colouring : ndarray of shape (c, c)
+        The matrix, and its inverse.
+    """
+
+    scaling: ChannelScaling
+    offset: float | None
+    mean: Any
+    whitening: Any
+    colouring: Any
+
+    @classmethod
+    def fit(cls, images: Tensor, offset: float | None, eps: float) -> Self:
+        """Return the map by the covariance of the channels of images (n, c, h, w)."""
+        scaling = ChannelScaling.fit(images)
+        c = images.shape[1]
+        total = torch.zeros(c, dtype=torch.float64, device=images.device)
+        moment = torch.zeros(c, c, dtype=torch.float64, device=images.device)
+        for part in slices(len(images), AT_ONCE):
+            exact = images[part].to(torch.float64)
+            values = _logarithms(scaling(exact), offset).movedim(1, 0).flatten(1)
+            total += values.sum(1)
+            moment += values @ values.mT
+        count = images.numel() // c
+        mean = total / count
+        values, vectors = symmetric_eigen(moment / count - torch.outer(mean, mean))
+        shifted = values + eps * values.mean()
+        # Channels that are all constant stay as they are.
+        root = torch.where(shifted > 0.0, shifted, 1.0).sqrt()
+        return cls(
+            scaling,
+            offset,
+            to_numpy(mean),
+            to_numpy((vectors / root) @ vectors.mT),
+            to_numpy((vectors * root) @ vectors.mT),
+        )
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return whitened images (n, c, h, w)."""
+        values = _logarithms(self.scaling(images), self.offset)
+        return _mix(self.whitening, values - self._mean(values))
+
+    def inverse(self, images: Tensor) -> Tensor:
+        """Return the images (n, c, h, w) that were whitened."""
+        values = _mix(self.colouring, images) + self._mean(images)
+        if self.offset is not None:
+            values = values.sign() * self.offset * torch.expm1(values.abs())
+        return self.scaling.inverse(values)
+
+    def _mean(self, images: Tensor) -> Tensor:
+        return to_tensor(self.mean, images.device, images.dtype)[:, None, None]
+
+
+def _logarithms(values: Tensor, offset: float | None) -> Tensor:
+    if offset is None:
+        return values
+    return values.sign() * torch.log1p(values.abs() / offset)
+
+
+def _mix(matrix: Any, images: Tensor) -> Tensor:
+    """Return images (n, c, h, w) with a matrix (c, c) applied to their channels."""
+    factor = to_tensor(matrix, images.device, images.dtype)
+    return (factor @ images.flatten(2)).reshape(images.shape)

@@ -1,0 +1,120 @@
+"""Scattering: averages of moduli of wavelet transforms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp._typing import ImageShape
+from skconvgp.image_maps._filters import (
+    FilterBank,
+    blocks_of,
+    filter_bank,
+    padded_size,
+)
+
+__all__ = ["Scattering"]
+
+
+@dataclass(frozen=True)
+class Scattering:
+    r"""Scattering coefficients of images, each channel alone.
+
+    Parameters
+    ----------
+    n_scales : int
+        J: coefficients stand at every :math:`2^J`-th pixel.
+    n_angles : int
+        L.
+    order : int
+        1 or 2: the largest number of wavelet transforms in a row.
+    """
+
+    n_scales: int
+    n_angles: int
+    order: int
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of coefficients of a channel."""
+        scales, angles = self.n_scales, self.n_angles
+        second = angles**2 * scales * (scales - 1) // 2 if self.order == 2 else 0
+        return 1 + scales * angles + second
+
+    def shape(self, image_shape: ImageShape) -> ImageShape:
+        """Return the shape of the coefficients of an image."""
+        channels, height, width = image_shape
+        step = 2**self.n_scales
+        return channels * self.n_coefficients, height // step, width // step
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return coefficients (n, c', h', w') of images (n, c, h, w)."""
+        n, _, height, width = images.shape
+        sizes = padded_size(height, self.n_scales), padded_size(width, self.n_scales)
+        bank = filter_bank(
+            sizes, self.n_scales, self.n_angles, images.device, images.dtype
+        )
+        padded = _reflect(_reflect(images.flatten(0, 1), sizes[0], 1), sizes[1], 2)
+        found = torch.cat(self._coefficients(padded, bank), 1)
+        return found.reshape(n, -1, *found.shape[-2:])
+
+    def _coefficients(self, padded: Tensor, bank: FilterBank) -> list[Tensor]:
+        """Return the coefficients (b, k, h', w') of each order of padded (b, m, n)."""
+
+        def averages(moduli: Tensor, level: int) -> Tensor:
+            return bank.rows[level] @ moduli @ bank.columns[level].mT
+
+        spectra = torch.fft.fft2(padded)
+        first, second = [averages(padded, 0)[:, None]], []
+        for scale in range(self.n_scales):
+            moduli = _moduli(spectra, bank.waves[0, scale], 2**scale)
+            first.append(averages(moduli, scale))
+            coarser = range(scale + 1, self.n_scales if self.order == 2 else 0)
+            for of_moduli in torch.fft.fft2(moduli).unbind(1) if coarser else ():
+                for j in coarser:
+                    wave, step = bank.waves[scale, j], 2 ** (j - scale)
+                    second.append(averages(_moduli(of_moduli, wave, step), j))
+        return first + second
+
+
+def _moduli(spectra: Tensor, waves: Tensor, step: int) -> Tensor:
+    """Return moduli (b, l, m / step, n / step) of images filtered by l wavelets.
+
+    Parameters
+    ----------
+    spectra : Tensor of shape (b, m, n)
+        Fourier transforms of images.
+    waves : Tensor of shape (step^2, l, m / step, n / step, 2)
+        Fourier transforms of wavelets in blocks of frequencies, divided by their
+        number; for real and imaginary parts.
+    step : int
+        The moduli of every `step`-th pixel are returned, where frequencies of all
+        blocks add up.
+    """
+    blocks = torch.view_as_real(blocks_of(spectra, step))[:, :, None]
+    filtered = blocks[0] * waves[0]
+    for block, of_wave in zip(blocks[1:], waves[1:], strict=True):
+        filtered.addcmul_(block, of_wave)
+    return _modulus(torch.fft.ifft2(torch.view_as_complex(filtered)))
+
+
+def _modulus(values: Tensor) -> Tensor:
+    """Return the modulus of complex numbers; with derivatives only if they are asked.
+
+    That of `abs` is 0 at 0; it takes three times as long.
+    """
+    if values.requires_grad:
+        return values.abs()
+    return values.real.square().addcmul_(values.imag, values.imag).sqrt_()
+
+
+def _reflect(images: Tensor, size: int, dim: int) -> Tensor:
+    """Return images padded to a size along a dimension by reflection at their edges."""
+    length = images.shape[dim]
+    positions = torch.arange(size) - (size - length) // 2
+    period = max(1, 2 * (length - 1))
+    positions = positions % period
+    mirrored = torch.minimum(positions, period - positions)
+    return images.index_select(dim, mirrored.to(images.device))

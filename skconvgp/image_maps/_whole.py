@@ -1,0 +1,133 @@
+"""Whole images: contrast, whitening of pixels, and a smaller size.
+
+The formulas: docs/maths.rst, "Channels".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from skconvgp.engine import pool_images, slices, to_numpy, to_tensor
+from skconvgp.linalg import symmetric_eigen
+
+__all__ = ["Contrast", "PixelZCA", "Pooling"]
+
+AT_ONCE = 1000  # images whose pixels are summed
+
+
+@dataclass(frozen=True)
+class Contrast:
+    r"""Subtracts the mean of each image, and divides by its deviation.
+
+    Parameters
+    ----------
+    added : float
+        The divisor is the square root of the variance and of this.
+    """
+
+    added: float
+
+    @classmethod
+    def fit(cls, images: Tensor, eps: float) -> Self:
+        """Return the map that adds `eps` times the mean variance of images."""
+        total = sum(
+            float(_flat(images[part]).var(1, correction=0).sum())
+            for part in slices(len(images), AT_ONCE)
+        )
+        return cls(eps * total / len(images))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return images (n, c, h, w) of mean 0; constant ones become zeros."""
+        centred = images - images.mean((1, 2, 3), keepdim=True)
+        var = centred.square().mean((1, 2, 3), keepdim=True) + self.added
+        return centred / torch.where(var > 0.0, var, 1.0).sqrt()
+
+
+@dataclass(frozen=True)
+class PixelZCA:
+    r"""Whitens the pixels of images that are centred and scaled to length 1.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        Mean of the scaled images.
+    vectors : ndarray of shape (d, m)
+        Eigenvectors of their covariance.
+    gains : ndarray of shape (m,)
+        Factors of the parts along these.
+    gain : float
+        Factor of the part across them.
+    """
+
+    mean: Any
+    vectors: Any
+    gains: Any
+    gain: float
+
+    @classmethod
+    def fit(cls, images: Tensor, eps: float) -> Self:
+        """Return the map that adds `eps` mean eigenvalues to each eigenvalue."""
+        n, d = len(images), images[0].numel()
+        mean = torch.zeros(d, dtype=torch.float64, device=images.device)
+        for part in slices(n, AT_ONCE):
+            mean += _unit(images[part]).sum(0) / n
+        if d <= n:
+            moment = torch.zeros(d, d, dtype=torch.float64, device=images.device)
+            for part in slices(n, AT_ONCE):
+                centred = _unit(images[part]) - mean
+                moment += centred.mT @ centred / n
+            values, vectors = symmetric_eigen(moment)
+        else:
+            centred = _unit(images) - mean
+            values, of_images = symmetric_eigen(centred @ centred.mT / n)
+            kept = values > values[-1] * n * torch.finfo(values.dtype).eps
+            values, of_images = values[kept], of_images[:, kept]
+            vectors = centred.mT @ (of_images / (n * values).sqrt())
+        added = eps * float(values.sum()) / d
+        if added == 0.0:  # all images are equal, and become zeros
+            return cls(to_numpy(mean), to_numpy(vectors), to_numpy(values + 1.0), 1.0)
+        gains = (values + added).rsqrt()
+        return cls(to_numpy(mean), to_numpy(vectors), to_numpy(gains), added**-0.5)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return whitened images (n, c, h, w)."""
+        mean, vectors, gains = (
+            to_tensor(values, images.device, images.dtype)
+            for values in (self.mean, self.vectors, self.gains)
+        )
+        centred = _unit(images).to(images.dtype) - mean
+        along = (centred @ vectors) * (gains - self.gain)
+        return (self.gain * centred + along @ vectors.mT).reshape(images.shape)
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Averages squares of pixels; those at the lower and right edge may be smaller.
+
+    Parameters
+    ----------
+    factor : int
+        Side of the squares.
+    """
+
+    factor: int
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return smaller images (n, c, h', w')."""
+        return pool_images(images, self.factor)
+
+
+def _flat(images: Tensor) -> Tensor:
+    return images.to(torch.float64).flatten(1)
+
+
+def _unit(images: Tensor) -> Tensor:
+    """Return images as rows (n, d) of mean 0 and length 1, in double precision."""
+    rows = _flat(images)
+    rows = rows - rows.mean(1, keepdim=True)
+    length = rows.square().sum(1, keepdim=True).sqrt()
+    return rows / torch.where(length > 0.0, length, 1.0)
