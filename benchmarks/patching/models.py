@@ -145,7 +145,7 @@ class OfLearnedWeights:
             kernel = PatchKernel(weights=json.loads(WEIGHTS.read_text()))
             kernel += SHARE_OF_WHOLE * rbf()
         else:
-            kernel = _weighted(256).fit(X[:SUBSET], y[:SUBSET]).kernel_
+            kernel = _weighted(128).fit(X[:SUBSET], y[:SUBSET]).kernel_
             WEIGHTS.write_text(json.dumps(kernel.weights.round(5).tolist()) + "\n")
         self.model = _of_kernel(kernel, self.n_inducing).fit(X, y)
         return self
@@ -185,9 +185,6 @@ MODELS = {
     "patches, n_inducing=256": Model(
         lambda: _of_kernel(None, 256), 20_000, ("cifar10",)
     ),
-    "patches, n_inducing=400": Model(
-        lambda: _of_kernel(None, 400), 20_000, ("cifar10",)
-    ),
     "patches, channels, 85": Model(
         lambda: _of_color("channels", 85), 20_000, ("cifar10",)
     ),
@@ -223,7 +220,7 @@ MODELS = {
     "patches, rbf of whole images, 750": Model(
         lambda: _invariant(750, patch_size=28), 60_000, ("mnist",)
     ),
-    "patches, weighted, 750, learned with 256": Model(
+    "patches, weighted, 750, learned with 128": Model(
         lambda: OfLearnedWeights(750), 60_000, ("mnist",)
     ),
     "patches, weighted + rbf, 750, weights of that row": Model(

@@ -16,6 +16,7 @@ from skconvgp._typing import ImageShape
 from skconvgp.backends import ResponsesChoice
 from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, Scale, Sum
 from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._patches import COLOR_CHANNELS
 from skconvgp.processes._inducing import (
     DRAWN,
     Inducing,
@@ -33,8 +34,9 @@ __all__ = [
     "terms_of",
 ]
 
-# Inducing patches of few images, and of at least so many.
-FEW_PATCHES, MANY_PATCHES, MANY_IMAGES = 128, 256, 5000
+# Inducing patches of at least so many images, and of so many with three channels.
+USUAL_PATCHES = {0: 128, 5000: 256}
+COLOR_PATCHES = USUAL_PATCHES | {20_000: 400}
 
 
 class Term(NamedTuple):
@@ -70,7 +72,7 @@ class TermChoice(NamedTuple):
     inducing : str or ndarray of shape (m, c', ph, pw)
         How patches are chosen, or patches.
     n_inducing : int or None
-        Number of patches; None follows the number of images.
+        Number of patches; None follows the number of images and channels.
     n_locations : "auto" or tuple of int
         Number of places along each side.
     """
@@ -79,11 +81,11 @@ class TermChoice(NamedTuple):
     n_inducing: int | None
     n_locations: Any
 
-    def n_wanted(self, n_images: int) -> int:
+    def n_wanted(self, n_images: int, channels: int) -> int:
         """Return how many patches are drawn from so many images; 0 if none are."""
         if not (isinstance(self.inducing, str) and self.inducing in DRAWN):
             return 0
-        return self.n_inducing or usual_patches(n_images)
+        return self.n_inducing or usual_patches(n_images, channels)
 
 
 @dataclass(frozen=True)
@@ -148,9 +150,10 @@ def terms_of(
     return (Term(factor, kernel, is_averaged),)
 
 
-def usual_patches(n_images: int) -> int:
+def usual_patches(n_images: int, channels: int) -> int:
     """Return the number of inducing patches that "auto" stands for."""
-    return MANY_PATCHES if n_images >= MANY_IMAGES else FEW_PATCHES
+    numbers = COLOR_PATCHES if channels == COLOR_CHANNELS else USUAL_PATCHES
+    return max(many for least, many in numbers.items() if n_images >= least)
 
 
 def missing_patches(
@@ -158,7 +161,7 @@ def missing_patches(
 ) -> str:
     """Return why there are fewer inducing patches than are wanted; empty if not."""
     pairs = [
-        (len(term.patches), choice.n_wanted(n_images))
+        (len(term.patches), choice.n_wanted(n_images, term.image_shape[0]))
         for term, choice in zip(inducing.terms, choices, strict=True)
     ]
     fewer = [f"{m} of {wanted}" for m, wanted in pairs if m < wanted]
@@ -188,7 +191,7 @@ def choose_inducing(
     shape = channels, height, width
     sets = []
     for term, choice in zip(terms, choices, strict=True):
-        kernel, wanted = term.of_patches(shape), choice.n_wanted(n)
+        kernel, wanted = term.of_patches(shape), choice.n_wanted(n, channels)
         patches = choose_patches(
             kernel,
             images,

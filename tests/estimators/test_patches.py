@@ -530,6 +530,25 @@ def test_images_of_equal_patches_are_fitted(how):
         assert is_told == (how != "unique")
 
 
+@pytest.mark.parametrize(
+    ("n", "channels", "expected"),
+    [
+        (4999, 3, 128),
+        (5000, 1, 256),
+        (19_999, 3, 256),
+        (20_000, 1, 256),
+        (20_000, 3, 400),
+    ],
+)
+def test_number_of_patches_follows_the_images(n, channels, expected):
+    X = np.random.default_rng(0).normal(size=(n, channels, 2, 2)).astype(np.float32)
+    spec = PatchKernel(patch_size=2, normalization=None)
+    gp = PatchGPRegressor(spec, noise_variance=1.0, random_state=0)
+    gp.fit(X, X[:, 0, 0, 0])
+    assert len(gp.inducing_patches_) == expected
+    assert not gp.fit_report_.inducing_reason
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3])
 def test_channels_and_invariant_kernels(channels):
     X = images(40, channels)
