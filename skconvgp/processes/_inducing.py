@@ -172,7 +172,9 @@ class InducingSet:
     def n_numbers(self) -> tuple[int, int]:
         """How many numbers are held at once: for each image, and for all of them."""
         grid = self.kernel.grid(self.image_shape)
-        return grid.n_patches * math.prod(self.patches.shape[1:]), grid.n_positions**2
+        views = 2 if self.is_averaged else 1  # the image and its flip
+        of_patches = grid.n_patches * math.prod(self.patches.shape[1:])
+        return views * of_patches, grid.n_positions**2
 
     def choice(
         self, backend: str, device: torch.device, dtype: torch.dtype

@@ -107,6 +107,28 @@ def test_all_patches_are_the_exact_process():
     np.testing.assert_allclose(found_loo, wanted_loo, rtol=1e-5, atol=1e-6)
 
 
+def test_derivatives_by_an_image_are_those_by_its_flip():
+    X, kernel = images(), FlipAverage(SMALL)
+    for gp in (
+        PatchGPRegressor(kernel, n_inducing=9, **PLAIN),
+        ConvNetGPRegressor(kernel, **PLAIN),
+    ):
+        gp.fit(X, targets())
+        slopes, step = gp.latent_gradient(X[:2]), np.zeros_like(X[:2])
+        step[:, 0, 2, 1] = 1e-5
+        moved = (gp.predict(X[:2] + step) - gp.predict(X[:2] - step)) / 2e-5
+        by_pixel = slopes.reshape(2, -1, *X.shape[1:])
+        np.testing.assert_allclose(by_pixel[:, :, 0, 2, 1], moved, rtol=1e-5, atol=1e-8)
+        by_flip = gp.latent_gradient(flipped(X[:2])).reshape(by_pixel.shape)
+        np.testing.assert_allclose(flipped(by_flip), by_pixel, rtol=1e-8, atol=1e-12)
+
+
+def test_patches_of_both_views_count_against_the_budget():
+    X = images()
+    plain, mean = (inducing_of(one, X).n_numbers for one in (SMALL, FlipAverage(SMALL)))
+    assert mean == (2 * plain[0], plain[1])
+
+
 def test_inducing_patches_are_of_images_and_of_flips():
     X = np.zeros((20, 1, 6, 7))
     X[:, 0, :, :3] = 1.0  # an edge, with the light at the left
