@@ -3,9 +3,9 @@
 The formulas: docs/maths.rst, "Flips".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._linear import AvgPool2d, Conv2d, GlobalAvgPool2d
 from skconvgp.kernels._map_layer import MapLayer
 from skconvgp.kernels._normalizations import MaxNormalization
+from skconvgp.kernels._patch_grid import AUTO
 from skconvgp.kernels._patch_maps import PatchContrast, PatchMap, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
 from skconvgp.kernels._prepared import take
@@ -76,8 +77,8 @@ class FlipAverage(Kernel):
     The time for a pair is twice that of `kernel`, on the same backend. A variance takes
     the evaluation of one pair, :math:`k_G(x, x) = (k(x, x) + k(x, \bar x)) / 2`.
     :class:`~skconvgp.PatchGPClassifier` and :class:`~skconvgp.PatchGPRegressor` average
-    the features of an image and of its flip. Whitened patches need
-    ``PatchWhitening(flips=True)``.
+    the features of an image and of its flip. Patches that are whitened need
+    ``PatchWhitening(flips=True)``, for which ``normalization="auto"`` stands here.
 
     References
     ----------
@@ -123,6 +124,13 @@ class FlipAverage(Kernel):
         """Whether the value depends on the layout of the pixels: always."""
         return True
 
+    def settings_from(self, images: Tensor) -> dict[str, object]:
+        """Return the kernel, if settings of it follow from images (n, c, h, w)."""
+        words = dict(_usual_whitenings(self.kernel, images))
+        kernel = self.kernel.replace(**words) if words else self.kernel
+        resolved = kernel.resolve(images)
+        return {} if resolved is self.kernel else {"kernel": resolved}
+
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the positions of the map of one pair of the averaged kernel."""
         return self.kernel.n_positions(image_shape)
@@ -147,6 +155,25 @@ class FlipAverage(Kernel):
             for part in (slice(i, i + 1) for i in range(len(values)))
         ]
         return (values + torch.cat([values[:0], *crossed])) / 2
+
+
+def _usual_whitenings(
+    kernel: Kernel, images: Tensor
+) -> Iterator[tuple[str, PatchWhitening]]:
+    """Yield settings that "auto" stands for, so that patches and flips are alike."""
+    if images.ndim != 4:
+        return
+    shape = cast(ImageShape, tuple(images.shape[1:]))
+    parts = {"": kernel, **{f"{k}__": v for k, v in kernel.get_params().items()}}
+    for prefix, part in parts.items():
+        if isinstance(part, PatchKernel) and _is_usual_whitening(part, shape):
+            yield f"{prefix}normalization", PatchWhitening(flips=True)
+
+
+def _is_usual_whitening(kernel: PatchKernel, shape: ImageShape) -> bool:
+    word = kernel.normalization
+    is_usual = isinstance(word, str) and word == AUTO
+    return is_usual and isinstance(kernel.patch_map(shape), PatchWhitening)
 
 
 def flip(images: Tensor) -> Tensor:
@@ -232,13 +259,20 @@ def _patches(kernel: PatchKernel, shape: ImageShape) -> None:
             f"{kernel!r}: patches of width {grid.size[1]} at a stride of {grid.stride} "
             f"leave out columns at the right of images of width {width}."
         )
+    if kernel.learns_weights:
+        raise ValueError(
+            f"the weights of {kernel!r} are learned, without an average only: give "
+            "numbers, the same at the left and at the right."
+        )
     maps = kernel.weight_maps(grid).reshape(-1, *grid.shape)
     if not torch.equal(maps, maps.flip(-1)):
         raise ValueError(
             f"{kernel!r}: its `weights` are not the same at the left and at the right."
         )
     normalization = kernel.patch_map(shape)
-    if isinstance(normalization, PatchWhitening) and not normalization.flips:
+    if isinstance(normalization, PatchWhitening) and not (
+        normalization.flips or _is_usual_whitening(kernel, shape)
+    ):
         raise ValueError(
             f"{normalization!r} of {kernel!r} is learned from patches, whose flips it "
             "treats in another way: take normalization=PatchWhitening(flips=True), "

@@ -142,13 +142,10 @@ def test_a_classifier_of_color_images():
     X, y = load_digits_images(return_X_y=True)
     X = X[:120].reshape(-1, 1, 8, 8) * np.array([1.0, 0.5, -0.3])[:, None, None]
     X += np.random.default_rng(0).normal(size=X.shape)
+    own = PatchKernel(normalization=PatchWhitening())
     with pytest.raises(ValueError, match=r"PatchWhitening\(flips=True\)"):
-        PatchGPClassifier(FlipAverage(PatchKernel())).fit(X, y[:120])
-    kernel = PatchKernel(
-        patch_size=3,
-        location_lengthscale="auto",
-        normalization=PatchWhitening(flips=True),
-    )
+        PatchGPClassifier(FlipAverage(own)).fit(X, y[:120])
+    kernel = PatchKernel(patch_size=3, location_lengthscale="auto")
     gp = PatchGPClassifier(FlipAverage(kernel), n_inducing=32, random_state=0)
     gp.fit(X[:100], y[:100])
     values = gp.predict_proba(X[100:])

@@ -217,12 +217,17 @@ def _t(array: np.ndarray) -> torch.Tensor:
         (resnet32(), (3, 32, 32), ["layer8", "width 32", "16 windows"]),
         (rbf(lengthscale=(1.0, 2.0)), (1, 1, 2), ["lengthscales", "width 2"]),
         (PatchKernel(patch_size=3, stride=2), (1, 8, 8), ["stride of 2", "width 8"]),
-        (PatchKernel(), (3, 8, 8), ["PatchWhitening", "(flips=True)", "'contrast'"]),
+        (
+            PatchKernel(normalization=PatchWhitening()),
+            (3, 8, 8),
+            ["PatchWhitening", "(flips=True)", "'contrast'"],
+        ),
         (
             PatchKernel(rbf(), patch_size=2, weights=(1.0, 2.0, 1.0, 2.0)),
             (1, 3, 3),
             ["weights", "left"],
         ),
+        (PatchKernel(weights="learned"), (1, 8, 8), ["learned", "give numbers"]),
         (Cosine(), (1, 4, 4), ["not known", "Cosine()"]),
         (rbf(), (9, 1, 1), ["single column", "(9, 1, 1)", "image_shape"]),
         (Conv2d, (1, 4, 4), ["must be made of kernels", "Conv2d"]),
@@ -261,6 +266,25 @@ def test_whitening_that_has_seen_flips_is_mirrored():
     gram = cross(average.kernel, images)
     mirrored = cross(average.kernel, images.flip(-1))
     assert_close(mirrored, gram, rtol=1e-9, scale=deviations(gram))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_usual_whitening_is_one_that_has_seen_flips(channels):
+    images = random_images(9, channels, 6, 7)
+    whitening = PatchWhitening(flips=True) if channels == 3 else None
+    usual, given = (
+        FlipAverage(
+            rbf() + 2.0 * PatchKernel(patch_size=3, normalization=normalization)
+        )
+        for normalization in ("auto", whitening)
+    )
+    usual.check((channels, 6, 7))
+    found, wanted = usual.resolve(images), given.resolve(images)
+    if channels == 1:
+        wanted.set_params(kernel__term1__kernel__normalization="auto")
+    assert found == wanted
+    assert found.resolve(images) is found
+    assert cross(found, images).shape == (9, 9)
 
 
 def test_normalizations_of_others_are_refused():
