@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.estimators._resolve import AUTO, is_kernel, reject
 from skconvgp.estimators._views import TransformerFit
+from skconvgp.image_maps import Scattering
 from skconvgp.kernels import PatchKernel, PatchWhitening, convnet, rbf
-from skconvgp.processes import PartChoice, TermChoice
+from skconvgp.processes import PartChoice, ScatteredFit, TermChoice
 
 __all__ = ["is_auto", "resolve_flips", "resolve_parts", "resolve_weights"]
 
@@ -18,6 +20,9 @@ COLORS = 3
 # Patches, their location lengthscale as a share of the longer side, their number, and
 # places along a side. Chosen on CIFAR-10 and MNIST (ADR 0054).
 COLOR_PATCHES, GREY_PATCHES = (3, 6 / 32, 1024, 4), (5, 3.5 / 28, 256, 5)
+# Angles and largest number of scales of scattering, and fewest positions along a side
+# that remain.
+N_ANGLES, MOST_SCALES, FEWEST_POSITIONS = 8, 2, 4
 PAIR = 2
 
 
@@ -82,8 +87,17 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
         normalization=PatchWhitening(0.03, contrast=0.03) if is_color else None,
     )
     choice = TermChoice("kmeans", n_patches, n_places)
-    network = convnet(depth=2, kernel_size=3)
-    return PartChoice(patches, None, choice), PartChoice(network)
+    network, n_scales = convnet(depth=2, kernel_size=3), _scales_of(size)
+    if not n_scales:
+        return PartChoice(patches, None, choice), PartChoice(network)
+    view = ScatteredFit(Scattering(n_scales, N_ANGLES, order=2))
+    return PartChoice(patches, None, choice), PartChoice(network, view)
+
+
+def _scales_of(size: Sequence[int]) -> int:
+    """Return the scales of scattering for images (h, w); 0 if they are too small."""
+    positions = max(1, min(size) // FEWEST_POSITIONS)
+    return min(MOST_SCALES, positions.bit_length() - 1)
 
 
 def _part(estimator: Any, given: Any) -> PartChoice:

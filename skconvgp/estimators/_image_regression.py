@@ -29,7 +29,8 @@ class ImageRegressor(GPRegressor):
         shows them. A copy of the transformer is fitted to the training images. A
         :class:`~skconvgp.kernels.PatchKernel` is evaluated through inducing patches,
         all other kernels exactly. "auto" is a kernel of patches of the pixels and
-        :class:`~skconvgp.kernels.convnet` of the pixels.
+        :class:`~skconvgp.kernels.convnet` of logarithms of scattering coefficients with
+        weakly whitened channels (of the pixels themselves below 8 pixels a side).
         Rows that are read as vectors have the single part
         :class:`~skconvgp.kernels.rbf`.
     part_weights : "auto" or array-like of shape (n_parts,), default="auto"
@@ -142,6 +143,9 @@ class ImageRegressor(GPRegressor):
     pixels, with a warning. Mirror images are those of X, before a transformer sees
     them.
 
+    A prediction takes the scattering of each new image, and of its mirror image if
+    these are averaged over: at a few hundred training images that is most of the time.
+
     Time grows with the square of the number n of images for covariances and with n^3
     for the choice of weights and noise; a fit holds about nine matrices of n^2 numbers.
     Above 8000 images, or if these do not fit into the memory, "auto" fits the process
@@ -153,6 +157,7 @@ class ImageRegressor(GPRegressor):
     References
     ----------
     van der Wilk, Rasmussen and Hensman, "Convolutional Gaussian processes", 2017.
+    Bruna and Mallat, "Invariant scattering convolution networks", 2013.
     Coates, Ng and Lee, "An analysis of single-layer networks in unsupervised feature
     learning", 2011 (whitened patches).
     Haasdonk and Burkhardt, "Invariant kernel functions for pattern analysis and machine

@@ -62,6 +62,7 @@ KEPT = [
     "PatchPrior",
     "PatchReservoir",
     "Reservoir",
+    "ScatteredView",
     "SummedPrior",
     "VariationalProcess",
 ]

@@ -1,0 +1,97 @@
+"""ScatteredView: scattering coefficients with whitened channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import rows_to_tensor, slices, to_numpy, to_tensor
+from skconvgp.image_maps import ChannelZCA, Scattering
+from skconvgp.linalg import symmetric_eigen
+from skconvgp.processes._views import AT_ONCE
+
+__all__ = ["ScatteredFit", "ScatteredView"]
+
+
+@dataclass(frozen=True)
+class ScatteredView:
+    """Logarithms of scattering coefficients, with whitened channels.
+
+    Parameters
+    ----------
+    scattering : Scattering
+        The coefficients.
+    whitening : ChannelZCA
+        Scale, logarithm and whitening of their channels.
+    components : ndarray of shape (k, c')
+        Principal components of the whitened channels, as rows.
+    """
+
+    scattering: Scattering
+    whitening: ChannelZCA
+    components: FloatArray
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return images (n, k, h', w') as the view shows images (n, c, h, w)."""
+        return self.project(self.scattering(images))
+
+    def project(self, coefficients: Tensor) -> Tensor:
+        """Return the components (n, k, h', w') of coefficients (n, c', h', w')."""
+        white = self.whitening(coefficients)
+        components = to_tensor(self.components, white.device, white.dtype)
+        return torch.einsum("kc,nchw->nkhw", components, white)
+
+
+@dataclass(frozen=True)
+class ScatteredFit:
+    """Fits a view of scattering coefficients.
+
+    Parameters
+    ----------
+    scattering : Scattering
+        The coefficients.
+    offset : float
+        Added to coefficients, in units of their root mean squares, before logarithms
+        are taken.
+    eps : float
+        Added to eigenvalues of the channels' covariance, as a share of their mean.
+    share : float
+        Share of the variance of whitened channels that components keep. Networks see
+        products of channels, which a rotation does not change, and take time for each.
+    """
+
+    scattering: Scattering
+    offset: float = 0.1
+    eps: float = 1.0
+    share: float = 0.99
+
+    def __call__(self, images: Tensor) -> tuple[ScatteredView, Tensor]:
+        """Return the view that is fitted to images (n, c, h, w), and what it shows."""
+        single = images.to(torch.float32)
+        raw = torch.cat(
+            [self.scattering(single[part]) for part in slices(len(images), AT_ONCE)]
+        )
+        whitening = ChannelZCA.fit(raw, self.offset, self.eps)
+        components = self._components(whitening)
+        view = ScatteredView(self.scattering, whitening, components)
+        blocks = slices(len(images), AT_ONCE)
+        return view, torch.cat([view.project(raw[part]).to("cpu") for part in blocks])
+
+    def _components(self, whitening: ChannelZCA) -> FloatArray:
+        """Return the components (k, c) that keep the share of the variance.
+
+        The factors of whitening are (l + m)^(-1/2) for eigenvalues l of the covariance
+        and the added number m; variances after it are l / (l + m).
+        """
+        matrix = rows_to_tensor(whitening.whitening)
+        factors, vectors = symmetric_eigen(matrix)  # the largest variances first
+        eigenvalues = factors.pow(-2)
+        # The mean of l + m is that of l, times 1 + eps.
+        added = eigenvalues.mean() * self.eps / (1.0 + self.eps)
+        variances = ((eigenvalues - added) / eigenvalues).clamp(min=0.0)
+        explained = variances.cumsum(0) / variances.sum()
+        n_kept = int((explained < self.share).sum()) + 1
+        return to_numpy(vectors[:, :n_kept].mT.contiguous())

@@ -1,0 +1,90 @@
+"""The view of scattering coefficients: its formula, its symmetry, its derivatives."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp.image_maps import Scattering
+from skconvgp.processes import MirroredPart, PartChoice, ScatteredFit
+from tests.helpers.estimators import digits, tiny_network
+from tests.helpers.kernels import cross
+from tests.helpers.processes import RESOURCES
+from tests.helpers.tolerances import assert_close
+
+FIT = ScatteredFit(Scattering(1, 4, 2))
+ALL = replace(FIT, share=1.0)
+N = 20
+
+
+def part_of(images, *, is_mirrored):
+    run = RESOURCES.run(RESOURCES.placement(0))
+    choice = PartChoice(tiny_network(), FIT)
+    part = choice.part(
+        torch.as_tensor(images), is_mirrored=is_mirrored, resources=RESOURCES, run=run
+    )
+    return part, run
+
+
+def test_coefficients_are_logarithms_with_white_channels():
+    images = digits(N)[0]
+    view, shown = ALL(torch.as_tensor(images))
+    raw = ALL.scattering(torch.as_tensor(images).float()).double().numpy()
+    logs = np.log(raw / np.sqrt((raw**2).mean((0, 2, 3)))[:, None, None] + 0.1)
+    logs = np.moveaxis(logs, 1, 0).reshape(raw.shape[1], -1)
+    logs -= logs.mean(1, keepdims=True)
+    values, vectors = np.linalg.eigh(logs @ logs.T / logs.shape[1])
+    white = vectors @ np.diag((values + values.mean()) ** -0.5) @ vectors.T @ logs
+    expected = np.moveaxis(white.reshape(raw.shape[1], N, *raw.shape[2:]), 0, 1)
+    products = np.einsum("nchw,mcij->nmhwij", expected, expected)
+    found = np.einsum("nchw,mcij->nmhwij", shown, shown)
+    assert shown.shape[1] == raw.shape[1]  # all components
+    np.testing.assert_allclose(found, products, atol=2e-4 * np.abs(products).max())
+    again = view(torch.as_tensor(images[:3]).float())
+    np.testing.assert_allclose(again, shown[:3], atol=1e-4)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_components_keep_a_share_of_the_variance(share):
+    images = torch.as_tensor(digits(N)[0])
+    variances = ALL(images)[1].double().movedim(1, 0).flatten(1).var(1)
+    fewer = replace(ALL, share=share)(images)[1].double()
+    kept = fewer.movedim(1, 0).flatten(1).var(1)
+    total = variances.sum()
+    assert share <= kept.sum() / total < share + variances.max() / total
+    assert kept.sum() - kept.min() < share * total
+
+
+def test_averages_are_exact_although_positions_are_not_mirrored():
+    images = digits(N)[0]
+    part, run = part_of(images, is_mirrored=True)
+    assert isinstance(part, MirroredPart)
+    assert not part.commutes
+    new = torch.as_tensor(digits(3, start=50)[0])
+    one, other = (
+        part.cross(given, run, needs_diag=True) for given in (new, new.flip(-1))
+    )
+    assert_close(one[0], other[0])
+    assert_close(one[1], other[1])
+    both = part.view(torch.cat([new, new.flip(-1)]))
+    whole = cross(tiny_network(), both).reshape(2, 3, 2, 3).mean((0, 2))
+    assert_close(part.covariance(new, run), whole)
+    assert_close(one[1], whole.diagonal())
+
+
+def test_derivatives_by_images():
+    part, run = part_of(digits(N)[0], is_mirrored=True)
+    rng = np.random.default_rng(0)
+    images = torch.as_tensor(
+        digits(2, start=50)[0] + 0.05 * rng.normal(size=(2, 1, 8, 8))
+    )
+    sums, step = rng.normal(size=(2, N)), torch.as_tensor(rng.normal(size=images.shape))
+
+    def total(at):
+        found, _ = part.cross(at, run, needs_diag=False)
+        return float(np.sum(sums * found.numpy()))
+
+    pulled = part.pull(images, sums, run)
+    slope = (total(images + 1e-6 * step) - total(images - 1e-6 * step)) / 2e-6
+    assert float((pulled * step).sum()) == pytest.approx(slope, rel=1e-4)
