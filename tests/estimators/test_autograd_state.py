@@ -25,7 +25,10 @@ from tests.helpers.estimators import blobs, digits, tiny_network, wave
 BACKENDS = ["torch", "fused"]
 
 
-@pytest.fixture(params=["no_grad", "inference_mode"])
+# The stricter one in the gate, and the other one in the first test.
+@pytest.fixture(
+    params=[pytest.param("no_grad", marks=pytest.mark.slow), "inference_mode"]
+)
 def switched_off(request):
     """A function that returns a context in which autograd is switched off."""
     return {
@@ -55,6 +58,11 @@ def small_digits(n):
     """Return digits of 4 x 4 pixels, and their labels as floats."""
     X, y = digits(n)
     return X[:, :, ::2, ::2], y.astype(np.float64)
+
+
+def test_derivatives_without_recording_of_gradients():
+    X, _ = digits(3)
+    same_and_not_zero(lambda: [gram_gradient(tiny_network(), X)[1]], torch.no_grad)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -103,7 +103,9 @@ def check_both_modes(function, *inputs: Tensor) -> None:
     assert gradcheck(function, leaves, check_forward_ad=True, rtol=1e-5, atol=1e-8)
 
 
-@pytest.mark.parametrize("t", [-0.95, -0.3, 0.0, 0.6, 0.98])
+@pytest.mark.parametrize(
+    "t", [-0.95, pytest.param(-0.3, marks=pytest.mark.slow), 0.0, 0.6, 0.98]
+)
 @pytest.mark.parametrize("layer", LAYERS, ids=name)
 def test_expectation(layer, t):
     a = torch.tensor([[2.0], [0.3]], dtype=torch.float64)
