@@ -1,0 +1,124 @@
+"""What averages over flips are worth on few photographs, and what they cost.
+
+    SKCONVGP_DATA=<folder with cifar10.npz> python benchmarks/flips.py
+
+Fits a network and a process of patches, each with `FlipAverage` and without, to 50 and
+100 images of each class of CIFAR-10, of three draws, and judges on the first 2000 test
+images. Takes about ten minutes on a core. Prints means over the draws and writes
+benchmarks/results/flips.json after each row; rows can run alone:
+
+    python benchmarks/flips.py --models network --draws 0
+"""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from calibrating.report import judge, read
+from calibrating.source import Figures
+from completing.report import dated, put, save
+from numpy.typing import NDArray
+from peers.machine import machine, versions
+
+from skconvgp import ConvNetGPClassifier, PatchGPClassifier
+from skconvgp.datasets import fetch_cifar10
+from skconvgp.kernels import FlipAverage, PatchKernel, PatchWhitening, convnet
+
+RESULTS = Path(__file__).parent / "results" / "flips.json"
+PART, KEYS = "flips", ("model", "is_averaged", "n_train", "draw")
+N_CLASSES, N_TEST, DRAWS = 10, 2000, range(3)
+SIZES = (500, 1000)
+KERNELS = {
+    "network": convnet(depth=3, kernel_size=3),
+    "patches": PatchKernel(
+        location_lengthscale=6.0, normalization=PatchWhitening(flips=True)
+    ),
+}
+SHOWN = ("error", "loo_error", "log_loss", "fit_cpu_seconds", "predict_cpu_seconds")
+
+
+def main() -> None:
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", nargs="+", choices=KERNELS, default=list(KERNELS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--draws", nargs="+", type=int, default=DRAWS)
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    record = read(options.output, PART)
+    record |= {"versions": versions(), "machine": machine()}
+    print(f"{'':<34}" + "".join(f"{name:>21}" for name in SHOWN))
+    X, y = fetch_cifar10(subset="train", return_X_y=True)
+    X_test, y_test = fetch_cifar10(subset="test", return_X_y=True)
+    test = X_test[:N_TEST], y_test[:N_TEST]
+    for model in options.models:
+        for n_train in options.sizes:
+            for is_averaged in (False, True):
+                for draw in options.draws:
+                    chosen = balanced(y, n_train, draw)
+                    row: Figures = dict(
+                        zip(KEYS, (model, is_averaged, n_train, draw), strict=True)
+                    )
+                    row |= measure(
+                        classifier(model, is_averaged), X[chosen], y[chosen], *test
+                    )
+                    put(record[PART], dated(row), *KEYS)
+                    save(options.output, record)
+                print_means(record[PART], model, is_averaged, n_train)
+
+
+def balanced(y: NDArray[Any], n: int, draw: int) -> NDArray[Any]:
+    """Return indices of equally many images of each class."""
+    order = np.random.RandomState(draw).permutation(len(y))
+    each = [order[y[order] == label][: n // N_CLASSES] for label in np.unique(y)]
+    return np.stack(each, 1).ravel()
+
+
+def classifier(model: str, is_averaged: bool) -> Any:
+    """Return a classifier that is not fitted."""
+    kernel = FlipAverage(KERNELS[model]) if is_averaged else KERNELS[model]
+    if model == "network":
+        return ConvNetGPClassifier(kernel)
+    return PatchGPClassifier(
+        kernel, n_inducing=256, n_locations=4, variance="sor", random_state=0
+    )
+
+
+def measure(
+    gp: Any,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    X_test: NDArray[Any],
+    y_test: NDArray[Any],
+) -> Figures:
+    """Return the scores of a classifier, and processor seconds."""
+    start = time.process_time()
+    gp.fit(X, y)
+    fitted = time.process_time()
+    probabilities = gp.predict_proba(X_test)
+    done = time.process_time()
+    return judge(y_test, probabilities) | {
+        "loo_error": float(np.mean(gp.loo_predict() != y)),
+        "fit_cpu_seconds": fitted - start,
+        "predict_cpu_seconds": done - fitted,
+    }
+
+
+def print_means(
+    rows: list[Figures], model: str, is_averaged: bool, n_train: int
+) -> None:
+    """Print means over the draws."""
+    place = model, is_averaged, n_train
+    own = [row for row in rows if tuple(row[key] for key in KEYS[:3]) == place]
+    means = (statistics.fmean(row[score] for row in own) for score in SHOWN)
+    name = f"{model}, {n_train}{', averaged' if is_averaged else ''}"
+    print(f"{name:<34}" + "".join(f"{mean:>21.3f}" for mean in means), flush=True)
+
+
+if __name__ == "__main__":
+    main()
