@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.engine import slices, to_numpy, to_tensor
-from skconvgp.linalg import symmetric_eigen
+from skconvgp.linalg import symmetric_eigen, without_rounding
 
 __all__ = ["ChannelScaling", "ChannelZCA"]
 
@@ -100,8 +100,8 @@ class ChannelZCA:
         count = images.numel() // c
         mean = total / count
         values, vectors = symmetric_eigen(moment / count - torch.outer(mean, mean))
-        shifted = values + eps * values.mean()
-        # Channels that are all constant stay as they are.
+        shifted = without_rounding(values) + eps * values.mean()
+        # Directions without variance are not stretched if nothing is added.
         root = torch.where(shifted > 0.0, shifted, 1.0).sqrt()
         return cls(
             scaling,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.engine import pool_images, slices, to_numpy, to_tensor
-from skconvgp.linalg import symmetric_eigen
+from skconvgp.linalg import symmetric_eigen, without_rounding
 
 __all__ = ["Contrast", "PixelZCA", "Pooling"]
 
@@ -81,17 +81,20 @@ class PixelZCA:
                 centred = _unit(images[part]) - mean
                 moment += centred.mT @ centred / n
             values, vectors = symmetric_eigen(moment)
+            values = without_rounding(values)
         else:
             centred = _unit(images) - mean
             values, of_images = symmetric_eigen(centred @ centred.mT / n)
-            kept = values > values[-1] * n * torch.finfo(values.dtype).eps
+            values = without_rounding(values)
+            kept = values > 0.0
             values, of_images = values[kept], of_images[:, kept]
             vectors = centred.mT @ (of_images / (n * values).sqrt())
         added = eps * float(values.sum()) / d
-        if added == 0.0:  # all images are equal, and become zeros
-            return cls(to_numpy(mean), to_numpy(vectors), to_numpy(values + 1.0), 1.0)
-        gains = (values + added).rsqrt()
-        return cls(to_numpy(mean), to_numpy(vectors), to_numpy(gains), added**-0.5)
+        # Directions without variance are not stretched if nothing is added.
+        shifted = values + added
+        gains = torch.where(shifted > 0.0, shifted, 1.0).rsqrt()
+        gain = added**-0.5 if added > 0.0 else 1.0
+        return cls(to_numpy(mean), to_numpy(vectors), to_numpy(gains), gain)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return whitened images (n, c, h, w)."""

@@ -34,7 +34,11 @@ from skconvgp.linalg._products import (
     ridge_solve,
     spread_rows,
 )
-from skconvgp.linalg._spectral import eigen_with_rounding, symmetric_eigen
+from skconvgp.linalg._spectral import (
+    eigen_with_rounding,
+    symmetric_eigen,
+    without_rounding,
+)
 from skconvgp.linalg._symmetric import symmetrize_
 from skconvgp.linalg._truncated import (
     Symmetric,
@@ -86,4 +90,5 @@ __all__ = [
     "symmetrize_",
     "whitening_root",
     "widened",
+    "without_rounding",
 ]

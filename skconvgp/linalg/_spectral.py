@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor
 
-__all__ = ["eigen_with_rounding", "symmetric_eigen"]
+__all__ = ["eigen_with_rounding", "symmetric_eigen", "without_rounding"]
+
+MARGIN = 10.0  # of the bound for the rounding errors of eigenvalues
 
 
 def symmetric_eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,3 +27,9 @@ def eigen_with_rounding(matrix: Tensor) -> tuple[Tensor, Tensor, float]:
     values, vectors = torch.linalg.eigh(matrix)
     unit = torch.finfo(values.dtype).eps * float(values[-1])
     return values.clamp(min=0.0), vectors, max(-float(values[0]), unit)
+
+
+def without_rounding(values: Tensor) -> Tensor:
+    """Return ascending eigenvalues (n,), zero where rounding may have made them."""
+    unit = torch.finfo(values.dtype).eps * float(values[-1])
+    return torch.where(values > MARGIN * len(values) * unit, values, 0.0)

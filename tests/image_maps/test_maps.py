@@ -84,6 +84,29 @@ def test_pixels_are_whitened_as_by_a_dense_matrix(n_images, eps):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("n_images", [10, 200])
+def test_pixels_without_a_ridge_are_white_on_their_span(n_images):
+    given = torch.from_numpy(np.random.default_rng(1).normal(size=(n_images, 1, 5, 4)))
+    found = PixelZCA.fit(given, 0.0)(given).numpy().reshape(n_images, -1)
+    values = np.linalg.eigvalsh(np.cov(found.T, ddof=0))
+    # Images lose their mean each, and together the mean image.
+    rank = min(n_images, 20) - 1
+    np.testing.assert_allclose(values[-rank:], 1.0, rtol=1e-9)
+    np.testing.assert_allclose(values[:-rank], 0.0, atol=1e-9)
+
+
+def test_dependent_channels_without_a_ridge_stay_dependent():
+    signs = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    channels = np.c_[signs, signs.sum(1)]
+    given = torch.from_numpy(channels.reshape(4, 3, 1, 1))
+    fitted = ChannelZCA.fit(given, None, 0.0)
+    values = np.linalg.eigvalsh(np.cov(fitted(given)[..., 0, 0].numpy().T, ddof=0))
+    np.testing.assert_allclose(values, [0.0, 1.0, 1.0], atol=1e-12)
+    across = torch.tensor([1.0, 1.0, -(2.0**0.5)]).double().reshape(1, 3, 1, 1)
+    scaled = across / fitted.scaling(torch.ones_like(across))  # not stretched
+    torch.testing.assert_close(fitted(scaled).norm(), across.norm())
+
+
 def test_contrast_is_that_of_each_image(images):
     var = images.numpy().var((1, 2, 3))
     fitted = Contrast.fit(images, 0.2)

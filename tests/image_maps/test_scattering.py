@@ -149,6 +149,30 @@ def test_coefficients_move_less_than_the_image(rng):
     assert change(scattering(images), scattering(moved)) < 0.4
 
 
+def test_coefficients_move_with_the_image(rng):
+    """By a pixel of theirs where the image moves by 2^J pixels."""
+    image = torch.zeros(1, 1, 32, 32, dtype=torch.float64)
+    image[..., 12:16, 12:16] = torch.from_numpy(rng.normal(size=(4, 4)))
+    scattering = Scattering(2, 8, 2)
+    before = scattering(image)
+    after = scattering(image.roll((4, -4), (2, 3)))
+    assert float(before[..., :-1, 1:].abs().max()) > 0.1
+    torch.testing.assert_close(
+        after[..., 1:, :-1], before[..., :-1, 1:], rtol=0, atol=1e-12
+    )
+
+
+def test_a_transposed_image_has_transposed_coefficients_of_other_angles(rng):
+    image = torch.from_numpy(rng.normal(size=(1, 1, 16, 12)))
+    scattering = Scattering(2, 8, 1)
+    found, turned = scattering(image)[0], scattering(image.mT)[0]
+    for j in range(2):
+        for angle in range(8):  # theta becomes pi / 2 - theta, up to pi
+            other = turned[1 + 8 * j + (2 - angle) % 8]
+            expected = found[1 + 8 * j + angle].mT
+            torch.testing.assert_close(other, expected, rtol=0, atol=1e-12)
+
+
 def test_single_precision_is_as_exact_as_it_can_be(rng):
     images = torch.from_numpy(rng.normal(size=(3, 2, 16, 16)))
     scattering = Scattering(2, 8, 2)
