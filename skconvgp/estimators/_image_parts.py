@@ -84,7 +84,7 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
     patches = PatchKernel(
         patch_size=patch_size,
         location_lengthscale=share * max(size),
-        normalization=PatchWhitening(0.03, contrast=0.03) if is_color else None,
+        normalization=PatchWhitening(0.03) if is_color else None,
     )
     choice = TermChoice("kmeans", n_patches, n_places)
     network, n_scales = convnet(depth=2, kernel_size=3), _scales_of(size)
