@@ -72,6 +72,8 @@ CLASSES = [
     NystromCompletedGP,
     NystromCompletedGPRegressor,
 ]
+# With those that fit neither a matrix nor a network.
+EVERY_CLASS = [*CLASSES, PatchGPClassifier, PatchGPRegressor]
 # Not in the suite of scikit-learn, or not for every estimator, and yet to be held.
 EXTRA_CHECKS = ["check_dataframe_column_names_consistency"]
 EXTRA_CHECKS_REGRESSOR = ["check_regressor_multioutput"]
@@ -162,12 +164,12 @@ def test_check_with_a_precomputed_gram_matrix(name, cls):
     run_check(name, cls("precomputed"))
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("cls", EVERY_CLASS)
 def test_default_kernel_cannot_be_nested_and_is_resolved_in_fit(cls):
     assert cls().get_params()["kernel"] is None
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("cls", EVERY_CLASS)
 def test_clone_copies_the_kernel(cls):
     original = cls(tiny_network())
     copy = clone(original)
@@ -184,7 +186,7 @@ def test_set_params_reaches_layers_of_a_network():
     assert gp.get_params()["kernel__layer1__weight_variance"] == 3.0
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("cls", EVERY_CLASS)
 def test_set_params_names_the_valid_parameters(cls):
     with pytest.raises(ValueError, match=r"lengthscales.*lengthscale"):
         cls(rbf(1.0)).set_params(kernel__lengthscales=2.0)
@@ -200,13 +202,13 @@ def test_set_params_replaces_a_layer_by_a_layer_only():
         ConvNetGPRegressor(rbf(1.0)).set_params(kernel__lengthscale__x=1)
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("cls", EVERY_CLASS)
 def test_repr_shows_what_was_set(cls):
     text = repr(cls(rbf(lengthscale=2.0), n_jobs=2))
     assert text == f"{cls.__name__}(kernel=rbf(lengthscale=2.0), n_jobs=2)"
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("cls", EVERY_CLASS)
 def test_html_repr_shows_the_name_and_the_kernel(cls):
     html = estimator_html_repr(cls(rbf(lengthscale=2.0)))
     assert cls.__name__ in html

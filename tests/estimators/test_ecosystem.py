@@ -6,6 +6,7 @@ import pytest
 import sklearn
 import torch
 from joblib.parallel import ThreadingBackend
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -19,8 +20,13 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
-from skconvgp.kernels import convnet, dense, rbf
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    PatchGPClassifier,
+    gram_matrix,
+)
+from skconvgp.kernels import PatchKernel, convnet, dense, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
 
@@ -63,6 +69,35 @@ def test_pipeline_scales_and_passes_parameters_down():
     np.testing.assert_array_equal(
         gp.predict_proba(X[40:]), direct.predict_proba(scaled.transform(X[40:]))
     )
+
+
+def test_grid_search_over_patches_and_their_kernel():
+    X, y = digits(60)
+    grid = [
+        {"n_inducing": [3, 6], "kernel__patch_size": [2, 3]},
+        {"n_inducing": [6], "kernel__location_lengthscale": [None]},
+    ]
+    kernel = PatchKernel(location_lengthscale="auto")
+    gp = PatchGPClassifier(kernel, random_state=0)
+    search = GridSearchCV(gp, grid, cv=2).fit(X, y)
+    best = search.best_estimator_
+    assert len(set(search.cv_results_["mean_test_score"])) > 2
+    m, size = (search.best_params_[n] for n in ("n_inducing", "kernel__patch_size"))
+    assert best.inducing_patches_.shape == (m, 1, size, size)
+    assert kernel == PatchKernel(location_lengthscale="auto")
+
+
+def test_pipeline_of_a_scaler_and_patches_reads_rows_as_images():
+    X, y = digits(60)
+    rows = X.reshape(60, -1)
+    gp = PatchGPClassifier(n_inducing=8, image_shape=(8, 8), random_state=0)
+    scaled = StandardScaler().fit(rows[:40])
+    direct = clone(gp).fit(scaled.transform(rows[:40]), y[:40])
+    steps = make_pipeline(StandardScaler(), gp).fit(rows[:40], y[:40])
+    assert steps[-1].image_shape_ == (1, 8, 8)
+    assert not hasattr(steps[-1], "set_output")  # it transforms nothing
+    expected = direct.predict_proba(scaled.transform(rows[40:]))
+    np.testing.assert_array_equal(steps.predict_proba(rows[40:]), expected)
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -108,10 +143,13 @@ def test_multi_output_wrapper():
     np.testing.assert_allclose(wrapped.predict(X), direct.predict(X))
 
 
-def test_sample_weight_can_be_requested():
+@pytest.mark.parametrize(
+    "estimator", [ConvNetGPClassifier(rbf(1.0)), PatchGPClassifier()], ids=repr
+)
+def test_sample_weight_can_be_requested(estimator):
     X, y = blobs(30)
     with sklearn.config_context(enable_metadata_routing=True):
-        gp = ConvNetGPClassifier(rbf(1.0)).set_fit_request(sample_weight=True)
+        gp = clone(estimator).set_fit_request(sample_weight=True)
         gp.set_score_request(sample_weight=False)
         search = GridSearchCV(gp, {"noise_variance": [1e-2, 1e-1]}, cv=2)
         search.fit(X, y, sample_weight=np.ones(30))

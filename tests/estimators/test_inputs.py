@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -17,6 +18,8 @@ from sklearn.svm import SVC
 from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    PatchGPClassifier,
+    PatchGPRegressor,
     as_sklearn_kernel,
     gram_diag,
     gram_matrix,
@@ -54,10 +57,15 @@ def test_rows_and_images_give_the_same(fitted, predicted):
     )
 
 
+@pytest.mark.parametrize(
+    "gp",
+    [ConvNetGPRegressor(tiny_network()), PatchGPRegressor(n_inducing=4)],
+    ids=["network", "patches"],
+)
 @pytest.mark.parametrize("predicted", FORMS)
-def test_the_shape_of_the_fit_holds_for_rows_at_predict(predicted):
+def test_the_shape_of_the_fit_holds_for_rows_at_predict(predicted, gp):
     X, y = digits(30)
-    gp = ConvNetGPRegressor(tiny_network()).fit(X[:20], y[:20])
+    gp.fit(X[:20], y[:20])
     np.testing.assert_array_equal(
         gp.predict(FORMS[predicted](X[20:])), gp.predict(X[20:])
     )
@@ -227,11 +235,17 @@ def test_nested_lists_are_taken():
 
 
 @pytest.mark.parametrize("library", [pd, pl])
-def test_data_frames_give_feature_names(library):
+@pytest.mark.parametrize(
+    "estimator",
+    [ConvNetGPClassifier(rbf(1.0)), PatchGPClassifier(random_state=0)],
+    ids=["network", "patches"],
+)
+def test_data_frames_give_feature_names(library, estimator):
     X, y = blobs(15)
-    plain = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
+    plain = clone(estimator).fit(X, y)
     frame = library.DataFrame({"east": X[:, 0], "north": X[:, 1]})
-    gp = ConvNetGPClassifier(rbf(1.0)).fit(frame, library.Series(y))
+    gp = clone(estimator).fit(frame, library.Series(y))
+    assert gp.n_features_in_ == 2
     if hasattr(StandardScaler().fit(frame), "feature_names_in_"):  # 1.6: pandas only
         assert list(gp.feature_names_in_) == ["east", "north"]
     np.testing.assert_array_equal(gp.predict_proba(frame), plain.predict_proba(X))

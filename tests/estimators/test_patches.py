@@ -481,7 +481,12 @@ def test_means_need_no_prior_variances(monkeypatch):
         ({"inducing": None}, "inducing"),
         ({"variance": "fitc"}, "variance"),
         ({"dtype": "float16"}, "dtype"),
-        ({"kernel": PatchKernel(patch_size=9)}, "patch_size"),
+        ({"kernel": PatchKernel(patch_size=9)}, "`patch_size`=9 .* 6x6"),
+        ({"kernel": kernel(stride=0)}, "`stride` must be an int >= 1"),
+        ({"kernel": kernel(location_lengthscale=0.0)}, "None means .* everywhere"),
+        ({"kernel": kernel(weights=[1.0, 2.0])}, "P = 16 = 4 x 4 .* got 2"),
+        ({"kernel": kernel(weights=np.zeros(16))}, "not all 0"),
+        ({"kernel": kernel(weights=np.full(16, np.nan))}, "finite"),
         (
             {
                 "kernel": PatchKernel(
