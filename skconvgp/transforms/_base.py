@@ -114,12 +114,14 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
             )
 
         def apply_at(at: Any) -> NDArray[Any]:
+            first, *others = slices(len(images), n_images)
             with torch.no_grad():
-                blocks = [
-                    to_numpy(image_map(images[part].to(at.device)))
-                    for part in slices(len(images), n_images)
-                ]
-            return np.concatenate(blocks)
+                block = to_numpy(image_map(images[first].to(at.device)))
+                found = np.empty((len(images), *block.shape[1:]), block.dtype)
+                found[first] = block
+                for part in others:
+                    found[part] = to_numpy(image_map(images[part].to(at.device)))
+            return found
 
         return compute_at(placement, apply_at)
 
