@@ -16,6 +16,7 @@ from torch import nn
 
 from skconvgp import ConvNetGPClassifier, NystromCompletedGP, PatchGPClassifier
 from skconvgp.kernels import PatchKernel, rbf
+from skconvgp.likelihoods import Dirichlet
 
 SIZES = {
     "mnist": [1000, 5000, 20_000, 60_000],
@@ -26,6 +27,7 @@ SIZES = {
 PHOTOGRAPHS_AND_DIGITS = ("mnist", "cifar10")
 EPOCHS, BATCH, RATE = 20, 64, 1e-3
 SUBSET, SHARE_OF_WHOLE = 5000, 0.01
+PRIOR_COUNT = 1e-6  # ADR 0048
 WEIGHTS = Path(__file__).parents[1] / "results" / "patch_weights.json"
 
 
@@ -169,6 +171,11 @@ def _sizes(*sizes: int, n_inducing: int) -> Any:
     return _of_kernel(sum(terms[1:], start=terms[0]), n_inducing)
 
 
+def _counts(classifier: Any) -> Any:
+    """Return a classifier whose labels are counts beside a tiny prior count."""
+    return classifier.set_params(likelihood=Dirichlet(PRIOR_COUNT))
+
+
 def _of_color(color: str, n_inducing: int) -> Any:
     """Return patches of single channels; their numbers of features are alike."""
     kernel = PatchKernel(location_lengthscale="auto", color=color)
@@ -196,6 +203,14 @@ MODELS = {
     ),
     "patches, 5x5 + 9x9": Model(
         lambda: _sizes(5, 9, n_inducing=192), 60_000, ("mnist",)
+    ),
+    "patches, 5x5 + 9x9, counts": Model(
+        lambda: _counts(_sizes(5, 9, n_inducing=192)), 60_000, ("mnist",)
+    ),
+    "patches, counts": Model(
+        lambda: _counts(PatchGPClassifier(random_state=0)),
+        60_000,
+        PHOTOGRAPHS_AND_DIGITS,
     ),
     "patches, 5x5 + 9x9, 256": Model(
         lambda: _sizes(5, 9, n_inducing=256), 60_000, ("mnist",)

@@ -40,8 +40,8 @@ class PatchGPRegressor(GPRegressor):
     n_inducing : "auto", int or list, default="auto"
         Number of inducing patches, or of inducing images of a kernel of whole images.
         "auto" is 128; 256 from 5000 images on; 400 from 20 000 images with three
-        channels on. For a sum, this number is that of each term, or a list has one
-        setting for each term.
+        channels on; fewer if the memory is not free. For a sum, this number is that of
+        each term, or a list has one setting for each term.
     n_locations : "auto", int, tuple (height, width) or list, default="auto"
         Number of places along each side of an image, or along its height and width, at
         which inducing patches stand. "auto" follows the location lengthscale: 3 to 7

@@ -100,8 +100,8 @@ class FitReport:
         Number of inducing patches of each term of the kernel; empty for other
         processes.
     inducing_reason : str
-        How many patches of the training images differ, if fewer than `n_inducing`;
-        empty otherwise.
+        Why there are fewer patches than usual or than asked for: so many differ, or
+        have room in memory. Empty if there are not.
     peak_memory : int
         Largest resident size of the operating system's process so far, in bytes; 0 if
         unknown.

@@ -5,6 +5,8 @@ The formulas: docs/maths.rst, "Patches".
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -14,6 +16,7 @@ from torch import Generator, Tensor
 
 from skconvgp._typing import ImageShape
 from skconvgp.backends import ResponsesChoice
+from skconvgp.engine import free_memory, gibibytes
 from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._patches import COLOR_CHANNELS
@@ -29,6 +32,7 @@ __all__ = [
     "InducingSum",
     "Term",
     "TermChoice",
+    "choices_with_room",
     "choose_inducing",
     "missing_patches",
     "terms_of",
@@ -37,6 +41,8 @@ __all__ = [
 # Inducing patches of at least so many images, and of so many with three channels.
 USUAL_PATCHES = {0: 128, 5000: 256}
 COLOR_PATCHES = USUAL_PATCHES | {20_000: 400}
+FEWER_PATCHES = (256, 128, 64, 32)  # if memory does not allow these
+HOST = torch.device("cpu")
 
 
 class Term(NamedTuple):
@@ -154,6 +160,58 @@ def usual_patches(n_images: int, channels: int) -> int:
     """Return the number of inducing patches that "auto" stands for."""
     numbers = COLOR_PATCHES if channels == COLOR_CHANNELS else USUAL_PATCHES
     return max(many for least, many in numbers.items() if n_images >= least)
+
+
+def choices_with_room(
+    terms: tuple[Term, ...],
+    choices: tuple[TermChoice, ...],
+    image_shape: ImageShape,
+    n_images: int,
+    bytes_of: Callable[[int], int],
+) -> tuple[tuple[TermChoice, ...], str]:
+    """Return choices whose numbers of patches "auto" are lowered to the free memory.
+
+    Parameters
+    ----------
+    terms, choices : tuple
+        The terms of a kernel, and how to choose for each.
+    image_shape : (c, h, w)
+        Shape of the images.
+    n_images : int
+        Number of training images.
+    bytes_of : callable
+        Returns the bytes that a fit with so many features holds.
+
+    Returns
+    -------
+    choices : tuple of TermChoice
+        The choices.
+    reason : str
+        Why a number was lowered; empty if none was.
+    """
+    usual, free = usual_patches(n_images, image_shape[0]), free_memory(HOST)
+    is_free = [one.n_inducing is None and bool(one.n_wanted(1, 1)) for one in choices]
+    if not any(is_free):
+        return choices, ""
+
+    def bytes_with(n_patches: int) -> int:
+        n_features = 0
+        for term, choice, is_open in zip(terms, choices, is_free, strict=True):
+            kernel = term.of_patches(image_shape)
+            places = math.prod(place_locations(kernel, image_shape, choice.n_locations))
+            m = n_patches if is_open else choice.n_wanted(n_images, image_shape[0])
+            n_features += kernel.grid(image_shape).n_groups * places * m
+        return bytes_of(n_features)
+
+    fewer = (m for m in FEWER_PATCHES if m < usual and bytes_with(m) <= free)
+    needed = bytes_with(usual)
+    if needed <= free or (chosen := next(fewer, None)) is None:
+        return choices, ""
+    reason = f"{usual} need {gibibytes(needed)} and {gibibytes(free)} are free"
+    return tuple(
+        choice._replace(n_inducing=chosen) if is_open else choice
+        for choice, is_open in zip(choices, is_free, strict=True)
+    ), reason
 
 
 def missing_patches(

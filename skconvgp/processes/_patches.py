@@ -24,6 +24,7 @@ from skconvgp.processes._fits import Fitted
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._inducing_sum import (
     TermChoice,
+    choices_with_room,
     choose_inducing,
     missing_patches,
     terms_of,
@@ -149,19 +150,23 @@ def plan_patches(
         Candidates, if labels determine their noise.
     """
     terms, n = terms_of(prior.kernel), prior.n_samples
+
+    def bytes_of(r: int) -> int:
+        n_values = SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r
+        if models:
+            n_values += values_of_labels(models, r, n)
+        if variational is not None:
+            n_values = max(n_values, variational.n_values(r))
+        return n_values * torch.float64.itemsize
+
+    choices, reason = choices_with_room(terms, choices, prior.image_shape, n, bytes_of)
     inducing = choose_inducing(terms, choices, prior.images(), generator)
-    r = inducing.n_features
-    n_values = SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r
-    if models:
-        n_values += values_of_labels(models, r, n)
-    if variational is not None:
-        n_values = max(n_values, variational.n_values(r))
-    needed = n_values * torch.float64.itemsize
+    needed = bytes_of(inducing.n_features)
     empty = prior.take(np.arange(0))
     patch_prior = PatchPrior(inducing, empty)
     report = {
         "n_inducing": tuple(len(term.patches) for term in inducing.terms),
-        "inducing_reason": missing_patches(inducing, choices, n),
+        "inducing_reason": missing_patches(inducing, choices, n) or reason,
     }
     return PatchPlan(
         patch_prior, needed, variance, settings, variational, models, report

@@ -554,6 +554,28 @@ def test_number_of_patches_follows_the_images(n, channels, expected):
     assert not gp.fit_report_.inducing_reason
 
 
+@pytest.mark.parametrize(("free", "expected"), [(1.1, 128), (0.9, 64), (0.01, None)])
+def test_number_of_patches_follows_the_memory(free, expected, monkeypatch):
+    """For the matrices of 128 patches at 2x2 places, and features of 300 images."""
+    r = 128 * 4
+    n_bytes = int(free * 8 * (4 * r**2 + 300 * r))
+    for module in ("processes._inducing_sum", "engine._devices"):
+        monkeypatch.setattr(f"skconvgp.{module}.free_memory", lambda *_: n_bytes)
+    X = images(300, 1)
+    spec = PatchKernel(patch_size=PATCH, location_lengthscale=2.0)
+    settings = {"n_locations": 2, "noise_variance": 1.0, "random_state": 0}
+    gp = PatchGPRegressor(spec, memory_budget="1 GiB", **settings)
+    if expected is None:
+        with pytest.raises(TileMemoryError, match="n_inducing"):
+            gp.fit(X, X[:, 0, 0, 0])
+        return
+    gp.fit(X, X[:, 0, 0, 0])
+    assert gp.fit_report_.n_inducing == (expected,)
+    assert ("128 need" in gp.fit_report_.inducing_reason) == (expected < 128)
+    with pytest.raises(TileMemoryError, match="n_inducing"):
+        clone(gp).set_params(n_inducing=200).fit(X, X[:, 0, 0, 0])
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3])
 def test_channels_and_invariant_kernels(channels):
     X = images(40, channels)
