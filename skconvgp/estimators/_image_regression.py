@@ -86,8 +86,9 @@ class ImageRegressor(GPRegressor):
     Attributes
     ----------
     parts_ : list of tuple
-        The parts used, whose weight is not 0: the fitted transformer or None, and the
-        kernel with numbers for settings that follow from data.
+        The parts used, whose weight is not 0: the fitted transformer or, of the usual
+        parts, the map of images, or None; and the kernel with numbers for settings that
+        follow from data.
     weights_ : ndarray of shape (n_parts_used,)
         Weights of the parts used; ``fit_report_.part_weights`` has those of all parts.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)

@@ -20,7 +20,6 @@ from skconvgp.estimators._image_parts import (
 from skconvgp.estimators._noise import can_choose_noise
 from skconvgp.estimators._resolve import resolve_noise
 from skconvgp.estimators._settings import amplitude_of, noise_of
-from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import Kernel
@@ -101,13 +100,13 @@ def fit_images(
 
 
 def parts_used(estimator: Any) -> list[tuple[Any, Kernel]]:
-    """Return the fitted transformer, or None, and the kernel of each part."""
+    """Return what shows the images, or None, and the kernel of each part."""
     prior = estimator._fitted.prior
     if not isinstance(prior, PartsPrior):
         return [(None, estimator.kernel_)]
     return [
         (
-            part.view.transformer if isinstance(part.view, TransformedView) else None,
+            getattr(part.view, "transformer", part.view),
             part.kernel_prior.kernel,
         )
         for part in prior.parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -31,8 +31,8 @@ class ScatteredView:
     """
 
     scattering: Scattering
-    whitening: ChannelZCA
-    components: FloatArray
+    whitening: ChannelZCA = field(repr=False)
+    components: FloatArray = field(repr=False)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return images (n, k, h', w') as the view shows images (n, c, h, w)."""

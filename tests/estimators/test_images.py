@@ -101,6 +101,7 @@ def test_default_finds_digits():
     assert len(gp.fit_report_.part_weights) == 2
     assert gp.weights_.sum() == pytest.approx(1.0)
     assert "without mirror images" in str(gp.fit_report_)
+    assert "Scattering(n_scales=1, n_angles=8, order=2)" in repr(gp.parts_)
 
 
 def test_a_mirror_image_is_predicted_alike():
