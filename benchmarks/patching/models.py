@@ -158,6 +158,32 @@ class OfLearnedWeights:
         return probabilities
 
 
+@dataclass
+class OfLearnedLengthscale:
+    """A lengthscale learned with few patches on a part of the images; labels modelled.
+
+    Parameters
+    ----------
+    n_inducing : int
+        Inducing patches.
+    """
+
+    n_inducing: int
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "OfLearnedLengthscale":
+        """Learn the lengthscale by leave-one-out; fit to all images by a softmax."""
+        small = _invariant(128).set_params(optimizer="loo")
+        kernel = small.fit(X[:SUBSET], y[:SUBSET]).kernel_
+        model = _of_kernel(kernel, self.n_inducing)
+        self.model = model.set_params(likelihood="softmax", max_iter=20).fit(X, y)
+        return self
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the probabilities (n, k) of labels."""
+        probabilities: NDArray[Any] = self.model.predict_proba(X)
+        return probabilities
+
+
 def _places(likelihood: str) -> Any:
     """Return patches at 3x3 places, with labels that are modelled."""
     return PatchGPClassifier(
@@ -219,6 +245,9 @@ MODELS = {
         lambda: _sizes(5, 7, 9, n_inducing=160), 60_000, ("mnist",)
     ),
     "patches, invariant, 750": Model(lambda: _invariant(750), 60_000, ("mnist",)),
+    "patches, invariant, 750, learned lengthscale, softmax": Model(
+        lambda: OfLearnedLengthscale(750), 60_000, ("mnist",)
+    ),
     "patches, invariant, 256": Model(lambda: _invariant(256), 5000, ("mnist",)),
     "patches, weighted, 256": Model(lambda: _weighted(256), 5000, ("mnist",)),
     "patches, invariant, 256, softmax": Model(
