@@ -45,7 +45,7 @@ class ChannelScaler(OneToOneFeatureMixin, ImageTransformer):
         Fitted map of tensors of images.
     n_features_in_ : int
         Number of values of an image.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (d,)
         Names of the columns of X, if it has some.
 
     See Also
@@ -149,7 +149,7 @@ class ChannelWhitening(OneToOneFeatureMixin, ImageTransformer):
         Fitted map of tensors of images.
     n_features_in_ : int
         Number of values of an image.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (d,)
         Names of the columns of X, if it has some.
 
     See Also

@@ -53,7 +53,7 @@ class ScatteringTransform(ClassNamePrefixFeaturesOutMixin, ImageTransformer):
         Map of tensors of images.
     n_features_in_ : int
         Number of values of an image.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (d,)
         Names of the columns of X, if it has some.
 
     Raises

@@ -44,7 +44,7 @@ class ContrastNormalization(OneToOneFeatureMixin, ImageTransformer):
         Fitted map of tensors of images.
     n_features_in_ : int
         Number of values of an image.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (d,)
         Names of the columns of X, if it has some.
 
     See Also
@@ -128,7 +128,7 @@ class ZCAWhitening(OneToOneFeatureMixin, ImageTransformer):
         Fitted map of tensors of images.
     n_features_in_ : int
         Number of values of an image.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (d,)
         Names of the columns of X, if it has some.
 
     See Also
@@ -206,7 +206,7 @@ class Downsample(ClassNamePrefixFeaturesOutMixin, ImageTransformer):
         Fitted map of tensors of images.
     n_features_in_ : int
         Number of values of an image.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (d,)
         Names of the columns of X, if it has some.
 
     Examples
