@@ -10,9 +10,9 @@ import numpy as np
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.estimators._resolve import AUTO, is_kernel, reject
 from skconvgp.estimators._views import TransformerFit
-from skconvgp.image_maps import Scattering
+from skconvgp.image_maps import ScatteredFit, Scattering
 from skconvgp.kernels import PatchKernel, PatchWhitening, convnet, rbf
-from skconvgp.processes import PartChoice, ScatteredFit, TermChoice
+from skconvgp.processes import PartChoice, TermChoice
 
 __all__ = ["is_auto", "resolve_flips", "resolve_parts", "resolve_weights"]
 

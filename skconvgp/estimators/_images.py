@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import Size
 from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._image_parts import (
     is_auto,
@@ -20,6 +19,7 @@ from skconvgp.estimators._image_parts import (
 from skconvgp.estimators._noise import can_choose_noise
 from skconvgp.estimators._resolve import resolve_noise
 from skconvgp.estimators._settings import amplitude_of, noise_of
+from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import Kernel
@@ -41,7 +41,6 @@ __all__ = ["fit_images", "parts_used", "weights_used"]
 
 LARGEST_SIDE = 96  # pixels; larger images are reduced
 MOST_SUMMED = 8000  # images whose matrix is factorised
-SUM_COPIES = 9  # matrices of the size of the Gram matrix that a sum of two holds
 
 
 def fit_images(
@@ -83,14 +82,14 @@ def fit_images(
         affords_choice=lambda: True,
     )
     settings = Settings(noise, amplitude_of(estimator, samples.training))
-    why_alone = _why_patches_alone(estimator, choices, resources, prior.n_samples)
+    plan = PartsPlan(prior, choices, settings, weights, mirrors, keeps_left_out)
+    why_alone = _why_patches_alone(estimator, plan, resources)
     if why_alone:
         alone = _only_patches(prior, choices[0], settings, resources)
         fitted, run = alone.fit(problem, resources)
         report = {"part_weights": (1.0, 0.0), "is_mirrored": False}
         report |= {"parts_reason": why_alone, "kernel_reason": ""}
     else:
-        plan = PartsPlan(prior, choices, settings, weights, mirrors, keeps_left_out)
         fitted, run = plan.fit(problem, resources)
         why_vectors = _why_vectors(estimator, shape)
         report = {"parts_reason": why_vectors, "kernel_reason": ""}
@@ -106,7 +105,9 @@ def parts_used(estimator: Any) -> list[tuple[Any, Kernel]]:
         return [(None, estimator.kernel_)]
     return [
         (
-            getattr(part.view, "transformer", part.view),
+            part.view.transformer
+            if isinstance(part.view, TransformedView)
+            else part.view,
             part.kernel_prior.kernel,
         )
         for part in prior.parts
@@ -141,17 +142,14 @@ def _why_vectors(estimator: Any, shape: tuple[int, int, int]) -> str:
 
 
 def _why_patches_alone(
-    estimator: Any,
-    choices: tuple[PartChoice, ...],
-    resources: EstimatorResources,
-    n: int,
+    estimator: Any, plan: PartsPlan, resources: EstimatorResources
 ) -> str:
-    """Return why the usual sum is too dear for n images; empty if it is not."""
-    if not is_auto(estimator.parts) or len(choices) == 1:
+    """Return why the usual sum is too dear for the images; empty if it is not."""
+    if not is_auto(estimator.parts) or len(plan.choices) == 1:
         return ""
-    if n > MOST_SUMMED:
+    if plan.images.n_samples > MOST_SUMMED:
         return f"patches alone, as a sum is for at most {MOST_SUMMED} images"
-    missing = missing_memory(Size(*3 * (SUM_COPIES * n**2,)), resources)
+    missing = missing_memory(plan.size, resources)
     return f"patches alone: {missing}" if missing else ""
 
 

@@ -62,7 +62,6 @@ KEPT = [
     "PatchPrior",
     "PatchReservoir",
     "Reservoir",
-    "ScatteredView",
     "SummedPrior",
     "VariationalProcess",
 ]

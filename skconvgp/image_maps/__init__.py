@@ -1,6 +1,7 @@
 """Maps of images to images, fitted to training images or not."""
 
 from skconvgp.image_maps._channels import ChannelScaling, ChannelZCA
+from skconvgp.image_maps._scattered import ScatteredFit, ScatteredView
 from skconvgp.image_maps._scattering import Scattering
 from skconvgp.image_maps._whole import Contrast, PixelZCA, Pooling
 
@@ -10,5 +11,7 @@ __all__ = [
     "Contrast",
     "PixelZCA",
     "Pooling",
+    "ScatteredFit",
+    "ScatteredView",
     "Scattering",
 ]

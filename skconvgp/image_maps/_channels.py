@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.engine import slices, to_numpy, to_tensor
+from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.linalg import symmetric_eigen, without_rounding
 
 __all__ = ["ChannelScaling", "ChannelZCA"]
@@ -20,7 +21,7 @@ AT_ONCE = 1000  # images whose channels are summed
 
 
 @dataclass(frozen=True)
-class ChannelScaling:
+class ChannelScaling(PixelMap):
     """Divides each channel by a scale.
 
     Parameters
@@ -56,7 +57,7 @@ class ChannelScaling:
 
 
 @dataclass(frozen=True)
-class ChannelZCA:
+class ChannelZCA(PixelMap):
     r"""Logarithms of scaled channels, centred and weakly whitened.
 
     Channels are divided by their root mean square,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -48,6 +49,12 @@ class Scattering:
         channels, height, width = image_shape
         step = 2**self.n_scales
         return channels * self.n_coefficients, height // step, width // step
+
+    def n_values(self, image_shape: ImageShape) -> int:
+        """Return how many numbers are held at once for an image: spectra."""
+        channels, *sizes = image_shape
+        padded = math.prod(padded_size(size, self.n_scales) for size in sizes)
+        return 2 * channels * self.n_angles * padded
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return coefficients (n, c', h', w') of images (n, c, h, w)."""

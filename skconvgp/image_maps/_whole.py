@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.engine import pool_images, slices, to_numpy, to_tensor
+from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.linalg import symmetric_eigen, without_rounding
 
 __all__ = ["Contrast", "PixelZCA", "Pooling"]
@@ -20,7 +21,7 @@ AT_ONCE = 1000  # images whose pixels are summed
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Contrast(PixelMap):
     r"""Subtracts the mean of each image, and divides by its deviation.
 
     Parameters
@@ -48,7 +49,7 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class PixelZCA:
+class PixelZCA(PixelMap):
     r"""Whitens the pixels of images that are centred and scaled to length 1.
 
     Parameters
@@ -108,7 +109,7 @@ class PixelZCA:
 
 
 @dataclass(frozen=True)
-class Pooling:
+class Pooling(PixelMap):
     """Averages squares of pixels; those at the lower and right edge may be smaller.
 
     Parameters

@@ -77,7 +77,6 @@ from skconvgp.processes._routes import (
     missing_memory,
 )
 from skconvgp.processes._run import Resources, Run
-from skconvgp.processes._scattered import ScatteredFit, ScatteredView
 from skconvgp.processes._variational import VariationalProcess
 from skconvgp.processes._variational_fit import Steps, Variational
 from skconvgp.processes._views import FitView, View
@@ -137,8 +136,6 @@ __all__ = [
     "Resources",
     "Route",
     "Run",
-    "ScatteredFit",
-    "ScatteredView",
     "Settings",
     "Steps",
     "SummedPrior",

@@ -154,12 +154,17 @@ class PartsPlan:
     mirrors: tuple[bool, ...]
     keeps_left_out: bool
 
+    @property
+    def size(self) -> Size:
+        """Numbers that a fit holds at once: matrices of all images."""
+        n = self.images.n_samples
+        copies = SELECTION_COPIES + len(self.choices) * len(self.mirrors)
+        return Size(copies * n**2, copies * n**2, n**2)
+
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and the run that computed it."""
-        n = len(problem.rows)
-        copies = SELECTION_COPIES + len(self.choices) * len(self.mirrors)
-        size = Size(copies * n**2, copies * n**2, n**2)
-        placement, needed = placement_of_fit(n, size, resources)
+        size = self.size
+        placement, needed = placement_of_fit(self.images.n_samples, size, resources)
 
         def fit_at(placement: Placement) -> tuple[Fitted, Run]:
             run, _ = prepare_fit(self.images, needed, placement, resources)

@@ -37,6 +37,10 @@ class ImageMap(Protocol):
         """Return images (n, c', h', w') of images (n, c, h, w)."""
         ...
 
+    def n_values(self, image_shape: ImageShape) -> int:
+        """Return how many numbers are held at once for an image."""
+        ...
+
 
 class ImageTransformer(TransformerMixin, BaseEstimator):
     """A transformer of images, which may come as rows."""
@@ -79,7 +83,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = read_new(self, X)
-        return self._in_form(self._apply(self.map_, rows, self.image_shape_))
+        held = self.map_.n_values(self.image_shape_)
+        return self._in_form(self._apply(self.map_, rows, self.image_shape_, held))
 
     @property
     def _n_features_out(self) -> int:
@@ -99,13 +104,20 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         self.map_ = compute_at(placement, lambda at: fit(images.to(at.device)))
 
     def _apply(
-        self, image_map: ImageMap, rows: NDArray[Any], shape: ImageShape
+        self,
+        image_map: Callable[[Tensor], Tensor],
+        rows: NDArray[Any],
+        shape: ImageShape,
+        held: int,
     ) -> NDArray[Any]:
-        """Return images (n, c', h', w') of rows, a block at a time."""
+        """Return images (n, c', h', w') of rows, a block at a time.
+
+        `held` is the number of numbers that are held at once for an image.
+        """
         images = rows_to_images(rows, shape)
         placement = find_device(self, is_fitted=True)
         budget = resolve_memory_budget(self, self.memory_budget, placement.device, 0, 1)
-        an_image = COPIES * self._n_values() * images.itemsize
+        an_image = COPIES * held * images.itemsize
         n_images = min(MOST_IMAGES, budget // an_image)
         if n_images < 1:
             raise TileMemoryError(
@@ -125,13 +137,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
 
         return compute_at(placement, apply_at)
 
-    def _n_values(self) -> int:
-        """Return how many numbers the map of an image holds at once."""
-        return math.prod(self.image_shape_)
-
-    def _inverse(self, X: Any) -> Any:
-        """Return the images whose images under the map are X."""
-        check_is_fitted(self)
+    def _inverse(self, X: Any, inverse: Callable[[Tensor], Tensor]) -> NDArray[Any]:
+        """Return the images that a map turns into X, by its inverse."""
         rows, given = images_to_rows(X)
         rows = check_array(rows, dtype=DTYPES)
         if given not in (None, self.output_shape_) or (
@@ -141,8 +148,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
                 f"X holds images of shape {given or rows.shape[1:]!r}, and `transform` "
                 f"returns images of shape {self.output_shape_!r} (c, h, w)."
             )
-        inverse = self.map_.inverse  # type: ignore[attr-defined]
-        return self._apply(inverse, rows, self.output_shape_)
+        held = self.map_.n_values(self.output_shape_)
+        return self._in_form(self._apply(inverse, rows, self.output_shape_, held))
 
     def _in_form(self, images: NDArray[Any]) -> NDArray[Any]:
         """Return images, or rows if a data frame is to follow or they are no images."""

@@ -6,8 +6,10 @@ from functools import partial
 from typing import Any, Self
 
 from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._settings import is_number
+from skconvgp._typing import FloatArray
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject
 from skconvgp.image_maps import ChannelScaling, ChannelZCA
@@ -62,6 +64,8 @@ class ChannelScaler(OneToOneFeatureMixin, ImageTransformer):
     array([1., 1., 1.])
     """
 
+    map_: ChannelScaling
+
     def __init__(
         self,
         *,
@@ -93,10 +97,10 @@ class ChannelScaler(OneToOneFeatureMixin, ImageTransformer):
         return self
 
     @property
-    def scale_(self) -> Any:
+    def scale_(self) -> FloatArray:
         """The root mean squares."""
-        fitted: Any = self.map_
-        return fitted.scale
+        scale: FloatArray = self.map_.scale
+        return scale
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the images that `transform` would turn into X.
@@ -111,7 +115,8 @@ class ChannelScaler(OneToOneFeatureMixin, ImageTransformer):
         X_original : ndarray of shape (n, c, h, w), or (n, d) for single pixels
             The images.
         """
-        return self._in_form(self._inverse(X))
+        check_is_fitted(self)
+        return self._inverse(X, self.map_.inverse)
 
 
 class ChannelWhitening(OneToOneFeatureMixin, ImageTransformer):
@@ -166,6 +171,8 @@ class ChannelWhitening(OneToOneFeatureMixin, ImageTransformer):
     True
     """
 
+    map_: ChannelZCA
+
     def __init__(
         self,
         offset: float | None = 0.1,
@@ -217,4 +224,5 @@ class ChannelWhitening(OneToOneFeatureMixin, ImageTransformer):
         X_original : ndarray of shape (n, c, h, w), or (n, d) for single pixels
             The images.
         """
-        return self._in_form(self._inverse(X))
+        check_is_fitted(self)
+        return self._inverse(X, self.map_.inverse)

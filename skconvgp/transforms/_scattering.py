@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Integral
 from typing import Any, Self
 
@@ -149,8 +148,3 @@ class ScatteringTransform(ClassNamePrefixFeaturesOutMixin, ImageTransformer):
                 f"Images of {height} x {width} pixels are smaller than 2**J = {least} "
                 f"on a side: lower J={self.J!r}."
             )
-
-    def _n_values(self) -> int:
-        """Return how many numbers the map of an image holds at once."""
-        padded = math.prod(size + 2 ** (self.J + 1) for size in self.image_shape_[1:])
-        return int(2 * self.image_shape_[0] * self.L * padded)

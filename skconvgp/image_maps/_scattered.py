@@ -9,11 +9,13 @@ from torch import Tensor
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, slices, to_numpy, to_tensor
-from skconvgp.image_maps import ChannelZCA, Scattering
+from skconvgp.image_maps._channels import ChannelZCA
+from skconvgp.image_maps._scattering import Scattering
 from skconvgp.linalg import symmetric_eigen
-from skconvgp.processes._views import AT_ONCE
 
 __all__ = ["ScatteredFit", "ScatteredView"]
+
+AT_ONCE = 64  # images
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp.image_maps import Scattering
-from skconvgp.processes import MirroredPart, PartChoice, ScatteredFit
+from skconvgp.image_maps import ScatteredFit, Scattering
+from skconvgp.processes import MirroredPart, PartChoice
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.kernels import cross
 from tests.helpers.processes import RESOURCES
