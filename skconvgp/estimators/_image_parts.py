@@ -6,15 +6,23 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import kernel_shape
 from skconvgp.estimators._resolve import AUTO, is_kernel, reject
 from skconvgp.estimators._views import TransformerFit
 from skconvgp.image_maps import ScatteredFit, Scattering
-from skconvgp.kernels import PatchKernel, PatchWhitening, convnet, rbf
+from skconvgp.kernels import Kernel, PatchKernel, PatchWhitening, convnet, rbf
 from skconvgp.processes import PartChoice, TermChoice
 
-__all__ = ["is_auto", "resolve_flips", "resolve_parts", "resolve_weights"]
+__all__ = [
+    "for_vectors",
+    "is_auto",
+    "resolve_flips",
+    "resolve_parts",
+    "resolve_weights",
+]
 
 COLORS = 3
 # Patches, their location lengthscale as a share of the longer side, their number, and
@@ -38,7 +46,11 @@ def resolve_parts(estimator: Any, shape: ImageShape) -> tuple[PartChoice, ...]:
         return _usual_parts(shape)
     if not isinstance(given, tuple | list) or not given:
         _reject_parts(estimator, given)
-    return tuple(_part(estimator, one) for one in given)
+    choices = tuple(_part(estimator, one) for one in given)
+    for choice in choices:
+        if choice.fit_view is None:  # others are checked once their view is fitted
+            _require_kernel(estimator, choice.kernel, shape)
+    return choices
 
 
 def resolve_weights(estimator: Any, n_parts: int) -> FloatArray | None:
@@ -113,6 +125,25 @@ def _part(estimator: Any, given: Any) -> PartChoice:
         _reject_parts(estimator, estimator.parts)
     view = None if transformer is None else TransformerFit(transformer)
     return PartChoice(kernel, view)
+
+
+def _require_kernel(estimator: Any, kernel: Kernel, shape: ImageShape) -> None:
+    """Raise a ValueError if a kernel cannot be used on images of a shape."""
+    try:
+        kernel.check(kernel_shape(kernel, shape))
+    except ValueError as error:
+        if max(shape[1:]) > 1:
+            raise
+        raise ValueError(
+            f"{error} Each row of X was read as a vector: pass images or set "
+            f"`image_shape`, or take {for_vectors(estimator)} for vectors."
+        ) from error
+
+
+def for_vectors(estimator: Any) -> str:
+    """Return the estimator that vectors want in place of one of images."""
+    kind = "Classifier" if is_classifier(estimator) else "Regressor"
+    return f"ConvNetGP{kind}(rbf())"
 
 
 def _reject_parts(estimator: Any, given: object) -> NoReturn:

@@ -11,6 +11,7 @@ import numpy as np
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._image_parts import (
+    for_vectors,
     is_auto,
     resolve_flips,
     resolve_parts,
@@ -138,7 +139,10 @@ def _reduced(prior: Any) -> KernelPrior:
 def _why_vectors(estimator: Any, shape: tuple[int, int, int]) -> str:
     if max(shape[1:]) > 1 or not is_auto(estimator.parts):
         return ""
-    return "rows were read as vectors, so that the only part is rbf()"
+    return (
+        "rows were read as vectors, so that the only part is rbf(), as in "
+        f"{for_vectors(estimator)}"
+    )
 
 
 def _why_patches_alone(

@@ -1,6 +1,7 @@
 """Checks of samples: their shape, their weights, and common mistakes."""
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -61,12 +62,21 @@ def _stacked(X: Any) -> NDArray[Any]:
     try:
         return np.asarray(X)
     except ValueError as error:
-        shapes = sorted({tuple(one.shape) for one in X if hasattr(one, "shape")})
-        listed = f", of shapes {shapes!r}" if shapes else ""
-        raise ValueError(
-            f"X holds samples of different sizes{listed}: bring images to one height, "
-            "width and number of channels, and rows to one length."
-        ) from error
+        raise ValueError(_of_different_sizes(X)) from error
+
+
+def _of_different_sizes(samples: Any) -> str:
+    """Return what to say of samples of different sizes: one of each shape."""
+    first: dict[tuple[int, ...], str] = {}
+    for i, one in enumerate(samples):
+        with suppress(ValueError):  # a sample may itself be uneven
+            shape = tuple(np.shape(one))
+            first.setdefault(shape, f"X[{i}] has shape {shape!r}")
+    listed = ", ".join(list(first.values())[:MAX_PROPOSALS])
+    return (
+        f"X holds samples of different sizes ({listed}): bring images to one height, "
+        "width and number of channels, and rows to one length."
+    )
 
 
 def _require_samples(X: Any, ndim: int | None) -> None:
@@ -80,6 +90,8 @@ def _require_samples(X: Any, ndim: int | None) -> None:
     if ndim in (1, 2) and str(getattr(X, "dtype", "object")) == "object" and len(X):
         first = np.asarray(X[:1], dtype=object).flat[0]
         if getattr(first, "ndim", 0):
+            if ndim == 1 and len({np.shape(one) for one in X}) > 1:
+                raise ValueError(_of_different_sizes(X))
             raise ValueError(
                 f"X holds arrays of shape {np.shape(first)!r} in its cells: join the "
                 "column of images to one array, as by np.stack(X['image'])."
@@ -224,9 +236,11 @@ def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
     if given is None or fitted == (math.prod(given), 1, 1):
         return
     if given != fitted:
+        is_last = given == (*fitted[1:], fitted[0])
+        remedy = " Its last axis has the channels: pass np.moveaxis(X, -1, 1)."
         raise ValueError(
             f"X holds images of shape {given!r} (c, h, w) and the estimator was fitted "
-            f"on images of shape {fitted!r}."
+            f"on images of shape {fitted!r}.{remedy if is_last else ''}"
         )
 
 

@@ -18,6 +18,7 @@ from skconvgp.engine import (
     Placement,
     Size,
     compute_at,
+    kernel_shape,
     require_memory,
     to_numpy,
 )
@@ -106,6 +107,7 @@ class PartChoice:
         """Return the kernel with images (n, c, h, w) as a view shows them."""
         channels, height, width = seen.shape[1:]
         rows, shape = to_numpy(seen.flatten(1)), (channels, height, width)
+        self.kernel.check(kernel_shape(self.kernel, shape))
         return KernelPrior(self.kernel, rows, np.arange(len(rows)), shape).resolved()
 
 

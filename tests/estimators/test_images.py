@@ -190,12 +190,6 @@ def test_settings_that_cannot_be_used(settings, message):
         ImageClassifier(**settings).fit(*digits(20))
 
 
-def test_images_of_different_sizes_are_named():
-    images = [np.zeros((8, 8)), np.zeros((9, 8))]
-    with pytest.raises(ValueError, match=r"\(8, 8\), \(9, 8\)"):
-        ImageClassifier().fit(images, [0, 1])
-
-
 def test_draws_need_a_fit():
     images, labels = digits(30)
     with pytest.raises(NotFittedError):

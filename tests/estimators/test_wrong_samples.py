@@ -149,7 +149,7 @@ def test_other_masked_values_are_not_taken():
 def test_shapes_are_told_as_tuples(to):
     images = [to(np.zeros((8, 8))), to(np.zeros((8, 9)))]
     gp = ConvNetGPRegressor(tiny_network()).fit(digits(6)[0], np.arange(6.0))
-    with pytest.raises(ValueError, match=r"of shapes \[\(8, 8\), \(8, 9\)\]:"):
+    with pytest.raises(ValueError, match=r"shape \(8, 8\), .*shape \(8, 9\)\):"):
         gp.predict(images)
     with pytest.raises(ValueError, match=r"^X has shape \(8, 8\), .*X\[None\]"):
         gp.predict(images[0])
