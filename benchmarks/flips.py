@@ -20,6 +20,7 @@ import numpy as np
 from calibrating.report import judge, read
 from calibrating.source import Figures
 from completing.report import dated, put, save
+from few_images.draws import DRAWS, balanced
 from numpy.typing import NDArray
 from peers.machine import machine, versions
 
@@ -29,7 +30,7 @@ from skconvgp.kernels import FlipAverage, PatchKernel, PatchWhitening, convnet
 
 RESULTS = Path(__file__).parent / "results" / "flips.json"
 PART, KEYS = "flips", ("model", "is_averaged", "n_train", "draw")
-N_CLASSES, N_TEST, DRAWS = 10, 2000, range(3)
+N_TEST = 2000
 SIZES = (500, 1000)
 KERNELS = {
     "network": convnet(depth=3, kernel_size=3),
@@ -70,13 +71,6 @@ def main() -> None:
                     put(record[PART], dated(row), *KEYS)
                     save(options.output, record)
                 print_means(record[PART], model, is_averaged, n_train)
-
-
-def balanced(y: NDArray[Any], n: int, draw: int) -> NDArray[Any]:
-    """Return indices of equally many images of each class."""
-    order = np.random.RandomState(draw).permutation(len(y))
-    each = [order[y[order] == label][: n // N_CLASSES] for label in np.unique(y)]
-    return np.stack(each, 1).ravel()
 
 
 def classifier(model: str, is_averaged: bool) -> Any:

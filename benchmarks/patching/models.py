@@ -93,17 +93,17 @@ class SmallCNN:
         return probabilities
 
 
-def _of_rows(model: Any) -> Any:
+def of_rows(model: Any) -> Any:
     """Return a pipeline that reads images as standardized rows."""
-    return make_pipeline(FunctionTransformer(_flatten), StandardScaler(), model)
+    return make_pipeline(FunctionTransformer(flatten), StandardScaler(), model)
 
 
-def _flatten(X: NDArray[Any]) -> NDArray[Any]:
+def flatten(X: NDArray[Any]) -> NDArray[Any]:
     return X.reshape(len(X), -1)
 
 
 def _svc() -> Any:
-    return make_pipeline(FunctionTransformer(_flatten), SVC(C=10.0))
+    return make_pipeline(FunctionTransformer(flatten), SVC(C=10.0))
 
 
 def _of_kernel(kernel: Any, n_inducing: Any) -> Any:
@@ -286,7 +286,7 @@ MODELS = {
     ),
     "svc": Model(_svc, 20_000),
     "logistic regression": Model(
-        lambda: _of_rows(LogisticRegression(max_iter=200)), 20_000
+        lambda: of_rows(LogisticRegression(max_iter=200)), 20_000
     ),
     "small cnn": Model(SmallCNN, 20_000),
 }

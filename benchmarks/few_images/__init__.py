@@ -1,0 +1,1 @@
+"""What classifiers make of a few hundred or thousand images."""

@@ -1,0 +1,68 @@
+"""What is compared: our estimators, and what a user would try first."""
+
+from typing import Any
+
+from patching.models import flatten, of_rows
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import SVC
+
+from skconvgp import ConvNetGPClassifier, ImageClassifier, PatchGPClassifier
+from skconvgp.kernels import convnet
+from skconvgp.transforms import ChannelScaler, ChannelWhitening, ScatteringTransform
+
+FOLDS = 3
+OURS = "ImageClassifier"
+
+
+def _scattering_network() -> Any:
+    return make_pipeline(
+        ScatteringTransform(),
+        ChannelWhitening(),
+        ConvNetGPClassifier(convnet(depth=2, kernel_size=3)),
+    )
+
+
+def _of_pixels(model: Any) -> Any:
+    """Return a pipeline that reads images as rows."""
+    return make_pipeline(FunctionTransformer(flatten), model)
+
+
+def _svc() -> Any:
+    """Return a machine whose scores become probabilities by left-out thirds."""
+    return CalibratedClassifierCV(
+        SVC(C=10.0), method="temperature", cv=FOLDS, ensemble=False
+    )
+
+
+def _logistic() -> Any:
+    return LogisticRegressionCV(
+        Cs=[0.001, 0.01, 0.1, 1.0],
+        cv=FOLDS,
+        scoring="neg_log_loss",
+        l1_ratios=(0.0,),
+        use_legacy_attributes=False,
+    )
+
+
+MODELS = {
+    "nearest neighbours": lambda: _of_pixels(KNeighborsClassifier()),
+    "SVC": lambda: _of_pixels(_svc()),
+    "logistic regression": lambda: of_rows(_logistic()),
+    "gradient boosting": lambda: _of_pixels(
+        HistGradientBoostingClassifier(random_state=0)
+    ),
+    "scattering, SVC": lambda: make_pipeline(
+        ScatteringTransform(), ChannelScaler(), _of_pixels(_svc())
+    ),
+    "network": lambda: ConvNetGPClassifier(convnet()),
+    "scattering, network": _scattering_network,
+    "PatchGPClassifier": lambda: PatchGPClassifier(random_state=0),
+    OURS: lambda: ImageClassifier(random_state=0),
+}
+# Trained for so many times the seconds of the fit of ImageClassifier.
+TRAINED = {"CNN, same seconds": 1, "CNN, ten times the seconds": 10}
