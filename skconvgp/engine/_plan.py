@@ -15,6 +15,7 @@ __all__ = [
     "Block",
     "PullbackCosts",
     "TilePlan",
+    "for_each",
     "plan_pullback",
     "plan_tiles",
     "slices",
@@ -286,12 +287,17 @@ def plan_pullback(
 
 
 def _too_little(needed: int, share: int, n_workers: int) -> TileMemoryError:
+    fewer = "use fewer threads or a smaller `n_jobs`, or " if n_workers > 1 else "or "
     return TileMemoryError(
-        f"A single pair of images needs {needed} bytes for each of {n_workers} "
-        f"blocks in work and `memory_budget` allows {max(share, 0)}: raise "
-        "`memory_budget`, use fewer threads or a smaller `n_jobs`, or use smaller "
-        "images."
+        f"A single pair of images needs {needed} bytes"
+        f"{for_each(n_workers, 'blocks in work')} and `memory_budget` allows "
+        f"{max(share, 0)}: raise `memory_budget`, {fewer}use smaller images."
     )
+
+
+def for_each(n: int, shares: str) -> str:
+    """Return the words of an error for memory that several shares need at once."""
+    return f" for each of {n} {shares}" if n > 1 else ""
 
 
 def _in_vectors(side: int) -> int:

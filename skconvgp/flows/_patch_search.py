@@ -16,6 +16,7 @@ from skconvgp._typing import ImageShape
 from skconvgp.engine import (
     Placement,
     compute_at,
+    for_each,
     require_memory,
     rows_to_tensor,
     to_numpy,
@@ -186,9 +187,12 @@ def _images_at_once(
     an_image = GRAPH_COPIES * responses * torch.float64.itemsize
     share = run.config.memory_budget // run.config.n_workers
     if share < an_image:
+        n_workers = run.config.n_workers
+        fewer = "use a smaller `n_jobs`, " if n_workers > 1 else ""
         raise TileMemoryError(
-            f"Learning needs {an_image} bytes for the responses to a single image for "
-            f"each of {run.config.n_workers} workers and `memory_budget` allows "
-            f"{share}: raise `memory_budget`, or lower `n_inducing` or `n_jobs`."
+            f"Learning needs {an_image} bytes for the responses to a single image"
+            f"{for_each(n_workers, 'workers')} and `memory_budget` allows {share}: "
+            f"raise `memory_budget`, {fewer}lower `n_inducing`, or raise `stride` of "
+            "the kernel."
         )
     return min(MOST_IMAGES, share // an_image)

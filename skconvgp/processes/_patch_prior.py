@@ -15,7 +15,7 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._typing import FloatArray
 from skconvgp.backends import ResponsesChoice
-from skconvgp.engine import slices, stream_rows, to_numpy, to_tensor
+from skconvgp.engine import for_each, slices, stream_rows, to_numpy, to_tensor
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Kernel
 from skconvgp.processes._inducing import Inducing
@@ -163,11 +163,13 @@ class PatchPrior:
         share = config.memory_budget // config.n_workers
         n_images = (share // COPIES - shared) // an_image
         if n_images < 1:
+            n_workers = config.n_workers
+            fewer = "use a smaller `n_jobs`, " if n_workers > 1 else ""
             raise TileMemoryError(
                 f"The patches of a single image need {COPIES * (shared + an_image)} "
-                f"bytes for each of {config.n_workers} workers and `memory_budget` "
-                f"allows {share}: raise `memory_budget`, use a smaller `n_jobs`, or "
-                "raise `stride` of the kernel."
+                f"bytes{for_each(n_workers, 'workers')} and `memory_budget` allows "
+                f"{share}: raise `memory_budget`, {fewer}lower `n_inducing` or "
+                "`n_locations`, or raise `stride` of the kernel."
             )
         return min(MOST_IMAGES, n_images)
 

@@ -1,6 +1,7 @@
 """PatchGPClassifier and PatchGPRegressor against dense formulas and exact processes."""
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -296,6 +297,40 @@ def test_weights_are_repetitions_for_labels_of_many_images(monkeypatch):
 def test_a_budget_below_one_image_is_refused_before_work():
     with pytest.raises(TileMemoryError, match="patches of a single image need"):
         fitted(kernel(), some_patches(), memory_budget="1 kB")
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("remedy", "better"),
+    [
+        ("memory_budget", {}),
+        ("n_jobs", {"n_jobs": 1}),
+        ("n_inducing", {"inducing": some_patches(m=3)}),
+        ("n_locations", {"n_locations": 1}),
+        ("stride", {"spec": kernel(stride=2, location_lengthscale=2.0)}),
+    ],
+)
+def test_remedies_of_a_budget_below_one_image(remedy, better, n_jobs):
+    settings = {
+        "spec": kernel(location_lengthscale=2.0),
+        "inducing": some_patches(),
+        "n_locations": 2,
+        "n_jobs": n_jobs,
+    }
+    with pytest.raises(TileMemoryError) as caught:
+        fitted(**settings, memory_budget=100 * n_jobs)
+    message = str(caught.value)
+    assert ("for each of 2 workers" in message) == (n_jobs == 2)
+    assert "of 1 workers" not in message
+    if remedy == "n_jobs" and n_jobs == 1:
+        assert remedy not in message
+        return
+    assert f"`{remedy}`" in message
+    needed = n_jobs * int(re.search(r"need (\d+) bytes", message)[1])
+    with pytest.raises(TileMemoryError, match="a single image need"):
+        fitted(**settings, memory_budget=needed - n_jobs)
+    is_more = remedy == "memory_budget"
+    fitted(**(settings | better), memory_budget=needed - (0 if is_more else n_jobs))
 
 
 def test_jobs_and_budget_do_not_change_the_result():
