@@ -42,6 +42,8 @@ TEST_ENV = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 PYTEST = -m pytest -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS) --dist worksteal
 # The gates leave out what is marked slow; `make test-all` runs it: ONLY=
 ONLY ?= -m "not slow"
+# On the oldest versions one estimator of a class stands for all.
+ONLY_OLDEST ?= -m "not slow and not variant"
 TESTS ?=
 # What other libraries decide: scikit-learn's checks, arrays and frames of others, files,
 # pictures, data sets, linear algebra. And what the package does without its extension.
@@ -118,7 +120,7 @@ test: $(VENV)/.ready-test
 	$(TEST_ENV) $(BIN) $(PYTEST) $(ONLY) $(TESTS) $(ARGS)
 
 # All tests, with coverage, in every environment, and every page of the gallery.
-ALL = ONLY= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimators/test_gram.py \
+ALL = ONLY= ONLY_OLDEST= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimators/test_gram.py \
     tests/test_common.py" SANITIZE_TESTS="$(wildcard tests/backends/test_fused*.py)" \
     SANITIZE_WIDE=ON VENV_SANITIZE=.venv-sanitize-wide \
     LANES_TESTS="$(addprefix tests/backends/test_,fused.py fused_bits.py fused_fuzz.py \
@@ -130,7 +132,7 @@ test-all: lint
 
 test-oldest: $(VENV_OLDEST)/.ready-test
 	$(TEST_ENV) $(VENV_OLDEST)/bin/python $(if $(WHEEL),-P) $(PYTEST) \
-	    $(if $(WHEEL),-o pythonpath=) $(ONLY) $(OLDEST_TESTS) $(ARGS)
+	    $(if $(WHEEL),-o pythonpath=) $(ONLY_OLDEST) $(OLDEST_TESTS) $(ARGS)
 
 test-pure: $(VENV_PURE)/.ready-test
 	@$(VENV_PURE)/bin/python -c "from skconvgp.backends import missing_extension as m; \
@@ -164,7 +166,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN) -m codespell_lib
 	$(BIN) -m numpydoc lint --config .ci/numpydoc $$(find skconvgp -name '*.py')
 
-# GALLERY=changed runs the pages alone that were changed within a day of the last commit.
+# GALLERY=changed runs the pages alone that were changed within 4 hours of the last commit.
 docs: $(VENV)/.ready-docs
 	SKCONVGP_GALLERY=$(GALLERY) $(BIN) -m sphinx -W --keep-going -b html docs docs/_build/html
 	$(BIN) .ci/check_pages.py docs/_build/html

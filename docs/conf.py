@@ -57,7 +57,7 @@ copybutton_prompt_is_regexp = True
 
 
 def changed_examples() -> str:
-    """Return a pattern of the examples changed within a day of the last commit."""
+    """Return a pattern of the examples changed within 4 hours of the last commit."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(FOLDER.parent), *arguments]
@@ -65,8 +65,8 @@ def changed_examples() -> str:
             command, capture_output=True, text=True, check=True
         ).stdout
 
-    since = int(git("log", "-1", "--format=%ct")) - 86_400
-    log = git("log", f"--since={since}", "--name-only", "--format=", "--", "examples")
+    since = int(git("log", "-1", "--format=%ct")) - 14_400
+    log = git("log", f"--since=@{since}", "--name-only", "--format=", "--", "examples")
     names = {re.escape(Path(line).name) for line in log.split()}
     return rf"/({'|'.join(sorted(names))})$"
 

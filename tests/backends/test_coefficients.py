@@ -83,6 +83,7 @@ def assert_reached(error, name):
     assert bound / 1.2 < error <= bound
 
 
+@pytest.mark.slow
 def test_the_script_writes_the_header(tmp_path):
     path = tmp_path / "coefficients.hpp"
     SCRIPT.main(path)

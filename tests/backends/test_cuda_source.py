@@ -192,12 +192,14 @@ needs_nvrtc = pytest.mark.skipif(
             for architecture in ("sm_70", "sm_75", "sm_90")
         ),
         *(
-            (*NETWORKS[name], n_tangents, is_double, architecture)
-            for name, n_tangents, is_double, architecture in (
-                ("128 columns", 0, False, "sm_100"),
-                ("leaky", 3, False, "sm_80"),
-                ("windows of all kinds", 2, False, "sm_100"),
-                ("dense, many numbers", 1, True, "sm_90"),
+            pytest.param(
+                *NETWORKS[name], n_tangents, is_double, architecture, marks=marks
+            )
+            for name, n_tangents, is_double, architecture, marks in (
+                ("128 columns", 0, False, "sm_100", slow),
+                ("leaky", 3, False, "sm_80", ()),
+                ("windows of all kinds", 2, False, "sm_100", slow),
+                ("dense, many numbers", 1, True, "sm_90", ()),
             )
         ),
     ],

@@ -97,7 +97,11 @@ def test_derivatives_are_those_of_torch(name, dtype):
         ]
     ],
 )
-@pytest.mark.parametrize("activation", [ReLU(), Erf(), LeakyReLU(-0.4)], ids=repr)
+@pytest.mark.parametrize(
+    "activation",
+    [ReLU(), Erf(), pytest.param(LeakyReLU(-0.4), marks=pytest.mark.slow)],
+    ids=repr,
+)
 def test_derivatives_behind_tiny_weights(activation, weight, dtype):
     given = hard_images((1, 5, 4))[:7].to(dtype)
     for kernel in tiny_weights(weight, activation).values():

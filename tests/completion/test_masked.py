@@ -94,7 +94,9 @@ def test_facts_of_a_completion(method, pattern):
         IterativeSVD(),
         IterativeSVD(rule="row_regression"),
         MatrixFactorization(),
-        MatrixFactorization(algorithm="elementwise"),
+        pytest.param(
+            MatrixFactorization(algorithm="elementwise"), marks=pytest.mark.slow
+        ),
     ],
     ids=repr,
 )
@@ -199,7 +201,13 @@ def test_measured_error_is_that_of_missing_entries(method, pattern):
 
 
 @pytest.mark.parametrize(
-    "method", [IterativeSVD(), MatrixFactorization(), SoftImpute()], ids=repr
+    "method",
+    [
+        pytest.param(IterativeSVD(), marks=pytest.mark.slow),
+        MatrixFactorization(),
+        SoftImpute(),
+    ],
+    ids=repr,
 )
 def test_nothing_is_learnt_from_a_random_matrix(method):
     # 1 / sqrt(12), the deviation of U(0, 1): docs/maths.rst, "Errors of a completion"

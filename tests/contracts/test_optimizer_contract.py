@@ -35,7 +35,7 @@ class RandomSearch:
 
 
 PUBLIC = [getattr(flows, name)() for name in ("Adam", "GradientDescent", "LBFGS")]
-BUILT_IN = [*PUBLIC, flows.BayesianOptimization(n_initial=6, max_iter=10)]
+BUILT_IN = [*PUBLIC, flows.BayesianOptimization(n_initial=5, max_iter=7)]
 OPTIMIZERS = [*BUILT_IN, RandomSearch()]
 
 

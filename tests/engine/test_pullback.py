@@ -35,10 +35,10 @@ def whole_weights(n_rows, n_cols):
 
 @settings(deadline=None, max_examples=60)
 @given(
-    n=st.integers(1, 40),
-    n_others=st.integers(1, 40),
-    block=st.integers(1, 45),
-    tile=st.integers(1, 45),
+    n=st.integers(1, 24),
+    n_others=st.integers(1, 24),
+    block=st.integers(1, 27),
+    tile=st.integers(1, 27),
     n_workers=st.integers(1, 3),
     runner=st.sampled_from([run_shuffled, run_in_threads]),
 )

@@ -1,5 +1,6 @@
 """Blocks of entries that completions ask for are those of the whole matrix."""
 
+import functools
 from dataclasses import dataclass, field
 
 import pytest
@@ -54,6 +55,14 @@ def cut(name, dtype=torch.float64):
     return small_tiles(BLOCK, TILE, costs.pair_bytes)
 
 
+@functools.cache
+def whole(name, dtype):
+    """Return the Gram matrix and the prior variances, computed in the same tiles."""
+    oracle = oracle_of(name, dtype)
+    with cut(name, dtype):
+        return oracle.gram(), oracle.diag()
+
+
 def part_of(matrix, rows, cols):
     rows, cols = (torch.arange(N) if some is None else some for some in (rows, cols))
     return matrix[rows[:, None], cols]
@@ -63,28 +72,18 @@ def part_of(matrix, rows, cols):
 @every_col
 @every_dtype
 @every_kernel
-def test_block_of_a_kernel_is_that_of_the_gram_matrix(name, dtype, rows, cols):
-    oracle = oracle_of(name, dtype)
-    rows, cols = NUMBERS[rows], NUMBERS[cols]
+def test_block_is_that_of_the_gram_matrix_with_the_prior_variances(
+    name, dtype, rows, cols
+):
+    gram, diag = whole(name, dtype)
+    numbers = NUMBERS[rows], NUMBERS[cols]
     with cut(name, dtype):
-        gram = oracle.gram()
-        block = oracle.block(rows, cols)
+        block = oracle_of(name, dtype).block(*numbers)
     assert block.dtype == torch.float64
-    assert_close(block, part_of(gram, rows, cols), dtype)
-
-
-@every_row
-@every_col
-@every_dtype
-@every_kernel
-def test_diagonal_of_a_block_is_the_prior_variance_to_the_bit(name, dtype, rows, cols):
-    oracle = oracle_of(name, dtype)
-    rows, cols = NUMBERS[rows], NUMBERS[cols]
-    with cut(name, dtype):
-        block, diag = oracle.block(rows, cols), oracle.diag()
-    rows, cols = (torch.arange(N) if some is None else some for some in (rows, cols))
+    assert_close(block, part_of(gram, *numbers), dtype)
+    rows, cols = (torch.arange(N) if some is None else some for some in numbers)
     i, j = (rows[:, None] == cols).nonzero(as_tuple=True)
-    assert torch.equal(block[i, j], diag[rows[i]])
+    assert torch.equal(block[i, j], diag[rows[i]])  # to the bit
 
 
 @every_dtype

@@ -88,7 +88,12 @@ def test_latents_are_those_of_the_dense_formulas(name):
 @every_likelihood
 @pytest.mark.parametrize(
     "completion",
-    [None, Nystrom(30), SubsetOfData(), IterativeSVD(10)],
+    [
+        None,
+        Nystrom(30),
+        SubsetOfData(),
+        pytest.param(IterativeSVD(10), marks=pytest.mark.slow),
+    ],
     ids=lambda part: type(part).__name__,
 )
 def test_classifier_learns_with_and_without_a_completion(name, completion):

@@ -54,7 +54,11 @@ def test_three_bumps_are_fitted_after_the_warp():
     assert (np.diff(warp.transform(X_test)[:, 0]) > 0.0).all()
 
 
-@pytest.mark.parametrize("settings", [{"solver": "rk45"}, {"random_state": 1}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param({"solver": "rk45"}, marks=pytest.mark.slow), {"random_state": 1}],
+    ids=str,
+)
 def test_three_bumps_with_another_solver_or_seed(settings):
     X, y = make_three_bumps(80)
     X_test, y_test = make_three_bumps(200)

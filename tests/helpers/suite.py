@@ -43,5 +43,6 @@ def cases_of(estimators):
         is_run = not is_variant or name_of(check).startswith(CHECKS_OF_VARIANTS)
         in_gate = is_run and (len(classes) == 1 or not is_again(check))
         marks = [] if in_gate else [pytest.mark.slow]
+        marks += [pytest.mark.variant] if is_variant else []
         cases.append(pytest.param(estimator, check, marks=marks))
     return cases

@@ -60,7 +60,9 @@ def fitted(link, n_classes, amplitude, seed=0, **settings):
     return gram, codes, laplace(gram, codes, n_classes, link, **settings)
 
 
-@pytest.mark.parametrize("amplitude", [0.01, 1.0, 30.0, 1e3])
+@pytest.mark.parametrize(
+    "amplitude", [0.01, 1.0, 30.0, pytest.param(1e3, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(("link", "n_classes"), LINKS)
 def test_mode_evidence_and_covariances_are_those_of_dense_matrices(
     link, n_classes, amplitude

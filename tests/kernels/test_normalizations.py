@@ -182,7 +182,9 @@ def test_gram_matrix_of_correlations_has_a_unit_diagonal(backend):
     ],
     ids=name,
 )
-@pytest.mark.parametrize("backend", ["torch", "auto"])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("torch", marks=pytest.mark.slow), "auto"]
+)
 def test_derivatives_are_finite_differences(kernel, backend):
     X, step = IMAGES.numpy(), 1e-5
     settings = {"backend": backend, "dtype": "float64"}
@@ -287,11 +289,9 @@ def test_literal_version_has_correlations_above_one():
     assert_close(block, cov.mean((0, 1)))
 
 
+@pytest.mark.slow
 @needs_mnist
-@pytest.mark.parametrize(
-    ("tile", "n_negative"),
-    [(80, 17), pytest.param(20, 36, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("tile", "n_negative"), [(80, 17), (20, 36)])
 def test_literal_version_on_mnist_has_the_negative_eigenvalues_of_the_docs(
     tile, n_negative
 ):

@@ -109,6 +109,7 @@ def test_draws_are_normal_and_antithetic():
     assert norm.cdf(half).std() == pytest.approx(np.sqrt(1.0 / 12.0), rel=0.05)
 
 
+@pytest.mark.slow
 def test_draws_are_the_same_in_every_process():
     code = (
         "import torch; torch.manual_seed(5); "
