@@ -28,6 +28,10 @@ from skconvgp.kernels._windows import Axis
 __all__ = ["Program", "lower", "lower_with_tangents"]
 
 
+# With so many channels, those of a position lie side by side in the tables of the CPU.
+MANY_CHANNELS = 8
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """A lowered network.
@@ -79,7 +83,8 @@ def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
         Shape of the images.
     roots : {1, 2}
         Number of values for each position in the table of a piecewise linear
-        activation: the standard deviation and, with 2, its inverse.
+        activation: the standard deviation and, with 2, its inverse. With 2 many
+        channels of a position lie side by side as well; with 1, planes do.
 
     Returns
     -------
@@ -156,7 +161,8 @@ def _tables_and_maps(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield start of the table, values of a position, maps read and maps left.
 
-    The tables of an image follow its pixels. Maps are the value and the derivatives up
+    The tables of an image follow its pixels, of which the second number tells how many
+    channels lie side by side. Maps are the value and the derivatives up
     to the last that has begun; the derivatives after that are zero.
     """
     stored = dict.fromkeys(range(schedule.n_registers), 1)
@@ -174,7 +180,8 @@ def _tables_and_maps(
         if op.kind == Kind.SUM:
             summed = maps
         n_values = {Kind.LEAKY: roots, Kind.ERF: 1}.get(op.kind, 0)
-        yield end, n_values, loaded, maps
+        is_wide = op.kind == Kind.INPUT and roots == 2 and op.flag >= MANY_CHANNELS
+        yield end, op.flag if is_wide else n_values, loaded, maps
         if n_values:
             end += (n_values + maps - 1) * math.prod(op.node.shape)
 

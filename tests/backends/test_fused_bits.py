@@ -28,6 +28,7 @@ pytestmark = needs_extension
 BIT_NETWORKS = {
     "convnet": (convnet(depth=2, kernel_size=3), (2, 5, 4)),
     "convnet, no bias": (convnet(depth=2, kernel_size=2, bias_variance=0.0), (1, 4, 4)),
+    "many channels": (convnet(depth=2, kernel_size=3), (19, 3, 4)),
     "residual convnet": (residual_convnet(depth=3), (1, 5, 4)),
     "resnet32": (resnet32(), (1, 5, 5)),
     "windows of all kinds": NETWORKS["windows of all kinds"],
@@ -41,7 +42,15 @@ BIT_NETWORKS = {
     "erf, vectors": NETWORKS["erf, vectors"],
     "inner product": (Flatten(), (3, 1, 1)),
 }
-SMALL = ["convnet", "branches", "erf", "leaky", "dense, 7 numbers", "erf, vectors"]
+SMALL = [
+    "convnet",
+    "many channels",
+    "branches",
+    "erf",
+    "leaky",
+    "dense, 7 numbers",
+    "erf, vectors",
+]
 BACKENDS = [
     *((fused, name) for name in BIT_NETWORKS),
     *((fused_tangents, name) for name in SMALL),

@@ -168,6 +168,8 @@ MALFORMED = {
     "more maps before": set_code(Kind.ADD, LOADED, 2),
     "no map after": set_code(Kind.LEAKY, MAPS, 0),
     "more maps after": set_code(Kind.BOX, MAPS, 2),
+    "a part of the channels side by side": set_code(Kind.INPUT, ROOTS, 1),
+    "more channels side by side": set_code(Kind.INPUT, ROOTS, 3),
     "no channel": set_code(Kind.INPUT, FLAG, 0),
     "more channels": set_code(Kind.INPUT, FLAG, 3),
     "many channels": set_code(Kind.INPUT, FLAG, 2**31 - 1),
@@ -287,6 +289,10 @@ def test_tables_for_another_instruction_set_are_refused():
     for roots, name in [(1, ""), (2, "lanes")]:
         with pytest.raises(ValueError, match="malformed program: numbers"):
             Call(roots=roots).cross(name)
+    call = Call(roots=1)
+    call.codes[0, ROOTS] = call.codes[0, FLAG]  # channels side by side
+    with pytest.raises(ValueError, match="malformed program: numbers"):
+        call.cross("lanes")
 
 
 def test_instruction_set_that_is_not_there_is_refused():
@@ -374,5 +380,7 @@ def test_changed_programs_never_crash(name, changed, dtype, tangents, instructio
     call.diag_one, call.diag_two = call.diag, call.diag[:3]
     call.out = np.empty((5, 3, n_columns))
     has_roots = all(call.codes[call.codes[:, KIND] == Kind.LEAKY, ROOTS] == roots)
+    kind, side_by_side = call.codes[0, [KIND, ROOTS]]
+    has_roots &= roots == 2 or kind != Kind.INPUT or side_by_side == 0
     with nullcontext() if has_roots else pytest.raises(ValueError, match="numbers"):
         call.cross(instructions)

@@ -57,7 +57,13 @@ NETWORKS = {
     "convnet, one position": (convnet(depth=3), (5, 1, 1)),
     "convnet, no bias": (convnet(depth=4, kernel_size=3, **BLANK_FREE), SHAPE),
     "convnet, one row": (convnet(depth=2, kernel_size=3), (1, 1, 12)),
+    "convnet, many channels": (convnet(depth=2, kernel_size=3), (37, 4, 3)),
+    "many channels of a position": (
+        Sequential(Conv2d(1), Sum(ReLU(), Abs()), Flatten()),
+        (129, 1, 1),
+    ),
     "residual convnet": (residual_convnet(depth=4), SHAPE),
+    "residual convnet, many channels": (residual_convnet(depth=2), (9, 3, 4)),
     "resnet32": (resnet32(), (1, 8, 8)),
     "resnet32, bias": (resnet32(bias_variance=0.2), (3, 5, 6)),
     "three layers": (three_layer_convnet(), SHAPE),

@@ -14,8 +14,11 @@ struct ImageSource {
     typedef typename Simd<T>::V V;
     const Pairs<T>& pairs;
     const T* one;
-    void input(const Op& op, int first, int n, V* out) const {
+    const V* inputs;  // of this sample, if written before
+    const V* input(const Op& op, int first, int n, V* out) const {
+        if (op.roots) return inputs + first;
         pairs.input_row(op, one, first, n, out);
+        return out;
     }
     ImageTable<T> table(const Op& op) const {
         return {one + op.table, pairs.group + op.table, op.rows.size * op.cols.size};
@@ -34,7 +37,7 @@ struct SampleSource {
     }
     // Inner products over op.flag values. The order of a pair's sum does not depend on
     // its neighbours: chunks are summed, and join the total one after the other.
-    void input(const Op& op, int, int n, V* out) const {
+    const V* input(const Op& op, int, int n, V* out) const {
         for (int i = 0; i < n; i += DOT_ROWS) {
             const int rows = n - i < DOT_ROWS ? n - i : DOT_ROWS;
             const T* from[DOT_ROWS];
@@ -53,6 +56,7 @@ struct SampleSource {
             }
             for (int r = 0; r < rows; ++r) out[i + r] = total[r];
         }
+        return out;
     }
 };
 
@@ -141,7 +145,7 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
                                            const T* one, const T* next) {
     typedef typename Simd<T>::V V;
     const Op &load = op[0], &leaky = op[1], &end = op[2];
-    const ImageTable<T> base = ImageSource<T>{pairs, one}.table(leaky);
+    const ImageTable<T> base = ImageSource<T>{pairs, one, nullptr}.table(leaky);
     const V* rows[1 + MAX_TANGENTS];
     for (int i = 0; i < end.rows.size; ++i) {
         const int first = i * end.cols.size;
@@ -207,7 +211,8 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
 
 // Run any stage: its rows one after the other, each consumed by the last operation.
 template <class T>
-void run_stage(const Pairs<T>& pairs, const Op* op, const T* one) {
+void run_stage(const Pairs<T>& pairs, const Op* op, const T* one,
+               const typename Simd<T>::V* inputs) {
     typedef typename Simd<T>::V V;
     const Op* end = op;
     while (!ends_stage(end->kind)) ++end;
@@ -216,7 +221,7 @@ void run_stage(const Pairs<T>& pairs, const Op* op, const T* one) {
     const V* rows[1 + MAX_TANGENTS];
     begin_end(pairs, *end, maps);
     for (int i = 0; i < height; ++i) {
-        pairs.make_row(op, width, i * width, ImageSource<T>{pairs, one}, rows);
+        pairs.make_row(op, width, i * width, ImageSource<T>{pairs, one, inputs}, rows);
         for (int m = 0; m < maps; ++m) {
             if (end->kind == BOX || end->kind == SUM) {
                 end_row(pairs, *end, m, i, RowValue<V>{rows[m]});
@@ -276,11 +281,18 @@ void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one
     const int together = program.n_tangents ? TOGETHER : 1;
     for (int i = 0; i < n_one; i += together) {
         const int n = n_one - i < together ? n_one - i : together;
+        const int begun = i % INPUT_ROWS;
+        if (program.n_channels > 1 && begun == 0)
+            pairs[0].write_inputs(tile.one + i * tile.stride_one, tile.stride_one,
+                                  n_one - i);
+        const auto* inputs = pairs[0].inputs + size_t(begun) * pairs[0].input_size();
         for (const Op* op = program.ops; op < program.ops + program.n_ops; ++op) {
             for (int k = 0; k < n; ++k) {
                 const T* one = tile.one + (i + k) * tile.stride_one;
                 const T* next = i + k + 1 < n_one ? one + tile.stride_one : one;
-                if (!run_fused(pairs[k], op, one, next)) run_stage(pairs[k], op, one);
+                if (!run_fused(pairs[k], op, one, next))
+                    run_stage(pairs[k], op, one,
+                              inputs + size_t(k) * pairs[k].input_size());
             }
             while (!ends_stage(op->kind)) ++op;
         }

@@ -61,8 +61,7 @@ struct Variances {
             const int i = first + (l < n ? l : n - 1);
             const T* from = images.pixels + ptrdiff_t(i) * program.n_pixels;
             for (int k = 0; k < program.n_pixels; ++k) pixels[k][l] = from[k];
-            for (int k = 0; l < n && k < program.n_pixels; ++k)
-                tables[ptrdiff_t(l) * program.n_values + k] = from[k];
+            if (l < n) put_pixels(from, tables + ptrdiff_t(l) * program.n_values);
         }
         largest[0] = faint[0] = V{};
         for (int k = 0; k < program.n_ops - 1; ++k) apply(program.ops[k], tables, n);
@@ -79,6 +78,14 @@ struct Variances {
                 out[m] = result.factor[0] * own(m)[0][l] + result.factor[m] * value +
                          result.additive[m];
         }
+    }
+
+    template <class T>
+    void put_pixels(const T* from, T* to) const {
+        const int channels = program.n_channels, plane = program.n_pixels / channels;
+        for (int p = 0; p < plane; ++p)
+            for (int c = 0; c < channels; ++c)
+                to[p * channels + c] = from[c * plane + p];
     }
 
     // Since max returns its second operand for NaN, an infinite value that came before

@@ -122,6 +122,7 @@ class Loaded {
                 "windows of this width");
         program.ops = ops_.data();
         program.is_vector = ops_[0].kind == DOT;
+        program.n_channels = ops_[0].kind == INPUT ? std::max(1, ops_[0].roots) : 1;
         require(ops_.back().kind == RESULT, "end");
         for (size_t i = 0; i < n; ++i) check(ops_[i], i);
     }
@@ -210,7 +211,10 @@ class Loaded {
                 "register");
         const long long size = (long long)op.rows.size * op.cols.size;
         if (op.kind == INPUT)
-            require(op.flag > 0 && op.flag * size == n_pixels_, "input");
+            require(
+                op.flag > 0 && op.flag * size == n_pixels_ &&
+                    (op.roots == 0 || (i == 0 && op.roots == op.flag && op.flag > 1)),
+                "input");
         if (op.kind == DOT)
             require(i == 0 && size == 1 && op.flag == n_pixels_, "input");
         if (op.kind == BOX || op.kind == CONV)
@@ -244,6 +248,7 @@ void require_accepted(const Program& program, const Api& api) {
     for (int i = 0; i < program.n_ops; ++i)
         require(program.ops[i].kind != LEAKY || program.ops[i].roots == api.roots,
                 "numbers");
+    require(program.n_channels == 1 || api.roots == 2, "numbers");
     require(!api.largest_width || program.max_width <= api.largest_width, "width");
     require(!api.largest_window || program.max_window <= api.largest_window, "window");
 }

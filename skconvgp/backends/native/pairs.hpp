@@ -12,6 +12,7 @@ namespace SKCONVGP_ISA {
 constexpr int TOGETHER = 4;          // samples whose stages share tables, with tangents
 constexpr int ROW_OF_SAMPLES = 128;  // samples in a row if maps have one position
 constexpr int DOT_ROWS = 8;          // samples whose inner products share loads
+constexpr int INPUT_ROWS = 8;        // samples whose input maps share loads
 constexpr int SUM_CHUNK = 64;        // positions summed before they join the total
 constexpr int DOT_CHUNK = 128;       // terms summed before they join the total
 
@@ -52,6 +53,7 @@ struct Pairs {
     const int n_maps;     // the value and its tangents
     const int positions;  // of the largest map, or samples in a row
     V* group;             // tables of the group, [n_values]
+    V* inputs;            // of many channels, [INPUT_ROWS][positions of the input]
     V* whole;             // maps whose windows are summed directly
     V* rows_done;
     V* row;  // [n_maps][width]
@@ -70,6 +72,8 @@ struct Pairs {
         const size_t window = program.max_window;
         box_size = (window + width) + window * width + width;
         group = arena.take<V>(program.n_values);
+        const int inputs_of = program.n_channels > 1 ? INPUT_ROWS : 0;
+        inputs = arena.take<V>(size_t(inputs_of) * input_size());
         whole = arena.take<V>(size_t(n_maps) * positions);
         rows_done = arena.take<V>(positions);
         row = arena.take<V>(n_maps * width);
@@ -99,6 +103,8 @@ struct Pairs {
         V* ring = incoming + width;
         return {incoming, ring, ring + window * width, zeros};
     }
+
+    int input_size() const { return program.n_pixels / program.n_channels; }
 
     V* at(int reg, int map) const {
         return registers + (size_t(reg) * n_maps + map) * positions;
@@ -154,6 +160,26 @@ struct Pairs {
                 sum = fma(set1(one[i]), group[i], sum);
             }
             out[p] = sum;
+        }
+    }
+
+    // Inner products over channels of up to INPUT_ROWS samples with the group. Each sum
+    // has the order of `input_row`.
+    void write_inputs(const T* one, ptrdiff_t stride, int n_one) const {
+        const int channels = program.n_channels, size = input_size();
+        for (int p = 0; p < size; ++p) {
+            const V* two = group + size_t(p) * channels;
+            const T* from[INPUT_ROWS];
+            V sum[INPUT_ROWS] = {};
+            for (int r = 0; r < INPUT_ROWS; ++r)
+                from[r] =
+                    one + (r < n_one ? r : n_one - 1) * stride + size_t(p) * channels;
+            for (int c = 0; c < channels; ++c)
+#pragma GCC unroll 8
+                for (int r = 0; r < INPUT_ROWS; ++r)
+                    sum[r] = fma(set1(from[r][c]), two[c], sum[r]);
+#pragma GCC unroll 8
+            for (int r = 0; r < INPUT_ROWS; ++r) inputs[size_t(r) * size + p] = sum[r];
         }
     }
 
@@ -264,8 +290,7 @@ struct Pairs {
             switch (op->kind) {
                 case INPUT:
                 case DOT:
-                    source.input(*op, first, n, row);
-                    rows[0] = row;
+                    rows[0] = source.input(*op, first, n, row);
                     break;
                 case LOAD:
                     for (int m = 0; m < op->maps; ++m) rows[m] = stored(*op, m, first);

@@ -41,6 +41,7 @@ struct Program {
     int n_registers;
     int n_values;       // values in the table of an image
     int n_pixels;       // values of an image: channels, rows, columns
+    int n_channels;     // of a position, side by side in tables; 1: planes
     int max_positions;  // of the largest map
     int max_width;      // of the widest row, inputs and outputs
     int max_window;     // largest window

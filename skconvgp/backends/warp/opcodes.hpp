@@ -34,8 +34,8 @@ struct Column {
         COLS = 9,       // first column of the windows along the columns
         CIRCULAR = 15,  // whether windows wrap around
         TABLE = 16,     // start of the values of the operation in the table of an image
-        ROOTS = 17,     // values of a position: LEAKY: s or (s, 1 / s); ERF: 1; others:
-                        // 0
+        ROOTS = 17,     // values of a position that lie side by side: LEAKY: s or (s, 1
+                        // / s); ERF: 1; INPUT: all channels, or 0: planes; others: 0
         LOADED = 18,    // LOAD, ADD, RESULT: number of maps read that are not zero
         MAPS = 19,      // number of maps (value, tangents) that are not zero afterwards
     };
