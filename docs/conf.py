@@ -156,6 +156,7 @@ def include_markdown(_app, path, _docname, content):
 
 def write_figures(_app):
     """Draw the figures; what needs a benchmark says so where it was not run."""
+    import accuracy_seconds
     import cache
     import calibration_table
     import completion_table
@@ -164,16 +165,17 @@ def write_figures(_app):
     import gpu_table
     import robustness_table
     import roofline
+    import small_data_table
     import speed_table
     import warp
 
     target = FOLDER / "_generated"
     target.mkdir(exist_ok=True)
-    for figure in (cache, floors, roofline, warp):
+    for figure in (accuracy_seconds, cache, floors, roofline, warp):
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
     tables = [speed_table, gpu_table, completion_table, flows_table]
-    for table in [*tables, calibration_table, robustness_table]:
+    for table in [*tables, calibration_table, robustness_table, small_data_table]:
         table.main(target / f"{table.__name__}.rst.inc")
 
 

@@ -1,0 +1,107 @@
+"""Write what classifiers make of few images as tables for the page on the choice.
+
+Run as ``python docs/figures/small_data_table.py <target>``; reads
+benchmarks/results/small_data.json, and says how to make it if there is none.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from speed_table import BENCHMARKS, list_table, read_record
+
+RESULTS = BENCHMARKS / "results" / "small_data.json"
+
+MISSING = (
+    "The figures have not been measured for this build of the documentation. "
+    "``python benchmarks/small_data.py`` measures them.\n"
+)
+DATA = {"digits": "Digits of 8x8 pixels", "mnist": "MNIST", "cifar10": "CIFAR-10"}
+NAMES = {
+    "ImageClassifier": "**ImageClassifier**",
+    "PatchGPClassifier": "**PatchGPClassifier**",
+    "network": "**ConvNetGPClassifier**",
+    "scattering, network": "**Scattering, ConvNetGPClassifier**",
+    "scattering, SVC": "Scattering, SVC",
+    "nearest neighbours": "Nearest neighbours",
+    "logistic regression": "Logistic regression",
+    "gradient boosting": "Gradient boosting",
+}
+HEADER = [
+    "",
+    "Accuracy",
+    "Images 2000-9999",
+    "Log loss",
+    "Calibration error",
+    "Fit",
+    "1000 images",
+    "Draws",
+]
+
+
+def main(target: Path) -> None:
+    """Write the tables."""
+    target.write_text(tables(read_record(RESULTS)))
+
+
+def tables(record: Any) -> str:
+    """Return a table for each set and number of images that was measured."""
+    rows = record["few_images"] if record else []
+    if not rows:
+        return MISSING
+    parts = []
+    for data, n_train in places(rows):
+        head = f"{DATA[data]}, {n_train} training images"
+        found = averages(rows, data, n_train)
+        table = [HEADER] + [cells(name, row) for name, row in found.items()]
+        parts.append("\n".join([*list_table(head, table), ""]))
+    machine = record["machine"]
+    n_threads = max(row["n_threads"] for row in rows)
+    told = f"Measured on {machine['processor']}, {n_threads} thread(s).\n"
+    return "\n".join([*parts, told])
+
+
+def places(rows: list[Any]) -> list[tuple[str, int]]:
+    """Return the sets and the numbers of training images, in the order of a page."""
+    found = {(row["data"], row["n_train"]) for row in rows}
+    return sorted(found, key=lambda place: (list(DATA).index(place[0]), place[1]))
+
+
+def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
+    """Return means over the draws of each model, the most accurate first."""
+    here = [row for row in rows if (row["data"], row["n_train"]) == (data, n_train)]
+    found = {}
+    for name in {row["model"] for row in here}:
+        own = [row for row in here if row["model"] == name]
+        scores = set.intersection(*(set(row) for row in own))
+        found[name] = {
+            score: statistics.fmean(row[score] for row in own)
+            for score in scores - {"data", "model", "day"}
+        }
+        found[name]["n_draws"] = len(own)
+    return dict(sorted(found.items(), key=lambda pair: (pair[1]["error"], pair[0])))
+
+
+def cells(name: str, row: Any) -> list[str]:
+    """Return the cells of a model."""
+    others = row.get("error_of_others")
+    return [
+        NAMES.get(name, name),
+        f"{100 * (1 - row['error']):.1f} ± {100 * row['standard_error']:.1f} %",
+        "" if others is None else f"{100 * (1 - others):.1f} %",
+        f"{row['log_loss']:.3f}",
+        f"{row['calibration_error']:.3f}",
+        seconds(row["fit_cpu_seconds"]),
+        seconds(row["predict_cpu_seconds_of_1000"]),
+        str(row["n_draws"]),
+    ]
+
+
+def seconds(value: float) -> str:
+    """Return seconds as text: two digits of few, whole ones of many."""
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
