@@ -1,9 +1,9 @@
-"""Classify handwritten digits with an exact convolutional-network Gaussian process.
+"""Classify handwritten digits with ImageClassifier, which needs no settings.
 
     make demo
     make demo ARGS="--dataset mnist --n-train 5000 --n-test 1000"
 
-Fits ConvNetGPClassifier beside a logistic regression and an RBF SVM on the same split,
+Fits ImageClassifier beside a logistic regression and an RBF SVM on the same split,
 prints accuracy, log loss and calibration error of each, and draws the test digits that
 the Gaussian process is least and most certain of. The calibration of the SVM needs
 scikit-learn 1.8 or newer. The 8x8 digits are part of scikit-learn. MNIST is read from
@@ -21,10 +21,9 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.svm import SVC
 
-from skconvgp import ConvNetGPClassifier
+from skconvgp import ImageClassifier
 from skconvgp.datasets import fetch_mnist, load_digits_images
 from skconvgp.display import UncertainDigitsDisplay
-from skconvgp.kernels import convnet
 from skconvgp.metrics import expected_calibration_error
 
 
@@ -51,7 +50,7 @@ def make_models():
     logistic = LogisticRegression(max_iter=2000)
     svm = SVC(C=10)
     return {
-        "ConvNet-GP": ConvNetGPClassifier(kernel=convnet(), verbose=1),
+        "ImageClassifier": ImageClassifier(random_state=0),
         "logistic regression": GridSearchCV(
             logistic, {"C": [0.1, 1, 10]}, cv=3, scoring="neg_log_loss"
         ),
@@ -81,7 +80,7 @@ def main():
 
     rows = []
     for name, model in make_models().items():
-        is_gp = isinstance(model, ConvNetGPClassifier)
+        is_gp = isinstance(model, ImageClassifier)
         start = time.perf_counter()
         model.fit(X if is_gp else X.reshape(len(X), -1), y)
         y_prob = model.predict_proba(
@@ -101,7 +100,7 @@ def main():
     for name, accuracy, loss, error, seconds in rows:
         print(f"{name:20}{accuracy:>10.2%}{loss:>10.4f}{error:>13.4f}{seconds:>9.1f}")
     print(
-        f"\nleave-one-out accuracy of the ConvNet-GP, in closed form: "
+        f"\nleave-one-out accuracy of the ImageClassifier, in closed form: "
         f"{(gp.loo_predict() == y).mean():.2%}\n\n{gp.fit_report_}"
     )
 
