@@ -32,6 +32,7 @@ from skconvgp.linalg._products import (
     psd_factor,
     pseudo_inverse_map,
     ridge_solve,
+    row_factor,
     spread_rows,
 )
 from skconvgp.linalg._spectral import (
@@ -82,6 +83,7 @@ __all__ = [
     "pseudo_inverse_map",
     "rademacher",
     "ridge_solve",
+    "row_factor",
     "shifted_cholesky_",
     "shifted_choleskys",
     "spread_rows",

@@ -11,6 +11,7 @@ __all__ = [
     "psd_factor",
     "pseudo_inverse_map",
     "ridge_solve",
+    "row_factor",
     "spread_rows",
 ]
 
@@ -99,6 +100,14 @@ def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, updates: Tensor) -> Ten
     # The update by the formula of Sherman and Morrison.
     share = (updates * rows).sum(-1) / (1.0 + (updates * solved).sum(-1))
     return rows - share[..., None] * solved
+
+
+def row_factor(rows: Tensor) -> Tensor:
+    """Return L (n, min(n, r)), lower triangular, with L L^T = F F^T for rows F (n, r).
+
+    The error is that of rounding in F, not in its squares, whatever the rank.
+    """
+    return cast(Tensor, torch.linalg.qr(rows.mT, mode="r").R.mT)
 
 
 def spread_rows(rows: Tensor, n_rows: int) -> Tensor:

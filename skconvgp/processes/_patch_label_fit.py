@@ -22,6 +22,7 @@ from skconvgp.inference import (
     feature_evidence,
     feature_posterior,
 )
+from skconvgp.linalg import row_factor
 from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._fitting import jitter_facts
 from skconvgp.processes._label_choice import CHOOSING, amplitude_of_model
@@ -220,6 +221,16 @@ class _Kept:
         code = code.of_second() if model.has_one_latent else code
         return _Candidate(model, amplitude, code.to(self.features.device))
 
+    def in_few_coordinates(self, n_classes: int) -> tuple[ClassSums, Tensor]:
+        """Return sums and features of all images, as many features as images.
+
+        Predictions of the images depend on their features by products alone.
+        """
+        features = row_factor(self.features)
+        weights = self.reading.class_weights(n_classes)
+        moments = torch.stack([features.mT * w @ features for w in weights.mT])
+        return ClassSums(moments, features.mT @ weights, weights.sum(0)), features
+
     def left_out(
         self, candidate: _Candidate, functions: Functions
     ) -> tuple[FloatArray, FloatArray]:
@@ -292,7 +303,7 @@ def fit_patch_labels(
         factors = factors.clone()
     mean, var = kept.left_out(best, functions)
     subset, nothing = reading.subset, np.empty((0, n_classes))
-    dtype, are_all = prior.tile_dtype, len(subset.rows) == len(reading.images.rows)
+    dtype = prior.tile_dtype
     process = PatchLabelProcess(
         Model.of(
             problem,
@@ -315,7 +326,7 @@ def fit_patch_labels(
         loo=followed_by((nothing, nothing), n, subset.samples, (mean, var)),
         reservoir=reading.reservoir(0, residual_diag, dtype),
         loo_subset=(subset.samples, mean, var),
-        images=None if are_all else reading.images.in_precision(dtype),
+        images=None if reading.keeps_all else reading.images.in_precision(dtype),
     )
     report = {"jitter": process.jitter, "explained_variance": explained}
     facts = jitter_facts(process.jitter, process.least_noise, prior, run)
@@ -335,9 +346,13 @@ def _best(
     candidates = [kept.candidate(model, settings, mean_diag) for model in models]
     if len(candidates) == 1:
         return candidates[0]
+    features = kept.features
+    if kept.reading.keeps_all and len(features) < features.shape[1]:
+        sums, features = kept.in_few_coordinates(len(sums.weights))
+        whole = sums.moments.sum(0)
 
     def loss(candidate: _Candidate) -> float:
         each, amplitude = candidate.sums(sums, whole), candidate.amplitude
-        return kept.loss(candidate, fit_functions(each, amplitude, kept.features))
+        return kept.loss(candidate, fit_functions(each, amplitude, features))
 
     return min(candidates, key=loss)

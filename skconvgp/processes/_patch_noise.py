@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from skconvgp.inference import (
@@ -12,10 +13,12 @@ from skconvgp.inference import (
     feature_evidence,
     feature_posterior,
     log_density,
+    sum_features,
 )
+from skconvgp.linalg import row_factor
 from skconvgp.processes._patch_images import ImageFeatures
 
-__all__ = ["LEAST_NOISE", "at_noise", "search_noise"]
+__all__ = ["LEAST_NOISE", "at_noise", "in_few_coordinates", "search_noise"]
 
 # Relative noise variances that are tried, the first one first.
 FIRST_NOISE, NOISE_FACTOR = 1e-3, math.sqrt(10.0)
@@ -31,6 +34,30 @@ def at_noise(sums: FeatureSums, noise: float) -> FeatureSums:
         energy=sums.energy / noise,
         log_noise=sums.weight * math.log(noise),
     )
+
+
+def in_few_coordinates(
+    sums: FeatureSums, images: ImageFeatures
+) -> tuple[FeatureSums, ImageFeatures]:
+    """Return the same with as many features as images, if these are fewer.
+
+    Predictions of the images depend on their features by products alone. A factor of
+    these products has n columns, and a posterior takes n^3 operations.
+
+    Parameters
+    ----------
+    sums : FeatureSums
+        Sums over all images for a noise of 1.
+    images : ImageFeatures
+        All images.
+    """
+    features, data = images.features, images.data
+    if len(features) >= features.shape[1]:
+        return sums, images
+    features, unit = row_factor(features), torch.ones_like(data.weights)
+    own = sum_features(features, data.targets, unit, data.weights)
+    sums = replace(sums, moment=own.moment, response=own.response)
+    return sums, replace(images, features=features)
 
 
 def search_noise(

@@ -85,6 +85,11 @@ class Reading:
         kept = keys.argsort()[:n_kept].sort().values
         return cls(problem, images, data, keys, kept)
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether the features of all images are kept."""
+        return len(self.kept) == len(self.images.rows)
+
     @cached_property
     def subset(self) -> PatchImages:
         """The images whose features are kept."""

@@ -37,7 +37,12 @@ from skconvgp.processes._patch_label_fit import (
     values_of_labels,
 )
 from skconvgp.processes._patch_labels import PatchLabelProcess
-from skconvgp.processes._patch_noise import LEAST_NOISE, at_noise, search_noise
+from skconvgp.processes._patch_noise import (
+    LEAST_NOISE,
+    at_noise,
+    in_few_coordinates,
+    search_noise,
+)
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patch_reading import Reading, sum_images, unit_of
 from skconvgp.processes._prior import KernelPrior
@@ -210,7 +215,10 @@ def fit_patches(
     fixed = fixed_amplitude(amplitude, mean_diag, reading.data.targets, scale)
     noise = settings.noise
     if isinstance(noise, str):
-        noise = search_noise(sums, known, noise, fixed)
+        judged = sums, known
+        if reading.keeps_all:
+            judged = in_few_coordinates(*judged)
+        noise = search_noise(*judged, noise, fixed)
     noise = max(noise, LEAST_NOISE)
     posterior = feature_posterior(at_noise(sums, noise))
     evidence, profiled = feature_evidence(at_noise(sums, noise), posterior, fixed)
@@ -225,7 +233,6 @@ def fit_patches(
     mean, var = subset.values_of_samples(loo, known.residual_diag, model)
     nothing = np.empty((0, len(scale))), np.empty(0)
     images, dtype = reading.images, prior.tile_dtype
-    are_all = len(subset.rows) == len(images.rows)
     process = FeatureProcess(
         model,
         prior,
@@ -235,7 +242,7 @@ def fit_patches(
         loo=followed_by(nothing, n, subset.samples, (mean, var)),
         reservoir=reading.reservoir(0, known.residual_diag, dtype),
         loo_subset=(subset.samples, mean, var),
-        images=None if are_all else images.in_precision(dtype),
+        images=None if reading.keeps_all else images.in_precision(dtype),
         unexplained=1.0 - explained,
     )
     jitter = jitter_of(posterior, noise)

@@ -23,7 +23,7 @@ from skconvgp.datasets import load_digits_images
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Conv2d, PatchKernel, ReLU, Sequential, rbf
 from skconvgp.likelihoods import Gaussian
-from skconvgp.processes import _patch_reading, _patches
+from skconvgp.processes import _patch_noise, _patch_reading, _patches
 
 N, N_NEW, SIDE, PATCH = 14, 5, 6, 3
 POSITIONS = (SIDE - PATCH + 1) ** 2
@@ -426,6 +426,35 @@ def test_search_finds_the_best_noise_of_the_grid():
         grid = 1e-3 * np.sqrt(10.0) ** np.arange(-6, 9)
         values = [score(noise) for noise in grid]
         assert gp.noise_variance_ == pytest.approx(grid[np.argmax(values)])
+
+
+@pytest.mark.parametrize("word", ["loo", "evidence"])
+def test_few_images_are_judged_in_as_many_coordinates(word, monkeypatch):
+    repeats = np.random.default_rng(4).uniform(0.4, 2.5, N)
+    spec = kernel(location_lengthscale=1.5)
+    settings = {"weights": repeats, "noise_variance": word, "n_locations": 3}
+    sizes, posterior = [], _patch_noise.feature_posterior
+
+    def fit(sums):
+        sizes.append(len(sums.moment))
+        return posterior(sums)
+
+    monkeypatch.setattr(_patch_noise, "feature_posterior", fit)
+    scores, score = [], _patch_noise._score
+
+    def judge(*args):
+        scores.append((args[2], score(*args)))
+        return scores[-1][1]
+
+    monkeypatch.setattr(_patch_noise, "_score", judge)
+    few = fitted(spec, some_patches(), **settings)
+    assert set(sizes) == {N}
+    monkeypatch.setattr(_patches, "in_few_coordinates", lambda *given: given)
+    found, scores = dict(scores), scores[:0]
+    many = fitted(spec, some_patches(), **settings)
+    assert len(some_patches()) * 9 in sizes
+    assert found == pytest.approx(dict(scores), rel=1e-9)
+    np.testing.assert_array_equal(few.predict(images()), many.predict(images()))
 
 
 @pytest.mark.parametrize("variance", ["dtc", "sor"])

@@ -10,6 +10,7 @@ from skconvgp.linalg import (
     psd_factor,
     pseudo_inverse_map,
     ridge_solve,
+    row_factor,
     spread_rows,
 )
 from tests.helpers.oracles import seeded
@@ -80,6 +81,16 @@ def test_ridge_solve():
     both = ridge_solve(grams, rhs.expand(2, 4, 3), 0.5, torch.stack([own, 0.0 * own]))
     assert_close(both[0], made, kind="solve")
     assert_close(both[1], ridge_solve(grams[1], rhs, 0.5, 0.0 * own), kind="solve")
+
+
+@pytest.mark.parametrize(("n", "r", "rank"), [(4, 9, 4), (9, 4, 4), (6, 8, 3)])
+def test_row_factor_has_the_same_products(n, r, rank):
+    left, right = thin(n, rank)[0], thin(r, rank, seed=1)[0]
+    rows = left @ right.mT
+    factor = row_factor(rows)
+    assert factor.shape == (n, min(n, r))
+    assert torch.equal(factor, factor.tril())
+    assert_close((factor @ factor.mT).numpy(), (rows @ rows.mT).numpy())
 
 
 def test_rows_are_spread():
