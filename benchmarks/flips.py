@@ -1,13 +1,14 @@
-"""What averages over flips are worth on few photographs, and what they cost.
+"""What flips are worth on few photographs, and what they cost.
 
     SKCONVGP_DATA=<folder with cifar10.npz> python benchmarks/flips.py
 
-Fits a network and a process of patches, each with `FlipAverage` and without, to 50 and
-100 images of each class of CIFAR-10, of three draws, and judges on the first 2000 test
-images. Takes about ten minutes on a core. Prints means over the draws and writes
-benchmarks/results/flips.json after each row; rows can run alone:
+Fits a network and a process of patches, each with `FlipAverage` and without, and the
+network with flips as rows, to 50 and 100 images of each class of CIFAR-10, of three
+draws, and judges on the first 2000 test images. Takes about ten minutes on a core.
+Prints means over the draws and writes benchmarks/results/flips.json after each row;
+rows can run alone:
 
-    python benchmarks/flips.py --models network --draws 0
+    python benchmarks/flips.py --models network --flips rows --draws 0
 """
 
 import argparse
@@ -25,11 +26,13 @@ from numpy.typing import NDArray
 from peers.machine import machine, versions
 
 from skconvgp import ConvNetGPClassifier, PatchGPClassifier
+from skconvgp.augmentation import Flip
 from skconvgp.datasets import fetch_cifar10
 from skconvgp.kernels import FlipAverage, PatchKernel, PatchWhitening, convnet
 
 RESULTS = Path(__file__).parent / "results" / "flips.json"
-PART, KEYS = "flips", ("model", "is_averaged", "n_train", "draw")
+PART, KEYS = "flips", ("model", "flips", "n_train", "draw")
+WAYS = ("none", "average", "rows")
 N_TEST = 2000
 SIZES = (500, 1000)
 KERNELS = {
@@ -47,6 +50,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", nargs="+", choices=KERNELS, default=list(KERNELS))
+    parser.add_argument("--flips", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     parser.add_argument("--draws", nargs="+", type=int, default=DRAWS)
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -59,25 +63,27 @@ def main() -> None:
     test = X_test[:N_TEST], y_test[:N_TEST]
     for model in options.models:
         for n_train in options.sizes:
-            for is_averaged in (False, True):
+            for flips in options.flips:
+                if (model, flips) == ("patches", "rows"):
+                    continue  # these take no rows
                 for draw in options.draws:
                     chosen = balanced(y, n_train, draw)
                     row: Figures = dict(
-                        zip(KEYS, (model, is_averaged, n_train, draw), strict=True)
+                        zip(KEYS, (model, flips, n_train, draw), strict=True)
                     )
                     row |= measure(
-                        classifier(model, is_averaged), X[chosen], y[chosen], *test
+                        classifier(model, flips), X[chosen], y[chosen], *test
                     )
                     put(record[PART], dated(row), *KEYS)
                     save(options.output, record)
-                print_means(record[PART], model, is_averaged, n_train)
+                print_means(record[PART], model, flips, n_train)
 
 
-def classifier(model: str, is_averaged: bool) -> Any:
+def classifier(model: str, flips: str) -> Any:
     """Return a classifier that is not fitted."""
-    kernel = FlipAverage(KERNELS[model]) if is_averaged else KERNELS[model]
+    kernel = FlipAverage(KERNELS[model]) if flips == "average" else KERNELS[model]
     if model == "network":
-        return ConvNetGPClassifier(kernel)
+        return ConvNetGPClassifier(kernel, augment=Flip() if flips == "rows" else None)
     return PatchGPClassifier(
         kernel, n_inducing=256, n_locations=4, variance="sor", random_state=0
     )
@@ -103,14 +109,12 @@ def measure(
     }
 
 
-def print_means(
-    rows: list[Figures], model: str, is_averaged: bool, n_train: int
-) -> None:
+def print_means(rows: list[Figures], model: str, flips: str, n_train: int) -> None:
     """Print means over the draws."""
-    place = model, is_averaged, n_train
+    place = model, flips, n_train
     own = [row for row in rows if tuple(row[key] for key in KEYS[:3]) == place]
     means = (statistics.fmean(row[score] for row in own) for score in SHOWN)
-    name = f"{model}, {n_train}{', averaged' if is_averaged else ''}"
+    name = f"{model}, {n_train}, flips: {flips}"
     print(f"{name:<34}" + "".join(f"{mean:>21.3f}" for mean in means), flush=True)
 
 

@@ -55,6 +55,7 @@ PUBLIC_NAMES = {
         PatchGPRegressor __version__ as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp
         selection_report show_versions""",
+    "skconvgp.augmentation": "Flip Part Shift",
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",

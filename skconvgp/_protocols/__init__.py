@@ -9,6 +9,7 @@ from skconvgp._protocols._flows import (
     Score,
     Step,
 )
+from skconvgp._protocols._images import Augmentation
 from skconvgp._protocols._inference import (
     Calibration,
     ExpectedSites,
@@ -39,6 +40,7 @@ from skconvgp._protocols._tiles import (
 )
 
 __all__ = [
+    "Augmentation",
     "Batch",
     "Calibration",
     "CompletedGram",

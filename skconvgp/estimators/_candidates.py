@@ -52,7 +52,7 @@ def targets_of(gp: Any) -> NDArray[Any]:
     codes, likelihood = gp._training.codes, gp.likelihood_
     if isinstance(likelihood, LinkLikelihood):
         return codes  # type: ignore[no-any-return]
-    weights = rows_to_tensor(gp._process.model.weights)
+    weights = rows_to_tensor(gp._process.model.sample_weights)
     targets = likelihood.targets(torch.as_tensor(codes), len(gp.classes_), weights)
     return to_numpy(targets.values)
 
@@ -61,7 +61,7 @@ def have_same_targets(processes: list[Any]) -> bool:
     """Return whether fitted processes have the same targets."""
     first = processes[0]
     if not is_classifier(first):
-        return len({len(gp._process.model.targets) for gp in processes}) == 1
+        return len({gp._process.model.n_samples for gp in processes}) == 1
     kinds = {type(gp.likelihood_) for gp in processes}
     targets = [targets_of(gp) for gp in processes]
     return len(kinds) == 1 and all(

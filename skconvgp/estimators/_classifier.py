@@ -450,7 +450,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 # A given matrix does not contain the prior variances of new samples.
                 _in_double(var) if process.prior.knows_variances else None,
                 torch.as_tensor(codes[indices]),
-                _in_double(process.model.weights[indices]),
+                _in_double(process.model.sample_weights[indices]),
             )
         self.temperature_ = self.calibration_.temperature
         return self

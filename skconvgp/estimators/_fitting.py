@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from skconvgp._protocols import Step
+from skconvgp.estimators._augmenting import augmented
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
@@ -50,6 +51,7 @@ def fit_process(
     parts : Parts
         The parts of the process.
     """
+    problem, samples = augmented(estimator, problem, samples, parts)
     estimator.__dict__.pop("optimizer_result_", None)  # of another fit
     search = evidence_search(estimator, problem, samples.prior, parts)
     if search is None:

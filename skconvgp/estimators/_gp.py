@@ -241,7 +241,7 @@ class BaseGP(KernelEstimator):
             self.landmark_indices_ = fitted.landmarks
         n_read = sum(cache.n_pairs_read for cache in run.caches)
         self.fit_report_ = FitReport(
-            n_samples=len(process.model.weights),
+            n_samples=process.model.n_samples,
             n_pairs=record.n_pairs,
             n_pairs_read=min(record.n_pairs, n_read),
             gram_seconds=record.gram_seconds,

@@ -40,6 +40,12 @@ class ConvNetGPRegressor(GPRegressor):
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
         (with a warning). It reads all other rows as 1x1 images with one channel per
         feature, as None reads every row. Kernels for vectors ignore `image_shape`.
+    augment : None, part of :mod:`skconvgp.augmentation` or list, default=None
+        Versions of the training images that `fit` adds as rows, such as
+        :class:`~skconvgp.augmentation.Flip`; of a list, all combinations. Each row of
+        an image has its label, and an equal share of its weight. An image is left out
+        with all of its rows. This needs images, a kernel object, optimizer=None and no
+        completion but :class:`~skconvgp.completion.CoarseKernel`.
     noise_variance : float, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. "loo"
         and "evidence" choose it on a grid, from one eigendecomposition, by the
@@ -121,10 +127,10 @@ class ConvNetGPRegressor(GPRegressor):
         Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``. Absent with
         :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs without samples of weight 0. With a completion, only those
-        samples that new samples are compared with, one for each row of `dual_coef_`.
-        With a precomputed kernel None, or the Gram matrix if predictions read parts of
-        it.
+        Training inputs without samples of weight 0; with `augment`, all versions of
+        them follow. With a completion, only those samples that new samples are compared
+        with, one for each row of `dual_coef_`. With a precomputed kernel None, or the
+        Gram matrix if predictions read parts of it.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Numbers that were subtracted from the targets, and numbers that the difference
         was divided by.
@@ -202,6 +208,7 @@ class ConvNetGPRegressor(GPRegressor):
         optimizer: object = None,
         n_restarts_optimizer: int = 0,
         image_shape: object = "auto",
+        augment: object = None,
         noise_variance: object = "auto",
         amplitude: object = "profile",
         normalize_y: bool = True,
@@ -222,6 +229,7 @@ class ConvNetGPRegressor(GPRegressor):
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.image_shape = image_shape
+        self.augment = augment
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.normalize_y = normalize_y

@@ -331,16 +331,16 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
 def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
     """Raise unless a process was fitted to these samples, all of weight 1."""
     process, training = gp._process, gp._training
-    if not (process.model.weights == 1.0).all():
+    if not (process.model.sample_weights == 1.0).all():
         raise ValueError(
             f"{name!r} was fitted with sample weights, and its scores cannot be "
             "compared with those of unweighted fits: pass an unfitted clone."
         )
     rows, truth = gp._read_new(X), np.asarray(y)
-    prior = process.prior
+    prior, n = process.prior, process.model.n_samples  # versions of images follow
     has_rows = len(rows) == len(truth) == training.n_given and (
         isinstance(prior, MatrixPrior)
-        or np.array_equal(prior.rows, rows[prior.indices])
+        or np.array_equal(prior.rows[:n], rows[prior.indices[:n]])
     )
     if not has_rows or not _was_fitted_to(gp, truth):
         raise ValueError(
@@ -354,7 +354,7 @@ def _was_fitted_to(gp: Any, y: NDArray[Any]) -> bool:
         fitted = gp.classes_[gp._training.codes]
         return np.array_equal(fitted, column_or_1d(y)[gp._training.kept])
     kept = y.reshape(len(y), -1)[gp._training.kept]
-    fitted = gp._process.model.targets * gp.y_scale_ + gp.y_mean_
+    fitted = gp._process.model.sample_targets * gp.y_scale_ + gp.y_mean_
     return fitted.shape == kept.shape and np.allclose(fitted, kept)
 
 
@@ -367,7 +367,7 @@ def _mean_rho(
     codes = torch.as_tensor(gp._training.codes) if is_classifier(gp) else None
     size = resolve_batch_size(OWNER, batch_size, len(rows), USUAL_BATCH)
     batches = Batches(len(rows), codes, make_generator(random_state))
-    targets = rows_to_tensor(model.targets)
+    targets = rows_to_tensor(model.sample_targets)
     objective = Rho("held_out", noise_variance=model.noise)
     total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches)
     for _ in range(count):

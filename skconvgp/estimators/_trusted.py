@@ -1,6 +1,7 @@
 """Names of our types, for loading files of skops."""
 
 from skconvgp import (
+    augmentation,
     completion,
     image_maps,
     inference,
@@ -73,6 +74,7 @@ _LIKELIHOODS = (getattr(likelihoods, name) for name in likelihoods.__all__)
 _NOT_KEPT = (Part, likelihoods.ExpectedSites, likelihoods.Targets)
 _CLASSES += [cls for cls in _LIKELIHOODS if cls not in _NOT_KEPT]
 _CLASSES += [getattr(processes, name) for name in KEPT]
+_CLASSES += [augmentation.Flip, augmentation.Shift]
 _CLASSES += [Training, inference.LabelCode, inference.LabelState]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
 _CLASSES += [NystromCompletedGP, NystromCompletedGPRegressor]

@@ -72,10 +72,17 @@ from skconvgp.inference._variational import (
     NaturalPosterior,
     gaussian_sites,
 )
+from skconvgp.inference._versions import (
+    Blocks,
+    blocks_out,
+    members_by_size,
+    whole_images,
+)
 
 __all__ = [
     "FEWEST_INPUTS",
     "LABEL_COPIES",
+    "Blocks",
     "ClassSums",
     "Coefficients",
     "CovarianceUpdate",
@@ -94,6 +101,7 @@ __all__ = [
     "NaturalPosterior",
     "OneLatentState",
     "SoftmaxState",
+    "blocks_out",
     "choose_amplitude",
     "feature_bound",
     "feature_evidence",
@@ -116,6 +124,7 @@ __all__ = [
     "log_density",
     "log_marginal_likelihood",
     "mean_variance",
+    "members_by_size",
     "missing_quadratic",
     "moment_amplitude",
     "noise_grid",
@@ -128,5 +137,6 @@ __all__ = [
     "select_noise",
     "stacking_weights",
     "sum_features",
+    "whole_images",
     "without_neighbors",
 ]

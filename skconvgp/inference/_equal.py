@@ -1,11 +1,13 @@
-"""Samples with equal inputs, which leave-one-out leaves out together (ADR 0029).
+"""Samples that leave-one-out leaves out together (ADR 0038, 0057).
 
-For a process they are several observations of the same value of the function.
+Samples with equal inputs are, for a process, several observations of the same value of
+the function. Rows that were made of one image belong to it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -20,15 +22,19 @@ FEWEST_INPUTS = 10
 
 @dataclass(frozen=True)
 class EqualInputs:
-    """Which samples have equal inputs.
+    """Which samples have equal inputs, and which were made of one image.
 
     Parameters
     ----------
     of : Tensor of shape (n,)
         Index of the distinct input of each sample, from 0 to m - 1; each occurs.
+    n_versions : int, default=1
+        How many samples each image is. The images are the first samples, and then come
+        further versions of all of them, in the same order.
     """
 
     of: Tensor
+    n_versions: int = 1
 
     @classmethod
     def none_of(cls, samples: Tensor) -> EqualInputs:
@@ -42,11 +48,38 @@ class EqualInputs:
 
     def to(self, device: torch.device) -> EqualInputs:
         """Return the same on a device."""
-        return EqualInputs(self.of.to(device))
+        return EqualInputs(self.of.to(device), self.n_versions)
+
+    @property
+    def n_images(self) -> int:
+        """Number of samples, without further versions of them."""
+        return len(self.of) // self.n_versions
+
+    def groups(self) -> Tensor:
+        """Return, for each distinct input (m,), which inputs are left out with it.
+
+        These are all versions of its image, and all versions of images that share one
+        of these inputs. Groups are numbered from 0; each occurs.
+        """
+        groups = torch.arange(self.n_inputs, device=self.of.device)
+        if self.n_versions == 1:
+            return groups
+        while True:
+            versions = groups[self.of].reshape(self.n_versions, -1)
+            least = versions.amin(0).expand_as(versions).flatten()
+            merged = groups.scatter_reduce(0, self.of, least, "amin")
+            if torch.equal(merged, groups):
+                return _numbered(groups)
+            groups = merged
+
+    @cached_property
+    def n_groups(self) -> int:
+        """How many groups of samples are left out, one at a time."""
+        return int(self.groups().max()) + 1
 
     def take(self, indices: Tensor) -> EqualInputs:
         """Return the equal inputs among the samples at these indices."""
-        return EqualInputs(torch.unique(self.of[indices], return_inverse=True)[1])
+        return EqualInputs(_numbered(self.of[indices]))
 
     def first(self) -> Tensor:
         """Return the index (m,) of the first sample with each input."""
@@ -67,11 +100,19 @@ class EqualInputs:
         """Return the weight (n,) that stays at its input when a sample is left out.
 
         It is 0 if whole inputs are left out. If there are fewer than `FEWEST_INPUTS`,
-        only one unit of the weight of the sample is left out, and the others stay.
+        only one unit of the weight of the sample is left out, and the others stay. With
+        further versions of images, an image is always left out as a whole.
         """
-        if self.n_inputs >= FEWEST_INPUTS:
+        if self.n_inputs >= FEWEST_INPUTS or self.n_versions > 1:
             return torch.zeros_like(weights)
         return self.sum(weights)[self.of] - weights.clamp(max=1.0)
+
+    def removed(self, weights: Tensor) -> Tensor:
+        """Return the weight (n,) that leaves when a sample is left out."""
+        if self.n_versions == 1:
+            return self.sum(weights)[self.of] - self.staying(weights)
+        groups = self.groups()[self.of]
+        return groups.bincount(weights)[groups].to(weights)
 
     def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
         """Return what leaves (n, ...) of sums when each sample is left out.
@@ -127,3 +168,9 @@ class MergedSamples:
         return MergedSamples(
             self.targets[indices], self.weights[indices], self.scatter[indices]
         )
+
+
+def _numbered(indices: Tensor) -> Tensor:
+    """Return indices (n,), numbered again so that each number from 0 on occurs."""
+    numbers: Tensor = torch.unique(indices, return_inverse=True)[1]
+    return numbers

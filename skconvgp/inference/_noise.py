@@ -1,9 +1,9 @@
 """Choice of the noise variance on a grid, mostly by one eigendecomposition."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -21,6 +21,12 @@ from skconvgp.inference._features import (
     feature_posterior,
     sum_features,
 )
+from skconvgp.inference._spectrum import Spectrum
+from skconvgp.inference._versions import (
+    blocks_out,
+    members_by_size,
+    whole_images,
+)
 from skconvgp.linalg import eigen_with_rounding, symmetric_eigen
 
 __all__ = [
@@ -32,8 +38,6 @@ __all__ = [
     "select_noise",
 ]
 
-ROWS = 4096  # rows of eigenvectors that are squared at a time
-COLUMNS = 64  # columns that the eigenvectors are multiplied with at a time
 # The grid of relative noise variances, with eight values to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
 
@@ -111,14 +115,14 @@ def score_noise(
         Its leave-one-out log predictive density, or log evidence.
     """
     inputs = inputs or EqualInputs.none_of(targets)
-    data, first = inputs.merge(targets, weights), inputs.first()
-    root = data.weights.sqrt()
+    samples, first = _Samples(targets, weights, inputs), inputs.first()
+    root = samples.merged.weights.sqrt()
     scaled = gram[first[:, None], first]
     scaled *= root[:, None]
     scaled *= root
     values, vectors, error = eigen_with_rounding(scaled)
-    spectrum = _Spectrum(values, vectors, least=2.0 * error)
-    return _best_of(spectrum, data, criterion, amplitude, grid)
+    spectrum = Spectrum(values, vectors, least=2.0 * error)
+    return _best_of(spectrum, samples, criterion, amplitude, grid)
 
 
 def select_feature_noise(
@@ -146,7 +150,8 @@ def select_feature_noise(
         The best value of the grid.
     """
     inputs = inputs or EqualInputs.none_of(targets)
-    data = inputs.merge(targets, weights)
+    samples = _Samples(targets, weights, inputs)
+    data = samples.merged
     if inputs.n_inputs < len(features):
         features = features[inputs.first()]
     ones = torch.ones_like(data.weights)
@@ -157,8 +162,8 @@ def select_feature_noise(
     values, rotation = values[is_kept], rotation[:, is_kept]
     vectors = features @ (rotation / values.sqrt())
     vectors *= data.weights.sqrt()[:, None]
-    spectrum = _Spectrum(values, vectors)
-    return _best_of(spectrum, data, criterion, amplitude, noise_grid(precision))[0]
+    spectrum = Spectrum(values, vectors)
+    return _best_of(spectrum, samples, criterion, amplitude, noise_grid(precision))[0]
 
 
 def select_fitc_noise(
@@ -223,92 +228,107 @@ def select_fitc_noise(
 
 
 @dataclass(frozen=True)
-class _Spectrum:
-    """Eigenvalues (r,), all or only those > 0, and vectors (n, r) of W^1/2 K W^1/2.
+class _Samples:
+    """Samples of which the noise is chosen.
 
-    A noise below `least` is lost to rounding.
+    Parameters
+    ----------
+    targets : Tensor of shape (n, k)
+        Targets.
+    weights : Tensor of shape (n,)
+        Sample weights.
+    inputs : EqualInputs
+        Which samples are left out together.
     """
 
-    values: Tensor
-    vectors: Tensor
-    least: float = 0.0
+    targets: Tensor
+    weights: Tensor
+    inputs: EqualInputs
 
-    @property
-    def n_zeros(self) -> int:
-        """Number of eigenvalues that are zero and omitted."""
-        return len(self.vectors) - len(self.values)
+    @cached_property
+    def merged(self) -> MergedSamples:
+        """One sample for each distinct input."""
+        return self.inputs.merge(self.targets, self.weights)
 
-    def squares_by(self, factors: Tensor) -> Tensor:
-        """Return (n, m) sums of squared entries, each times the factors of a vector.
+    @cached_property
+    def judged(self) -> MergedSamples:
+        """What leave-one-out predicts: the merged inputs, or each image once."""
+        n, n_versions = self.inputs.n_images, self.inputs.n_versions
+        if n_versions == 1:
+            return self.merged
+        targets = self.targets[:n]
+        weights = self.weights[:n] * n_versions
+        return MergedSamples(targets, weights, torch.zeros_like(targets))
 
-        Parameters
-        ----------
-        factors : Tensor of shape (r, m)
-            Factors, by vector.
+    def left_out(
+        self, spectrum: Spectrum, noises: Tensor
+    ) -> Callable[[int, float, Tensor], LeaveOneOut]:
+        """Return what predicts the judged samples, with the noise of an index.
+
+        It is called with the index, the noise, and M^-1 Y of the merged inputs.
         """
-        starts = range(0, len(self.vectors), ROWS)
-        return torch.cat(
-            [self.vectors[i : i + ROWS].square() @ factors for i in starts]
-        )
+        data, inputs = self.merged, self.inputs
+        if inputs.n_versions == 1:
+            diags = spectrum.inverse_diags(noises) * data.weights[:, None]
 
-    def products_with(self, columns: Tensor, factors: Tensor) -> Iterator[Tensor]:
-        """Yield a product (n, k) of the vectors with scaled columns for each factor.
+            def at(i: int, noise: float, dual: Tensor) -> LeaveOneOut:
+                diag = diags[:, i]
+                return leave_one_out(data.targets, dual, diag, noise, data.weights)
 
-        The vectors are as large as the matrix, and therefore read once for several
-        factors.
+            return at
+        root, removed = data.weights.sqrt(), inputs.removed(self.weights)
+        images = torch.arange(inputs.n_images, device=root.device)
+        groups = [
+            (members, root[members], spectrum.inverse_blocks(members, noises))
+            for members in members_by_size(inputs.groups())
+        ]
 
-        Parameters
-        ----------
-        columns : Tensor of shape (r, k)
-            Columns.
-        factors : Tensor of shape (r, m)
-            Factors, by vector.
-        """
-        n_columns = columns.shape[1]
-        for block in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):
-            scaled = (columns[:, None] * block[:, :, None]).flatten(1)
-            yield from torch.split(self.vectors @ scaled, n_columns, dim=1)
+        def whole_at(i: int, noise: float, dual: Tensor) -> LeaveOneOut:
+            blocks = (
+                (members, block[..., i] * part[:, :, None] * part[:, None])
+                for members, part, block in groups
+            )
+            apart = blocks_out(data.targets, dual, blocks)
+            return whole_images(apart, data, inputs, removed, noise, images)
+
+        return whole_at
 
 
 def _best_of(
-    spectrum: _Spectrum,
-    data: MergedSamples,
+    spectrum: Spectrum,
+    samples: _Samples,
     criterion: str,
     amplitude: Tensor | None,
     grid: list[float],
 ) -> tuple[float, float]:
     """Return the noise variance of the largest score, and that score."""
+    data = samples.merged
     targets, weights, root = data.targets, data.weights, data.weights.sqrt()
     values, vectors = spectrum.values, spectrum.vectors
     whole = targets * root[:, None]
     rotated = vectors.mT @ whole
-    # Part of the targets, and of each unit vector, outside of the span of the vectors:
-    # there the matrix is the noise times the identity.
+    # Part of the targets outside of the span of the vectors: there the matrix is the
+    # noise times the identity.
     outside = whole - vectors @ rotated if spectrum.n_zeros else torch.zeros_like(whole)
-    share = (1.0 - spectrum.squares_by(torch.ones_like(values[:, None]))).clamp(min=0.0)
-    share *= spectrum.n_zeros > 0
     noises = torch.tensor(grid, dtype=values.dtype, device=values.device)
-    inverses = 1.0 / (values[:, None] + noises)
-    inverse_diags = torch.zeros_like(inverses)
-    if criterion == "loo":  # for all noises at once, so that the vectors are read once
-        inverse_diags = spectrum.squares_by(inverses) + share / noises
-        inverse_diags *= weights[:, None]
+    left_out = None  # for all noises at once, so that the vectors are read once
+    if criterion == "loo":
+        left_out = samples.left_out(spectrum, noises)
     best, best_score = grid[0], -math.inf
-    inside = spectrum.products_with(rotated, inverses)
-    for noise, part, inverse_diag in zip(grid, inside, inverse_diags.mT, strict=True):
+    inside = spectrum.products_with(rotated, spectrum.inverses(noises))
+    for i, (noise, part) in enumerate(zip(grid, inside, strict=True)):
         dual = (part + outside / noise) * root[:, None]
         quadratic = (targets * dual).sum(0) + data.scatter.sum(0) / noise
         scale = amplitude
         if scale is None:
             profiled = profiled_amplitude(quadratic, weights)
             scale = torch.full_like(targets[0], profiled)
-        if criterion == "evidence":
+        if left_out is None:
             logdet = (values + noise).log().sum() - weights.log().sum()
             logdet += spectrum.n_zeros * math.log(noise)
             score = log_marginal_likelihood(quadratic, logdet, scale, noise, weights)
         else:
-            loo = leave_one_out(targets, dual, inverse_diag, noise, weights)
-            score = log_density(data, loo, scale)
+            score = log_density(samples.judged, left_out(i, noise, dual), scale)
         if noise >= spectrum.least and float(score.sum()) > best_score:
             best, best_score = noise, float(score.sum())
     return best, best_score

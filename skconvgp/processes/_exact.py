@@ -50,6 +50,7 @@ from skconvgp.processes._left_out import (
     inverse_diag_by_input,
     kept_values,
     left_out_of,
+    left_out_with_versions,
 )
 from skconvgp.processes._parts_prior import PartsPrior
 from skconvgp.processes._prior import (
@@ -151,7 +152,7 @@ class ExactProcess(CovarianceUpdateProcess):
         """
         if self.loo is not None:
             return kept_values(*self.loo)
-        all_indices = torch.arange(len(self.model.targets))
+        all_indices = torch.arange(self.model.n_samples)
         return self._left_out(all_indices, resources, is_whole=True)
 
     def leave_one_out_subset(
@@ -161,7 +162,7 @@ class ExactProcess(CovarianceUpdateProcess):
 
         If each value costs a solve, only a random subset is computed.
         """
-        n = len(self.model.targets)
+        n = self.model.n_samples
         if n <= LEFT_OUT or not isinstance(self.solver, IterativeSolver):
             return np.arange(n), *self.leave_one_out(resources)
         generator = resources.generator()
@@ -187,9 +188,13 @@ class ExactProcess(CovarianceUpdateProcess):
         """
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
-            state = self.state_at(placement, resources.run(placement))
+            run = resources.run(placement)
+            state = self.state_at(placement, run)
             on_device = indices.to(placement.device)
             inputs = self._equal_inputs(placement.device)
+            if inputs.n_versions > 1:
+                dtype = run.config.solve_dtype
+                return self.with_versions(state, on_device, dtype)
             one_by_one = None if is_whole else on_device
             inverse_diag = inverse_diag_by_input(self.solver, state, inputs, one_by_one)
             loo = self.closed_form(inverse_diag, indices)
@@ -217,6 +222,30 @@ class ExactProcess(CovarianceUpdateProcess):
         """
         inputs = self._equal_inputs(inverse_diag.device)
         loo = left_out_of(self.model, self.dual, inputs, inverse_diag, indices)
+        return self._as_new(loo, indices)
+
+    def with_versions(
+        self, state: Any, indices: Tensor, dtype: torch.dtype
+    ) -> LeaveOneOut:
+        """Return leave-one-out predictions of images, all their versions left out.
+
+        Parameters
+        ----------
+        state : object
+            State of the solver.
+        indices : Tensor of shape (m,)
+            Indices of the images, on the device of the state.
+        dtype : torch.dtype
+            Precision of solves.
+        """
+        inputs = self._equal_inputs(indices.device)
+        loo = left_out_with_versions(
+            self.model, self.dual, inputs, self.solver, state, indices, dtype
+        )
+        return self._as_new(loo, indices)
+
+    def _as_new(self, loo: LeaveOneOut, indices: Tensor) -> LeaveOneOut:
+        """Add the variance that only new samples have."""
         if not isinstance(self.prior, SummedPrior):
             return loo
         # The Gram matrix lacks the variance that features leave out, which new samples
@@ -226,7 +255,8 @@ class ExactProcess(CovarianceUpdateProcess):
         return LeaveOneOut(loo.mean, loo.var + added / self.model.mean_diag)
 
     def _equal_inputs(self, device: torch.device) -> EqualInputs:
-        return EqualInputs(rows_to_tensor(self.inputs)).to(device)
+        of = rows_to_tensor(self.inputs)
+        return EqualInputs(of, self.model.n_versions).to(device)
 
     def _inexact(self) -> list[Fact]:
         return [] if self.is_converged else [Inexact(self.solver)]
@@ -310,8 +340,9 @@ def fit_exact(
         "residual": solution.stats.get("residual", math.nan),
         "deviation_excess": deviation_excess(solver, state, is_converged),
     }
+    keeps_left_out = keeps_left_out and not is_iterative
     inverse_diag = None
-    if keeps_left_out and not is_iterative:
+    if keeps_left_out and problem.n_versions == 1:
         del gram  # its memory is reused for columns of the inverse
         inverse_diag = inverse_diag_by_input(solver, state, problem.inputs)
     solve_seconds = clock(device) - start
@@ -334,8 +365,12 @@ def fit_exact(
         is_converged,
         report["residual"],
     )
-    if inverse_diag is not None:
-        loo = process.closed_form(inverse_diag, torch.arange(len(problem.rows)))
+    if keeps_left_out:
+        every = torch.arange(problem.n_samples, device=device)
+        if inverse_diag is None:
+            loo = process.with_versions(state, every, y.dtype)
+        else:
+            loo = process.closed_form(inverse_diag, every)
         process = replace(process, loo=(to_numpy(loo.mean), to_numpy(loo.var)))
     n_pairs = entries(len(problem.rows))
     return process, Record(n_pairs, gram_seconds, solve_seconds, report, facts)

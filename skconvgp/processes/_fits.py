@@ -260,7 +260,7 @@ def fit_sum(
     )
     n_pairs = record.n_pairs + completed.gram.n_evaluated
     record = completed.reported(replace(record, n_pairs=n_pairs))
-    all_indices = np.arange(len(problem.rows))
+    all_indices = np.arange(problem.n_samples)
     return Fitted(process, record, all_indices, prior.exact.indices)
 
 

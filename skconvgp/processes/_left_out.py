@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,15 +13,25 @@ from skconvgp._protocols import IterativeSolver
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_tensor
 from skconvgp.inference import (
+    Blocks,
     EqualInputs,
     LeaveOneOut,
+    blocks_out,
     leave_one_out,
     leave_one_unit_out,
+    members_by_size,
+    whole_images,
 )
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._problem import Model
 
-__all__ = ["deviation_excess", "inverse_diag_by_input", "kept_values", "left_out_of"]
+__all__ = [
+    "deviation_excess",
+    "inverse_diag_by_input",
+    "kept_values",
+    "left_out_of",
+    "left_out_with_versions",
+]
 
 BLOCK = 256  # columns that are solved for at once
 # Samples on which bounds of deviations are compared with exact deviations; and the
@@ -95,10 +106,9 @@ def left_out_of(
     indices : Tensor of shape (m,)
         Indices of the samples.
     """
-    scaled_dual = dual * model.mean_diag / model.scale
     y, alpha, weights = (
         to_tensor(array, inverse_diag.device, inverse_diag.dtype)
-        for array in (model.targets, scaled_dual, model.weights)
+        for array in (model.targets, _scaled_dual(model, dual), model.weights)
     )
     merged, indices = inputs.merge(y, weights), indices.to(inverse_diag.device)
     input_of = inputs.of[indices]
@@ -107,6 +117,65 @@ def left_out_of(
     loo = leave_one_out(mean, alpha, inverse_diag, model.noise, totals)
     staying = inputs.staying(weights)[indices]
     return leave_one_unit_out(loo, y[indices], mean, model.noise, totals, staying)
+
+
+def left_out_with_versions(
+    model: Model,
+    dual: FloatArray,
+    inputs: EqualInputs,
+    solver: Any,
+    state: Any,
+    indices: Tensor,
+    dtype: torch.dtype,
+) -> LeaveOneOut:
+    """Return leave-one-out predictions of images, all their versions left out.
+
+    Parameters
+    ----------
+    model, dual, inputs : object
+        As in `left_out_of`.
+    solver, state : object
+        The solver and its state.
+    indices : Tensor of shape (m,)
+        Indices of the images.
+    dtype : torch.dtype
+        Precision of the solves.
+    """
+    y, alpha, weights = (
+        to_tensor(array, indices.device, dtype)
+        for array in (model.targets, _scaled_dual(model, dual), model.weights)
+    )
+    data, groups = inputs.merge(y, weights), inputs.groups()
+    is_wanted = torch.zeros_like(groups, dtype=torch.bool)
+    is_wanted[groups[inputs.of[indices]]] = True
+
+    def blocks() -> Iterator[Blocks]:
+        for same_size in members_by_size(groups):
+            size = same_size.shape[1]
+            wanted = same_size[is_wanted[groups[same_size[:, 0]]]]
+            for members in torch.split(wanted, max(1, BLOCK // size)):
+                columns = (inputs.of[:, None] == members.flatten()).to(y)
+                # A block is E^T M^-1 E, with the columns of E, (n, size).
+                left = columns
+                if isinstance(solver, IterativeSolver):
+                    right = solver.solve(state, columns).value
+                else:
+                    left = right = solver.half_solve(state, columns)
+                left, right = (
+                    half.reshape(-1, len(members), size).movedim(1, 0)
+                    for half in (left, right)
+                )
+                yield members, left.mT @ right
+
+    apart = blocks_out(data.targets, inputs.sum(alpha), blocks())
+    removed = inputs.removed(weights)
+    return whole_images(apart, data, inputs, removed, model.noise, indices)
+
+
+def _scaled_dual(model: Model, dual: FloatArray) -> FloatArray:
+    """Return dual coefficients in units of the prior and of the scaled targets."""
+    scaled: FloatArray = dual * model.mean_diag / model.scale
+    return scaled
 
 
 def deviation_excess(solver: Any, state: Any, is_converged: bool) -> float:

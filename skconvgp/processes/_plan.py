@@ -322,7 +322,7 @@ def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
 
 def _fit_all(fit: DenseFit, problem: Problem, prior: PlainPrior, run: Run) -> Fitted:
     """Fit to all samples."""
-    return Fitted(*fit(problem, prior, run), np.arange(len(problem.rows)))
+    return Fitted(*fit(problem, prior, run), np.arange(problem.n_samples))
 
 
 def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:

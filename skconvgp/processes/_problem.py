@@ -34,6 +34,8 @@ class Problem:
         Units of the targets.
     codes : ndarray of shape (n,), optional
         Class codes, if there are classes.
+    n_versions : int, default=1
+        How many rows each sample is, as in `EqualInputs`.
     """
 
     rows: NDArray[Any]
@@ -41,18 +43,22 @@ class Problem:
     weights: FloatArray
     scale: FloatArray
     codes: NDArray[Any] | None = None
+    n_versions: int = 1
 
     @cached_property
     def inputs(self) -> EqualInputs:
-        """Which samples have equal inputs."""
-        return _equal_inputs(self.rows)
+        """Which rows have equal inputs, and which are versions of one sample."""
+        return _equal_inputs(self.rows, self.n_versions)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples, each of which may be several rows."""
+        return len(self.rows) // self.n_versions
 
     @cached_property
     def left_out_weights(self) -> FloatArray:
         """Weight (n,) that leave-one-out removes at the input of each sample."""
-        weights = rows_to_tensor(self.weights)
-        totals = self.inputs.sum(weights)[self.inputs.of]
-        return to_numpy(totals - self.inputs.staying(weights))
+        return to_numpy(self.inputs.removed(rows_to_tensor(self.weights)))
 
     def mean_variance(self, diag: Tensor) -> float:
         """Return the weighted mean of the prior variances (n,) of the samples."""
@@ -110,6 +116,8 @@ class Model:
         Mean prior variance of each latent function, in squared units of the targets.
     log_evidence : float or None
         Log density of the targets; None if it is computed on demand.
+    n_versions : int, default=1
+        How many rows each sample is, as in `EqualInputs`.
     """
 
     targets: FloatArray
@@ -120,6 +128,22 @@ class Model:
     noise: float
     amplitude: FloatArray
     log_evidence: float | None
+    n_versions: int = 1
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples, each of which may be several rows."""
+        return len(self.targets) // self.n_versions
+
+    @property
+    def sample_targets(self) -> FloatArray:
+        """Targets (n_samples, k) of the samples."""
+        return self.targets[: self.n_samples]
+
+    @property
+    def sample_weights(self) -> FloatArray:
+        """Weights (n_samples,) of the samples, of which each row has a share."""
+        return self.weights[: self.n_samples] * self.n_versions
 
     @classmethod
     def of(
@@ -154,6 +178,7 @@ class Model:
             noise,
             amplitudes,
             None,
+            problem.n_versions,
         )
         if evidence is None:
             return model
@@ -248,14 +273,14 @@ class Record:
     facts: Sequence[Fact] = ()
 
 
-def _equal_inputs(rows: NDArray[Any]) -> EqualInputs:
+def _equal_inputs(rows: NDArray[Any], n_versions: int) -> EqualInputs:
     # Hashes are compared, as a dictionary of rows would double the memory of inputs.
     index_of: dict[int, int] = {}
     indices = []
     for row in rows:
         digest = hash((row + 0.0).tobytes())  # the sum turns -0.0 into 0.0
         indices.append(index_of.setdefault(digest, len(index_of)))
-    return EqualInputs(torch.tensor(indices))
+    return EqualInputs(torch.tensor(indices), n_versions)
 
 
 def entries(n_samples: int) -> int:

@@ -24,6 +24,7 @@ from skconvgp import (
     PatchGPRegressor,
     gram_matrix,
 )
+from skconvgp.augmentation import Flip, Shift
 from skconvgp.completion import (
     CoarseKernel,
     EnsembleNystrom,
@@ -129,6 +130,10 @@ def models():
             X,
         ),
         "network": (ConvNetGPClassifier(tiny_network()).fit(X, y), X),
+        "versions": (
+            ConvNetGPClassifier(tiny_network(), augment=[Flip(), Shift()]).fit(X, y),
+            X,
+        ),
         "layers": (ConvNetGPRegressor(LAYERS, noise_variance="loo").fit(X, y), X),
         "unshared": (ConvNetGPRegressor(tiny_network().unshared()).fit(X, y), X),
         "vectors": (ConvNetGPClassifier(VECTORS).fit(points, words), points),

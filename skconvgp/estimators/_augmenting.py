@@ -1,0 +1,110 @@
+"""Rows that are added to the training samples: further versions of their images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from skconvgp._protocols import Augmentation
+from skconvgp.completion import CoarseKernel
+from skconvgp.engine import rows_to_images, to_numpy
+from skconvgp.estimators._doors import Samples
+from skconvgp.estimators._resolve import reject
+from skconvgp.processes import KernelPrior, Parts, Problem
+
+__all__ = ["augmented"]
+
+
+def augmented(
+    estimator: Any, problem: Problem, samples: Samples, parts: Parts
+) -> tuple[Problem, Samples]:
+    """Return a problem with further versions of its images as rows.
+
+    The samples come first, and then versions of all of them, in the same order. Each
+    row of an image has an equal share of its weight.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the setting `augment`.
+    problem : Problem
+        The problem to fit.
+    samples : Samples
+        Its samples.
+    parts : Parts
+        The parts of the process.
+    """
+    chosen = _resolve_augment(estimator)
+    if not chosen:
+        return problem, samples
+    prior = _require_able(estimator, problem, samples, parts)
+    for one in chosen:
+        one.check(prior.image_shape)
+    versions = [rows_to_images(problem.rows, prior.image_shape)]
+    for one in chosen:
+        versions += [new for old in versions for new in one.versions(old)]
+    count = len(versions)
+    rows = to_numpy(torch.cat(versions)).reshape(-1, problem.rows.shape[1])
+    prior = replace(prior, rows=rows, indices=np.tile(prior.indices, count))
+    problem = replace(
+        problem,
+        rows=rows,
+        targets=np.tile(problem.targets, (count, 1)),
+        weights=np.tile(problem.weights / count, count),
+        codes=None if problem.codes is None else np.tile(problem.codes, count),
+        n_versions=count,
+    )
+    return problem, replace(samples, prior=prior)
+
+
+def _resolve_augment(estimator: Any) -> Sequence[Augmentation]:
+    """Return the augmentations that the setting names."""
+    given = estimator.augment
+    if given is None:
+        return ()
+    chosen = given if isinstance(given, list | tuple) else [given]
+    for one in chosen:
+        if isinstance(one, type) or not isinstance(one, Augmentation):
+            expected = "None, a part of skconvgp.augmentation such as Flip(), or a list"
+            reject(estimator, "augment", expected, given)
+    return chosen
+
+
+def _require_able(
+    estimator: Any, problem: Problem, samples: Samples, parts: Parts
+) -> KernelPrior:
+    """Return the prior; raise for settings that know no versions of images."""
+    name = f"augment={estimator.augment!r}"
+    prior, models = samples.prior, parts.models_of(problem)
+    if not isinstance(prior, KernelPrior):
+        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+            f"{name} changes images, and kernel='precomputed' has none: pass a kernel "
+            "object, or the Gram matrix of all versions with augment=None."
+        )
+    if prior.image_shape[1:] == (1, 1):
+        raise ValueError(
+            f"{name} changes images, and samples of X are read as vectors of "
+            f"{prior.image_shape[0]} values: pass images (n, h, w) or (n, c, h, w), or "
+            "set `image_shape`."
+        )
+    if estimator.optimizer is not None:
+        raise ValueError(
+            f"{name} needs optimizer=None, got {estimator.optimizer!r}: learn the "
+            "kernel with augment=None, and fit again with that `kernel_`."
+        )
+    if not isinstance(parts.completion, CoarseKernel | None):
+        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+            f"{name} needs the whole Gram matrix, got completion={parts.completion!r}, "
+            "which would take versions of one image for different samples: use "
+            "completion=None, or FlipAverage(kernel) as the kernel."
+        )
+    if models:
+        raise ValueError(
+            f"{name} needs a likelihood whose targets share one noise variance, such "
+            f"as 'gaussian', got {models[0].likelihood!r}."
+        )
+    return prior

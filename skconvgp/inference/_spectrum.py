@@ -1,0 +1,97 @@
+"""Eigenvalues and vectors of a matrix, which give its inverse with any noise."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Spectrum"]
+
+ROWS = 4096  # rows of eigenvectors that are multiplied at a time
+COLUMNS = 64  # columns that the eigenvectors are multiplied with at a time
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues (r,), all or only those > 0, and vectors (n, r) of W^1/2 K W^1/2.
+
+    A noise below `least` is lost to rounding.
+    """
+
+    values: Tensor
+    vectors: Tensor
+    least: float = 0.0
+
+    @property
+    def n_zeros(self) -> int:
+        """Number of eigenvalues that are zero and omitted."""
+        return len(self.vectors) - len(self.values)
+
+    def inverses(self, noises: Tensor) -> Tensor:
+        """Return (r, m) eigenvalues of the inverse of the matrix plus each noise."""
+        return 1.0 / (self.values[:, None] + noises)
+
+    def inverse_diags(self, noises: Tensor) -> Tensor:
+        """Return diagonals (n, m) of the inverse of the matrix plus each noise."""
+        rows = torch.arange(len(self.vectors), device=noises.device)
+        diags = self._entries(rows, rows, self.inverses(noises))
+        return diags + self._outside(rows, rows) / noises
+
+    def inverse_blocks(self, members: Tensor, noises: Tensor) -> Tensor:
+        """Return blocks (g, s, s, m) of the inverse of the matrix plus each noise.
+
+        Parameters
+        ----------
+        members : Tensor of shape (g, s)
+            Rows and columns of each block.
+        noises : Tensor of shape (m,)
+            The noises.
+        """
+        n_groups, size = members.shape
+        blocks = noises.new_empty(n_groups, size, size, len(noises))
+        inverses = self.inverses(noises)
+        for i in range(size):
+            for j in range(i + 1):
+                one, other = members[:, i], members[:, j]
+                entries = self._entries(one, other, inverses)
+                entries += self._outside(one, other) / noises
+                blocks[:, i, j] = blocks[:, j, i] = entries
+        return blocks
+
+    def _entries(self, rows: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
+        """Return entries (b, m) of V diag(f) V^T for each column f of the factors."""
+        parts = zip(*(torch.split(one, ROWS) for one in (rows, columns)), strict=True)
+        return torch.cat(
+            [(self.vectors[i] * self.vectors[j]) @ factors for i, j in parts]
+        )
+
+    def _outside(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Return entries (b, 1) of the projection on what the vectors do not span.
+
+        There the matrix is the noise times the identity.
+        """
+        ones = torch.ones_like(self.values[:, None])
+        if not self.n_zeros:
+            return torch.zeros_like(rows[:, None], dtype=ones.dtype)
+        is_same = (rows == columns)[:, None].to(ones)
+        entries = is_same - self._entries(rows, columns, ones)
+        return torch.where(is_same > 0.0, entries.clamp(min=0.0), entries)
+
+    def products_with(self, columns: Tensor, factors: Tensor) -> Iterator[Tensor]:
+        """Yield a product (n, k) of the vectors with scaled columns for each factor.
+
+        The vectors are as large as the matrix, and therefore read once for several
+        factors.
+
+        Parameters
+        ----------
+        columns : Tensor of shape (r, k)
+            Columns.
+        factors : Tensor of shape (r, m)
+            Factors, by vector.
+        """
+        n_columns = columns.shape[1]
+        for block in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):
+            scaled = (columns[:, None] * block[:, :, None]).flatten(1)
+            yield from torch.split(self.vectors @ scaled, n_columns, dim=1)
