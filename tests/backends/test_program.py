@@ -246,6 +246,16 @@ def test_sums_over_many_channels_are_left_to_torch():
         lowered(kernel, (8193, 1, 1))
 
 
+@pytest.mark.parametrize(
+    ("n_channels", "roots", "side_by_side"), [(7, 2, 0), (8, 2, 8), (8, 1, 0)]
+)
+def test_many_channels_lie_side_by_side_on_a_cpu(n_channels, roots, side_by_side):
+    program = lower(convnet(depth=2, kernel_size=3), (n_channels, 4, 3), roots)
+    assert program.codes[0, Column.ROOTS] == side_by_side
+    is_table = program.kinds == Kind.LEAKY
+    assert program.codes[is_table, Column.TABLE][0] == program.n_pixels
+
+
 @dataclass(repr=False)
 class OwnConv(Conv2d):
     """A layer of a user, derived from one of ours."""
