@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,6 +29,10 @@ COLORS = 3
 # Patches, their location lengthscale as a share of the longer side, their number, and
 # places along a side. Chosen on CIFAR-10 and MNIST (ADR 0054).
 COLOR_PATCHES, GREY_PATCHES = (3, 6 / 32, 1024, 4), (5, 3.5 / 28, 256, 5)
+# Those of scattering coefficients of colour images, the length of which is 1; the
+# lengthscale between them; and what is added to eigenvalues when they are whitened
+# (ADR 0056).
+SCATTERED_PATCHES, UNIT_LENGTHSCALE, SCATTERED_EPS = (1, 1 / 8, 512, 6), 0.7, 3.0
 # Angles and largest number of scales of scattering, and fewest positions along a side
 # that remain.
 N_ANGLES, MOST_SCALES, FEWEST_POSITIONS = 8, 2, 4
@@ -82,28 +87,59 @@ def resolve_flips(
 
 
 def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
-    """Return patches of the pixels, and a network; a kernel for vectors if they are."""
+    """Return the parts of a sum; a kernel for vectors if images are vectors."""
     channels, *size = shape
     if max(size) == 1:
         return (PartChoice(rbf()),)
-    is_color = channels == COLORS
-    side, share, n_patches, places = COLOR_PATCHES if is_color else GREY_PATCHES
+    n_scales = _scales_of(size)
+    if channels == COLORS:
+        pixels = _patches(size, COLOR_PATCHES, PatchWhitening(0.03))
+        views = [(n_scales, False), (n_scales, True), (n_scales - 1, True)]
+        scattered = [_scattered_patches(size, *view) for view in views if view[0]]
+    else:
+        pixels, scattered = _patches(size, GREY_PATCHES, None), []
+    if not scattered:
+        whole = ScatteredFit(Scattering(n_scales, N_ANGLES, order=2))
+        network = convnet(depth=2, kernel_size=3)
+        scattered = [PartChoice(network, whole if n_scales else None)]
+    return pixels, *scattered
+
+
+def _scattered_patches(
+    size: Sequence[int], n_scales: int, mixes_colors: bool
+) -> PartChoice:
+    """Return patches of a single position of scattering coefficients."""
+    positions = [length // 2**n_scales for length in size]
+    part = _patches(positions, SCATTERED_PATCHES, None, rbf(UNIT_LENGTHSCALE))
+    view = ScatteredFit(
+        Scattering(n_scales, N_ANGLES, order=2),
+        eps=SCATTERED_EPS,
+        mixes_colors=mixes_colors,
+        has_unit_length=True,
+    )
+    return replace(part, fit_view=view)
+
+
+def _patches(
+    size: Sequence[int],
+    settings: tuple[int, float, int, int],
+    normalization: Any,
+    base: Kernel | None = None,
+) -> PartChoice:
+    """Return patches of images (h, w)."""
+    side, share, n_patches, places = settings
     patch_size = tuple(min(side, length) for length in size)
     n_places = tuple(
         min(places, length - patch + 1)
         for length, patch in zip(size, patch_size, strict=True)
     )
-    patches = PatchKernel(
+    kernel = PatchKernel(
+        base,
         patch_size=patch_size,
         location_lengthscale=share * max(size),
-        normalization=PatchWhitening(0.03) if is_color else None,
+        normalization=normalization,
     )
-    choice = TermChoice("kmeans", n_patches, n_places)
-    network, n_scales = convnet(depth=2, kernel_size=3), _scales_of(size)
-    if not n_scales:
-        return PartChoice(patches, None, choice), PartChoice(network)
-    view = ScatteredFit(Scattering(n_scales, N_ANGLES, order=2))
-    return PartChoice(patches, None, choice), PartChoice(network, view)
+    return PartChoice(kernel, None, TermChoice("kmeans", n_patches, n_places))
 
 
 def _scales_of(size: Sequence[int]) -> int:

@@ -17,9 +17,9 @@ class ImageRegressor(GPRegressor):
     """Regressor of small sets of images, which needs no settings.
 
     A Gaussian process with the weighted sum of covariances that see images differently:
-    a kernel of patches and a kernel of whole images. Weights, noise and whether mirror
-    images count as the same image are chosen by leave-one-out in closed form: no part
-    is trained by gradients, and no image is held out.
+    kernels of patches, and of scattering coefficients. Weights, noise and whether
+    mirror images count as the same image are chosen by leave-one-out in closed form: no
+    part is trained by gradients, and no image is held out.
 
     Parameters
     ----------
@@ -28,9 +28,12 @@ class ImageRegressor(GPRegressor):
         transformer, or None, and a kernel, which then sees images as the transformer
         shows them. A copy of the transformer is fitted to the training images. A
         :class:`~skconvgp.kernels.PatchKernel` is evaluated through inducing patches,
-        all other kernels exactly. "auto" is a kernel of patches of the pixels and
-        :class:`~skconvgp.kernels.convnet` of logarithms of scattering coefficients with
-        weakly whitened channels (of the pixels themselves below 8 pixels a side).
+        all other kernels exactly. "auto" is a kernel of patches of the pixels and, for
+        grey images, :class:`~skconvgp.kernels.convnet` of logarithms of scattering
+        coefficients with weakly whitened channels (of the pixels themselves below 8
+        pixels a side). For images with three channels it is patches of the pixels and
+        single positions of three kinds of such logarithms: coefficients of the
+        channels, of principal components of the colours, and of these at a finer scale.
         Rows that are read as vectors have the single part
         :class:`~skconvgp.kernels.rbf`.
     part_weights : "auto" or array-like of shape (n_parts,), default="auto"
@@ -78,7 +81,7 @@ class ImageRegressor(GPRegressor):
         None and 1 compute in this process, on as many threads as torch uses. More jobs
         run through joblib.
     random_state : int, RandomState instance or None, default=None
-        Seed that decides on inducing patches and, above 2000 images, on those that
+        Seed that decides on inducing patches and, above 1000 images, on those that
         choose weights. `sample_y` uses it unless it is given a seed.
     verbose : int, default=0
         1 shows progress on stderr.
@@ -151,7 +154,7 @@ class ImageRegressor(GPRegressor):
     for the choice of weights and noise; a fit holds about nine matrices of n^2 numbers.
     Above 8000 images, or if these do not fit into the memory, "auto" fits the process
     of patches alone, as :class:`~skconvgp.PatchGPRegressor` does, and `fit_report_`
-    says so. Weights and flips are chosen on at most 2000 images, drawn at random.
+    says so. Weights and flips are chosen on at most 1000 images, drawn at random.
 
     Prior variances of a kernel of patches are those of its features.
 

@@ -88,7 +88,8 @@ def fit_images(
     if why_alone:
         alone = _only_patches(prior, choices[0], settings, resources)
         fitted, run = alone.fit(problem, resources)
-        report = {"part_weights": (1.0, 0.0), "is_mirrored": False}
+        zeros = (0.0,) * (len(choices) - 1)
+        report = {"part_weights": (1.0, *zeros), "is_mirrored": False}
         report |= {"parts_reason": why_alone, "kernel_reason": ""}
     else:
         fitted, run = plan.fit(problem, resources)

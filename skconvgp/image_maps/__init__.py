@@ -1,11 +1,16 @@
 """Maps of images to images, fitted to training images or not."""
 
-from skconvgp.image_maps._channels import ChannelScaling, ChannelZCA
+from skconvgp.image_maps._channels import (
+    ChannelComponents,
+    ChannelScaling,
+    ChannelZCA,
+)
 from skconvgp.image_maps._scattered import ScatteredFit, ScatteredView
 from skconvgp.image_maps._scattering import Scattering
 from skconvgp.image_maps._whole import Contrast, PixelZCA, Pooling
 
 __all__ = [
+    "ChannelComponents",
     "ChannelScaling",
     "ChannelZCA",
     "Contrast",

@@ -5,6 +5,7 @@ The formulas: docs/maths.rst, "Channels".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,9 +16,10 @@ from skconvgp.engine import slices, to_numpy, to_tensor
 from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.linalg import symmetric_eigen, without_rounding
 
-__all__ = ["ChannelScaling", "ChannelZCA"]
+__all__ = ["ChannelComponents", "ChannelScaling", "ChannelZCA"]
 
 AT_ONCE = 1000  # images whose channels are summed
+FAINT = 1e-6  # share of the largest variance, below the steps of 8 bits
 
 
 @dataclass(frozen=True)
@@ -90,17 +92,10 @@ class ChannelZCA(PixelMap):
     def fit(cls, images: Tensor, offset: float | None, eps: float) -> Self:
         """Return the map by the covariance of the channels of images (n, c, h, w)."""
         scaling = ChannelScaling.fit(images)
-        c = images.shape[1]
-        total = torch.zeros(c, dtype=torch.float64, device=images.device)
-        moment = torch.zeros(c, c, dtype=torch.float64, device=images.device)
-        for part in slices(len(images), AT_ONCE):
-            exact = images[part].to(torch.float64)
-            values = _logarithms(scaling(exact), offset).movedim(1, 0).flatten(1)
-            total += values.sum(1)
-            moment += values @ values.mT
-        count = images.numel() // c
-        mean = total / count
-        values, vectors = symmetric_eigen(moment / count - torch.outer(mean, mean))
+        mean, moment = _moments(
+            images, lambda exact: _logarithms(scaling(exact), offset)
+        )
+        values, vectors = symmetric_eigen(moment)
         shifted = without_rounding(values) + eps * values.mean()
         # Directions without variance are not stretched if nothing is added.
         root = torch.where(shifted > 0.0, shifted, 1.0).sqrt()
@@ -128,6 +123,53 @@ class ChannelZCA(PixelMap):
         return to_tensor(self.mean, images.device, images.dtype)[:, None, None]
 
 
+@dataclass(frozen=True)
+class ChannelComponents(PixelMap):
+    """Principal components of the channels of a pixel, of variance 1.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (c,)
+        Means of the channels.
+    components : ndarray of shape (k, c)
+        The components as rows, without those of almost no variance.
+    """
+
+    mean: Any
+    components: Any
+
+    @classmethod
+    def fit(cls, images: Tensor) -> Self:
+        """Return the map by the covariance of the channels of images (n, c, h, w)."""
+        mean, moment = _moments(images, lambda exact: exact)
+        values, vectors = symmetric_eigen(moment)  # the largest variance is the last
+        n_kept = max(1, int((values > FAINT * values[-1]).sum()))
+        scale = torch.where(values > 0.0, values, 1.0).sqrt()
+        components = (vectors / scale).mT[-n_kept:].contiguous()
+        return cls(to_numpy(mean), to_numpy(components))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the components (n, k, h, w) of images (n, c, h, w)."""
+        mean = to_tensor(self.mean, images.device, images.dtype)[:, None, None]
+        return _mix(self.components, images - mean)
+
+
+def _moments(
+    images: Tensor, change: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return mean (c,) and covariance (c, c) of the changed channels of images."""
+    c, count = images.shape[1], images.numel() // images.shape[1]
+    total = torch.zeros(c, dtype=torch.float64, device=images.device)
+    moment = torch.zeros(c, c, dtype=torch.float64, device=images.device)
+    for part in slices(len(images), AT_ONCE):
+        exact = images[part].to(torch.float64)
+        values = change(exact).movedim(1, 0).flatten(1)
+        total += values.sum(1)
+        moment += values @ values.mT
+    mean = total / count
+    return mean, moment / count - torch.outer(mean, mean)
+
+
 def _logarithms(values: Tensor, offset: float | None) -> Tensor:
     if offset is None:
         return values
@@ -135,6 +177,7 @@ def _logarithms(values: Tensor, offset: float | None) -> Tensor:
 
 
 def _mix(matrix: Any, images: Tensor) -> Tensor:
-    """Return images (n, c, h, w) with a matrix (c, c) applied to their channels."""
+    """Return images (n, k, h, w) with a matrix (k, c) applied to their channels."""
     factor = to_tensor(matrix, images.device, images.dtype)
-    return (factor @ images.flatten(2)).reshape(images.shape)
+    mixed = factor @ images.flatten(2)
+    return mixed.reshape(len(images), -1, *images.shape[2:])

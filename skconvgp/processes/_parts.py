@@ -22,7 +22,7 @@ from skconvgp.kernels._flips import flip
 from skconvgp.linalg import symmetrize_
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import KernelPrior
-from skconvgp.processes._run import Resources, Run
+from skconvgp.processes._run import Run
 from skconvgp.processes._views import View, pull_through, see
 
 __all__ = ["KernelPart", "MirroredPart", "Part", "PatchPart"]
@@ -290,19 +290,23 @@ class PatchPart:
         cls,
         view: View | None,
         prior: PatchPrior,
-        images: Tensor,
+        seen: Tensor,
         *,
         is_averaged: bool,
-        resources: Resources,
         run: Run,
     ) -> Self:
-        """Return the part with the features of training images (n, c, h, w)."""
-        prior = resources.with_precision(prior, run)
+        """Return the part with the features of training images.
+
+        `seen` has these images as the view shows them, and then their mirror images if
+        features are averaged.
+        """
         part = cls(view, prior, is_averaged, np.empty((0, prior.n_samples)))
-        blocks = [
-            to_numpy(part._features(images[block], run).to(prior.tile_dtype))
-            for block in slices(len(images), part._at_once(run.config))
-        ]
+        rows, n = to_numpy(seen.flatten(1)), len(seen) // (2 if is_averaged else 1)
+        blocks = []
+        for block in slices(n, part._at_once(run.config)):
+            versions = [rows[:n][block], rows[n:][block]]
+            of_block = part._mean(versions if is_averaged else versions[:1], run)
+            blocks.append(to_numpy(of_block.to(prior.tile_dtype)))
         return replace(part, features=np.concatenate(blocks))
 
     @property
@@ -360,12 +364,14 @@ class PatchPart:
 
     def _features(self, images: Tensor, run: Run) -> Tensor:
         """Return the features (b, r) of images."""
+        versions = [_seen_rows(self, given, run) for given in self._versions(images)]
+        return self._mean(versions, run)
+
+    def _mean(self, versions: list[NDArray[Any]], run: Run) -> Tensor:
+        """Return the mean features (b, r) of versions of images, as rows."""
         quiet = run.quiet()
-        versions = [
-            self.prior.features(_seen_rows(self, given, run), quiet)
-            for given in self._versions(images)
-        ]
-        return torch.stack(versions).mean(0) if len(versions) > 1 else versions[0]
+        features = [self.prior.features(rows, quiet) for rows in versions]
+        return torch.stack(features).mean(0) if len(features) > 1 else features[0]
 
     def _versions(self, images: Tensor) -> Iterator[Tensor]:
         yield images

@@ -38,14 +38,14 @@ from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes._routes import SELECTION_COPIES, Route
 from skconvgp.processes._run import Resources, Run, clock
-from skconvgp.processes._views import FitView, see
+from skconvgp.processes._views import FitView, View, see
 from skconvgp.solvers import Cholesky
 
 __all__ = ["JUDGED", "PartChoice", "PartsPlan"]
 
 KMEANS = TermChoice("kmeans", None, "auto")
 FEW = 4  # images that show which precision a kernel needs
-JUDGED = 2000  # images that choose weights, at most
+JUDGED = 1000  # images that choose weights, at most
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ class PartChoice:
         if not any(isinstance(term.kernel, PatchKernel) for term in terms):
             few = self._prior(see(view, both[:FEW], run.config.device, torch.float64))
             dtype = resources.with_precision(few, run).tile_dtype
-            if view is not None and seen.dtype != dtype:
-                seen = see(view, both, run.config.device, dtype)
+            seen = _in_precision(view, both, seen, dtype, run)
             name = str(dtype).removeprefix("torch.")
             prior = replace(self._prior(seen), dtype=name)
             if is_mirrored:
@@ -94,14 +93,11 @@ class PartChoice:
         what = f"{inducing.n_features} features of {len(images)} images"
         remedy = "use fewer inducing patches or places."
         require_memory(used, torch.device("cpu"), what, remedy)
-        return PatchPart.of(
-            view,
-            PatchPrior(inducing, prior.take(np.arange(0))),
-            images,
-            is_averaged=is_mirrored,
-            resources=resources,
-            run=run,
+        features = resources.with_precision(
+            PatchPrior(inducing, prior.take(np.arange(0))), run
         )
+        seen = _in_precision(view, both, seen, features.tile_dtype, run)
+        return PatchPart.of(view, features, seen, is_averaged=is_mirrored, run=run)
 
     def _prior(self, seen: Tensor) -> KernelPrior:
         """Return the kernel with images (n, c, h, w) as a view shows them."""
@@ -288,3 +284,12 @@ def _only(built: _Built, used: NDArray[np.intp]) -> _Built:
         built.units[used],
         built.is_mirrored,
     )
+
+
+def _in_precision(
+    view: View | None, images: Tensor, seen: Tensor, dtype: torch.dtype, run: Run
+) -> Tensor:
+    """Return images as a view shows them, again if they are needed more precisely."""
+    if view is None or seen.dtype == dtype:
+        return seen
+    return see(view, images, run.config.device, dtype)

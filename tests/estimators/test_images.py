@@ -13,6 +13,7 @@ from skconvgp import (
     PatchGPClassifier,
     gram_matrix,
 )
+from skconvgp.estimators._image_parts import resolve_parts
 from skconvgp.kernels import PatchKernel, convnet, rbf
 from tests.helpers.estimators import DensePosterior, blobs, digits
 from tests.helpers.tolerances import assert_close
@@ -102,6 +103,19 @@ def test_default_finds_digits():
     assert gp.weights_.sum() == pytest.approx(1.0)
     assert "without mirror images" in str(gp.fit_report_)
     assert "Scattering(n_scales=1, n_angles=8, order=2)" in repr(gp.parts_)
+
+
+def test_default_sees_colours_in_up_to_four_ways():
+    images = digits(70)[0]
+    # Red digits or green ones: classes that brightness alone does not tell.
+    colour = np.arange(len(images)) % 2
+    colours = np.array([[1.0, 0.2, 0.1], [0.2, 1.0, 0.1]])[colour]
+    images = images * colours[:, :, None, None] + 0.1
+    gp = ImageClassifier(random_state=0).fit(images[:40], colour[:40])
+    assert gp.score(images[40:], colour[40:]) == 1.0
+    assert len(gp.fit_report_.part_weights) == 3  # two below 16 pixels, and the pixels
+    assert len(resolve_parts(gp, (3, 32, 32))) == 4
+    assert len(resolve_parts(gp, (3, 4, 4))) == 2
 
 
 def test_a_mirror_image_is_predicted_alike():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp.image_maps import ScatteredFit, Scattering
+from skconvgp.image_maps import ChannelComponents, ScatteredFit, Scattering
 from skconvgp.processes import MirroredPart, PartChoice
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.kernels import cross
@@ -88,3 +88,42 @@ def test_derivatives_by_images():
     pulled = part.pull(images, sums, run)
     slope = (total(images + 1e-6 * step) - total(images - 1e-6 * step)) / 2e-6
     assert float((pulled * step).sum()) == pytest.approx(slope, rel=1e-4)
+
+
+def test_colours_are_scattered_as_their_principal_components():
+    rng = np.random.default_rng(0)
+    mixing = np.array([[1.0, 0.9, 0.8], [0.1, -0.2, 0.1], [0.05, 0.0, -0.1]])
+    images = np.einsum("nkhw,kc->nchw", rng.normal(size=(N, 3, 8, 8)), mixing) + 0.5
+    colors = ChannelComponents.fit(torch.as_tensor(images))
+    pixels = np.moveaxis(images, 1, 0).reshape(3, -1)
+    _, _, axes = np.linalg.svd(pixels.T - pixels.mean(1), full_matrices=False)
+    expected = axes @ (pixels - pixels.mean(1)[:, None])
+    expected /= expected.std(1, keepdims=True)
+    found = np.moveaxis(colors(torch.as_tensor(images)).numpy(), 1, 0).reshape(3, -1)
+    signs = np.sign((found[::-1] * expected).sum(1, keepdims=True))
+    assert_close(found[::-1], expected * signs)
+    fit = replace(ALL, mixes_colors=True)
+    view, shown = fit(torch.as_tensor(images))
+    assert view.colors.components.shape == (3, 3)
+    plain = ALL(colors(torch.as_tensor(images)))[1]
+    products = torch.einsum("nchw,mcij->nmhwij", plain, plain)
+    again = torch.einsum("nchw,mcij->nmhwij", shown, shown)
+    np.testing.assert_allclose(again, products, atol=2e-4 * float(products.max()))
+
+
+@pytest.mark.parametrize("grey", [digits(N)[0], np.full((N, 1, 8, 8), 0.5)])
+def test_colours_that_are_alike_are_a_single_component(grey):
+    images = torch.as_tensor(np.repeat(grey, 3, 1)).float()
+    images[:, 1] *= 0.5  # sums are rounded
+    colors = ChannelComponents.fit(images)
+    assert colors(images).shape == (N, 1, 8, 8)
+    _, shown = replace(FIT, mixes_colors=True, has_unit_length=True)(images)
+    assert torch.isfinite(shown).all()
+
+
+def test_positions_of_unit_length():
+    images = digits(N)[0]
+    unit = replace(FIT, has_unit_length=True)
+    shown, plain = (fit(torch.as_tensor(images))[1].numpy() for fit in (unit, FIT))
+    lengths = np.linalg.norm(plain, axis=1, keepdims=True)
+    np.testing.assert_allclose(shown, plain / lengths, atol=1e-5)
