@@ -1,14 +1,15 @@
-"""What flips are worth on few photographs, and what they cost.
+"""What flips and shifts are worth on few images, and what they cost.
 
-    SKCONVGP_DATA=<folder with cifar10.npz> python benchmarks/flips.py
+    SKCONVGP_DATA=<folder with cifar10.npz and mnist.npz> python benchmarks/flips.py
 
 Fits a network and a process of patches, each with `FlipAverage` and without, and the
 network with flips as rows, to 50 and 100 images of each class of CIFAR-10, of three
-draws, and judges on the first 2000 test images. Takes about ten minutes on a core.
-Prints means over the draws and writes benchmarks/results/flips.json after each row;
-rows can run alone:
+draws, and the network to digits of MNIST, with shifts as rows and without. Judges on
+the first 2000 test images. Takes about a quarter of an hour on a core. Prints means
+over the draws and writes benchmarks/results/flips.json after each row; rows can run
+alone:
 
-    python benchmarks/flips.py --models network --flips rows --draws 0
+    python benchmarks/flips.py --models digits --ways shifts --sizes 500
 """
 
 import argparse
@@ -26,17 +27,23 @@ from numpy.typing import NDArray
 from peers.machine import machine, versions
 
 from skconvgp import ConvNetGPClassifier, PatchGPClassifier
-from skconvgp.augmentation import Flip
-from skconvgp.datasets import fetch_cifar10
+from skconvgp.augmentation import Flip, Shift
+from skconvgp.datasets import fetch_cifar10, fetch_mnist
 from skconvgp.kernels import FlipAverage, PatchKernel, PatchWhitening, convnet
 
 RESULTS = Path(__file__).parent / "results" / "flips.json"
-PART, KEYS = "flips", ("model", "flips", "n_train", "draw")
-WAYS = ("none", "average", "rows")
+PART, KEYS = "flips", ("model", "way", "n_train", "draw")
+ROWS = {"none": None, "average": None, "flips": Flip(), "shifts": Shift(1)}
+WAYS = {
+    "network": ("none", "average", "flips"),
+    "patches": ("none", "average"),
+    "digits": ("none", "shifts"),
+}
 N_TEST = 2000
 SIZES = (500, 1000)
 KERNELS = {
     "network": convnet(depth=3, kernel_size=3),
+    "digits": convnet(depth=3, kernel_size=3),
     "patches": PatchKernel(
         location_lengthscale=6.0, normalization=PatchWhitening(flips=True)
     ),
@@ -50,7 +57,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", nargs="+", choices=KERNELS, default=list(KERNELS))
-    parser.add_argument("--flips", nargs="+", choices=WAYS, default=WAYS)
+    parser.add_argument("--ways", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     parser.add_argument("--draws", nargs="+", type=int, default=DRAWS)
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -58,32 +65,29 @@ def main() -> None:
     record = read(options.output, PART)
     record |= {"versions": versions(), "machine": machine()}
     print(f"{'':<34}" + "".join(f"{name:>21}" for name in SHOWN))
-    X, y = fetch_cifar10(subset="train", return_X_y=True)
-    X_test, y_test = fetch_cifar10(subset="test", return_X_y=True)
-    test = X_test[:N_TEST], y_test[:N_TEST]
     for model in options.models:
+        fetch = fetch_mnist if model == "digits" else fetch_cifar10
+        X, y = fetch(subset="train", return_X_y=True)
+        X_test, y_test = fetch(subset="test", return_X_y=True)
+        test = X_test[:N_TEST], y_test[:N_TEST]
         for n_train in options.sizes:
-            for flips in options.flips:
-                if (model, flips) == ("patches", "rows"):
-                    continue  # these take no rows
+            for way in sorted(set(options.ways) & set(WAYS[model])):
                 for draw in options.draws:
                     chosen = balanced(y, n_train, draw)
                     row: Figures = dict(
-                        zip(KEYS, (model, flips, n_train, draw), strict=True)
+                        zip(KEYS, (model, way, n_train, draw), strict=True)
                     )
-                    row |= measure(
-                        classifier(model, flips), X[chosen], y[chosen], *test
-                    )
+                    row |= measure(classifier(model, way), X[chosen], y[chosen], *test)
                     put(record[PART], dated(row), *KEYS)
                     save(options.output, record)
-                print_means(record[PART], model, flips, n_train)
+                print_means(record[PART], model, way, n_train)
 
 
-def classifier(model: str, flips: str) -> Any:
+def classifier(model: str, way: str) -> Any:
     """Return a classifier that is not fitted."""
-    kernel = FlipAverage(KERNELS[model]) if flips == "average" else KERNELS[model]
-    if model == "network":
-        return ConvNetGPClassifier(kernel, augment=Flip() if flips == "rows" else None)
+    kernel = FlipAverage(KERNELS[model]) if way == "average" else KERNELS[model]
+    if model != "patches":
+        return ConvNetGPClassifier(kernel, augment=ROWS[way])
     return PatchGPClassifier(
         kernel, n_inducing=256, n_locations=4, variance="sor", random_state=0
     )
@@ -109,12 +113,12 @@ def measure(
     }
 
 
-def print_means(rows: list[Figures], model: str, flips: str, n_train: int) -> None:
+def print_means(rows: list[Figures], model: str, way: str, n_train: int) -> None:
     """Print means over the draws."""
-    place = model, flips, n_train
+    place = model, way, n_train
     own = [row for row in rows if tuple(row[key] for key in KEYS[:3]) == place]
     means = (statistics.fmean(row[score] for row in own) for score in SHOWN)
-    name = f"{model}, {n_train}, flips: {flips}"
+    name = f"{model}, {n_train}, {way}"
     print(f"{name:<34}" + "".join(f"{mean:>21.3f}" for mean in means), flush=True)
 
 
