@@ -122,7 +122,7 @@ def noise_of(
     if noise != AUTO:
         return noise
     if not has_labels:
-        is_known = can_choose_noise(problem.inputs.n_groups, problem.targets)
+        is_known = can_choose_noise(problem.inputs.n_left_out, problem.targets)
         if is_known and affords_choice():
             return "loo"
         if learned is not None:

@@ -72,12 +72,7 @@ from skconvgp.inference._variational import (
     NaturalPosterior,
     gaussian_sites,
 )
-from skconvgp.inference._versions import (
-    Blocks,
-    blocks_out,
-    members_by_size,
-    whole_images,
-)
+from skconvgp.inference._versions import Blocks, images_out
 
 __all__ = [
     "FEWEST_INPUTS",
@@ -101,7 +96,6 @@ __all__ = [
     "NaturalPosterior",
     "OneLatentState",
     "SoftmaxState",
-    "blocks_out",
     "choose_amplitude",
     "feature_bound",
     "feature_evidence",
@@ -111,6 +105,7 @@ __all__ = [
     "fit_labels",
     "fit_laplace",
     "gaussian_sites",
+    "images_out",
     "join_updates",
     "laplace_matrices",
     "laplace_slopes",
@@ -124,7 +119,6 @@ __all__ = [
     "log_density",
     "log_marginal_likelihood",
     "mean_variance",
-    "members_by_size",
     "missing_quadratic",
     "moment_amplitude",
     "noise_grid",
@@ -137,6 +131,5 @@ __all__ = [
     "select_noise",
     "stacking_weights",
     "sum_features",
-    "whole_images",
     "without_neighbors",
 ]

@@ -6,6 +6,7 @@ the function. Rows that were made of one image belong to it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,27 +56,20 @@ class EqualInputs:
         """Number of samples, without further versions of them."""
         return len(self.of) // self.n_versions
 
-    def groups(self) -> Tensor:
-        """Return, for each distinct input (m,), which inputs are left out with it.
-
-        These are all versions of its image, and all versions of images that share one
-        of these inputs. Groups are numbered from 0; each occurs.
-        """
-        groups = torch.arange(self.n_inputs, device=self.of.device)
-        if self.n_versions == 1:
-            return groups
-        while True:
-            versions = groups[self.of].reshape(self.n_versions, -1)
-            least = versions.amin(0).expand_as(versions).flatten()
-            merged = groups.scatter_reduce(0, self.of, least, "amin")
-            if torch.equal(merged, groups):
-                return _numbered(groups)
-            groups = merged
-
     @cached_property
-    def n_groups(self) -> int:
-        """How many groups of samples are left out, one at a time."""
-        return int(self.groups().max()) + 1
+    def n_left_out(self) -> int:
+        """How many samples with distinct inputs are left out, one at a time."""
+        return len(torch.unique(self.of[: self.n_images]))
+
+    def versions(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield images (g,) with equally many distinct inputs, and these (g, s)."""
+        each = self.of.reshape(self.n_versions, -1).mT.sort(dim=1).values
+        is_new = torch.ones_like(each, dtype=torch.bool)
+        is_new[:, 1:] = each[:, 1:] != each[:, :-1]
+        sizes = is_new.sum(1)
+        for size in sorted(set(sizes.tolist())):
+            images = (sizes == size).nonzero()[:, 0]
+            yield images, each[images][is_new[images]].reshape(-1, size)
 
     def take(self, indices: Tensor) -> EqualInputs:
         """Return the equal inputs among the samples at these indices."""
@@ -108,11 +102,14 @@ class EqualInputs:
         return self.sum(weights)[self.of] - weights.clamp(max=1.0)
 
     def removed(self, weights: Tensor) -> Tensor:
-        """Return the weight (n,) that leaves when a sample is left out."""
+        """Return the weight (n_images,) that leaves when a sample is left out."""
+        totals = self.sum(weights)
         if self.n_versions == 1:
-            return self.sum(weights)[self.of] - self.staying(weights)
-        groups = self.groups()[self.of]
-        return groups.bincount(weights)[groups].to(weights)
+            return totals[self.of] - self.staying(weights)
+        removed = torch.zeros_like(weights[: self.n_images])
+        for images, members in self.versions():
+            removed[images] = totals[members].sum(1)
+        return removed
 
     def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
         """Return what leaves (n, ...) of sums when each sample is left out.

@@ -22,11 +22,7 @@ from skconvgp.inference._features import (
     sum_features,
 )
 from skconvgp.inference._spectrum import Spectrum
-from skconvgp.inference._versions import (
-    blocks_out,
-    members_by_size,
-    whole_images,
-)
+from skconvgp.inference._versions import images_out
 from skconvgp.linalg import eigen_with_rounding, symmetric_eigen
 
 __all__ = [
@@ -276,20 +272,19 @@ class _Samples:
                 return leave_one_out(data.targets, dual, diag, noise, data.weights)
 
             return at
-        root, removed = data.weights.sqrt(), inputs.removed(self.weights)
-        images = torch.arange(inputs.n_images, device=root.device)
+        root = data.weights.sqrt()
         groups = [
-            (members, root[members], spectrum.inverse_blocks(members, noises))
-            for members in members_by_size(inputs.groups())
+            (images, members, spectrum.inverse_blocks(members, noises))
+            for images, members in inputs.versions()
         ]
 
         def whole_at(i: int, noise: float, dual: Tensor) -> LeaveOneOut:
             blocks = (
-                (members, block[..., i] * part[:, :, None] * part[:, None])
-                for members, part, block in groups
+                (images, members, block[..., i] * part[:, :, None] * part[:, None])
+                for images, members, block in groups
+                for part in (root[members],)
             )
-            apart = blocks_out(data.targets, dual, blocks)
-            return whole_images(apart, data, inputs, removed, noise, images)
+            return images_out(data.targets, dual, self.weights, inputs, blocks, noise)
 
         return whole_at
 

@@ -16,11 +16,9 @@ from skconvgp.inference import (
     Blocks,
     EqualInputs,
     LeaveOneOut,
-    blocks_out,
+    images_out,
     leave_one_out,
     leave_one_unit_out,
-    members_by_size,
-    whole_images,
 )
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._problem import Model
@@ -145,16 +143,19 @@ def left_out_with_versions(
         to_tensor(array, indices.device, dtype)
         for array in (model.targets, _scaled_dual(model, dual), model.weights)
     )
-    data, groups = inputs.merge(y, weights), inputs.groups()
-    is_wanted = torch.zeros_like(groups, dtype=torch.bool)
-    is_wanted[groups[inputs.of[indices]]] = True
+    is_wanted = torch.zeros_like(inputs.of[: inputs.n_images], dtype=torch.bool)
+    is_wanted[indices] = True
 
     def blocks() -> Iterator[Blocks]:
-        for same_size in members_by_size(groups):
-            size = same_size.shape[1]
-            wanted = same_size[is_wanted[groups[same_size[:, 0]]]]
-            for members in torch.split(wanted, max(1, BLOCK // size)):
-                columns = (inputs.of[:, None] == members.flatten()).to(y)
+        for same_size, members in inputs.versions():
+            size, wanted = members.shape[1], is_wanted[same_size]
+            n_images = max(1, BLOCK // size)
+            for images, some in zip(
+                torch.split(same_size[wanted], n_images),
+                torch.split(members[wanted], n_images),
+                strict=True,
+            ):
+                columns = (inputs.of[:, None] == some.flatten()).to(y)
                 # A block is E^T M^-1 E, with the columns of E, (n, size).
                 left = columns
                 if isinstance(solver, IterativeSolver):
@@ -162,14 +163,15 @@ def left_out_with_versions(
                 else:
                     left = right = solver.half_solve(state, columns)
                 left, right = (
-                    half.reshape(-1, len(members), size).movedim(1, 0)
+                    half.reshape(-1, len(some), size).movedim(1, 0)
                     for half in (left, right)
                 )
-                yield members, left.mT @ right
+                yield images, some, left.mT @ right
 
-    apart = blocks_out(data.targets, inputs.sum(alpha), blocks())
-    removed = inputs.removed(weights)
-    return whole_images(apart, data, inputs, removed, model.noise, indices)
+    merged = inputs.merge(y, weights).targets
+    dual_sums, noise = inputs.sum(alpha), model.noise
+    loo = images_out(merged, dual_sums, weights, inputs, blocks(), noise)
+    return LeaveOneOut(loo.mean[indices], loo.var[indices])
 
 
 def _scaled_dual(model: Model, dual: FloatArray) -> FloatArray:

@@ -57,7 +57,7 @@ class Problem:
 
     @cached_property
     def left_out_weights(self) -> FloatArray:
-        """Weight (n,) that leave-one-out removes at the input of each sample."""
+        """Weight (n_samples,) that leave-one-out removes with each sample."""
         return to_numpy(self.inputs.removed(rows_to_tensor(self.weights)))
 
     def mean_variance(self, diag: Tensor) -> float:
@@ -104,8 +104,8 @@ class Model:
         Targets divided by `scale`.
     weights : ndarray of shape (n,)
         Sample weights.
-    left_out_weights : ndarray of shape (n,)
-        Weight that leave-one-out removes at the input of each sample.
+    left_out_weights : ndarray of shape (n_samples,)
+        Weight that leave-one-out removes with each sample.
     scale : ndarray of shape (k,)
         Units of the targets.
     mean_diag : float

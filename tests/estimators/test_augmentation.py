@@ -55,14 +55,12 @@ def some_images(n=12):
     return X / 16.0, rng.normal(size=n), rng.choice([0.5, 1.0, 2.0], n)
 
 
-def groups(rows, n):
-    """Return which images share a version, directly or through others."""
-    flat = rows.reshape(-1, n, rows[0].size)
-    images = [{row.tobytes() for row in flat[:, i]} for i in range(n)]
-    together = np.array([[bool(a & b) for b in images] for a in images])
-    for _ in range(n):
-        together = together @ together
-    return together
+def apart(rows, n):
+    """Yield which rows are versions of each image, or equal to one of them."""
+    flat = [row.tobytes() for row in rows.reshape(len(rows), -1)]
+    for i in range(n):
+        versions = set(flat[i::n])
+        yield np.array([row in versions for row in flat])
 
 
 def refits(name, X, y, weights, noise, kernel):
@@ -74,12 +72,12 @@ def refits(name, X, y, weights, noise, kernel):
     unit = each @ np.diag(gram) / each.sum()
     gram, targets = gram / unit, np.tile(y, count)
     means, variances = [], []
-    for i, apart in enumerate(groups(rows, n)):
-        rest = np.tile(~apart, count)
+    for i, removed in enumerate(apart(rows, n)):
+        rest = ~removed
         matrix = gram[np.ix_(rest, rest)] + np.diag(noise / each[rest])
         gain = np.linalg.solve(matrix, gram[rest, i])
         means.append(gain @ targets[rest])
-        least = min(weights[apart].sum(), 1.0)
+        least = min(each[removed].sum(), 1.0)
         variances.append(gram[i, i] - gain @ gram[rest, i] + noise / least)
     return np.array(means), np.array(variances)
 

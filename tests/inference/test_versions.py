@@ -1,26 +1,26 @@
-"""Groups of rows that are left out together, and blocks of an inverse."""
+"""Rows that are left out together, and blocks of an inverse."""
 
 import numpy as np
 import torch
 
-from skconvgp.inference import EqualInputs, members_by_size
+from skconvgp.inference import EqualInputs
 from skconvgp.inference._spectrum import Spectrum
 
 
-def test_images_are_left_out_with_those_that_share_a_version_through_others():
+def test_images_are_left_out_with_all_their_inputs():
     # Three versions of six images: 0 and 1 share input 9, 1 and 2 share input 10.
     of = torch.tensor([[0, 1, 2, 3, 4, 5], [9, 9, 10, 6, 4, 7], [8, 10, 11, 6, 4, 12]])
     inputs = EqualInputs(of.flatten(), 3)
-    groups = inputs.groups()
-    assert inputs.n_groups == 4
-    together = [
-        set(torch.nonzero(groups == group)[:, 0].tolist()) for group in range(4)
-    ]
-    assert together == [{0, 1, 2, 8, 9, 10, 11}, {3, 6}, {4}, {5, 7, 12}]
-    blocks = [members.tolist() for members in members_by_size(groups)]
-    assert blocks == [[[4]], [[3, 6]], [[5, 7, 12]], [[0, 1, 2, 8, 9, 10, 11]]]
+    found = {
+        image: row
+        for images, members in inputs.versions()
+        for image, row in zip(images.tolist(), members.tolist(), strict=True)
+    }
+    expected = [[0, 8, 9], [1, 9, 10], [2, 10, 11], [3, 6], [4], [5, 7, 12]]
+    assert found == dict(enumerate(expected))
     weights = torch.ones(18, dtype=torch.float64)
-    assert inputs.removed(weights)[:6].tolist() == [9.0, 9.0, 9.0, 3.0, 3.0, 3.0]
+    assert inputs.removed(weights).tolist() == [4.0, 5.0, 4.0, 3.0, 3.0, 3.0]
+    assert inputs.n_left_out == 6
 
 
 def test_blocks_of_the_inverse_count_what_features_do_not_span():
