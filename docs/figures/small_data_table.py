@@ -58,7 +58,8 @@ def tables(record: Any) -> str:
         parts.append("\n".join([*list_table(head, table), ""]))
     machine = record["machine"]
     n_threads = max(row["n_threads"] for row in rows)
-    told = f"Measured on {machine['processor']}, {n_threads} thread(s).\n"
+    threads = "one thread" if n_threads == 1 else f"{n_threads} threads"
+    told = f"Measured on {threads} of: {machine['processor']}.\n"
     return "\n".join([*parts, told])
 
 
