@@ -42,7 +42,7 @@ def write(path: Path) -> None:
         some = np.isin(y, classes)
         images, labels = X[some][:N].astype(np.float64), y[some][:N]
         gp = PatchGPClassifier(
-            PatchKernel(rbf(LENGTH), patch_size=PATCH),
+            PatchKernel(rbf(LENGTH), patch_size=PATCH, location_lengthscale=None),
             n_inducing=M,
             likelihood=name,
             variance="dtc",  # as GPflow counts what inducing patches leave out

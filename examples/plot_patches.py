@@ -26,7 +26,7 @@ from skconvgp.kernels import PatchKernel
 
 X, y = load_digits_images(return_X_y=True)
 X_train, y_train, X_test, y_test = X[:600], y[:600], X[1000:], y[1000:]
-kernel = PatchKernel(patch_size=3, location_lengthscale="auto")
+kernel = PatchKernel(patch_size=3)
 gp = PatchGPClassifier(kernel, n_inducing=32, random_state=0).fit(X_train, y_train)
 print(f"accuracy {gp.score(X_test, y_test):.3f}")
 
@@ -105,9 +105,11 @@ for ax, image, label in zip(axes, X_train, y_train, strict=False):
 # kernel learns nothing before the fit, and does as well.
 
 for name, kernel in {
-    "equal weights": PatchKernel(patch_size=3),
-    "location kernel": PatchKernel(patch_size=3, location_lengthscale="auto"),
-    "learned weights": PatchKernel(patch_size=3, weights="learned"),
+    "equal weights": PatchKernel(patch_size=3, location_lengthscale=None),
+    "location kernel": PatchKernel(patch_size=3),
+    "learned weights": PatchKernel(
+        patch_size=3, weights="learned", location_lengthscale=None
+    ),
 }.items():
     gp = PatchGPClassifier(kernel, n_inducing=16, random_state=0).fit(X_train, y_train)
     print(f"{name:16} accuracy {gp.score(X_test, y_test):.3f}")

@@ -303,7 +303,11 @@ def test_the_way_to_the_gram_matrix_is_short(name, monkeypatch):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_private_attributes_of_fitted_estimators_are_few(name):
     X, y = np.random.default_rng(0).normal(size=(40, 1, 4, 4)), np.arange(40) % 2
-    kernel = PatchKernel(patch_size=2) if "Patch" in name else rbf(1.0)
+    kernel = (
+        PatchKernel(patch_size=2, location_lengthscale=None)
+        if "Patch" in name
+        else rbf(1.0)
+    )
     kernel = [kernel] if name.startswith("Image") else kernel
     quick = {"n_steps": 1, "n_inducing": 4, "estimators": [("a", rbf(1.0))]}
     quick |= {"optimizer": Adam(max_iter=1) if "Flows" in name else None}

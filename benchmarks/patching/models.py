@@ -112,13 +112,13 @@ def _of_kernel(kernel: Any, n_inducing: Any) -> Any:
 
 def _invariant(n_inducing: Any, **settings: Any) -> Any:
     """Return patches whose response is the same everywhere."""
-    return _of_kernel(PatchKernel(**settings), n_inducing)
+    return _of_kernel(PatchKernel(location_lengthscale=None, **settings), n_inducing)
 
 
 def _weighted(n_inducing: Any = "auto", inducing: Any = "kmeans", **patch: Any) -> Any:
     """Return patches whose weights are learned."""
     return PatchGPClassifier(
-        PatchKernel(weights="learned", **patch),
+        PatchKernel(location_lengthscale=None, weights="learned", **patch),
         n_inducing=n_inducing,
         inducing=inducing,
         random_state=0,
@@ -144,7 +144,9 @@ class OfLearnedWeights:
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "OfLearnedWeights":
         """Learn weights, or read them; fit to all images."""
         if self.with_whole:
-            kernel = PatchKernel(weights=json.loads(WEIGHTS.read_text()))
+            kernel = PatchKernel(
+                weights=json.loads(WEIGHTS.read_text()), location_lengthscale=None
+            )
             kernel += SHARE_OF_WHOLE * rbf()
         else:
             kernel = _weighted(128).fit(X[:SUBSET], y[:SUBSET]).kernel_
@@ -193,7 +195,7 @@ def _places(likelihood: str) -> Any:
 
 def _sizes(*sizes: int, n_inducing: int) -> Any:
     """Return a sum of patches of several sizes."""
-    terms = [PatchKernel(patch_size=s, location_lengthscale="auto") for s in sizes]
+    terms = [PatchKernel(patch_size=s) for s in sizes]
     return _of_kernel(sum(terms[1:], start=terms[0]), n_inducing)
 
 
@@ -204,12 +206,12 @@ def _counts(classifier: Any) -> Any:
 
 def _of_color(color: str, n_inducing: int) -> Any:
     """Return patches of single channels; their numbers of features are alike."""
-    kernel = PatchKernel(location_lengthscale="auto", color=color)
+    kernel = PatchKernel(color=color)
     return _of_kernel(kernel, n_inducing)
 
 
 def _all_different() -> Any:
-    kernel = PatchKernel(patch_size=3)
+    kernel = PatchKernel(patch_size=3, location_lengthscale=None)
     return PatchGPClassifier(kernel, inducing="unique", random_state=0)
 
 

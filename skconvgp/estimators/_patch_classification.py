@@ -12,7 +12,6 @@ from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
-    default_kernel,
     extend_with_images,
     fit_patches,
     has_closed_form,
@@ -21,6 +20,7 @@ from skconvgp.estimators._patches import (
     warn_of_first_batch,
 )
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.kernels import PatchKernel
 
 __all__ = ["PatchGPClassifier"]
 
@@ -41,8 +41,7 @@ class PatchGPClassifier(GPClassifier):
         Covariance function: a PatchKernel, or a sum of PatchKernels and kernels of
         whole images, each of which may be multiplied by a number and averaged over
         flips (:class:`~skconvgp.kernels.FlipAverage`). None is
-        ``PatchKernel(location_lengthscale="auto")``, whose response to a patch changes
-        slowly with its position.
+        ``PatchKernel()``, whose response to a patch changes slowly with its position.
     n_inducing : "auto", int or list, default="auto"
         Number of inducing patches, or of inducing images of a kernel of whole images.
         "auto" is 128; 256 from 5000 images on; 400 from 20 000 images with three
@@ -257,7 +256,7 @@ class PatchGPClassifier(GPClassifier):
     True
     """
 
-    _default_kernel = default_kernel
+    _default_kernel = PatchKernel
     _has_variational = True
 
     def __init__(

@@ -8,7 +8,6 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
-    default_kernel,
     extend_with_images,
     fit_patches,
     read_more_images,
@@ -16,6 +15,7 @@ from skconvgp.estimators._patches import (
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.kernels import PatchKernel
 
 __all__ = ["PatchGPRegressor"]
 
@@ -35,8 +35,7 @@ class PatchGPRegressor(GPRegressor):
         Covariance function: a PatchKernel, or a sum of PatchKernels and kernels of
         whole images, each of which may be multiplied by a number and averaged over
         flips (:class:`~skconvgp.kernels.FlipAverage`). None is
-        ``PatchKernel(location_lengthscale="auto")``, whose response to a patch changes
-        slowly with its position.
+        ``PatchKernel()``, whose response to a patch changes slowly with its position.
     n_inducing : "auto", int or list, default="auto"
         Number of inducing patches, or of inducing images of a kernel of whole images.
         "auto" is 128; 256 from 5000 images on; 400 from 20 000 images with three
@@ -194,7 +193,7 @@ class PatchGPRegressor(GPRegressor):
     True
     """
 
-    _default_kernel = default_kernel
+    _default_kernel = PatchKernel
 
     def __init__(
         self,

@@ -28,7 +28,6 @@ from skconvgp.estimators._resolve import (
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
-from skconvgp.kernels import PatchKernel
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     FeatureProcess,
@@ -47,7 +46,6 @@ from skconvgp.processes import (
 
 __all__ = [
     "bound_of",
-    "default_kernel",
     "extend_with_images",
     "fit_patches",
     "has_closed_form",
@@ -63,11 +61,6 @@ NO_CLOSED_FORM = (
     "`partial_fit` needs a closed form, which variational inference does not have: use "
     "inference='collapsed' with likelihood='gaussian' or 'dirichlet', or `fit`."
 )
-
-
-def default_kernel() -> PatchKernel:
-    """Return the kernel that None stands for: responses change with the position."""
-    return PatchKernel(location_lengthscale="auto")
 
 
 def bound_of(estimator: Any) -> float:

@@ -70,10 +70,10 @@ class PatchKernel(Kernel):
         that is smaller.
     stride : int, default=1
         Distance between neighbouring patches in pixels.
-    location_lengthscale : None, "auto" or float, default=None
-        Distance in pixels over which the response to a patch changes. None: it is the
-        same everywhere, and the kernel does not see where a patch is. "auto" is an
-        eighth of the longer side of an image. Below 0.1, responses at different
+    location_lengthscale : "auto", None or float, default="auto"
+        Distance in pixels over which the response to a patch changes. "auto" is an
+        eighth of the longer side of an image. None: it is the same everywhere, and the
+        kernel does not see where a patch is. Below 0.1, responses at different
         positions are independent.
     weights : None, "learned" or array-like of shape (P,), default=None
         Weight of each position, of any sign, row by row; None is 1 for each. With
@@ -118,7 +118,7 @@ class PatchKernel(Kernel):
     >>> import skconvgp
     >>> from skconvgp.kernels import PatchKernel, rbf
     >>> X = np.eye(4)[None] * [[[1.0]], [[0.5]]]
-    >>> kernel = PatchKernel(rbf(1.0), patch_size=3)
+    >>> kernel = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=None)
     >>> skconvgp.gram_matrix(kernel, X).round(2)
     array([[1.73, 1.65],
            [1.65, 2.87]])
@@ -128,7 +128,7 @@ class PatchKernel(Kernel):
     _: KW_ONLY
     patch_size: Any = AUTO
     stride: int = 1
-    location_lengthscale: Scalar | str | None = None
+    location_lengthscale: Scalar | str | None = AUTO
     weights: Any = None
     color: str = COLORS[0]
     normalization: Any = AUTO

@@ -67,7 +67,9 @@ class Term(NamedTuple):
         if isinstance(self.kernel, PatchKernel):
             return self.kernel
         size = image_shape[1:]
-        return PatchKernel(self.kernel, patch_size=size, normalization=None)
+        return PatchKernel(
+            self.kernel, patch_size=size, normalization=None, location_lengthscale=None
+        )
 
 
 class TermChoice(NamedTuple):

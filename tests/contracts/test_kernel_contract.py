@@ -167,11 +167,17 @@ COMPOSED = [
     MaxNormalization(Cosine(), mode="fixed", scale=3.0),
 ]
 PATCHES = [
-    PatchKernel(rbf(2.0), normalization=None),
+    PatchKernel(rbf(2.0), normalization=None, location_lengthscale=None),
     PatchKernel(
         matern(2.0), location_lengthscale=1.5, color="channels", normalization="center"
     ),
-    PatchKernel(dense(depth=1), stride=2, color="stacked", normalization=None),
+    PatchKernel(
+        dense(depth=1),
+        stride=2,
+        color="stacked",
+        normalization=None,
+        location_lengthscale=None,
+    ),
 ]
 FLIPS = [
     FlipAverage(convnet(depth=1, kernel_size=3)),

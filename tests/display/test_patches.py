@@ -60,7 +60,11 @@ def test_weights_of_positions_are_around_their_patches():
 def test_patches_in_color_are_pictures():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(30, 3, 6, 6)), np.arange(30) % 2
-    gp = PatchGPClassifier(PatchKernel(patch_size=3), n_inducing=4, random_state=0)
+    gp = PatchGPClassifier(
+        PatchKernel(patch_size=3, location_lengthscale=None),
+        n_inducing=4,
+        random_state=0,
+    )
     display = PatchesDisplay.from_estimator(gp.fit(X, y), X[0])
     sheet, image = map(drawn, display.axes_)
     assert sheet.shape == (7, 7, 3)
@@ -78,7 +82,10 @@ def test_an_image_of_another_shape_is_refused():
 
 def test_a_term_of_a_sum_is_drawn():
     X, y = digits(60)
-    small, large = (PatchKernel(patch_size=size, stride=2) for size in (3, 4))
+    small, large = (
+        PatchKernel(patch_size=size, stride=2, location_lengthscale=None)
+        for size in (3, 4)
+    )
     kernel = rbf() + 0.5 * small + large
     gp = PatchGPClassifier(kernel, n_inducing=7, random_state=0).fit(X, y)
     display = PatchesDisplay.from_estimator(gp, term=1)

@@ -92,7 +92,10 @@ def test_a_part_that_needs_larger_images_is_refused(estimator):
     window = Sequential(Conv2d(4, padding="valid"), Flatten(), Dense())
     for parts, message in [
         ([(ScatteringTransform(J=3), rbf())], r"5 x 6 .* 2\*\*J = 8 .*lower J"),
-        ([PatchKernel(patch_size=6)], "`patch_size`=6 is larger than images of 5x6"),
+        (
+            [PatchKernel(patch_size=6, location_lengthscale=None)],
+            "`patch_size`=6 is larger than images of 5x6",
+        ),
         ([(Downsample(2), window)], r"layer0.*`kernel_size`"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -107,7 +110,7 @@ def test_vectors_are_sent_to_the_estimator_that_wants_them(estimator):
     gp = clone(estimator).set_params(parts="auto").fit(vectors, Y)
     assert wanted in gp.fit_report_.parts_reason
     for kernel in (
-        PatchKernel(patch_size=3),
+        PatchKernel(patch_size=3, location_lengthscale=None),
         Sequential(Conv2d(3, padding="valid"), Flatten(), Dense()),
     ):
         with pytest.raises(ValueError, match="read as a vector") as caught:

@@ -77,14 +77,14 @@ def test_grid_search_over_patches_and_their_kernel():
         {"n_inducing": [3, 6], "kernel__patch_size": [2, 3]},
         {"n_inducing": [6], "kernel__location_lengthscale": [None]},
     ]
-    kernel = PatchKernel(location_lengthscale="auto")
+    kernel = PatchKernel()
     gp = PatchGPClassifier(kernel, random_state=0)
     search = GridSearchCV(gp, grid, cv=2).fit(X, y)
     best = search.best_estimator_
     assert len(set(search.cv_results_["mean_test_score"])) > 2
     m, size = (search.best_params_[n] for n in ("n_inducing", "kernel__patch_size"))
     assert best.inducing_patches_.shape == (m, 1, size, size)
-    assert kernel == PatchKernel(location_lengthscale="auto")
+    assert kernel == PatchKernel()
 
 
 def test_pipeline_of_a_scaler_and_patches_reads_rows_as_images():

@@ -76,7 +76,15 @@ def test_an_average_of_one_term_leaves_the_others_alone():
     "kernel",
     [
         FlipAverage(SMALL),
-        FlipAverage(PatchKernel(matern(2.0), patch_size=3, color="channels", stride=2)),
+        FlipAverage(
+            PatchKernel(
+                matern(2.0),
+                patch_size=3,
+                color="channels",
+                stride=2,
+                location_lengthscale=None,
+            )
+        ),
         0.7 * FlipAverage(SMALL + 0.5 * rbf(3.0)) + convnet(depth=1, kernel_size=3),
     ],
     ids=["locations", "channels", "sum"],
@@ -95,7 +103,10 @@ def test_all_patches_are_the_exact_process():
     X = np.zeros((6, 1, 6, 7))
     X[np.arange(6), 0, rng.integers(1, 5, 6), rng.integers(1, 5, 6)] = 3.0
     X[:, 0, 0, 0] = np.arange(6)
-    y, kernel = targets(6), FlipAverage(PatchKernel(rbf(1.0), patch_size=3))
+    y, kernel = (
+        targets(6),
+        FlipAverage(PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=None)),
+    )
     exact = ConvNetGPRegressor(kernel, **PLAIN).fit(X[:5], y[:5])
     gp = PatchGPRegressor(kernel, inducing="unique", **PLAIN).fit(X[:5], y[:5])
     pairs = [
@@ -132,7 +143,9 @@ def test_patches_of_both_views_count_against_the_budget():
 def test_inducing_patches_are_of_images_and_of_flips():
     X = np.zeros((20, 1, 6, 7))
     X[:, 0, :, :3] = 1.0  # an edge, with the light at the left
-    kernel = PatchKernel(rbf(1.0), patch_size=3, normalization=None)
+    kernel = PatchKernel(
+        rbf(1.0), patch_size=3, normalization=None, location_lengthscale=None
+    )
     Z = inducing_of(FlipAverage(kernel), X).terms[0].patches[:, 0, 0]
     found = {tuple(row) for row in Z.tolist()}
     assert found == {(0, 0, 0), (1, 1, 1), (0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 1, 0)}
@@ -142,10 +155,10 @@ def test_a_classifier_of_color_images():
     X, y = load_digits_images(return_X_y=True)
     X = X[:120].reshape(-1, 1, 8, 8) * np.array([1.0, 0.5, -0.3])[:, None, None]
     X += np.random.default_rng(0).normal(size=X.shape)
-    own = PatchKernel(normalization=PatchWhitening())
+    own = PatchKernel(normalization=PatchWhitening(), location_lengthscale=None)
     with pytest.raises(ValueError, match=r"PatchWhitening\(flips=True\)"):
         PatchGPClassifier(FlipAverage(own)).fit(X, y[:120])
-    kernel = PatchKernel(patch_size=3, location_lengthscale="auto")
+    kernel = PatchKernel(patch_size=3)
     gp = PatchGPClassifier(FlipAverage(kernel), n_inducing=32, random_state=0)
     gp.fit(X[:100], y[:100])
     values = gp.predict_proba(X[100:])

@@ -113,7 +113,10 @@ def test_products_of_features_are_those_of_the_terms():
 @pytest.mark.parametrize("other", [rbf(3.0), matern(3.0), NETWORK], ids=repr)
 def test_prior_variances_are_those_of_the_kernel(other):
     X = images()
-    kernel = 0.7 * PatchKernel(rbf(2.0), patch_size=3) + 0.2 * other
+    kernel = (
+        0.7 * PatchKernel(rbf(2.0), patch_size=3, location_lengthscale=None)
+        + 0.2 * other
+    )
     gp = fitted(kernel, n_inducing=5)
     variances = gp._fitted.prior.inducing.variances(torch.as_tensor(X), "torch")
     dense = np.diag(gram_matrix(kernel, X, dtype="float64"))
@@ -129,7 +132,7 @@ def test_all_patches_and_all_images_are_the_exact_process(other):
     blank[:, 0, 0, 0] = np.arange(6)
     y = targets(6)
     settings = PLAIN | {"normalize_y": True, "amplitude": "profile"}
-    kernel = PatchKernel(rbf(1.0), patch_size=3) + other
+    kernel = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=None) + other
     exact = ConvNetGPRegressor(kernel, **settings).fit(blank[:5], y[:5])
     gp = PatchGPRegressor(kernel, inducing="unique", **settings).fit(blank[:5], y[:5])
     for found, wanted in zip(
@@ -160,7 +163,11 @@ def test_a_factor_of_the_only_term_is_one_of_the_amplitude():
 
 def test_settings_follow_from_data_in_each_term():
     X, y = load_digits_images(return_X_y=True)
-    parts = PatchKernel(location_lengthscale="auto"), rbf(), PatchKernel(patch_size=3)
+    parts = (
+        PatchKernel(),
+        rbf(),
+        PatchKernel(patch_size=3, location_lengthscale=None),
+    )
     gp = PatchGPClassifier(
         parts[0] + 0.1 * (parts[1] + parts[2]), n_inducing=8, random_state=0
     ).fit(X[:60], y[:60])
@@ -171,7 +178,11 @@ def test_settings_follow_from_data_in_each_term():
 
 
 def test_numbers_of_each_term():
-    kernel = PatchKernel(patch_size=3) + rbf(2.0) + PatchKernel(patch_size=4)
+    kernel = (
+        PatchKernel(patch_size=3, location_lengthscale=None)
+        + rbf(2.0)
+        + PatchKernel(patch_size=4, location_lengthscale=None)
+    )
     how = ["kmeans", "unique", "uniform"]
     gp = fitted(kernel, inducing=how, n_inducing=[3, "auto", 5])
     assert [len(one) for one in gp.inducing_patches_] == [3, N, 5]
@@ -180,7 +191,7 @@ def test_numbers_of_each_term():
 
 def test_many_inducing_images_are_chosen_among_many(monkeypatch):
     monkeypatch.setattr(_inducing, "SAMPLED_IMAGES", 10)
-    kernel = PatchKernel(patch_size=3) + rbf(2.0)
+    kernel = PatchKernel(patch_size=3, location_lengthscale=None) + rbf(2.0)
     gp = fitted(kernel, images(60), n_inducing=[4, 15])
     assert len(gp.inducing_patches_[1]) == 15
 
@@ -208,7 +219,7 @@ def test_jobs_and_budget_do_not_change_the_result():
         fitted(two_sizes(), X, inducing=Z, memory_budget="1 kB")
 
 
-PATCHES = PatchKernel(rbf(2.0), patch_size=3)
+PATCHES = PatchKernel(rbf(2.0), patch_size=3, location_lengthscale=None)
 TWO = PATCHES + rbf(2.0)
 
 
@@ -218,7 +229,10 @@ TWO = PATCHES + rbf(2.0)
         ({"kernel": PATCHES * rbf(2.0)}, "sum of PatchKernels"),
         ({"kernel": 2.0 * (PATCHES * rbf(2.0)) + PATCHES}, "sum of PatchKernels"),
         ({"kernel": rbf(1.0) + matern(1.0)}, "NystromCompletedGPRegressor"),
-        ({"kernel": rbf(1.0) + PatchKernel(patch_size=9)}, "patch_size"),
+        (
+            {"kernel": rbf(1.0) + PatchKernel(patch_size=9, location_lengthscale=None)},
+            "patch_size",
+        ),
         ({"kernel": TWO, "n_inducing": [3, 4, 5]}, "n_inducing.*list.*which has 2"),
         ({"kernel": TWO, "n_inducing": [3, 0]}, "n_inducing.*int >= 1"),
         ({"kernel": TWO, "n_inducing": (3, 4)}, "n_inducing.*int >= 1.*a list"),

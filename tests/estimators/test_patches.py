@@ -46,6 +46,7 @@ def targets(n=N, seed=1):
 
 
 def kernel(**settings):
+    settings = {"location_lengthscale": None} | settings
     return PatchKernel(rbf(2.0), patch_size=PATCH, **settings)
 
 
@@ -180,6 +181,7 @@ def test_all_patches_at_all_places_are_the_exact_process(spec):
     blank[np.arange(6), 0, rng.integers(1, 5, 6), rng.integers(1, 5, 6)] = 3.0
     y = targets(6)
     settings = PLAIN | {"normalize_y": True, "amplitude": "profile"}
+    spec = {"location_lengthscale": None} | spec
     base = PatchKernel(rbf(1.0), patch_size=PATCH, **spec)
     exact = ConvNetGPRegressor(base, **settings).fit(blank[:5], y[:5])
     gp = PatchGPRegressor(
@@ -259,7 +261,7 @@ def test_weights_are_repetitions(inducing, noise, n_drawn, n_kept, monkeypatch):
     X, y = images()[:N], targets()
     repeats = np.tile([1, 3, 0, 1, 2, 1, 1], N // 7)
     how = some_patches() if inducing == "given" else inducing
-    spec = PatchKernel(rbf(2.0), patch_size=PATCH, stride=3)
+    spec = PatchKernel(rbf(2.0), patch_size=PATCH, stride=3, location_lengthscale=None)
     options = {"noise_variance": noise, "amplitude": "profile", "random_state": 0}
     one = fitted(spec, how, weights=repeats, **options)
     two = fitted(spec, how, X.repeat(repeats, 0), y.repeat(repeats, 0), **options)
@@ -545,7 +547,10 @@ def test_means_need_no_prior_variances(monkeypatch):
         ({"inducing": None}, "inducing"),
         ({"variance": "fitc"}, "variance"),
         ({"dtype": "float16"}, "dtype"),
-        ({"kernel": PatchKernel(patch_size=9)}, "`patch_size`=9 .* 6x6"),
+        (
+            {"kernel": PatchKernel(patch_size=9, location_lengthscale=None)},
+            "`patch_size`=9 .* 6x6",
+        ),
         ({"kernel": kernel(stride=0)}, "`stride` must be an int >= 1"),
         ({"kernel": kernel(location_lengthscale=0.0)}, "None means .* everywhere"),
         ({"kernel": kernel(weights=[1.0, 2.0])}, "P = 16 = 4 x 4 .* got 2"),
@@ -554,7 +559,9 @@ def test_means_need_no_prior_variances(monkeypatch):
         (
             {
                 "kernel": PatchKernel(
-                    Sequential(Conv2d(3, padding="valid"), ReLU()), patch_size=PATCH
+                    Sequential(Conv2d(3, padding="valid"), ReLU()),
+                    patch_size=PATCH,
+                    location_lengthscale=None,
                 ),
                 "backend": "fused",
             },
@@ -611,7 +618,7 @@ def test_images_of_equal_patches_are_fitted(how):
 )
 def test_number_of_patches_follows_the_images(n, channels, expected):
     X = np.random.default_rng(0).normal(size=(n, channels, 2, 2)).astype(np.float32)
-    spec = PatchKernel(patch_size=2, normalization=None)
+    spec = PatchKernel(patch_size=2, normalization=None, location_lengthscale=None)
     gp = PatchGPRegressor(spec, noise_variance=1.0, random_state=0)
     gp.fit(X, X[:, 0, 0, 0])
     assert len(gp.inducing_patches_) == expected
@@ -645,16 +652,35 @@ def test_channels_and_invariant_kernels(channels):
     X = images(40, channels)
     y = np.arange(40) % 2
     X[y == 1] += 5.0 * (np.arange(SIDE) % 2)
-    for spec in (None, PatchKernel(patch_size=PATCH)):
+    for spec in (None, PatchKernel(patch_size=PATCH, location_lengthscale=None)):
         gp = PatchGPClassifier(spec, n_inducing=10, random_state=0).fit(X, y)
         assert gp.score(X, y) > 0.9
+
+
+def test_the_named_kernel_is_the_default():
+    X, y = digits(60)
+    settings = {"n_inducing": 5, "random_state": 0}
+    default, named, invariant = (
+        PatchGPClassifier(spec, **settings).fit(X, y)
+        for spec in (None, PatchKernel(), PatchKernel(location_lengthscale=None))
+    )
+    assert named.kernel_ == default.kernel_
+    assert named.kernel_.location_lengthscale == 1.0  # an eighth of 8 pixels
+    np.testing.assert_array_equal(named.predict_proba(X), default.predict_proba(X))
+    assert clone(named).kernel.location_lengthscale == "auto"
+    assert named.get_params()["kernel__location_lengthscale"] == "auto"
+    assert invariant.kernel_.location_lengthscale is None
+    assert len(invariant.locations_) == 1 < len(named.locations_)
+    assert clone(invariant).kernel.location_lengthscale is None
 
 
 def test_selection_of_the_patch_size_in_a_pipeline():
     X, y = digits(60)
     steps = make_pipeline(
         FunctionTransformer(np.sqrt),
-        PatchGPClassifier(PatchKernel(), n_inducing=8, random_state=0),
+        PatchGPClassifier(
+            PatchKernel(location_lengthscale=None), n_inducing=8, random_state=0
+        ),
     )
     name = "patchgpclassifier__kernel__patch_size"
     search = GridSearchCV(steps, {name: [2, 3]}, cv=2).fit(X, y)

@@ -18,7 +18,7 @@ from skconvgp.processes import (
     _patches,
 )
 
-KERNEL = PatchKernel(rbf(2.0), patch_size=3, stride=2)
+KERNEL = PatchKernel(rbf(2.0), patch_size=3, stride=2, location_lengthscale=None)
 PLACED = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=1.5)
 NOISE, AMPLITUDE = 1e-3, 40.0
 SETTINGS = {"dtype": "float64", "random_state": 0, "likelihood": "dirichlet"}
@@ -303,7 +303,7 @@ def test_batches_of_two_classes_are_one_fit():
 
 def test_kernels_are_learned_on_label_regression():
     X, y = digits(60)
-    spec = PatchKernel(rbf(1.0), patch_size=3)
+    spec = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=None)
     options = {"inducing": patches(), "optimizer": "loo", "random_state": 0}
     counted = PatchGPClassifier(spec, likelihood="dirichlet", **options).fit(X, y)
     regressed = PatchGPClassifier(spec, **options).fit(X, y)

@@ -8,7 +8,7 @@ from skconvgp.datasets import load_digits_images
 from skconvgp.kernels import PatchKernel, rbf
 from tests.estimators.test_patches import explained, images, kernel, some_patches
 
-FAR = PatchKernel(rbf(0.2), patch_size=3)
+FAR = PatchKernel(rbf(0.2), patch_size=3, location_lengthscale=None)
 
 
 def test_share_is_that_of_the_traces():
@@ -32,7 +32,7 @@ def test_all_patches_explain_all_and_more_explain_more():
         for m in (4, 16, 64)
     ]
     assert 0.0 < shares[0] < shares[1] < shares[2] < 1.0
-    spec = PatchKernel(rbf(2.0), patch_size=3, stride=3)
+    spec = PatchKernel(rbf(2.0), patch_size=3, stride=3, location_lengthscale=None)
     whole = PatchGPRegressor(spec, inducing="unique", dtype="float64")
     whole.fit(images(4), np.arange(4.0))
     assert whole.explained_variance_ == pytest.approx(1.0, abs=1e-4)

@@ -23,6 +23,7 @@ def centre_only(X):
 
 
 def kernel(**settings):
+    settings = {"location_lengthscale": None} | settings
     return PatchKernel(patch_size=PATCH, **settings)
 
 
@@ -69,7 +70,11 @@ def test_held_hyperparameters_stay():
     assert gp.optimizer_result_.labels == ("location_lengthscale", "noise_variance")
     assert gp.kernel_.base.lengthscale == 2.0
     alone = fitted(
-        PatchKernel(rbf(2.0), patch_size=2, weights="learned"), X, centre_only(X)
+        PatchKernel(
+            rbf(2.0), patch_size=2, weights="learned", location_lengthscale=None
+        ),
+        X,
+        centre_only(X),
     )
     assert alone.kernel_.base.lengthscale == 2.0
     assert alone.optimizer_result_.labels == ("noise_variance",)
@@ -153,7 +158,9 @@ def test_a_fit_without_learning_has_no_result():
     assert not hasattr(gp.fit(X, centre_only(X)), "optimizer_result_")
 
 
-HELD = PatchKernel(rbf(1.0, lengthscale_bounds="fixed"), patch_size=PATCH)
+HELD = PatchKernel(
+    rbf(1.0, lengthscale_bounds="fixed"), patch_size=PATCH, location_lengthscale=None
+)
 WRONG = {
     "unknown": ({"optimizer": "bound"}, "'evidence', 'loo', 'elbo'"),
     "class": ({"optimizer": LBFGS}, "an optimiser of skconvgp.flows"),

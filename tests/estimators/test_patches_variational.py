@@ -99,7 +99,7 @@ def test_the_posterior_is_the_maximum_of_the_bound(variance):
     amplitude = 4.0
     gp = classifier(
         Bernoulli("logit"),
-        kernel=PatchKernel(rbf(3.0), patch_size=5),
+        kernel=PatchKernel(rbf(3.0), patch_size=5, location_lengthscale=None),
         n_inducing=3,
         amplitude=amplitude,
         variance=variance,
@@ -243,7 +243,9 @@ def test_all_patches_are_the_variational_posterior_of_the_exact_process(
     X, _ = spots(8)
     y = X.reshape(8, -1).argmax(1) % n_classes
     weights = np.random.default_rng(1).normal(size=(SIDE - PATCH + 1) ** 2)
-    kernel = PatchKernel(rbf(1.0), patch_size=PATCH, weights=weights)
+    kernel = PatchKernel(
+        rbf(1.0), patch_size=PATCH, weights=weights, location_lengthscale=None
+    )
     settings = {"inducing": "unique", "amplitude": 2.0, "kernel": kernel}
     gp = classifier(likelihood, **settings, **FULL).fit(X, y)
     gram = gram_matrix(kernel, X, dtype="float64")
@@ -311,7 +313,10 @@ def test_batches_find_the_solution_of_all_samples():
 def test_weights_are_repetitions(likelihood):
     X, y = digits(24, [3, 8])
     repeats = np.tile([1, 3, 1, 2], 6)
-    settings = {"inducing": "unique", "kernel": PatchKernel(rbf(2.0), patch_size=8)}
+    settings = {
+        "inducing": "unique",
+        "kernel": PatchKernel(rbf(2.0), patch_size=8, location_lengthscale=None),
+    }
     settings |= {"max_iter": 5, "noise_variance": 0.01}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -29,7 +29,7 @@ every_criterion = pytest.mark.parametrize("criterion", CRITERIA)
 
 
 def task_of(criterion="loo", spec=None, base=None, n=N, **learned):
-    spec = {} if spec is None else spec
+    spec = {"location_lengthscale": None} | (spec or {})
     generator = np.random.default_rng(0)
     channels = 2 if "color" in spec else 1
     kernel = PatchKernel(base or rbf(2.0), patch_size=PATCH, **spec)

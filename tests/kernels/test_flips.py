@@ -88,12 +88,24 @@ KERNELS = [
     arcsine(),
     rbf(3.0) * closed(Conv2d(3, stride=2)) + 2.0 * MaxNormalization(dense(depth=1)),
     FlipAverage(convnet(depth=1, kernel_size=3)),
-    PatchKernel(rbf(2.0), **RAW),
+    PatchKernel(rbf(2.0), location_lengthscale=None, **RAW),
     PatchKernel(rbf(2.0), stride=2, location_lengthscale=1.5, **RAW),
-    PatchKernel(convnet(depth=1, kernel_size=2), **RAW),
-    PatchKernel(convnet(depth=1, kernel_size=3), color="stacked", **RAW),
-    PatchKernel(rbf(2.0), patch_size=3, normalization="center"),
-    PatchKernel(rbf(2.0), patch_size=3, normalization=PatchContrast(floor=0.1)),
+    PatchKernel(convnet(depth=1, kernel_size=2), location_lengthscale=None, **RAW),
+    PatchKernel(
+        convnet(depth=1, kernel_size=3),
+        color="stacked",
+        location_lengthscale=None,
+        **RAW,
+    ),
+    PatchKernel(
+        rbf(2.0), patch_size=3, normalization="center", location_lengthscale=None
+    ),
+    PatchKernel(
+        rbf(2.0),
+        patch_size=3,
+        normalization=PatchContrast(floor=0.1),
+        location_lengthscale=None,
+    ),
 ]
 
 
@@ -125,7 +137,12 @@ def test_numbers_of_single_pixels_and_positions(is_mirrored):
     for kernel in (
         rbf(lengthscale=lengthscale),
         matern(lengthscale=lengthscale),
-        PatchKernel(rbf(2.0), weights=weights(4, is_mirrored=is_mirrored), **RAW),
+        PatchKernel(
+            rbf(2.0),
+            weights=weights(4, is_mirrored=is_mirrored),
+            location_lengthscale=None,
+            **RAW,
+        ),
     ):
         shape = (2, 4, 6)
         assert is_accepted(kernel, shape) == is_invariant(kernel, shape) == is_mirrored
@@ -216,18 +233,31 @@ def _t(array: np.ndarray) -> torch.Tensor:
         (residual_convnet(), (1, 9, 9), ["layer0", "kernel_size=4", "width 9"]),
         (resnet32(), (3, 32, 32), ["layer8", "width 32", "16 windows"]),
         (rbf(lengthscale=(1.0, 2.0)), (1, 1, 2), ["lengthscales", "width 2"]),
-        (PatchKernel(patch_size=3, stride=2), (1, 8, 8), ["stride of 2", "width 8"]),
         (
-            PatchKernel(normalization=PatchWhitening()),
+            PatchKernel(patch_size=3, stride=2, location_lengthscale=None),
+            (1, 8, 8),
+            ["stride of 2", "width 8"],
+        ),
+        (
+            PatchKernel(normalization=PatchWhitening(), location_lengthscale=None),
             (3, 8, 8),
             ["PatchWhitening", "(flips=True)", "'contrast'"],
         ),
         (
-            PatchKernel(rbf(), patch_size=2, weights=(1.0, 2.0, 1.0, 2.0)),
+            PatchKernel(
+                rbf(),
+                patch_size=2,
+                weights=(1.0, 2.0, 1.0, 2.0),
+                location_lengthscale=None,
+            ),
             (1, 3, 3),
             ["weights", "left"],
         ),
-        (PatchKernel(weights="learned"), (1, 8, 8), ["learned", "give numbers"]),
+        (
+            PatchKernel(weights="learned", location_lengthscale=None),
+            (1, 8, 8),
+            ["learned", "give numbers"],
+        ),
         (Cosine(), (1, 4, 4), ["not known", "Cosine()"]),
         (rbf(), (9, 1, 1), ["single column", "(9, 1, 1)", "image_shape"]),
         (Conv2d, (1, 4, 4), ["must be made of kernels", "Conv2d"]),
@@ -250,7 +280,11 @@ def test_it_is_no_layer_of_a_network():
 
 def test_whitening_that_is_fitted_is_refused():
     patches = random_images(20, 2, 3, 3)
-    kernel = PatchKernel(patch_size=3, normalization=PatchWhitening().fit(patches))
+    kernel = PatchKernel(
+        patch_size=3,
+        normalization=PatchWhitening().fit(patches),
+        location_lengthscale=None,
+    )
     with pytest.raises(ValueError, match="fitted PatchWhitening"):
         FlipAverage(kernel).check((2, 6, 6))
     assert not is_invariant(kernel.replace(base=rbf(1.0)), (2, 6, 6))
@@ -259,7 +293,9 @@ def test_whitening_that_is_fitted_is_refused():
 def test_whitening_that_has_seen_flips_is_mirrored():
     images = random_images(9, 2, 6, 7)
     whitening = PatchWhitening(flips=True)
-    kernel = PatchKernel(rbf(1.0), patch_size=3, normalization=whitening)
+    kernel = PatchKernel(
+        rbf(1.0), patch_size=3, normalization=whitening, location_lengthscale=None
+    )
     assert is_accepted(kernel, (2, 6, 7))
     average = FlipAverage(kernel).resolve(images)
     assert "fitted PatchWhitening(flips=True)" in repr(average)
@@ -274,7 +310,11 @@ def test_usual_whitening_is_one_that_has_seen_flips(channels):
     whitening = PatchWhitening(flips=True) if channels == 3 else None
     usual, given = (
         FlipAverage(
-            rbf() + 2.0 * PatchKernel(patch_size=3, normalization=normalization)
+            rbf()
+            + 2.0
+            * PatchKernel(
+                patch_size=3, normalization=normalization, location_lengthscale=None
+            )
         )
         for normalization in ("auto", whitening)
     )
@@ -292,6 +332,8 @@ def test_normalizations_of_others_are_refused():
     class Half(PatchContrast):
         pass
 
-    kernel = PatchKernel(rbf(1.0), patch_size=3, normalization=Half())
+    kernel = PatchKernel(
+        rbf(1.0), patch_size=3, normalization=Half(), location_lengthscale=None
+    )
     with pytest.raises(ValueError, match="Half"):
         FlipAverage(kernel).check((2, 6, 6))

@@ -97,7 +97,12 @@ def test_it_is_a_sum_over_pairs_of_patches(color, length, size, stride, n_weight
 def test_weights_of_each_channel():
     weights = RNG.normal(size=2 * 12)
     kernel = PatchKernel(
-        rbf(1.3), patch_size=3, weights=weights, color="channels", normalization=None
+        rbf(1.3),
+        patch_size=3,
+        weights=weights,
+        color="channels",
+        normalization=None,
+        location_lengthscale=None,
     )
     expected = by_loops(X, (3, 3), 1, None, weights, "channels")
     np.testing.assert_allclose(gram(kernel), expected, rtol=1e-11, atol=1e-13)
@@ -114,7 +119,7 @@ def test_a_network_is_its_special_case():
 
 
 def test_a_large_location_lengthscale_is_none():
-    kernel = PatchKernel(rbf(2.0), patch_size=3)
+    kernel = PatchKernel(rbf(2.0), patch_size=3, location_lengthscale=None)
     far = kernel.replace(location_lengthscale=1e5)
     np.testing.assert_allclose(gram(kernel), gram(far), rtol=1e-8)
 
@@ -151,7 +156,7 @@ def test_derivatives_are_limits_of_differences(normalization):
 
 def test_what_follows_from_data():
     images = RNG.normal(size=(5, 3, 8, 8))
-    kernel = PatchKernel(location_lengthscale="auto")
+    kernel = PatchKernel()
     resolved = kernel.resolve(images)
     assert resolved.location_lengthscale == 1.0
     assert isinstance(resolved.normalization, PatchWhitening)
@@ -172,7 +177,9 @@ def test_what_follows_from_data():
 
 def test_a_base_kernel_sees_normalized_patches():
     images = RNG.normal(size=(6, 1, 8, 8))
-    kernel = PatchKernel(matern(), normalization="contrast").resolve(images)
+    kernel = PatchKernel(
+        matern(), normalization="contrast", location_lengthscale=None
+    ).resolve(images)
     assert isinstance(kernel.normalization, PatchContrast)
     patches = kernel.normalized_patches(torch.as_tensor(images)).flatten(0, 2)
     length = median_distance(patches.flatten(1))
@@ -190,9 +197,9 @@ def test_whitened_patches_have_unit_covariance():
 
 @pytest.mark.parametrize("images", [np.ones((3, 1, 6, 6)), np.ones((3, 3, 6, 6))])
 def test_flat_images_have_no_contrast_and_are_no_error(images):
-    kernel = PatchKernel(normalization="contrast")
+    kernel = PatchKernel(normalization="contrast", location_lengthscale=None)
     assert np.isfinite(gram(kernel, images)).all()
-    assert np.isfinite(gram(PatchKernel(), images)).all()
+    assert np.isfinite(gram(PatchKernel(location_lengthscale=None), images)).all()
 
 
 @pytest.mark.parametrize(
@@ -208,11 +215,12 @@ def test_it_is_an_ordinary_kernel(make):
     y = np.arange(24) % 2
     images = 0.3 * RNG.normal(size=(24, 1, 8, 8))
     images[y == 1, 0, 2] += 1.0
-    kernel = PatchKernel(rbf(1.0), patch_size=3)
+    kernel = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=None)
     model = make(kernel).fit(images[:16].reshape(16, -1), y[:16])
     assert model.score(images[16:].reshape(8, -1), y[16:]) >= 0.75
 
 
+USUAL = {"base": rbf(1.0), "patch_size": 3, "location_lengthscale": None}
 BAD = [
     ({"patch_size": 7}, r"`patch_size`=7 is larger than images of 6x5 pixels"),
     ({"patch_size": (3, 3, 3)}, "`patch_size` must be 'auto', an int"),
@@ -231,14 +239,16 @@ BAD = [
 
 @pytest.mark.parametrize(("settings", "message"), BAD)
 def test_what_cannot_be_used_is_said(settings, message):
-    kernel = PatchKernel(**({"base": rbf(1.0), "patch_size": 3} | settings))
+    kernel = PatchKernel(**(USUAL | settings))
     with pytest.raises(ValueError, match=message):
         gram(kernel)
 
 
 def test_published_values():
     images = wave_images(2, 6, 6, 1)
-    values = 16 * gram(PatchKernel(rbf(1.0), patch_size=3), images)  # sums, not means
+    values = 16 * gram(
+        PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=None), images
+    )  # sums, not means
     np.testing.assert_allclose(
         values[0], [135.354124734658, 100.316499527778], rtol=1e-12
     )
@@ -246,7 +256,13 @@ def test_published_values():
 
 def test_equal_weights_of_channels_are_additive():
     weights = RNG.normal(size=12)
-    kernel = PatchKernel(rbf(1.3), patch_size=3, weights=weights, color="additive")
+    kernel = PatchKernel(
+        rbf(1.3),
+        patch_size=3,
+        weights=weights,
+        color="additive",
+        location_lengthscale=None,
+    )
     each = kernel.replace(color="channels", weights=np.tile(weights, 2))
     np.testing.assert_allclose(gram(kernel), gram(each), rtol=1e-12)
 
@@ -256,14 +272,21 @@ def test_images_of_whole_numbers_are_resolved(normalization):
     if normalization == "whitening":
         normalization = PatchWhitening()
     images = RNG.integers(0, 256, size=(5, 1, 6, 6))
-    kernel = PatchKernel(patch_size=3, normalization=normalization)
+    kernel = PatchKernel(
+        patch_size=3, normalization=normalization, location_lengthscale=None
+    )
     assert kernel.resolve(images) == kernel.resolve(images.astype(np.float64))
 
 
 def test_a_patch_kernel_inside_sees_patches():
     images = RNG.normal(size=(5, 3, 6, 6))
-    for inner in (PatchKernel(rbf(), patch_size=2), PatchKernel(rbf(1.0))):
-        kernel = PatchKernel(inner, patch_size=4, normalization=None)
+    for inner in (
+        PatchKernel(rbf(), patch_size=2, location_lengthscale=None),
+        PatchKernel(rbf(1.0), location_lengthscale=None),
+    ):
+        kernel = PatchKernel(
+            inner, patch_size=4, normalization=None, location_lengthscale=None
+        )
         resolved = kernel.resolve(images)
         patches = kernel.normalized_patches(torch.as_tensor(images)).flatten(0, 2)
         expected = inner.resolve(patches)
@@ -272,7 +295,7 @@ def test_a_patch_kernel_inside_sees_patches():
 
 
 def test_tables_hold_the_factors_of_pairs_of_patches_once():
-    kernel = PatchKernel(rbf(1.0), patch_size=3)
+    kernel = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=None)
     tables = kernel.prepare(torch.zeros(5, 1, 16, 16))
     assert count_bytes(tables) <= 5 * 4 * (196 * (9 + 1) + 256)
 
@@ -280,21 +303,30 @@ def test_tables_hold_the_factors_of_pairs_of_patches_once():
 @pytest.mark.parametrize("weights", ["all", ["a"] * 12, [{}] * 12, [1j] * 12])
 def test_weights_that_are_no_numbers_are_named(weights):
     with pytest.raises(ValueError, match="`weights` must be None, or one number"):
-        gram(PatchKernel(rbf(1.0), patch_size=3, weights=weights))
+        gram(
+            PatchKernel(
+                rbf(1.0), patch_size=3, weights=weights, location_lengthscale=None
+            )
+        )
 
 
 def test_resolve_names_a_base_that_is_no_kernel():
     with pytest.raises(ValueError, match="must be made of kernels, got 'rbf'"):
-        PatchKernel("rbf").resolve(X)
+        PatchKernel("rbf", location_lengthscale=None).resolve(X)
 
 
 def test_resolve_refuses_rows_of_images():
     with pytest.raises(ValueError, match=r"got an array of shape \(5, 64\)"):
-        PatchKernel().resolve(RNG.normal(size=(5, 64)))
+        PatchKernel(location_lengthscale=None).resolve(RNG.normal(size=(5, 64)))
 
 
 @pytest.mark.parametrize(
-    "kernel", [PatchKernel(), PatchKernel(rbf()), 2.0 * PatchKernel() + rbf(1.0)]
+    "kernel",
+    [
+        PatchKernel(location_lengthscale=None),
+        PatchKernel(rbf(), location_lengthscale=None),
+        2.0 * PatchKernel(location_lengthscale=None) + rbf(1.0),
+    ],
 )
 @pytest.mark.parametrize("name", ["theta", "bounds", "hyperparameters"])
 def test_a_base_that_follows_from_data_has_no_hyperparameters_before(kernel, name):
