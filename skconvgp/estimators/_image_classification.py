@@ -30,12 +30,13 @@ class ImageClassifier(GPClassifier):
         transformer, or None, and a kernel, which then sees images as the transformer
         shows them. A copy of the transformer is fitted to the training images. A
         :class:`~skconvgp.kernels.PatchKernel` is evaluated through inducing patches,
-        all other kernels exactly. "auto" is a kernel of patches of the pixels and, for
-        grey images, :class:`~skconvgp.kernels.convnet` of logarithms of scattering
-        coefficients with weakly whitened channels (of the pixels themselves below 8
-        pixels a side). For images with three channels it is patches of the pixels and
-        single positions of three kinds of such logarithms: coefficients of the
-        channels, of principal components of the colours, and of these at a finer scale.
+        all other kernels exactly. "auto" is patches of the pixels and two or three
+        kernels of logarithms of scattering coefficients with weakly whitened channels.
+        For images with three channels these compare single positions, in coefficients
+        of the channels, of principal components of the colours, and of these at a finer
+        scale. For others it is :class:`~skconvgp.kernels.convnet` twice: of the images,
+        and of images that are centred and sheared until their shapes are upright.
+        Below 8 pixels a side it is convnet of the pixels.
         Rows that are read as vectors have the single part
         :class:`~skconvgp.kernels.rbf`.
     part_weights : "auto" or array-like of shape (n_parts,), default="auto"

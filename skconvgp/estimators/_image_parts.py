@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.base import is_classifier
+from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
 from skconvgp.estimators._resolve import AUTO, is_kernel, reject
 from skconvgp.estimators._views import TransformerFit
-from skconvgp.image_maps import ScatteredFit, Scattering
+from skconvgp.image_maps import (
+    ChannelComponents,
+    ScatteredFit,
+    Scattering,
+    Upright,
+)
 from skconvgp.kernels import Kernel, PatchKernel, PatchWhitening, convnet, rbf
 from skconvgp.processes import PartChoice, TermChoice
 
@@ -92,21 +98,29 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
     if max(size) == 1:
         return (PartChoice(rbf()),)
     n_scales = _scales_of(size)
-    if channels == COLORS:
+    network, is_color = convnet(depth=2, kernel_size=3), channels == COLORS
+    if is_color:
         pixels = _patches(size, COLOR_PATCHES, PatchWhitening(0.03))
-        views = [(n_scales, False), (n_scales, True), (n_scales - 1, True)]
-        scattered = [_scattered_patches(size, *view) for view in views if view[0]]
     else:
-        pixels, scattered = _patches(size, GREY_PATCHES, None), []
-    if not scattered:
-        whole = ScatteredFit(Scattering(n_scales, N_ANGLES, order=2))
-        network = convnet(depth=2, kernel_size=3)
-        scattered = [PartChoice(network, whole if n_scales else None)]
-    return pixels, *scattered
+        pixels = _patches(size, GREY_PATCHES, None)
+    if not n_scales:
+        return pixels, PartChoice(network)
+    if not is_color:
+        view = ScatteredFit(Scattering(n_scales, N_ANGLES, order=2))
+        upright = replace(view, fit_first=Upright.fit)
+        return pixels, PartChoice(network, view), PartChoice(network, upright)
+    views = [
+        (n_scales, None),
+        (n_scales, ChannelComponents.fit),
+        (n_scales - 1, ChannelComponents.fit),
+    ]
+    return pixels, *(_scattered_patches(size, *view) for view in views if view[0])
 
 
 def _scattered_patches(
-    size: Sequence[int], n_scales: int, mixes_colors: bool
+    size: Sequence[int],
+    n_scales: int,
+    fit_first: Callable[[Tensor], ChannelComponents] | None,
 ) -> PartChoice:
     """Return patches of a single position of scattering coefficients."""
     positions = [length // 2**n_scales for length in size]
@@ -114,7 +128,7 @@ def _scattered_patches(
     view = ScatteredFit(
         Scattering(n_scales, N_ANGLES, order=2),
         eps=SCATTERED_EPS,
-        mixes_colors=mixes_colors,
+        fit_first=fit_first,
         has_unit_length=True,
     )
     return replace(part, fit_view=view)

@@ -7,6 +7,7 @@ from skconvgp.image_maps._channels import (
 )
 from skconvgp.image_maps._scattered import ScatteredFit, ScatteredView
 from skconvgp.image_maps._scattering import Scattering
+from skconvgp.image_maps._upright import Upright
 from skconvgp.image_maps._whole import Contrast, PixelZCA, Pooling
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "ScatteredFit",
     "ScatteredView",
     "Scattering",
+    "Upright",
 ]

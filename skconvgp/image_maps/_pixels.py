@@ -1,15 +1,24 @@
 """PixelMap: a map that holds little more than the pixels of an image."""
 
+from __future__ import annotations
+
 import math
+from abc import ABC, abstractmethod
+
+from torch import Tensor
 
 from skconvgp._typing import ImageShape
 
 __all__ = ["PixelMap"]
 
 
-class PixelMap:
+class PixelMap(ABC):
     """A map that holds little more than the pixels of an image."""
 
     def n_values(self, image_shape: ImageShape) -> int:
         """Return how many numbers are held at once for an image."""
         return math.prod(image_shape)
+
+    @abstractmethod
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return what the map shows of images (n, c, h, w)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, slices, to_numpy, to_tensor
-from skconvgp.image_maps._channels import ChannelComponents, ChannelZCA
+from skconvgp.image_maps._channels import ChannelZCA
+from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.image_maps._scattering import Scattering
 from skconvgp.linalg import symmetric_eigen
 
@@ -30,8 +32,8 @@ class ScatteredView:
         Scale, logarithm and whitening of their channels.
     components : ndarray of shape (k, c')
         Principal components of the whitened channels, as rows.
-    colors : ChannelComponents or None
-        The components of the channels that are scattered; None scatters the channels.
+    first : PixelMap or None
+        What images pass through before they are scattered.
     has_unit_length : bool
         Whether the values of each position are divided by their length.
     """
@@ -39,12 +41,12 @@ class ScatteredView:
     scattering: Scattering
     whitening: ChannelZCA = field(repr=False)
     components: FloatArray = field(repr=False)
-    colors: ChannelComponents | None = field(repr=False)
+    first: PixelMap | None = field(repr=False)
     has_unit_length: bool
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return images (n, k, h', w') as the view shows images (n, c, h, w)."""
-        return self.project(_coefficients(self.scattering, self.colors, images))
+        return self.project(_coefficients(self.scattering, self.first, images))
 
     def project(self, coefficients: Tensor) -> Tensor:
         """Return the components (n, k, h', w') of coefficients (n, c', h', w')."""
@@ -74,10 +76,10 @@ class ScatteredFit:
     share : float
         Share of the variance of whitened channels that components keep. Networks see
         products of channels, which a rotation does not change, and take time for each.
-    mixes_colors : bool
-        Whether principal components of the channels are scattered instead of these. The
-        modulus is not linear: coefficients of red, green and blue, which are much
-        alike, hold less about colours than those of brightness and of contrasts.
+    fit_first : callable, optional
+        Fits a map that images pass through before they are scattered. The modulus is
+        not linear: coefficients of red, green and blue, which are much alike, hold less
+        about colours than those of their principal components.
     has_unit_length : bool
         Whether the values of each position are divided by their length.
     """
@@ -86,21 +88,21 @@ class ScatteredFit:
     offset: float = 0.1
     eps: float = 1.0
     share: float = 0.99
-    mixes_colors: bool = False
+    fit_first: Callable[[Tensor], PixelMap] | None = None
     has_unit_length: bool = False
 
     def __call__(self, images: Tensor) -> tuple[ScatteredView, Tensor]:
         """Return the view that is fitted to images (n, c, h, w), and what it shows."""
         single = images.to(torch.float32)
-        colors = ChannelComponents.fit(single) if self.mixes_colors else None
+        first = None if self.fit_first is None else self.fit_first(single)
         blocks = list(slices(len(images), AT_ONCE))
         raw = torch.cat(
-            [_coefficients(self.scattering, colors, single[part]) for part in blocks]
+            [_coefficients(self.scattering, first, single[part]) for part in blocks]
         )
         whitening = ChannelZCA.fit(raw, self.offset, self.eps)
         components = self._components(whitening)
         view = ScatteredView(
-            self.scattering, whitening, components, colors, self.has_unit_length
+            self.scattering, whitening, components, first, self.has_unit_length
         )
         return view, torch.cat([view.project(raw[part]).to("cpu") for part in blocks])
 
@@ -122,7 +124,7 @@ class ScatteredFit:
 
 
 def _coefficients(
-    scattering: Scattering, colors: ChannelComponents | None, images: Tensor
+    scattering: Scattering, first: PixelMap | None, images: Tensor
 ) -> Tensor:
-    """Return the coefficients (n, c', h', w') of images or of their components."""
-    return scattering(images if colors is None else colors(images))
+    """Return the coefficients (n, c', h', w') of images behind the first map."""
+    return scattering(images if first is None else first(images))

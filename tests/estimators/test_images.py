@@ -99,7 +99,7 @@ def test_default_finds_digits():
     gp = ImageClassifier(random_state=0).fit(images[:150], labels[:150])
     assert gp.score(images[150:], labels[150:]) > 0.9
     assert gp.fit_report_.is_mirrored is False  # digits are not their mirror images
-    assert len(gp.fit_report_.part_weights) == 2
+    assert len(gp.fit_report_.part_weights) == 3
     assert gp.weights_.sum() == pytest.approx(1.0)
     assert "without mirror images" in str(gp.fit_report_)
     assert "Scattering(n_scales=1, n_angles=8, order=2)" in repr(gp.parts_)
@@ -150,7 +150,7 @@ def test_patches_are_alone_where_the_sum_is_too_dear(why, monkeypatch):
         )
     gp = ImageClassifier(random_state=0).fit(images[:50], labels[:50])
     assert reason in gp.fit_report_.parts_reason
-    assert gp.fit_report_.part_weights == (1.0, 0.0)
+    assert gp.fit_report_.part_weights == (1.0, 0.0, 0.0)
     kernel = PatchKernel(patch_size=5, location_lengthscale=1.0)
     alone = PatchGPClassifier(kernel, n_locations=4, random_state=0)
     alone.fit(images[:50], labels[:50])
@@ -180,7 +180,7 @@ def test_one_image_of_each_class_is_enough():
     for chosen in (first, first[:2]):
         gp = ImageClassifier(random_state=0).fit(images[chosen], labels[chosen])
         assert gp.score(images[chosen], labels[chosen]) == 1.0
-    np.testing.assert_allclose(gp.fit_report_.part_weights, [0.5, 0.5])
+    np.testing.assert_allclose(gp.fit_report_.part_weights, [1 / 3] * 3)
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,9 @@ def test_colours_are_scattered_as_their_principal_components():
     found = np.moveaxis(colors(torch.as_tensor(images)).numpy(), 1, 0).reshape(3, -1)
     signs = np.sign((found[::-1] * expected).sum(1, keepdims=True))
     assert_close(found[::-1], expected * signs)
-    fit = replace(ALL, mixes_colors=True)
+    fit = replace(ALL, fit_first=ChannelComponents.fit)
     view, shown = fit(torch.as_tensor(images))
-    assert view.colors.components.shape == (3, 3)
+    assert view.first.components.shape == (3, 3)
     plain = ALL(colors(torch.as_tensor(images)))[1]
     products = torch.einsum("nchw,mcij->nmhwij", plain, plain)
     again = torch.einsum("nchw,mcij->nmhwij", shown, shown)
@@ -117,7 +117,8 @@ def test_colours_that_are_alike_are_a_single_component(grey):
     images[:, 1] *= 0.5  # sums are rounded
     colors = ChannelComponents.fit(images)
     assert colors(images).shape == (N, 1, 8, 8)
-    _, shown = replace(FIT, mixes_colors=True, has_unit_length=True)(images)
+    fit = replace(FIT, fit_first=ChannelComponents.fit, has_unit_length=True)
+    shown = fit(images)[1]
     assert torch.isfinite(shown).all()
 
 
