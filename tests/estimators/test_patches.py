@@ -576,6 +576,18 @@ def test_bad_settings_are_refused(settings, match):
         gp.fit(X, targets()[:, 0])
 
 
+def test_one_class_and_pixels_without_a_value_are_refused():
+    X, y = digits(30)
+    gp = PatchGPClassifier(n_inducing=4)
+    with pytest.raises(ValueError, match=r"two classes.*one class.*'cat'"):
+        gp.fit(X, ["cat"] * len(X))
+    gp.fit(X, y)
+    X[3, 0, 2, 2] = np.nan
+    for call in (gp.predict, lambda X: gp.fit(X, y), lambda X: gp.partial_fit(X, y)):
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            call(X)
+
+
 def test_other_images_in_predict_are_refused():
     gp = fitted(kernel(), some_patches())
     with pytest.raises(ValueError, match="7"):
