@@ -6,7 +6,7 @@ The formulas: docs/maths.rst, "Channels".
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
@@ -135,8 +135,8 @@ class ChannelComponents(PixelMap):
         The components as rows, without those of almost no variance.
     """
 
-    mean: Any
-    components: Any
+    mean: Any = field(repr=False)
+    components: Any = field(repr=False)
 
     @classmethod
     def fit(cls, images: Tensor) -> Self:

@@ -41,7 +41,7 @@ class ScatteredView:
     scattering: Scattering
     whitening: ChannelZCA = field(repr=False)
     components: FloatArray = field(repr=False)
-    first: PixelMap | None = field(repr=False)
+    first: PixelMap | None
     has_unit_length: bool
 
     def __call__(self, images: Tensor) -> Tensor:

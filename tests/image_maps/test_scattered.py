@@ -105,6 +105,7 @@ def test_colours_are_scattered_as_their_principal_components():
     fit = replace(ALL, fit_first=ChannelComponents.fit)
     view, shown = fit(torch.as_tensor(images))
     assert view.first.components.shape == (3, 3)
+    assert "first=ChannelComponents()" in repr(view)
     plain = ALL(colors(torch.as_tensor(images)))[1]
     products = torch.einsum("nchw,mcij->nmhwij", plain, plain)
     again = torch.einsum("nchw,mcij->nmhwij", shown, shown)
