@@ -75,9 +75,9 @@ def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
     found = {}
     for name in {row["model"] for row in here}:
         own = [row for row in here if row["model"] == name]
-        scores = set.intersection(*(set(row) for row in own))
+        scores = {score for row in own for score in row}
         found[name] = {
-            score: statistics.fmean(row[score] for row in own)
+            score: statistics.fmean(row[score] for row in own if score in row)
             for score in scores - {"data", "model", "day"}
         }
         found[name]["n_draws"] = len(own)
