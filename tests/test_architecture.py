@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import skconvgp
+from skconvgp import transforms
 from skconvgp.engine import KernelOracle
 from skconvgp.flows import Adam
 from skconvgp.kernels import PatchKernel, rbf
@@ -112,6 +113,7 @@ ESTIMATORS = [
     "KernelEnsembleClassifier",
     "KernelFlowsWarp",
 ]
+TRANSFORMERS = transforms.__all__
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
 SECTIONS += ["Examples"]
 HEAVY = ["matplotlib", "skopt", "pandas", "polars", "zarr", "dask", "optuna"]
@@ -203,6 +205,11 @@ def test_files_are_short():
     assert not {name: n for name, n in lengths.items() if n > MAX_LINES}
 
 
+def class_of(name):
+    """Return an estimator or a transformer."""
+    return getattr(skconvgp if name in ESTIMATORS else transforms, name)
+
+
 def own_classes(cls):
     return [one for one in cls.__mro__ if one.__module__.startswith("skconvgp.")]
 
@@ -214,36 +221,36 @@ def bodies_of(cls):
             yield name
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ESTIMATORS + TRANSFORMERS)
 def test_estimators_are_made_of_few_classes(name):
-    cls = getattr(skconvgp, name)
+    cls = class_of(name)
     assert len(cls.__mro__) <= MOST_CLASSES, cls.__mro__
     own = own_classes(cls)
     assert len(own) <= MOST_OWN_CLASSES, own
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ESTIMATORS + TRANSFORMERS)
 def test_no_method_overrides_another(name):
     seen = Counter(
         method
-        for cls in own_classes(getattr(skconvgp, name))
+        for cls in own_classes(class_of(name))
         for method in set(bodies_of(cls)) - EXTENDED
     )
     assert not {method for method, count in seen.items() if count > 1}
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ESTIMATORS + TRANSFORMERS)
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_fits_are_read_in_the_public_class(name, method):
-    public, *bases = own_classes(getattr(skconvgp, name))
+    public, *bases = own_classes(class_of(name))
     assert not [cls for cls in bases if method in vars(cls)]
     assert method == "partial_fit" or method in vars(public)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ESTIMATORS + TRANSFORMERS)
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_fits_are_short(name, method):
-    fit = vars(getattr(skconvgp, name)).get(method)
+    fit = vars(class_of(name)).get(method)
     if fit is not None:
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(fit))).body
         first, last = node.body[1], node.body[-1]  # behind the docstring
@@ -256,17 +263,17 @@ def test_kernel_flows_take_no_sample_weights(name):
     assert list(fit.parameters) == ["self", "X", "y"]
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ESTIMATORS + TRANSFORMERS)
 def test_what_is_extended_is_called(name):
-    own = own_classes(getattr(skconvgp, name))
+    own = own_classes(class_of(name))
     for cls in own:
         for method in (EXTENDED - {"__init__"}) & set(bodies_of(cls)):
             assert f"super().{method}" in inspect.getsource(vars(cls)[method])
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ESTIMATORS + TRANSFORMERS)
 def test_own_methods_stand_in_files_that_the_caller_imports(name):
-    own = own_classes(getattr(skconvgp, name))
+    own = own_classes(class_of(name))
     home = {method: cls.__module__ for cls in own for method in bodies_of(cls)}
     for cls in own:
         tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
@@ -317,6 +324,12 @@ def test_private_attributes_of_fitted_estimators_are_few(name):
     estimator.fit(X, y)
     private = [name for name in vars(estimator) if name.startswith("_")]
     assert len(private) <= MOST_PRIVATE, private
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_fitted_transformers_have_no_private_attributes(name):
+    transformer = class_of(name)().fit(np.ones((2, 1, 4, 4)))
+    assert not [name for name in vars(transformer) if name.startswith("_")]
 
 
 def test_only_doors_ask_whether_something_is_a_kernel():

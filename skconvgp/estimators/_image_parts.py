@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.base import is_classifier
-from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
@@ -16,6 +15,7 @@ from skconvgp.estimators._resolve import AUTO, is_kernel, reject
 from skconvgp.estimators._views import TransformerFit
 from skconvgp.image_maps import (
     ChannelComponents,
+    ImageBlocks,
     ScatteredFit,
     Scattering,
     Upright,
@@ -120,7 +120,7 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
 def _scattered_patches(
     size: Sequence[int],
     n_scales: int,
-    fit_first: Callable[[Tensor], ChannelComponents] | None,
+    fit_first: Callable[[ImageBlocks], ChannelComponents] | None,
 ) -> PartChoice:
     """Return patches of a single position of scattering coefficients."""
     positions = [length // 2**n_scales for length in size]

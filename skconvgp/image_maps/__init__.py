@@ -1,5 +1,6 @@
 """Maps of images to images, fitted to training images or not."""
 
+from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._channels import (
     ChannelComponents,
     ChannelScaling,
@@ -15,6 +16,7 @@ __all__ = [
     "ChannelScaling",
     "ChannelZCA",
     "Contrast",
+    "ImageBlocks",
     "PixelZCA",
     "Pooling",
     "ScatteredFit",

@@ -12,13 +12,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from skconvgp.engine import slices, to_numpy, to_tensor
+from skconvgp.engine import to_numpy, to_tensor
+from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.linalg import symmetric_eigen, without_rounding
 
 __all__ = ["ChannelComponents", "ChannelScaling", "ChannelZCA"]
 
-AT_ONCE = 1000  # images whose channels are summed
 FAINT = 1e-6  # share of the largest variance, below the steps of 8 bits
 
 
@@ -35,15 +35,17 @@ class ChannelScaling(PixelMap):
     scale: Any
 
     @classmethod
-    def fit(cls, images: Tensor) -> Self:
-        """Return the map by the root mean squares of images (n, c, h, w).
+    def fit(cls, blocks: ImageBlocks) -> Self:
+        """Return the map by the root mean squares of images.
 
         A channel of zeros keeps its values.
         """
-        total = images.new_zeros(images.shape[1], dtype=torch.float64)
-        for part in slices(len(images), AT_ONCE):
-            total += images[part].to(torch.float64).square().sum((0, 2, 3))
-        scale = (total * images.shape[1] / images.numel()).sqrt()
+        images = blocks.images
+        c = images.shape[1]
+        total = torch.zeros(c, dtype=torch.float64, device=blocks.device)
+        for block in blocks:
+            total += block.square().sum((0, 2, 3))
+        scale = (total * c / images.numel()).sqrt()
         return cls(to_numpy(torch.where(scale > 0.0, scale, 1.0)))
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -89,11 +91,11 @@ class ChannelZCA(PixelMap):
     colouring: Any
 
     @classmethod
-    def fit(cls, images: Tensor, offset: float | None, eps: float) -> Self:
-        """Return the map by the covariance of the channels of images (n, c, h, w)."""
-        scaling = ChannelScaling.fit(images)
+    def fit(cls, blocks: ImageBlocks, offset: float | None, eps: float) -> Self:
+        """Return the map by the covariance of the channels of images."""
+        scaling = ChannelScaling.fit(blocks)
         mean, moment = _moments(
-            images, lambda exact: _logarithms(scaling(exact), offset)
+            blocks, lambda exact: _logarithms(scaling(exact), offset)
         )
         values, vectors = symmetric_eigen(moment)
         shifted = without_rounding(values) + eps * values.mean()
@@ -139,9 +141,9 @@ class ChannelComponents(PixelMap):
     components: Any = field(repr=False)
 
     @classmethod
-    def fit(cls, images: Tensor) -> Self:
-        """Return the map by the covariance of the channels of images (n, c, h, w)."""
-        mean, moment = _moments(images, lambda exact: exact)
+    def fit(cls, blocks: ImageBlocks) -> Self:
+        """Return the map by the covariance of the channels of images."""
+        mean, moment = _moments(blocks, lambda exact: exact)
         values, vectors = symmetric_eigen(moment)  # the largest variance is the last
         n_kept = max(1, int((values > FAINT * values[-1]).sum()))
         scale = torch.where(values > 0.0, values, 1.0).sqrt()
@@ -155,15 +157,15 @@ class ChannelComponents(PixelMap):
 
 
 def _moments(
-    images: Tensor, change: Callable[[Tensor], Tensor]
+    blocks: ImageBlocks, change: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Return mean (c,) and covariance (c, c) of the changed channels of images."""
-    c, count = images.shape[1], images.numel() // images.shape[1]
-    total = torch.zeros(c, dtype=torch.float64, device=images.device)
-    moment = torch.zeros(c, c, dtype=torch.float64, device=images.device)
-    for part in slices(len(images), AT_ONCE):
-        exact = images[part].to(torch.float64)
-        values = change(exact).movedim(1, 0).flatten(1)
+    c = blocks.images.shape[1]
+    count = blocks.images.numel() // c
+    total = torch.zeros(c, dtype=torch.float64, device=blocks.device)
+    moment = torch.zeros(c, c, dtype=torch.float64, device=blocks.device)
+    for block in blocks:
+        values = change(block).movedim(1, 0).flatten(1)
         total += values.sum(1)
         moment += values @ values.mT
     mean = total / count

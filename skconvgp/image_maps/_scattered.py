@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import rows_to_tensor, slices, to_numpy, to_tensor
+from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
+from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._channels import ChannelZCA
 from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.image_maps._scattering import Scattering
@@ -88,23 +89,29 @@ class ScatteredFit:
     offset: float = 0.1
     eps: float = 1.0
     share: float = 0.99
-    fit_first: Callable[[Tensor], PixelMap] | None = None
+    fit_first: Callable[[ImageBlocks], PixelMap] | None = None
     has_unit_length: bool = False
 
     def __call__(self, images: Tensor) -> tuple[ScatteredView, Tensor]:
         """Return the view that is fitted to images (n, c, h, w), and what it shows."""
         single = images.to(torch.float32)
-        first = None if self.fit_first is None else self.fit_first(single)
-        blocks = list(slices(len(images), AT_ONCE))
+        given = ImageBlocks(single, single.device, AT_ONCE)
+        first = None if self.fit_first is None else self.fit_first(given)
         raw = torch.cat(
-            [_coefficients(self.scattering, first, single[part]) for part in blocks]
+            [
+                _coefficients(self.scattering, first, single[part])
+                for part in given.parts
+            ]
         )
-        whitening = ChannelZCA.fit(raw, self.offset, self.eps)
+        whitening = ChannelZCA.fit(
+            ImageBlocks(raw, raw.device, AT_ONCE), self.offset, self.eps
+        )
         components = self._components(whitening)
         view = ScatteredView(
             self.scattering, whitening, components, first, self.has_unit_length
         )
-        return view, torch.cat([view.project(raw[part]).to("cpu") for part in blocks])
+        shown = [view.project(raw[part]).to("cpu") for part in given.parts]
+        return view, torch.cat(shown)
 
     def _components(self, whitening: ChannelZCA) -> FloatArray:
         """Return the components (k, c) that keep the share of the variance.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
+from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
 
 __all__ = ["Upright"]
@@ -27,7 +28,7 @@ class Upright(PixelMap):
     """
 
     @classmethod
-    def fit(cls, images: Tensor) -> Upright:  # noqa: ARG003  (nothing is fitted)
+    def fit(cls, blocks: ImageBlocks) -> Upright:  # noqa: ARG003  (nothing is fitted)
         """Return the map."""
         return cls()
 

@@ -11,13 +11,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from skconvgp.engine import pool_images, slices, to_numpy, to_tensor
+from skconvgp.engine import pool_images, require_memory, to_numpy, to_tensor
+from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.linalg import symmetric_eigen, without_rounding
 
 __all__ = ["Contrast", "PixelZCA", "Pooling"]
 
-AT_ONCE = 1000  # images whose pixels are summed
+SQUARES = 4  # matrices that an eigendecomposition holds, its results included
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,10 @@ class Contrast(PixelMap):
     added: float
 
     @classmethod
-    def fit(cls, images: Tensor, eps: float) -> Self:
+    def fit(cls, blocks: ImageBlocks, eps: float) -> Self:
         """Return the map that adds `eps` times the mean variance of images."""
-        total = sum(
-            float(_flat(images[part]).var(1, correction=0).sum())
-            for part in slices(len(images), AT_ONCE)
-        )
-        return cls(eps * total / len(images))
+        total = sum(float(_flat(block).var(1, correction=0).sum()) for block in blocks)
+        return cls(eps * total / len(blocks.images))
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return images (n, c, h, w) of mean 0; constant ones become zeros."""
@@ -70,26 +68,18 @@ class PixelZCA(PixelMap):
     gain: float
 
     @classmethod
-    def fit(cls, images: Tensor, eps: float) -> Self:
-        """Return the map that adds `eps` mean eigenvalues to each eigenvalue."""
-        n, d = len(images), images[0].numel()
-        mean = torch.zeros(d, dtype=torch.float64, device=images.device)
-        for part in slices(n, AT_ONCE):
-            mean += _unit(images[part]).sum(0) / n
-        if d <= n:
-            moment = torch.zeros(d, d, dtype=torch.float64, device=images.device)
-            for part in slices(n, AT_ONCE):
-                centred = _unit(images[part]) - mean
-                moment += centred.mT @ centred / n
-            values, vectors = symmetric_eigen(moment)
-            values = without_rounding(values)
-        else:
-            centred = _unit(images) - mean
-            values, of_images = symmetric_eigen(centred @ centred.mT / n)
-            values = without_rounding(values)
-            kept = values > 0.0
-            values, of_images = values[kept], of_images[:, kept]
-            vectors = centred.mT @ (of_images / (n * values).sqrt())
+    def fit(cls, blocks: ImageBlocks, eps: float) -> Self:
+        """Return the map that adds `eps` mean eigenvalues to each eigenvalue.
+
+        Raises a TileMemoryError, before any work, if there is no memory for matrices.
+        """
+        n, d = len(blocks.images), blocks.images[0].numel()
+        _require_matrices(n, d, blocks.device)
+        mean = torch.zeros(d, dtype=torch.float64, device=blocks.device)
+        for block in blocks:
+            mean += _unit(block).sum(0) / n
+        of_either = _spectrum_by_pixels if d <= n else _spectrum_by_images
+        values, vectors = of_either(blocks, mean)
         added = eps * float(values.sum()) / d
         # Directions without variance are not stretched if nothing is added.
         shifted = values + added
@@ -123,6 +113,44 @@ class Pooling(PixelMap):
     def __call__(self, images: Tensor) -> Tensor:
         """Return smaller images (n, c, h', w')."""
         return pool_images(images, self.factor)
+
+
+def _require_matrices(n: int, d: int, device: torch.device) -> None:
+    """Raise a TileMemoryError unless the matrices of a fit have memory."""
+    side = min(n, d)
+    needed = (SQUARES * side**2 + side * d) * torch.float64.itemsize
+    what = f"The whitening of {d} values by {n} images"
+    require_memory(needed, device, what, "use fewer images, or smaller ones.")
+
+
+def _spectrum_by_pixels(blocks: ImageBlocks, mean: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues (d,) and eigenvectors (d, d) of the covariance of pixels."""
+    moment = torch.zeros(len(mean), len(mean), dtype=mean.dtype, device=mean.device)
+    for block in blocks:
+        centred = _unit(block) - mean
+        moment.addmm_(centred.mT, centred, alpha=1.0 / len(blocks.images))
+    values, vectors = symmetric_eigen(moment)
+    return without_rounding(values), vectors
+
+
+def _spectrum_by_images(blocks: ImageBlocks, mean: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues (m,) > 0 and eigenvectors (d, m) by products of images."""
+    n = len(blocks.images)
+    gram = torch.zeros(n, n, dtype=mean.dtype, device=mean.device)
+    for i, rows in enumerate(blocks.parts):
+        centred = _unit(blocks[rows]) - mean
+        for columns in blocks.parts[: i + 1]:
+            products = centred @ (_unit(blocks[columns]) - mean).mT / n
+            gram[rows, columns], gram[columns, rows] = products, products.mT
+    values, of_images = symmetric_eigen(gram)
+    values = without_rounding(values)
+    kept = values > 0.0
+    values, of_images = values[kept], of_images[:, kept]
+    of_images /= (n * values).sqrt()
+    vectors = torch.zeros(len(mean), len(values), dtype=mean.dtype, device=mean.device)
+    for rows in blocks.parts:
+        vectors.addmm_((_unit(blocks[rows]) - mean).mT, of_images[rows])
+    return values, vectors
 
 
 def _flat(images: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -17,17 +17,24 @@ from torch import Tensor
 
 from skconvgp._settings import is_number
 from skconvgp._typing import ImageShape
-from skconvgp.engine import compute_at, rows_to_images, slices, to_numpy
+from skconvgp.engine import Placement, compute_at, rows_to_images, slices, to_numpy
 from skconvgp.estimators._doors import DTYPES, read_new
 from skconvgp.estimators._resolve import reject, resolve_memory_budget
 from skconvgp.estimators._validation import images_to_rows, read_shape
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.exceptions import TileMemoryError
+from skconvgp.image_maps import ImageBlocks
 
-__all__ = ["ImageMap", "ImageTransformer", "require_not_negative"]
+__all__ = [
+    "ImageMap",
+    "ImageTransformer",
+    "InvertibleTransformer",
+    "require_not_negative",
+]
 
-MOST_IMAGES = 64  # at once
-COPIES = 4  # of the pixels of an image, temporaries included
+MOST_IMAGES, MOST_FITTED = 64, 1000  # at once
+# Of the pixels of an image, temporaries included.
+COPIES, FIT_COPIES = 4, 7
 
 
 class ImageMap(Protocol):
@@ -39,6 +46,14 @@ class ImageMap(Protocol):
 
     def n_values(self, image_shape: ImageShape) -> int:
         """Return how many numbers are held at once for an image."""
+        ...
+
+
+class InvertibleMap(ImageMap, Protocol):
+    """Maps images to images of the same shape, and back."""
+
+    def inverse(self, images: Tensor) -> Tensor:
+        """Return the images (n, c, h, w) that become these."""
         ...
 
 
@@ -98,10 +113,24 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         self.image_shape_ = self.output_shape_ = shape
         return rows_to_images(rows, shape)
 
-    def _fit_map(self, fit: Callable[[Tensor], ImageMap], images: Tensor) -> None:
-        """Fit the map on the device, to images on the host."""
+    def _fit_map(self, fit: Callable[[ImageBlocks], ImageMap], images: Tensor) -> None:
+        """Fit the map on the device, to images on the host, a block at a time."""
         placement = find_device(self, is_fitted=False)
-        self.map_ = compute_at(placement, lambda at: fit(images.to(at.device)))
+        an_image = FIT_COPIES * images[0].numel() * torch.float64.itemsize
+        n_images = self._at_once(an_image, MOST_FITTED, placement)
+        self.map_ = compute_at(
+            placement, lambda at: fit(ImageBlocks(images, at.device, n_images))
+        )
+
+    def _at_once(self, an_image: int, most: int, placement: Placement) -> int:
+        """Return how many images the budget allows, each of so many bytes."""
+        budget = resolve_memory_budget(self, self.memory_budget, placement.device, 0, 1)
+        if budget < an_image:
+            raise TileMemoryError(
+                f"An image of shape {self.image_shape_!r} needs {an_image} bytes and "
+                f"`memory_budget` allows {budget}: raise it."
+            )
+        return min(most, budget // an_image)
 
     def _apply(
         self,
@@ -116,14 +145,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         """
         images = rows_to_images(rows, shape)
         placement = find_device(self, is_fitted=True)
-        budget = resolve_memory_budget(self, self.memory_budget, placement.device, 0, 1)
         an_image = COPIES * held * images.itemsize
-        n_images = min(MOST_IMAGES, budget // an_image)
-        if n_images < 1:
-            raise TileMemoryError(
-                f"An image of shape {shape!r} needs {an_image} bytes and "
-                f"`memory_budget` allows {budget}: raise it."
-            )
+        n_images = self._at_once(an_image, MOST_IMAGES, placement)
 
         def apply_at(at: Any) -> NDArray[Any]:
             first, *others = slices(len(images), n_images)
@@ -137,8 +160,33 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
 
         return compute_at(placement, apply_at)
 
-    def _inverse(self, X: Any, inverse: Callable[[Tensor], Tensor]) -> NDArray[Any]:
-        """Return the images that a map turns into X, by its inverse."""
+    def _in_form(self, images: NDArray[Any]) -> NDArray[Any]:
+        """Return images, or rows if a data frame is to follow or they are no images."""
+        wants_frame = _get_output_config("transform", self)["dense"] != "default"
+        if wants_frame or images.shape[2:] == (1, 1):
+            return images.reshape(len(images), -1)
+        return images
+
+
+class InvertibleTransformer(OneToOneFeatureMixin, ImageTransformer):
+    """A transformer whose map has an inverse."""
+
+    map_: InvertibleMap
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Return the images that `transform` would turn into X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d) or (n, c, h, w)
+            Transformed images.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n, c, h, w), or (n, d) for single pixels
+            The images.
+        """
+        check_is_fitted(self)
         rows, given = images_to_rows(X)
         rows = check_array(rows, dtype=DTYPES)
         if given not in (None, self.output_shape_) or (
@@ -149,14 +197,9 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
                 f"returns images of shape {self.output_shape_!r} (c, h, w)."
             )
         held = self.map_.n_values(self.output_shape_)
-        return self._in_form(self._apply(inverse, rows, self.output_shape_, held))
-
-    def _in_form(self, images: NDArray[Any]) -> NDArray[Any]:
-        """Return images, or rows if a data frame is to follow or they are no images."""
-        wants_frame = _get_output_config("transform", self)["dense"] != "default"
-        if wants_frame or images.shape[2:] == (1, 1):
-            return images.reshape(len(images), -1)
-        return images
+        return self._in_form(
+            self._apply(self.map_.inverse, rows, self.output_shape_, held)
+        )
 
 
 def require_not_negative(owner: Any, name: str) -> None:

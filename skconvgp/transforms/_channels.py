@@ -5,20 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Self
 
-from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils.validation import check_is_fitted
-
 from skconvgp._settings import is_number
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject
 from skconvgp.image_maps import ChannelScaling, ChannelZCA
-from skconvgp.transforms._base import ImageTransformer, require_not_negative
+from skconvgp.transforms._base import InvertibleTransformer, require_not_negative
 
 __all__ = ["ChannelScaler", "ChannelWhitening"]
 
 
-class ChannelScaler(OneToOneFeatureMixin, ImageTransformer):
+class ChannelScaler(InvertibleTransformer):
     """Divides each channel by its root mean square over training images.
 
     All positions of a channel share one factor, so that images stay images. A channel
@@ -32,8 +29,8 @@ class ChannelScaler(OneToOneFeatureMixin, ImageTransformer):
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one.
     memory_budget : None, int or str, default=None
-        Memory that `transform` may use in addition to X and the result, in bytes or as
-        in "2 GiB". None is half of the free memory.
+        Memory that may be used in addition to X and the result, in bytes or as in
+        "2 GiB". None is half of the free memory.
 
     Attributes
     ----------
@@ -102,24 +99,8 @@ class ChannelScaler(OneToOneFeatureMixin, ImageTransformer):
         scale: FloatArray = self.map_.scale
         return scale
 
-    def inverse_transform(self, X: Any) -> Any:
-        """Return the images that `transform` would turn into X.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d) or (n, c, h, w)
-            Transformed images.
-
-        Returns
-        -------
-        X_original : ndarray of shape (n, c, h, w), or (n, d) for single pixels
-            The images.
-        """
-        check_is_fitted(self)
-        return self._inverse(X, self.map_.inverse)
-
-
-class ChannelWhitening(OneToOneFeatureMixin, ImageTransformer):
+class ChannelWhitening(InvertibleTransformer):
     r"""Makes channels comparable: logarithms, centred and weakly whitened.
 
     Each channel is divided by its root mean square. Of the result x,
@@ -141,8 +122,8 @@ class ChannelWhitening(OneToOneFeatureMixin, ImageTransformer):
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one.
     memory_budget : None, int or str, default=None
-        Memory that `transform` may use in addition to X and the result, in bytes or as
-        in "2 GiB". None is half of the free memory.
+        Memory that may be used in addition to X and the result, in bytes or as in
+        "2 GiB". None is half of the free memory.
 
     Attributes
     ----------
@@ -210,19 +191,3 @@ class ChannelWhitening(OneToOneFeatureMixin, ImageTransformer):
         fit = partial(ChannelZCA.fit, offset=self.offset, eps=self.eps)
         self._fit_map(fit, self._read(X))
         return self
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Return the images that `transform` would turn into X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d) or (n, c, h, w)
-            Transformed images.
-
-        Returns
-        -------
-        X_original : ndarray of shape (n, c, h, w), or (n, d) for single pixels
-            The images.
-        """
-        check_is_fitted(self)
-        return self._inverse(X, self.map_.inverse)

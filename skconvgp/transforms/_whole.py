@@ -31,8 +31,8 @@ class ContrastNormalization(OneToOneFeatureMixin, ImageTransformer):
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one.
     memory_budget : None, int or str, default=None
-        Memory that `transform` may use in addition to X and the result, in bytes or as
-        in "2 GiB". None is half of the free memory.
+        Memory that may be used in addition to X and the result, in bytes or as in
+        "2 GiB". None is half of the free memory.
 
     Attributes
     ----------
@@ -115,8 +115,8 @@ class ZCAWhitening(OneToOneFeatureMixin, ImageTransformer):
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one.
     memory_budget : None, int or str, default=None
-        Memory that `transform` may use in addition to X and the result, in bytes or as
-        in "2 GiB". None is half of the free memory.
+        Memory that may be used in addition to X, the result and the matrices of `fit`,
+        in bytes or as in "2 GiB". None is half of the free memory.
 
     Attributes
     ----------
@@ -193,8 +193,8 @@ class Downsample(ClassNamePrefixFeaturesOutMixin, ImageTransformer):
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one.
     memory_budget : None, int or str, default=None
-        Memory that `transform` may use in addition to X and the result, in bytes or as
-        in "2 GiB". None is half of the free memory.
+        Memory that may be used in addition to X and the result, in bytes or as in
+        "2 GiB". None is half of the free memory.
 
     Attributes
     ----------

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp.image_maps import ChannelComponents, ScatteredFit, Scattering
+from skconvgp.image_maps import (
+    ChannelComponents,
+    ImageBlocks,
+    ScatteredFit,
+    Scattering,
+)
 from skconvgp.processes import MirroredPart, PartChoice
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.kernels import cross
@@ -16,6 +21,10 @@ from tests.helpers.tolerances import assert_close
 FIT = ScatteredFit(Scattering(1, 4, 2))
 ALL = replace(FIT, share=1.0)
 N = 20
+
+
+def components_of(images):
+    return ChannelComponents.fit(ImageBlocks(images, images.device, 7))
 
 
 def part_of(images, *, is_mirrored):
@@ -94,7 +103,7 @@ def test_colours_are_scattered_as_their_principal_components():
     rng = np.random.default_rng(0)
     mixing = np.array([[1.0, 0.9, 0.8], [0.1, -0.2, 0.1], [0.05, 0.0, -0.1]])
     images = np.einsum("nkhw,kc->nchw", rng.normal(size=(N, 3, 8, 8)), mixing) + 0.5
-    colors = ChannelComponents.fit(torch.as_tensor(images))
+    colors = components_of(torch.as_tensor(images))
     pixels = np.moveaxis(images, 1, 0).reshape(3, -1)
     _, _, axes = np.linalg.svd(pixels.T - pixels.mean(1), full_matrices=False)
     expected = axes @ (pixels - pixels.mean(1)[:, None])
@@ -116,7 +125,7 @@ def test_colours_are_scattered_as_their_principal_components():
 def test_colours_that_are_alike_are_a_single_component(grey):
     images = torch.as_tensor(np.repeat(grey, 3, 1)).float()
     images[:, 1] *= 0.5  # sums are rounded
-    colors = ChannelComponents.fit(images)
+    colors = components_of(images)
     assert colors(images).shape == (N, 1, 8, 8)
     fit = replace(FIT, fit_first=ChannelComponents.fit, has_unit_length=True)
     shown = fit(images)[1]

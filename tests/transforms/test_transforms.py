@@ -62,15 +62,33 @@ def test_rows_and_images_are_the_same(transformer, images):
 def test_results_do_not_depend_on_blocks(transformer, images, monkeypatch):
     expected = clone(transformer).fit_transform(images)
     monkeypatch.setattr("skconvgp.transforms._base.MOST_IMAGES", 2)
+    monkeypatch.setattr("skconvgp.transforms._base.MOST_FITTED", 2)
     found = clone(transformer).fit_transform(images)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 @each
 def test_a_small_budget_is_refused(transformer, images):
-    fitted = clone(transformer).set_params(memory_budget=1000).fit(images)
-    with pytest.raises(TileMemoryError, match="`memory_budget` allows 1000: raise it"):
+    message = "`memory_budget` allows 1000: raise it"
+    limited = clone(transformer).set_params(memory_budget=1000)
+    with pytest.raises(TileMemoryError, match=message):
+        limited.fit_transform(images)
+    fitted = clone(transformer).fit(images).set_params(memory_budget=1000)
+    with pytest.raises(TileMemoryError, match=message):
         fitted.transform(images)
+
+
+@pytest.mark.parametrize("n", [8, 12])
+def test_a_matrix_of_pixels_or_images_that_does_not_fit_is_refused(n, monkeypatch):
+    """By the smaller of the numbers of images and of pixels, 9."""
+    small = np.random.default_rng(0).random((n, 1, 3, 3))
+    needed = 8 * (4 * min(n, 9) ** 2 + 9 * min(n, 9))
+    free = "skconvgp.engine._devices.free_memory"
+    monkeypatch.setattr(free, lambda device: needed)
+    transformer = ZCAWhitening(memory_budget="1 MiB", device="cpu").fit(small)
+    monkeypatch.setattr(free, lambda device: needed - 1)
+    with pytest.raises(TileMemoryError, match=rf"{n} images needs {needed} bytes"):
+        transformer.fit(small)
 
 
 @each
