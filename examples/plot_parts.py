@@ -3,9 +3,9 @@
 What the parts of a sum see
 ===========================
 
-:class:`~skconvgp.ImageClassifier` adds up two Gaussian processes that look at images
-differently: one at small patches, the other, a network, at maps of scattering
-coefficients. This page shows what each of them sees, how their weights are chosen, and
+:class:`~skconvgp.ImageClassifier` adds up Gaussian processes that look at images
+differently: one at small patches, others, networks, at maps of scattering
+coefficients. This page shows what two of them see, how their weights are chosen, and
 which images one of them gets right and the other does not.
 """
 
@@ -13,8 +13,9 @@ which images one of them gets right and the other does not.
 # Fit
 # ---
 #
-# The data are 8x8 images of digits. The parts are those that the estimator would take
-# here, written out: a kernel of 5x5 patches, and a network behind two transformers.
+# The data are 8x8 images of digits. The parts are two of those that the estimator would
+# take here, written out: a kernel of 5x5 patches, and a network behind two transformers.
+# By itself it also takes the network on images that were made upright first.
 
 import matplotlib.pyplot as plt
 import numpy as np
