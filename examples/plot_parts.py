@@ -14,8 +14,8 @@ which images one of them gets right and the other does not.
 # ---
 #
 # The data are 8x8 images of digits. The parts are two of those that the estimator would
-# take here, written out: a kernel of 5x5 patches, and a network behind two transformers.
-# By itself it also takes the network on images that were made upright first.
+# take here, written out: a kernel of 5x5 patches, and a network behind two
+# transformers. By itself it also takes the network on images made upright first.
 
 import matplotlib.pyplot as plt
 import numpy as np

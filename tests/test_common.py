@@ -30,7 +30,10 @@ from skconvgp.likelihoods import Gaussian
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 from tests.helpers.suite import cases_of
 
-PAIR = [("rbf", ConvNetGPClassifier(rbf(1.0))), ("network", ConvNetGPClassifier())]
+PAIR = [
+    (name, ConvNetGPClassifier(rbf(1.0), noise_variance=noise))
+    for name, noise in (("small", 1e-3), ("large", 1e-1))
+]
 ESTIMATORS = [
     ConvNetGPClassifier(),
     ConvNetGPRegressor(),

@@ -34,9 +34,11 @@ class Spectrum:
 
     def inverse_diags(self, noises: Tensor) -> Tensor:
         """Return diagonals (n, m) of the inverse of the matrix plus each noise."""
-        rows = torch.arange(len(self.vectors), device=noises.device)
-        diags = self._entries(rows, rows, self.inverses(noises))
-        return diags + self._outside(rows, rows) / noises
+        diags = self._squares(self.inverses(noises))
+        if self.n_zeros:
+            within = self._squares(torch.ones_like(self.values[:, None]))
+            diags += (1.0 - within).clamp(min=0.0) / noises
+        return diags
 
     def inverse_blocks(self, members: Tensor, noises: Tensor) -> Tensor:
         """Return blocks (g, s, s, m) of the inverse of the matrix plus each noise.
@@ -59,9 +61,17 @@ class Spectrum:
                 blocks[:, i, j] = blocks[:, j, i] = entries
         return blocks
 
+    def _squares(self, factors: Tensor) -> Tensor:
+        """Return the diagonals (n, m) of V diag(f) V^T."""
+        parts = torch.split(self.vectors, ROWS)
+        return torch.cat([part.square() @ factors for part in parts])
+
     def _entries(self, rows: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
         """Return entries (b, m) of V diag(f) V^T for each column f of the factors."""
-        parts = zip(*(torch.split(one, ROWS) for one in (rows, columns)), strict=True)
+        # Rows are copied here, twice.
+        parts = zip(
+            *(torch.split(one, ROWS // 4) for one in (rows, columns)), strict=True
+        )
         return torch.cat(
             [(self.vectors[i] * self.vectors[j]) @ factors for i, j in parts]
         )

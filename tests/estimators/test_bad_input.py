@@ -345,7 +345,7 @@ def test_gram_matrix_that_does_not_fit_is_refused_before_any_work(
 @pytest.mark.parametrize("budget", [1, "10 B", "0.1 KiB"])
 def test_budget_below_a_single_pair_is_refused(budget):
     X, y = digits(6)
-    settings = {"memory_budget": budget, "backend": "torch"}
+    settings = {"memory_budget": budget, "backend": "torch", "n_jobs": 2}
     for attempt in (
         lambda: ConvNetGPRegressor(tiny_network(), **settings).fit(X, y),
         lambda: gram_matrix(tiny_network(), X, **settings),

@@ -18,8 +18,8 @@ ESTIMATORS = {
     KernelFlowsRegressor: "rbf()",
     KernelFlowsWarp: "rbf()",
     NystromCompletedGP: "convnet()",
-    PatchGPClassifier: "PatchKernel(location_lengthscale='auto')",
-    PatchGPRegressor: "PatchKernel(location_lengthscale='auto')",
+    PatchGPClassifier: "PatchKernel()",
+    PatchGPRegressor: "PatchKernel()",
 }
 
 
