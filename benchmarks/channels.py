@@ -61,13 +61,13 @@ def measure(dtype: str, options: Any) -> list[Figures]:
     runs: list[list[list[float]]] = [[[], []] for _ in cases]
     for _ in range(options.repeat):
         for case, seconds in zip(cases, runs, strict=True):
-            for call, own in zip(case, seconds, strict=True):
+            for call, times in zip(case, seconds, strict=True):
                 start = time.process_time()
                 call()
-                own.append(time.process_time() - start)
+                times.append(time.process_time() - start)
     rows = []
     for channels, (pair, product) in zip(CHANNELS, runs, strict=True):
-        best = [1e6 * min(own) / options.n_images**2 for own in (pair, product)]
+        best = [1e6 * min(each) / options.n_images**2 for each in (pair, product)]
         layers = rows[0]["pair_us"] if rows else best[0]
         row: Figures = {"dtype": dtype, "channels": channels}
         row |= {"pair_us": best[0], "product_us": best[1]}

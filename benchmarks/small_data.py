@@ -88,8 +88,8 @@ def measure_models(
         row |= measure(classifier, images, options.most_seconds)
         put(rows, dated(row), *place, "model")
         save(options.output, record)
-        told = "".join(f"{row[score]:>12.4f}" for score in SHOWN)
-        print(f"{name:<52}{told}", flush=True)
+        scores = "".join(f"{row[score]:>12.4f}" for score in SHOWN)
+        print(f"{name:<52}{scores}", flush=True)
 
 
 if __name__ == "__main__":

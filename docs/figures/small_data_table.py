@@ -59,8 +59,8 @@ def tables(record: Any) -> str:
     machine = record["machine"]
     n_threads = max(row["n_threads"] for row in rows)
     threads = "one thread" if n_threads == 1 else f"{n_threads} threads"
-    told = f"Measured on {threads} of: {machine['processor']}.\n"
-    return "\n".join([*parts, told])
+    footer = f"Measured on {threads} of: {machine['processor']}.\n"
+    return "\n".join([*parts, footer])
 
 
 def places(rows: list[Any]) -> list[tuple[str, int]]:
@@ -74,13 +74,13 @@ def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
     here = [row for row in rows if (row["data"], row["n_train"]) == (data, n_train)]
     found = {}
     for name in {row["model"] for row in here}:
-        own = [row for row in here if row["model"] == name]
-        scores = {score for row in own for score in row}
+        draws = [row for row in here if row["model"] == name]
+        scores = {score for row in draws for score in row}
         found[name] = {
-            score: statistics.fmean(row[score] for row in own if score in row)
+            score: statistics.fmean(row[score] for row in draws if score in row)
             for score in scores - {"data", "model", "day"}
         }
-        found[name]["n_draws"] = len(own)
+        found[name]["n_draws"] = len(draws)
     return dict(sorted(found.items(), key=lambda pair: (pair[1]["error"], pair[0])))
 
 

@@ -154,7 +154,8 @@ def _why_patches_alone(
         return ""
     if plan.images.n_samples > MOST_SUMMED:
         return f"patches alone, as a sum is for at most {MOST_SUMMED} images"
-    missing = missing_memory(plan.size, resources)
+    what = "matrices, views and features of all images"
+    missing = missing_memory(plan.size, resources, what)
     return f"patches alone: {missing}" if missing else ""
 
 

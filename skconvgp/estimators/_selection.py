@@ -331,7 +331,7 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
 def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
     """Raise unless a process was fitted to these samples, all of weight 1."""
     process, training = gp._process, gp._training
-    if not (process.model.sample_weights == 1.0).all():
+    if not np.allclose(process.model.sample_weights, 1.0):
         raise ValueError(
             f"{name!r} was fitted with sample weights, and its scores cannot be "
             "compared with those of unweighted fits: pass an unfitted clone."

@@ -65,14 +65,19 @@ def _stacked(X: Any) -> NDArray[Any]:
         raise ValueError(_of_different_sizes(X)) from error
 
 
-def _of_different_sizes(samples: Any) -> str:
-    """Return what to say of samples of different sizes: one of each shape."""
-    first: dict[tuple[int, ...], str] = {}
+def _first_of_each_shape(samples: Any) -> dict[tuple[int, ...], int]:
+    """Return the shapes of samples, each with the index of the first that has it."""
+    first: dict[tuple[int, ...], int] = {}
     for i, one in enumerate(samples):
         with suppress(ValueError):  # a sample may itself be uneven
-            shape = tuple(np.shape(one))
-            first.setdefault(shape, f"X[{i}] has shape {shape!r}")
-    listed = ", ".join(list(first.values())[:MAX_PROPOSALS])
+            first.setdefault(tuple(np.shape(one)), i)
+    return first
+
+
+def _of_different_sizes(samples: Any) -> str:
+    """Return what to say of samples of different sizes: one of each shape."""
+    each = list(_first_of_each_shape(samples).items())[:MAX_PROPOSALS]
+    listed = ", ".join(f"X[{i}] has shape {shape!r}" for shape, i in each)
     return (
         f"X holds samples of different sizes ({listed}): bring images to one height, "
         "width and number of channels, and rows to one length."
@@ -90,7 +95,7 @@ def _require_samples(X: Any, ndim: int | None) -> None:
     if ndim in (1, 2) and str(getattr(X, "dtype", "object")) == "object" and len(X):
         first = np.asarray(X[:1], dtype=object).flat[0]
         if getattr(first, "ndim", 0):
-            if ndim == 1 and len({np.shape(one) for one in X}) > 1:
+            if ndim == 1 and len(_first_of_each_shape(X)) > 1:
                 raise ValueError(_of_different_sizes(X))
             raise ValueError(
                 f"X holds arrays of shape {np.shape(first)!r} in its cells: join the "

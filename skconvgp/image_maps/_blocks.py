@@ -22,7 +22,7 @@ class ImageBlocks:
     images : Tensor of shape (n, c, h, w)
         The images, on any device.
     device : torch.device
-        Where blocks are computed with.
+        The device that computes with the blocks.
     n_at_once : int
         Number of images in a block.
     """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._channels import ChannelZCA
@@ -91,6 +92,13 @@ class ScatteredFit:
     share: float = 0.99
     fit_first: Callable[[ImageBlocks], PixelMap] | None = None
     has_unit_length: bool = False
+
+    def n_values(self, image_shape: ImageShape) -> int:
+        """Return how many numbers of each image a fit holds at once, at most.
+
+        These are the coefficients, and what the view shows twice, as it is joined.
+        """
+        return 3 * math.prod(self.scattering.shape(image_shape))
 
     def __call__(self, images: Tensor) -> tuple[ScatteredView, Tensor]:
         """Return the view that is fitted to images (n, c, h, w), and what it shows."""

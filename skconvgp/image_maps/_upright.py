@@ -16,7 +16,7 @@ from skconvgp.image_maps._pixels import PixelMap
 
 __all__ = ["Upright"]
 
-ROUNDING = 1e-6  # of pixels: images of less mass have none
+ROUNDING = 1e-6  # shares of the heaviest pixel, and squares of pixels
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ class Upright(PixelMap):
         columns = torch.arange(width).to(images) - (width - 1) / 2.0
         medians = images.flatten(2).median(2).values[:, :, None, None]
         mass = (images - medians).abs().sum(1)
+        # Of any unit: a factor changes no mean.
+        heaviest = mass.detach().amax((1, 2), keepdim=True)
+        mass = mass / torch.where(heaviest > 0.0, heaviest, 1.0)
 
         def mean(values: Tensor) -> Tensor:
             """Return means (n, 1, 1) of values (h, w) by mass."""

@@ -150,12 +150,12 @@ def left_out_with_versions(
         for same_size, members in inputs.versions():
             size, wanted = members.shape[1], is_wanted[same_size]
             n_images = max(1, BLOCK // size)
-            for images, some in zip(
+            for images, group in zip(
                 torch.split(same_size[wanted], n_images),
                 torch.split(members[wanted], n_images),
                 strict=True,
             ):
-                columns = (inputs.of[:, None] == some.flatten()).to(y)
+                columns = (inputs.of[:, None] == group.flatten()).to(y)
                 # A block is E^T M^-1 E, with the columns of E, (n, size).
                 left = columns
                 if isinstance(solver, IterativeSolver):
@@ -163,10 +163,10 @@ def left_out_with_versions(
                 else:
                     left = right = solver.half_solve(state, columns)
                 left, right = (
-                    half.reshape(-1, len(some), size).movedim(1, 0)
+                    half.reshape(-1, len(group), size).movedim(1, 0)
                     for half in (left, right)
                 )
-                yield images, some, left.mT @ right
+                yield images, group, left.mT @ right
 
     merged = inputs.merge(y, weights).targets
     dual_sums, noise = inputs.sum(alpha), model.noise

@@ -317,7 +317,9 @@ class PatchPart:
     @property
     def n_values(self) -> int:
         """How many numbers are held for each new image, beside its covariances."""
-        return 2 * self.prior.n_samples
+        n_versions = 2 if self.is_averaged else 1
+        shown = n_versions * self.prior.exact.rows.shape[1]
+        return 2 * self.prior.n_samples + (shown if self.view is not None else 0)
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that a Gram matrix has gone through."""

@@ -5,6 +5,7 @@ The formulas: docs/maths.rst, "Sums of parts".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import (
     Placement,
     Size,
@@ -38,7 +39,7 @@ from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes._routes import SELECTION_COPIES, Route
 from skconvgp.processes._run import Resources, Run, clock
-from skconvgp.processes._views import FitView, View, see
+from skconvgp.processes._views import FitView, SizedFitView, View, see
 from skconvgp.solvers import Cholesky
 
 __all__ = ["JUDGED", "PartChoice", "PartsPlan"]
@@ -65,6 +66,23 @@ class PartChoice:
     kernel: Kernel
     fit_view: FitView | None = None
     inducing: TermChoice = KMEANS
+
+    def n_shown(self, image_shape: ImageShape) -> int:
+        """Return how many numbers of an image its view holds in a fit; 0 if unknown."""
+        if not isinstance(self.fit_view, SizedFitView):
+            return 0
+        return self.fit_view.n_values(image_shape)
+
+    @property
+    def n_kept(self) -> int:
+        """How many features of an image are kept; 0 if that is not known before."""
+        terms = [term.kernel for term in terms_of(self.kernel)]
+        places, n_patches = self.inducing.n_locations, self.inducing.n_inducing
+        if not any(isinstance(one, PatchKernel) for one in terms):
+            return 0
+        if n_patches is None or not isinstance(places, tuple):
+            return 0
+        return len(terms) * n_patches * int(math.prod(places))
 
     def part(
         self, images: Tensor, *, is_mirrored: bool, resources: Resources, run: Run
@@ -154,10 +172,19 @@ class PartsPlan:
 
     @property
     def size(self) -> Size:
-        """Numbers that a fit holds at once: matrices of all images."""
-        n = self.images.n_samples
-        copies = SELECTION_COPIES + len(self.choices) * len(self.mirrors)
-        return Size(copies * n**2, copies * n**2, n**2)
+        """Numbers that a fit holds at once: matrices, views and features of all images.
+
+        Views and features are in single precision, and count half.
+        """
+        n, shape = self.images.n_samples, self.images.image_shape
+        n_built = len(self.mirrors) if n <= JUDGED else 1
+        matrices = (SELECTION_COPIES + len(self.choices) * n_built) * n**2
+        versions = 2 if any(self.mirrors) else 1
+        shown = (
+            max(choice.n_shown(shape) for choice in self.choices) * versions * n // 2
+        )
+        kept = sum(choice.n_kept for choice in self.choices) * n_built * n // 2
+        return Size(matrices + shown + kept, matrices + shown, n**2 + shown + kept)
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and the run that computed it."""

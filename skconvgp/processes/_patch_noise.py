@@ -55,8 +55,8 @@ def in_few_coordinates(
     if len(features) >= features.shape[1]:
         return sums, images
     features, unit = row_factor(features), torch.ones_like(data.weights)
-    own = sum_features(features, data.targets, unit, data.weights)
-    sums = replace(sums, moment=own.moment, response=own.response)
+    fitted = sum_features(features, data.targets, unit, data.weights)
+    sums = replace(sums, moment=fitted.moment, response=fitted.response)
     return sums, replace(images, features=features)
 
 

@@ -87,7 +87,9 @@ def route_of(
     return replace(direct, reason=reason)
 
 
-def missing_memory(size: Size, resources: Resources) -> str:
+def missing_memory(
+    size: Size, resources: Resources, what: str = "the Gram matrix and its factor"
+) -> str:
     """Return why a matrix and its factor cannot be held; empty if they can."""
     itemsize = resources.solve_dtype.itemsize
     placement = resources.placement(size.on_gpu * itemsize)
@@ -98,7 +100,7 @@ def missing_memory(size: Size, resources: Resources) -> str:
         free = free_memory(device)
         if count * itemsize > free:
             return (
-                "the Gram matrix and its factor need "
+                f"{what} need "
                 f"{gibibytes(count * itemsize)} and {gibibytes(free)} are free"
             )
     return ""

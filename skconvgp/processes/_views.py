@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from skconvgp._typing import ImageShape
 from skconvgp.engine import slices
 
-__all__ = ["AT_ONCE", "FitView", "View", "pull_through", "see"]
+__all__ = ["AT_ONCE", "FitView", "SizedFitView", "View", "pull_through", "see"]
 
 AT_ONCE = 64  # images
 
@@ -25,6 +26,15 @@ class View(Protocol):
 
 # Fits a view to training images (n, c, h, w), and shows these through it.
 FitView: TypeAlias = Callable[[Tensor], tuple[View, Tensor]]
+
+
+@runtime_checkable
+class SizedFitView(Protocol):
+    """What fits a view and says how much it holds meanwhile."""
+
+    def n_values(self, image_shape: ImageShape) -> int:
+        """Return how many numbers of each image are held at once, at most."""
+        ...
 
 
 def see(

@@ -14,6 +14,7 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.estimators._image_parts import resolve_parts
+from skconvgp.image_maps import ChannelComponents, Upright
 from skconvgp.kernels import PatchKernel, convnet, rbf
 from tests.helpers.estimators import DensePosterior, blobs, digits
 from tests.helpers.tolerances import assert_close
@@ -116,6 +117,31 @@ def test_default_sees_colours_in_up_to_four_ways():
     assert len(gp.fit_report_.part_weights) == 3  # two below 16 pixels, and the pixels
     assert len(resolve_parts(gp, (3, 32, 32))) == 4
     assert len(resolve_parts(gp, (3, 4, 4))) == 2
+
+
+def test_usual_parts_see_images_upright_and_colours_as_components():
+    def ways(shape):
+        views = [one.fit_view for one in resolve_parts(ImageClassifier(), shape)]
+        assert views[0] is None  # pixels
+        return [(view.scattering.n_scales, view.fit_first) for view in views[1:]]
+
+    assert ways((1, 28, 28)) == [(2, None), (2, Upright.fit)]
+    components = ChannelComponents.fit
+    assert ways((3, 32, 32)) == [(2, None), (2, components), (1, components)]
+
+
+def test_views_and_features_are_counted_before_any_work(monkeypatch):
+    images, labels = digits(60)
+    # Eleven matrices, with mirror images: the rest is what the parts see and keep.
+    matrices = 8 * 11 * 50**2
+    gp = ImageClassifier(random_state=0)
+    for more, is_alone in ((10_000, True), (100_000_000, False)):
+        monkeypatch.setattr(
+            "skconvgp.processes._routes.free_memory",
+            lambda device, more=more: matrices + more,
+        )
+        gp.fit(images[:50], labels[:50])
+        assert ("views and features" in gp.fit_report_.parts_reason) is is_alone
 
 
 def test_a_mirror_image_is_predicted_alike():

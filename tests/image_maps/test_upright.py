@@ -42,6 +42,12 @@ def test_mass_stands_upright_in_the_middle(slant, contrast, ground):
     np.testing.assert_allclose(upright, straight, atol=0.06)
 
 
+def test_units_of_pixels_change_nothing():
+    image = shape(2.3, -1.7, 0.4)
+    found = Upright()(1e-9 * image)
+    np.testing.assert_allclose(1e9 * found, Upright()(image), atol=1e-12)
+
+
 def test_images_without_mass_stay_as_they_are():
     images = torch.full((2, 3, 5, 6), 0.4, dtype=torch.float64)
     np.testing.assert_allclose(Upright()(images), images, rtol=1e-12)
