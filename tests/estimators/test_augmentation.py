@@ -178,7 +178,22 @@ def test_an_image_of_weight_zero_has_no_versions():
     assert len(given.loo_predict()) == 16
 
 
-def test_left_out_values_are_one_an_image_with_a_coarse_kernel():
+def test_left_out_values_of_a_coarse_kernel_are_those_of_refits():
+    X, y, weights = some_images()
+    gp = ConvNetGPRegressor(
+        rbf(3.0),
+        completion=CoarseKernel(pool=1, kernel=tiny_network()),
+        noise_variance=NOISE,
+        augment=Flip(),
+        **PLAIN,
+    )
+    mean, std = gp.fit(X, y, weights).loo_predict(return_std=True)
+    expected = refits("flip", X, y, weights, NOISE, tiny_network())
+    np.testing.assert_allclose(mean, expected[0], atol=1e-5)
+    np.testing.assert_allclose(std, np.sqrt(expected[1]), rtol=1e-5)
+
+
+def test_left_out_values_are_one_an_image_where_the_rest_is_completed():
     X, labels = digits(30)
     exact = Nystrom(n_landmarks=10)
     coarse = CoarseKernel(pool=2, exact=exact)
