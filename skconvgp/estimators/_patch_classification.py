@@ -66,7 +66,8 @@ class PatchGPClassifier(GPClassifier):
         three make 25 iterations of L-BFGS; an object of :mod:`skconvgp.flows` maximises
         the evidence. None holds hyperparameters. With ``weights="learned"`` of the
         kernel, or ``inducing="learned"``, the weights or inducing patches are learned
-        too, and with None they alone are, by "loo". The kernel must be a PatchKernel.
+        too, and with None they alone are, by "loo". All terms of a sum are learned at
+        once, with their factors.
     variance : "auto", "dtc" or "sor", default="auto"
         How the prior variance that the features do not explain is treated. "sor"
         (subset of regressors) ignores it; "dtc" (deterministic training conditional)
@@ -163,7 +164,8 @@ class PatchGPClassifier(GPClassifier):
         inducing patches or places raise it.
     kernel_ : Kernel
         The kernel used, with numbers for settings that follow from data. Weights that
-        were learned have a mean square of 1.
+        were learned have a mean square of 1; in a sum, theirs says how much the term
+        counts.
     optimizer_result_ : FlowResult
         Result of the search for hyperparameters. Only if something was learned.
     image_shape_ : tuple of int

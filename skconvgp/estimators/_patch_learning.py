@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from skconvgp._protocols import Step
 from skconvgp.estimators._resolve import resolve_noise, resolve_verbose
@@ -29,14 +29,11 @@ from skconvgp.processes import (
     KernelPrior,
     Problem,
     TermChoice,
-    choose_inducing,
-    place_locations,
     terms_of,
 )
 
 __all__ = ["learn_patches"]
 
-LEARNED = "learned"
 WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are learned
 
 
@@ -66,20 +63,14 @@ def learn_patches(
     search = _search(estimator, problem, prior, choices)
     if search is None:
         return prior, choices
-    resources, kernel = EstimatorResources(estimator), cast(PatchKernel, prior.kernel)
-    (choice,) = choices
-    terms, images = terms_of(kernel), prior.images()
-    inducing = choose_inducing(terms, choices, images, resources.generator())
-    places = place_locations(kernel, prior.image_shape, choice.n_locations)
-    (start,) = inducing.terms
-    learned, result = search.learn(problem, prior, start, places, resources)
+    resources = EstimatorResources(estimator)
+    learned, result = search.learn(problem, prior, choices, resources)
     warn_of_result(estimator, search, result)
     ended = result.at_bounds
     ended.pop(NOISE_LABEL, None)  # the noise of all images is chosen again
     warn_of_bounds(estimator, ended)
     estimator.optimizer_result_ = result
-    chosen = choice._replace(inducing=learned.patches)
-    return replace(prior, kernel=learned.kernel), (chosen,)
+    return replace(prior, kernel=learned.kernel), learned.choices
 
 
 def _search(
@@ -89,14 +80,10 @@ def _search(
     choices: tuple[TermChoice, ...],
 ) -> PatchSearch | None:
     """Return the search that the settings ask for; None for none."""
-    kernel = prior.kernel
-    given_patches = [choice.inducing for choice in choices]
-    learns_patches = any(isinstance(g, str) and g == LEARNED for g in given_patches)
-    of_patches = [
-        term.kernel for term in terms_of(kernel) if isinstance(term.kernel, PatchKernel)
-    ]
-    learns_weights = any(term.learns_weights for term in of_patches)
-    has_more = learns_patches or learns_weights
+    has_more = any(choice.learns_patches for choice in choices) or any(
+        isinstance(term.kernel, PatchKernel) and term.kernel.learns_weights
+        for term in terms_of(prior.kernel)
+    )
     given = estimator.optimizer
     choice = resolve_choice(estimator, given, PATCH_KINDS, USUAL_PATCHES)
     learns_kernel = choice is not None
@@ -105,12 +92,6 @@ def _search(
         choice = resolve_choice(estimator, word, PATCH_KINDS, USUAL_PATCHES)
     if choice is None:
         return None
-    if not isinstance(kernel, PatchKernel):
-        raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
-            f"{type(estimator).__name__} learns a PatchKernel alone, got {kernel!r}: "
-            "fit sums with optimizer=None, and terms with numbers, such as `kernel_` "
-            "of a fit of one term."
-        )
     if learns_kernel:
         require_free(estimator, prior, "optimizer=None", has_more=has_more)
     require_samples(problem)
@@ -128,6 +109,5 @@ def _search(
         choice.optimizer,
         None if isinstance(noise, str) else max(noise, LEAST_NOISE),
         learns_kernel,
-        learns_patches,
         watch,
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,6 @@ from skconvgp.inference import (
     sum_features,
 )
 from skconvgp.processes import Run
-from skconvgp.processes._patch_features import Whitening, whitening
 
 __all__ = ["PatchLandscape"]
 
@@ -224,7 +223,7 @@ class PatchLandscape:
         size = self._parts[0].stop
         with torch.no_grad():
             given = torch.tensor(theta)
-            factors = self._whitening(given)
+            factors = task.whitenings_at(given)
             jobs = (
                 partial(features_of, i, task, given, factors, part)
                 for i, part in enumerate(slices(len(task.images), size))
@@ -244,19 +243,19 @@ class PatchLandscape:
         task = self._task
         with enabled_autograd():
             free = torch.tensor(theta, requires_grad=True)
-            factors = self._whitening(free)
+            factors = task.whitenings_at(free)
         total = torch.zeros_like(free)
-        given = [getattr(factors, one.name).detach() for one in fields(factors)]
-        by_factors = [torch.zeros_like(one) for one in given]
+        made = list(chain(*factors))
+        by_factors = [torch.zeros_like(one) for one in made]
+        by_features = score.by_features
         jobs: Any = (
-            partial(pull_features, i, task, theta, given, part, score.by_features[part])
+            partial(pull_features, i, task, theta, factors, part, by_features[part])
             for i, part in enumerate(self._parts)
         )
         for by_theta, *by_given in self._in_order(jobs):
             total += by_theta
             for sums, by_factor in zip(by_factors, by_given, strict=True):
                 sums.add_(by_factor)
-        made = [getattr(factors, one.name) for one in fields(factors)]
         moving = [i for i, one in enumerate(made) if one.requires_grad]
         if moving:
             (further,) = torch.autograd.grad(
@@ -277,16 +276,6 @@ class PatchLandscape:
             for by_theta in self._in_order(jobs):
                 total += by_theta * (by_variance / len(task.sampled))
         return total
-
-    def _whitening(self, theta: Tensor) -> Whitening:
-        task = self._task
-        _, channels, height, width = task.images.shape
-        return whitening(
-            task.kernel_at(theta),
-            (channels, height, width),
-            task.patches_at(theta),
-            task.n_locations,
-        )
 
     def _in_order(self, jobs: Iterator[Callable[[], tuple[int, Any]]]) -> list[Any]:
         found = sorted(self._run.runner(jobs), key=lambda one: one[0])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from skconvgp._protocols import Optimizer, Step
-from skconvgp._typing import ImageShape
 from skconvgp.engine import (
     Placement,
     compute_at,
@@ -26,9 +24,19 @@ from skconvgp.exceptions import TileMemoryError
 from skconvgp.flows._history import FlowResult
 from skconvgp.flows._kernel_search import NOISE_START
 from skconvgp.flows._patch_landscape import PatchLandscape
-from skconvgp.flows._patch_task import PatchTask
-from skconvgp.kernels import PatchKernel
-from skconvgp.processes import InducingSet, KernelPrior, Problem, Resources, Run
+from skconvgp.flows._patch_task import PatchTask, TermStart
+from skconvgp.kernels import Kernel
+from skconvgp.processes import (
+    Inducing,
+    KernelPrior,
+    Problem,
+    Resources,
+    Run,
+    TermChoice,
+    choose_inducing,
+    place_locations,
+    terms_of,
+)
 
 __all__ = ["LearnedPatches", "PatchSearch"]
 
@@ -47,14 +55,15 @@ class LearnedPatches:
 
     Parameters
     ----------
-    kernel : PatchKernel
-        The kernel, with learned hyperparameters and weights of mean square 1.
-    patches : Tensor of shape (m, c', ph, pw)
-        The inducing patches.
+    kernel : Kernel
+        The kernel, with learned hyperparameters and weights. Weights of the only term
+        have a mean square of 1; in a sum, theirs says how much the term counts.
+    choices : tuple of TermChoice
+        The inducing patches of each term.
     """
 
-    kernel: PatchKernel
-    patches: Tensor
+    kernel: Kernel
+    choices: tuple[TermChoice, ...]
 
 
 @dataclass(frozen=True)
@@ -73,9 +82,9 @@ class PatchSearch:
         Algorithm of the search.
     noise : float or None
         Relative noise variance; None learns it, too.
-    learns_kernel, learns_patches : bool
-        Whether free hyperparameters, and inducing patches, are learned. Weights are if
-        the kernel says so.
+    learns_kernel : bool
+        Whether free hyperparameters are learned. Weights are if the kernel says so,
+        and inducing patches if the choices of the terms do.
     watch : callable
         Called with each step; returns whether to stop.
     """
@@ -84,15 +93,13 @@ class PatchSearch:
     optimizer: Optimizer
     noise: float | None
     learns_kernel: bool
-    learns_patches: bool
     watch: Callable[[Step], bool] = field(repr=False)
 
     def learn(
         self,
         problem: Problem,
         prior: KernelPrior,
-        inducing: InducingSet,
-        n_locations: tuple[int, int],
+        choices: tuple[TermChoice, ...],
         resources: Resources,
     ) -> tuple[LearnedPatches, FlowResult]:
         """Return what is learned, and the trace of the search.
@@ -103,17 +110,13 @@ class PatchSearch:
             All samples. Each different image counts once, with the mean of its targets.
         prior : KernelPrior
             The kernel from which the search begins.
-        inducing : InducingSet
-            Inducing patches at the start.
-        n_locations : (int, int)
-            Places along both sides, which stay.
+        choices : tuple of TermChoice
+            How inducing patches are chosen at the start, for each term of the kernel.
         resources : Resources
             How to compute.
         """
-        kernel, shape = cast(PatchKernel, prior.kernel), prior.image_shape
-        learns_weights = kernel.learns_weights
-        if learns_weights:
-            kernel = kernel.replace(weights=np.ones(kernel.n_weights(shape)))
+        terms, given = terms_of(prior.kernel), prior.images()
+        inducing = choose_inducing(terms, choices, given, resources.generator())
         n, r = min(problem.inputs.n_inputs, LEARNING_IMAGES), inducing.n_features
         values = ROW_COPIES * n * r + SQUARE_COPIES * r**2
         needed = values * torch.float64.itemsize
@@ -132,27 +135,30 @@ class PatchSearch:
             merged = problem.inputs.merge(targets, weights).targets[drawn]
             images = prior.images(rows).to(device, torch.float64)
             targets = merged.to(device, torch.float64)
+            task = PatchTask(
+                prior.kernel,
+                images,
+                targets,
+                _starts(inducing, choices, device),
+                self.criterion,
+                NOISE_START if self.noise is None else self.noise,
+                torch.arange(n, device=device),
+                learns_noise=self.noise is None,
+                learns_kernel=self.learns_kernel,
+            )
             # Hundreds of parameters fit the images that they are learned from.
             is_held = torch.zeros(n, dtype=torch.bool, device=device)
-            if (learns_weights or self.learns_patches) and n >= HELD_OUT:
+            if sum(task.sizes[2:]) and n >= HELD_OUT:
                 is_held[torch.randperm(n, generator=generator)[: n // HELD_OUT]] = True
             n_used = int((~is_held).sum())
             step = math.ceil(n_used / VARIANCE_IMAGES)
-            task = PatchTask(
-                kernel,
-                images[~is_held],
-                targets[~is_held],
-                to_tensor(inducing.patches, device),
-                n_locations,
-                self.criterion,
-                NOISE_START if self.noise is None else self.noise,
-                torch.arange(n_used, device=device)[::step],
-                learns_noise=self.noise is None,
-                learns_kernel=self.learns_kernel,
-                learns_weights=learns_weights,
-                learns_patches=self.learns_patches,
+            task = replace(
+                task,
+                images=images[~is_held],
+                targets=targets[~is_held],
+                sampled=task.sampled[:n_used:step],
             )
-            n_images = _images_at_once(kernel, shape, len(inducing.patches), run)
+            n_images = _images_at_once(inducing, run)
             landscape = PatchLandscape(task, run, n_images, self.watch)
             landscape.start_at_best_noise()
             found = self.optimizer.minimize(landscape, generator)
@@ -160,30 +166,48 @@ class PatchSearch:
                 held = replace(task, images=images[is_held], targets=targets[is_held])
                 found = replace(found, theta=landscape.best_step(found.theta, held))
             theta = torch.tensor(found.theta)
-            return _learned(task, theta), landscape.result(found)
+            return _learned(task, theta, choices), landscape.result(found)
 
         return compute_at(resources.placement(needed), learn_at)
 
 
-def _learned(task: PatchTask, theta: Tensor) -> LearnedPatches:
+def _starts(
+    inducing: Inducing, choices: tuple[TermChoice, ...], device: torch.device
+) -> tuple[TermStart, ...]:
+    """Return the inducing patches of each term, and whether they are learned."""
+    return tuple(
+        TermStart(
+            to_tensor(term.patches, device),
+            place_locations(term.kernel, term.image_shape, choice.n_locations),
+            choice.learns_patches,
+        )
+        for term, choice in zip(inducing.terms, choices, strict=True)
+    )
+
+
+def _learned(
+    task: PatchTask, theta: Tensor, choices: tuple[TermChoice, ...]
+) -> LearnedPatches:
     """Return plain values at parameters (p,)."""
-    n_log, n_noise, n_weights, _ = task.sizes
-    kernel = task.kernel
-    if n_log:
-        kernel = kernel.with_theta(to_numpy(theta[:n_log]))
-    if n_weights:
-        weights = to_numpy(theta[n_log + n_noise :][:n_weights])
-        kernel = kernel.replace(weights=weights / np.sqrt(np.mean(weights**2)))
-    return LearnedPatches(kernel, task.patches_at(theta))
+    weights = [to_numpy(one) for one in task.weights_at(theta)]
+    if len(weights) == 1 and len(weights[0]):  # the amplitude has their scale
+        weights = [weights[0] / np.sqrt(np.mean(weights[0] ** 2))]
+    return LearnedPatches(
+        task.kernel_with(to_numpy(task.logs_at(theta)), weights),
+        tuple(
+            choice._replace(inducing=patches)
+            for choice, patches in zip(choices, task.patches_at(theta), strict=True)
+        ),
+    )
 
 
-def _images_at_once(
-    kernel: PatchKernel, shape: ImageShape, n_patches: int, run: Run
-) -> int:
+def _images_at_once(inducing: Inducing, run: Run) -> int:
     """Return how many images a tile has whose graph is held."""
-    grid = kernel.grid(shape)
-    responses = grid.n_patches * n_patches
-    responses *= kernel.base_kernel.n_positions((grid.channels, *grid.size))
+    responses = 0
+    for term in inducing.terms:
+        grid, base = term.kernel.grid(term.image_shape), term.kernel.base_kernel
+        of_a_patch = len(term.patches) * base.n_positions((grid.channels, *grid.size))
+        responses += (1 + term.is_averaged) * grid.n_patches * of_a_patch
     an_image = GRAPH_COPIES * responses * torch.float64.itemsize
     share = run.config.memory_budget // run.config.n_workers
     if share < an_image:

@@ -6,20 +6,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from skconvgp._autograd import enabled_autograd
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends import Responses
 from skconvgp.flows._landscape import NOISE_LABEL
-from skconvgp.kernels import PatchKernel
-from skconvgp.processes._patch_features import Whitening, whitened_features
+from skconvgp.kernels import Kernel, PatchKernel
+from skconvgp.processes import Term, terms_of
+from skconvgp.processes._patch_features import (
+    Whitening,
+    whitened_features,
+    whitening,
+)
 
 __all__ = [
     "PatchTask",
+    "TermStart",
     "features_of",
     "pull_features",
     "pull_variances",
@@ -32,71 +40,103 @@ MOST_CHANGE = 10.0  # of an inducing patch, in standard deviations of them
 PAIRS_AT_ONCE = 2**18  # pairs of patches of one image whose graph is held
 
 
+class TermStart(NamedTuple):
+    """Inducing patches of a term of the kernel at the start of a search.
+
+    Parameters
+    ----------
+    patches : Tensor of shape (m, c', ph, pw)
+        The patches, as the base kernel sees them.
+    n_locations : (int, int)
+        Places along both sides, which stay.
+    learns_patches : bool, default=False
+        Whether the patches are learned.
+    """
+
+    patches: Tensor
+    n_locations: tuple[int, int]
+    learns_patches: bool = False
+
+    @property
+    def n_values(self) -> int:
+        """Number of values of patches that are learned."""
+        return self.patches.numel() if self.learns_patches else 0
+
+    def moved(self, change: Tensor) -> Tensor:
+        """Return the patches after a change (n_values,), in standard deviations."""
+        if not self.learns_patches:
+            return self.patches
+        scale = float(self.patches.std(correction=0)) or 1.0
+        return self.patches + scale * change.reshape(self.patches.shape)
+
+
 @dataclass(frozen=True)
 class PatchTask:
     """What is learned, on which images.
 
+    Weights are learned in each term whose kernel says so.
+
     Parameters
     ----------
-    kernel : PatchKernel
-        The kernel at its start, with numbers for all settings.
+    kernel : Kernel
+        The kernel at its start, with numbers for all settings but learned weights.
     images : Tensor of shape (n, c, h, w)
         Learning images, in double precision.
     targets : Tensor of shape (n, k)
         Their targets.
-    patches : Tensor of shape (m, c', ph, pw)
-        Inducing patches at their start, as the base kernel sees them.
-    n_locations : (int, int)
-        Places along both sides.
+    starts : tuple of TermStart
+        Inducing patches of each term of the kernel.
     criterion : {"loo", "evidence", "elbo"}
         Judges the parameters.
     noise : float
         Noise variance, as a share of the mean prior variance: fixed, or the start.
     sampled : Tensor of shape (s,)
         Indices of images whose prior variances stand for those of all.
-    learns_noise, learns_kernel, learns_weights, learns_patches : bool
-        What is learned.
+    learns_noise, learns_kernel : bool
+        Whether the noise, and free hyperparameters, are learned.
     """
 
-    kernel: PatchKernel
+    kernel: Kernel
     images: Tensor
     targets: Tensor
-    patches: Tensor
-    n_locations: tuple[int, int]
+    starts: tuple[TermStart, ...]
     criterion: str
     noise: float
     sampled: Tensor
     learns_noise: bool = True
     learns_kernel: bool = True
-    learns_weights: bool = False
-    learns_patches: bool = False
-
-    @cached_property
-    def patch_scale(self) -> float:
-        """Unit in which inducing patches are changed."""
-        return float(self.patches.std(correction=0)) or 1.0
 
     @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """Numbers of hyperparameters, noises, weights and values of patches learned."""
-        shape = self.images.shape
-        n_weights = self.kernel.n_weights((shape[1], shape[2], shape[3]))
-        return (
+    def image_shape(self) -> ImageShape:
+        """Shape of an image."""
+        return cast(ImageShape, tuple(self.images.shape[1:]))
+
+    @cached_property
+    def weight_indices(self) -> tuple[Tensor, ...]:
+        """Which parameter is each weight of a term; empty if it learns no weights."""
+        return tuple(
+            _weight_index(term, self.image_shape) for term in terms_of(self.kernel)
+        )
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Numbers of hyperparameters, noises, and weights and patch values by term."""
+        return [
             len(self.kernel.theta) if self.learns_kernel else 0,
             int(self.learns_noise),
-            n_weights if self.learns_weights else 0,
-            self.patches.numel() if self.learns_patches else 0,
-        )
+            *(len(index.unique()) for index in self.weight_indices),
+            *(start.n_values for start in self.starts),
+        ]
 
     def variance_parts(self) -> tuple[Tensor, ...]:
         """Return the sampled images, as many at once as have few pairs of patches."""
-        _, channels, height, width = self.images.shape
-        n_pairs = self.kernel.n_positions((channels, height, width))
+        n_pairs = self.kernel.n_positions(self.image_shape)
         return torch.split(self.sampled, max(1, PAIRS_AT_ONCE // n_pairs))
 
     def start(self) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
         """Return the start (p,), its bounds (p, 2), and names of the logarithms."""
-        n_log, n_noise, n_weights, n_values = self.sizes
+        n_log, n_noise, *others = self.sizes
+        n_weights, n_values = (sum(part) for part in self._by_term(others))
         free = [item for item in self.kernel.hyperparameters if item.is_free][:n_log]
         logs = [self.kernel.theta[:n_log], np.full(n_noise, math.log(self.noise))]
         start = [*logs, np.ones(n_weights), np.zeros(n_values)]
@@ -109,36 +149,100 @@ class PatchTask:
         labels = [*(item.label for item in free), *[NOISE_LABEL] * n_noise]
         return np.concatenate(start), np.concatenate(bounds), tuple(labels)
 
-    def kernel_at(self, theta: Tensor) -> PatchKernel:
+    def logs_at(self, theta: Tensor) -> Tensor:
+        """Return the logarithms of free hyperparameters that are learned."""
+        return theta[: self.sizes[0]]
+
+    def weights_at(self, theta: Tensor) -> list[Tensor]:
+        """Return the weights of each term, differentiable; empty if not learned."""
+        _, _, *others = torch.split(theta, self.sizes)
+        values, _ = self._by_term(others)
+        return [
+            one[index] for one, index in zip(values, self.weight_indices, strict=True)
+        ]
+
+    def patches_at(self, theta: Tensor) -> list[Tensor]:
+        """Return the inducing patches of each term, differentiable by theta."""
+        _, _, *others = torch.split(theta, self.sizes)
+        _, changes = self._by_term(others)
+        return [
+            start.moved(one) for start, one in zip(self.starts, changes, strict=True)
+        ]
+
+    def kernel_at(self, theta: Tensor) -> Kernel:
         """Return the kernel at parameters (p,), differentiable by them."""
-        logs, _, weights, _ = torch.split(theta, list(self.sizes))
+        return self.kernel_with(self.logs_at(theta), self.weights_at(theta))
+
+    def kernel_with(
+        self,
+        logs: Tensor | FloatArray,
+        weights: Sequence[Tensor] | Sequence[FloatArray],
+    ) -> Kernel:
+        """Return the kernel with logarithms (p,), and weights of each term."""
         kernel = self.kernel.with_theta(logs) if len(logs) else self.kernel.replace()
-        if self.learns_weights:
-            kernel.set_params(weights=weights)
+        for term, values in zip(terms_of(kernel), weights, strict=True):
+            if len(values):
+                term.kernel.set_params(weights=values)
         return kernel
 
-    def patches_at(self, theta: Tensor) -> Tensor:
-        """Return the inducing patches at parameters (p,), differentiable by them."""
-        if not self.learns_patches:
-            return self.patches
-        change = torch.split(theta, list(self.sizes))[3].reshape(self.patches.shape)
-        return self.patches + self.patch_scale * change
+    def whitenings_at(self, theta: Tensor) -> list[Whitening]:
+        """Return what whitens the features of each term, differentiable by theta."""
+        shape, terms = self.image_shape, terms_of(self.kernel_at(theta))
+        return [
+            whitening(term.of_patches(shape), shape, patches, start.n_locations)
+            for term, patches, start in zip(
+                terms, self.patches_at(theta), self.starts, strict=True
+            )
+        ]
 
     def noise_at(self, theta: FloatArray) -> float:
         """Return the noise variance at parameters (p,)."""
         n_log = self.sizes[0]
         return float(np.exp(theta[n_log])) if self.learns_noise else self.noise
 
+    def _by_term(self, parts: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the parts that are of weights and those of patches, term by term."""
+        return parts[: len(self.starts)], parts[len(self.starts) :]
 
-def _tile(task: PatchTask, theta: Tensor, factors: Whitening, images: Tensor) -> Tensor:
+
+def _weight_index(term: Term, image_shape: ImageShape) -> Tensor:
+    """Return which parameter each learned weight is; empty if none is learned.
+
+    In an average over flips the weights at the left are those at the right.
+    """
+    kernel = term.kernel
+    if not (isinstance(kernel, PatchKernel) and kernel.learns_weights):
+        return torch.arange(0)
+    index = torch.arange(kernel.n_weights(image_shape))
+    if term.is_averaged:
+        maps = index.reshape(-1, *kernel.grid(image_shape).shape)
+        index = torch.minimum(maps, maps.flip(-1)).flatten()
+    return index.unique(return_inverse=True)[1]
+
+
+def _tile(
+    task: PatchTask, theta: Tensor, factors: Sequence[Whitening], images: Tensor
+) -> Tensor:
     """Return features (n, r) of images (n, c, h, w), differentiable by theta."""
-    kernel = task.kernel_at(theta)
-    responses = Responses(kernel.base_kernel, task.patches_at(theta), "torch")
-    return whitened_features(kernel, responses, factors, images)
+    shape, terms = task.image_shape, terms_of(task.kernel_at(theta))
+    found = []
+    for term, patches, given in zip(
+        terms, task.patches_at(theta), factors, strict=True
+    ):
+        kernel = term.of_patches(shape)
+        responses = Responses(kernel.base_kernel, patches, "torch")
+        args = kernel, responses, given, images
+        features = whitened_features(*args, is_averaged=term.is_averaged)
+        found.append(features * term.factor**0.5)
+    return torch.cat(found, 1)
 
 
 def features_of(
-    index: int, task: PatchTask, theta: Tensor, factors: Whitening, part: slice
+    index: int,
+    task: PatchTask,
+    theta: Tensor,
+    factors: Sequence[Whitening],
+    part: slice,
 ) -> tuple[int, Tensor]:
     """Return features (n, r) of a part of the images."""
     with torch.no_grad():
@@ -149,17 +253,20 @@ def pull_features(
     index: int,
     task: PatchTask,
     theta: FloatArray,
-    factors: Sequence[Tensor],
+    factors: Sequence[Whitening],
     part: slice,
     by_features: Tensor,
 ) -> tuple[int, tuple[Tensor, ...]]:
-    """Return derivatives by theta and by the factors, both as if independent."""
+    """Return derivatives by theta and by all factors, as if they were independent."""
     with enabled_autograd():
         free = torch.tensor(theta, requires_grad=True)
-        given = [one.clone().requires_grad_() for one in factors]
-        features = _tile(task, free, Whitening(*given), task.images[part])
+        given = [
+            Whitening(*(one.detach().clone().requires_grad_() for one in of_term))
+            for of_term in factors
+        ]
+        features = _tile(task, free, given, task.images[part])
         return index, torch.autograd.grad(
-            features, [free, *given], by_features, materialize_grads=True
+            features, [free, *chain(*given)], by_features, materialize_grads=True
         )
 
 

@@ -259,16 +259,13 @@ def _patches(kernel: PatchKernel, shape: ImageShape) -> None:
             f"{kernel!r}: patches of width {grid.size[1]} at a stride of {grid.stride} "
             f"leave out columns at the right of images of width {width}."
         )
-    if kernel.learns_weights:
-        raise ValueError(
-            f"the weights of {kernel!r} are learned, without an average only: give "
-            "numbers, the same at the left and at the right."
-        )
-    maps = kernel.weight_maps(grid).reshape(-1, *grid.shape)
-    if not torch.equal(maps, maps.flip(-1)):
-        raise ValueError(
-            f"{kernel!r}: its `weights` are not the same at the left and at the right."
-        )
+    if not kernel.learns_weights:  # those are learned in pairs
+        maps = kernel.weight_maps(grid).reshape(-1, *grid.shape)
+        if not torch.equal(maps, maps.flip(-1)):
+            raise ValueError(
+                f"{kernel!r}: its `weights` are not the same at the left and at the "
+                "right."
+            )
     normalization = kernel.patch_map(shape)
     if isinstance(normalization, PatchWhitening) and not (
         normalization.flips or _is_usual_whitening(kernel, shape)

@@ -200,11 +200,9 @@ class InducingSet:
         )
         inducing = to_tensor(self.patches, device, images.dtype)
         responses = Responses(self.kernel.base_kernel, inducing, backend)
-        features = whitened_features(self.kernel, responses, factors, images)
-        if not self.is_averaged:
-            return features
-        flipped = whitened_features(self.kernel, responses, factors, flip(images))
-        return (features + flipped) / 2
+        return whitened_features(
+            self.kernel, responses, factors, images, is_averaged=self.is_averaged
+        )
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Generator, Tensor
 
-from skconvgp._typing import ImageShape
+from skconvgp._typing import ImageShape, Scalar
 from skconvgp.backends import ResponsesChoice
 from skconvgp.engine import free_memory, gibibytes
 from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, Scale, Sum
@@ -22,6 +22,7 @@ from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._patches import COLOR_CHANNELS
 from skconvgp.processes._inducing import (
     DRAWN,
+    LEARNED,
     Inducing,
     InducingSet,
     choose_patches,
@@ -50,15 +51,15 @@ class Term(NamedTuple):
 
     Parameters
     ----------
-    factor : float
-        The factor.
+    factor : float or Tensor
+        The factor; a tensor if it is differentiated.
     kernel : Kernel
         Neither a sum, nor scaled, nor an average over flips.
     is_averaged : bool
         Whether it is averaged over flips of the images.
     """
 
-    factor: float
+    factor: Scalar
     kernel: Kernel
     is_averaged: bool
 
@@ -88,6 +89,11 @@ class TermChoice(NamedTuple):
     inducing: Any
     n_inducing: int | None
     n_locations: Any
+
+    @property
+    def learns_patches(self) -> bool:
+        """Whether the patches are learned."""
+        return isinstance(self.inducing, str) and self.inducing == LEARNED
 
     def n_wanted(self, n_images: int, channels: int) -> int:
         """Return how many patches are drawn from so many images; 0 if none are."""
@@ -144,13 +150,13 @@ class InducingSum:
 
 
 def terms_of(
-    kernel: Kernel, factor: float = 1.0, *, is_averaged: bool = False
+    kernel: Kernel, factor: Scalar = 1.0, *, is_averaged: bool = False
 ) -> tuple[Term, ...]:
     """Return the terms of a kernel, those of nested sums included."""
     if isinstance(kernel, FlipAverage):
         return terms_of(kernel.kernel, factor, is_averaged=True)
     if isinstance(kernel, Scale):
-        factor = factor * plain_value(kernel.factor)
+        factor = factor * kernel.factor
         return terms_of(kernel.kernel, factor, is_averaged=is_averaged)
     if isinstance(kernel, Sum):
         terms = (terms_of(p, factor, is_averaged=is_averaged) for p in kernel.parts)
@@ -261,6 +267,6 @@ def choose_inducing(
             is_averaged=term.is_averaged,
         )
         places = place_locations(kernel, shape, choice.n_locations)
-        args = kernel, shape, patches, places, term.factor
+        args = kernel, shape, patches, places, plain_value(term.factor)
         sets.append(InducingSet.of(*args, is_averaged=term.is_averaged))
     return sets[0] if len(sets) == 1 else InducingSum(tuple(sets))

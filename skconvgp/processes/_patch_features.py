@@ -6,8 +6,7 @@ The formulas: docs/maths.rst, "Patches".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from torch import Tensor
 from skconvgp._typing import ImageShape, Scalar
 from skconvgp.backends import Responses
 from skconvgp.kernels import PatchKernel
+from skconvgp.kernels._flips import flip
 from skconvgp.kernels._patch_grid import PatchGrid
 from skconvgp.linalg import whitening_root
 
@@ -23,8 +23,7 @@ __all__ = ["Whitening", "patches_of", "place_grid", "whitened_features", "whiten
 CUT = 1e-6  # share of the largest eigenvalue that may be rounding error
 
 
-@dataclass(frozen=True)
-class Whitening:
+class Whitening(NamedTuple):
     """What takes the responses to inducing patches to features of unit covariance.
 
     Parameters
@@ -72,12 +71,24 @@ def place_grid(grid: PatchGrid, n_locations: tuple[int, int]) -> list[Tensor]:
 
 
 def whitened_features(
-    kernel: PatchKernel, responses: Responses, factors: Whitening, images: Tensor
+    kernel: PatchKernel,
+    responses: Responses,
+    factors: Whitening,
+    images: Tensor,
+    *,
+    is_averaged: bool = False,
 ) -> Tensor:
     """Return features (n, r) of images (n, c, h, w), in the precision of the lift.
 
-    Products of matrices in single precision depend on how many images there are.
+    Products of matrices in single precision depend on how many images there are. The
+    features of an average over flips are means over an image and its flip.
     """
+    if is_averaged:
+        both = (
+            whitened_features(kernel, responses, factors, given)
+            for given in (images, flip(images))
+        )
+        return sum(both) / 2
     patches, weights = patches_of(kernel, images)
     parts = [
         responses.pooled(

@@ -165,5 +165,3 @@ def test_a_classifier_of_color_images():
     np.testing.assert_allclose(gp.predict_proba(flipped(X[100:])), values, atol=1e-4)
     gp.partial_fit(X[100:], y[100:120])
     assert gp.loo_predict().shape == (120,)
-    with pytest.raises(ValueError, match="learns a PatchKernel alone"):
-        gp.set_params(optimizer="loo").fit(X, y[:120])

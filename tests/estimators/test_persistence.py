@@ -155,8 +155,9 @@ def models():
         "images": (ImageClassifier(flips=True).fit(X, y), X),
         "patches, sum": (
             PatchGPClassifier(
-                PatchKernel(patch_size=3, location_lengthscale=None) + 0.5 * rbf(),
-                n_inducing=9,
+                PatchKernel(patch_size=3, weights="learned") + 0.5 * rbf(),
+                n_inducing=[9, 5],
+                optimizer=LBFGS(max_iter=2),
             ).fit(X, y),
             X,
         ),

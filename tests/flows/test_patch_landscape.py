@@ -12,8 +12,10 @@ from skconvgp.engine import Placement
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.flows import LBFGS, Step
 from skconvgp.flows._patch_landscape import PatchLandscape
-from skconvgp.flows._patch_task import PatchTask, features_of
-from skconvgp.kernels import PatchKernel, matern, rbf
+from skconvgp.flows._patch_task import PatchTask, TermStart, features_of
+from skconvgp.kernels import FlipAverage, PatchKernel, matern, rbf
+from skconvgp.processes import terms_of
+from tests.helpers.estimators import digits
 from tests.helpers.memory import needs_peak, peaks
 
 SIDE, PATCH, M, N, STEP = 5, 3, 3, 8, 1e-5
@@ -28,20 +30,35 @@ SPECS = {
 every_criterion = pytest.mark.parametrize("criterion", CRITERIA)
 
 
-def task_of(criterion="loo", spec=None, base=None, n=N, **learned):
+def kernel_of(spec=None, base=None, *, learns_weights=False):
     spec = {"location_lengthscale": None} | (spec or {})
+    spec |= {"weights": "learned"} if learns_weights else {}
+    return PatchKernel(base or rbf(2.0), patch_size=PATCH, **spec)
+
+
+def task_of(criterion="loo", kernel=None, n=N, *, learns_patches=False, **learned):
     generator = np.random.default_rng(0)
-    channels = 2 if "color" in spec else 1
-    kernel = PatchKernel(base or rbf(2.0), patch_size=PATCH, **spec)
-    images = torch.as_tensor(generator.normal(size=(n, channels, SIDE, SIDE)))
-    size = kernel.grid((channels, SIDE, SIDE)).channels, PATCH, PATCH
-    patches = torch.as_tensor(generator.normal(size=(M, *size)))
+    kernel = kernel or kernel_of()
+    terms = terms_of(kernel)
+    channels = 2 if any(_has_color(term.kernel) for term in terms) else 1
+    shape = channels, SIDE, SIDE
+    images = torch.as_tensor(generator.normal(size=(n, *shape)))
+    starts = []
+    for term in terms:
+        one = term.of_patches(shape)
+        size = M, one.grid(shape).channels, *one.grid(shape).size
+        places = (2, 2) if one.location_lengthscale else (1, 1)
+        patches = torch.as_tensor(generator.normal(size=size))
+        starts.append(TermStart(patches, places, learns_patches))
     targets = torch.as_tensor(generator.normal(size=(n, 2)))
-    n_places = (2, 2) if kernel.location_lengthscale else (1, 1)
     sampled = torch.arange(0, n, 3)
     return PatchTask(
-        kernel, images, targets, patches, n_places, criterion, 0.1, sampled, **learned
+        kernel, images, targets, tuple(starts), criterion, 0.1, sampled, **learned
     )
+
+
+def _has_color(kernel):
+    return isinstance(kernel, PatchKernel) and kernel.color != "patches"
 
 
 def landscape_of(task, n_images=5):
@@ -50,18 +67,29 @@ def landscape_of(task, n_images=5):
     return PatchLandscape(task, run, n_images, lambda _: False)
 
 
-def assert_slopes(landscape, theta):
+def assert_slopes(landscape, theta, directions=None):
     value, gradient = landscape.gradient(theta, landscape.fixed)
     assert value == pytest.approx(landscape.value(theta, landscape.fixed))
-    slopes = np.zeros(len(theta))
-    for i in range(len(theta)):
-        change = np.zeros(len(theta))
-        change[i] = STEP
-        rise = landscape.value(theta + change, landscape.fixed)
-        rise -= landscape.value(theta - change, landscape.fixed)
+    directions = np.eye(len(theta)) if directions is None else directions
+    slopes = np.zeros(len(directions))
+    for i, direction in enumerate(directions):
+        rise = landscape.value(theta + STEP * direction, landscape.fixed)
+        rise -= landscape.value(theta - STEP * direction, landscape.fixed)
         slopes[i] = rise / (2 * STEP)
-    np.testing.assert_allclose(gradient, slopes, rtol=2e-5, atol=2e-7)
+    np.testing.assert_allclose(directions @ gradient, slopes, rtol=2e-5, atol=2e-7)
     return gradient
+
+
+def few_directions(task):
+    """Return those of each logarithm, and one of all weights and patches of a term."""
+    n_logs, p = sum(task.sizes[:2]), sum(task.sizes)
+    generator = np.random.default_rng(3)
+    of_terms, start = [], n_logs
+    for size in filter(None, task.sizes[2:]):
+        of_terms.append(np.zeros(p))
+        of_terms[-1][start : start + size] = generator.normal(size=size)
+        start += size
+    return np.vstack([np.eye(p)[:n_logs], *of_terms])
 
 
 def point(landscape, seed=4):
@@ -76,13 +104,8 @@ def point(landscape, seed=4):
     + [pytest.param(name, False, marks=pytest.mark.slow) for name in [*SPECS][1:]],
 )
 def test_derivatives_are_central_differences(criterion, spec, learns_noise):
-    task = task_of(
-        criterion,
-        SPECS[spec],
-        learns_noise=learns_noise,
-        learns_weights=True,
-        learns_patches=True,
-    )
+    kernel = kernel_of(SPECS[spec], learns_weights=True)
+    task = task_of(criterion, kernel, learns_noise=learns_noise, learns_patches=True)
     landscape = landscape_of(task)
     gradient = assert_slopes(landscape, point(landscape))
     assert len(gradient) == sum(task.sizes)
@@ -94,12 +117,77 @@ def test_derivatives_are_central_differences(criterion, spec, learns_noise):
     "base", [matern(2.0, nu=2.5), rbf([1.5] * 9)], ids=["matern", "each pixel"]
 )
 def test_derivatives_of_other_base_kernels(criterion, base):
-    landscape = landscape_of(task_of(criterion, base=base))
+    landscape = landscape_of(task_of(criterion, kernel_of(base=base)))
     assert_slopes(landscape, point(landscape))
 
 
+SUM = (
+    kernel_of({"location_lengthscale": 1.5}, learns_weights=True)
+    + 0.3 * (0.5 * rbf(4.0) + PatchKernel(matern(2.0), patch_size=2))
+).replace(term1__kernel__term1__location_lengthscale=2.0)
+KERNELS = {
+    "sum": SUM,
+    "flips": FlipAverage(kernel_of(SPECS["location"], learns_weights=True)),
+    "flips of a sum": 2.0 * FlipAverage(SUM) + 0.5 * kernel_of(learns_weights=True),
+}
+
+
+@every_criterion
+@pytest.mark.parametrize(
+    ("name", "learns_noise"),
+    [*((name, True) for name in KERNELS), ("flips of a sum", False)],
+)
+def test_derivatives_of_sums_and_averages(criterion, name, learns_noise):
+    kernel = KERNELS[name]
+    task = task_of(criterion, kernel, learns_noise=learns_noise, learns_patches=True)
+    landscape = landscape_of(task)
+    gradient = assert_slopes(landscape, point(landscape), few_directions(task))
+    assert len(gradient) == sum(task.sizes)
+    assert (gradient != 0.0).all()
+
+
+def test_a_sum_learns_on_digits():
+    X, y = digits(60)
+    weighted = PatchKernel(
+        rbf(6.0), patch_size=3, location_lengthscale=None, weights="learned"
+    )
+    kernel = weighted + 0.05 * rbf(20.0)
+    images = torch.as_tensor(X).reshape(-1, 1, 8, 8).double()
+    patches = weighted.normalized_patches(images[:5]).flatten(0, 2)[::12]
+    task = PatchTask(
+        kernel,
+        images,
+        torch.eye(10, dtype=torch.float64)[torch.as_tensor(y)] - 0.1,
+        (TermStart(patches, (1, 1)), TermStart(images[:20], (1, 1))),
+        "loo",
+        0.1,
+        torch.arange(0, 60, 4),
+    )
+    landscape = landscape_of(task, 32)
+    assert_slopes(landscape, point(landscape), few_directions(task))
+    found = LBFGS(max_iter=5).minimize(landscape, torch.Generator())
+    result = landscape.result(found)
+    assert result.rho < result.start_rho - 0.02
+    assert result.labels == (
+        "term0__base__lengthscale",
+        "term1__kernel__lengthscale",
+        "term1__factor",
+        "noise_variance",
+    )
+
+
+def test_weights_of_an_average_are_those_of_flips():
+    task = task_of(kernel=KERNELS["flips"])
+    theta = torch.arange(sum(task.sizes), dtype=torch.float64)
+    (weights,) = task.weights_at(theta)
+    maps = weights.reshape(SIDE - PATCH + 1, -1)
+    assert torch.equal(maps, maps.flip(1))
+    assert len(maps.unique()) == task.sizes[2] == 6
+
+
 def test_derivatives_do_not_depend_on_tiles():
-    task = task_of(spec=SPECS["location"], learns_weights=True, learns_patches=True)
+    kernel = kernel_of(SPECS["location"], learns_weights=True)
+    task = task_of(kernel=kernel + 0.3 * rbf(3.0), learns_patches=True)
     whole, parts = landscape_of(task, 100), landscape_of(task, 1)
     theta = point(whole)
     for one, other in zip(
@@ -110,20 +198,28 @@ def test_derivatives_do_not_depend_on_tiles():
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_all_patches_as_inducing_patches_leave_nothing_out():
-    task = task_of("elbo", n=3)
-    patches = task.kernel.normalized_patches(task.images).flatten(0, 2)
-    dense = gram_matrix(task.kernel, task.images.numpy(), dtype="float64")
+@pytest.mark.parametrize(
+    "kernel",
+    [kernel_of(), 3.0 * FlipAverage(2.0 * kernel_of() + 0.5 * rbf(3.0))],
+    ids=["alone", "flips of a sum"],
+)
+def test_all_patches_as_inducing_patches_leave_nothing_out(kernel):
+    task = task_of("elbo", kernel, n=3)
+    both = torch.cat([task.images, task.images.flip(-1)])
+    starts = [
+        TermStart(one.normalized_patches(both).flatten(0, 2), (1, 1))
+        for one in (term.of_patches(task.image_shape) for term in terms_of(kernel))
+    ]
+    dense = gram_matrix(kernel, task.images.numpy(), dtype="float64")
     noise = task.noise * np.diag(dense).mean()
     system = dense + noise * np.eye(3)
     targets = task.targets.numpy()
     norm = np.sum(targets * np.linalg.solve(system, targets))
     expected = 0.5 * (np.log(2 * np.pi * norm / targets.size) + 1.0)
     expected += np.linalg.slogdet(system)[1] / 6
-    exact = PatchTask(
-        task.kernel, task.images, task.targets, patches, (1, 1), "elbo", 0.1,
-        torch.arange(3), learns_noise=False,
-    )  # fmt: skip
+    exact = replace(
+        task, starts=tuple(starts), sampled=torch.arange(3), learns_noise=False
+    )
     landscape = landscape_of(exact)
     value = landscape.value(landscape.start, landscape.fixed)
     # Eigenvalues of the inducing patches below a millionth of the largest are cut.
@@ -132,7 +228,7 @@ def test_all_patches_as_inducing_patches_leave_nothing_out():
 
 @every_criterion
 def test_a_search_lowers_the_value(criterion):
-    task = task_of(criterion, learns_weights=True, learns_patches=True)
+    task = task_of(criterion, kernel_of(learns_weights=True), learns_patches=True)
     landscape = landscape_of(task)
     found = LBFGS(max_iter=5).minimize(landscape, torch.Generator())
     result = landscape.result(found)
@@ -142,7 +238,8 @@ def test_a_search_lowers_the_value(criterion):
 
 
 def test_a_scale_of_the_weights_changes_nothing():
-    landscape = landscape_of(task_of("loo", learns_noise=False, learns_weights=True))
+    kernel = kernel_of(learns_weights=True)
+    landscape = landscape_of(task_of("loo", kernel, learns_noise=False))
     theta = point(landscape)
     larger = theta.copy()
     larger[1:] *= 3.0
@@ -155,9 +252,10 @@ def test_a_scale_of_the_weights_changes_nothing():
 def test_memory_is_that_of_features_and_of_a_tile():
     setup = """
 import torch
-from tests.flows.test_patch_landscape import landscape_of, task_of
+from tests.flows.test_patch_landscape import kernel_of, landscape_of, task_of
+kernel = kernel_of(learns_weights=True)
 few, many = (
-    landscape_of(task_of(n=n, learns_weights=True, learns_patches=True), n_images=32)
+    landscape_of(task_of(kernel=kernel, n=n, learns_patches=True), n_images=32)
     for n in (64, 2048)
 )
 few.gradient(few.start, few.fixed)
@@ -171,7 +269,7 @@ few.gradient(few.start, few.fixed)
 
 
 def test_steps_are_judged_by_the_density_of_images_that_are_held_out():
-    task = task_of(n=12, learns_weights=True)
+    task = task_of(kernel=kernel_of(learns_weights=True), n=12)
     landscape = landscape_of(task)
     held = replace(task, images=task.images[:5].flip(0), targets=task.targets[:5])
     thetas = [point(landscape, seed) for seed in (1, 2, 3)]
@@ -180,7 +278,7 @@ def test_steps_are_judged_by_the_density_of_images_that_are_held_out():
 
     def loss(theta):
         seen = landscape._features(theta).numpy()
-        factors = landscape._whitening(torch.tensor(theta))
+        factors = task.whitenings_at(torch.tensor(theta))
         new = features_of(0, held, torch.tensor(theta), factors, slice(0, 5))[1].numpy()
         noise = task.noise_at(theta) * landscape._unit
         gram = seen @ seen.T + noise * np.eye(12)

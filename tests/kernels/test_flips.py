@@ -253,11 +253,6 @@ def _t(array: np.ndarray) -> torch.Tensor:
             (1, 3, 3),
             ["weights", "left"],
         ),
-        (
-            PatchKernel(weights="learned", location_lengthscale=None),
-            (1, 8, 8),
-            ["learned", "give numbers"],
-        ),
         (Cosine(), (1, 4, 4), ["not known", "Cosine()"]),
         (rbf(), (9, 1, 1), ["single column", "(9, 1, 1)", "image_shape"]),
         (Conv2d, (1, 4, 4), ["must be made of kernels", "Conv2d"]),
