@@ -124,7 +124,7 @@ class PatchTask:
         return [
             len(self.kernel.theta) if self.learns_kernel else 0,
             int(self.learns_noise),
-            *(len(index.unique()) for index in self.weight_indices),
+            *(len(torch.unique(index)) for index in self.weight_indices),
             *(start.n_values for start in self.starts),
         ]
 
@@ -174,9 +174,7 @@ class PatchTask:
         return self.kernel_with(self.logs_at(theta), self.weights_at(theta))
 
     def kernel_with(
-        self,
-        logs: Tensor | FloatArray,
-        weights: Sequence[Tensor] | Sequence[FloatArray],
+        self, logs: Tensor | FloatArray, weights: Sequence[Tensor | FloatArray]
     ) -> Kernel:
         """Return the kernel with logarithms (p,), and weights of each term."""
         kernel = self.kernel.with_theta(logs) if len(logs) else self.kernel.replace()
@@ -217,7 +215,8 @@ def _weight_index(term: Term, image_shape: ImageShape) -> Tensor:
     if term.is_averaged:
         maps = index.reshape(-1, *kernel.grid(image_shape).shape)
         index = torch.minimum(maps, maps.flip(-1)).flatten()
-    return index.unique(return_inverse=True)[1]
+    _, index = torch.unique(index, return_inverse=True)
+    return index
 
 
 def _tile(

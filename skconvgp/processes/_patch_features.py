@@ -84,11 +84,11 @@ def whitened_features(
     features of an average over flips are means over an image and its flip.
     """
     if is_averaged:
-        both = (
+        upright, flipped = (
             whitened_features(kernel, responses, factors, given)
             for given in (images, flip(images))
         )
-        return sum(both) / 2
+        return (upright + flipped) / 2
     patches, weights = patches_of(kernel, images)
     parts = [
         responses.pooled(

@@ -97,9 +97,9 @@ def weighted_and_whole():
 
 
 def test_a_weighted_kernel_and_one_of_whole_images_are_learned_as_one():
-    X = images(150)
+    X = images(120)
     y = centre_only(X)
-    gp = fitted(weighted_and_whole(), X, y, optimizer="loo")
+    gp = fitted(weighted_and_whole(), X, y, n_inducing=8, optimizer="loo")
     result, learned = gp.optimizer_result_, gp.kernel_
     weighted, scaled = learned.parts
     assert result.rho < result.start_rho
@@ -134,9 +134,9 @@ def test_only_terms_that_say_so_learn_their_patches():
 
 
 def test_weights_of_an_average_over_flips_are_mirrored():
-    X = images(80)
+    X = images(60)
     spec = FlipAverage(weighted_and_whole())
-    gp = fitted(spec, X, centre_only(X), n_inducing=8, optimizer="loo")
+    gp = fitted(spec, X, centre_only(X), n_inducing=6, optimizer="loo")
     assert gp.optimizer_result_.rho < gp.optimizer_result_.start_rho
     maps = gp.kernel_.kernel.parts[0].weights.reshape(PLACES, PLACES)
     np.testing.assert_array_equal(maps, maps[:, ::-1])
