@@ -215,8 +215,8 @@ def _weight_index(term: Term, image_shape: ImageShape) -> Tensor:
     if term.is_averaged:
         maps = index.reshape(-1, *kernel.grid(image_shape).shape)
         index = torch.minimum(maps, maps.flip(-1)).flatten()
-    _, index = torch.unique(index, return_inverse=True)
-    return index
+    parameters: Tensor = torch.unique(index, return_inverse=True)[1]
+    return parameters
 
 
 def _tile(
