@@ -9,6 +9,9 @@ from torch import Generator, Tensor
 __all__ = [
     "CompletedGram",
     "Completion",
+    "Expansion",
+    "FeatureMap",
+    "FeatureSource",
     "GramOperator",
     "GramOracle",
     "Localization",
@@ -150,4 +153,57 @@ class Localization(Protocol):
 
         Only their order within a row matters. No kernel is evaluated.
         """
+        ...
+
+
+@runtime_checkable
+class FeatureMap(Protocol):
+    """Features of samples, whose inner products approximate a kernel.
+
+    Most maps are random: the mean of phi(x)^T phi(x') over their draws is k(x, x').
+    """
+
+    @property
+    def n_features(self) -> int:
+        """Number r of features of a sample."""
+        ...
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        ...
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features (n, r) of images (n, c, h, w), in their precision."""
+        ...
+
+
+class FeatureSource(Protocol):
+    """A kernel of which random features are drawn."""
+
+    def feature_map(
+        self,
+        n_features: int,
+        generator: Generator,
+        *,
+        readout: str = "auto",
+        width: int = 64,
+        n_networks: int = 1,
+        orthogonal: bool = True,
+        exact_diag: bool = True,
+    ) -> FeatureMap:
+        """Return a map with about so many features.
+
+        Settings are those of `RandomFeatures`; kernels for which they have no meaning
+        ignore them.
+        """
+        ...
+
+
+@runtime_checkable
+class Expansion(Protocol):
+    """Replaces a kernel by a product of features, without a Gram matrix."""
+
+    def expand(self, source: FeatureSource, generator: Generator) -> FeatureMap:
+        """Return the map of a kernel."""
         ...

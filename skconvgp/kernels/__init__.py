@@ -34,6 +34,7 @@ from skconvgp.kernels._normalizations import (
     MaxNormalization,
     literal_max_normalization,
 )
+from skconvgp.kernels._optical import optical
 from skconvgp.kernels._patch_maps import PatchContrast, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
 from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
@@ -78,6 +79,7 @@ __all__ = [
     "dot_product",
     "literal_max_normalization",
     "matern",
+    "optical",
     "polynomial",
     "rbf",
     "residual_convnet",

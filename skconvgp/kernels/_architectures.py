@@ -16,10 +16,17 @@ from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import MapLayer, Maps
 
-__all__ = ["convnet", "dense", "residual_convnet", "resnet32", "three_layer_convnet"]
+__all__ = [
+    "Network",
+    "convnet",
+    "dense",
+    "residual_convnet",
+    "resnet32",
+    "three_layer_convnet",
+]
 
 
-class _Network(Layer):
+class Network(Layer):
     """A network with a few settings, which expands to layers when it is used."""
 
     weight_variance: Value
@@ -104,7 +111,7 @@ class _Network(Layer):
 
 
 @dataclass(repr=False)
-class convnet(_Network):
+class convnet(Network):
     """ConvNet-GP: same-size convolutions with ReLU, then a dense readout.
 
     `depth` times [`Conv2d(kernel_size)`, `ReLU`], then `Flatten`, `Dense`. The
@@ -161,7 +168,7 @@ class convnet(_Network):
 
 
 @dataclass(repr=False)
-class residual_convnet(_Network):
+class residual_convnet(Network):
     """Residual CNN-GP: same-size convolutions with shortcuts, a dense readout.
 
     `depth` - 1 times identity plus [`Conv2d(kernel_size)`, `ReLU`], then
@@ -220,7 +227,7 @@ class residual_convnet(_Network):
 
 
 @dataclass(repr=False)
-class resnet32(_Network):
+class resnet32(Network):
     """ResNet-GP with 32 layers, as published for MNIST.
 
     A 3x3 convolution; three groups of five residual blocks [`ReLU`, `Conv2d(3)`,
@@ -291,7 +298,7 @@ GROUPS, BLOCKS = 3, 5  # of resnet32
 
 
 @dataclass(repr=False)
-class three_layer_convnet(_Network):
+class three_layer_convnet(Network):
     """Two 3x3 convolutions with ReLU, the second with stride 2, a dense readout.
 
     `Conv2d(3)`, `ReLU`, `Conv2d(3, stride=2)`, `ReLU`, `Flatten`, `Dense`.
@@ -339,7 +346,7 @@ class three_layer_convnet(_Network):
 
 
 @dataclass(repr=False)
-class dense(_Network):
+class dense(Network):
     """Fully connected network with ReLU; images are flattened.
 
     `Flatten`, then `depth` times [`Dense`, `ReLU`], then `Dense`.

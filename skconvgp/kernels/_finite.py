@@ -1,4 +1,4 @@
-"""Random networks of finite width, whose limit a kernel is, for tests and docs."""
+"""Random networks of finite width, whose limit a kernel is."""
 
 import math
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from skconvgp.kernels._activations import (
     ReLU,
     Sin,
 )
+from skconvgp.kernels._architectures import Network
 from skconvgp.kernels._base import Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._combinators import Residual, Sequential
@@ -22,7 +23,7 @@ from skconvgp.kernels._elementwise import Elementwise
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
 
-__all__ = ["sample_network"]
+__all__ = ["normal_numbers", "sample_network"]
 
 SATURATING: dict[type, Callable[[Tensor], Tensor]] = {
     Tanh: torch.tanh,
@@ -55,6 +56,9 @@ def sample_network(
         (nearly Gaussian) process at the images.
     """
     match network:
+        case Network():
+            chain = network.layers
+            return sample_network(chain, images, width=width, generator=generator)
         case Sequential():
             for layer in network.layers:
                 images = sample_network(layer, images, width=width, generator=generator)
@@ -95,14 +99,21 @@ def _convolve(conv: Conv2d, images: Tensor, width: int, generator: Generator) ->
     shape = (width, n_channels, window_h, window_w)
     fan_in = n_channels * window_h * window_w
     deviation = math.sqrt(plain_value(conv.weight_variance) / fan_in)
-    weights = deviation * torch.randn(shape, generator=generator, dtype=images.dtype)
-    bias = math.sqrt(plain_value(conv.bias_variance)) * torch.randn(
-        width, generator=generator, dtype=images.dtype
-    )
+    weights = deviation * normal_numbers(shape, generator).to(images)
+    bias_deviation = math.sqrt(plain_value(conv.bias_variance))
+    bias = bias_deviation * normal_numbers((width,), generator).to(images)
     padded = _pad(conv, images)
     return torch.nn.functional.conv2d(
         padded, weights, bias, stride=conv.stride, dilation=conv.dilation
     )
+
+
+def normal_numbers(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Return standard normal numbers in double precision.
+
+    A seed then gives the same network whatever the precision of images.
+    """
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def _pad(conv: Conv2d, images: Tensor) -> Tensor:

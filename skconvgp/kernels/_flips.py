@@ -31,6 +31,7 @@ from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._linear import AvgPool2d, Conv2d, GlobalAvgPool2d
 from skconvgp.kernels._map_layer import MapLayer
 from skconvgp.kernels._normalizations import MaxNormalization
+from skconvgp.kernels._optical import optical
 from skconvgp.kernels._patch_grid import AUTO
 from skconvgp.kernels._patch_maps import PatchContrast, PatchMap, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
@@ -300,6 +301,7 @@ _RULES: dict[type, Callable[[Any, ImageShape], None]] = {
     dense: _named_network,
     dot_product: _unchanged,
     matern: _stationary,
+    optical: _unchanged,
     polynomial: _unchanged,
     rbf: _stationary,
     residual_convnet: _named_network,

@@ -1,22 +1,25 @@
 """Closed-form kernels of distances of vectors; images are flattened."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from skconvgp._parts import same_settings
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar, Value
 from skconvgp.kernels._checks import (
     SEQUENCES,
     as_items,
+    plain_value,
     require_positive,
     require_resolved,
 )
 from skconvgp.kernels._from_data import MEDIAN, median_distance
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
+from skconvgp.kernels._spectral import FourierFeatures, normal_directions
 from skconvgp.kernels._vectors import VectorKernel, vectors_of
 
 __all__ = ["matern", "rbf"]
@@ -72,6 +75,23 @@ class _StationaryKernel(VectorKernel):
         x2, y2 = (x * x).sum(0), (y * y).sum(0)
         return self._value(x.mT @ y, x2[:, None], y2[None, :])
 
+    def feature_map(
+        self,
+        image_shape: ImageShape,
+        n_features: int,
+        generator: Generator,
+        *,
+        orthogonal: bool,
+    ) -> FourierFeatures:
+        """Return random features of samples of a shape, of an even number."""
+        require_resolved(self, "lengthscale", self.lengthscale)
+        size, count = math.prod(image_shape), n_features // 2
+        frequencies = normal_directions(size, count, generator, orthogonal=orthogonal)
+        frequencies = frequencies * self._frequency_scales(count, generator)
+        if self._is_each:
+            frequencies = frequencies / self._lengths(frequencies)[:, None]
+        return FourierFeatures(frequencies / plain_value(self._common))
+
     def _check_settings(self) -> None:
         if self._follows_data:
             return
@@ -82,6 +102,10 @@ class _StationaryKernel(VectorKernel):
             )
         for item in as_items(self.lengthscale):
             require_positive("lengthscale", item)
+
+    @abstractmethod
+    def _frequency_scales(self, count: int, generator: Generator) -> Tensor:
+        """Return factors (count,) that turn normal into the kernel's frequencies."""
 
     @property
     def _follows_data(self) -> bool:
@@ -143,6 +167,9 @@ class rbf(_StationaryKernel):
     lengthscale: Value | str = MEDIAN
     lengthscale_bounds: Bounds = DEFAULT_BOUNDS
 
+    def _frequency_scales(self, count: int, generator: Generator) -> Tensor:
+        return torch.ones(count, dtype=torch.float64)
+
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
         return torch.exp(-_squared_distance(inner, norm1, norm2) / self._common**2 / 2)
 
@@ -191,6 +218,13 @@ class matern(_StationaryKernel):
         super()._check_settings()
         if self.nu not in MATERN_NU:
             raise ValueError(f"`nu` must be one of {MATERN_NU!r}, got {self.nu!r}.")
+
+    def _frequency_scales(self, count: int, generator: Generator) -> Tensor:
+        # The spectral density is a multivariate t distribution, and 2 nu is whole.
+        degrees = round(2.0 * self.nu)
+        shape = (degrees, count)
+        normal = torch.randn(shape, generator=generator, dtype=torch.float64)
+        return (degrees / (normal * normal).sum(0)).sqrt()
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
         distance2 = _squared_distance(inner, norm1, norm2)

@@ -1,18 +1,28 @@
 """Closed-form kernels of inner products of vectors; images are flattened."""
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
+from torch import Generator, Tensor
 
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._activations import erf_expectation
 from skconvgp.kernels._base import Kernel, split
 from skconvgp.kernels._checks import (
+    plain_value,
     require_positive_int,
     require_variance,
 )
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
+from skconvgp.kernels._spectral import (
+    ErfFeatures,
+    LinearFeatures,
+    Sketch,
+    SketchedProduct,
+    normal_directions,
+)
 
 __all__ = ["VectorKernel", "arcsine", "dot_product", "polynomial", "vectors_of"]
 
@@ -85,6 +95,18 @@ class dot_product(VectorKernel):
     bias_variance: Scalar = 1.0
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
 
+    def feature_map(
+        self,
+        image_shape: ImageShape,
+        n_features: int,
+        generator: Generator,
+        *,
+        orthogonal: bool,
+    ) -> LinearFeatures:
+        """Return the samples of a shape and a constant as features."""
+        size = math.prod(image_shape)
+        return LinearFeatures(size, 1.0, plain_value(self.bias_variance))
+
     def _check_settings(self) -> None:
         require_variance("bias_variance", self.bias_variance)
 
@@ -124,6 +146,22 @@ class polynomial(VectorKernel):
     bias_variance: Scalar = 1.0
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    def feature_map(
+        self,
+        image_shape: ImageShape,
+        n_features: int,
+        generator: Generator,
+        *,
+        orthogonal: bool,
+    ) -> SketchedProduct:
+        """Return random features of samples of a shape."""
+        weight, bias = map(plain_value, (self.weight_variance, self.bias_variance))
+        linear = LinearFeatures(math.prod(image_shape), weight, bias)
+        sketches = [
+            Sketch.draw(linear, n_features, generator) for _ in range(self.degree)
+        ]
+        return SketchedProduct(tuple(sketches), n_features)
 
     def _check_settings(self) -> None:
         require_variance("weight_variance", self.weight_variance)
@@ -168,6 +206,21 @@ class arcsine(VectorKernel):
     bias_variance: Scalar = 1.0
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    def feature_map(
+        self,
+        image_shape: ImageShape,
+        n_features: int,
+        generator: Generator,
+        *,
+        orthogonal: bool,
+    ) -> ErfFeatures:
+        """Return random features of samples of a shape."""
+        weight, bias = map(plain_value, (self.weight_variance, self.bias_variance))
+        size = math.prod(image_shape)
+        weights = normal_directions(size, n_features, generator, orthogonal=orthogonal)
+        biases = torch.randn(n_features, generator=generator, dtype=torch.float64)
+        return ErfFeatures(weights * math.sqrt(weight), biases * math.sqrt(bias))
 
     def _check_settings(self) -> None:
         require_variance("weight_variance", self.weight_variance)

@@ -35,6 +35,7 @@ from skconvgp.linalg._products import (
     row_factor,
     spread_rows,
 )
+from skconvgp.linalg._rotations import random_frame
 from skconvgp.linalg._spectral import (
     eigen_with_rounding,
     symmetric_eigen,
@@ -82,6 +83,7 @@ __all__ = [
     "psd_factor",
     "pseudo_inverse_map",
     "rademacher",
+    "random_frame",
     "ridge_solve",
     "row_factor",
     "shifted_cholesky_",

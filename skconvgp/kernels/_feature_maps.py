@@ -1,0 +1,180 @@
+"""Feature maps of kernels: from a kernel to random features.
+
+A kernel with the method ``feature_map(image_shape, n_features, generator, *,
+orthogonal)`` draws its features itself. Networks are drawn as finite networks, and
+sums, products and multiples follow from their parts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from torch import Generator
+
+from skconvgp._protocols import FeatureMap
+from skconvgp._typing import ImageShape
+from skconvgp.kernels._base import Kernel, Product, Scale, Sum
+from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._map_layer import MapLayer
+from skconvgp.kernels._network_features import NetworkSettings, network_features
+from skconvgp.kernels._spectral import (
+    Concatenated,
+    Rescaled,
+    Scaled,
+    Sketch,
+    SketchedProduct,
+)
+
+__all__ = ["HasFeatures", "KernelSource", "feature_map"]
+
+LEAST_FEATURES = 2
+KNOWN = (
+    "rbf, matern, arcsine, dot_product, polynomial, optical, networks of layers with a "
+    "finite twin, and sums, products and multiples of these have some"
+)
+
+
+@runtime_checkable
+class HasFeatures(Protocol):
+    """A kernel that draws its random features itself."""
+
+    def feature_map(
+        self,
+        image_shape: ImageShape,
+        n_features: int,
+        generator: Generator,
+        *,
+        orthogonal: bool,
+    ) -> FeatureMap:
+        """Return a map of images (n, c, h, w) to about so many features."""
+        ...
+
+
+def feature_map(
+    kernel: Kernel,
+    image_shape: ImageShape,
+    n_features: int,
+    generator: Generator,
+    *,
+    readout: str = "auto",
+    width: int = 64,
+    n_networks: int = 1,
+    orthogonal: bool = True,
+    exact_diag: bool = True,
+) -> FeatureMap:
+    """Return random features of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with numbers for all settings.
+    image_shape : (c, h, w)
+        Shape of the images as the kernel sees them.
+    n_features : int
+        About how many features.
+    generator : torch.Generator
+        Source of randomness, on the host.
+    readout, width, n_networks : str and int
+        How networks are drawn: as in `NetworkSettings`.
+    orthogonal : bool, default=True
+        Whether frequencies of vector kernels are orthogonal.
+    exact_diag : bool, default=True
+        Whether the squared length of the features is the prior variance k(x, x).
+
+    Raises
+    ------
+    TypeError
+        For a kernel without random features.
+    ValueError
+        If there would be fewer than two features.
+    """
+    if n_features < LEAST_FEATURES:
+        raise ValueError(
+            f"{kernel!r} needs at least {LEAST_FEATURES} random features, got "
+            f"{n_features}: raise `n_features`."
+        )
+    kernel.check(image_shape)
+    settings = NetworkSettings(readout, width, n_networks)
+    drawn = _draw(kernel, image_shape, n_features, generator, settings, orthogonal)
+    return Rescaled(drawn, kernel) if exact_diag else drawn
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel of which features are drawn, and the shape of its images.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with numbers for all settings.
+    image_shape : (c, h, w)
+        Shape of the images as the kernel sees them.
+    """
+
+    kernel: Kernel
+    image_shape: ImageShape
+
+    def feature_map(
+        self,
+        n_features: int,
+        generator: Generator,
+        *,
+        readout: str = "auto",
+        width: int = 64,
+        n_networks: int = 1,
+        orthogonal: bool = True,
+        exact_diag: bool = True,
+    ) -> FeatureMap:
+        """Return random features of the kernel, as the function `feature_map` does."""
+        return feature_map(
+            self.kernel,
+            self.image_shape,
+            n_features,
+            generator,
+            readout=readout,
+            width=width,
+            n_networks=n_networks,
+            orthogonal=orthogonal,
+            exact_diag=exact_diag,
+        )
+
+
+def _draw(
+    kernel: Kernel,
+    image_shape: ImageShape,
+    n_features: int,
+    generator: Generator,
+    settings: NetworkSettings,
+    orthogonal: bool,
+) -> FeatureMap:
+    def draw(part: Kernel, count: int) -> FeatureMap:
+        return _draw(part, image_shape, count, generator, settings, orthogonal)
+
+    match kernel:
+        case HasFeatures():
+            return kernel.feature_map(
+                image_shape, n_features, generator, orthogonal=orthogonal
+            )
+        case Sum():
+            share = max(LEAST_FEATURES, math.ceil(n_features / len(kernel.parts)))
+            return Concatenated(tuple(draw(term, share) for term in kernel.parts))
+        case Product():
+            sketches = [
+                Sketch.draw(draw(factor, n_features), n_features, generator)
+                for factor in kernel.parts
+            ]
+            return SketchedProduct(tuple(sketches), n_features)
+        case Scale():
+            return Scaled(draw(kernel.kernel, n_features), plain_value(kernel.factor))
+        case MapLayer():
+            try:
+                return network_features(
+                    kernel, image_shape, n_features, generator, settings
+                )
+            except TypeError as error:
+                raise TypeError(
+                    f"{kernel!r} has no random features: {error} {KNOWN}."
+                ) from error
+    raise TypeError(f"{kernel!r} has no random features: {KNOWN}.")

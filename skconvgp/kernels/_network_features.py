@@ -1,0 +1,213 @@
+"""Random features of networks: outputs or last hidden maps of finite networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._typing import ImageShape
+from skconvgp.kernels._architectures import Network
+from skconvgp.kernels._base import Scale, Sum
+from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._finite import normal_numbers, sample_network
+from skconvgp.kernels._linear import Conv2d, Dense, Flatten
+
+__all__ = ["NetworkFeatures", "NetworkSettings", "network_features"]
+
+MAPS_HELD = 4  # temporaries of the largest map, in copies of it
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """How finite networks are drawn.
+
+    Parameters
+    ----------
+    readout : {"auto", "draw", "exact"}, default="auto"
+        "draw" draws the readout too: features are outputs of the network. "exact" takes
+        the expectation over the readout: features are the last hidden maps. "auto" is
+        "exact" if these have a single position, and for networks without a readout.
+    width : int, default=64
+        Channels of hidden layers. With "exact", the last affine layer before the
+        readout has as many as make the number of features, if its channels are free.
+    n_networks : int, default=1
+        Number of networks whose features are concatenated.
+    """
+
+    readout: str = "auto"
+    width: int = 64
+    n_networks: int = 1
+
+
+@dataclass(frozen=True)
+class NetworkFeatures:
+    """Features of samples by random networks, which are drawn again from a seed.
+
+    Parameters
+    ----------
+    layers : tuple of Layer
+        All layers before the readout.
+    readout : Dense or None
+        The readout; None if features are the last maps themselves.
+    widths : tuple of int
+        Channels after each of the layers.
+    n_drawn : int
+        Number of readouts that are drawn for each network; 0 for the exact readout.
+    n_hidden : int
+        Values of the last hidden maps of a sample.
+    n_networks : int
+        Number of networks.
+    n_values : int
+        Number of values that are held at once for each sample.
+    seed : int
+        Seed of the weights.
+    """
+
+    layers: tuple[object, ...]
+    readout: Dense | None
+    widths: tuple[int, ...]
+    n_drawn: int
+    n_hidden: int
+    n_networks: int
+    n_values: int
+    seed: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample."""
+        return self.n_networks * (self.n_drawn or self.n_hidden + self._has_bias)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        generator = torch.Generator().manual_seed(self.seed)
+        features = [self._of_one(images, generator) for _ in range(self.n_networks)]
+        return torch.cat(features, 1) / math.sqrt(self.n_networks)
+
+    @property
+    def _has_bias(self) -> bool:
+        return self.readout is not None and plain_value(self.readout.bias_variance) > 0
+
+    def _of_one(self, images: Tensor, generator: Generator) -> Tensor:
+        maps = _sample_chain(self.layers, images, self.widths, generator).flatten(1)
+        if self.readout is None:
+            return maps / math.sqrt(self.n_hidden)
+        deviation = math.sqrt(plain_value(self.readout.weight_variance) / self.n_hidden)
+        bias_deviation = math.sqrt(plain_value(self.readout.bias_variance))
+        if not self.n_drawn:
+            bias = maps.new_full((len(maps), int(self._has_bias)), bias_deviation)
+            return torch.cat([maps * deviation, bias], 1)
+        weights = normal_numbers((self.n_hidden, self.n_drawn), generator).to(maps)
+        bias = normal_numbers((self.n_drawn,), generator).to(maps)
+        drawn = maps @ weights * deviation + bias * bias_deviation
+        return drawn / math.sqrt(self.n_drawn)
+
+
+def network_features(
+    network: object,
+    image_shape: ImageShape,
+    n_features: int,
+    generator: Generator,
+    settings: NetworkSettings,
+) -> NetworkFeatures:
+    """Return features of samples by random networks of finite width.
+
+    Parameters
+    ----------
+    network : Layer
+        The network.
+    image_shape : (c, h, w)
+        Shape of the images.
+    n_features : int
+        About how many features.
+    generator : torch.Generator
+        Draws the seed.
+    settings : NetworkSettings
+        Width, number and readout of the networks.
+
+    Raises
+    ------
+    TypeError
+        If a layer has no finite twin.
+    """
+    layers = _flat(network)
+    readout = layers[-1] if isinstance(layers[-1], Dense) else None
+    layers = layers[:-1] if readout else layers
+    if not _starts_affine(layers):
+        layers.insert(0, Conv2d(1))  # makes the channels normal, as the kernel has them
+    last = _last_affine(layers)
+    # A narrow network shows how many positions maps have, and raises for strange ones.
+    sample = torch.zeros(1, *image_shape, dtype=torch.float64)
+    narrow = _sample_chain(layers, sample, (1,) * len(layers), torch.Generator())
+    n_positions = narrow.numel()
+    share = math.ceil(n_features / settings.n_networks)
+    is_shaped = _has_affine(layers)
+    is_single = n_positions == 1 or not is_shaped
+    is_exact = settings.readout == "exact" or (
+        readout is None or (settings.readout == "auto" and is_single)
+    )
+    widths = [settings.width] * len(layers)
+    if last is not None and is_exact:
+        widths[last] = max(1, share // n_positions)
+    n_last = widths[-1 if last is None else last] if is_shaped else 1
+    pixels = image_shape[1] * image_shape[2]
+    return NetworkFeatures(
+        tuple(layers),
+        readout,
+        tuple(widths),
+        n_drawn=0 if is_exact else share,
+        n_hidden=n_positions * n_last,
+        n_networks=settings.n_networks,
+        n_values=MAPS_HELD * max(widths, default=1) * pixels + 3 * n_features,
+        seed=int(torch.randint(2**62, (), generator=generator)),
+    )
+
+
+def _sample_chain(
+    layers: Sequence[object],
+    images: Tensor,
+    widths: Sequence[int],
+    generator: Generator,
+) -> Tensor:
+    for layer, width in zip(layers, widths, strict=True):
+        images = sample_network(layer, images, width=width, generator=generator)
+    return images
+
+
+def _flat(network: object) -> list[object]:
+    """Return the layers of a network; those of chains within it, too."""
+    match network:
+        case Network():
+            return _flat(network.layers)
+        case Sequential():
+            return [one for layer in network.layers for one in _flat(layer)]
+    return [network]
+
+
+def _has_affine(layers: Sequence[object]) -> bool:
+    shaping = Conv2d | Dense | Sum | Scale | Residual
+    return any(isinstance(layer, shaping) for layer in layers)
+
+
+def _starts_affine(layers: Sequence[object]) -> bool:
+    """Return whether the first layer that is no `Flatten` mixes channels."""
+    first = next((one for one in layers if not isinstance(one, Flatten)), None)
+    match first:
+        case Scale():
+            return _starts_affine(_flat(first.kernel))
+        case Sum():
+            return all(_starts_affine(_flat(branch)) for branch in first.parts)
+    return first is None or isinstance(first, Conv2d | Dense)
+
+
+def _last_affine(layers: Sequence[object]) -> int | None:
+    """Return the index of the layer that makes the last channels, if they are free."""
+    shaping = Sequential | Residual | Sum | Scale | Conv2d | Dense
+    for i in reversed(range(len(layers))):
+        if isinstance(layers[i], shaping):
+            return i if isinstance(layers[i], Conv2d | Dense) else None
+    return None

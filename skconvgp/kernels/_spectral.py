@@ -1,0 +1,328 @@
+"""Random features of kernels for vectors, and of sums and products of kernels.
+
+A map is a frozen value: what was drawn are its fields. The formulas: docs/maths.rst,
+"Random features".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import Self
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._protocols import FeatureMap
+from skconvgp.kernels._base import Kernel
+from skconvgp.linalg import random_frame
+
+__all__ = [
+    "Concatenated",
+    "ErfFeatures",
+    "FourierFeatures",
+    "LinearFeatures",
+    "Rescaled",
+    "Scaled",
+    "Sketch",
+    "SketchedProduct",
+    "normal_directions",
+]
+
+
+def normal_directions(
+    size: int, count: int, generator: Generator, *, orthogonal: bool
+) -> Tensor:
+    """Return standard normal columns (size, count).
+
+    Parameters
+    ----------
+    size, count : int
+        Shape of the result.
+    generator : torch.Generator
+        Source of randomness.
+    orthogonal : bool
+        Whether columns are orthogonal to each other, as many at a time as can be; each
+        column alone has the same distribution as without.
+
+    References
+    ----------
+    Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, "Orthogonal random features",
+    2016.
+    """
+    normal = torch.randn(size, count, generator=generator, dtype=torch.float64)
+    if not orthogonal or size == 1:
+        return normal
+    lengths = (normal * normal).sum(0).sqrt()
+    frames = [
+        random_frame(size, min(size, count - start), generator)
+        for start in range(0, count, size)
+    ]
+    return torch.cat(frames, 1) * lengths
+
+
+def _vectors(images: Tensor) -> Tensor:
+    return images.reshape(len(images), -1)
+
+
+@dataclass(frozen=True)
+class FourierFeatures:
+    """Cosines and sines of random frequencies, of a stationary kernel of variance 1.
+
+    Parameters
+    ----------
+    frequencies : Tensor of shape (d, m)
+        Draws from the spectral density of the kernel.
+
+    References
+    ----------
+    Rahimi and Recht, "Random features for large-scale kernel machines", 2007.
+    Sutherland and Schneider, "On the error of random Fourier features", 2015
+    (pairs have a smaller variance than cosines with random phases).
+    """
+
+    frequencies: Tensor
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample: two for each frequency."""
+        return 2 * self.frequencies.shape[1]
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        return 3 * self.n_features
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        angles = _vectors(images) @ self.frequencies.to(images)
+        return torch.cat([angles.cos(), angles.sin()], 1) / math.sqrt(angles.shape[1])
+
+
+@dataclass(frozen=True)
+class ErfFeatures:
+    """Random hidden units with the error function as activation.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (d, r)
+        Weights of the units.
+    biases : Tensor of shape (r,)
+        Their biases.
+    """
+
+    weights: Tensor
+    biases: Tensor
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample: one for each unit."""
+        return len(self.biases)
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        return 3 * self.n_features
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        sums = _vectors(images) @ self.weights.to(images) + self.biases.to(images)
+        return torch.erf(sums) / math.sqrt(self.n_features)
+
+
+@dataclass(frozen=True)
+class LinearFeatures:
+    """The samples and a constant: the features of a linear kernel, without error.
+
+    Parameters
+    ----------
+    size : int
+        Number d of values of a sample.
+    weight_variance, bias_variance : float
+        Variances of the linear function.
+    """
+
+    size: int
+    weight_variance: float
+    bias_variance: float
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample."""
+        return self.size + 1
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        return 2 * self.n_features
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        vectors = _vectors(images) * math.sqrt(self.weight_variance)
+        constant = vectors.new_full((len(vectors), 1), math.sqrt(self.bias_variance))
+        return torch.cat([vectors, constant], 1)
+
+
+@dataclass(frozen=True)
+class Concatenated:
+    """Features of a sum of kernels: those of all terms.
+
+    Parameters
+    ----------
+    parts : tuple of FeatureMap
+        Maps of the terms.
+    """
+
+    parts: tuple[FeatureMap, ...]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample."""
+        return sum(part.n_features for part in self.parts)
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        return self.n_features + max(part.n_values for part in self.parts)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        return torch.cat([part(images) for part in self.parts], 1)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Features of a kernel that is multiplied by a number.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Map of the kernel.
+    factor : float
+        The number.
+    """
+
+    features: FeatureMap
+    factor: float
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample."""
+        return self.features.n_features
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        return self.features.n_values
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        return self.features(images) * math.sqrt(self.factor)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Sums of features with random signs, in as many random groups as are wanted.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The features.
+    groups : Tensor of shape (r,)
+        Group of each feature.
+    signs : Tensor of shape (r,)
+        Sign of each feature, 1 or -1.
+    """
+
+    features: FeatureMap
+    groups: Tensor
+    signs: Tensor
+
+    @classmethod
+    def draw(cls, features: FeatureMap, size: int, generator: Generator) -> Self:
+        """Return a sketch with so many groups."""
+        count = (features.n_features,)
+        groups = torch.randint(size, count, generator=generator)
+        signs = 2.0 * torch.randint(2, count, generator=generator) - 1.0
+        return cls(features, groups, signs.to(torch.float64))
+
+    def spectrum(self, images: Tensor, size: int) -> Tensor:
+        """Return the Fourier transform of the sums of images."""
+        signed = self.features(images) * self.signs.to(images)
+        sums = signed.new_zeros(len(signed), size)
+        sums = sums.index_add(1, self.groups.to(images.device), signed)
+        spectrum: Tensor = torch.fft.rfft(sums)
+        return spectrum
+
+
+@dataclass(frozen=True)
+class SketchedProduct:
+    """Features of a product of kernels: a sketch of all products of their features.
+
+    Parameters
+    ----------
+    factors : tuple of Sketch
+        Sketches of the factors' features.
+    size : int
+        Number of features.
+
+    References
+    ----------
+    Pham and Pagh, "Fast and scalable polynomial kernels via explicit feature maps",
+    2013 (a convolution of sketches is a sketch of the products).
+    """
+
+    factors: tuple[Sketch, ...]
+    size: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample."""
+        return self.size
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        return 5 * self.size + max(one.features.n_values for one in self.factors)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        spectra = (factor.spectrum(images, self.size) for factor in self.factors)
+        product: Tensor = torch.fft.irfft(reduce(torch.mul, spectra), n=self.size)
+        return product
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """Features whose squared length is the prior variance k(x, x).
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Map of the kernel.
+    kernel : Kernel
+        The kernel.
+    """
+
+    features: FeatureMap
+    kernel: Kernel
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample."""
+        return self.features.n_features
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        return self.features.n_values
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        features = self.features(images)
+        squares = (features * features).sum(1)
+        is_empty = squares <= 0.0  # nothing to scale
+        variances = self.kernel.diag(self.kernel.prepare(images)).to(features)
+        ratio = variances / torch.where(is_empty, 1.0, squares)
+        return features * torch.where(is_empty, 0.0, ratio).sqrt()[:, None]
