@@ -6,7 +6,7 @@ Fits each model to three draws of 500 images with equally many of each class and
 on test images: error, log loss, calibration error, and seconds of the fit and of 1000
 predictions, by the clock and of the processor. All 10 000 test images of MNIST and
 CIFAR-10 are predicted if that takes at most half an hour, otherwise the first 2000;
-those from 2000 on, which no setting was chosen with, are judged apart, too.
+these, and those from 2000 on, which no setting was chosen with, are judged apart, too.
 
 Small networks are trained for the processor seconds of the fit of ImageClassifier, and
 for ten times as long: a row of ImageClassifier comes first. Each row is written to

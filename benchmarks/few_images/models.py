@@ -59,6 +59,9 @@ MODELS = {
     "scattering, SVC": lambda: make_pipeline(
         ScatteringTransform(), ChannelScaler(), _of_pixels(_svc())
     ),
+    "scattering, whitening, SVC": lambda: make_pipeline(
+        ScatteringTransform(), ChannelWhitening(), _of_pixels(_svc())
+    ),
     "network": lambda: ConvNetGPClassifier(convnet()),
     "scattering, network": _scattering_network,
     "PatchGPClassifier": lambda: PatchGPClassifier(random_state=0),

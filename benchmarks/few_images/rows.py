@@ -45,6 +45,7 @@ def measure(classifier: Any, images: Split, most_seconds: float) -> Figures:
     row = judge(images.y_test[: len(probabilities)], probabilities)
     row["standard_error"] = math.sqrt(row["error"] * (1 - row["error"]) / row["n_test"])
     if len(parts) > 1:
+        row["first"] = judge(images.y_test[:n], parts[0])
         row["error_of_others"] = judge(images.y_test[n:], parts[1])["error"]
     names = ("fit_seconds", "fit_cpu_seconds")
     row |= zip(names, fitted, strict=True)

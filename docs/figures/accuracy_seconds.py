@@ -22,6 +22,7 @@ STYLES = {  # in the order of the legend: colour and marker, ours are filled
     "PatchGPClassifier": (BLUE, "s"),
     "network": (GREEN, "o"),
     "scattering, SVC": (GREY, "D"),
+    "scattering, whitening, SVC": (GREY, "d"),
     "CNN, ten times the seconds": (GREY, "P"),
     "CNN, same seconds": (GREY, "X"),
     "SVC": (GREY, "o"),

@@ -4,6 +4,7 @@ Run as ``python docs/figures/small_data_table.py <target>``; reads
 benchmarks/results/small_data.json, and says how to make it if there is none.
 """
 
+import math
 import statistics
 import sys
 from pathlib import Path
@@ -24,10 +25,13 @@ NAMES = {
     "network": "**ConvNetGPClassifier**",
     "scattering, network": "**Scattering, ConvNetGPClassifier**",
     "scattering, SVC": "Scattering, SVC",
+    "scattering, whitening, SVC": "Scattering, whitening, SVC",
     "nearest neighbours": "Nearest neighbours",
     "logistic regression": "Logistic regression",
     "gradient boosting": "Gradient boosting",
 }
+FIRST = 2000  # test images on which all models are compared
+PROBABILISTIC = ("log_loss", "calibration_error")
 HEADER = [
     "",
     "Accuracy",
@@ -70,18 +74,42 @@ def places(rows: list[Any]) -> list[tuple[str, int]]:
 
 
 def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
-    """Return means over the draws of each model, the most accurate first."""
+    """Return means over the draws of each model, the most accurate first.
+
+    All rows are judged on the same test images. The accuracy is that on the first ones;
+    so are the other scores, unless all rows have them on all images.
+    """
     here = [row for row in rows if (row["data"], row["n_train"]) == (data, n_train)]
+    is_whole = all(row["n_test"] > FIRST for row in here)
+    here = [on_first(row, is_whole=is_whole) for row in here]
     found = {}
     for name in {row["model"] for row in here}:
         draws = [row for row in here if row["model"] == name]
         scores = {score for row in draws for score in row}
         found[name] = {
             score: statistics.fmean(row[score] for row in draws if score in row)
-            for score in scores - {"data", "model", "day"}
+            for score in scores - {"data", "model", "day", "first"}
         }
         found[name]["n_draws"] = len(draws)
     return dict(sorted(found.items(), key=lambda pair: (pair[1]["error"], pair[0])))
+
+
+def on_first(row: Any, *, is_whole: bool) -> Any:
+    """Return a row with its scores on the first test images, where these are known.
+
+    Of more images, the error on the first follows from those on all and on the others.
+    Other scores stay those on all images if `is_whole`.
+    """
+    n = row["n_test"]
+    if n <= FIRST:
+        return row
+    error = (n * row["error"] - (n - FIRST) * row["error_of_others"]) / FIRST
+    found = row | {"error": error}
+    found["standard_error"] = math.sqrt(error * (1.0 - error) / FIRST)
+    if is_whole:
+        return found
+    others = {key: found[key] for key in found if key not in PROBABILISTIC}
+    return others | {key: row["first"][key] for key in PROBABILISTIC if "first" in row}
 
 
 def cells(name: str, row: Any) -> list[str]:
@@ -91,12 +119,17 @@ def cells(name: str, row: Any) -> list[str]:
         NAMES.get(name, name),
         f"{100 * (1 - row['error']):.1f} ± {100 * row['standard_error']:.1f} %",
         "" if others is None else f"{100 * (1 - others):.1f} %",
-        f"{row['log_loss']:.3f}",
-        f"{row['calibration_error']:.3f}",
+        known(row, "log_loss"),
+        known(row, "calibration_error"),
         seconds(row["fit_cpu_seconds"]),
         seconds(row["predict_cpu_seconds_of_1000"]),
         str(row["n_draws"]),
     ]
+
+
+def known(row: Any, score: str) -> str:
+    """Return a score as text; nothing if no draw has it on the first test images."""
+    return f"{row[score]:.3f}" if score in row else ""
 
 
 def seconds(value: float) -> str:

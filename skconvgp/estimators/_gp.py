@@ -242,6 +242,7 @@ class BaseGP(KernelEstimator):
         n_read = sum(cache.n_pairs_read for cache in run.caches)
         self.fit_report_ = FitReport(
             n_samples=process.model.n_samples,
+            n_rows=len(process.model.targets),
             n_pairs=record.n_pairs,
             n_pairs_read=min(record.n_pairs, n_read),
             gram_seconds=record.gram_seconds,

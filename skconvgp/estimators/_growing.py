@@ -46,6 +46,7 @@ def publish_extension(
         report,
         jitter=record.report["jitter"],
         n_samples=len(process.model.targets),
+        n_rows=len(process.model.targets),
         n_pairs=report.n_pairs + record.n_pairs,
         gram_seconds=report.gram_seconds + record.gram_seconds,
         solve_seconds=report.solve_seconds + record.solve_seconds,

@@ -2,11 +2,20 @@
 
 from typing import Any, Self
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
-from skconvgp.estimators._images import fit_images, parts_used, weights_used
+from skconvgp.estimators._growing import first_classes, require_same_classes
+from skconvgp.estimators._images import (
+    fit_images,
+    has_sums,
+    parts_used,
+    weights_used,
+)
+from skconvgp.estimators._labels import as_labels
+from skconvgp.estimators._patches import extend_with_images, read_more_images
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.kernels import Kernel
 
@@ -25,7 +34,7 @@ class ImageClassifier(GPClassifier):
 
     Parameters
     ----------
-    parts : "auto" or list, default="auto"
+    parts : "auto", "patches" or list, default="auto"
         The parts of the sum: kernels of :mod:`skconvgp.kernels`, and pairs of a
         transformer, or None, and a kernel, which then sees images as the transformer
         shows them. A copy of the transformer is fitted to the training images. A
@@ -39,6 +48,8 @@ class ImageClassifier(GPClassifier):
         Below 8 pixels a side it is convnet of the pixels.
         Rows that are read as vectors have the single part
         :class:`~skconvgp.kernels.rbf`.
+        "patches" is patches of the pixels alone, in time and memory that grow linearly
+        with the number of images; only these have `partial_fit`.
     part_weights : "auto" or array-like of shape (n_parts,), default="auto"
         Weights of the parts, each of which is divided by the mean variance of its
         functions first. They are scaled to the sum 1. "auto" chooses multiples of 1/5
@@ -165,8 +176,12 @@ class ImageClassifier(GPClassifier):
     Time grows with the square of the number n of images for covariances and with n^3
     for the choice of weights and noise; a fit holds about nine matrices of n^2 numbers.
     Above 8000 images, or if these do not fit into the memory, "auto" fits the process
-    of patches alone, as :class:`~skconvgp.PatchGPClassifier` does, and `fit_report_`
-    says so. Weights and flips are chosen on at most 1000 images, drawn at random.
+    of patches alone, as "patches" and :class:`~skconvgp.PatchGPClassifier` do, and
+    `fit_report_` says so. Weights and flips are chosen on at most 1000 images, drawn at
+    random.
+
+    `partial_fit` adds images to the sums of a fit of patches alone. Inducing patches,
+    flips, noise and units stay those of the first call.
 
     Prior variances of a kernel of patches are those of its features.
 
@@ -256,7 +271,63 @@ class ImageClassifier(GPClassifier):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_labels(X, y, sample_weight)
+        return self._fit_first(X, y, sample_weight)
+
+    @available_if(has_sums)  # type: ignore[untyped-decorator]
+    @public_fit
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add images to those of earlier calls; only patches alone can do so.
+
+        The first call is a `fit`, for ``parts="patches"``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images.
+        y : array-like of shape (n,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that any call will contain; required in the first call.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from skconvgp import ImageClassifier
+        >>> from skconvgp.datasets import load_digits_images
+        >>> X, y = load_digits_images(return_X_y=True)
+        >>> gp = ImageClassifier("patches", flips=False, random_state=0)
+        >>> for part in slice(0, 100), slice(100, 200):
+        ...     gp = gp.partial_fit(X[part], y[part], classes=range(10))
+        >>> gp.fit_report_.n_samples
+        200
+        """
+        if not hasattr(self, "_process"):
+            return self._fit_first(X, y, sample_weight, first_classes(classes))
+        require_same_classes(self.classes_, classes)
+        further = read_more_images(self, X, y, sample_weight, read_y=as_labels)
+        extend_with_images(self, *self._further_labels(further))
+        return self._calibrate()
+
+    def _fit_first(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        classes: NDArray[Any] | None = None,
+    ) -> Self:
+        problem, samples = self._read_labels(X, y, sample_weight, classes)
         models = self._label_models(problem)
         fit_images(self, problem, samples, models, keeps_left_out=self._calibrates)
         return self._calibrate()

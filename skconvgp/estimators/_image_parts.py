@@ -20,17 +20,28 @@ from skconvgp.image_maps import (
     Scattering,
     Upright,
 )
-from skconvgp.kernels import Kernel, PatchKernel, PatchWhitening, convnet, rbf
+from skconvgp.kernels import (
+    FlipAverage,
+    Kernel,
+    PatchKernel,
+    PatchWhitening,
+    convnet,
+    rbf,
+)
 from skconvgp.processes import PartChoice, TermChoice
 
 __all__ = [
+    "PATCHES",
+    "are_patches",
     "for_vectors",
     "is_auto",
     "resolve_flips",
     "resolve_parts",
     "resolve_weights",
+    "with_flips",
 ]
 
+PATCHES = "patches"  # of the pixels, and no other parts
 COLORS = 3
 # Patches, their location lengthscale as a share of the longer side, their number, and
 # places along a side. Chosen on CIFAR-10 and MNIST (ADR 0054).
@@ -50,11 +61,18 @@ def is_auto(setting: object) -> bool:
     return isinstance(setting, str) and setting == AUTO
 
 
+def are_patches(parts: object) -> bool:
+    """Return whether the setting asks for patches of the pixels, and nothing else."""
+    return isinstance(parts, str) and parts == PATCHES
+
+
 def resolve_parts(estimator: Any, shape: ImageShape) -> tuple[PartChoice, ...]:
     """Return the parts of a sum for images of a shape (c, h, w)."""
     given = estimator.parts
     if is_auto(given):
         return _usual_parts(shape)
+    if are_patches(given):
+        return (_patches_alone(estimator, shape),)
     if not isinstance(given, tuple | list) or not given:
         _reject_parts(estimator, given)
     choices = tuple(_part(estimator, one) for one in given)
@@ -92,17 +110,22 @@ def resolve_flips(
     return (False, True) if can_judge and shape[2] > 1 else (False,)
 
 
+def with_flips(kernel: Kernel) -> FlipAverage:
+    """Return the average of the usual kernel of patches over mirror images."""
+    if isinstance(kernel, PatchKernel):
+        whitening = kernel.normalization
+        if isinstance(whitening, PatchWhitening):
+            kernel = replace(kernel, normalization=replace(whitening, flips=True))
+    return FlipAverage(kernel)
+
+
 def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
     """Return the parts of a sum; a kernel for vectors if images are vectors."""
     channels, *size = shape
     if max(size) == 1:
         return (PartChoice(rbf()),)
-    n_scales = _scales_of(size)
+    n_scales, pixels = _scales_of(size), _pixels(shape)
     network, is_color = convnet(depth=2, kernel_size=3), channels == COLORS
-    if is_color:
-        pixels = _patches(size, COLOR_PATCHES, PatchWhitening(0.03))
-    else:
-        pixels = _patches(size, GREY_PATCHES, None)
     if not n_scales:
         return pixels, PartChoice(network)
     if not is_color:
@@ -115,6 +138,24 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
         (n_scales - 1, ChannelComponents.fit),
     ]
     return pixels, *(_scattered_patches(size, *view) for view in views if view[0])
+
+
+def _patches_alone(estimator: Any, shape: ImageShape) -> PartChoice:
+    """Return patches of pixels; raise a ValueError for vectors."""
+    if max(shape[1:]) == 1:
+        raise ValueError(
+            f"parts={PATCHES!r} needs images, and each row of X was read as a vector: "
+            f"pass images or set `image_shape`, or take {for_vectors(estimator)}."
+        )
+    return _pixels(shape)
+
+
+def _pixels(shape: ImageShape) -> PartChoice:
+    """Return patches of the pixels."""
+    channels, *size = shape
+    if channels == COLORS:
+        return _patches(size, COLOR_PATCHES, PatchWhitening(0.03))
+    return _patches(size, GREY_PATCHES, None)
 
 
 def _scattered_patches(
@@ -198,7 +239,7 @@ def for_vectors(estimator: Any) -> str:
 
 def _reject_parts(estimator: Any, given: object) -> NoReturn:
     expected = (
-        "'auto' or a list of kernels and of pairs (transformer or None, kernel), of "
-        "skconvgp.transforms and skconvgp.kernels"
+        "'auto', 'patches' or a list of kernels and of pairs (transformer or None, "
+        "kernel), of skconvgp.transforms and skconvgp.kernels"
     )
     reject(estimator, "parts", expected, given)

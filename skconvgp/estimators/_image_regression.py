@@ -3,9 +3,16 @@
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._images import fit_images, parts_used, weights_used
+from skconvgp.estimators._images import (
+    fit_images,
+    has_sums,
+    parts_used,
+    weights_used,
+)
+from skconvgp.estimators._patches import extend_with_images, read_more_images
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.kernels import Kernel
@@ -23,7 +30,7 @@ class ImageRegressor(GPRegressor):
 
     Parameters
     ----------
-    parts : "auto" or list, default="auto"
+    parts : "auto", "patches" or list, default="auto"
         The parts of the sum: kernels of :mod:`skconvgp.kernels`, and pairs of a
         transformer, or None, and a kernel, which then sees images as the transformer
         shows them. A copy of the transformer is fitted to the training images. A
@@ -37,6 +44,8 @@ class ImageRegressor(GPRegressor):
         Below 8 pixels a side it is convnet of the pixels.
         Rows that are read as vectors have the single part
         :class:`~skconvgp.kernels.rbf`.
+        "patches" is patches of the pixels alone, in time and memory that grow linearly
+        with the number of images; only these have `partial_fit`.
     part_weights : "auto" or array-like of shape (n_parts,), default="auto"
         Weights of the parts, each of which is divided by the mean variance of its
         functions first. They are scaled to the sum 1. "auto" chooses multiples of 1/5
@@ -154,8 +163,12 @@ class ImageRegressor(GPRegressor):
     Time grows with the square of the number n of images for covariances and with n^3
     for the choice of weights and noise; a fit holds about nine matrices of n^2 numbers.
     Above 8000 images, or if these do not fit into the memory, "auto" fits the process
-    of patches alone, as :class:`~skconvgp.PatchGPRegressor` does, and `fit_report_`
-    says so. Weights and flips are chosen on at most 1000 images, drawn at random.
+    of patches alone, as "patches" and :class:`~skconvgp.PatchGPRegressor` do, and
+    `fit_report_` says so. Weights and flips are chosen on at most 1000 images, drawn at
+    random.
+
+    `partial_fit` adds images to the sums of a fit of patches alone. Inducing patches,
+    flips, noise and units stay those of the first call.
 
     Prior variances of a kernel of patches are those of its features.
 
@@ -239,6 +252,37 @@ class ImageRegressor(GPRegressor):
         """
         problem, samples = self._read_targets(X, y, sample_weight)
         fit_images(self, problem, samples)
+        return self
+
+    @available_if(has_sums)  # type: ignore[untyped-decorator]
+    @public_fit
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add images to those of earlier calls; only patches alone can do so.
+
+        The first call is a `fit`, for ``parts="patches"``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if not hasattr(self, "_process"):
+            return self.fit(X, y, sample_weight)
+        further = read_more_images(
+            self, X, y, sample_weight, multi_output=True, y_numeric=True
+        )
+        extend_with_images(self, *self._further_targets(further))
         return self
 
     @property

@@ -7,15 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from skconvgp._typing import FloatArray
+from skconvgp.engine import to_numpy
 from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._image_parts import (
+    PATCHES,
+    are_patches,
     for_vectors,
     is_auto,
     resolve_flips,
     resolve_parts,
     resolve_weights,
+    with_flips,
 )
 from skconvgp.estimators._noise import can_choose_noise
 from skconvgp.estimators._resolve import resolve_noise
@@ -25,11 +30,13 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
+    JUDGED,
+    FeatureProcess,
     KernelPrior,
     LabelModel,
-    PartChoice,
     PartsPlan,
     PartsPrior,
+    PatchPlan,
     Problem,
     Settings,
     missing_memory,
@@ -38,7 +45,7 @@ from skconvgp.processes import (
 )
 from skconvgp.solvers import Cholesky
 
-__all__ = ["fit_images", "parts_used", "weights_used"]
+__all__ = ["fit_images", "has_sums", "parts_used", "weights_used"]
 
 LARGEST_SIDE = 96  # pixels; larger images are reduced
 MOST_SUMMED = 8000  # images whose matrix is factorised
@@ -86,10 +93,11 @@ def fit_images(
     plan = PartsPlan(prior, choices, settings, weights, mirrors, keeps_left_out)
     why_alone = _why_patches_alone(estimator, plan, resources)
     if why_alone:
-        alone = _only_patches(prior, choices[0], settings, resources)
+        is_mirrored = _mirrors_patches(plan, problem, resources)
+        alone = _only_patches(plan, resources, is_mirrored=is_mirrored)
         fitted, run = alone.fit(problem, resources)
         zeros = (0.0,) * (len(choices) - 1)
-        report = {"part_weights": (1.0, *zeros), "is_mirrored": False}
+        report = {"part_weights": (1.0, *zeros), "is_mirrored": is_mirrored}
         report |= {"parts_reason": why_alone, "kernel_reason": ""}
     else:
         fitted, run = plan.fit(problem, resources)
@@ -98,6 +106,26 @@ def fit_images(
     estimator.solver_ = Cholesky()
     record = replace(fitted.record, report=fitted.record.report | report)
     estimator._publish(samples.training, replace(fitted, record=record), run, resources)
+
+
+def has_sums(estimator: Any) -> bool:
+    """Return whether there are sums over images, to which others can be added.
+
+    Raises
+    ------
+    AttributeError
+        If there are none, with the remedy: `partial_fit` is then no method.
+    """
+    process = getattr(estimator, "_process", None)
+    if isinstance(process, FeatureProcess):
+        return True
+    if process is None and are_patches(estimator.parts):
+        return True
+    raise AttributeError(
+        f"`partial_fit` is for patches alone: use parts={PATCHES!r}, or fit to more "
+        f"than {MOST_SUMMED} images first. A sum of other parts needs all images at "
+        "once."
+    )
 
 
 def parts_used(estimator: Any) -> list[tuple[Any, Kernel]]:
@@ -150,6 +178,8 @@ def _why_patches_alone(
     estimator: Any, plan: PartsPlan, resources: EstimatorResources
 ) -> str:
     """Return why the usual sum is too dear for the images; empty if it is not."""
+    if are_patches(estimator.parts):
+        return f"patches alone, by parts={PATCHES!r}"
     if not is_auto(estimator.parts) or len(plan.choices) == 1:
         return ""
     if plan.images.n_samples > MOST_SUMMED:
@@ -159,13 +189,39 @@ def _why_patches_alone(
     return f"patches alone: {missing}" if missing else ""
 
 
+def _mirrors_patches(
+    plan: PartsPlan, problem: Problem, resources: EstimatorResources
+) -> bool:
+    """Return whether patches alone are averaged over mirror images.
+
+    A fit to at most `JUDGED` images decides, if there is room for it.
+    """
+    if len(plan.mirrors) == 1:
+        return plan.mirrors[0]
+    n = plan.images.n_samples
+    drawn = torch.randperm(n, generator=resources.generator())[:JUDGED]
+    indices = to_numpy(drawn.sort().values)
+    judging = replace(
+        plan,
+        images=plan.images.take(indices),
+        choices=plan.choices[:1],
+        weights=np.ones(1),
+        keeps_left_out=False,
+    )
+    if missing_memory(judging.size, resources):
+        return False
+    few = problem.take(indices, is_precomputed=False)
+    fitted, _ = judging.fit(few, resources)
+    return bool(fitted.record.report["is_mirrored"])
+
+
 def _only_patches(
-    prior: KernelPrior,
-    choice: PartChoice,
-    settings: Settings,
-    resources: EstimatorResources,
-) -> Any:
+    plan: PartsPlan, resources: EstimatorResources, *, is_mirrored: bool
+) -> PatchPlan:
     """Return the plan of the process of patches."""
-    of_patches = replace(prior, kernel=choice.kernel).resolved()
+    choice = plan.choices[0]
+    kernel = with_flips(choice.kernel) if is_mirrored else choice.kernel
+    of_patches = replace(plan.images, kernel=kernel).resolved()
     few = choice.inducing._replace(n_inducing=None)
-    return plan_patches(of_patches, settings, "dtc", (few,), resources.generator())
+    generator = resources.generator()
+    return plan_patches(of_patches, plan.settings, "dtc", (few,), generator)

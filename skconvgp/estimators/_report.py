@@ -38,6 +38,8 @@ class FitReport:
     ----------
     n_samples : int
         Number of training samples that were used.
+    n_rows : int
+        Number of rows that these are: with `augment`, an image is several rows.
     kernel_reason : str
         Why the default kernel may suit the samples badly; empty otherwise.
     n_pairs : int
@@ -116,6 +118,7 @@ class FitReport:
     """
 
     n_samples: int
+    n_rows: int
     n_pairs: int
     gram_seconds: float
     solve_seconds: float
@@ -152,7 +155,7 @@ class FitReport:
         if self.instruction_set:
             backend += f" ({self.instruction_set})"
         lines = [
-            f"samples      {self.n_samples}",
+            f"samples      {self._samples()}",
             f"Gram         {self._pairs()}",
             f"solve        {self.solve_seconds:.2f} s{self._solve_details()}",
             f"computed on  {self.device}, {backend}, {self.dtype}",
@@ -183,6 +186,12 @@ class FitReport:
         }
         lines[-1:-1] = [f"{label:<13}{why}" for label, why in reasons.items() if why]
         return "\n".join(lines)
+
+    def _samples(self) -> str:
+        """Return the line on samples: their number, and their rows if these differ."""
+        if self.n_rows == self.n_samples:
+            return str(self.n_samples)
+        return f"{self.n_samples}, as {self.n_rows} rows"
 
     def _pairs(self) -> str:
         """Return the line on pairs: their number, and the speed of computing them."""

@@ -36,7 +36,7 @@ from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
 from skconvgp.processes._neighbors import NeighborProcess
 from skconvgp.processes._parts import KernelPart, MirroredPart, PatchPart
-from skconvgp.processes._parts_fit import PartChoice, PartsPlan
+from skconvgp.processes._parts_fit import JUDGED, PartChoice, PartsPlan
 from skconvgp.processes._parts_prior import PartsPrior
 from skconvgp.processes._patch_growing import extend_patches
 from skconvgp.processes._patch_images import PatchImages, PatchReservoir
@@ -84,6 +84,7 @@ from skconvgp.processes._views import FitView, View
 __all__ = [
     "GRAM_COPIES",
     "INDUCING",
+    "JUDGED",
     "LEAST_NOISE",
     "AnyPrior",
     "BoundMoving",

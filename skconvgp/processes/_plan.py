@@ -172,8 +172,10 @@ class Planner:
                 require_common_noise(repr(localization), models)
                 return self._plan_local(localization, settings)
             case CoarseKernel() as coarsening:
-                return self._plan_coarse(coarsening, models, settings)
-        route, fit = self._dense(models, settings, self.prior.n_samples)
+                n_versions = problem.n_versions
+                return self._plan_coarse(coarsening, models, settings, n_versions)
+        n, n_versions = self.prior.n_samples, problem.n_versions
+        route, fit = self._dense(models, settings, n, n_versions)
         return Plan(self.prior, route.size, route.solver, partial(_fit_all, fit))
 
     def affords_choice(self, problem: Problem, most: int) -> bool:
@@ -195,11 +197,11 @@ class Planner:
                 return True
         if count > most or not self.parts.is_direct:
             return False
-        size = self.route(n, is_selecting=True).size
+        size = self.route(n, is_selecting=True, n_versions=problem.n_versions).size
         return not missing_memory(size, self.resources)
 
-    def route(self, n: int, *, is_selecting: bool) -> Route:
-        """Return the route of an exact process of n samples."""
+    def route(self, n: int, *, is_selecting: bool, n_versions: int = 1) -> Route:
+        """Return the route of an exact process of n rows."""
         return route_of(
             n,
             self.parts.solver,
@@ -207,17 +209,19 @@ class Planner:
             is_auto=self.parts.is_auto,
             is_selecting=is_selecting,
             has_kernel=self.prior.knows_variances,
+            n_versions=n_versions,
         )
 
     def _dense(
-        self, models: list[LabelModel], settings: Settings, n: int
+        self, models: list[LabelModel], settings: Settings, n: int, n_versions: int = 1
     ) -> tuple[Route, DenseFit]:
-        """Return the route of n samples, and the function that fits them."""
+        """Return the route of n rows, and the function that fits them."""
         if models:
             size = _label_size(models, n, 0)
             route = Route(self.parts.solver, size, is_held=True, reason="")
             return route, self._label_fit(settings)
-        route = self.route(n, is_selecting=isinstance(settings.noise, str))
+        is_selecting = isinstance(settings.noise, str)
+        route = self.route(n, is_selecting=is_selecting, n_versions=n_versions)
         keeps = self.parts.keeps_left_out
         fit = partial(fit_exact, settings=settings, route=route, keeps_left_out=keeps)
         return route, fit
@@ -267,11 +271,15 @@ class Planner:
         return Plan(self.prior, Size(held, held, 0), self.parts.solver, fit_at)
 
     def _plan_coarse(
-        self, coarsening: CoarseKernel, models: list[LabelModel], settings: Settings
+        self,
+        coarsening: CoarseKernel,
+        models: list[LabelModel],
+        settings: Settings,
+        n_versions: int,
     ) -> Plan:
         """Return the plan for a cheaper kernel, or for its sum with a completed one."""
         coarse, n = _coarsened(coarsening, self.prior), self.prior.n_samples
-        route, fit = self._dense(models, settings, n)
+        route, fit = self._dense(models, settings, n, n_versions)
         added = coarsening.exact
         if added is None:
             return Plan(coarse, route.size, route.solver, partial(_fit_all, fit))

@@ -8,6 +8,7 @@ import torch
 
 from skconvgp._protocols import IterativeSolver, Solver
 from skconvgp.engine import Size, free_memory, gibibytes
+from skconvgp.inference import noise_grid
 from skconvgp.processes._run import Resources
 from skconvgp.solvers import ConjugateGradient
 
@@ -19,6 +20,10 @@ GRAM_COPIES = 2  # the matrix and its factor
 # While the noise is chosen: the matrix, a scaled copy, its eigenvectors, and the work
 # space of LAPACK's `syevd`, which is two matrices.
 SELECTION_COPIES = 5
+# Numbers for each pair of versions of an image, while the noise is chosen with images
+# left out: blocks of the inverse for every noise, and one of them with its factor, two
+# solves and a column.
+BLOCK_COPIES = len(noise_grid(torch.float64)) + 5
 
 
 @dataclass(frozen=True)
@@ -51,13 +56,14 @@ def route_of(
     is_auto: bool,
     is_selecting: bool,
     has_kernel: bool,
+    n_versions: int = 1,
 ) -> Route:
     """Return the route of an exact process of n samples.
 
     Parameters
     ----------
     n : int
-        Number of samples.
+        Number of samples, or of rows that they are.
     solver : Solver
         The solver that the user chose; for "auto", the direct solver.
     resources : Resources
@@ -68,10 +74,14 @@ def route_of(
         Whether the noise is chosen from an eigendecomposition of the matrix.
     has_kernel : bool
         Whether covariances are computed by a kernel, so that they need not be held.
+    n_versions : int, default=1
+        How many rows each sample is.
     """
-    copies = SELECTION_COPIES if is_selecting else GRAM_COPIES
+    held = (SELECTION_COPIES if is_selecting else GRAM_COPIES) * n**2
+    if is_selecting and n_versions > 1:
+        held += BLOCK_COPIES * n * n_versions
     # A GPU returns the factor to the host.
-    size = Size(copies * n**2, copies * n**2, n**2)
+    size = Size(held, held, n**2)
     direct = Route(copy.deepcopy(solver), size, is_held=True, reason="")
     if is_selecting or not has_kernel:
         return direct

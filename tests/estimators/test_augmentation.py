@@ -14,6 +14,7 @@ from skconvgp import (
 )
 from skconvgp.augmentation import Flip, Shift
 from skconvgp.completion import CoarseKernel, Nystrom
+from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
 from tests.helpers.estimators import digits, tiny_network
 
@@ -100,6 +101,28 @@ def test_left_out_predictions_are_those_without_the_image_and_its_versions(
     np.testing.assert_allclose(mean, expected[0], atol=1e-5)
     np.testing.assert_allclose(std, np.sqrt(expected[1]), rtol=1e-5)
     assert gp.fit_report_.n_samples == len(mean) == 12
+    assert f"12, as {gp.fit_report_.n_rows} rows" in str(gp.fit_report_)
+    assert gp.fit_report_.n_rows == len(gp.X_train_) > 12
+
+
+def test_blocks_of_versions_are_counted_before_any_work(monkeypatch):
+    X, y, _ = some_images()
+    settings = {"noise_variance": "loo", "memory_budget": 2**20}
+    gp = ConvNetGPRegressor(tiny_network(), augment=AUGMENTS["both"], **settings)
+    n_rows, n_versions, n_noises = 120, 10, 89
+    matrices, blocks = 5 * n_rows**2, n_noises * n_rows * n_versions
+    for n_free, is_enough in (
+        (matrices + blocks, False),
+        (matrices + 2 * blocks, True),
+    ):
+        monkeypatch.setattr(
+            "skconvgp.engine._devices.free_memory", lambda _, n=n_free: 8 * n
+        )
+        if is_enough:
+            gp.fit(X, y)
+        else:
+            with pytest.raises(TileMemoryError, match="fewer samples"):
+                gp.fit(X, y)
 
 
 @every_augment

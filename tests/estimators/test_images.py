@@ -11,15 +11,17 @@ from skconvgp import (
     ImageClassifier,
     ImageRegressor,
     PatchGPClassifier,
+    PatchGPRegressor,
     gram_matrix,
 )
 from skconvgp.estimators._image_parts import resolve_parts
 from skconvgp.image_maps import ChannelComponents, Upright
-from skconvgp.kernels import PatchKernel, convnet, rbf
+from skconvgp.kernels import FlipAverage, PatchKernel, convnet, rbf
 from tests.helpers.estimators import DensePosterior, blobs, digits
 from tests.helpers.tolerances import assert_close
 
 NETWORK, VECTORS = convnet(1, 3), rbf(2.0)
+SMALL = PatchKernel(patch_size=5, location_lengthscale=0.75)  # of images of 6 x 6
 N, N_NEW = 20, 6
 
 
@@ -160,12 +162,15 @@ def test_vectors_have_a_kernel_for_vectors():
         gp.predict_proba(X[30:]), other.predict_proba(X[30:]), rtol=1e-6
     )
     assert "vectors" in gp.fit_report_.parts_reason
+    with pytest.raises(ValueError, match="was read as a vector"):
+        ImageClassifier("patches").fit(X, y)
     assert gp.fit_report_.parts_reason in str(gp.fit_report_)
 
 
 @pytest.mark.parametrize("why", ["count", "memory"])
 def test_patches_are_alone_where_the_sum_is_too_dear(why, monkeypatch):
     images, labels = digits(60)
+    images = images[:, :, 1:7, 1:7]
     if why == "count":
         monkeypatch.setattr("skconvgp.estimators._images.MOST_SUMMED", 49)
         reason = "at most 49 images"
@@ -176,13 +181,64 @@ def test_patches_are_alone_where_the_sum_is_too_dear(why, monkeypatch):
         )
     gp = ImageClassifier(random_state=0).fit(images[:50], labels[:50])
     assert reason in gp.fit_report_.parts_reason
-    assert gp.fit_report_.part_weights == (1.0, 0.0, 0.0)
-    kernel = PatchKernel(patch_size=5, location_lengthscale=1.0)
-    alone = PatchGPClassifier(kernel, n_locations=4, random_state=0)
+    assert gp.fit_report_.part_weights == (1.0, 0.0)
+    alone = PatchGPClassifier(SMALL, n_locations=2, random_state=0)
     alone.fit(images[:50], labels[:50])
     np.testing.assert_allclose(
         gp.predict_proba(images[50:]), alone.predict_proba(images[50:]), rtol=1e-5
     )
+    gp.partial_fit(images[50:], labels[50:])
+    assert gp.fit_report_.n_samples == 60
+
+
+@pytest.mark.parametrize("flips", [True, False])
+def test_batches_of_patches_alone_are_those_of_the_estimators_of_patches(flips):
+    images, labels = digits(60)
+    images = images[:, :, 1:7, 1:7]
+    kernel = FlipAverage(SMALL) if flips else SMALL
+    settings = {"n_locations": 2, "random_state": 0}
+    gp = ImageClassifier("patches", flips=flips, random_state=0)
+    other = PatchGPClassifier(kernel, **settings)
+    for part in (slice(30), slice(30, 50)):
+        gp.partial_fit(images[part], labels[part], range(10))
+        other.partial_fit(images[part], labels[part], range(10))
+    new = images[50:]
+    np.testing.assert_allclose(gp.predict_proba(new), other.predict_proba(new))
+    assert gp.fit_report_.is_mirrored is flips
+    gp = ImageRegressor("patches", flips=flips, random_state=0)
+    other = PatchGPRegressor(kernel, **settings)
+    for part in (slice(30), slice(30, 50)):
+        gp.partial_fit(images[part], labels[part])
+        other.partial_fit(images[part], labels[part])
+    np.testing.assert_allclose(gp.predict(new), other.predict(new))
+
+
+def test_only_patches_alone_can_be_added_to():
+    images, labels = digits(20)
+    assert not hasattr(ImageClassifier(), "partial_fit")
+    assert not hasattr(ImageRegressor([SMALL]), "partial_fit")
+    assert hasattr(ImageClassifier("patches"), "partial_fit")
+    gp = ImageClassifier([NETWORK], flips=False).fit(images, labels)
+    gp.set_params(parts="patches")  # the fitted sum stays one
+    with pytest.raises(AttributeError) as error:
+        gp.partial_fit(images, labels)
+    assert "parts='patches'" in str(error.value.__cause__)
+
+
+def test_patches_alone_decide_about_mirror_images():
+    images = np.random.default_rng(0).uniform(size=(60, 1, 6, 6))
+    left, right = (half.mean((1, 2, 3)) for half in np.split(images, 2, axis=3))
+    for targets, is_symmetric in ((left + right, True), (left - right, False)):
+        gp = ImageRegressor("patches", random_state=0).fit(images, targets)
+        assert gp.fit_report_.is_mirrored is is_symmetric
+
+
+def test_patches_of_colours_have_mirror_images():
+    images = np.random.default_rng(0).uniform(size=(24, 3, 4, 4))
+    gp = ImageRegressor("patches", flips=True, random_state=0)
+    gp.fit(images[:20], images[:20, 0, 0, 0])
+    one, two = (gp.predict(x) for x in (images[20:], images[20:, ..., ::-1]))
+    np.testing.assert_allclose(one, two, rtol=1e-4)
 
 
 def test_large_images_are_reduced():
@@ -213,7 +269,7 @@ def test_one_image_of_each_class_is_enough():
     ("settings", "message"),
     [
         ({"parts": []}, "'parts'"),
-        ({"parts": "patches"}, "'parts'"),
+        ({"parts": "pixels"}, "'parts'.*'patches'"),
         ({"parts": [(None, NETWORK, 3)]}, "'parts'"),
         ({"parts": [(NETWORK, NETWORK)]}, "'parts'"),
         ({"parts": [NETWORK], "part_weights": [0.5, 0.5]}, "'part_weights'.*1 finite"),
