@@ -259,7 +259,16 @@ def _dense(graph: Graph, layer: Dense, value: Map) -> Map:
 
 
 def _unchanged(graph: Graph, layer: object, value: Map) -> Map:
-    return value  # only pools of single positions come here; others are refused before
+    return value
+
+
+def _pool(graph: Graph, layer: AvgPool2d | GlobalAvgPool2d, value: Map) -> Map:
+    if layer.is_pool(value.node.shape):
+        raise NotFusableError(
+            f"there are no fused kernels for {layer!r}, which averages over positions"
+        )
+    is_flat = isinstance(layer, GlobalAvgPool2d)
+    return _flatten(graph, Flatten(), value) if is_flat else value
 
 
 def _convolve(graph: Graph, layer: Conv2d, value: Map) -> Map:
@@ -390,13 +399,13 @@ def _scale_down(graph: Graph, value: Map, exponent: int) -> Map:
 
 _LOWERINGS: dict[type, Callable[[Graph, Any, Map], Map]] = {
     Abs: _leaky,
-    AvgPool2d: _unchanged,
+    AvgPool2d: _pool,
     Conv2d: _convolve,
     Dense: _dense,
     Erf: _erf,
     Flatten: _flatten,
     FlipAverage: _averaged,
-    GlobalAvgPool2d: _unchanged,
+    GlobalAvgPool2d: _pool,
     Identity: _unchanged,
     LeakyReLU: _leaky,
     MaxNormalization: _normalized,

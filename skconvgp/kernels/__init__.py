@@ -22,13 +22,7 @@ from skconvgp.kernels._elementwise import Elementwise
 from skconvgp.kernels._flips import FlipAverage
 from skconvgp.kernels._hyperparameters import Hyperparameter
 from skconvgp.kernels._layer import Layer
-from skconvgp.kernels._linear import (
-    AvgPool2d,
-    Conv2d,
-    Dense,
-    Flatten,
-    GlobalAvgPool2d,
-)
+from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import Maps
 from skconvgp.kernels._normalizations import (
     MaxNormalization,
@@ -37,6 +31,7 @@ from skconvgp.kernels._normalizations import (
 from skconvgp.kernels._optical import optical
 from skconvgp.kernels._patch_maps import PatchContrast, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
+from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
 from skconvgp.kernels._stationary import matern, rbf
 from skconvgp.kernels._vectors import arcsine, dot_product, polynomial

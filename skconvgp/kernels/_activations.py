@@ -10,6 +10,7 @@ forward and backward, even at c = a = b.
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -39,6 +40,8 @@ LARGEST_SLOPE = 1e100
 class Activation(Layer):
     """A nonlinearity with an expectation in closed form."""
 
+    map_strides: ClassVar[tuple[int, int]] = (1, 1)
+
     @property
     def is_spatial(self) -> bool:
         """Whether the layer distinguishes positions: never."""
@@ -57,7 +60,7 @@ class Activation(Layer):
         """Pass covariance maps (h, w, n1, n2)."""
         assert isinstance(one, Tensor)
         assert isinstance(two, Tensor)
-        a, b = one.unsqueeze(-1), two.unsqueeze(-2)
+        a, b = maps.sides(one, two)
         return maps.with_nngp(self.expectation(maps.nngp, a, b))
 
     @abstractmethod

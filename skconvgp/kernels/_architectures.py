@@ -1,8 +1,9 @@
 """Named networks, built only from layers; each expands when it is used."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from torch import Tensor
 
@@ -65,6 +66,19 @@ class Network(Layer):
     def is_spatial(self) -> bool:
         """Whether one of the layers distinguishes positions."""
         return self.layers.is_spatial
+
+    @property
+    def map_strides(self) -> tuple[int, int]:
+        """Rows and columns of the input for each of the output."""
+        return self.layers.map_strides
+
+    def unrolled(self) -> Iterator[Any]:
+        """Yield the layers."""
+        return self.layers.unrolled()
+
+    def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
+        """Yield the layers, each with the size of its input."""
+        return self.layers.leaves(shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the last layer."""

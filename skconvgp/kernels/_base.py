@@ -7,6 +7,7 @@ covariances of all their pairs. Loops, devices and memory limits are the engine'
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -25,6 +26,7 @@ from skconvgp._typing import (
     Scalar,
 )
 from skconvgp.kernels._checks import plain_value, require_variance
+from skconvgp.kernels._displacements import leaves, strides_of
 from skconvgp.kernels._from_data import settings_from_data
 from skconvgp.kernels._hyperparameters import (
     DEFAULT_BOUNDS,
@@ -61,6 +63,13 @@ class Kernel(Part, ABC):
     @abstractmethod
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the number of positions of the map of one pair; 1 without a map."""
+
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the pairs of positions whose covariances a pair of images needs.
+
+        It measures the time of a pair. Without pools it is `n_positions`.
+        """
+        return self.n_positions(image_shape)
 
     @abstractmethod
     def prepare(self, images: Tensor) -> Prepared:
@@ -201,6 +210,10 @@ class Sum(Kernel):
         """Return the most positions that one of the terms has."""
         return max(term.n_positions(image_shape) for term in self.parts)
 
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the most pairs of positions that one of the terms needs."""
+        return max(term.n_position_pairs(image_shape) for term in self.parts)
+
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare the images for each term."""
         return tuple(term.prepare(images) for term in self.parts)
@@ -214,6 +227,22 @@ class Sum(Kernel):
         """Add the prior variances (n,) of the terms."""
         parts = zip(self.parts, split(one), strict=True)
         return _total([term.diag(first) for term, first in parts])
+
+    @property
+    def map_strides(self) -> tuple[int, int]:
+        """Rows and columns of its input for each of its output, in all branches."""
+        strides = [strides_of(term) for term in self.parts]
+        if len(set(strides)) != 1:
+            raise ValueError(
+                "in front of a pool the branches of a Sum must have the same strides, "
+                f"got {strides!r}."
+            )
+        return strides[0]
+
+    def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
+        """Yield the layers of all branches, each with the size of its input."""
+        for term in self.parts:
+            yield from leaves(term, shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the common size of the maps after all branches."""
@@ -234,7 +263,7 @@ class Sum(Kernel):
         """Pass covariance maps through all branches."""
         parts = zip(self.parts, split(one), split(two), strict=True)
         passed = [map_layer(term).pair_pass(maps, a, b) for term, a, b in parts]
-        return maps.with_nngp(_total([one.nngp for one in passed]))
+        return passed[0].with_nngp(_total([one.nngp for one in passed]))
 
 
 @dataclass(repr=False, init=False)
@@ -273,6 +302,10 @@ class Product(Kernel):
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the most positions that one of the factors has."""
         return max(factor.n_positions(image_shape) for factor in self.parts)
+
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the most pairs of positions that one of the factors needs."""
+        return max(factor.n_position_pairs(image_shape) for factor in self.parts)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare the images for each factor."""
@@ -330,6 +363,10 @@ class Scale(Kernel):
         """Return the positions of the map of one pair of the scaled kernel."""
         return self.kernel.n_positions(image_shape)
 
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the pairs of positions that a pair of images needs."""
+        return self.kernel.n_position_pairs(image_shape)
+
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare the images for the scaled kernel."""
         return self.kernel.prepare(images)
@@ -341,6 +378,15 @@ class Scale(Kernel):
     def diag(self, one: Prepared) -> Tensor:
         """Scale the prior variances (n,)."""
         return self.kernel.diag(one) * self.factor
+
+    @property
+    def map_strides(self) -> tuple[int, int]:
+        """Rows and columns of its input for each of its output."""
+        return strides_of(self.kernel)
+
+    def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
+        """Yield the layers that the scaled layer consists of."""
+        return leaves(self.kernel, shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the scaled layer."""

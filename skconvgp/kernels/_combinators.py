@@ -1,13 +1,15 @@
 """Layers made of layers: a chain, and a chain with a shortcut."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from torch import Tensor
 
 from skconvgp._parts import Part, distinct
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._base import split
+from skconvgp.kernels._displacements import leaves, strides_of, unrolled
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._map_layer import MapLayer, Maps
 
@@ -31,6 +33,21 @@ class _Chain(Layer):
     def is_spatial(self) -> bool:
         """Whether one of the layers distinguishes positions."""
         return any(getattr(layer, "is_spatial", True) for layer in self.layers)
+
+    @property
+    def map_strides(self) -> tuple[int, int]:
+        """Rows and columns of the input for each of the output."""
+        rows, cols = 1, 1
+        for layer in self.layers:
+            strides = strides_of(layer)
+            rows, cols = rows * strides[0], cols * strides[1]
+        return rows, cols
+
+    def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
+        """Yield the layers in order, each with the size of its input."""
+        for layer in self.layers:
+            yield from leaves(layer, shape)
+            shape = layer.out_shape(shape)
 
     def _chain_shape(self, shape: MapShape) -> MapShape:
         for i, layer in enumerate(self.layers):
@@ -86,6 +103,11 @@ class Sequential(_Chain):
     """
 
     parts: tuple[Part, ...]
+
+    def unrolled(self) -> Iterator[Any]:
+        """Yield the layers, and those of chains among them."""
+        for layer in self.layers:
+            yield from unrolled(layer)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the last layer."""

@@ -5,6 +5,7 @@ The series: docs/maths.rst, "Dual activations".
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -67,6 +68,8 @@ class Elementwise(Layer):
     >>> net = Sequential(Flatten(), Dense(), Elementwise(torch.tanh), Dense())
     """
 
+    map_strides: ClassVar[tuple[int, int]] = (1, 1)
+
     function: Callable[[Tensor], Tensor]
     _: KW_ONLY
     n_nodes: int = 64
@@ -94,16 +97,13 @@ class Elementwise(Layer):
         assert isinstance(b, Tensor)
         assert isinstance(alpha, Tensor)
         assert isinstance(beta, Tensor)
-        t = (
-            maps.nngp
-            * reciprocal_sqrt(a).unsqueeze(-1)
-            * reciprocal_sqrt(b).unsqueeze(-2)
-        )
+        over_a, over_b = maps.sides(reciprocal_sqrt(a), reciprocal_sqrt(b))
+        t = maps.nngp * over_a * over_b
         total = torch.zeros_like(t)
-        for first, second in zip(
-            reversed(alpha), reversed(beta), strict=True
-        ):  # Horner
-            total = total * t + first.unsqueeze(-1) * second.unsqueeze(-2)
+        # Horner's scheme
+        for terms in zip(reversed(alpha), reversed(beta), strict=True):
+            first, second = maps.sides(*terms)
+            total = total * t + first * second
         return maps.with_nngp(total)
 
 

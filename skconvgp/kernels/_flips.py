@@ -28,13 +28,14 @@ from skconvgp.kernels._base import (
 )
 from skconvgp.kernels._checks import SEQUENCES
 from skconvgp.kernels._combinators import Residual, Sequential
-from skconvgp.kernels._linear import AvgPool2d, Conv2d, GlobalAvgPool2d
+from skconvgp.kernels._linear import Conv2d
 from skconvgp.kernels._map_layer import MapLayer
 from skconvgp.kernels._normalizations import MaxNormalization
 from skconvgp.kernels._optical import optical
 from skconvgp.kernels._patch_grid import AUTO
 from skconvgp.kernels._patch_maps import PatchContrast, PatchMap, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
+from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 from skconvgp.kernels._prepared import take
 from skconvgp.kernels._stationary import matern, rbf
 from skconvgp.kernels._vectors import arcsine, dot_product, polynomial
@@ -136,6 +137,10 @@ class FlipAverage(Kernel):
         """Return the positions of the map of one pair of the averaged kernel."""
         return self.kernel.n_positions(image_shape)
 
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the pairs of positions that two evaluations of a pair need."""
+        return 2 * self.kernel.n_position_pairs(image_shape)
+
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare images (n, c, h, w) and their flips."""
         return self.kernel.prepare(images), self.kernel.prepare(flip(images))
@@ -229,16 +234,20 @@ def _unchanged(kernel: object, shape: ImageShape) -> None:
     """Accept a kernel that flips never change."""
 
 
-def _convolution(layer: Conv2d, shape: ImageShape) -> None:
+def _windows(layer: Conv2d | AvgPool2d, shape: ImageShape) -> None:
     axis = layer.axes(shape[1:])[1]
     windows = axis.matrix(torch.zeros(()))
-    if not torch.equal(windows, windows.flip(0, 1)):
-        raise ValueError(
-            f"{layer!r}: its {axis.n_outputs} windows do not lie symmetrically on a "
-            f"map of width {axis.size}. Even windows need padding='valid', and strides "
-            "a width at which the last window ends where the first one begins, such "
-            "as an odd width for a stride of 2."
-        )
+    if torch.equal(windows, windows.flip(0, 1)):
+        return
+    n_dropped = int((windows.sum(0) == 0).sum())
+    dropped = f" and leave out {n_dropped} of its columns" if n_dropped else ""
+    raise ValueError(
+        f"{layer!r}: its {axis.n_outputs} windows do not lie symmetrically on a map of "
+        f"width {axis.size}{dropped}. Even windows need padding='valid' in a "
+        "convolution and 0 in a pool, and strides a width at which the last window "
+        "ends where the first one begins, such as an odd width for a convolution with "
+        "a stride of 2 and an even one for 2x2 pools."
+    )
 
 
 def _stationary(kernel: rbf | matern, shape: ImageShape) -> None:
@@ -285,8 +294,8 @@ def _patches(kernel: PatchKernel, shape: ImageShape) -> None:
 
 
 _RULES: dict[type, Callable[[Any, ImageShape], None]] = {
-    AvgPool2d: _unchanged,  # of single positions, as larger windows are refused
-    Conv2d: _convolution,
+    AvgPool2d: _windows,
+    Conv2d: _windows,
     FlipAverage: _unchanged,
     GlobalAvgPool2d: _unchanged,
     MaxNormalization: _inner,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from skconvgp._typing import ImageShape, MapShape, Prepared
 from skconvgp.kernels._base import Kernel, split
+from skconvgp.kernels._displacements import first_pool, stages_of
 from skconvgp.kernels._map_layer import MapLayer, Maps
 
 __all__ = ["Layer", "settings_by_name"]
@@ -23,7 +24,7 @@ class Layer(Kernel, ABC):
 
     A layer states how the variance maps of images, `Tensor` s of shape (h, w, n), and
     the covariance maps of pairs, `Maps`, pass through it. Covariances are of equal
-    positions, (h, w, n1, n2).
+    positions, (h, w, n1, n2), and, in front of a pool, of positions at a displacement.
     """
 
     @abstractmethod
@@ -40,34 +41,66 @@ class Layer(Kernel, ABC):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
-        _require_closed(self, self.out_shape(image_shape[1:]))
+        shape = image_shape[1:]
+        _require_closed(self, self.out_shape(shape))
+        if self._has_pools(shape):
+            stages_of(self, shape)
 
     def n_positions(self, image_shape: ImageShape) -> int:
-        """Return the positions of the map of one pair."""
-        return image_shape[1] * image_shape[2]
+        """Return the positions of the map of one pair.
+
+        With pools, these are positions that are in work at a time.
+        """
+        shape = image_shape[1:]
+        if self._has_pools(shape):
+            return stages_of(self, shape).n_positions
+        return shape[0] * shape[1]
+
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the pairs of positions whose covariances a pair of images needs."""
+        shape = image_shape[1:]
+        if self._has_pools(shape):
+            return stages_of(self, shape).n_position_pairs
+        return shape[0] * shape[1]
 
     def prepare(self, images: Tensor) -> Prepared:
         """Compute all that depends on one image only, for images (n, c, h, w)."""
         pixels = images.permute(2, 3, 1, 0).contiguous()
+        shape = images.shape[2], images.shape[3]
+        if self._has_pools(shape):
+            return pixels, stages_of(self, shape).prepare(pixels), None
         var, trace = self.image_pass((pixels * pixels).mean(2))
         return pixels, trace, var.reshape(-1)
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets of images."""
-        pixels1, trace1, _ = split(one)
+        pixels1, trace1, diag = split(one)
         pixels2, trace2, _ = split(two)
         assert isinstance(pixels1, Tensor)
         assert isinstance(pixels2, Tensor)
+        if diag is None:
+            stages = stages_of(self, (pixels1.shape[0], pixels1.shape[1]))
+            return stages.cross((pixels1, trace1), (pixels2, trace2))
         n_channels = pixels1.shape[2]
         # docs/maths.rst, "Affine layers"
         nngp = torch.matmul(pixels1.mT / n_channels, pixels2)
         return self.pair_pass(Maps(nngp), trace1, trace2).nngp[0, 0]
 
     def diag(self, one: Prepared) -> Tensor:
-        """Return the prior variance (n,) of each prepared image."""
-        diag = split(one)[2]
-        assert isinstance(diag, Tensor)
-        return diag
+        """Return the prior variance (n,) of each prepared image.
+
+        Behind a pool it takes half the work of a pair, which only this method does.
+        """
+        pixels, trace, diag = split(one)
+        if isinstance(diag, Tensor):
+            return diag
+        assert isinstance(pixels, Tensor)
+        stages = stages_of(self, (pixels.shape[0], pixels.shape[1]))
+        return stages.diag(pixels, trace)
+
+    def _has_pools(self, shape: MapShape) -> bool:
+        """Whether covariances of different positions are needed."""
+        return first_pool(self, shape) is not None
 
 
 def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:

@@ -1,10 +1,11 @@
-"""Affine layers: convolution, dense readout, flattening, pooling.
+"""Affine layers: convolution, dense readout, flattening.
 
 The formulas: docs/maths.rst, "Affine layers".
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,9 +15,9 @@ from skconvgp.kernels._checks import require_positive_int, require_variance
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer, settings_by_name
 from skconvgp.kernels._map_layer import Maps
-from skconvgp.kernels._windows import Axis
+from skconvgp.kernels._windows import Axis, windows_along
 
-__all__ = ["AvgPool2d", "Conv2d", "Dense", "Flatten", "GlobalAvgPool2d"]
+__all__ = ["LARGEST_WINDOW", "Conv2d", "Dense", "Flatten", "mean_over_positions"]
 
 PADDINGS = ("same", "valid", "circular")
 LARGEST_WINDOW = 2**16  # positions: far beyond any map that fits into memory
@@ -104,42 +105,67 @@ class Conv2d(Layer):
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
-        return maps.with_nngp(self._affine(maps.nngp))
+        steps = maps.displacement
+        # A displaced map is that of a smaller image, unless it wraps around.
+        seams = steps if maps.is_cyclic and not self.is_circular else (0, 0)
+        moved = steps[0] // self.stride, steps[1] // self.stride
+        return replace(maps, nngp=self._affine(maps.nngp, seams), displacement=moved)
 
-    def _affine(self, maps: Tensor) -> Tensor:
+    def _affine(self, maps: Tensor, seams: tuple[int, int] = (0, 0)) -> Tensor:
         # The box sum is separable: one banded matrix product for each axis.
         (height, width), pairs = maps.shape[:2], maps.shape[2:]
         rows, cols = self.axes((height, width))
         scale = self.weight_variance / (rows.kernel * cols.kernel)
         if rows.is_identity and cols.is_identity:
             return maps * scale + self.bias_variance
-        out = rows.matrix(maps) @ maps.reshape(height, -1)
-        out = (cols.matrix(maps) * scale) @ out.reshape(rows.n_outputs, width, -1)
+        by_row, by_col = rows.matrix(maps, seams[0]), cols.matrix(maps, seams[1])
+        out = by_row @ maps.reshape(height, -1)
+        out = (by_col * scale) @ out.reshape(rows.n_outputs, width, -1)
         return out.reshape(rows.n_outputs, cols.n_outputs, *pairs) + self.bias_variance
+
+    @property
+    def map_strides(self) -> tuple[int, int]:
+        """Rows and columns of the input for each of the output."""
+        return self.stride, self.stride
+
+    @property
+    def is_circular(self) -> bool:
+        """Whether windows wrap around."""
+        return isinstance(self.padding, str) and self.padding == "circular"
 
     def axes(self, shape: MapShape) -> tuple[Axis, Axis]:
         """Return the windows along the rows and the columns of a map of a size."""
-        return self._axis(shape[0], self.window[0]), self._axis(
-            shape[1], self.window[1]
+        rows, cols = (
+            windows_along(
+                size,
+                kernel,
+                stride=self.stride,
+                padding=self.padding,
+                dilation=self.dilation,
+            )
+            for size, kernel in zip(shape, self.window, strict=True)
         )
+        return rows, cols
 
-    def _axis(self, size: int, kernel: int) -> Axis:
-        span = self.dilation * (kernel - 1)
-        before = self.dilation * ((kernel - 1) // 2)
-        after = span - before
-        if self.padding == "valid":
-            before = after = 0
-        elif isinstance(self.padding, Integral):
-            before = after = int(self.padding)
-        return Axis(
-            size,
-            kernel,
-            self.stride,
-            before,
-            after,
-            self.dilation,
-            is_circular=isinstance(self.padding, str) and self.padding == "circular",
-        )
+    def require_displaceable(
+        self, shape: MapShape, is_cyclic: bool, pool: object
+    ) -> None:
+        """Raise if maps of different positions cannot pass, as a pool needs them."""
+        for axis in self.axes(shape):
+            reach = axis.stride * (axis.n_outputs - 1)
+            if is_cyclic and axis.stride * axis.n_outputs != axis.size:
+                raise ValueError(
+                    f"{self!r} makes {axis.n_outputs} positions of {axis.size}, and a "
+                    f"convolution with padding='circular' stands between it and "
+                    f"{pool!r} or before: all strides and paddings up to the pool must "
+                    "then divide the size of the map by the stride."
+                )
+            if not is_cyclic and reach >= axis.size:
+                raise ValueError(
+                    f"{self!r} stands in front of {pool!r}, and its windows begin up to "
+                    f"{reach} positions apart on a map of {axis.size}: take less "
+                    "padding."
+                )
 
     def _check_settings(self) -> None:
         for name in ("stride", "dilation"):
@@ -196,6 +222,8 @@ class Dense(Layer):
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
 
+    map_strides: ClassVar[tuple[int, int]] = (1, 1)
+
     @property
     def is_spatial(self) -> bool:
         """Whether the layer distinguishes positions: never."""
@@ -234,6 +262,8 @@ class Flatten(Layer):
     (1, 1)
     """
 
+    map_strides: ClassVar[tuple[int, int]] = (1, 1)
+
     @property
     def is_spatial(self) -> bool:
         """Whether the layer distinguishes positions: never."""
@@ -245,89 +275,13 @@ class Flatten(Layer):
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n)."""
-        return _mean(var), None
+        return mean_over_positions(var), None
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
-        return maps.with_nngp(_mean(maps.nngp))
+        return maps.with_nngp(mean_over_positions(maps.nngp))
 
 
-class _Pooling(Layer):
-    """Average over windows of a single position; larger windows are refused.
-
-    Larger windows need the covariance between different positions, which
-    layers do not carry; `out_shape` says so.
-    """
-
-    @property
-    def is_spatial(self) -> bool:
-        """Whether the layer distinguishes positions: always."""
-        return True
-
-    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
-        """Pass variance maps (h, w, n)."""
-        return var, None
-
-    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
-        """Pass covariance maps (h, w, n1, n2)."""
-        return maps
-
-
-@dataclass(repr=False)
-class AvgPool2d(_Pooling):
-    """Average over windows of a single position; larger windows are refused.
-
-    Parameters
-    ----------
-    window : int, default=1
-        Height and width of a window. Larger windows than 1 need the covariance
-        between all pairs of positions, which is not computed yet: a
-        `ValueError` says so before any work.
-
-    Examples
-    --------
-    >>> from skconvgp.kernels import AvgPool2d
-    >>> AvgPool2d(1).out_shape((14, 14))
-    (14, 14)
-    """
-
-    window: int = 1
-
-    def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map; raise if positions would be averaged."""
-        require_positive_int("window", self.window)
-        if self.window > 1:
-            raise ValueError(_ALL_PAIRS.format(self))
-        return shape
-
-
-@dataclass(repr=False)
-class GlobalAvgPool2d(_Pooling):
-    """Average over all positions of a 1x1 map; larger maps are refused.
-
-    Larger maps need the covariance between all pairs of positions, which is not
-    computed yet: a `ValueError` says so before any work.
-
-    Examples
-    --------
-    >>> from skconvgp.kernels import GlobalAvgPool2d
-    >>> GlobalAvgPool2d().out_shape((1, 1))
-    (1, 1)
-    """
-
-    def out_shape(self, shape: MapShape) -> MapShape:
-        """Return (1, 1); raise if positions would be averaged."""
-        if shape != (1, 1):
-            raise ValueError(_ALL_PAIRS.format(self))
-        return shape
-
-
-_ALL_PAIRS = (
-    "{!r} averages over positions, so its covariance needs all pairs of positions; "
-    "this is not built yet. Use `Flatten()` for the readout, or a strided `Conv2d` to "
-    "make maps smaller."
-)
-
-
-def _mean(maps: Tensor) -> Tensor:
+def mean_over_positions(maps: Tensor) -> Tensor:
+    """Return the mean of maps (h, w, ...) over positions, (1, 1, ...), in float64."""
     return maps.mean((0, 1), keepdim=True, dtype=torch.float64)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
 
-__all__ = ["MapLayer", "Maps", "map_layer"]
+__all__ = ["MapLayer", "Maps", "facing", "map_layer"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,15 @@ class Maps:
     covers : {"equal", "all"}, default="equal"
         Which pairs of positions there are covariances of: each position with the same
         one of the other image, or all with all.
+    displacement : tuple of int, default=(0, 0)
+        Rows and columns from a position of the first image to that of the second one.
+        Only positions that have both are part of the maps: these are |rows| and
+        |columns| smaller than the map of an image.
+    is_cyclic : bool, default=False
+        Whether positions that a displacement moves out of the image enter it at the
+        other side. Maps then keep their size.
+    is_self : bool, default=False
+        Whether each image is paired with itself alone, so that maps are (h, w, n).
 
     Examples
     --------
@@ -37,6 +46,26 @@ class Maps:
     nngp: Tensor
     ntk: Tensor | None = None
     covers: Literal["equal", "all"] = "equal"
+    displacement: tuple[int, int] = (0, 0)
+    is_cyclic: bool = False
+    is_self: bool = False
+
+    def sides(self, one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
+        """Return tables of images at the positions of the pairs, to be broadcast.
+
+        Parameters
+        ----------
+        one, two : Tensor of shape (..., h, w, n1) and (..., h, w, n2)
+            Tables of a layer whose input these maps are.
+
+        Returns
+        -------
+        first, second : Tensor
+            Shapes (..., h', w', n1, 1) and (..., h', w', 1, n2), where (h', w') is the
+            size of the maps; (..., h', w', n) each if images are paired with themselves.
+        """
+        one, two = facing(one, two, self.displacement, -3, is_cyclic=self.is_cyclic)
+        return (one, two) if self.is_self else (one.unsqueeze(-1), two.unsqueeze(-2))
 
     def with_nngp(self, nngp: Tensor) -> Self:
         """Return maps after a layer that has passed the covariances alone.
@@ -76,3 +105,39 @@ def map_layer(kernel: object) -> MapLayer:
             "add or multiply it with the finished network instead."
         )
     return kernel
+
+
+def facing(
+    one: Tensor,
+    two: Tensor,
+    displacement: tuple[int, int],
+    first_dim: int,
+    *,
+    is_cyclic: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return two maps at the positions that a displacement pairs.
+
+    Parameters
+    ----------
+    one, two : Tensor
+        Maps, with rows in dimension `first_dim` and columns in the next one.
+    displacement : tuple of int
+        Rows and columns from a position of `one` to that of `two`.
+    first_dim : int
+        Dimension of the rows.
+    is_cyclic : bool, default=False
+        Whether positions wrap around.
+
+    Returns
+    -------
+    first, second : Tensor
+        Views, or a copy of `two` if positions wrap around.
+    """
+    for dim, step in enumerate(displacement, first_dim):
+        if step and is_cyclic:
+            two = two.roll(-step, dim)
+        elif step:
+            size = one.shape[dim] - abs(step)
+            one = one.narrow(dim, max(0, -step), size)
+            two = two.narrow(dim, max(0, step), size)
+    return one, two

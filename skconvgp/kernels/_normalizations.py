@@ -5,8 +5,9 @@ The formulas: docs/maths.rst, "Scales of layers".
 
 import copy
 import math
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -35,15 +36,11 @@ from skconvgp.kernels._base import (
 )
 from skconvgp.kernels._checks import require_positive
 from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._displacements import first_pool, leaves, strides_of
 from skconvgp.kernels._expectations import reciprocal_sqrt
-from skconvgp.kernels._linear import (
-    AvgPool2d,
-    Conv2d,
-    Dense,
-    Flatten,
-    GlobalAvgPool2d,
-)
+from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import Maps, map_layer
+from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 
 __all__ = [
     "CORRELATION",
@@ -144,6 +141,10 @@ class MaxNormalization(Kernel):
         """Return the positions of the map of one pair of the normalized kernel."""
         return self.kernel.n_positions(image_shape)
 
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the pairs of positions that a pair of images needs."""
+        return self.kernel.n_position_pairs(image_shape)
+
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare the images; for correlations, add their inverse deviations."""
         if self.mode == EXACT:
@@ -172,6 +173,15 @@ class MaxNormalization(Kernel):
             assert isinstance(inverse, Tensor)
             return unit_variances(inverse)
         return self._scaled(self._computed().diag(tree))
+
+    @property
+    def map_strides(self) -> tuple[int, int]:
+        """Rows and columns of its input for each of its output."""
+        return strides_of(self.kernel)
+
+    def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
+        """Yield the layers that the divided layer consists of."""
+        return leaves(self.kernel, shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the layer that is divided."""
@@ -252,6 +262,13 @@ def literal_max_normalization(
     1.0
     """
     network.check(cast(ImageShape, tuple(images1.shape[1:])))
+    pool = first_pool(network, cast(MapShape, tuple(images1.shape[2:])))
+    if pool is not None:
+        raise ValueError(
+            f"the procedure divides maps of all positions by their largest value, and "
+            f"in front of {pool!r} there is no such map at any time: take a network "
+            "without pools, or `MaxNormalization`."
+        )
     pixels1, pixels2 = (images.permute(2, 3, 1, 0) for images in (images1, images2))
     cov = pixels1.mT @ pixels2 / pixels1.shape[2]
     var1, var2 = (pixels.square().mean(2) for pixels in (pixels1, pixels2))

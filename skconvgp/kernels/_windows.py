@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 
 import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Axis"]
+__all__ = ["Axis", "windows_along"]
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,18 @@ class Axis:
         taps = np.arange(self.kernel) * self.dilation - self.before
         return int(((taps % self.size if self.is_circular else taps) == 0).sum())
 
-    def matrix(self, like: Tensor) -> Tensor:
-        """Return the sums as a matrix (n_outputs, size) of zeros and counts."""
-        return _axis_matrix(self, like.dtype, like.device)
+    def matrix(self, like: Tensor, seam: int = 0) -> Tensor:
+        """Return the sums as a matrix (n_outputs, size) of zeros and counts.
+
+        Parameters
+        ----------
+        like : Tensor
+            Has the dtype and the device of the matrix.
+        seam : int, default=0
+            Displacement of the input, if it wraps around and the windows do not.
+            Positions that it moves out of the map are then in no window with others.
+        """
+        return _axis_matrix(self, like.dtype, like.device, seam)
 
     def _element_positions(self) -> np.ndarray:
         """Return the different positions of the elements of the first window."""
@@ -89,7 +99,9 @@ class Axis:
 
 
 @lru_cache(maxsize=256)
-def _axis_matrix(axis: Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _axis_matrix(
+    axis: Axis, dtype: torch.dtype, device: torch.device, seam: int
+) -> Tensor:
     # The first window is counted once for each position: an array of all elements of
     # all windows may be much larger than the map.
     outputs = torch.arange(axis.n_outputs, device=device)[:, None] * axis.stride
@@ -101,4 +113,34 @@ def _axis_matrix(axis: Axis, dtype: torch.dtype, device: torch.device) -> Tensor
         return counts[offset % axis.size].to(dtype)
     tap = offset.div(axis.dilation, rounding_mode="floor")
     is_covered = (offset == tap * axis.dilation) & (tap >= 0) & (tap < axis.kernel)
-    return is_covered.to(dtype)
+    # With a seam, outputs are displaced by its size divided by the stride.
+    is_out = outputs + seam >= axis.stride * axis.n_outputs
+    return (is_covered & (is_out == (inputs + seam >= axis.size))).to(dtype)
+
+
+def windows_along(
+    size: int, kernel: int, *, stride: int, padding: str | int, dilation: int
+) -> Axis:
+    """Return the windows along one axis of a map.
+
+    Parameters
+    ----------
+    size, kernel, stride, dilation : int
+        As for `Axis`.
+    padding : {"same", "valid", "circular"} or int
+        As for `Conv2d`.
+
+    Returns
+    -------
+    axis : Axis
+        The windows.
+    """
+    span = dilation * (kernel - 1)
+    before = dilation * ((kernel - 1) // 2)
+    after = span - before
+    if isinstance(padding, Integral):
+        before = after = int(padding)
+    elif padding == "valid":
+        before = after = 0
+    is_circular = isinstance(padding, str) and padding == "circular"
+    return Axis(size, kernel, stride, before, after, dilation, is_circular)

@@ -1,0 +1,453 @@
+r"""Networks with pools: covariance maps of one displacement after another.
+
+The formulas: docs/maths.rst, "Pooling".
+
+A pool averages over positions, so its covariances need those of different positions in
+front of it. They are computed for one displacement d at a time, as maps of
+:math:`\mathrm{Cov}(x_p, x'_{p+d})` over the positions p for which both exist. Such a
+map passes through layers like that of a smaller image; behind a pool it is added to the
+maps that it is a part of, and these go on as soon as they are complete. The map of all
+pairs of positions never exists.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from skconvgp._typing import MapShape, Prepared
+from skconvgp.kernels._map_layer import MapLayer, Maps, facing
+from skconvgp.kernels._pools import Feeds, Pool, feeds
+from skconvgp.kernels._prepared import take
+
+__all__ = [
+    "Stages",
+    "first_pool",
+    "leaves",
+    "stages_of",
+    "strides_of",
+    "unrolled",
+]
+
+SELF_CHUNK = 64  # images whose maps with themselves are computed at once
+WORKING_COPIES = 8  # maps of the size of one that is computed; others are held once
+
+
+def leaves(layer: Any, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
+    """Yield the layers that a layer consists of, each with the size of its input."""
+    inner = getattr(layer, "leaves", None)
+    yield from inner(shape) if inner else ((layer, shape),)
+
+
+def unrolled(layer: Any) -> Iterator[Any]:
+    """Yield the layers of a chain, and of chains in it; otherwise the layer itself."""
+    inner = getattr(layer, "unrolled", None)
+    yield from inner() if inner else (layer,)
+
+
+def first_pool(layer: Any, shape: MapShape) -> Any | None:
+    """Return the first layer that averages over positions; None without one."""
+    return next((one for one, size in leaves(layer, shape) if _is_pool(one, size)), None)
+
+
+def _is_pool(layer: Any, shape: MapShape) -> bool:
+    return hasattr(layer, "is_pool") and bool(layer.is_pool(shape))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Layers between two pools.
+
+    Parameters
+    ----------
+    layers : tuple of MapLayer
+        The layers, in order.
+    shape, out : (h, w)
+        Sizes of the maps in front of them and behind them.
+    strides : tuple of int
+        Rows and columns in front of them for each row and column behind them.
+    is_cyclic : bool
+        Whether displacements wrap around, as circular padding needs.
+    """
+
+    layers: tuple[MapLayer, ...]
+    shape: MapShape
+    out: MapShape
+    strides: tuple[int, int]
+    is_cyclic: bool
+
+    def n_positions(self, step: int, axis: int) -> int:
+        """Return the positions of maps of a displacement along an axis."""
+        return self.out[axis] - (0 if self.is_cyclic else abs(step))
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, tuple[Prepared, ...]]:
+        """Pass variance maps (h, w, n)."""
+        traces: list[Prepared] = []
+        for layer in self.layers:
+            var, trace = layer.image_pass(var)
+            traces.append(trace)
+        return var, tuple(traces)
+
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
+        """Pass covariance maps."""
+        first, second = cast(tuple[Prepared, ...], one), cast(tuple[Prepared, ...], two)
+        for layer, a, b in zip(self.layers, first, second, strict=True):
+            maps = layer.pair_pass(maps, a, b)
+        return maps
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A network cut at its pools.
+
+    Parameters
+    ----------
+    segments : tuple of Segment
+        The layers in front of each pool, and behind the last one.
+    pools : tuple of Pool
+        The pools.
+    """
+
+    segments: tuple[Segment, ...]
+    pools: tuple[Pool, ...]
+
+    @property
+    def n_positions(self) -> int:
+        """Positions of a pair in work: the largest map, and a part of those held."""
+        largest = max(math.prod(segment.shape) for segment in self.segments)
+        held = 0
+        behind = zip(self._steps(), self.segments[1:], strict=True)
+        for (rows, cols), segment in behind:
+            # Two rows of displacements behind a pool, and all columns of each.
+            n_rows = {row for targets in rows.values() for row, _ in targets}
+            n_cols = {col for targets in cols.values() for col, _ in targets}
+            maps = min(2, len(n_rows)) * len(n_cols)
+            held += maps * math.prod(segment.shape)
+        return largest + held // WORKING_COPIES
+
+    @property
+    def n_position_pairs(self) -> int:
+        """Pairs of positions whose covariances a pair of images needs."""
+        total = 0
+        for (rows, cols), segment in zip(self._steps(), self.segments, strict=False):
+            total += math.prod(
+                sum(segment.n_positions(step, axis) for step in steps)
+                for axis, steps in enumerate((rows, cols))
+            )
+        return total
+
+    def _steps(self) -> list[tuple[Feeds, Feeds]]:
+        return self.feeds(
+            len(self.pools) - 1,
+            is_half=False,
+            dtype=torch.float32,
+            device=torch.device("cpu"),
+        )
+
+    @property
+    def tail(self) -> Segment:
+        """The layers behind the last pool."""
+        return self.segments[-1]
+
+    def prepare(self, pixels: Tensor) -> Prepared:
+        """Return the tables of all segments, for pixels (h, w, c, n)."""
+        n_images = pixels.shape[-1]
+        starts = range(0, max(n_images, 1), SELF_CHUNK)
+        parts = [self._tables(pixels[..., i : i + SELF_CHUNK]) for i in starts]
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def cross(self, one: tuple[Tensor, Prepared], two: tuple[Tensor, Prepared]) -> Tensor:
+        """Return the covariances (n1, n2) of images, given as pixels and tables."""
+        (pixels1, tables1), (pixels2, tables2) = one, two
+        n_channels = pixels1.shape[2]
+
+        def read(displacement: tuple[int, int], is_cyclic: bool) -> Maps:
+            first, second = facing(
+                pixels1, pixels2, displacement, 0, is_cyclic=is_cyclic
+            )
+            nngp = torch.matmul(first.mT / n_channels, second)
+            return Maps(nngp, displacement=displacement, is_cyclic=is_cyclic)
+
+        last = len(self.pools) - 1
+        stream = _Stream(self, last, read, _branches(tables1), _branches(tables2))
+        maps = stream.result(is_half=False, like=pixels1)
+        tail1, tail2 = _branches(tables1)[-1], _branches(tables2)[-1]
+        return self.tail.pair_pass(maps, tail1, tail2).nngp[0, 0]
+
+    def diag(self, pixels: Tensor, tables: Prepared) -> Tensor:
+        """Return the prior variances (n,) of images, given as pixels and tables."""
+        n_images = pixels.shape[-1]
+        parts = [slice(i, i + SELF_CHUNK) for i in range(0, n_images, SELF_CHUNK)]
+        values = [
+            self._variances(pixels[..., part], _branches(take(tables, part)))
+            for part in parts or [slice(0, 0)]
+        ]
+        return torch.cat([self.tail.image_pass(var)[0].reshape(-1) for var in values])
+
+    def _tables(self, pixels: Tensor) -> tuple[Prepared, ...]:
+        tables: list[Prepared] = []
+        var = (pixels * pixels).mean(2)
+        for segment in self.segments[:-1]:
+            _, trace = segment.image_pass(var)
+            tables.append(trace)
+            if len(tables) < len(self.pools) or self._tail_has_tables(var):
+                var = self._variances(pixels, tuple(tables))
+        if self._tail_has_tables(var):
+            return (*tables, self.tail.image_pass(var)[1])
+        return (*tables, (None,) * len(self.tail.layers))
+
+    def _tail_has_tables(self, like: Tensor) -> bool:
+        """Whether the layers behind the last pool need variances."""
+        var = like.new_ones((*self.tail.shape, 1))
+        return _has_tensors(self.tail.image_pass(var)[1])
+
+    def _variances(self, pixels: Tensor, tables: tuple[Prepared, ...]) -> Tensor:
+        """Return variances (h, w, n) behind the pool after the given tables."""
+
+        def read(displacement: tuple[int, int], is_cyclic: bool) -> Maps:
+            one, two = facing(pixels, pixels, displacement, 0, is_cyclic=is_cyclic)
+            nngp = (one * two).mean(2)
+            maps = Maps(nngp, displacement=displacement, is_cyclic=is_cyclic)
+            return replace(maps, is_self=True)
+
+        last = min(len(tables), len(self.pools)) - 1
+        stream = _Stream(self, last, read, tables, tables)
+        return stream.result(is_half=True, like=pixels).nngp
+
+    def feeds(
+        self, last: int, *, is_half: bool, dtype: torch.dtype, device: torch.device
+    ) -> list[tuple[Feeds, Feeds]]:
+        """Return which displacements each pool up to the last one reads, backwards.
+
+        Parameters
+        ----------
+        last : int
+            Index of a pool, behind which only equal positions are wanted.
+        is_half : bool
+            Whether images are paired with themselves.
+        dtype, device : torch.dtype, torch.device
+            Of the weights.
+        """
+        found: list[tuple[Feeds, Feeds]] = []
+        wanted = [(0,), (0,)]
+        for level in range(last, -1, -1):
+            segment, behind = self.segments[level : level + 2]
+            is_cyclic = segment.is_cyclic, behind.is_cyclic
+            half = is_half and level == last
+            rows, cols = (
+                feeds(axis, steps, is_cyclic, part, dtype, device)
+                for axis, steps, part in zip(
+                    self.pools[level].pool_axes(segment.out),
+                    wanted,
+                    (half, False),
+                    strict=True,
+                )
+            )
+            found.insert(0, (rows, cols))
+            wanted = [
+                tuple(stride * step for step in steps)
+                for stride, steps in zip(segment.strides, (rows, cols), strict=True)
+            ]
+        return found
+
+
+class _Stream:
+    """The maps of a network, displacement by displacement.
+
+    Parameters
+    ----------
+    stages : Stages
+        The network.
+    last : int
+        Index of the pool behind which only equal positions are wanted.
+    read : callable
+        Returns the input maps of a displacement.
+    one, two : tuple of Prepared
+        Tables of the images of both sides, for each segment.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        last: int,
+        read: Callable[[tuple[int, int], bool], Maps],
+        one: tuple[Prepared, ...],
+        two: tuple[Prepared, ...],
+    ) -> None:
+        self.stages, self.last, self.read = stages, last, read
+        self.one, self.two = one, two
+
+    def result(self, *, is_half: bool, like: Tensor) -> Maps:
+        """Return the maps of equal positions behind the last pool."""
+        self.feeds = self.stages.feeds(
+            self.last, is_half=is_half, dtype=like.dtype, device=like.device
+        )
+        (maps,) = self._behind_pool(self.last)
+        return maps
+
+    def _behind_pool(self, level: int) -> Iterator[Maps]:
+        """Yield maps behind a pool as soon as all that they consist of is added."""
+        rows, cols = self.feeds[level]
+        missing = Counter(row for targets in rows.values() for row, _ in targets)
+        missing = Counter({row: n * len(cols) for row, n in missing.items()})
+        sums: dict[int, dict[int, Tensor]] = {row: {} for row in missing}
+        is_cyclic = self.stages.segments[level + 1].is_cyclic
+        in_double = self.stages.pools[level].in_double
+        for maps in self._before_pool(level):
+            row_step, col_step = maps.displacement
+            for row, by_row in rows[row_step]:
+                part = _product(by_row, maps.nngp, 0)
+                for col, by_col in cols[col_step]:
+                    value = _product(by_col, part, 1)
+                    value = value.to(torch.float64) if in_double else value
+                    before = sums[row].get(col)
+                    sums[row][col] = value if before is None else before + value
+                missing[row] -= 1
+                if not missing[row]:
+                    for col, nngp in sorted(sums.pop(row).items()):
+                        yield replace(
+                            maps,
+                            nngp=nngp,
+                            displacement=(row, col),
+                            is_cyclic=is_cyclic,
+                        )
+
+    def _before_pool(self, level: int) -> Iterator[Maps]:
+        """Yield the maps in front of a pool, by rows of displacements."""
+        segment = self.stages.segments[level]
+        if level > 0:
+            for maps in self._behind_pool(level - 1):
+                yield segment.pair_pass(maps, self.one[level], self.two[level])
+            return
+        rows, cols = self.feeds[0]
+        for row in rows:
+            for col in cols:
+                yield self._finest((row, col))
+
+    def _finest(self, displacement: tuple[int, int]) -> Maps:
+        """Return the maps in front of the first pool."""
+        segment = self.stages.segments[0]
+        row, col = displacement
+        start = (row * segment.strides[0], col * segment.strides[1])
+
+        def compute() -> Tensor:
+            maps = self.read(start, segment.is_cyclic)
+            self._is_self = maps.is_self
+            return segment.pair_pass(maps, self.one[0], self.two[0]).nngp
+
+        if torch.is_grad_enabled():
+            # Kept for the backward pass, all maps of a pair would fill the memory.
+            nngp = checkpoint(compute, use_reentrant=False, preserve_rng_state=False)
+        else:
+            nngp = compute()
+        return Maps(
+            nngp,
+            displacement=displacement,
+            is_cyclic=segment.is_cyclic,
+            is_self=self._is_self,
+        )
+
+
+def stages_of(network: Any, shape: MapShape) -> Stages:
+    """Return a network with pools, cut at these; raise if it cannot be computed.
+
+    Parameters
+    ----------
+    network : MapLayer
+        The network, checked for maps of this size.
+    shape : (h, w)
+        Size of the images.
+    """
+    segments: list[Segment] = []
+    pools: list[Pool] = []
+    layers: list[Any] = []
+    start = shape
+    for layer in unrolled(network):
+        if _is_pool(layer, shape):
+            segments.append(_segment(layers, start, shape))
+            pools.append(layer)
+            layers, start = [], layer.out_shape(shape)
+        else:
+            _require_no_pool(layer, shape)
+            layers.append(layer)
+        shape = layer.out_shape(shape)
+    tail = Segment(tuple(layers), start, shape, (1, 1), False)
+    for segment, pool in zip(segments, pools, strict=True):
+        _require_displaceable(segment, pool)
+    return Stages((*segments, tail), tuple(pools))
+
+
+def _segment(layers: list[Any], start: MapShape, out: MapShape) -> Segment:
+    strides = [strides_of(layer) for layer in layers]
+    total = 1, 1
+    for rows, cols in strides:
+        total = total[0] * rows, total[1] * cols
+    is_cyclic, size = False, start
+    for layer in layers:
+        parts = leaves(layer, size)
+        is_cyclic |= any(getattr(part, "is_circular", False) for part, _ in parts)
+        size = layer.out_shape(size)
+    return Segment(tuple(layers), start, out, total, is_cyclic)
+
+
+def strides_of(layer: Any) -> tuple[int, int]:
+    """Return rows and columns of the input of a layer for each of its output."""
+    if not hasattr(layer, "map_strides"):
+        raise ValueError(
+            f"{layer!r} stands in front of a pool, and does not say at which distance "
+            "in its input two positions of its output lie: give its class the "
+            "attribute `map_strides`, (1, 1) for an activation, and read tables in "
+            "`pair_pass` by `maps.sides`."
+        )
+    return cast(tuple[int, int], layer.map_strides)
+
+
+def _require_no_pool(layer: Any, shape: MapShape) -> None:
+    pool = first_pool(layer, shape)
+    if pool is not None:
+        raise ValueError(
+            f"{pool!r} averages over positions within {layer!r}: maps of different "
+            "positions are not added across a pool. Pool both branches first: put the "
+            "pool into the chain in front of the sum or behind it, which is the same "
+            "network if both branches are pooled."
+        )
+
+
+def _require_displaceable(segment: Segment, pool: Pool) -> None:
+    size = segment.shape
+    for layer in segment.layers:
+        for part, shape in leaves(layer, size):
+            require = getattr(part, "require_displaceable", None)
+            if require is not None:
+                require(shape, segment.is_cyclic, pool)
+        size = layer.out_shape(size)
+
+
+def _product(weights: Tensor, maps: Tensor, dim: int) -> Tensor:
+    """Multiply one axis of maps (h, w, ...) by a matrix."""
+    lead = maps.shape[:dim]
+    out = weights @ maps.reshape(*lead, maps.shape[dim], -1)
+    return out.reshape(*lead, len(weights), *maps.shape[dim + 1 :])
+
+
+def _branches(tables: Prepared) -> tuple[Prepared, ...]:
+    assert isinstance(tables, tuple)
+    return tables
+
+
+def _has_tensors(tables: Prepared) -> bool:
+    if isinstance(tables, tuple):
+        return any(_has_tensors(branch) for branch in tables)
+    return tables is not None
+
+
+def _joined(parts: list[Any]) -> Prepared:
+    """Return the tables of several sets of images as those of one."""
+    if isinstance(parts[0], tuple):
+        return tuple(_joined(list(branches)) for branches in zip(*parts, strict=True))
+    return None if parts[0] is None else torch.cat(parts, -1)
