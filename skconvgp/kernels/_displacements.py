@@ -21,9 +21,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from skconvgp._typing import MapShape, Prepared
-from skconvgp.kernels._map_layer import MapLayer, Maps, facing
+from skconvgp.kernels._map_layer import MapLayer, Maps
 from skconvgp.kernels._pools import Feeds, Pool, feeds
 from skconvgp.kernels._prepared import take
+from skconvgp.kernels._steps import SAME, Steps, facing, n_paired
 
 __all__ = [
     "Stages",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 SELF_CHUNK = 64  # images whose maps with themselves are computed at once
+GROUP_COLUMNS = 64  # of maps of several displacements that pass through layers at once
 WORKING_COPIES = 8  # maps of the size of one that is computed; others are held once
 
 
@@ -81,9 +83,9 @@ class Segment:
     strides: tuple[int, int]
     is_cyclic: bool
 
-    def n_positions(self, step: int, axis: int) -> int:
-        """Return the positions of maps of a displacement along an axis."""
-        return self.out[axis] - (0 if self.is_cyclic else abs(step))
+    def n_paired(self, steps: Steps, axis: int) -> int:
+        """Return how many positions behind it steps pair along an axis."""
+        return n_paired(self.out[axis], steps, is_cyclic=self.is_cyclic)
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, tuple[Prepared, ...]]:
         """Pass variance maps (h, w, n)."""
@@ -119,29 +121,37 @@ class Stages:
     @property
     def n_positions(self) -> int:
         """Positions of a pair in work: the largest map, and a part of those held."""
-        largest = max(math.prod(segment.shape) for segment in self.segments)
+        largest = max(
+            rows * max(cols, GROUP_COLUMNS)
+            for rows, cols in (segment.shape for segment in self.segments)
+        )
         held = 0
-        behind = zip(self._steps(), self.segments[1:], strict=True)
-        for (rows, cols), segment in behind:
+        for feeds_of_level, segment in zip(
+            self._feeds(), self.segments[1:], strict=True
+        ):
+            rows, cols = (
+                {steps for targets in feed.values() for steps, _ in targets}
+                for feed in feeds_of_level
+            )
             # Two rows of displacements behind a pool, and all columns of each.
-            n_rows = {row for targets in rows.values() for row, _ in targets}
-            n_cols = {col for targets in cols.values() for col, _ in targets}
-            maps = min(2, len(n_rows)) * len(n_cols)
-            held += maps * math.prod(segment.shape)
+            n_cols = sum(len(steps) for steps in cols)
+            held += min(2, len(rows)) * n_cols * math.prod(segment.shape)
         return largest + held // WORKING_COPIES
 
     @property
     def n_position_pairs(self) -> int:
         """Pairs of positions whose covariances a pair of images needs."""
-        total = 0
-        for (rows, cols), segment in zip(self._steps(), self.segments, strict=False):
-            total += math.prod(
-                sum(segment.n_positions(step, axis) for step in steps)
-                for axis, steps in enumerate((rows, cols))
+        return sum(
+            math.prod(
+                sum(segment.n_paired(steps, axis) for steps in feed)
+                for axis, feed in enumerate(feeds_of_level)
             )
-        return total
+            for feeds_of_level, segment in zip(
+                self._feeds(), self.segments[:-1], strict=True
+            )
+        )
 
-    def _steps(self) -> list[tuple[Feeds, Feeds]]:
+    def _feeds(self) -> list[tuple[Feeds, Feeds]]:
         return self.feeds(
             len(self.pools) - 1,
             is_half=False,
@@ -166,7 +176,7 @@ class Stages:
         (pixels1, tables1), (pixels2, tables2) = one, two
         n_channels = pixels1.shape[2]
 
-        def read(displacement: tuple[int, int], is_cyclic: bool) -> Maps:
+        def read(displacement: tuple[Steps, Steps], is_cyclic: bool) -> Maps:
             first, second = facing(
                 pixels1, pixels2, displacement, 0, is_cyclic=is_cyclic
             )
@@ -209,7 +219,7 @@ class Stages:
     def _variances(self, pixels: Tensor, tables: tuple[Prepared, ...]) -> Tensor:
         """Return variances (h, w, n) behind the pool after the given tables."""
 
-        def read(displacement: tuple[int, int], is_cyclic: bool) -> Maps:
+        def read(displacement: tuple[Steps, Steps], is_cyclic: bool) -> Maps:
             one, two = facing(pixels, pixels, displacement, 0, is_cyclic=is_cyclic)
             nngp = (one * two).mean(2)
             maps = Maps(nngp, displacement=displacement, is_cyclic=is_cyclic)
@@ -234,24 +244,25 @@ class Stages:
             Of the weights.
         """
         found: list[tuple[Feeds, Feeds]] = []
-        wanted = [(0,), (0,)]
+        wanted: list[tuple[Steps, ...]] = [(SAME,), (SAME,)]
         for level in range(last, -1, -1):
             segment, behind = self.segments[level : level + 2]
             is_cyclic = segment.is_cyclic, behind.is_cyclic
             half = is_half and level == last
             rows, cols = (
-                feeds(axis, steps, is_cyclic, part, dtype, device)
-                for axis, steps, part in zip(
+                feeds(axis, steps, most, is_cyclic, part, dtype, device)
+                for axis, steps, most, part in zip(
                     self.pools[level].pool_axes(segment.out),
                     wanted,
+                    (0, GROUP_COLUMNS),
                     (half, False),
                     strict=True,
                 )
             )
             found.insert(0, (rows, cols))
             wanted = [
-                tuple(stride * step for step in steps)
-                for stride, steps in zip(segment.strides, (rows, cols), strict=True)
+                tuple(tuple(stride * step for step in steps) for steps in feed)
+                for stride, feed in zip(segment.strides, (rows, cols), strict=True)
             ]
         return found
 
@@ -275,7 +286,7 @@ class _Stream:
         self,
         stages: Stages,
         last: int,
-        read: Callable[[tuple[int, int], bool], Maps],
+        read: Callable[[tuple[Steps, Steps], bool], Maps],
         one: tuple[Prepared, ...],
         two: tuple[Prepared, ...],
     ) -> None:
@@ -295,7 +306,7 @@ class _Stream:
         rows, cols = self.feeds[level]
         missing = Counter(row for targets in rows.values() for row, _ in targets)
         missing = Counter({row: n * len(cols) for row, n in missing.items()})
-        sums: dict[int, dict[int, Tensor]] = {row: {} for row in missing}
+        sums: dict[Steps, dict[Steps, Tensor]] = {row: {} for row in missing}
         is_cyclic = self.stages.segments[level + 1].is_cyclic
         in_double = self.stages.pools[level].in_double
         for maps in self._before_pool(level):
@@ -329,14 +340,16 @@ class _Stream:
             for col in cols:
                 yield self._finest((row, col))
 
-    def _finest(self, displacement: tuple[int, int]) -> Maps:
+    def _finest(self, displacement: tuple[Steps, Steps]) -> Maps:
         """Return the maps in front of the first pool."""
         segment = self.stages.segments[0]
-        row, col = displacement
-        start = (row * segment.strides[0], col * segment.strides[1])
+        rows, cols = (
+            tuple(stride * step for step in steps)
+            for stride, steps in zip(segment.strides, displacement, strict=True)
+        )
 
         def compute() -> Tensor:
-            maps = self.read(start, segment.is_cyclic)
+            maps = self.read((rows, cols), segment.is_cyclic)
             self._is_self = maps.is_self
             return segment.pair_pass(maps, self.one[0], self.two[0]).nngp
 

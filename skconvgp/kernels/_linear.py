@@ -15,6 +15,7 @@ from skconvgp.kernels._checks import require_positive_int, require_variance
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer, settings_by_name
 from skconvgp.kernels._map_layer import Maps
+from skconvgp.kernels._steps import whole_size
 from skconvgp.kernels._windows import Axis, windows_along
 
 __all__ = ["LARGEST_WINDOW", "Conv2d", "Dense", "Flatten", "mean_over_positions"]
@@ -101,27 +102,36 @@ class Conv2d(Layer):
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n)."""
-        return self._affine(var), None
+        return self._affine(Maps(var)), None
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
-        steps = maps.displacement
-        # A displaced map is that of a smaller image, unless it wraps around.
-        seams = steps if maps.is_cyclic and not self.is_circular else (0, 0)
-        moved = steps[0] // self.stride, steps[1] // self.stride
-        return replace(maps, nngp=self._affine(maps.nngp, seams), displacement=moved)
+        rows, cols = maps.displacement
+        moved = (
+            tuple(step // self.stride for step in rows),
+            tuple(step // self.stride for step in cols),
+        )
+        return replace(maps, nngp=self._affine(maps), displacement=moved)
 
-    def _affine(self, maps: Tensor, seams: tuple[int, int] = (0, 0)) -> Tensor:
+    def _affine(self, pairs: Maps) -> Tensor:
         # The box sum is separable: one banded matrix product for each axis.
-        (height, width), pairs = maps.shape[:2], maps.shape[2:]
+        maps, is_cyclic = pairs.nngp, pairs.is_cyclic
+        height, width = (
+            whole_size(length, steps, is_cyclic=is_cyclic)
+            for length, steps in zip(maps.shape, pairs.displacement, strict=False)
+        )
         rows, cols = self.axes((height, width))
         scale = self.weight_variance / (rows.kernel * cols.kernel)
         if rows.is_identity and cols.is_identity:
             return maps * scale + self.bias_variance
-        by_row, by_col = rows.matrix(maps, seams[0]), cols.matrix(maps, seams[1])
-        out = by_row @ maps.reshape(height, -1)
-        out = (by_col * scale) @ out.reshape(rows.n_outputs, width, -1)
-        return out.reshape(rows.n_outputs, cols.n_outputs, *pairs) + self.bias_variance
+        by_row, by_col = (
+            axis.paired_matrix(maps, steps, is_cyclic=is_cyclic)
+            for axis, steps in zip((rows, cols), pairs.displacement, strict=True)
+        )
+        out = by_row @ maps.reshape(maps.shape[0], -1)
+        out = (by_col * scale) @ out.reshape(len(by_row), maps.shape[1], -1)
+        shape = (len(by_row), len(by_col), *maps.shape[2:])
+        return out.reshape(shape) + self.bias_variance
 
     @property
     def map_strides(self) -> tuple[int, int]:

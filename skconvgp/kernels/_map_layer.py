@@ -6,8 +6,9 @@ from typing import Literal, Protocol, Self, runtime_checkable
 from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
+from skconvgp.kernels._steps import SAME, Steps, facing
 
-__all__ = ["MapLayer", "Maps", "facing", "map_layer"]
+__all__ = ["MapLayer", "Maps", "map_layer"]
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,10 @@ class Maps:
     covers : {"equal", "all"}, default="equal"
         Which pairs of positions there are covariances of: each position with the same
         one of the other image, or all with all.
-    displacement : tuple of int, default=(0, 0)
-        Rows and columns from a position of the first image to that of the second one.
-        Only positions that have both are part of the maps: these are |rows| and
-        |columns| smaller than the map of an image.
+    displacement : tuple of tuple of int, default=((0,), (0,))
+        Steps from a row of the first image to that of the second one, and from a
+        column to that of the second one. Only rows and columns that have both are part
+        of the maps; those of several steps follow one another.
     is_cyclic : bool, default=False
         Whether positions that a displacement moves out of the image enter it at the
         other side. Maps then keep their size.
@@ -46,7 +47,7 @@ class Maps:
     nngp: Tensor
     ntk: Tensor | None = None
     covers: Literal["equal", "all"] = "equal"
-    displacement: tuple[int, int] = (0, 0)
+    displacement: tuple[Steps, Steps] = (SAME, SAME)
     is_cyclic: bool = False
     is_self: bool = False
 
@@ -105,39 +106,3 @@ def map_layer(kernel: object) -> MapLayer:
             "add or multiply it with the finished network instead."
         )
     return kernel
-
-
-def facing(
-    one: Tensor,
-    two: Tensor,
-    displacement: tuple[int, int],
-    first_dim: int,
-    *,
-    is_cyclic: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Return two maps at the positions that a displacement pairs.
-
-    Parameters
-    ----------
-    one, two : Tensor
-        Maps, with rows in dimension `first_dim` and columns in the next one.
-    displacement : tuple of int
-        Rows and columns from a position of `one` to that of `two`.
-    first_dim : int
-        Dimension of the rows.
-    is_cyclic : bool, default=False
-        Whether positions wrap around.
-
-    Returns
-    -------
-    first, second : Tensor
-        Views, or a copy of `two` if positions wrap around.
-    """
-    for dim, step in enumerate(displacement, first_dim):
-        if step and is_cyclic:
-            two = two.roll(-step, dim)
-        elif step:
-            size = one.shape[dim] - abs(step)
-            one = one.narrow(dim, max(0, -step), size)
-            two = two.narrow(dim, max(0, step), size)
-    return one, two

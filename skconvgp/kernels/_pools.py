@@ -9,15 +9,16 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, MapShape
+from skconvgp.kernels._steps import Steps, grouped, n_paired, paired
 from skconvgp.kernels._windows import Axis
 
 __all__ = ["Feeds", "Lattice", "Pool", "PoolAxis", "Windows", "feeds"]
 
-Indices = np.ndarray
+Pairs = tuple[np.ndarray, ...]  # positions of the first and of the second image
 
-# From each displacement of maps in front of a pool, to those of the maps behind it that
-# it is a part of, each with the weights (n_outputs, n_inputs) of positions.
-Feeds = dict[int, list[tuple[int, Tensor]]]
+# From each group of steps in front of a pool to those behind it that its maps are a part
+# of, each with the weights (n_outputs, n_inputs) of pairs.
+Feeds = dict[Steps, list[tuple[Steps, Tensor]]]
 
 
 class PoolAxis(Protocol):
@@ -34,7 +35,7 @@ class PoolAxis(Protocol):
         ...
 
     def weights(
-        self, outputs: tuple[Indices, Indices], inputs: tuple[Indices, Indices]
+        self, outputs: Pairs, inputs: Pairs
     ) -> FloatArray:
         """Return the weights of pairs of inputs in pairs of outputs."""
         ...
@@ -80,7 +81,7 @@ class Windows:
         return self.axis.n_outputs
 
     def weights(
-        self, outputs: tuple[Indices, Indices], inputs: tuple[Indices, Indices]
+        self, outputs: Pairs, inputs: Pairs
     ) -> FloatArray:
         """Return the weights of pairs of inputs in pairs of windows."""
         shares = self.axis.matrix(torch.empty(0, dtype=torch.float64)).numpy()
@@ -112,7 +113,7 @@ class Lattice:
         return 1
 
     def weights(
-        self, outputs: tuple[Indices, Indices], inputs: tuple[Indices, Indices]
+        self, outputs: Pairs, inputs: Pairs
     ) -> FloatArray:
         """Return the weights of pairs of positions in the only output."""
         step = min(self.step, self.size)
@@ -123,22 +124,25 @@ class Lattice:
 @lru_cache(maxsize=256)
 def feeds(
     axis: PoolAxis,
-    wanted: tuple[int, ...],
+    wanted: tuple[Steps, ...],
+    most_pairs: int,
     is_cyclic: tuple[bool, bool],
     is_half: bool,
     dtype: torch.dtype,
     device: torch.device,
 ) -> Feeds:
-    """Return which displacements in front of a pool are part of which behind it.
+    """Return which steps in front of a pool are part of which behind it.
 
     Parameters
     ----------
     axis : PoolAxis
         The pool along one axis.
-    wanted : tuple of int
-        Displacements behind the pool.
+    wanted : tuple of tuple of int
+        Groups of steps behind the pool.
+    most_pairs : int
+        Number of pairs of a group of several steps in front of it.
     is_cyclic : tuple of bool
-        Whether displacements wrap around, in front of the pool and behind it.
+        Whether steps wrap around, in front of the pool and behind it.
     is_half : bool
         Whether images are paired with themselves and the one wanted displacement is 0
         along both axes: opposite displacements then contribute the same.
@@ -147,34 +151,49 @@ def feeds(
 
     Returns
     -------
-    feeds : dict of int to list of (int, Tensor)
-        In the order in which displacements are to be computed.
+    feeds : dict of tuple of int to list of (tuple of int, Tensor)
+        Groups in the order in which their maps are to be computed.
     """
+    before, behind = is_cyclic
+    targets = [
+        (steps, paired(axis.n_outputs, steps, is_cyclic=behind)) for steps in wanted
+    ]
+    steps = [
+        step
+        for step in _all_steps(axis.size, before, is_half)
+        if any(
+            axis.weights(pairs, paired(axis.size, (step,), is_cyclic=before)).any()
+            for _, pairs in targets
+        )
+    ]
     found: Feeds = {}
-    for step in _steps(axis.size, is_cyclic[0], is_half):
-        inputs = _pairs(axis.size, step, is_cyclic[0])
-        is_alone = not is_half or step == 0 or (is_cyclic[0] and 2 * step == axis.size)
-        for target in wanted:
-            outputs = _pairs(axis.n_outputs, target, is_cyclic[1])
-            weights = axis.weights(outputs, inputs)
-            if weights.any():
-                weights = weights if is_alone else 2.0 * weights
-                tensor = torch.as_tensor(weights, dtype=dtype, device=device)
-                found.setdefault(step, []).append((target, tensor))
+    for group in grouped(steps, axis.size, most_pairs, is_cyclic=before):
+        inputs = paired(axis.size, group, is_cyclic=before)
+        times = np.concatenate(
+            [
+                np.full(
+                    n_paired(axis.size, (step,), is_cyclic=before),
+                    2.0 if is_half and not _is_alone(axis.size, step, before) else 1.0,
+                )
+                for step in group
+            ]
+        )
+        weights = [(target, axis.weights(pairs, inputs)) for target, pairs in targets]
+        found[group] = [
+            (target, torch.as_tensor(values * times, dtype=dtype, device=device))
+            for target, values in weights
+            if values.any()
+        ]
     return found
 
 
-def _steps(size: int, is_cyclic: bool, is_half: bool) -> range:
-    """Return the displacements of a map, in order."""
+def _all_steps(size: int, is_cyclic: bool, is_half: bool) -> range:
+    """Return the steps of an axis, in order."""
     if is_cyclic:
         return range(size // 2 + 1 if is_half else size)
     return range(0 if is_half else 1 - size, size)
 
 
-def _pairs(size: int, step: int, is_cyclic: bool) -> tuple[Indices, Indices]:
-    """Return the positions that a displacement pairs, in the order of maps."""
-    if is_cyclic:
-        first = np.arange(size)
-        return first, (first + step) % size
-    first = np.arange(max(0, -step), size - max(0, step))
-    return first, first + step
+def _is_alone(size: int, step: int, is_cyclic: bool) -> bool:
+    """Whether a step is its opposite."""
+    return step == 0 or (is_cyclic and 2 * step == size)

@@ -1,12 +1,14 @@
 """Windows of a convolution along one axis of a map."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from skconvgp.kernels._steps import Steps
 
 __all__ = ["Axis", "windows_along"]
 
@@ -79,18 +81,23 @@ class Axis:
         taps = np.arange(self.kernel) * self.dilation - self.before
         return int(((taps % self.size if self.is_circular else taps) == 0).sum())
 
-    def matrix(self, like: Tensor, seam: int = 0) -> Tensor:
-        """Return the sums as a matrix (n_outputs, size) of zeros and counts.
+    def matrix(self, like: Tensor) -> Tensor:
+        """Return the sums as a matrix (n_outputs, size) of zeros and counts."""
+        return _axis_matrix(self, like.dtype, like.device)
+
+    def paired_matrix(self, like: Tensor, steps: Steps, *, is_cyclic: bool) -> Tensor:
+        """Return the sums of maps of pairs, a matrix with one block for each step.
 
         Parameters
         ----------
         like : Tensor
             Has the dtype and the device of the matrix.
-        seam : int, default=0
-            Displacement of the input, if it wraps around and the windows do not.
-            Positions that it moves out of the map are then in no window with others.
+        steps : tuple of int
+            Steps between the positions of the input.
+        is_cyclic : bool
+            Whether they wrap around.
         """
-        return _axis_matrix(self, like.dtype, like.device, seam)
+        return _paired_matrix(self, like.dtype, like.device, steps, is_cyclic)
 
     def _element_positions(self) -> np.ndarray:
         """Return the different positions of the elements of the first window."""
@@ -99,9 +106,7 @@ class Axis:
 
 
 @lru_cache(maxsize=256)
-def _axis_matrix(
-    axis: Axis, dtype: torch.dtype, device: torch.device, seam: int
-) -> Tensor:
+def _axis_matrix(axis: Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
     # The first window is counted once for each position: an array of all elements of
     # all windows may be much larger than the map.
     outputs = torch.arange(axis.n_outputs, device=device)[:, None] * axis.stride
@@ -113,9 +118,32 @@ def _axis_matrix(
         return counts[offset % axis.size].to(dtype)
     tap = offset.div(axis.dilation, rounding_mode="floor")
     is_covered = (offset == tap * axis.dilation) & (tap >= 0) & (tap < axis.kernel)
-    # With a seam, outputs are displaced by its size divided by the stride.
-    is_out = outputs + seam >= axis.stride * axis.n_outputs
-    return (is_covered & (is_out == (inputs + seam >= axis.size))).to(dtype)
+    return is_covered.to(dtype)
+
+
+@lru_cache(maxsize=1024)
+def _paired_matrix(
+    axis: Axis,
+    dtype: torch.dtype,
+    device: torch.device,
+    steps: Steps,
+    is_cyclic: bool,
+) -> Tensor:
+    if not is_cyclic:
+        # The pairs of a step are the positions of a smaller image.
+        axes = [replace(axis, size=axis.size - abs(step)) for step in steps]
+        return torch.block_diag(*(_axis_matrix(one, dtype, device) for one in axes))
+    whole = _axis_matrix(axis, dtype, device)
+    if axis.is_circular:
+        return torch.block_diag(*[whole] * len(steps))
+    # Zeros around the image: no window holds pairs of both sides of the seam.
+    inputs = torch.arange(axis.size, device=device)
+    outputs = torch.arange(axis.n_outputs, device=device) * axis.stride
+    blocks = []
+    for step in steps:
+        is_over = outputs[:, None] + step >= axis.size, inputs + step >= axis.size
+        blocks.append(whole * (is_over[0] == is_over[1]))
+    return torch.block_diag(*blocks)
 
 
 def windows_along(

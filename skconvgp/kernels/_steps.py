@@ -1,0 +1,120 @@
+"""Steps between positions of two images along one axis, alone and in groups.
+
+A step pairs the positions p and p + step of an axis. A group of steps is a tuple; its
+pairs follow one another, step by step. Groups of several steps keep small maps from
+costing as many calls of torch as large ones.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["SAME", "Steps", "facing", "grouped", "n_paired", "paired", "whole_size"]
+
+Steps = tuple[int, ...]
+
+SAME: Steps = (0,)
+
+
+def paired(size: int, steps: Steps, *, is_cyclic: bool) -> tuple[np.ndarray, ...]:
+    """Return the positions that steps pair, those of the first and the second image.
+
+    Parameters
+    ----------
+    size : int
+        Number of positions.
+    steps : tuple of int
+        The steps.
+    is_cyclic : bool
+        Whether positions wrap around; otherwise those that leave the axis are left out.
+    """
+    whole = np.arange(size)
+    first = [
+        whole if is_cyclic else whole[max(0, -step) : size - max(0, step)]
+        for step in steps
+    ]
+    second = [(one + step) % size for one, step in zip(first, steps, strict=True)]
+    return np.concatenate(first), np.concatenate(second)
+
+
+def n_paired(size: int, steps: Steps, *, is_cyclic: bool) -> int:
+    """Return how many positions steps pair."""
+    return sum(size - (0 if is_cyclic else abs(step)) for step in steps)
+
+
+def whole_size(n_pairs: int, steps: Steps, *, is_cyclic: bool) -> int:
+    """Return the number of positions of an axis, given that of the pairs."""
+    left_out = 0 if is_cyclic else sum(abs(step) for step in steps)
+    return (n_pairs + left_out) // len(steps)
+
+
+def grouped(
+    steps: Iterable[int], size: int, most_pairs: int, *, is_cyclic: bool
+) -> list[Steps]:
+    """Cut steps into groups of a limited number of pairs, or of one step.
+
+    Parameters
+    ----------
+    steps : iterable of int
+        The steps, in order.
+    size : int
+        Number of positions of the axis.
+    most_pairs : int
+        Number of pairs of a group of several steps.
+    is_cyclic : bool
+        Whether positions wrap around.
+    """
+    groups: list[Steps] = []
+    for step in steps:
+        longer = (*groups[-1], step) if groups else ()
+        if longer and n_paired(size, longer, is_cyclic=is_cyclic) <= most_pairs:
+            groups[-1] = longer
+        else:
+            groups.append((step,))
+    return groups
+
+
+def facing(
+    one: Tensor,
+    two: Tensor,
+    displacement: tuple[Steps, Steps],
+    first_dim: int,
+    *,
+    is_cyclic: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return two maps at the positions that a displacement pairs.
+
+    Parameters
+    ----------
+    one, two : Tensor
+        Maps, with rows in dimension `first_dim` and columns in the next one.
+    displacement : tuple of tuple of int
+        Steps along the rows and along the columns.
+    first_dim : int
+        Dimension of the rows.
+    is_cyclic : bool, default=False
+        Whether positions wrap around.
+    """
+    for dim, steps in enumerate(displacement, first_dim):
+        if steps == SAME:
+            continue
+        size = one.shape[dim]
+        if len(steps) == 1 and not is_cyclic:
+            length = size - abs(steps[0])
+            one = one.narrow(dim, max(0, -steps[0]), length)
+            two = two.narrow(dim, max(0, steps[0]), length)
+        else:
+            first, second = _indices(size, steps, is_cyclic, one.device)
+            one, two = one.index_select(dim, first), two.index_select(dim, second)
+    return one, two
+
+
+@lru_cache(maxsize=1024)
+def _indices(
+    size: int, steps: Steps, is_cyclic: bool, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    first, second = paired(size, steps, is_cyclic=is_cyclic)
+    return torch.as_tensor(first, device=device), torch.as_tensor(second, device=device)
