@@ -18,12 +18,12 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._map_layer import MapLayer, Maps
 from skconvgp.kernels._pools import Feeds, Pool, feeds
 from skconvgp.kernels._prepared import take
+from skconvgp.kernels._recompute import recomputed, settings_of, tensors_of
 from skconvgp.kernels._steps import SAME, Steps, facing, n_paired
 
 __all__ = [
@@ -54,7 +54,9 @@ def unrolled(layer: Any) -> Iterator[Any]:
 
 def first_pool(layer: Any, shape: MapShape) -> Any | None:
     """Return the first layer that averages over positions; None without one."""
-    return next((one for one, size in leaves(layer, shape) if _is_pool(one, size)), None)
+    return next(
+        (one for one, size in leaves(layer, shape) if _is_pool(one, size)), None
+    )
 
 
 def _is_pool(layer: Any, shape: MapShape) -> bool:
@@ -171,7 +173,9 @@ class Stages:
         parts = [self._tables(pixels[..., i : i + SELF_CHUNK]) for i in starts]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
-    def cross(self, one: tuple[Tensor, Prepared], two: tuple[Tensor, Prepared]) -> Tensor:
+    def cross(
+        self, one: tuple[Tensor, Prepared], two: tuple[Tensor, Prepared]
+    ) -> Tensor:
         """Return the covariances (n1, n2) of images, given as pixels and tables."""
         (pixels1, tables1), (pixels2, tables2) = one, two
         n_channels = pixels1.shape[2]
@@ -214,7 +218,7 @@ class Stages:
     def _tail_has_tables(self, like: Tensor) -> bool:
         """Whether the layers behind the last pool need variances."""
         var = like.new_ones((*self.tail.shape, 1))
-        return _has_tensors(self.tail.image_pass(var)[1])
+        return any(True for _ in tensors_of(self.tail.image_pass(var)[1]))
 
     def _variances(self, pixels: Tensor, tables: tuple[Prepared, ...]) -> Tensor:
         """Return variances (h, w, n) behind the pool after the given tables."""
@@ -292,6 +296,9 @@ class _Stream:
     ) -> None:
         self.stages, self.last, self.read = stages, last, read
         self.one, self.two = one, two
+        layers = stages.segments[0].layers
+        tables = (*tensors_of(one[0]), *tensors_of(two[0]))
+        self.inputs = [*settings_of(layers), *tables]
 
     def result(self, *, is_half: bool, like: Tensor) -> Maps:
         """Return the maps of equal positions behind the last pool."""
@@ -348,21 +355,16 @@ class _Stream:
             for stride, steps in zip(segment.strides, displacement, strict=True)
         )
 
+        maps = self.read((rows, cols), segment.is_cyclic)
+
         def compute() -> Tensor:
-            maps = self.read((rows, cols), segment.is_cyclic)
-            self._is_self = maps.is_self
             return segment.pair_pass(maps, self.one[0], self.two[0]).nngp
 
-        if torch.is_grad_enabled():
-            # Kept for the backward pass, all maps of a pair would fill the memory.
-            nngp = checkpoint(compute, use_reentrant=False, preserve_rng_state=False)
-        else:
-            nngp = compute()
-        return Maps(
-            nngp,
+        # Kept for the backward pass, all maps of a pair would fill the memory.
+        return replace(
+            maps,
+            nngp=recomputed(compute, [maps.nngp, *self.inputs]),
             displacement=displacement,
-            is_cyclic=segment.is_cyclic,
-            is_self=self._is_self,
         )
 
 
@@ -451,12 +453,6 @@ def _product(weights: Tensor, maps: Tensor, dim: int) -> Tensor:
 def _branches(tables: Prepared) -> tuple[Prepared, ...]:
     assert isinstance(tables, tuple)
     return tables
-
-
-def _has_tensors(tables: Prepared) -> bool:
-    if isinstance(tables, tuple):
-        return any(_has_tensors(branch) for branch in tables)
-    return tables is not None
 
 
 def _joined(parts: list[Any]) -> Prepared:

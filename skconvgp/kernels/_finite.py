@@ -21,6 +21,7 @@ from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._elementwise import Elementwise
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
+from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
 
 __all__ = ["normal_numbers", "sample_network"]
@@ -87,10 +88,30 @@ def sample_network(
                 bias_variance=network.bias_variance,
             )
             return _convolve(as_conv, images, width, generator)
+        case AvgPool2d() | GlobalAvgPool2d():
+            return _average(network, images)
         case Flatten():
             return images.reshape(images.shape[0], -1, 1, 1)
         case _:
             return _activate(network, images)
+
+
+def _average(pool: AvgPool2d | GlobalAvgPool2d, images: Tensor) -> Tensor:
+    if isinstance(pool, AvgPool2d):
+        rows, cols = pool.axes((images.shape[2], images.shape[3]))
+        sums = rows.matrix(images) @ images @ cols.matrix(images).T
+        return sums / (rows.kernel * cols.kernel)
+    by_row, by_col = (_lattice(images, pool.lattice, dim) for dim in (2, 3))
+    return (by_row @ images @ by_col.T).reshape(images.shape[0], -1, 1, 1)
+
+
+def _lattice(images: Tensor, lattice: int, dim: int) -> Tensor:
+    """Return the averages over a lattice as a matrix (lattice, size)."""
+    size = images.shape[dim]
+    step = min(lattice, size)
+    groups = torch.arange(size, device=images.device) % step
+    is_member = groups == torch.arange(step, device=images.device)[:, None]
+    return is_member.to(images.dtype) * (step / size)
 
 
 def _convolve(conv: Conv2d, images: Tensor, width: int, generator: Generator) -> Tensor:

@@ -172,8 +172,8 @@ class Conv2d(Layer):
                 )
             if not is_cyclic and reach >= axis.size:
                 raise ValueError(
-                    f"{self!r} stands in front of {pool!r}, and its windows begin up to "
-                    f"{reach} positions apart on a map of {axis.size}: take less "
+                    f"{self!r} stands in front of {pool!r}, and its windows begin up "
+                    f"to {reach} positions apart on a map of {axis.size}: take less "
                     "padding."
                 )
 

@@ -63,7 +63,7 @@ class Maps:
         -------
         first, second : Tensor
             Shapes (..., h', w', n1, 1) and (..., h', w', 1, n2), where (h', w') is the
-            size of the maps; (..., h', w', n) each if images are paired with themselves.
+            size of the maps; both (..., h', w', n) if `is_self`.
         """
         one, two = facing(one, two, self.displacement, -3, is_cyclic=self.is_cyclic)
         return (one, two) if self.is_self else (one.unsqueeze(-1), two.unsqueeze(-2))

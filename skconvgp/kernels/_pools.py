@@ -16,7 +16,7 @@ __all__ = ["Feeds", "Lattice", "Pool", "PoolAxis", "Windows", "feeds"]
 
 Pairs = tuple[np.ndarray, ...]  # positions of the first and of the second image
 
-# From each group of steps in front of a pool to those behind it that its maps are a part
+# From each group of steps in front of a pool to those behind it that its maps are part
 # of, each with the weights (n_outputs, n_inputs) of pairs.
 Feeds = dict[Steps, list[tuple[Steps, Tensor]]]
 
@@ -34,9 +34,7 @@ class PoolAxis(Protocol):
         """Number of positions of the map behind it."""
         ...
 
-    def weights(
-        self, outputs: Pairs, inputs: Pairs
-    ) -> FloatArray:
+    def weights(self, outputs: Pairs, inputs: Pairs) -> FloatArray:
         """Return the weights of pairs of inputs in pairs of outputs."""
         ...
 
@@ -80,9 +78,7 @@ class Windows:
         """Number of windows."""
         return self.axis.n_outputs
 
-    def weights(
-        self, outputs: Pairs, inputs: Pairs
-    ) -> FloatArray:
+    def weights(self, outputs: Pairs, inputs: Pairs) -> FloatArray:
         """Return the weights of pairs of inputs in pairs of windows."""
         shares = self.axis.matrix(torch.empty(0, dtype=torch.float64)).numpy()
         first, second = (
@@ -112,9 +108,7 @@ class Lattice:
         """One, as for `Flatten`."""
         return 1
 
-    def weights(
-        self, outputs: Pairs, inputs: Pairs
-    ) -> FloatArray:
+    def weights(self, outputs: Pairs, inputs: Pairs) -> FloatArray:
         """Return the weights of pairs of positions in the only output."""
         step = min(self.step, self.size)
         is_joint = (inputs[1] - inputs[0]) % step == 0

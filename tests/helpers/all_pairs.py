@@ -40,6 +40,7 @@ def all_pairs_gram(network: Sequential, images: Tensor) -> Array:
 
 
 def _through(layer, gram: Array, n: int, shape: tuple[int, int]):
+    """Pass covariances (n h w, n h w) through a layer, and the size of its maps."""
     match layer:
         case Sequential():
             for inner in layer.layers:
@@ -57,12 +58,19 @@ def _through(layer, gram: Array, n: int, shape: tuple[int, int]):
         case MaxNormalization():
             gram, shape = _through(layer.kernel, gram, n, shape)
             return gram / layer.scale, shape
+    return _through_single(layer, gram, n, shape)
+
+
+def _through_single(layer, gram: Array, n: int, shape: tuple[int, int]):
+    match layer:
         case Dense():
             return layer.weight_variance * gram + layer.bias_variance, shape
         case Conv2d():
             taps, shape = _taps(layer.window, layer, shape)
             total = sum(_by_image(tap, gram, n) for tap in taps)
-            return layer.bias_variance + layer.weight_variance / len(taps) * total, shape
+            return layer.bias_variance + layer.weight_variance / len(
+                taps
+            ) * total, shape
         case AvgPool2d():
             window = _pair(layer.window)
             taps, shape = _taps(window, layer, shape)

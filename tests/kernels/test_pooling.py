@@ -1,9 +1,12 @@
 """Networks that average over positions."""
 
-import numpy as np
+from dataclasses import dataclass
+
 import pytest
 import torch
 
+from skconvgp.backends._pullback import ReversePullback
+from skconvgp.backends._reference import TangentBackend
 from skconvgp.kernels import (
     AvgPool2d,
     Conv2d,
@@ -13,7 +16,6 @@ from skconvgp.kernels import (
     Flatten,
     FlipAverage,
     GlobalAvgPool2d,
-    Identity,
     Layer,
     LeakyReLU,
     MaxNormalization,
@@ -27,13 +29,14 @@ from skconvgp.kernels import (
     literal_max_normalization,
     rbf,
 )
+from skconvgp.kernels._finite import sample_network
 from tests.helpers.all_pairs import all_pairs_gram, waves
 from tests.helpers.kernels import (
     assert_close,
     cross,
     deviations,
     diag,
-    load_forward_mode,
+    double,
     name,
     random_images,
 )
@@ -58,8 +61,8 @@ def closed(*layers) -> Sequential:
 THIN = Conv2d(3, weight_variance=2.0)
 VALUES = {  # of neural-tangents 0.6.5, except those of the lattice
     "A": (
-        [THIN, ReLU(), THIN, ReLU(), AvgPool2d(2), THIN, ReLU(), AvgPool2d(2)]
-        + [THIN, ReLU(), GlobalAvgPool2d(), Dense(2.0)],
+        [THIN, ReLU(), THIN, ReLU(), AvgPool2d(2), THIN, ReLU(), AvgPool2d(2), THIN]
+        + [ReLU(), GlobalAvgPool2d(), Dense(2.0)],
         (0.0985326175019, 0.0966666442701, 0.0937925918454),
         8,
     ),
@@ -114,8 +117,8 @@ NETWORKS = [
     closed(conv(), ReLU(), AvgPool2d(2, padding=1), conv(), Erf(), GlobalAvgPool2d()),
     closed(blur(), ReLU(), conv(2, padding="valid"), ReLU(), blur(), Flatten()),
     closed(AvgPool2d(1, stride=2), ReLU(), conv(), ReLU(), GlobalAvgPool2d()),
-    closed(conv(3, dilation=2), ReLU(), AvgPool2d(2), conv(), ReLU(), GlobalAvgPool2d()),
-    closed(conv(3, stride=2), ReLU(), conv(2, padding=1), ReLU(), GlobalAvgPool2d()),
+    closed(conv(dilation=2), ReLU(), AvgPool2d(2), conv(), ReLU(), GlobalAvgPool2d()),
+    closed(conv(3, stride=2), ReLU(), conv(3, padding=1), ReLU(), GlobalAvgPool2d()),
     closed(around(), ReLU(), around(2), ReLU(), GlobalAvgPool2d()),
     closed(around(), ReLU(), conv(), ReLU(), AvgPool2d(2), conv(), ReLU(), blur())
     .replace(layer8=Flatten()),
@@ -142,3 +145,217 @@ def test_all_pairs_of_positions_give_the_same_covariances(network):
     assert_close(diag(network, images), expected.diagonal().copy(), rtol=1e-12)
     crossed = cross(network, images[:1], images[1:])
     assert_close(crossed, expected[:1, 1:], rtol=1e-12)
+
+
+def test_correlations_and_complete_kernels_of_networks_with_pools():
+    images = random_images(4, 2, 4, 4)
+    local = closed(conv(), ReLU(), blur(), Flatten())
+    pooled = closed(conv(), ReLU(), AvgPool2d(2), ReLU(), GlobalAvgPool2d())
+    first, second = cross(local, images), cross(pooled, images)
+    assert_close(cross(Sum(local, pooled), images), first + second)
+    assert_close(diag(Product(local, pooled), images), (first * second).diagonal())
+    assert_close(
+        cross(Scale(local, 2.0) * rbf(3.0), images).diagonal(), 2.0 * first.diagonal()
+    )
+    assert_close(cross(MaxNormalization(local), images), first / deviations(first))
+    exact = MaxNormalization(pooled, mode="exact", scale=4.0)
+    assert_close(cross(exact, images), second)
+
+
+def test_activations_of_all_kinds_read_tables_at_both_positions():
+    images = random_images(3, 2, 4, 4)
+
+    def network(activation):
+        return closed(conv(), activation, blur(), activation, GlobalAvgPool2d())
+
+    exact = cross(network(Erf()), images)
+    assert_close(cross(network(Elementwise(torch.erf)), images), exact, rtol=1e-5)
+    series = cross(network(Elementwise(torch.tanh)), images)
+    assert_close(series, cross(network(Tanh()), images), rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_lattice_of_the_size_of_the_map_is_flatten(dtype):
+    images = random_images(3, 2, 4, 6).to(dtype)
+    body = conv(), ReLU(), AvgPool2d(2), ReLU()
+    flat = closed(*body, Flatten())
+    for lattice in (3, 7):
+        network = closed(*body, GlobalAvgPool2d(lattice))
+        assert torch.equal(cross(network, images), cross(flat, images))
+        assert torch.equal(diag(network, images), diag(flat, images))
+
+
+def test_heads_that_average_over_everything_agree():
+    images = random_images(3, 2, 4, 6)
+    body = conv(), ReLU(), conv(), ReLU()
+    expected = cross(closed(*body, GlobalAvgPool2d()), images)
+    assert_close(cross(closed(*body, AvgPool2d((4, 6)), Flatten()), images), expected)
+    halves = closed(*body, AvgPool2d(2), GlobalAvgPool2d())
+    assert_close(cross(halves, images), expected)
+
+
+def test_global_average_of_circular_convolutions_is_a_mean_over_shifts():
+    images = random_images(2, 1, 4, 3)
+    body = around(), ReLU(), around(2), ReLU()
+    shifted = torch.cat(
+        [images.roll((row, col), (2, 3)) for row in range(4) for col in range(3)]
+    )
+    by_shift = cross(closed(*body, Flatten()), images, shifted).reshape(2, 12, 2)
+    expected = by_shift.mean(1)
+    assert_close(cross(closed(*body, GlobalAvgPool2d()), images), expected)
+
+
+def test_matrices_are_symmetric_and_positive_semi_definite():
+    images = random_images(8, 1, 5, 4)
+    images[4:] = images[:4] + 1e-3 * images[4:]
+    for head in ([GlobalAvgPool2d(3)], [blur(1, step=2), Flatten()]):
+        gram = cross(closed(conv(), ReLU(), conv(), ReLU(), *head), images)
+        assert_close(gram, gram.T)
+        smallest = torch.linalg.eigvalsh((gram + gram.T) / 2.0)[0]
+        assert float(smallest) > -1e-12 * float(gram.trace())
+
+
+def test_single_precision_and_large_tiles():
+    images = random_images(70, 1, 4, 4)
+    network = closed(conv(), ReLU(), AvgPool2d(2), conv(), ReLU(), GlobalAvgPool2d())
+    exact = cross(network, images)
+    assert_close(exact[64:, :3], cross(network, images[64:], images[:3]))
+    assert_close(diag(network, images), exact.diagonal())
+    single = cross(network, images.float())
+    assert single.dtype == torch.float64  # of the mean over all positions
+    assert_close(single, exact, rtol=2e-6, scale=deviations(exact))
+
+
+def test_flips_of_both_images_change_nothing_but_for_dropped_columns():
+    images = random_images(3, 2, 4, 6)
+    network = closed(conv(), ReLU(), AvgPool2d(2), conv(), ReLU(), blur(), Flatten())
+    gram, flipped = cross(network, images), images.flip(-1)
+    assert_close(cross(network, flipped), gram)
+    expected = (gram + cross(network, images, flipped)) / 2.0
+    assert_close(cross(FlipAverage(network), images), expected)
+    assert_close(diag(FlipAverage(network), images), expected.diagonal())
+    odd = FlipAverage(closed(conv(), ReLU(), AvgPool2d(2), Flatten()))
+    with pytest.raises(ValueError, match=r"layer2.*leave out 1 of its columns"):
+        odd.check((2, 4, 5))
+    FlipAverage(closed(conv(), AvgPool2d(2), GlobalAvgPool2d())).check((2, 5, 4))
+
+
+def derivatives(kernel, images) -> torch.Tensor:
+    """Return the derivatives (p, n, n) by `theta`, by differences."""
+    theta, step = torch.as_tensor(kernel.theta), 1e-5
+    return torch.stack(
+        [
+            (
+                cross(kernel.with_theta(theta + move), images)
+                - cross(kernel.with_theta(theta - move), images)
+            )
+            / (2.0 * step)
+            for move in step * torch.eye(len(theta), dtype=torch.float64)
+        ]
+    )
+
+
+DEEP = closed(conv(), ReLU(), AvgPool2d(2), conv(), ReLU(), GlobalAvgPool2d(), ReLU())
+
+
+def test_derivatives_by_hyperparameters_forward_and_backward():
+    images = random_images(2, 1, 4, 4)
+    expected = derivatives(DEEP, images)
+    tangents = TangentBackend(DEEP)
+    prepared = tangents.prepare(images)
+    found = tangents.cross(prepared, prepared)[..., 1:].permute(2, 0, 1)
+    assert_close(found, expected, rtol=1e-7, scale=expected.abs().max())
+    by_diag = tangents.diag(prepared)[:, 1:]
+    assert_close(by_diag, expected.diagonal(0, 1, 2).T, rtol=1e-7, scale=expected.max())
+    weights = double([[0.3, -1.0], [0.7, 0.4]])
+    pulled = ReversePullback(DEEP).pull(images, images.clone(), weights)
+    by_theta = (expected * weights).sum((1, 2))
+    assert_close(pulled.by_theta, by_theta, rtol=1e-7, scale=by_theta.abs().max())
+
+
+def test_derivatives_by_images():
+    images, others = random_images(1, 1, 4, 4), random_images(2, 1, 4, 4, seed=1)
+    weights = double([[0.3, -1.0]])
+
+    def value(one):
+        return float((cross(DEEP, one, others) * weights).sum())
+
+    found = ReversePullback(DEEP).pull(images, others, weights).by_one
+    step = 1e-5
+    for position in (0, 6, 15):
+        move = torch.zeros(16, dtype=torch.float64)
+        move[position] = step
+        move = move.reshape(1, 1, 4, 4)
+        difference = (value(images + move) - value(images - move)) / (2.0 * step)
+        assert abs(float(found.reshape(-1)[position]) - difference) < 1e-8
+
+
+def test_wide_random_networks_have_these_covariances():
+    images = random_images(2, 1, 5, 4)
+    generator = torch.Generator().manual_seed(0)
+    body = conv(), ReLU(), AvgPool2d(3, stride=2, padding=1), conv(), ReLU()
+    for head in ([GlobalAvgPool2d(2)], [blur(1, step=2), Flatten()]):
+        network = Sequential(*body, *head, Dense(2.0))
+        expected = cross(network, images)
+        draws = torch.cat(
+            [
+                sample_network(network, images, width=256, generator=generator)
+                for _ in range(24)
+            ],
+            1,
+        ).flatten(1)
+        found = draws @ draws.T / draws.shape[1]
+        assert_close(found, expected, rtol=0.1, scale=deviations(expected))
+
+
+@dataclass(repr=False)
+class Opaque(Layer):
+    """Third-party activation that does not know of displacements."""
+
+    is_spatial = False
+
+    def out_shape(self, shape):
+        return shape
+
+    def image_pass(self, var):
+        return var, None
+
+    def pair_pass(self, maps, one, two):
+        return maps
+
+
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        ([AvgPool2d(7)], "does not fit into a map of size 6x4"),
+        ([AvgPool2d((2, 5))], "does not fit into a map of size 6x4"),
+        ([AvgPool2d(3, padding=2)], "`padding` must be an int from 0 to 1"),
+        ([AvgPool2d(3, padding="valid")], "`padding` must be 'same' or an int"),
+        ([AvgPool2d(3, stride=0)], "`stride` must be an int from 1"),
+        ([AvgPool2d((3, 3, 3))], r"`window` must be an int from 1 .* or a pair"),
+        ([AvgPool2d(2, stride=9, padding=1, dilation=20)], "does not fit"),
+        ([AvgPool2d(2, padding=3, dilation=7)], "has no position on a map"),
+        ([GlobalAvgPool2d(0)], "`lattice` must be an int >= 1"),
+        ([GlobalAvgPool2d(1.5)], "`lattice` must be an int >= 1"),
+        ([Residual(ReLU(), blur())], "Pool both branches first"),
+        ([Sum(conv(), Sequential(conv(), blur()))], "Pool both branches first"),
+        ([Scale(blur(), 2.0)], "Pool both branches first"),
+        ([Opaque(), blur()], "give its class the attribute `map_strides`"),
+        ([conv(padding=3), blur()], "take less padding"),
+        ([around(), conv(padding="valid"), blur()], "padding='circular'"),
+        ([Sum(conv(1, stride=4), conv(1, stride=5)), blur()], "same strides"),
+    ],
+    ids=repr,
+)
+def test_networks_that_cannot_be_computed_say_why(layers, words):
+    with pytest.raises(ValueError, match=words):
+        closed(*layers, Flatten()).check((2, 6, 4))
+
+
+def test_pools_work_in_chains_only():
+    images = random_images(2, 1, 4, 4)
+    network = closed(conv(), ReLU(), GlobalAvgPool2d())
+    with pytest.raises(ValueError, match="take a network without pools"):
+        literal_max_normalization(network, images, images)
+    with pytest.raises(ValueError, match="only a `Sequential` computes"):
+        AvgPool2d(2).image_pass(torch.ones(4, 4, 1))
