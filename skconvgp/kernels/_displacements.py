@@ -23,7 +23,13 @@ from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._map_layer import MapLayer, Maps
 from skconvgp.kernels._pools import Feeds, Pool, feeds
 from skconvgp.kernels._prepared import take
-from skconvgp.kernels._recompute import recomputed, settings_of, tensors_of
+from skconvgp.kernels._recompute import (
+    Swap,
+    recomputed,
+    settings_of,
+    swapped,
+    tensors_of,
+)
 from skconvgp.kernels._steps import SAME, Steps, facing, n_paired
 
 __all__ = [
@@ -297,8 +303,8 @@ class _Stream:
         self.stages, self.last, self.read = stages, last, read
         self.one, self.two = one, two
         layers = stages.segments[0].layers
-        tables = (*tensors_of(one[0]), *tensors_of(two[0]))
-        self.inputs = [*settings_of(layers), *tables]
+        settings = (value for layer in layers for value in settings_of(layer))
+        self.inputs = [*settings, *tensors_of(one[0]), *tensors_of(two[0])]
 
     def result(self, *, is_half: bool, like: Tensor) -> Maps:
         """Return the maps of equal positions behind the last pool."""
@@ -357,15 +363,15 @@ class _Stream:
 
         maps = self.read((rows, cols), segment.is_cyclic)
 
-        def compute() -> Tensor:
-            return segment.pair_pass(maps, self.one[0], self.two[0]).nngp
+        def compute(swap: Swap) -> Tensor:
+            values = segment.layers, self.one[0], self.two[0]
+            layers, one, two = swapped(values, swap) if swap else values
+            start = replace(maps, nngp=swap.get(id(maps.nngp), maps.nngp))
+            return replace(segment, layers=layers).pair_pass(start, one, two).nngp
 
         # Kept for the backward pass, all maps of a pair would fill the memory.
-        return replace(
-            maps,
-            nngp=recomputed(compute, [maps.nngp, *self.inputs]),
-            displacement=displacement,
-        )
+        nngp = recomputed(compute, [maps.nngp, *self.inputs])
+        return replace(maps, nngp=nngp, displacement=displacement)
 
 
 def stages_of(network: Any, shape: MapShape) -> Stages:

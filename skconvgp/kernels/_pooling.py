@@ -115,18 +115,19 @@ class AvgPool2d(Layer):
     def axes(self, shape: MapShape) -> tuple[Axis, Axis]:
         """Return the windows along the rows and the columns of a map of a size."""
         padding = self.padding
-        sides = (padding,) * 2 if isinstance(padding, str) else _pair(padding)
-        settings = zip(
-            shape,
-            _pair(self.window),
-            self.map_strides,
-            sides,
-            _pair(self.dilation),
-            strict=True,
-        )
+        sides: tuple[int | str, int | str]
+        sides = (padding, padding) if isinstance(padding, str) else _pair(padding)
+        window, dilation = _pair(self.window), _pair(self.dilation)
+        strides = self.map_strides
         rows, cols = (
-            windows_along(size, kernel, stride=stride, padding=side, dilation=step)
-            for size, kernel, stride, side, step in settings
+            windows_along(
+                shape[i],
+                window[i],
+                stride=strides[i],
+                padding=sides[i],
+                dilation=dilation[i],
+            )
+            for i in (0, 1)
         )
         return rows, cols
 
@@ -242,9 +243,8 @@ def _require_in_chain(layer: Layer, is_pool: bool) -> None:
         )
 
 
-def _pair(value: object) -> Pair:
-    rows, cols = value if isinstance(value, tuple) else (value, value)
-    return rows, cols
+def _pair(value: int | Pair) -> Pair:
+    return value if isinstance(value, tuple) else (value, value)
 
 
 def _require_pair(name: str, value: object, least: int, most: int) -> None:

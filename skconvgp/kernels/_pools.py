@@ -22,7 +22,11 @@ Feeds = dict[Steps, list[tuple[Steps, Tensor]]]
 
 
 class PoolAxis(Protocol):
-    """What a pool does along one axis."""
+    """What a pool does along one axis; axes that do the same are equal."""
+
+    def __hash__(self) -> int:
+        """Return a hash of the settings."""
+        ...
 
     @property
     def size(self) -> int:
@@ -85,7 +89,7 @@ class Windows:
             shares[np.ix_(windows, positions)] / self.axis.kernel
             for windows, positions in zip(outputs, inputs, strict=True)
         )
-        return first * second
+        return np.asarray(first * second, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Lattice:
         """Return the weights of pairs of positions in the only output."""
         step = min(self.step, self.size)
         is_joint = (inputs[1] - inputs[0]) % step == 0
-        return is_joint[None, :] * (step / self.size**2)
+        return np.asarray(is_joint[None, :] * (step / self.size**2))
 
 
 @lru_cache(maxsize=256)

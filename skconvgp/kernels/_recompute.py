@@ -1,5 +1,6 @@
 """Maps that are computed again in the backward pass, so that no step is stored."""
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,12 +9,13 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 from skconvgp._typing import Prepared
-from skconvgp.kernels._hyperparameters import collect_hyperparameters
 
-__all__ = ["recomputed", "settings_of", "tensors_of"]
+__all__ = ["Swap", "recomputed", "settings_of", "swapped", "tensors_of"]
+
+Swap = dict[int, Tensor]
 
 
-def recomputed(compute: Callable[[], Tensor], inputs: list[Tensor]) -> Tensor:
+def recomputed(compute: Callable[[Swap], Tensor], inputs: list[Tensor]) -> Tensor:
     """Return a tensor that is computed again when derivatives are wanted.
 
     torch's checkpoints do the same and import its compiler, which takes seconds.
@@ -21,12 +23,13 @@ def recomputed(compute: Callable[[], Tensor], inputs: list[Tensor]) -> Tensor:
     Parameters
     ----------
     compute : callable
-        Computes the tensor.
+        Computes the tensor, with other tensors instead of those whose ``id`` is a key
+        of its argument.
     inputs : list of Tensor
         All tensors by which the result may be differentiated.
     """
     if not (torch.is_grad_enabled() and any(one.requires_grad for one in inputs)):
-        return compute()
+        return compute({})
     different = {id(one): one for one in inputs}  # layers may share a setting
     return _Recomputed.apply(compute, *different.values())  # type: ignore[no-any-return, no-untyped-call]
 
@@ -40,27 +43,51 @@ def tensors_of(tables: Prepared) -> Iterator[Tensor]:
         yield tables
 
 
-def settings_of(layers: tuple[Any, ...]) -> Iterator[Tensor]:
-    """Yield hyperparameters of layers that are being differentiated."""
-    for layer in layers:
-        for one in collect_hyperparameters(layer) if isinstance(layer, Part) else ():
-            if isinstance(one.value, Tensor):
-                yield one.value
+def settings_of(layer: Any) -> Iterator[Tensor]:
+    """Yield the settings of a layer that are tensors, as they are differentiated."""
+    for value in _settings(layer).values():
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Tensor):
+                yield item
+            elif isinstance(item, Part):
+                yield from settings_of(item)
+
+
+def swapped(value: Any, swap: Swap) -> Any:
+    """Return a tree of tables, or a layer, with other tensors."""
+    if isinstance(value, Tensor):
+        return swap.get(id(value), value)
+    if isinstance(value, tuple):
+        items = [swapped(item, swap) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if not isinstance(value, Part):
+        return value
+    settings = _settings(value).items()
+    changed = {name: swapped(setting, swap) for name, setting in settings}
+    return copy.copy(value).set_params(**changed)
+
+
+def _settings(layer: Any) -> dict[str, object]:
+    return layer.get_params(deep=False) if isinstance(layer, Part) else {}
 
 
 class _Recomputed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, compute: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
-        ctx.compute = compute
+    def forward(ctx: Any, compute: Callable[[Swap], Tensor], *inputs: Tensor) -> Tensor:
+        ctx.compute, ctx.keys = compute, [id(one) for one in inputs]
         ctx.save_for_backward(*inputs)
         with torch.no_grad():
-            return compute()
+            return compute({})
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        inputs = ctx.saved_tensors
-        wanted = [one for one in inputs if one.requires_grad]
+        flags = [one.requires_grad for one in ctx.saved_tensors]
+        # Detached, since some inputs are made from others.
+        fresh = [one.detach() for one in ctx.saved_tensors]
+        wanted = [
+            one.requires_grad_() for one, flag in zip(fresh, flags, strict=True) if flag
+        ]
         with torch.enable_grad():
-            value = ctx.compute()
+            value = ctx.compute(dict(zip(ctx.keys, fresh, strict=True)))
         grads = iter(torch.autograd.grad(value, wanted, grad, allow_unused=True))
-        return (None, *(next(grads) if one.requires_grad else None for one in inputs))
+        return (None, *(next(grads) if flag else None for flag in flags))

@@ -132,10 +132,10 @@ def _paired_matrix(
     if not is_cyclic:
         # The pairs of a step are the positions of a smaller image.
         axes = [replace(axis, size=axis.size - abs(step)) for step in steps]
-        return torch.block_diag(*(_axis_matrix(one, dtype, device) for one in axes))
+        return _joined([_axis_matrix(one, dtype, device) for one in axes])
     whole = _axis_matrix(axis, dtype, device)
     if axis.is_circular:
-        return torch.block_diag(*[whole] * len(steps))
+        return _joined([whole] * len(steps))
     # Zeros around the image: no window holds pairs of both sides of the seam.
     inputs = torch.arange(axis.size, device=device)
     outputs = torch.arange(axis.n_outputs, device=device) * axis.stride
@@ -143,7 +143,13 @@ def _paired_matrix(
     for step in steps:
         is_over = outputs[:, None] + step >= axis.size, inputs + step >= axis.size
         blocks.append(whole * (is_over[0] == is_over[1]))
-    return torch.block_diag(*blocks)
+    return _joined(blocks)
+
+
+def _joined(blocks: list[Tensor]) -> Tensor:
+    if len(blocks) == 1:
+        return blocks[0]
+    return torch.block_diag(*blocks)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def windows_along(

@@ -61,8 +61,10 @@ def closed(*layers) -> Sequential:
 THIN = Conv2d(3, weight_variance=2.0)
 VALUES = {  # of neural-tangents 0.6.5, except those of the lattice
     "A": (
-        [THIN, ReLU(), THIN, ReLU(), AvgPool2d(2), THIN, ReLU(), AvgPool2d(2), THIN]
-        + [ReLU(), GlobalAvgPool2d(), Dense(2.0)],
+        [
+            *(THIN, ReLU(), THIN, ReLU(), AvgPool2d(2), THIN, ReLU(), AvgPool2d(2)),
+            *(THIN, ReLU(), GlobalAvgPool2d(), Dense(2.0)),
+        ],
         (0.0985326175019, 0.0966666442701, 0.0937925918454),
         8,
     ),
@@ -72,14 +74,14 @@ VALUES = {  # of neural-tangents 0.6.5, except those of the lattice
         8,
     ),
     "C": (
-        [conv(), ReLU(), AvgPool2d(3, stride=2), conv(), ReLU(), Flatten()]
-        + [Dense(1.5, bias_variance=0.2)],
+        closed(
+            conv(), ReLU(), AvgPool2d(3, stride=2), conv(), ReLU(), Flatten()
+        ).layers,
         (0.7117552959394, 0.6577257741092, 0.5546890998509),
         9,
     ),
     "D": (
-        [conv(), ReLU(), AvgPool2d(2), conv(), ReLU(), GlobalAvgPool2d()]
-        + [Dense(1.5, bias_variance=0.2)],
+        closed(conv(), ReLU(), AvgPool2d(2), conv(), ReLU(), GlobalAvgPool2d()).layers,
         (0.5256832523836, 0.4864411210627, 0.4531474662775),
         7,
     ),
