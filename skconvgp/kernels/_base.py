@@ -26,7 +26,6 @@ from skconvgp._typing import (
     Scalar,
 )
 from skconvgp.kernels._checks import plain_value, require_variance
-from skconvgp.kernels._displacements import leaves, strides_of
 from skconvgp.kernels._from_data import settings_from_data
 from skconvgp.kernels._hyperparameters import (
     DEFAULT_BOUNDS,
@@ -35,6 +34,7 @@ from skconvgp.kernels._hyperparameters import (
     collect_hyperparameters,
 )
 from skconvgp.kernels._map_layer import Maps, map_layer
+from skconvgp.kernels._segments import leaves, strides_of
 
 __all__ = [
     "Kernel",

@@ -9,9 +9,9 @@ from torch import Tensor
 from skconvgp._parts import Part, distinct
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._base import split
-from skconvgp.kernels._displacements import leaves, strides_of, unrolled
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._map_layer import MapLayer, Maps
+from skconvgp.kernels._segments import leaves, strides_of, unrolled
 
 __all__ = ["Residual", "Sequential"]
 

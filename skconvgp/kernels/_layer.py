@@ -11,8 +11,9 @@ from torch import Tensor
 
 from skconvgp._typing import ImageShape, MapShape, Prepared
 from skconvgp.kernels._base import Kernel, split
-from skconvgp.kernels._displacements import first_pool, stages_of
+from skconvgp.kernels._displacements import stages_of
 from skconvgp.kernels._map_layer import MapLayer, Maps
+from skconvgp.kernels._segments import first_pool
 
 __all__ = ["Layer", "settings_by_name"]
 

@@ -36,11 +36,11 @@ from skconvgp.kernels._base import (
 )
 from skconvgp.kernels._checks import require_positive
 from skconvgp.kernels._combinators import Residual, Sequential
-from skconvgp.kernels._displacements import first_pool, leaves, strides_of
 from skconvgp.kernels._expectations import reciprocal_sqrt
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import Maps, map_layer
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
+from skconvgp.kernels._segments import first_pool, leaves, strides_of
 
 __all__ = [
     "CORRELATION",

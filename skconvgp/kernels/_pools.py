@@ -4,17 +4,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._typing import FloatArray, MapShape
+from skconvgp._typing import MapShape
 from skconvgp.kernels._steps import Steps, grouped, n_paired, paired
 from skconvgp.kernels._windows import Axis
 
 __all__ = ["Feeds", "Lattice", "Pool", "PoolAxis", "Windows", "feeds"]
 
-Pairs = tuple[np.ndarray, ...]  # positions of the first and of the second image
+Pairs = tuple[Tensor, Tensor]  # positions of the first and of the second image
 
 # From each group of steps in front of a pool to those behind it that its maps are part
 # of, each with the weights (n_outputs, n_inputs) of pairs.
@@ -38,7 +37,7 @@ class PoolAxis(Protocol):
         """Number of positions of the map behind it."""
         ...
 
-    def weights(self, outputs: Pairs, inputs: Pairs) -> FloatArray:
+    def weights(self, outputs: Pairs, inputs: Pairs) -> Tensor:
         """Return the weights of pairs of inputs in pairs of outputs."""
         ...
 
@@ -82,14 +81,14 @@ class Windows:
         """Number of windows."""
         return self.axis.n_outputs
 
-    def weights(self, outputs: Pairs, inputs: Pairs) -> FloatArray:
+    def weights(self, outputs: Pairs, inputs: Pairs) -> Tensor:
         """Return the weights of pairs of inputs in pairs of windows."""
-        shares = self.axis.matrix(torch.empty(0, dtype=torch.float64)).numpy()
+        sums = self.axis.matrix(torch.empty(0, dtype=torch.float64))
         first, second = (
-            shares[np.ix_(windows, positions)] / self.axis.kernel
+            sums[windows][:, positions] / self.axis.kernel
             for windows, positions in zip(outputs, inputs, strict=True)
         )
-        return np.asarray(first * second, dtype=np.float64)
+        return first * second
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,11 @@ class Lattice:
         """One, as for `Flatten`."""
         return 1
 
-    def weights(self, outputs: Pairs, inputs: Pairs) -> FloatArray:
+    def weights(self, outputs: Pairs, inputs: Pairs) -> Tensor:
         """Return the weights of pairs of positions in the only output."""
         step = min(self.step, self.size)
         is_joint = (inputs[1] - inputs[0]) % step == 0
-        return np.asarray(is_joint[None, :] * (step / self.size**2))
+        return is_joint[None, :].to(torch.float64) * (step / self.size**2)
 
 
 @lru_cache(maxsize=256)
@@ -167,18 +166,19 @@ def feeds(
     found: Feeds = {}
     for group in grouped(steps, axis.size, most_pairs, is_cyclic=before):
         inputs = paired(axis.size, group, is_cyclic=before)
-        times = np.concatenate(
+        times = torch.cat(
             [
-                np.full(
-                    n_paired(axis.size, (step,), is_cyclic=before),
+                torch.full(
+                    (n_paired(axis.size, (step,), is_cyclic=before),),
                     2.0 if is_half and not _is_alone(axis.size, step, before) else 1.0,
+                    dtype=torch.float64,
                 )
                 for step in group
             ]
         )
         weights = [(target, axis.weights(pairs, inputs)) for target, pairs in targets]
         found[group] = [
-            (target, torch.as_tensor(values * times, dtype=dtype, device=device))
+            (target, (values * times).to(device, dtype))
             for target, values in weights
             if values.any()
         ]

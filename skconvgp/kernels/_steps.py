@@ -8,7 +8,6 @@ costing as many calls of torch as large ones.
 from collections.abc import Iterable
 from functools import lru_cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ Steps = tuple[int, ...]
 SAME: Steps = (0,)
 
 
-def paired(size: int, steps: Steps, *, is_cyclic: bool) -> tuple[np.ndarray, ...]:
+def paired(size: int, steps: Steps, *, is_cyclic: bool) -> tuple[Tensor, Tensor]:
     """Return the positions that steps pair, those of the first and the second image.
 
     Parameters
@@ -31,13 +30,13 @@ def paired(size: int, steps: Steps, *, is_cyclic: bool) -> tuple[np.ndarray, ...
     is_cyclic : bool
         Whether positions wrap around; otherwise those that leave the axis are left out.
     """
-    whole = np.arange(size)
+    whole = torch.arange(size)
     first = [
         whole if is_cyclic else whole[max(0, -step) : size - max(0, step)]
         for step in steps
     ]
     second = [(one + step) % size for one, step in zip(first, steps, strict=True)]
-    return np.concatenate(first), np.concatenate(second)
+    return torch.cat(first), torch.cat(second)
 
 
 def n_paired(size: int, steps: Steps, *, is_cyclic: bool) -> int:
@@ -117,4 +116,4 @@ def _indices(
     size: int, steps: Steps, is_cyclic: bool, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     first, second = paired(size, steps, is_cyclic=is_cyclic)
-    return torch.as_tensor(first, device=device), torch.as_tensor(second, device=device)
+    return first.to(device), second.to(device)

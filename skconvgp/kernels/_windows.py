@@ -159,10 +159,12 @@ def windows_along(
 
     Parameters
     ----------
-    size, kernel, stride, dilation : int
+    size, kernel, stride : int
         As for `Axis`.
     padding : {"same", "valid", "circular"} or int
         As for `Conv2d`.
+    dilation : int
+        As for `Axis`.
 
     Returns
     -------

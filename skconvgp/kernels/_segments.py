@@ -1,0 +1,137 @@
+"""Chains of layers in front of pools and behind them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from torch import Tensor
+
+from skconvgp._typing import MapShape, Prepared
+from skconvgp.kernels._map_layer import MapLayer, Maps
+from skconvgp.kernels._pools import Pool
+from skconvgp.kernels._steps import Steps, n_paired
+
+__all__ = [
+    "Segment",
+    "first_pool",
+    "is_pool",
+    "leaves",
+    "require_displaceable",
+    "require_no_pool",
+    "segment_of",
+    "strides_of",
+    "unrolled",
+]
+
+
+def leaves(layer: Any, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
+    """Yield the layers that a layer consists of, each with the size of its input."""
+    inner = getattr(layer, "leaves", None)
+    yield from inner(shape) if inner else ((layer, shape),)
+
+
+def unrolled(layer: Any) -> Iterator[Any]:
+    """Yield the layers of a chain, and of chains in it; otherwise the layer itself."""
+    inner = getattr(layer, "unrolled", None)
+    yield from inner() if inner else (layer,)
+
+
+def first_pool(layer: Any, shape: MapShape) -> Any | None:
+    """Return the first layer that averages over positions; None without one."""
+    return next((one for one, size in leaves(layer, shape) if is_pool(one, size)), None)
+
+
+def is_pool(layer: Any, shape: MapShape) -> bool:
+    """Whether a layer averages over positions of maps of a size."""
+    return hasattr(layer, "is_pool") and bool(layer.is_pool(shape))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Layers between two pools.
+
+    Parameters
+    ----------
+    layers : tuple of MapLayer
+        The layers, in order.
+    shape, out : (h, w)
+        Sizes of the maps in front of them and behind them.
+    strides : tuple of int
+        Rows and columns in front of them for each row and column behind them.
+    is_cyclic : bool
+        Whether displacements wrap around, as circular padding needs.
+    """
+
+    layers: tuple[MapLayer, ...]
+    shape: MapShape
+    out: MapShape
+    strides: tuple[int, int]
+    is_cyclic: bool
+
+    def n_paired(self, steps: Steps, axis: int) -> int:
+        """Return how many positions behind it steps pair along an axis."""
+        return n_paired(self.out[axis], steps, is_cyclic=self.is_cyclic)
+
+    def image_pass(self, var: Tensor) -> tuple[Tensor, tuple[Prepared, ...]]:
+        """Pass variance maps (h, w, n)."""
+        traces: list[Prepared] = []
+        for layer in self.layers:
+            var, trace = layer.image_pass(var)
+            traces.append(trace)
+        return var, tuple(traces)
+
+    def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
+        """Pass covariance maps."""
+        first, second = cast(tuple[Prepared, ...], one), cast(tuple[Prepared, ...], two)
+        for layer, a, b in zip(self.layers, first, second, strict=True):
+            maps = layer.pair_pass(maps, a, b)
+        return maps
+
+
+def segment_of(layers: list[Any], start: MapShape, out: MapShape) -> Segment:
+    """Return layers in front of a pool, given the sizes of their first and last map."""
+    strides = [strides_of(layer) for layer in layers]
+    total = 1, 1
+    for rows, cols in strides:
+        total = total[0] * rows, total[1] * cols
+    is_cyclic, size = False, start
+    for layer in layers:
+        parts = leaves(layer, size)
+        is_cyclic |= any(getattr(part, "is_circular", False) for part, _ in parts)
+        size = layer.out_shape(size)
+    return Segment(tuple(layers), start, out, total, is_cyclic)
+
+
+def strides_of(layer: Any) -> tuple[int, int]:
+    """Return rows and columns of the input of a layer for each of its output."""
+    if not hasattr(layer, "map_strides"):
+        raise ValueError(
+            f"{layer!r} stands in front of a pool, and does not say at which distance "
+            "in its input two positions of its output lie: give its class the "
+            "attribute `map_strides`, (1, 1) for an activation, and read tables in "
+            "`pair_pass` by `maps.sides`."
+        )
+    return cast(tuple[int, int], layer.map_strides)
+
+
+def require_no_pool(layer: Any, shape: MapShape) -> None:
+    """Raise if a layer that is no chain has a pool inside."""
+    pool = first_pool(layer, shape)
+    if pool is not None:
+        raise ValueError(
+            f"{pool!r} averages over positions within {layer!r}: maps of different "
+            "positions are not added across a pool. Pool both branches first: put the "
+            "pool into the chain in front of the sum or behind it, which is the same "
+            "network if both branches are pooled."
+        )
+
+
+def require_displaceable(segment: Segment, pool: Pool) -> None:
+    """Raise if maps of different positions cannot pass through layers."""
+    size = segment.shape
+    for layer in segment.layers:
+        for part, shape in leaves(layer, size):
+            require = getattr(part, "require_displaceable", None)
+            if require is not None:
+                require(shape, segment.is_cyclic, pool)
+        size = layer.out_shape(size)
