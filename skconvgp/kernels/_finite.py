@@ -88,21 +88,24 @@ def sample_network(
                 bias_variance=network.bias_variance,
             )
             return _convolve(as_conv, images, width, generator)
-        case AvgPool2d() | GlobalAvgPool2d():
-            return _average(network, images)
+        case _:
+            return _apply(network, images)
+
+
+def _apply(layer: object, images: Tensor) -> Tensor:
+    """Apply a layer without weights."""
+    match layer:
+        case AvgPool2d():
+            rows, cols = layer.axes((images.shape[2], images.shape[3]))
+            sums = rows.matrix(images) @ images @ cols.matrix(images).T
+            return sums / (rows.kernel * cols.kernel)
+        case GlobalAvgPool2d():
+            by_row, by_col = (_lattice(images, layer.lattice, dim) for dim in (2, 3))
+            return (by_row @ images @ by_col.T).reshape(images.shape[0], -1, 1, 1)
         case Flatten():
             return images.reshape(images.shape[0], -1, 1, 1)
         case _:
-            return _activate(network, images)
-
-
-def _average(pool: AvgPool2d | GlobalAvgPool2d, images: Tensor) -> Tensor:
-    if isinstance(pool, AvgPool2d):
-        rows, cols = pool.axes((images.shape[2], images.shape[3]))
-        sums = rows.matrix(images) @ images @ cols.matrix(images).T
-        return sums / (rows.kernel * cols.kernel)
-    by_row, by_col = (_lattice(images, pool.lattice, dim) for dim in (2, 3))
-    return (by_row @ images @ by_col.T).reshape(images.shape[0], -1, 1, 1)
+            return _activate(layer, images)
 
 
 def _lattice(images: Tensor, lattice: int, dim: int) -> Tensor:
