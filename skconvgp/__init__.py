@@ -4,6 +4,8 @@ from importlib.metadata import version
 
 from skconvgp.estimators import (
     SKOPS_TRUSTED_TYPES,
+    BayesianNetworkClassifier,
+    BayesianNetworkRegressor,
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     ImageClassifier,
@@ -30,6 +32,8 @@ __version__ = version("skconvgp")
 
 __all__ = [
     "SKOPS_TRUSTED_TYPES",
+    "BayesianNetworkClassifier",
+    "BayesianNetworkRegressor",
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
     "ImageClassifier",

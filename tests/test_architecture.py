@@ -48,7 +48,8 @@ MOST_ASSERTS = 10  # in estimators
 EXTENDED = {"__init__", "__sklearn_tags__", "__getstate__", "__setstate__"}
 
 PUBLIC_NAMES = {
-    "skconvgp": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier ConvNetGPRegressor
+    "skconvgp": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
+        BayesianNetworkRegressor ConvNetGPClassifier ConvNetGPRegressor
         ImageClassifier ImageRegressor
         KernelEnsembleClassifier KernelFlowsClassifier KernelFlowsRegressor
         KernelFlowsWarp
@@ -64,7 +65,8 @@ PUBLIC_NAMES = {
         make_rectangles make_swissroll_cheesecake make_three_bumps""",
     "skconvgp.display": """CompletionErrorDisplay PatchesDisplay ReliabilityDisplay
         RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
-    "skconvgp.estimators": """SKOPS_TRUSTED_TYPES ConvNetGPClassifier
+    "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
+        BayesianNetworkRegressor NetworkReport ConvNetGPClassifier
         ConvNetGPRegressor FitReport ImageClassifier ImageRegressor
         KernelEnsembleClassifier KernelFlowsClassifier
         KernelFlowsRegressor
@@ -112,6 +114,8 @@ ESTIMATORS = [
     "ImageRegressor",
     "KernelEnsembleClassifier",
     "KernelFlowsWarp",
+    "BayesianNetworkClassifier",
+    "BayesianNetworkRegressor",
 ]
 TRANSFORMERS = transforms.__all__
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
@@ -318,6 +322,8 @@ def test_private_attributes_of_fitted_estimators_are_few(name):
     kernel = [kernel] if name.startswith("Image") else kernel
     quick = {"n_steps": 1, "n_inducing": 4, "estimators": [("a", rbf(1.0))]}
     quick |= {"optimizer": Adam(max_iter=1) if "Flows" in name else None}
+    kernel = (3,) if "Network" in name else kernel  # sizes of layers
+    quick |= {"max_iter": 3} if "Network" in name else {}
     estimator = getattr(skconvgp, name)(kernel)
     known = estimator.get_params()
     estimator.set_params(**{key: quick[key] for key in quick if key in known})

@@ -25,7 +25,7 @@ LEFT, WIDTH, HEIGHT, GAP = 3.1, 10.2, 0.72, 0.16
 # From the top: names side by side, what they do, colour.
 FLOORS = [
     (["transforms", "estimators"], "", NEW),
-    (["flows"], "searches for a kernel's hyperparameters", SUMS),
+    (["flows", "networks"], "", SUMS),
     (["processes"], "priors, the plan, fitted processes", SUMS),
     (["inference", "image_maps"], "", SUMS),
     (["engine"], "cuts matrices into tiles, assembles them", OLD),

@@ -6,6 +6,9 @@ from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
 from skconvgp.estimators._image_regression import ImageRegressor
+from skconvgp.estimators._network_classification import BayesianNetworkClassifier
+from skconvgp.estimators._network_regression import BayesianNetworkRegressor
+from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._patch_classification import PatchGPClassifier
@@ -22,6 +25,8 @@ from skconvgp.estimators.functions._sklearn_kernel import as_sklearn_kernel
 
 __all__ = [
     "SKOPS_TRUSTED_TYPES",
+    "BayesianNetworkClassifier",
+    "BayesianNetworkRegressor",
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
     "FitReport",
@@ -31,6 +36,7 @@ __all__ = [
     "KernelFlowsClassifier",
     "KernelFlowsRegressor",
     "KernelFlowsWarp",
+    "NetworkReport",
     "NystromCompletedGP",
     "NystromCompletedGPRegressor",
     "PatchGPClassifier",

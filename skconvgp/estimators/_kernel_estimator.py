@@ -1,20 +1,16 @@
 """KernelEstimator: what all estimators with a kernel share as scikit-learn objects."""
 
-import warnings
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from skconvgp.estimators._resolve import is_precomputed
-from skconvgp.exceptions import VersionMismatchWarning
+from skconvgp.estimators._versions import with_version, without_version
 from skconvgp.kernels import Kernel, convnet
 
 __all__ = ["KernelEstimator"]
-
-VERSION_KEY = "_skconvgp_version"
 
 
 class KernelEstimator(BaseEstimator):
@@ -58,18 +54,8 @@ class KernelEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Add the version of the package."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        return state | {VERSION_KEY: version("skconvgp")}
+        return with_version(super().__getstate__())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Warn if another version of the package wrote the state."""
-        state = dict(state)
-        written, current = state.pop(VERSION_KEY, "unknown"), version("skconvgp")
-        if written != current:
-            warnings.warn(
-                f"This {type(self).__name__} was saved by skconvgp {written} and is "
-                f"loaded by {current}: results may differ; fit it again.",
-                VersionMismatchWarning,
-                stacklevel=2,
-            )
-        super().__setstate__(state)
+        super().__setstate__(without_version(self, state))

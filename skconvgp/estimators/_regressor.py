@@ -17,7 +17,7 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import Problem
 
-__all__ = ["GPRegressor"]
+__all__ = ["GPRegressor", "scale_targets", "target_columns"]
 
 # Largest targets whose squares, and the sums of these, are finite numbers.
 LARGEST_TARGET = 1e150
@@ -219,14 +219,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             multi_output=True,
             y_numeric=True,
         )
-        columns, weights = _columns(samples.y), samples.weights
-        n_outputs = columns.shape[1]
-        self.y_mean_, self.y_scale_ = np.zeros(n_outputs), np.ones(n_outputs)
-        if self.normalize_y:
-            self.y_mean_ = np.average(columns, axis=0, weights=weights)
-            spread = np.average((columns - self.y_mean_) ** 2, axis=0, weights=weights)
-            is_varied = _varied(columns, self.y_mean_) & (spread > 0.0)
-            self.y_scale_ = np.where(is_varied, np.sqrt(spread), 1.0)
+        self.y_mean_, self.y_scale_ = scale_targets(
+            target_columns(samples.y), samples.weights, is_scaled=self.normalize_y
+        )
         return self._scaled(samples, was_informed=False)
 
     def _further_targets(self, samples: Samples) -> tuple[Problem, Samples]:
@@ -243,7 +238,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         self, samples: Samples, *, was_informed: bool
     ) -> tuple[Problem, Samples]:
         """Return targets in units of the fit; warn if they determine no amplitude."""
-        columns = _columns(samples.y)
+        columns = target_columns(samples.y)
         is_informed = was_informed or bool(_varied(columns, self.y_mean_).any())
         if self.amplitude == "profile" and not is_informed:
             warn_caller(
@@ -268,7 +263,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         return single
 
 
-def _columns(targets: NDArray[Any]) -> FloatArray:
+def target_columns(targets: NDArray[Any]) -> FloatArray:
     """Return targets (n, k); raise if their squares are not finite."""
     columns = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
     largest = float(np.abs(columns).max())
@@ -278,6 +273,29 @@ def _columns(targets: NDArray[Any]) -> FloatArray:
             "a number of that size, and multiply predictions by it."
         )
     return columns
+
+
+def scale_targets(
+    columns: FloatArray, weights: FloatArray, *, is_scaled: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what to subtract from each output, and what to divide it by, (k,) each.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n, k)
+        Targets.
+    weights : ndarray of shape (n,)
+        Sample weights.
+    is_scaled : bool
+        Whether the outputs get mean 0 and standard deviation 1; otherwise they stay.
+    """
+    n_outputs = columns.shape[1]
+    if not is_scaled:
+        return np.zeros(n_outputs), np.ones(n_outputs)
+    mean = np.average(columns, axis=0, weights=weights)
+    spread = np.average((columns - mean) ** 2, axis=0, weights=weights)
+    is_varied = _varied(columns, mean) & (spread > 0.0)
+    return mean, np.where(is_varied, np.sqrt(spread), 1.0)
 
 
 def _varied(columns: FloatArray, offset: FloatArray) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ from skconvgp import (
     inference,
     kernels,
     likelihoods,
+    networks,
     processes,
     solvers,
 )
@@ -18,6 +19,9 @@ from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
 from skconvgp.estimators._image_regression import ImageRegressor
+from skconvgp.estimators._network_classification import BayesianNetworkClassifier
+from skconvgp.estimators._network_regression import BayesianNetworkRegressor
+from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._patch_classification import PatchGPClassifier
@@ -89,6 +93,8 @@ _CLASSES += [ImageClassifier, ImageRegressor, TransformedView]
 _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
 _CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]
 _CLASSES += [KernelEnsembleClassifier, KernelFlowsWarp, WarpStep]
+_CLASSES += [BayesianNetworkClassifier, BayesianNetworkRegressor, NetworkReport]
+_CLASSES += [networks.LayeredNetwork]
 _CLASSES += [getattr(image_maps, name) for name in image_maps.__all__]
 
 # These stand above the estimators, which do not import them.

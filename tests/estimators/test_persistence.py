@@ -284,9 +284,7 @@ def test_trusted_types_are_of_this_package():
 def test_other_version_warns(cls, monkeypatch):
     model = cls(rbf(1.0)).fit(*blobs(9))
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "skconvgp.estimators._kernel_estimator.version", lambda name: "0.0.1"
-        )
+        patch.setattr("skconvgp.estimators._versions.version", lambda name: "0.0.1")
         data = pickle.dumps(model)
     with pytest.warns(VersionMismatchWarning, match=r"0\.0\.1.*fit it again"):
         loaded = pickle.loads(data)

@@ -1,0 +1,119 @@
+"""BayesianNetwork: what classifiers and regressors of many networks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import Placement, compute_at, slices, to_numpy, to_tensor
+from skconvgp.estimators._callbacks import BaseCallbacks
+from skconvgp.estimators._doors import read_new
+from skconvgp.estimators._network_fit import inputs_of
+from skconvgp.estimators._network_report import NetworkReport
+from skconvgp.estimators._resolve import resolve_count
+from skconvgp.estimators._scale import warn_of_scale
+from skconvgp.estimators._versions import with_version, without_version
+from skconvgp.estimators.compute._resources import find_device
+from skconvgp.kernels import Kernel
+from skconvgp.networks import BatchedNetwork
+
+__all__ = ["BayesianNetwork"]
+
+# Numbers of all draws that a layer holds at once in a prediction.
+BLOCK = 2**22
+
+
+class BayesianNetwork(BaseCallbacks, BaseEstimator):
+    """An estimator whose functions are draws of finite networks."""
+
+    random_state: Any
+
+    draws_: dict[str, FloatArray]
+    kernel_: Kernel | None
+    image_shape_: ImageShape
+    loss_curve_: FloatArray
+    n_iter_: int
+    fit_report_: NetworkReport
+    device_: str
+
+    _network: BatchedNetwork
+    _mean_squares: tuple[float, float]
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare that X may hold images, and that `fit` draws random numbers."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Add the version of the package."""
+        return with_version(super().__getstate__())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Warn if another version of the package wrote the state."""
+        super().__setstate__(without_version(self, state))
+
+    def _outputs(self, X: Any) -> FloatArray:
+        """Return the outputs (k, n, n_outputs) of all draws at X."""
+        check_is_fitted(self)
+        rows = read_new(self, X)
+        warn_of_scale(rows, self._mean_squares)
+        placement = find_device(self, is_fitted=True)
+        return compute_at(placement, partial(self._outputs_at, rows))
+
+    def _outputs_at(self, rows: NDArray[Any], placement: Placement) -> FloatArray:
+        device, network = placement.device, self._network
+        draws = {
+            name: to_tensor(values, device) for name, values in self.draws_.items()
+        }
+        size = max(1, BLOCK // (self._n_draws * network.width))
+
+        def blocks() -> Iterator[FloatArray]:
+            for block in slices(len(rows), size):
+                inputs = inputs_of(network, rows[block], self.image_shape_, device)
+                yield to_numpy(network.outputs(draws, inputs))
+
+        with torch.no_grad():
+            return np.concatenate(list(blocks()), axis=1)
+
+    @property
+    def _n_draws(self) -> int:
+        """The number of draws that have not diverged."""
+        return len(next(iter(self.draws_.values())))
+
+    def _deviation(self, latents: FloatArray) -> FloatArray:
+        """Return the standard deviations over draws; raise if there is one."""
+        if len(latents) < 2:
+            raise ValueError(
+                "Standard deviations need two draws or more, and there is one: fit "
+                "with a larger `n_draws`."
+            )
+        deviation: FloatArray = latents.std(axis=0, ddof=1)
+        return deviation
+
+    def _chosen(
+        self, latents: FloatArray, n_samples: object, random_state: Any
+    ) -> FloatArray:
+        """Return draws (k, ...) as (..., n_samples): all, or some at random."""
+        n_draws = len(latents)
+        if n_samples is None:
+            return np.moveaxis(latents, 0, -1)
+        count = resolve_count("sample_y", "n_samples", n_samples)
+        if count > n_draws:
+            raise ValueError(
+                f"`n_samples`={count} functions were asked for, and there are "
+                f"{n_draws} draws: fit with a larger `n_draws`."
+            )
+        seed = self.random_state if random_state is None else random_state
+        chosen = check_random_state(seed).choice(n_draws, count, replace=False)
+        return np.moveaxis(latents[chosen], 0, -1)

@@ -1,0 +1,393 @@
+"""BayesianNetworkClassifier."""
+
+import math
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin
+from torch import Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.estimators._callbacks import with_callbacks
+from skconvgp.estimators._labels import as_labels, most_probable
+from skconvgp.estimators._network import BayesianNetwork
+from skconvgp.estimators._network_fit import fit_networks
+from skconvgp.estimators._network_prior import NetworkPrior, PriorChoice
+from skconvgp.estimators._network_samples import (
+    CodeTargets,
+    NetworkSamples,
+    NumberTargets,
+    read_samples,
+)
+from skconvgp.estimators._network_settings import NetworkSettings, read_settings
+from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators._resolve import reject
+from skconvgp.estimators._validation import make_generator
+from skconvgp.likelihoods import Dirichlet
+
+__all__ = ["BayesianNetworkClassifier"]
+
+DIRICHLET, SOFTMAX = "dirichlet", "softmax"
+
+
+class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
+    r"""Classifier by many draws of a finite neural network.
+
+    The draws are trained at the same time, and the mean of their probabilities is the
+    prediction. Scale X to numbers near 1 first, as by
+    :class:`~sklearn.preprocessing.StandardScaler` in a pipeline.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(100, 100)
+        Units of each hidden layer; ``()`` is a linear model.
+    activation : "tanh", "relu" or "erf", default="tanh"
+        Activation between layers.
+    prior : "weights" or Kernel, default="weights"
+        "weights" gives weights and biases independent normal distributions. A kernel of
+        :mod:`skconvgp.kernels` gives the outputs of the network the prior of a Gaussian
+        process instead, in units of the scaled targets of the likelihood.
+    inference : "bootstrap" or "ensemble", default="bootstrap"
+        "ensemble" trains each draw from a random start to a largest posterior density.
+        "bootstrap" also adds noise to the targets, and pulls a draw to a random
+        function or to random weights of the prior; it needs likelihood="dirichlet".
+    likelihood : "dirichlet", "softmax" or Dirichlet object, default="dirichlet"
+        "dirichlet" turns labels into regression targets with a noise for each class,
+        see :class:`~skconvgp.likelihoods.Dirichlet`; its `alpha_eps` must be a number.
+        "softmax" uses the cross-entropy of the labels.
+    n_draws : int, default=20
+        Number of networks.
+    weight_variance : float, default=2.0
+        Prior variance of weights, before a division by the fan-in; functions vary more
+        quickly if it is larger. With a kernel as prior it is that of the random
+        networks that training begins with.
+    bias_variance : float, default=1.0
+        Prior variance of biases.
+    optimizer : None or "evidence", default="evidence"
+        With a kernel as prior and likelihood="dirichlet", "evidence" learns its
+        hyperparameters and its mean variance, by the evidence of the Gaussian process
+        on at most 1000 samples without weights. None keeps the kernel as it is.
+    extra_points : float, default=0.1
+        With a kernel as prior, the number of further inputs at which the prior holds,
+        as a share of the samples: uniform in the box of X, or Gaussian with the mean
+        and variance of each pixel of images.
+    function_noise : float, default=1e-2
+        With a kernel as prior, the variance that is added to it at each input, as a
+        share of its mean variance.
+    network : None or callable, default=None
+        Called without arguments, makes a :class:`torch.nn.Module` that replaces the
+        layers; it gets images (n, c, h, w) or rows, and returns (n, n_classes) numbers.
+    batch_size : None or int, default=None
+        Number of samples in a step; None is all. A kernel as prior needs all.
+    max_iter : int, default=1500
+        Most epochs.
+    learning_rate : float, default=1e-2
+        Rate of Adam in the first step; it falls as a cosine.
+    early_stopping : bool, default=False
+        Whether some samples are held out, each draw keeps the parameters that are best
+        on them, and training stops when no draw becomes better.
+    validation_fraction : float, default=0.1
+        Share of the samples that are then held out.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image for a `network` or for a kernel, as in
+        :class:`ConvNetGPRegressor`.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
+    random_state : int, RandomState instance or None, default=None
+        Seed of weights, noise, functions of the prior and batches.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, sorted.
+    draws_ : dict of ndarray of shape (n_draws, ...)
+        By name, the parameters of all draws in units of their prior deviations.
+    kernel_ : Kernel or None
+        Covariance of the prior, in units of the scaled targets; for a prior of weights
+        that of wide networks; None with a prior of the weights of a `network`.
+    latent_offset_ : ndarray of shape (n_classes,)
+        Prior means of the latent functions.
+    latent_scale_ : float
+        Latent functions are outputs of a network times this number, plus the offset: 1
+        for "softmax", else the root mean square of the targets.
+    image_shape_ : tuple of int
+        Shape (c, h, w) of the image that a row was read as.
+    loss_curve_ : ndarray of shape (n_iter,)
+        Mean negative log posterior density of the draws, up to a constant, in each
+        epoch.
+    n_iter_ : int
+        Number of epochs.
+    fit_report_ : NetworkReport
+        Record of the training.
+    device_ : str
+        Device of the training.
+    n_features_in_ : int
+        Number of values in a sample.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, if X has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for data or settings that cannot be used; the message says what to do.
+    FloatingPointError
+        In `fit`, if all draws diverge. A warning says how many did otherwise.
+
+    See Also
+    --------
+    BayesianNetworkRegressor : The same for numbers.
+    ConvNetGPClassifier : Infinitely wide networks, with an exact posterior.
+    sklearn.neural_network.MLPClassifier : One network.
+
+    Notes
+    -----
+    **Neither inference is exact.** A bootstrap is exact for a model that is linear in
+    its weights, such as ``hidden_layer_sizes=()``; for deeper networks each draw ends
+    in one of many minima. With a kernel as prior, no density of weights is transformed
+    (the Jacobian is missing): the posterior is that of the product of the data with the
+    density of the Gaussian process, evaluated at the outputs of the network.
+
+    A step takes time proportional to the number of draws times the parameters times the
+    inputs m; with a kernel also m squared, and m cubed once. Everything is computed in
+    double precision.
+
+    References
+    ----------
+    Lakshminarayanan, Pritzel and Blundell, "Simple and scalable predictive uncertainty
+    estimation using deep ensembles", 2017. Milios, Camoriano, Michiardi, Rosasco and
+    Filippone, "Dirichlet-based Gaussian processes for large-scale calibrated
+    classification", 2018. Kozyrskiy, "Approximate inference for Bayesian models", 2023,
+    algorithm 1 and section 6.8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp import BayesianNetworkClassifier
+    >>> X = np.linspace(-2.0, 2.0, 30)[:, None]
+    >>> model = BayesianNetworkClassifier((30,), max_iter=200, random_state=0)
+    >>> model.fit(X, np.where(X[:, 0] > 0.0, "right", "left"))
+    BayesianNetworkClassifier(hidden_layer_sizes=(30,), max_iter=200,
+                              random_state=0)
+    >>> model.predict([[-1.0], [1.5]]).tolist()
+    ['left', 'right']
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: object = (100, 100),
+        *,
+        activation: str = "tanh",
+        prior: object = "weights",
+        inference: str = "bootstrap",
+        likelihood: object = "dirichlet",
+        n_draws: int = 20,
+        weight_variance: float = 2.0,
+        bias_variance: float = 1.0,
+        optimizer: object = "evidence",
+        extra_points: float = 0.1,
+        function_noise: float = 1e-2,
+        network: object = None,
+        batch_size: int | None = None,
+        max_iter: int = 1500,
+        learning_rate: float = 1e-2,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        image_shape: object = "auto",
+        device: object = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.prior = prior
+        self.inference = inference
+        self.likelihood = likelihood
+        self.n_draws = n_draws
+        self.weight_variance = weight_variance
+        self.bias_variance = bias_variance
+        self.optimizer = optimizer
+        self.extra_points = extra_points
+        self.function_noise = function_noise
+        self.network = network
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.image_shape = image_shape
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @public_fit
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images or vectors.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the log likelihood of each sample; a sample of weight 0 is left
+            out.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        settings = read_settings(self)
+        likelihood = self._likelihood(settings)
+        samples = read_samples(self, X, y, sample_weight, settings, read_y=as_labels)
+        targets = self._targets(samples, likelihood)
+        prior, seed = self._prior(samples, settings, targets)
+        fit_networks(self, settings, samples, targets, prior, seed)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Labels.
+        """
+        return most_probable(self, self.predict_proba(X))
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each class, the mean of those of the draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        probabilities: FloatArray = softmax(self._draws(X), axis=-1).mean(axis=0)
+        return probabilities
+
+    def predict_latent(
+        self, X: Any, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean over draws of the latent functions, and their spread.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        return_std : bool, default=False
+            Whether to return standard deviations over draws.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, n_classes)
+            Means; their softmax are probabilities.
+        std : ndarray of shape (n, n_classes)
+            Standard deviations, with `return_std`.
+
+        Raises
+        ------
+        ValueError
+            With `return_std`, if there is only one draw.
+        """
+        draws = self._draws(X)
+        mean: FloatArray = draws.mean(axis=0)
+        return (mean, self._deviation(draws)) if return_std else mean
+
+    def sample_y(
+        self, X: Any, n_samples: int | None = None, random_state: Any = None
+    ) -> FloatArray:
+        """Return draws of the latent functions at X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        n_samples : int or None, default=None
+            Number of draws, chosen at random; None returns all, the same functions in
+            each call.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the choice; None is the `random_state` of the estimator.
+
+        Returns
+        -------
+        samples : ndarray of shape (n, n_classes, n_samples)
+            Latent functions.
+        """
+        return self._chosen(self._draws(X), n_samples, random_state)
+
+    def _likelihood(self, settings: NetworkSettings) -> Dirichlet | None:
+        """Return the likelihood that makes targets; None for the cross-entropy."""
+        given = self.likelihood
+        if isinstance(given, Dirichlet):
+            if isinstance(given.alpha_eps, str):
+                expected = "a Dirichlet object whose `alpha_eps` is a number"
+                reject(self, "likelihood", expected, given)
+            return given
+        if isinstance(given, str) and given == DIRICHLET:
+            return Dirichlet()
+        if not (isinstance(given, str) and given == SOFTMAX):
+            expected = "'dirichlet', 'softmax' or a Dirichlet object"
+            reject(self, "likelihood", expected, given)
+        if settings.is_bootstrap:
+            expected = (
+                "'ensemble' with likelihood='softmax', which has no targets that noise "
+                "can be added to"
+            )
+            reject(self, "inference", expected, self.inference)
+        return None
+
+    def _targets(
+        self, samples: NetworkSamples, likelihood: Dirichlet | None
+    ) -> NumberTargets | CodeTargets:
+        """Return targets of the labels or their codes; set classes and units."""
+        self.classes_, codes = np.unique(samples.y, return_inverse=True)
+        weights, n_classes = samples.weights, len(self.classes_)
+        self.latent_offset_, self.latent_scale_ = np.zeros(n_classes), 1.0
+        if likelihood is None:
+            return CodeTargets(codes, weights, n_classes)
+        counted = likelihood.targets(
+            rows_to_tensor(codes), n_classes, rows_to_tensor(weights)
+        )
+        self.latent_offset_ = to_numpy(counted.offset)
+        centred = to_numpy(counted.values) - self.latent_offset_
+        square = float(np.average((centred**2).mean(axis=1), weights=weights))
+        self.latent_scale_ = math.sqrt(square) if square > 0.0 else 1.0
+        noise = to_numpy(cast("Tensor", counted.noise)) / self.latent_scale_**2
+        return NumberTargets(centred / self.latent_scale_, noise / weights[:, None])
+
+    def _prior(
+        self,
+        samples: NetworkSamples,
+        settings: NetworkSettings,
+        targets: NumberTargets | CodeTargets,
+    ) -> tuple[NetworkPrior, int]:
+        """Return the prior, and the seed of all that is random."""
+        seed = make_generator(self.random_state).initial_seed()
+        scale = self.latent_scale_
+        choice = PriorChoice(self, settings, samples, seed)
+        values = targets.values if isinstance(targets, NumberTargets) else None
+        return choice.for_labels(values, scale), seed
+
+    def _draws(self, X: Any) -> FloatArray:
+        """Return the latent functions (k, n, n_classes) of all draws at X."""
+        outputs = self._outputs(X)
+        return self.latent_offset_ + self.latent_scale_ * outputs

@@ -1,0 +1,283 @@
+"""How Bayesian networks are fitted: prior, potential, training, attributes."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from torch import Generator, Tensor, nn
+
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
+from skconvgp.estimators._callbacks import FitTasks
+from skconvgp.estimators._network_prior import NetworkPrior
+from skconvgp.estimators._network_report import NetworkReport
+from skconvgp.estimators._network_samples import NetworkSamples, NetworkTargets
+from skconvgp.estimators._network_settings import NetworkSettings
+from skconvgp.estimators._resolve import reject
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._resources import find_device
+from skconvgp.estimators.functions._gram import gram_matrix
+from skconvgp.kernels import Kernel
+from skconvgp.linalg import shifted_cholesky_
+from skconvgp.networks import (
+    BatchedNetwork,
+    Epoch,
+    FunctionPrior,
+    GaussianData,
+    LayeredNetwork,
+    ModuleNetwork,
+    Parameters,
+    Potential,
+    PriorTerm,
+    Trained,
+    Validation,
+    WeightPrior,
+    initial_parameters,
+    sample_functions,
+    train,
+)
+
+__all__ = ["fit_networks", "inputs_of"]
+
+EPOCH = "epoch"
+# Copies of the outputs of a layer that derivatives hold, and bytes of a number.
+COPIES, BYTES = 8, 8
+
+
+def fit_networks(
+    estimator: Any,
+    settings: NetworkSettings,
+    samples: NetworkSamples,
+    targets: NetworkTargets,
+    prior: NetworkPrior,
+    seed: int,
+) -> None:
+    """Train all draws, and set the fitted attributes.
+
+    Parameters
+    ----------
+    estimator : BayesianNetwork
+        Gets the attributes.
+    settings : NetworkSettings
+        Its settings.
+    samples : NetworkSamples
+        The training samples.
+    targets : NetworkTargets
+        Their targets.
+    prior : NetworkPrior
+        The kernel and the noise.
+    seed : int
+        Seed of everything that is random.
+    """
+    network = _make_network(estimator, settings, samples, targets, prior)
+    work = _Work(settings, samples, targets, network, prior.kernel)
+    n_points = len(samples.rows) + work.n_extra
+    needed = settings.n_draws * n_points * network.width * COPIES * BYTES
+    placement = find_device(estimator, needed, is_fitted=False)
+    start = time.perf_counter()
+    tasks = FitTasks(estimator)
+    verbose = 0 if tasks.is_watched else settings.verbose
+    progress = ProgressLine("networks", verbose, "epochs")
+
+    def watch(epoch: Epoch) -> bool:
+        progress(epoch.index + 1, epoch.total)
+        return tasks.step(EPOCH)
+
+    def run(placement: Placement) -> tuple[Trained, Parameters, Placement]:
+        # A fresh generator, for the case that another device begins again.
+        generator = torch.Generator().manual_seed(seed)
+        return *work.train(placement.device, generator, watch), placement
+
+    trained, draws, placement = compute_at(placement, run)
+    _require_finite(estimator, trained)
+    tasks.end()
+    estimator.draws_ = {name: to_numpy(values) for name, values in draws.items()}
+    estimator._network = network
+    estimator._mean_squares = samples.mean_squares
+    estimator.kernel_ = prior.kernel
+    estimator.loss_curve_ = np.array(trained.losses)
+    estimator.n_iter_ = len(trained.losses)
+    estimator.device_ = str(placement.device)
+    estimator.fit_report_ = NetworkReport(
+        n_samples=len(samples.rows),
+        n_points=n_points,
+        n_parameters=sum(map(math.prod, network.shapes.values())),
+        n_diverged=int((~trained.is_finite).sum()),
+        is_stopped=trained.is_stopped,
+        train_seconds=time.perf_counter() - start,
+        device=estimator.device_,
+        device_reason=placement.reason,
+    )
+
+
+def inputs_of(
+    network: BatchedNetwork, rows: NDArray[Any], shape: ImageShape, device: torch.device
+) -> Tensor:
+    """Return samples as a network reads them: images for a module, otherwise rows."""
+    inputs = to_tensor(np.asarray(rows, dtype=np.float64), device)
+    is_image = isinstance(network, ModuleNetwork) and max(shape[1:]) > 1
+    return inputs.reshape(-1, *shape) if is_image else inputs
+
+
+class _Work:
+    """Everything that a training reads, on the host."""
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        samples: NetworkSamples,
+        targets: NetworkTargets,
+        network: BatchedNetwork,
+        kernel: Kernel | None,
+    ) -> None:
+        self._settings, self._samples, self._targets = settings, samples, targets
+        self._network, self._kernel = network, kernel
+        has_extra = settings.kernel is not None
+        share = settings.extra_points if has_extra else 0.0
+        self.n_extra = round(share * len(samples.rows))
+
+    def train(
+        self, device: torch.device, generator: Generator, watch: Any
+    ) -> tuple[Trained, Parameters]:
+        """Return the result of the training, and the draws that are finite."""
+        settings, network, targets = self._settings, self._network, self._targets
+        learned, held_out = self._split(generator)
+        rows = np.concatenate([self._samples.rows[learned], self._extra(generator)])
+        inputs = inputs_of(network, rows, self._samples.image_shape, device)
+        start = initial_parameters(network, settings.n_draws, generator, inputs)
+        data = targets.term(learned, inputs)
+        if settings.is_bootstrap and isinstance(data, GaussianData):
+            data = data.perturbed(settings.n_draws, generator)
+        prior = self._prior(rows, start, generator)
+        potential = Potential(network, inputs, len(learned), data, prior)
+        validation = None
+        if len(held_out):
+            apart = inputs_of(
+                network, self._samples.rows[held_out], self._samples.image_shape, device
+            )
+            validation = Validation(apart, targets.term(held_out, inputs))
+        schedule = settings.schedule
+        trained = train(potential, start, schedule, generator, watch, validation)
+        kept = trained.is_finite
+        draws = {name: values[kept] for name, values in trained.parameters.items()}
+        return trained, draws
+
+    def _split(self, generator: Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the indices of samples to learn from, and of those held out."""
+        n = len(self._samples.rows)
+        fraction = self._settings.validation_fraction
+        if not fraction:
+            return np.arange(n), np.arange(0)
+        n_held_out = max(1, round(fraction * n))
+        if n_held_out >= n:
+            raise ValueError(
+                f"early_stopping=True with validation_fraction={fraction!r} holds out "
+                f"{n_held_out} of n_samples={n}, which leaves none to learn from: set "
+                "early_stopping=False or a smaller `validation_fraction`."
+            )
+        order = to_numpy(torch.randperm(n, generator=generator))
+        return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+    def _extra(self, generator: Generator) -> FloatArray:
+        """Return further inputs (m, d): uniform in the box of X, or Gaussian images."""
+        rows = np.asarray(self._samples.rows, dtype=np.float64)
+        size = (self.n_extra, rows.shape[1])
+        if max(self._samples.image_shape[1:]) > 1:
+            normal = torch.randn(*size, generator=generator, dtype=torch.float64)
+            gaussian: FloatArray = rows.mean(0) + rows.std(0) * to_numpy(normal)
+            return gaussian
+        uniform = torch.rand(*size, generator=generator, dtype=torch.float64)
+        low, high = rows.min(0), rows.max(0)
+        inside: FloatArray = low + (high - low) * to_numpy(uniform)
+        return inside
+
+    def _prior(
+        self, rows: NDArray[Any], start: Parameters, generator: Generator
+    ) -> PriorTerm:
+        """Return the term of the prior, with random means for "bootstrap"."""
+        settings, is_bootstrap = self._settings, self._settings.is_bootstrap
+        if settings.kernel is None or self._kernel is None:
+            return WeightPrior(start if is_bootstrap else None)
+        device = next(iter(start.values())).device
+        gram = gram_matrix(
+            self._kernel,
+            rows,
+            image_shape=self._samples.image_shape,
+            device=str(device),
+            dtype="float64",
+            verbose=settings.verbose,
+        )
+        covariance = to_tensor(gram, device)
+        noise = settings.function_noise * covariance.diagonal().mean()
+        factor, _ = shifted_cholesky_(covariance, noise.expand(len(covariance)))
+        n_outputs = self._targets.n_outputs
+        if not is_bootstrap:
+            return FunctionPrior(factor, factor.new_zeros(1, 1, n_outputs))
+        draws = sample_functions(factor, settings.n_draws, n_outputs, generator)
+        return FunctionPrior(factor, draws)
+
+
+def _make_network(
+    estimator: Any,
+    settings: NetworkSettings,
+    samples: NetworkSamples,
+    targets: NetworkTargets,
+    prior: NetworkPrior,
+) -> BatchedNetwork:
+    n_inputs, n_outputs = samples.rows.shape[1], targets.n_outputs
+    if settings.make_module is None:
+        sizes = (n_inputs, *settings.hidden_sizes, n_outputs)
+        return LayeredNetwork(sizes, settings.activation, prior.variances)
+    module = settings.make_module()
+    if not isinstance(module, nn.Module):
+        reject(estimator, "network", "a callable that returns a torch module", module)
+    if any(True for _ in module.buffers()):
+        raise ValueError(
+            "`network` makes a module with buffers, such as those of batch "
+            "normalisation, which depend on more than a sample and the parameters: "
+            "leave such layers out."
+        )
+    variances = settings.weight_variance, settings.bias_variance
+    network = ModuleNetwork(module.to(torch.float64).eval(), n_inputs, *variances)
+    _require_outputs(network, samples, n_outputs)
+    return network
+
+
+def _require_outputs(
+    network: ModuleNetwork, samples: NetworkSamples, n_outputs: int
+) -> None:
+    """Raise unless the module has an output for each target."""
+    host = torch.device("cpu")
+    inputs = inputs_of(network, samples.rows[:2], samples.image_shape, host)
+    with torch.no_grad():
+        shape = tuple(network.module(inputs).shape)
+    if shape != (len(inputs), n_outputs):
+        raise ValueError(
+            f"`network` must return {n_outputs} numbers for each sample, one for each "
+            f"output or class: for inputs of shape {tuple(inputs.shape)!r} the shape "
+            f"{(len(inputs), n_outputs)!r}, and it returned {shape!r}."
+        )
+
+
+def _require_finite(estimator: Any, trained: Trained) -> None:
+    """Warn of draws that diverged; raise if all did."""
+    n_diverged, n = int((~trained.is_finite).sum()), len(trained.is_finite)
+    remedy = (
+        f"lower `learning_rate` ({estimator.learning_rate!r}), or scale X to numbers "
+        "near 1"
+    )
+    if n_diverged == n:
+        raise FloatingPointError(f"All {n} draws diverged in training: {remedy}.")
+    if n_diverged:
+        warn_caller(
+            f"{n_diverged} of {n} draws diverged in training and are left out: "
+            f"{remedy}.",
+            ConvergenceWarning,
+        )

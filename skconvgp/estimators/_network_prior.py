@@ -1,0 +1,195 @@
+"""The kernel and the noise of a Bayesian network: given, or chosen by the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skconvgp._settings import is_number
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._network_samples import NetworkSamples
+from skconvgp.estimators._network_settings import EVIDENCE, NetworkSettings
+from skconvgp.estimators._noise import can_choose_noise, usual_noise
+from skconvgp.estimators._regression import ConvNetGPRegressor
+from skconvgp.estimators._resolve import reject
+from skconvgp.estimators.functions._gram import gram_diag
+from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
+from skconvgp.processes import KernelPrior, Problem
+
+__all__ = ["NetworkPrior", "PriorChoice"]
+
+LAYERS: dict[str, type[Layer]] = {"tanh": Tanh, "relu": ReLU, "erf": Erf}
+# Samples from which the evidence chooses hyperparameters and noise.
+MOST_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class NetworkPrior:
+    """What is assumed before the data.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        Covariance of the outputs in units of the scaled targets; for a prior of weights
+        that of wide networks; None for a prior of the weights of a given module.
+    variances : tuple of (float, float)
+        Variances of weights and biases, for each layer.
+    """
+
+    kernel: Kernel | None
+    variances: tuple[tuple[float, float], ...]
+
+
+class PriorChoice:
+    """The choice of a prior.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the settings.
+    settings : NetworkSettings
+        The checked settings.
+    samples : NetworkSamples
+        The training samples.
+    seed : int
+        Seed of the choice of samples for the evidence.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        settings: NetworkSettings,
+        samples: NetworkSamples,
+        seed: int,
+    ) -> None:
+        self._owner, self._settings = estimator, settings
+        self._few, self._seed = _few(samples, seed), seed
+        self._variances = ((settings.weight_variance, settings.bias_variance),) * (
+            len(settings.hidden_sizes) + 1
+        )
+        self._start = self._known_kernel(samples)
+
+    def for_numbers(self, values: FloatArray) -> tuple[NetworkPrior, float]:
+        """Return the prior of a regression, and the variance of its noise.
+
+        The noise is in squared units of the scaled targets.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, k)
+            Scaled targets.
+        """
+        owner, noise = self._owner, self._owner.noise_variance
+        is_chosen = isinstance(noise, str) and noise == EVIDENCE
+        if not (is_chosen or is_number(noise)):
+            reject(owner, "noise_variance", "'evidence' or a finite number > 0", noise)
+        if is_chosen and self._start is None:
+            expected = "a number if a `network` is given and prior='weights'"
+            reject(owner, "noise_variance", expected, noise)
+        if self._start is None or not (is_chosen or self._settings.is_learned):
+            return NetworkPrior(self._start, self._variances), float(noise)
+        prior, chosen = self._by_evidence(self._start, values[self._few.indices])
+        return prior, (chosen if is_chosen else float(noise))
+
+    def for_labels(self, targets: FloatArray | None, scale: float) -> NetworkPrior:
+        """Return the prior of a classification; labels determine its noise.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, k) or None
+            Targets of the labels, if the likelihood makes some.
+        scale : float
+            Unit of the scaled targets.
+        """
+        kernel, few, is_learned = self._start, self._few, self._settings.is_learned
+        if kernel is None or targets is None or not is_learned:
+            return NetworkPrior(kernel, self._variances)
+        if not self._can_learn(targets[few.indices]):
+            return NetworkPrior(kernel, self._variances)
+        gp = ConvNetGPClassifier(
+            kernel,
+            optimizer=EVIDENCE,
+            likelihood=self._owner.likelihood,
+            image_shape=few.image_shape,
+            device=self._owner.device,
+            random_state=self._seed,
+        )
+        gp.fit(few.rows, few.y)
+        return self._learned(gp.kernel_, float(np.mean(gp.amplitude_)) / scale**2)
+
+    def _by_evidence(
+        self, kernel: Kernel, values: FloatArray
+    ) -> tuple[NetworkPrior, float]:
+        """Return the prior and the noise of the largest evidence."""
+        few, is_learned = self._few, self._settings.is_learned
+        if not self._can_learn(values):
+            return NetworkPrior(kernel, self._variances), usual_noise(has_classes=False)
+        gp = ConvNetGPRegressor(
+            kernel,
+            optimizer=EVIDENCE if is_learned else None,
+            noise_variance=EVIDENCE,
+            amplitude="profile" if is_learned else None,
+            normalize_y=False,
+            image_shape=few.image_shape,
+            device=self._owner.device,
+            random_state=self._seed,
+        )
+        gp.fit(few.rows, values)
+        amplitude = float(np.mean(gp.amplitude_))
+        noise = gp.noise_variance_ * amplitude
+        if not is_learned:
+            return NetworkPrior(kernel, self._variances), noise
+        return self._learned(gp.kernel_, amplitude), noise
+
+    def _can_learn(self, values: FloatArray) -> bool:
+        """Return whether targets (m, k) of the few samples can choose anything."""
+        rows, n_outputs = self._few.rows, values.shape[1]
+        problem = Problem(rows, values, np.ones(len(rows)), np.ones(n_outputs))
+        return can_choose_noise(problem.inputs.n_inputs, values)
+
+    def _learned(self, kernel: Any, amplitude: float) -> NetworkPrior:
+        """Return the prior with a learned kernel, whose mean variance is given."""
+        few = self._few
+        diag = gram_diag(kernel, few.rows, image_shape=few.image_shape)
+        factor = amplitude / float(np.mean(diag))
+        return NetworkPrior(factor * kernel, self._variances)
+
+    def _known_kernel(self, samples: NetworkSamples) -> Kernel | None:
+        """Return the kernel to begin with; None for a module and a prior of weights."""
+        given, n = self._settings.kernel, len(samples.rows)
+        if given is None:
+            is_module = self._settings.make_module is not None
+            return None if is_module else self._wide_limit()
+        prior = KernelPrior(given, samples.rows, np.arange(n), samples.image_shape)
+        given.check(prior.map_shape)
+        return prior.resolved().kernel
+
+    def _wide_limit(self) -> Kernel:
+        """Return the covariance of wide networks."""
+        layers: list[Layer] = [Flatten()]
+        for i, (of_weights, of_biases) in enumerate(self._variances):
+            layers += [LAYERS[self._settings.activation]()] if i else []
+            layers += [Dense(of_weights, bias_variance=of_biases)]
+        return Sequential(*layers)
+
+
+@dataclass(frozen=True)
+class _Few:
+    """At most `MOST_ROWS` of the samples; weights are not needed."""
+
+    indices: NDArray[np.intp]
+    rows: NDArray[Any]
+    y: NDArray[Any]
+    image_shape: ImageShape
+
+
+def _few(samples: NetworkSamples, seed: int) -> _Few:
+    n = len(samples.rows)
+    indices = np.arange(n)
+    if n > MOST_ROWS:
+        indices = np.sort(np.random.RandomState(seed).permutation(n)[:MOST_ROWS])
+    return _Few(indices, samples.rows[indices], samples.y[indices], samples.image_shape)

@@ -1,0 +1,364 @@
+"""BayesianNetworkRegressor."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._callbacks import with_callbacks
+from skconvgp.estimators._network import BayesianNetwork
+from skconvgp.estimators._network_fit import fit_networks
+from skconvgp.estimators._network_prior import NetworkPrior, PriorChoice
+from skconvgp.estimators._network_samples import (
+    NetworkSamples,
+    NumberTargets,
+    read_samples,
+)
+from skconvgp.estimators._network_settings import NetworkSettings, read_settings
+from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators._regressor import scale_targets, target_columns
+from skconvgp.estimators._resolve import resolve_flag
+from skconvgp.estimators._validation import make_generator
+
+__all__ = ["BayesianNetworkRegressor"]
+
+
+class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork):
+    r"""Regressor by many draws of a finite neural network.
+
+    The draws are trained at the same time, and their mean and spread are the
+    prediction. Scale X to numbers near 1 first, as by
+    :class:`~sklearn.preprocessing.StandardScaler` in a pipeline.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(100, 100)
+        Units of each hidden layer; ``()`` is a linear model.
+    activation : "tanh", "relu" or "erf", default="tanh"
+        Activation between layers.
+    prior : "weights" or Kernel, default="weights"
+        "weights" gives weights and biases independent normal distributions. A kernel of
+        :mod:`skconvgp.kernels` gives the outputs of the network the prior of a Gaussian
+        process instead, in units of the scaled targets.
+    inference : "bootstrap" or "ensemble", default="bootstrap"
+        "ensemble" trains each draw from a random start to a largest posterior density.
+        "bootstrap" also adds noise to the targets, and pulls a draw to a random
+        function or to random weights of the prior.
+    n_draws : int, default=20
+        Number of networks.
+    weight_variance : float, default=2.0
+        Prior variance of weights, before a division by the fan-in; functions vary more
+        quickly if it is larger. With a kernel as prior it is that of the random
+        networks that training begins with.
+    bias_variance : float, default=1.0
+        Prior variance of biases.
+    noise_variance : "evidence" or float, default="evidence"
+        Variance of the noise, in squared units of the scaled targets. "evidence"
+        chooses it by the evidence of the Gaussian process with the kernel, or with that
+        of wide networks.
+    optimizer : None or "evidence", default="evidence"
+        With a kernel as prior, "evidence" learns its hyperparameters and its mean
+        variance, by the evidence of the Gaussian process on at most 1000 samples
+        without weights. None keeps the kernel as it is.
+    extra_points : float, default=0.1
+        With a kernel as prior, the number of further inputs at which the prior holds,
+        as a share of the samples: uniform in the box of X, or Gaussian with the mean
+        and variance of each pixel of images.
+    function_noise : float, default=1e-2
+        With a kernel as prior, the variance that is added to it at each input, as a
+        share of its mean variance.
+    network : None or callable, default=None
+        Called without arguments, makes a :class:`torch.nn.Module` that replaces the
+        layers; it gets images (n, c, h, w) or rows, and returns (n, n_outputs) numbers.
+    batch_size : None or int, default=None
+        Number of samples in a step; None is all. A kernel as prior needs all.
+    max_iter : int, default=1500
+        Most epochs.
+    learning_rate : float, default=1e-2
+        Rate of Adam in the first step; it falls as a cosine.
+    early_stopping : bool, default=False
+        Whether some samples are held out, each draw keeps the parameters that are best
+        on them, and training stops when no draw becomes better.
+    validation_fraction : float, default=0.1
+        Share of the samples that are then held out.
+    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
+        How a flat row becomes an image for a `network` or for a kernel, as in
+        :class:`ConvNetGPRegressor`.
+    normalize_y : bool, default=True
+        Whether each output is shifted and scaled to mean 0 and standard deviation 1 for
+        the fit. Predictions are in the units of y either way.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
+        enough free memory, otherwise the CPU.
+    random_state : int, RandomState instance or None, default=None
+        Seed of weights, noise, functions of the prior and batches.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Attributes
+    ----------
+    draws_ : dict of ndarray of shape (n_draws, ...)
+        By name, the parameters of all draws in units of their prior deviations.
+    kernel_ : Kernel or None
+        Covariance of the prior, in units of the scaled targets; for a prior of weights
+        that of wide networks; None with a prior of the weights of a `network`.
+    noise_variance_ : float
+        Variance of the noise that was used, in squared units of the scaled targets.
+    y_mean_, y_scale_ : ndarray of shape (n_outputs,)
+        Numbers that were subtracted from the targets, and numbers that the difference
+        was divided by.
+    image_shape_ : tuple of int
+        Shape (c, h, w) of the image that a row was read as.
+    loss_curve_ : ndarray of shape (n_iter,)
+        Mean negative log posterior density of the draws, up to a constant, in each
+        epoch.
+    n_iter_ : int
+        Number of epochs.
+    fit_report_ : NetworkReport
+        Record of the training.
+    device_ : str
+        Device of the training.
+    n_features_in_ : int
+        Number of values in a sample.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, if X has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for data or settings that cannot be used; the message says what to do.
+    FloatingPointError
+        In `fit`, if all draws diverge. A warning says how many did otherwise.
+
+    See Also
+    --------
+    BayesianNetworkClassifier : The same for labels.
+    ConvNetGPRegressor : Infinitely wide networks, with an exact posterior.
+    sklearn.neural_network.MLPRegressor : One network, without uncertainty.
+
+    Notes
+    -----
+    **Neither inference is exact.** A bootstrap is exact for a model that is linear in
+    its weights, such as ``hidden_layer_sizes=()``; for deeper networks each draw ends
+    in one of many minima. With a kernel as prior, no density of weights is transformed
+    (the Jacobian is missing): the posterior is that of the product of the data with the
+    density of the Gaussian process, evaluated at the outputs of the network.
+
+    A step takes time proportional to the number of draws times the parameters times the
+    inputs m; with a kernel also m squared, and m cubed once. Everything is computed in
+    double precision.
+
+    References
+    ----------
+    Lakshminarayanan, Pritzel and Blundell, "Simple and scalable predictive uncertainty
+    estimation using deep ensembles", 2017. Pearce, Leibfried and Brintrup, "Uncertainty
+    in neural networks: approximately Bayesian ensembling", 2020. Kozyrskiy,
+    "Approximate inference for Bayesian models", 2023, algorithm 1 and section 6.8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp import BayesianNetworkRegressor
+    >>> X = np.linspace(-2.0, 2.0, 30)[:, None]
+    >>> model = BayesianNetworkRegressor((30,), max_iter=300, random_state=0)
+    >>> mean, std = model.fit(X, np.sin(2.0 * X[:, 0])).predict(
+    ...     [[0.5], [6.0]], return_std=True
+    ... )
+    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.1), bool(std[1] > 3.0 * std[0])
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: object = (100, 100),
+        *,
+        activation: str = "tanh",
+        prior: object = "weights",
+        inference: str = "bootstrap",
+        n_draws: int = 20,
+        weight_variance: float = 2.0,
+        bias_variance: float = 1.0,
+        noise_variance: object = "evidence",
+        optimizer: object = "evidence",
+        extra_points: float = 0.1,
+        function_noise: float = 1e-2,
+        network: object = None,
+        batch_size: int | None = None,
+        max_iter: int = 1500,
+        learning_rate: float = 1e-2,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        image_shape: object = "auto",
+        normalize_y: bool = True,
+        device: object = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.prior = prior
+        self.inference = inference
+        self.n_draws = n_draws
+        self.weight_variance = weight_variance
+        self.bias_variance = bias_variance
+        self.noise_variance = noise_variance
+        self.optimizer = optimizer
+        self.extra_points = extra_points
+        self.function_noise = function_noise
+        self.network = network
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.image_shape = image_shape
+        self.normalize_y = normalize_y
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @public_fit
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Training images or vectors.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            The noise variance of a sample is divided by its weight; a sample of weight
+            0 is left out.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        settings = read_settings(self)
+        samples = self._read(X, y, sample_weight, settings)
+        targets, prior, seed = self._targets(samples, settings)
+        fit_networks(self, settings, samples, targets, prior, seed)
+        return self
+
+    def predict(
+        self, X: Any, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean over draws and, on request, their standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        return_std : bool, default=False
+            Whether to return standard deviations over draws, without noise.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,) or (n, n_outputs)
+            Means, in units of y.
+        std : ndarray of the same shape
+            Standard deviations, with `return_std`.
+
+        Raises
+        ------
+        ValueError
+            With `return_std`, if there is only one draw.
+        """
+        return self.predict_latent(X, return_std)
+
+    def predict_latent(
+        self, X: Any, return_std: bool = False, noise: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean over draws, and their spread, of f or of y with `noise`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        return_std : bool, default=False
+            Whether to return standard deviations.
+        noise : bool, default=False
+            Whether standard deviations include the observation noise.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,) or (n, n_outputs)
+            Means, in units of y.
+        std : ndarray of the same shape
+            Standard deviations, with `return_std`.
+        """
+        draws = self._draws(X)
+        mean: FloatArray = draws.mean(axis=0)
+        if not return_std:
+            return self._without_outputs(mean)
+        variance = self._deviation(draws) ** 2
+        if noise:
+            variance = variance + self.noise_variance_ * self.y_scale_**2
+        return self._without_outputs(mean), self._without_outputs(np.sqrt(variance))
+
+    def sample_y(
+        self, X: Any, n_samples: int | None = None, random_state: Any = None
+    ) -> FloatArray:
+        """Return draws of the function f at X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        n_samples : int or None, default=None
+            Number of draws, chosen at random; None returns all, the same functions in
+            each call.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the choice; None is the `random_state` of the estimator.
+
+        Returns
+        -------
+        samples : ndarray of shape (n, n_samples) or (n, n_outputs, n_samples)
+            Functions in units of y.
+        """
+        chosen = self._chosen(self._draws(X), n_samples, random_state)
+        return chosen[:, 0] if self._is_single else chosen
+
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        settings: NetworkSettings,
+    ) -> NetworkSamples:
+        """Return the training samples."""
+        return read_samples(
+            self, X, y, sample_weight, settings, multi_output=True, y_numeric=True
+        )
+
+    def _targets(
+        self, samples: NetworkSamples, settings: NetworkSettings
+    ) -> tuple[NumberTargets, NetworkPrior, int]:
+        """Return scaled targets, their prior and a seed; set units and noise."""
+        self._is_single = samples.y.ndim == 1
+        columns = target_columns(samples.y)
+        self.y_mean_, self.y_scale_ = scale_targets(
+            columns,
+            samples.weights,
+            is_scaled=resolve_flag(self, "normalize_y", self.normalize_y),
+        )
+        values = (columns - self.y_mean_) / self.y_scale_
+        seed = make_generator(self.random_state).initial_seed()
+        choice = PriorChoice(self, settings, samples, seed)
+        prior, self.noise_variance_ = choice.for_numbers(values)
+        noise = self.noise_variance_ / samples.weights[:, None]
+        return NumberTargets(values, noise), prior, seed
+
+    def _draws(self, X: Any) -> FloatArray:
+        """Return all draws (k, n, n_outputs) at X, in units of y."""
+        outputs = self._outputs(X)
+        return self.y_mean_ + self.y_scale_ * outputs
+
+    def _without_outputs(self, values: FloatArray) -> FloatArray:
+        """Drop the dimension of the outputs (n, n_outputs) if y had none."""
+        return values[:, 0] if self._is_single else values

@@ -1,0 +1,168 @@
+"""Samples and targets of a Bayesian network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import to_tensor
+from skconvgp.estimators._doors import DTYPES
+from skconvgp.estimators._network_settings import NetworkSettings
+from skconvgp.estimators._scale import mean_squares
+from skconvgp.estimators._validation import (
+    check_weights,
+    images_to_rows,
+    read_shape,
+    require_unmasked,
+)
+from skconvgp.networks import CategoricalData, DataTerm, GaussianData
+
+__all__ = [
+    "CodeTargets",
+    "NetworkSamples",
+    "NetworkTargets",
+    "NumberTargets",
+    "read_samples",
+]
+
+
+@dataclass(frozen=True)
+class NetworkSamples:
+    """Training samples, without those of weight 0.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Inputs.
+    y : ndarray of shape (n, ...)
+        Labels or targets.
+    weights : ndarray of shape (n,)
+        Sample weights, > 0.
+    image_shape : (c, h, w)
+        How a row is read.
+    mean_squares : tuple of float
+        The smallest and the largest mean square of a sample.
+    """
+
+    rows: NDArray[Any]
+    y: NDArray[Any]
+    weights: FloatArray
+    image_shape: ImageShape
+    mean_squares: tuple[float, float]
+
+
+class NetworkTargets(Protocol):
+    """What the outputs of networks are compared with."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of a network."""
+        ...
+
+    def term(self, indices: NDArray[np.intp], like: Tensor) -> DataTerm:
+        """Return the likelihood of some samples, on the device of a tensor."""
+        ...
+
+
+@dataclass(frozen=True)
+class NumberTargets:
+    """Numbers with Gaussian noise.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, n_outputs)
+        The numbers, scaled.
+    noise : ndarray of shape (n, 1 or n_outputs)
+        Variances of the noise, with the weights of the samples.
+    """
+
+    values: FloatArray
+    noise: FloatArray
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of a network."""
+        return int(self.values.shape[1])
+
+    def term(self, indices: NDArray[np.intp], like: Tensor) -> GaussianData:
+        """Return the likelihood of some samples, on the device of a tensor."""
+        values, noise = (
+            to_tensor(one[indices], like.device, like.dtype)
+            for one in (self.values, self.noise)
+        )
+        return GaussianData(values[None], noise)
+
+
+@dataclass(frozen=True)
+class CodeTargets:
+    """Class codes.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        The codes.
+    weights : ndarray of shape (n,)
+        Sample weights.
+    n_outputs : int
+        Number of classes.
+    """
+
+    codes: NDArray[np.intp]
+    weights: FloatArray
+    n_outputs: int
+
+    def term(self, indices: NDArray[np.intp], like: Tensor) -> CategoricalData:
+        """Return the likelihood of some samples, on the device of a tensor."""
+        codes = to_tensor(self.codes[indices], like.device)
+        weights = to_tensor(self.weights[indices], like.device, like.dtype)
+        return CategoricalData(codes, weights)
+
+
+def read_samples(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None,
+    settings: NetworkSettings,
+    *,
+    read_y: Callable[[Any], NDArray[Any]] = np.asarray,
+    **options: Any,
+) -> NetworkSamples:
+    """Return training samples; set the attributes that describe X.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_`, `image_shape_` and, if X has names, `feature_names_in_`.
+    X, y, sample_weight : array-like
+        As in `fit`.
+    settings : NetworkSettings
+        The settings.
+    read_y : callable
+        Returns checked labels or targets, or raises an error.
+    **options : object
+        For :func:`sklearn.utils.validation.validate_data`.
+    """
+    check_random_state(estimator.random_state)
+    require_unmasked(y, "y")
+    rows, given = images_to_rows(X)
+    rows, y = validate_data(estimator, rows, y, dtype=DTYPES, **options)
+    y, kernel = read_y(y), settings.kernel
+    is_spatial = settings.make_module is not None or (
+        kernel is not None and kernel.is_spatial
+    )
+    shape = read_shape(
+        estimator.image_shape, rows.shape[1], given, is_spatial=is_spatial
+    )
+    estimator.image_shape_ = shape
+    weights = check_weights(sample_weight, rows)
+    kept = np.flatnonzero(weights)
+    return NetworkSamples(rows[kept], y[kept], weights[kept], shape, mean_squares(rows))

@@ -1,0 +1,163 @@
+"""Settings of Bayesian networks, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from skconvgp._settings import is_int, is_number
+from skconvgp.estimators._resolve import (
+    reject,
+    require_kernel,
+    resolve_count,
+    resolve_flag,
+    resolve_verbose,
+    resolve_word,
+)
+from skconvgp.kernels import Kernel
+from skconvgp.networks import ACTIVATIONS, Schedule
+
+__all__ = ["EVIDENCE", "NetworkSettings", "read_settings"]
+
+WEIGHTS = "weights"
+BOOTSTRAP = "bootstrap"
+EVIDENCE = "evidence"
+INFERENCES = ("ensemble", BOOTSTRAP)
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Checked settings.
+
+    Parameters
+    ----------
+    hidden_sizes : tuple of int
+        Units of the hidden layers.
+    activation : str
+        Name of the activation.
+    make_module : callable or None
+        Makes a module of torch, which replaces the layers.
+    kernel : Kernel or None
+        Prior of functions; None is the prior of weights.
+    is_bootstrap : bool
+        Whether each draw has random targets, and a random mean of the prior.
+    is_learned : bool
+        Whether hyperparameters of the kernel are learned.
+    n_draws : int
+        Number of draws.
+    weight_variance, bias_variance : float
+        Prior variances.
+    extra_points : float
+        Further points of the prior of functions, as a share of the samples.
+    function_noise : float
+        Variance that is added to the prior of functions, as a share of its mean.
+    validation_fraction : float
+        Share of the samples that decide when to stop; 0 for no early stopping.
+    schedule : Schedule
+        Epochs, rate and batches.
+    verbose : int
+        How much progress is shown.
+    """
+
+    hidden_sizes: tuple[int, ...]
+    activation: str
+    make_module: Callable[[], Any] | None
+    kernel: Kernel | None
+    is_bootstrap: bool
+    is_learned: bool
+    n_draws: int
+    weight_variance: float
+    bias_variance: float
+    extra_points: float
+    function_noise: float
+    validation_fraction: float
+    schedule: Schedule
+    verbose: int
+
+
+def read_settings(owner: Any) -> NetworkSettings:
+    """Return the settings of an estimator; raise a ValueError for wrong ones."""
+    kernel = _prior(owner)
+    if owner.network is not None and not callable(owner.network):
+        reject(owner, "network", "None or a callable without arguments", owner.network)
+    return NetworkSettings(
+        hidden_sizes=_hidden_sizes(owner),
+        activation=resolve_word(owner, "activation", owner.activation, ACTIVATIONS),
+        make_module=owner.network,
+        kernel=kernel,
+        is_bootstrap=_inference(owner) == BOOTSTRAP,
+        is_learned=_is_learned(owner, kernel),
+        n_draws=resolve_count(owner, "n_draws", owner.n_draws),
+        weight_variance=_positive(owner, "weight_variance"),
+        bias_variance=_positive(owner, "bias_variance", allows_zero=True),
+        extra_points=_positive(owner, "extra_points", allows_zero=True),
+        function_noise=_positive(owner, "function_noise"),
+        validation_fraction=_validation_fraction(owner),
+        schedule=_schedule(owner, kernel),
+        verbose=resolve_verbose(owner, owner.verbose),
+    )
+
+
+def _prior(owner: Any) -> Kernel | None:
+    if isinstance(owner.prior, str) and owner.prior == WEIGHTS:
+        return None
+    expected = "'weights' or a kernel of skconvgp.kernels"
+    return require_kernel(owner, "prior", owner.prior, expected)
+
+
+def _inference(owner: Any) -> str:
+    return resolve_word(owner, "inference", owner.inference, INFERENCES)
+
+
+def _is_learned(owner: Any, kernel: Kernel | None) -> bool:
+    optimizer = owner.optimizer
+    if optimizer is None:
+        return False
+    if not (isinstance(optimizer, str) and optimizer == EVIDENCE):
+        reject(owner, "optimizer", f"None or {EVIDENCE!r}", optimizer)
+    return kernel is not None
+
+
+def _hidden_sizes(owner: Any) -> tuple[int, ...]:
+    given = owner.hidden_layer_sizes
+    sizes = (given,) if isinstance(given, Integral) else given
+    is_sizes = isinstance(sizes, tuple | list) and all(is_int(size) for size in sizes)
+    if not is_sizes:
+        reject(owner, "hidden_layer_sizes", "a tuple of ints >= 1", given)
+    return tuple(int(size) for size in sizes)
+
+
+def _positive(owner: Any, name: str, *, allows_zero: bool = False) -> float:
+    value = getattr(owner, name)
+    is_zero = isinstance(value, Real) and not isinstance(value, bool) and value == 0
+    if not (is_number(value) or (allows_zero and is_zero)):
+        sign = ">=" if allows_zero else ">"
+        reject(owner, name, f"a finite number {sign} 0", value)
+    return float(value)
+
+
+def _validation_fraction(owner: Any) -> float:
+    fraction = owner.validation_fraction
+    if not (is_number(fraction) and float(fraction) < 1.0):
+        reject(owner, "validation_fraction", "a number > 0 and < 1", fraction)
+    is_early = resolve_flag(owner, "early_stopping", owner.early_stopping)
+    return float(fraction) if is_early else 0.0
+
+
+def _schedule(owner: Any, kernel: Kernel | None) -> Schedule:
+    batch_size = owner.batch_size
+    if batch_size is not None:
+        batch_size = resolve_count(owner, "batch_size", batch_size)
+        if kernel is not None:
+            expected = (
+                "None with a kernel as prior, which reads the outputs at all samples "
+                "in each step"
+            )
+            reject(owner, "batch_size", expected, batch_size)
+    return Schedule(
+        resolve_count(owner, "max_iter", owner.max_iter),
+        _positive(owner, "learning_rate"),
+        batch_size,
+    )

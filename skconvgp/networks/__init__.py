@@ -1,0 +1,49 @@
+"""Finite networks: many draws at once, their potentials, and their training."""
+
+from skconvgp.networks._batched import (
+    ACTIVATIONS,
+    BatchedNetwork,
+    LayeredNetwork,
+    ModuleNetwork,
+    Parameters,
+)
+from skconvgp.networks._potentials import (
+    CategoricalData,
+    DataTerm,
+    FunctionPrior,
+    GaussianData,
+    Potential,
+    PriorTerm,
+    WeightPrior,
+    sample_functions,
+)
+from skconvgp.networks._training import (
+    Epoch,
+    Schedule,
+    Trained,
+    Validation,
+    initial_parameters,
+    train,
+)
+
+__all__ = [
+    "ACTIVATIONS",
+    "BatchedNetwork",
+    "CategoricalData",
+    "DataTerm",
+    "Epoch",
+    "FunctionPrior",
+    "GaussianData",
+    "LayeredNetwork",
+    "ModuleNetwork",
+    "Parameters",
+    "Potential",
+    "PriorTerm",
+    "Schedule",
+    "Trained",
+    "Validation",
+    "WeightPrior",
+    "initial_parameters",
+    "sample_functions",
+    "train",
+]

@@ -1,0 +1,155 @@
+"""Networks of which many draws are computed at once.
+
+Parameters are standard normal under the prior, and are scaled where they are used: a
+weight by the square root of ``weight_variance / fan_in``, a bias by that of
+``bias_variance``. In the limit of wide layers the outputs are then draws of the
+Gaussian process of the same layers in :mod:`skconvgp.kernels`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+__all__ = [
+    "ACTIVATIONS",
+    "BatchedNetwork",
+    "LayeredNetwork",
+    "ModuleNetwork",
+    "Parameters",
+]
+
+# By name, the standardised parameters of all draws, each of shape (k, ...).
+Parameters: TypeAlias = dict[str, Tensor]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "erf": torch.erf,
+}
+# Numbers that a layer of a module holds of a sample, as a multiple of its input.
+MODULE_GROWTH = 32
+
+
+class BatchedNetwork(Protocol):
+    """A network whose parameters have a leading dimension of draws."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one draw, by name."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Roughly the largest count of numbers held for a sample and a draw."""
+        ...
+
+    def outputs(self, parameters: Parameters, inputs: Tensor) -> Tensor:
+        """Return the outputs (k, n, n_outputs) of all draws at inputs (n, ...)."""
+        ...
+
+
+@dataclass(frozen=True)
+class LayeredNetwork:
+    """Fully connected layers with an activation between them.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Number of features, of units of each hidden layer, and of outputs.
+    activation : str
+        A key of `ACTIVATIONS`.
+    variances : tuple of (float, float)
+        For each layer the prior variances of its weights, before the division by the
+        fan-in, and of its biases.
+    """
+
+    sizes: tuple[int, ...]
+    activation: str
+    variances: tuple[tuple[float, float], ...]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one draw, by name."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for i, (fan_in, fan_out) in enumerate(pairwise(self.sizes)):
+            shapes[f"weight{i}"] = (fan_in, fan_out)
+            shapes[f"bias{i}"] = (1, fan_out)
+        return shapes
+
+    @property
+    def width(self) -> int:
+        """The largest count of numbers held for a sample and a draw."""
+        return max(self.sizes)
+
+    def outputs(self, parameters: Parameters, inputs: Tensor) -> Tensor:
+        """Return the outputs (k, n, n_outputs) of all draws at inputs (n, d)."""
+        activation = ACTIVATIONS[self.activation]
+        n_draws = len(parameters["bias0"])
+        maps = inputs.expand(n_draws, *inputs.shape)
+        for i, (of_weights, of_biases) in enumerate(self.variances):
+            alpha, beta = math.sqrt(of_weights / self.sizes[i]), math.sqrt(of_biases)
+            weight, bias = parameters[f"weight{i}"], parameters[f"bias{i}"]
+            maps = activation(maps) if i else maps
+            maps = torch.baddbmm(bias, maps, weight, beta=beta, alpha=alpha)
+        return maps
+
+
+@dataclass(frozen=True)
+class ModuleNetwork:
+    """A module of torch, evaluated for all draws by :func:`torch.func.vmap`.
+
+    A parameter of one dimension is a bias, and the fan-in of any other one is the
+    product of its dimensions but the first, as torch's layers have it.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The module; its parameters are replaced by those of a draw.
+    n_inputs : int
+        Count of numbers in a sample.
+    weight_variance, bias_variance : float
+        Prior variances of weights, before the division by the fan-in, and of biases.
+    """
+
+    module: nn.Module
+    n_inputs: int
+    weight_variance: float
+    bias_variance: float
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one draw, by name."""
+        return {
+            name: tuple(values.shape) for name, values in self.module.named_parameters()
+        }
+
+    @property
+    def width(self) -> int:
+        """Roughly the largest count of numbers held for a sample and a draw."""
+        return MODULE_GROWTH * self.n_inputs
+
+    def outputs(self, parameters: Parameters, inputs: Tensor) -> Tensor:
+        """Return the outputs (k, n, n_outputs) of all draws at inputs (n, ...)."""
+        scaled = {
+            name: values * self._scale(tuple(values.shape[1:]))
+            for name, values in parameters.items()
+        }
+
+        def one(values: Parameters) -> Tensor:
+            outputs: Tensor = torch.func.functional_call(self.module, values, (inputs,))
+            return outputs
+
+        stacked: Tensor = torch.func.vmap(one)(scaled)
+        return stacked
+
+    def _scale(self, shape: tuple[int, ...]) -> float:
+        if len(shape) < 2:
+            return math.sqrt(self.bias_variance)
+        return math.sqrt(self.weight_variance / math.prod(shape[1:]))

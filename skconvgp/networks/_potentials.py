@@ -1,0 +1,190 @@
+r"""Potentials of networks: negative log posterior densities, one for each draw.
+
+A potential is the sum of a term of the data and a term of the prior. A draw of
+"bootstrap" minimises a potential whose targets and whose prior mean are random; the
+formulas are in docs/maths.rst, "Finite networks".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import cross_entropy
+
+from skconvgp.linalg import half_solve
+from skconvgp.networks._batched import BatchedNetwork, Parameters
+
+__all__ = [
+    "CategoricalData",
+    "DataTerm",
+    "FunctionPrior",
+    "GaussianData",
+    "Potential",
+    "PriorTerm",
+    "WeightPrior",
+    "sample_functions",
+]
+
+
+class DataTerm(Protocol):
+    """Negative log likelihood of the training data, up to a constant."""
+
+    def __call__(self, outputs: Tensor, rows: Tensor | slice) -> Tensor:
+        """Return the sums (k,) over these samples, from outputs (k, n, n_outputs)."""
+        ...
+
+
+class PriorTerm(Protocol):
+    """Negative log density of the prior, up to a constant."""
+
+    def __call__(self, parameters: Parameters, outputs: Tensor, /) -> Tensor:
+        """Return the values (k,), from outputs at all inputs of the potential."""
+        ...
+
+
+@dataclass(frozen=True)
+class GaussianData:
+    """Gaussian noise of known variance.
+
+    Parameters
+    ----------
+    targets : Tensor of shape (1 or k, n, n_outputs)
+        Targets, one set for all draws or one for each.
+    noise : Tensor of shape (n, 1 or n_outputs)
+        Variances > 0.
+    """
+
+    targets: Tensor
+    noise: Tensor
+
+    def __call__(self, outputs: Tensor, rows: Tensor | slice) -> Tensor:
+        """Return the sums (k,) over these samples, from outputs (k, n, n_outputs)."""
+        squares = (self.targets[:, rows] - outputs).square() / self.noise[rows]
+        return 0.5 * squares.sum(dim=(1, 2))
+
+    def perturbed(self, n_draws: int, generator: Generator) -> GaussianData:
+        """Return targets with further noise, drawn for each of `n_draws`."""
+        _, n, n_outputs = self.targets.shape
+        draws = torch.randn(
+            n_draws, n, n_outputs, generator=generator, dtype=self.targets.dtype
+        )
+        added = draws.to(self.targets.device) * self.noise.sqrt()
+        return GaussianData(self.targets + added, self.noise)
+
+
+@dataclass(frozen=True)
+class CategoricalData:
+    """Classes, whose probabilities are the softmax of the outputs.
+
+    Parameters
+    ----------
+    codes : Tensor of shape (n,)
+        Class codes.
+    weights : Tensor of shape (n,)
+        Weights of the samples.
+    """
+
+    codes: Tensor
+    weights: Tensor
+
+    def __call__(self, outputs: Tensor, rows: Tensor | slice) -> Tensor:
+        """Return the sums (k,) over these samples, from outputs (k, n, n_classes)."""
+        codes = self.codes[rows].expand(outputs.shape[:2])
+        losses = cross_entropy(outputs.mT, codes, reduction="none")
+        return losses @ self.weights[rows]
+
+
+@dataclass(frozen=True)
+class WeightPrior:
+    """Independent standard normal parameters, around 0 or around anchors.
+
+    Parameters
+    ----------
+    anchors : dict of Tensor, or None
+        Means, for each draw; None is 0.
+    """
+
+    anchors: Parameters | None = None
+
+    def __call__(self, parameters: Parameters, outputs: Tensor) -> Tensor:
+        """Return half the sum of squares (k,) of the distances to the anchors."""
+        total = outputs.new_zeros(len(outputs))
+        for name, values in parameters.items():
+            gaps = values if self.anchors is None else values - self.anchors[name]
+            total = total + 0.5 * gaps.square().flatten(1).sum(1)
+        return total
+
+
+@dataclass(frozen=True)
+class FunctionPrior:
+    r"""A Gaussian process for the outputs at all inputs of the potential.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (m, m)
+        Lower Cholesky factor of the covariance :math:`C` of the outputs.
+    means : Tensor of shape (1 or k, m, n_outputs)
+        Prior means; draws of covariance :math:`C` for "bootstrap".
+    """
+
+    factor: Tensor
+    means: Tensor
+
+    def __call__(self, _parameters: Parameters, outputs: Tensor) -> Tensor:
+        """Return half the quadratic forms (k,) of outputs (k, m, n_outputs)."""
+        gaps = (outputs - self.means).transpose(0, 1)  # (m, k, n_outputs)
+        whitened = half_solve(self.factor, gaps.flatten(1))
+        return 0.5 * whitened.square().sum(0).reshape(gaps.shape[1:]).sum(1)
+
+
+@dataclass(frozen=True)
+class Potential:
+    """Negative log posterior density of each draw, up to a constant.
+
+    Parameters
+    ----------
+    network : BatchedNetwork
+        The network.
+    inputs : Tensor of shape (m, ...)
+        The n training samples, then further inputs that only the prior reads.
+    n_samples : int
+        The number n.
+    data : DataTerm
+        Term of the training samples.
+    prior : PriorTerm
+        Term of the prior.
+    """
+
+    network: BatchedNetwork
+    inputs: Tensor
+    n_samples: int
+    data: DataTerm
+    prior: PriorTerm
+
+    def __call__(self, parameters: Parameters) -> Tensor:
+        """Return the potential (k,) of each draw."""
+        outputs = self.network.outputs(parameters, self.inputs)
+        data = self.data(outputs[:, : self.n_samples], slice(0, self.n_samples))
+        return data + self.prior(parameters, outputs)
+
+    def on_batch(self, parameters: Parameters, rows: Tensor) -> Tensor:
+        """Return unbiased estimates (k,) of the potential from some of the samples.
+
+        The prior must read the parameters alone.
+        """
+        outputs = self.network.outputs(parameters, self.inputs[rows])
+        share = self.n_samples / len(rows)
+        return share * self.data(outputs, rows) + self.prior(parameters, outputs)
+
+
+def sample_functions(
+    factor: Tensor, n_draws: int, n_outputs: int, generator: Generator
+) -> Tensor:
+    """Return draws (n_draws, m, n_outputs) of covariance L L^T, for L = `factor`."""
+    normal = torch.randn(
+        n_draws, len(factor), n_outputs, generator=generator, dtype=factor.dtype
+    )
+    return factor @ normal.to(factor.device)

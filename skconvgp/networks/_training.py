@@ -1,0 +1,278 @@
+"""Training of all draws at once, by Adam with a rate that falls as a cosine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp.networks._batched import BatchedNetwork, Parameters
+from skconvgp.networks._potentials import DataTerm, Potential
+
+__all__ = ["Epoch", "Schedule", "Trained", "Validation", "initial_parameters", "train"]
+
+# Epochs between two looks at validation samples, and looks without a better one after
+# which training stops.
+LOOK_EVERY, PATIENCE = 10, 10
+# Settings of Adam, as its authors recommend.
+MEAN_DECAY, SQUARE_DECAY, SMALLEST_SCALE = 0.9, 0.999, 1e-8
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How to train.
+
+    Parameters
+    ----------
+    max_iter : int
+        Most epochs.
+    learning_rate : float
+        Rate of the first step.
+    batch_size : int or None
+        Samples of a step; None is all of them.
+    """
+
+    max_iter: int
+    learning_rate: float
+    batch_size: int | None = None
+
+    def batches(self, n_samples: int, generator: Generator) -> Iterator[Tensor | None]:
+        """Yield the indices of the samples of each step of an epoch; None is all."""
+        if self.batch_size is None or self.batch_size >= n_samples:
+            yield None
+        else:
+            order = torch.randperm(n_samples, generator=generator)
+            yield from torch.split(order, self.batch_size)
+
+    def rate(self, share: float) -> float:
+        """Return the rate after a share of all epochs."""
+        return 0.5 * self.learning_rate * (1.0 + math.cos(math.pi * share))
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Samples that training does not see, and that say when to stop.
+
+    Parameters
+    ----------
+    inputs : Tensor of shape (n, ...)
+        The samples.
+    data : DataTerm
+        Their likelihood.
+    """
+
+    inputs: Tensor
+    data: DataTerm
+
+    def losses(self, network: BatchedNetwork, parameters: Parameters) -> Tensor:
+        """Return the loss (k,) of each draw."""
+        outputs = network.outputs(parameters, self.inputs)
+        return self.data(outputs, slice(0, len(self.inputs)))
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What is known after an epoch.
+
+    Parameters
+    ----------
+    index, total : int
+        Index of the epoch, and the most epochs that there may be.
+    loss : float
+        Mean potential of the draws that have not diverged.
+    """
+
+    index: int
+    total: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Result of a training.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+        Parameters of all draws, those that diverged included.
+    losses : list of float
+        Mean potential in each epoch of the draws that had not diverged.
+    is_finite : Tensor of shape (k,)
+        Whether a draw has not diverged.
+    is_stopped : bool
+        Whether training ended before the last epoch.
+    """
+
+    parameters: Parameters
+    losses: list[float]
+    is_finite: Tensor
+    is_stopped: bool
+
+
+class _Flat:
+    """Parameters of all draws in one tensor (k, p), of which the named ones are views.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+        Copied.
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._shapes = {name: one.shape[1:] for name, one in parameters.items()}
+        self.values = torch.cat([one.flatten(1) for one in parameters.values()], dim=1)
+
+    def split(self, values: Tensor) -> Parameters:
+        """Return the views of values (k, p)."""
+        sizes = [shape.numel() for shape in self._shapes.values()]
+        parts = torch.split(values, sizes, dim=1)
+        return {
+            name: part.reshape(len(values), *shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
+
+
+class _Adam:
+    """Adam (Kingma and Ba 2015, algorithm 1).
+
+    That of torch loads a compiler, which takes seconds.
+    """
+
+    def __init__(self, like: Tensor) -> None:
+        self._mean, self._square = torch.zeros_like(like), torch.zeros_like(like)
+        self._n_steps = 0
+
+    def step_(self, values: Tensor, gradient: Tensor, rate: float) -> None:
+        """Change values in place."""
+        self._n_steps += 1
+        self._mean.lerp_(gradient, 1.0 - MEAN_DECAY)
+        self._square.lerp_(gradient.square(), 1.0 - SQUARE_DECAY)
+        mean_share = 1.0 - MEAN_DECAY**self._n_steps
+        square_share = 1.0 - SQUARE_DECAY**self._n_steps
+        scale = (self._square / square_share).sqrt_().add_(SMALLEST_SCALE)
+        values.addcdiv_(self._mean, scale, value=-rate / mean_share)
+
+
+class _Best:
+    """Keeps the parameters of each draw for which the validation loss was lowest."""
+
+    def __init__(self, network: BatchedNetwork, validation: Validation) -> None:
+        self._network, self._validation = network, validation
+        self.parameters: Parameters = {}
+        self._lowest = torch.empty(0)
+        self._n_idle = 0
+
+    def look(self, parameters: Parameters) -> bool:
+        """Keep better parameters; return whether none was better for long."""
+        with torch.no_grad():
+            losses = self._validation.losses(self._network, parameters)
+            if not self.parameters:
+                self._lowest = torch.full_like(losses, math.inf)
+                self.parameters = {
+                    name: values.clone() for name, values in parameters.items()
+                }
+            is_better = losses < self._lowest
+            self._lowest = torch.where(is_better, losses, self._lowest)
+            for name, kept in self.parameters.items():
+                kept[is_better] = parameters[name][is_better]
+        self._n_idle = 0 if bool(is_better.any()) else self._n_idle + 1
+        return self._n_idle >= PATIENCE
+
+
+def initial_parameters(
+    network: BatchedNetwork, n_draws: int, generator: Generator, like: Tensor
+) -> Parameters:
+    """Return draws of the prior, with the device and precision of `like`."""
+    return {
+        name: torch.randn(n_draws, *shape, generator=generator, dtype=torch.float64).to(
+            like
+        )
+        for name, shape in network.shapes.items()
+    }
+
+
+def train(
+    potential: Potential,
+    start: Parameters,
+    schedule: Schedule,
+    generator: Generator,
+    watch: Callable[[Epoch], bool],
+    validation: Validation | None = None,
+) -> Trained:
+    """Minimise the potential of each draw.
+
+    Draws do not influence each other: neither by the sum of their potentials nor by
+    Adam, which scales each number by itself. A draw that diverges is therefore left
+    as it is, and reported.
+
+    Parameters
+    ----------
+    potential : Potential
+        What is minimised.
+    start : dict of Tensor
+        Parameters of each draw to begin with; not changed.
+    schedule : Schedule
+        Number of epochs, rate and batches.
+    generator : torch.Generator
+        Draws the batches.
+    watch : callable
+        Called after each epoch; returns whether to stop.
+    validation : Validation, optional
+        With it, each draw keeps the parameters that were best on these samples, and
+        training stops when no draw becomes better.
+
+    Returns
+    -------
+    trained : Trained
+        The parameters, the losses, and which draws diverged.
+    """
+    flat = _Flat(start)
+    parameters, descent = flat.split(flat.values), _Adam(flat.values)
+    best = None if validation is None else _Best(potential.network, validation)
+    losses: list[float] = []
+    is_stopped = False
+    for index in range(schedule.max_iter):
+        rate = schedule.rate(index / schedule.max_iter)
+        sums = [
+            _step(potential, flat, descent, rate, rows)
+            for rows in schedule.batches(potential.n_samples, generator)
+        ]
+        losses.append(_finite_mean(torch.stack(sums).mean(0)))
+        is_stopped = watch(Epoch(index, schedule.max_iter, losses[-1]))
+        if best is not None and index % LOOK_EVERY == 0:
+            is_stopped = best.look(parameters) or is_stopped
+        if is_stopped or not math.isfinite(losses[-1]):
+            break
+    if best is not None:
+        best.look(parameters)
+        parameters = best.parameters
+    with torch.no_grad():
+        is_finite = potential(parameters).isfinite()
+    return Trained(parameters, losses, is_finite, is_stopped)
+
+
+def _step(
+    potential: Potential,
+    flat: _Flat,
+    descent: _Adam,
+    rate: float,
+    rows: Tensor | None,
+) -> Tensor:
+    """Make a step of all draws; return their potentials (k,) before it."""
+    leaf = flat.values.detach().requires_grad_()
+    parameters = flat.split(leaf)
+    if rows is None:
+        values = potential(parameters)
+    else:
+        values = potential.on_batch(parameters, rows.to(leaf.device))
+    (gradient,) = torch.autograd.grad(values.sum(), leaf)
+    descent.step_(flat.values, gradient, rate)
+    return values.detach()
+
+
+def _finite_mean(values: Tensor) -> float:
+    """Return the mean of the finite values; NaN if there are none."""
+    return float(values[values.isfinite()].mean())

@@ -1,0 +1,262 @@
+"""Bayesian networks as estimators."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from skconvgp import (
+    SKOPS_TRUSTED_TYPES,
+    BayesianNetworkClassifier,
+    BayesianNetworkRegressor,
+    ConvNetGPRegressor,
+    gram_matrix,
+)
+from skconvgp.kernels import Dense, Erf, Flatten, Sequential, convnet, rbf
+from skconvgp.likelihoods import Dirichlet
+from tests.helpers.estimators import blobs, digits, wave
+from tests.helpers.suite import cases_of, name_of
+
+SMALL = {"max_iter": 50, "n_draws": 3, "random_state": 0}
+# "bootstrap" draws noise for each sample, and copies of a sample have more of it.
+WEIGHT_CHECKS = "check_sample_weight_equivalence"
+
+
+def regressor(sizes=(8,), **settings):
+    return BayesianNetworkRegressor(sizes, **SMALL | {"noise_variance": 0.1} | settings)
+
+
+def classifier(sizes=(8,), **settings):
+    return BayesianNetworkClassifier(sizes, **SMALL | settings)
+
+
+CHECKED = [
+    regressor(noise_variance="evidence", activation="erf", learning_rate=0.1),
+    classifier(learning_rate=0.1),
+    regressor(inference="ensemble", learning_rate=0.1),
+]
+SUITE_IDS = parametrize_with_checks(CHECKED).mark.kwargs["ids"]
+CASES = [
+    case
+    for case in cases_of(CHECKED)
+    if not (
+        case.values[0].inference == "bootstrap"
+        and name_of(case.values[1]).startswith(WEIGHT_CHECKS)
+    )
+]
+
+
+@pytest.mark.parametrize(("estimator", "check"), CASES, ids=SUITE_IDS)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+def test_noise_follows_from_the_evidence_of_wide_networks():
+    X, y = wave(20)
+    model = regressor(noise_variance="evidence", activation="erf", max_iter=1)
+    model.fit(X, y)
+    layers = Dense(2.0, bias_variance=1.0)
+    kernel = Sequential(Flatten(), layers, Erf(), layers)
+    assert model.kernel_ == kernel
+    scaled = (y - y.mean()) / y.std()
+    gp = ConvNetGPRegressor(kernel, noise_variance="evidence", amplitude=None)
+    gp.set_params(normalize_y=False).fit(X, scaled)
+    np.testing.assert_allclose(
+        model.noise_variance_, gp.noise_variance_ * gp.amplitude_
+    )
+
+
+def test_kernels_are_learned_by_the_evidence_or_kept():
+    X, y = wave(20)
+    kept = regressor(prior=rbf(1.0), optimizer=None, max_iter=1).fit(X, y)
+    assert (kept.kernel_, kept.noise_variance_) == (rbf(1.0), 0.1)
+    learned = regressor(prior=rbf(1.0), noise_variance="evidence", max_iter=1)
+    learned.fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0), optimizer="evidence", noise_variance="evidence")
+    gp.fit(X, y)
+    scaled = gp.amplitude_ * gram_matrix(gp.kernel_, X)
+    found = y.var() * gram_matrix(learned.kernel_, X)
+    np.testing.assert_allclose(found, scaled, rtol=1e-6)
+    noise = gp.noise_variance_ * gp.amplitude_ / y.var()
+    np.testing.assert_allclose(learned.noise_variance_, noise, rtol=1e-6)
+
+
+def test_a_wide_network_with_a_kernel_prior_resembles_the_gaussian_process():
+    X = np.linspace(-2.5, 2.5, 6)[:, None]
+    y = np.cos(2.0 * X[:, 0])
+    kernel, noise, added, n_draws = rbf(1.0), 0.05, 0.02, 200
+    model = regressor(
+        (50,),
+        prior=kernel,
+        optimizer=None,
+        noise_variance=noise,
+        function_noise=added,
+        extra_points=0.0,
+        weight_variance=10.0,
+        n_draws=n_draws,
+        max_iter=300,
+        learning_rate=0.1,
+    ).fit(X, y)
+    C = gram_matrix(kernel, X) + added * np.eye(6)
+    gain = C @ np.linalg.inv(C + noise * np.eye(6))
+    expected = y.mean() + gain @ (y - y.mean())
+    std = np.sqrt(np.diag(C - gain @ C)) * y.std()
+    mean, found = model.predict(X, return_std=True)
+    # Training ends near the minimum, and not at it: hence more than errors of draws.
+    assert np.abs((mean - expected) / std).max() < 4.0 / np.sqrt(n_draws)
+    np.testing.assert_allclose(found, std, rtol=0.2)
+
+
+def test_draws_are_functions():
+    X, y = wave(12)
+    both = np.column_stack([y, -2.0 * y])
+    model = regressor().fit(X, both)
+    draws = model.sample_y(X)
+    assert draws.shape == (12, 2, 3)
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(draws.mean(-1), mean)
+    np.testing.assert_allclose(draws.std(-1, ddof=1), std)
+    np.testing.assert_allclose(model.sample_y(X[3:5]), draws[3:5])
+    some = model.sample_y(X, 2, random_state=1)
+    assert some.shape == (12, 2, 2)
+    is_among = (some[..., None] == draws[:, :, None]).all((0, 1))
+    assert is_among.sum(1).tolist() == [1, 1]
+    noisy = model.predict_latent(X, return_std=True, noise=True)[1]
+    np.testing.assert_allclose(noisy**2 - std**2, [0.1 * both.var(0)] * 12)
+    with pytest.raises(ValueError, match=r"`n_samples`=4.*3 draws"):
+        model.sample_y(X, 4)
+
+
+def test_probabilities_are_means_over_draws():
+    X, labels = blobs(15)
+    model = classifier().fit(X, labels)
+    latents = model.sample_y(X)
+    weights = np.exp(latents)
+    expected = (weights / weights.sum(1, keepdims=True)).mean(-1)
+    np.testing.assert_allclose(model.predict_proba(X), expected)
+    mean, std = model.predict_latent(X, return_std=True)
+    np.testing.assert_allclose(mean, latents.mean(-1))
+    np.testing.assert_allclose(std, latents.std(-1, ddof=1))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"likelihood": "softmax", "inference": "ensemble"},
+        {"likelihood": Dirichlet(0.1), "prior": rbf(1.0), "optimizer": None},
+        {"prior": rbf(1.0)},
+        {"early_stopping": True, "max_iter": 200},
+        {"batch_size": 8},
+    ],
+    ids=str,
+)
+def test_classifiers_learn_clouds(settings):
+    X, labels = blobs(30)
+    model = classifier(**{"learning_rate": 0.05} | settings).fit(X, labels)
+    assert model.score(X, labels) > 0.7
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+def test_the_noise_of_a_sample_is_divided_by_its_weight():
+    X, y = wave(12)
+    weights = np.where(np.arange(12) == 5, 1e4, 1.0)
+    model = regressor(
+        inference="ensemble", max_iter=400, learning_rate=0.05, normalize_y=False
+    )
+    y = y - y.mean() + 2.0 * (np.arange(12) == 5)
+    assert abs(model.fit(X, y).predict(X)[5] - y[5]) > 0.3
+    assert abs(model.fit(X, y, weights).predict(X)[5] - y[5]) < 0.05
+
+
+def tiny_convnet():
+    layers = nn.Conv2d(1, 2, 3, stride=2), nn.Tanh(), nn.Flatten(), nn.Linear(18, 3)
+    return nn.Sequential(*layers)
+
+
+def test_modules_and_convolutional_priors_read_images():
+    X, labels = digits(20)
+    labels = labels % 3
+    model = classifier(
+        network=tiny_convnet, prior=convnet(depth=1, kernel_size=3), optimizer=None
+    ).fit(X / 16.0, labels)
+    assert model.draws_["0.weight"].shape == (3, 2, 1, 3, 3)
+    assert model.fit_report_.n_points == 22
+    rows = X.reshape(20, -1) / 16.0
+    np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(X / 16.0))
+    # One draw by hand.
+    module = tiny_convnet().double()
+    scales = {"0.weight": 2.0 / 9.0, "3.weight": 2.0 / 18.0}
+    with torch.no_grad():
+        for name, values in module.named_parameters():
+            scale = np.sqrt(scales.get(name, 1.0))
+            values.copy_(torch.from_numpy(model.draws_[name][1] * scale))
+        outputs = module(torch.from_numpy(X / 16.0)).numpy()
+    expected = model.latent_offset_ + model.latent_scale_ * outputs
+    np.testing.assert_allclose(model.sample_y(X / 16.0)[..., 1], expected)
+
+
+def test_models_are_the_same_by_random_state_and_after_pickle():
+    X, y = wave(12)
+    model = regressor(prior=rbf(1.0), optimizer=None).fit(X, y)
+    again = clone(model).fit(X, y)
+    loaded = pickle.loads(pickle.dumps(model))
+    for other in (again, loaded):
+        np.testing.assert_array_equal(model.predict(X), other.predict(X))
+    assert not np.array_equal(
+        clone(model).set_params(random_state=1).fit(X, y).predict(X), model.predict(X)
+    )
+
+
+def test_skops_loads_models():
+    skops = pytest.importorskip("skops.io")
+    X, y = wave(12)
+    model = regressor().fit(X, y)
+    loaded = skops.loads(skops.dumps(model), trusted=SKOPS_TRUSTED_TYPES)
+    np.testing.assert_array_equal(model.predict(X), loaded.predict(X))
+
+
+def test_draws_that_diverge_are_left_out():
+    X, y = wave(12)
+    with pytest.raises(FloatingPointError, match=r"All 3 draws.*`learning_rate`"):
+        regressor(learning_rate=1e200).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"inference": "sghmc"}, "'ensemble' or 'bootstrap'"),
+        ({"prior": "matched"}, "'weights' or a kernel"),
+        ({"hidden_layer_sizes": (3, 0)}, "tuple of ints"),
+        ({"noise_variance": 0.0}, "'evidence' or a finite number > 0"),
+        ({"optimizer": "loo"}, "None or 'evidence'"),
+        ({"prior": rbf(1.0), "batch_size": 4}, "None with a kernel"),
+        ({"network": 3}, "None or a callable"),
+        ({"network": nn.Identity, "noise_variance": "evidence"}, "a number"),
+        ({"network": nn.Identity}, r"must return 1 numbers.*\(2, 16\)"),
+        ({"network": lambda: nn.BatchNorm1d(16)}, "buffers"),
+        ({"early_stopping": True, "validation_fraction": 0.99}, "leaves none"),
+    ],
+)
+def test_wrong_settings_are_errors(settings, message):
+    X = np.random.default_rng(0).normal(size=(5, 16))
+    model = regressor(image_shape=None).set_params(**settings)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, X[:, 0])
+
+
+def test_a_bootstrap_needs_targets():
+    with pytest.raises(ValueError, match=r"'inference'.*no targets that noise"):
+        classifier(likelihood="softmax").fit(*blobs(6))
+    with pytest.raises(ValueError, match=r"`alpha_eps` is a number"):
+        classifier(likelihood=Dirichlet("loo")).fit(*blobs(6))
+
+
+def test_deviations_need_two_draws():
+    X, y = wave(12)
+    model = regressor(n_draws=1).fit(X, y)
+    with pytest.raises(ValueError, match="two draws or more"):
+        model.predict(X, return_std=True)

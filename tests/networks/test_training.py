@@ -1,0 +1,83 @@
+"""Training: members that do not influence each other, and early stopping."""
+
+import math
+
+import torch
+
+from skconvgp.networks import (
+    GaussianData,
+    LayeredNetwork,
+    Potential,
+    Schedule,
+    Validation,
+    WeightPrior,
+    initial_parameters,
+    train,
+)
+
+NETWORK = LayeredNetwork((1, 4, 1), "relu", ((2.0, 1.0),) * 2)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def never(_epoch):
+    return False
+
+
+def problem(n_draws=3):
+    inputs = torch.linspace(-1.0, 1.0, 8, dtype=torch.float64)[:, None]
+    data = GaussianData(inputs[None] ** 2, torch.full_like(inputs, 0.1))
+    start = initial_parameters(NETWORK, n_draws, generator(), inputs)
+    return Potential(NETWORK, inputs, 8, data, WeightPrior()), start
+
+
+def test_a_draw_is_trained_as_if_it_were_alone():
+    potential, start = problem()
+    schedule = Schedule(20, 0.05)
+    together = train(potential, start, schedule, generator(), never)
+    one = {name: values[1:2] for name, values in start.items()}
+    alone = train(potential, one, schedule, generator(), never)
+    for name, values in alone.parameters.items():
+        torch.testing.assert_close(together.parameters[name][1:2], values)
+
+
+def test_a_draw_that_diverges_is_reported_and_harms_no_other():
+    potential, start = problem()
+    start["weight0"][1] = torch.inf
+    trained = train(potential, start, Schedule(20, 0.05), generator(), never)
+    assert trained.is_finite.tolist() == [True, False, True]
+    assert trained.losses[-1] < trained.losses[0]
+
+
+def test_steps_are_those_of_adam():
+    potential, start = problem()
+    trained = train(potential, start, Schedule(3, 0.1), generator(), never)
+    values = {name: one.clone().requires_grad_() for name, one in start.items()}
+    means, squares = dict.fromkeys(start, 0.0), dict.fromkeys(start, 0.0)
+    for t in range(1, 4):
+        potential(values).sum().backward()
+        rate = 0.05 * (1.0 + math.cos(math.pi * (t - 1) / 3))
+        for name, one in values.items():
+            means[name] = 0.9 * means[name] + 0.1 * one.grad
+            squares[name] = 0.999 * squares[name] + 0.001 * one.grad**2
+            mean, square = means[name] / (1 - 0.9**t), squares[name] / (1 - 0.999**t)
+            moved = one.detach() - rate * mean / (square.sqrt() + 1e-8)
+            values[name] = moved.requires_grad_()
+    for name, one in values.items():
+        torch.testing.assert_close(trained.parameters[name], one.detach())
+
+
+def test_early_stopping_keeps_the_best_of_each_draw():
+    potential, start = problem()
+    apart = torch.tensor([[0.5]], dtype=torch.float64)
+    data = GaussianData(torch.full((1, 1, 1), 100.0, dtype=torch.float64), apart)
+    validation = Validation(apart, data)  # far from what is learned
+    trained = train(
+        potential, start, Schedule(400, 0.05), generator(), never, validation
+    )
+    assert trained.is_stopped
+    assert len(trained.losses) < 400
+    kept = validation.losses(NETWORK, trained.parameters)
+    assert (kept <= validation.losses(NETWORK, start)).all()
