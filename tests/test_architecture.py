@@ -62,7 +62,7 @@ PUBLIC_NAMES = {
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
         SubsetOfData""",
     "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images load_uci
-        make_rectangles make_swissroll_cheesecake make_three_bumps""",
+        make_doppler make_rectangles make_swissroll_cheesecake make_three_bumps""",
     "skconvgp.display": """CompletionErrorDisplay PatchesDisplay ReliabilityDisplay
         RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier

@@ -32,6 +32,7 @@ from skconvgp._protocols._matrices import (
     GramOperator,
     GramOracle,
     Localization,
+    WeightedLocalization,
 )
 from skconvgp._protocols._tiles import (
     PullbackBackend,
@@ -75,5 +76,6 @@ __all__ = [
     "TileCosts",
     "TileRunner",
     "VariationalLikelihood",
+    "WeightedLocalization",
     "run_serially",
 ]

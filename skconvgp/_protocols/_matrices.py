@@ -15,6 +15,7 @@ __all__ = [
     "GramOperator",
     "GramOracle",
     "Localization",
+    "WeightedLocalization",
 ]
 
 
@@ -206,4 +207,31 @@ class Expansion(Protocol):
 
     def expand(self, source: FeatureSource, generator: Generator) -> FeatureMap:
         """Return the map of a kernel."""
+        ...
+
+
+@runtime_checkable
+class WeightedLocalization(Localization, Protocol):
+    """A `Localization` in which near neighbours count more than far ones.
+
+    A neighbour of weight w has the noise variance sigma^2 / w: a weight has the effect
+    of a sample weight, in the prediction of one sample.
+    """
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether weights differ from 1; otherwise no distances are computed."""
+        ...
+
+    def distances(self, new: Tensor, near: Tensor) -> Tensor:
+        """Return distances (n1, k) of points (n1, d) to those near each (n1, k, d)."""
+        ...
+
+    def weigh(self, distances: Tensor) -> Tensor:
+        """Return the weights (n1, k) of neighbours, all of them > 0.
+
+        The last of the distances (n1, k + 1) is that of the nearest sample beyond the
+        neighbours. If there is none, it is a little more than the largest of the
+        others.
+        """
         ...

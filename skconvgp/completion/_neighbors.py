@@ -1,16 +1,27 @@
 """NearestNeighbors: each sample is predicted from its nearest training samples."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from skconvgp._parts import Part
-from skconvgp._settings import is_int, require
+from skconvgp._settings import is_int, one_of, require
 
 __all__ = ["NearestNeighbors"]
 
 METRICS = ("cosine", "euclidean")
+UNIFORM = "uniform"
+NEAREST = 1e-3  # distance below which weights of "hilbert" no longer grow
+LEAST_WEIGHT = 1e-9  # of a neighbour as far as the nearest sample beyond all of them
+# Weights as functions of r, the distance divided by that of the nearest sample beyond.
+WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "epanechnikov": lambda r: 1.0 - r.square(),
+    "gaussian": lambda r: torch.exp(-2.0 * r.square()),
+    "hilbert": lambda r: 1.0 / r.clamp(min=NEAREST),
+}
 
 
 @dataclass(repr=False)
@@ -39,11 +50,20 @@ class NearestNeighbors(Part):
         the distance such as :class:`~skconvgp.kernels.rbf`. With a precomputed kernel
         the metric is not used: neighbours are the samples with the largest absolute
         correlations.
+    weights : {"uniform", "epanechnikov", "gaussian", "hilbert"}, default="uniform"
+        How much near neighbours count more than far ones. A neighbour of weight w has
+        the noise variance :math:`\sigma^2 / w`, with w a function of
+        :math:`r = d_i / d_{k+1} \le 1`, its distance in units of that of the nearest
+        sample that is no neighbour: :math:`1 - r^2` for "epanechnikov",
+        :math:`1 / \max(r, 10^{-3})` for "hilbert", :math:`e^{-2 r^2}` for "gaussian",
+        and 1 for "uniform". The distance is that of `metric`, and for "cosine"
+        :math:`\sqrt{2 - 2 \cos}`.
 
     Raises
     ------
     ValueError
-        In `fit`, for settings out of range, ``noise_variance="evidence"`` or a solver.
+        In `fit`, for settings out of range, ``noise_variance="evidence"``, a solver, or
+        weights other than "uniform" with a precomputed kernel, which has no distances.
         Also if covariances or draws are asked for: each sample has a separate
         posterior, and there is no joint posterior.
 
@@ -69,6 +89,13 @@ class NearestNeighbors(Part):
     A sample of weight 2 counts as one neighbour, and two equal samples count as two:
     weights and repetitions have the same effect only if all samples are neighbours.
 
+    With `weights` the mean is the function that minimises
+    :math:`\sum_i w_i (y_i - f(x_i))^2 + \sigma^2 \lVert f \rVert^2`, a local
+    regression. All choices by left-out samples use the weights. "hilbert" gives a
+    neighbour that equals the new sample the weight 1000, so that its target nearly
+    decides. With `weights` the evidence takes the first k + 1 samples without weights,
+    and each later one given its weighted neighbours.
+
     References
     ----------
     Vecchia, "Estimation and model identification for continuous spatial processes",
@@ -76,7 +103,8 @@ class NearestNeighbors(Part):
     experiments", 2015. Datta, Banerjee, Finley and Gelfand, "Hierarchical
     nearest-neighbor Gaussian process models for large geostatistical datasets", 2016.
     Katzfuss and Guinness, "A general framework for Vecchia approximations of Gaussian
-    processes", 2021.
+    processes", 2021. Weights: Kozyrskiy, 2023, chapter 5; Devroye, Györfi and Krzyżak,
+    "The Hilbert kernel regression estimate", 1998.
 
     Examples
     --------
@@ -93,6 +121,7 @@ class NearestNeighbors(Part):
 
     n_neighbors: int = 100
     metric: str = "cosine"
+    weights: str = UNIFORM
 
     def count(self, n: int) -> int:
         """Return the number of neighbours that a sample of n is predicted from.
@@ -110,6 +139,9 @@ class NearestNeighbors(Part):
         require(self, "n_neighbors", is_int(self.n_neighbors), "an int >= 1")
         is_metric = isinstance(self.metric, str) and self.metric in METRICS
         require(self, "metric", is_metric, "'cosine' or 'euclidean'")
+        words = (UNIFORM, *WEIGHTS)
+        is_known = isinstance(self.weights, str) and self.weights in words
+        require(self, "weights", is_known, one_of(words))
         return min(int(self.n_neighbors), n)
 
     def similarities(self, new: Tensor, points: Tensor) -> Tensor:
@@ -133,3 +165,45 @@ class NearestNeighbors(Part):
             return products.sub_(squares / 2.0)
         smallest = torch.finfo(points.dtype).tiny
         return products.mul_(squares.clamp(min=smallest).rsqrt())
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether weights differ from 1."""
+        return self.weights != UNIFORM
+
+    def distances(self, new: Tensor, near: Tensor) -> Tensor:
+        """Return the distances of new points to points near each of them.
+
+        Parameters
+        ----------
+        new : Tensor of shape (n1, d)
+            New points.
+        near : Tensor of shape (n1, k, d)
+            For each of them, k others.
+
+        Returns
+        -------
+        distances : Tensor of shape (n1, k)
+            In units of the points; of "cosine", those of points divided by their norms.
+        """
+        if self.metric == "cosine":
+            new, near = (normalize(one, dim=-1) for one in (new, near))
+        gaps = near - new[:, None]
+        return torch.einsum("ijk,ijk->ij", gaps, gaps).sqrt_()
+
+    def weigh(self, distances: Tensor) -> Tensor:
+        """Return the weights of neighbours.
+
+        Parameters
+        ----------
+        distances : Tensor of shape (n1, k + 1)
+            Distances of the neighbours, then that of the nearest sample beyond.
+
+        Returns
+        -------
+        weights : Tensor of shape (n1, k)
+            At least 1e-9; 1 of a sample at distance zero, or 1000 for "hilbert".
+        """
+        beyond = distances[:, -1:].clamp(min=torch.finfo(distances.dtype).tiny)
+        ratios = (distances[:, :-1] / beyond).clamp(max=1.0)
+        return WEIGHTS[self.weights](ratios).clamp(min=LEAST_WEIGHT)

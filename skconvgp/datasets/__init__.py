@@ -1,6 +1,7 @@
 """Small data sets, for examples, tests and benchmarks."""
 
 from skconvgp.datasets._generated import (
+    make_doppler,
     make_rectangles,
     make_swissroll_cheesecake,
     make_three_bumps,
@@ -13,6 +14,7 @@ __all__ = [
     "fetch_mnist",
     "load_digits_images",
     "load_uci",
+    "make_doppler",
     "make_rectangles",
     "make_swissroll_cheesecake",
     "make_three_bumps",

@@ -1,4 +1,4 @@
-"""Data sets that are computed: a curve, a spiral, and images of rectangles."""
+"""Data sets that are computed: curves, a spiral, and images of rectangles."""
 
 from typing import Any
 
@@ -8,12 +8,61 @@ from sklearn.utils import check_random_state
 
 from skconvgp._typing import FloatArray
 
-__all__ = ["make_rectangles", "make_swissroll_cheesecake", "make_three_bumps"]
+__all__ = [
+    "make_doppler",
+    "make_rectangles",
+    "make_swissroll_cheesecake",
+    "make_three_bumps",
+]
 
 TURNS = 1.5  # of the spiral
 START = np.pi / 2.0  # angle at which it begins
 # Of rectangles: the shortest side, and the least difference between the sides.
 SHORTEST, DIFFERENCE = 4, 3
+
+
+def make_doppler(
+    n_samples: int = 400, *, noise: float = 0.1, random_state: Any = None
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return a curve whose frequency grows without bound towards zero.
+
+    It is :math:`y = \sqrt{x (1 - x)} \sin(2.1 \pi / (x + 0.05))` on the grid
+    :math:`x_i = i / n` of :math:`(0, 1]`: no single lengthscale suits it.
+
+    Parameters
+    ----------
+    n_samples : int, default=400
+        Points n of the grid.
+    noise : float, default=0.1
+        Deviation of the Gaussian noise in y. The curve itself has a deviation of 0.29.
+    random_state : int, RandomState instance or None, default=None
+        Draws the noise.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 1)
+        The grid.
+    y : ndarray of shape (n_samples,)
+        The curve, with noise.
+
+    References
+    ----------
+    Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", 1994;
+    Kozyrskiy, 2023, chapter 5, with 100, 200 and 400 points.
+
+    Examples
+    --------
+    >>> from skconvgp.datasets import make_doppler
+    >>> X, y = make_doppler(400, random_state=0)
+    >>> curve = make_doppler(400, noise=0.0)[1]
+    >>> X.shape, f"{curve.std():.2f}"
+    ((400, 1), '0.29')
+    """
+    x = np.arange(1, n_samples + 1) / n_samples
+    y = np.sqrt(x * (1.0 - x)) * np.sin(2.1 * np.pi / (x + 0.05))
+    if noise:
+        y = y + noise * check_random_state(random_state).normal(size=n_samples)
+    return x[:, None], y
 
 
 def make_three_bumps(

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._protocols import Localization
+from skconvgp._protocols import Localization, WeightedLocalization
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     MatrixOracle,
@@ -19,6 +19,8 @@ from skconvgp.engine import (
     matrix_neighborhoods,
     nearest,
     rows_to_tensor,
+    slices,
+    stream_rows,
 )
 from skconvgp.inference import (
     EqualInputs,
@@ -31,7 +33,9 @@ from skconvgp.inference import (
 from skconvgp.processes._prior import KernelPrior, PlainPrior
 from skconvgp.processes._run import Run
 
-__all__ = ["NeighborSolver"]
+__all__ = ["NeighborSolver", "is_weighted"]
+
+BEYOND = 1.0001  # radius in units of the farthest neighbour, if no sample is beyond
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,13 @@ class Neighborhoods:
     grams : iterator
         Yields slices of the m samples, and for each sample of a slice the Gram matrix
         of it and its neighbours (b, 1 + k, 1 + k).
+    weights : Tensor of shape (m, k)
+        Weights of the neighbours in the prediction of each sample.
     """
 
     neighbors: Tensor
     grams: Iterator[tuple[slice, Tensor]]
+    weights: Tensor
 
 
 @dataclass(frozen=True)
@@ -111,14 +118,15 @@ class NeighborSolver:
         shape, k = (len(rows), len(self.targets)), self.n_neighbors
         budget = self.run.config.memory_budget
         if isinstance(self.prior, KernelPrior):
-            oracle, points = (
+            oracle, new = (
                 self.prior.oracle(self.run, self.label),
-                rows_to_tensor(rows),
+                rows_to_tensor(rows).__getitem__,
             )
-            near = nearest(self._similarities(points.__getitem__), shape, k, budget)
+            found = nearest(self._similarities(new), shape, self.n_searched, budget)
+            near, weights = self._weighed(found, new)
             images = self.prior.images(rows)
             grams = kernel_neighborhoods(oracle, images.__getitem__, near)
-            return Neighborhoods(near, grams)
+            return Neighborhoods(near, grams, weights)
         matrix, columns = self.prior.oracle(self.run, self.label), self.prior.indices
 
         def cross(part: slice) -> Tensor:
@@ -126,7 +134,7 @@ class NeighborSolver:
 
         near = nearest(_correlations(matrix, cross), shape, k, budget)
         grams = matrix_neighborhoods(matrix, cross, rows_to_tensor(diag), near)
-        return Neighborhoods(near, grams)
+        return Neighborhoods(near, grams, self._equal_weights(near))
 
     def of_training(
         self, indices: Tensor, *, only_earlier: bool = False
@@ -136,7 +144,7 @@ class NeighborSolver:
         find = partial(
             nearest,
             shape=(len(indices), n),
-            n_neighbors=min(self.n_neighbors, n - 1),
+            n_neighbors=min(self.n_searched, n - 1),
             memory_budget=self.run.config.memory_budget,
             indices=indices,
             only_earlier=only_earlier,
@@ -144,11 +152,15 @@ class NeighborSolver:
         if isinstance(self.prior, KernelPrior):
             oracle = self.prior.oracle(self.run, "fit")
             points, images = rows_to_tensor(self.prior.rows), oracle.images
-            near = find(self._similarities(lambda part: points[indices[part]]))
+
+            def new(part: slice) -> Tensor:
+                return points[indices[part]]
+
+            near, weights = self._weighed(find(self._similarities(new)), new)
             grams = kernel_neighborhoods(
                 oracle, lambda part: images[indices[part]], near
             )
-            return Neighborhoods(near, grams)
+            return Neighborhoods(near, grams, weights)
         matrix = self.prior.oracle(self.run, "fit")
 
         def cross(part: slice) -> Tensor:
@@ -156,7 +168,8 @@ class NeighborSolver:
 
         near = find(_correlations(matrix, cross))
         diag = matrix.matrix.diagonal()[indices]
-        return Neighborhoods(near, matrix_neighborhoods(matrix, cross, diag, near))
+        grams = matrix_neighborhoods(matrix, cross, diag, near)
+        return Neighborhoods(near, grams, self._equal_weights(near))
 
     def without_equal_inputs(self, indices: Tensor) -> Neighborhoods:
         """Return neighbours of training samples; those of equal inputs have no effect.
@@ -171,7 +184,7 @@ class NeighborSolver:
                 equal = of[near] == of[indices[part]][:, None]
                 yield part, without_neighbors(gram, equal.to(gram.device))
 
-        return Neighborhoods(around.neighbors, detached())
+        return Neighborhoods(around.neighbors, detached(), around.weights)
 
     def left_out(
         self, mean: Tensor, var: Tensor, indices: Tensor, noise: float
@@ -198,7 +211,9 @@ class NeighborSolver:
         for part, gram in around.grams:
             near = around.neighbors[part].to(y.device)
             mean[part], var[part], jitter = local_posterior(
-                gram / self.mean_diag, y[near], noise / w[near]
+                gram / self.mean_diag,
+                y[near],
+                noise / (w[near] * around.weights[part].to(w)),
             )
             largest = max(largest, jitter)
         clipped = float((-var).clamp(min=0.0).max())
@@ -215,7 +230,10 @@ class NeighborSolver:
         for part, gram in around.grams:
             near = around.neighbors[part].to(y.device)
             mean[part], var[part] = local_spectra(
-                gram / self.mean_diag, y[near], w[near], noises
+                gram / self.mean_diag,
+                y[near],
+                w[near] * around.weights[part].to(w),
+                noises,
             )
         return mean, var
 
@@ -228,6 +246,16 @@ class NeighborSolver:
         """Number of training samples from which each sample is predicted."""
         return self.localization.count(len(self.targets))
 
+    @property
+    def n_searched(self) -> int:
+        """Number of samples to search: weights depend on the nearest one beyond."""
+        beyond = 1 if self._is_weighted else 0
+        return min(self.n_neighbors + beyond, len(self.targets))
+
+    @property
+    def _is_weighted(self) -> bool:
+        return is_weighted(self.localization)
+
     def _similarities(
         self, new: Callable[[slice], Tensor]
     ) -> Callable[[slice], Tensor]:
@@ -235,6 +263,53 @@ class NeighborSolver:
         assert self.prior.rows is not None
         points = rows_to_tensor(self.prior.rows)
         return lambda part: self.localization.similarities(new(part).to(points), points)
+
+    def _weighed(
+        self, found: Tensor, new: Callable[[slice], Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Return neighbours (m, k) among those found (m, k + 1), and their weights.
+
+        If no more than k were found, all of them are neighbours.
+        """
+        if not self._is_weighted:
+            return found, self._equal_weights(found)
+        assert isinstance(self.localization, WeightedLocalization)
+        assert self.prior.rows is not None
+        points = rows_to_tensor(self.prior.rows)
+        m, k = len(found), min(self.n_neighbors, found.shape[1])
+        neighbors, weights = found.new_empty(m, k), points.new_empty(m, k)
+        n_values = found.shape[1] * points.shape[1]
+        budget = self.run.config.memory_budget
+        for part in slices(m, stream_rows(n_values, points.itemsize, budget)):
+            near = found[part]
+            far = self.localization.distances(new(part).to(points), points[near])
+            neighbors[part], both = _apart(near, far, k)
+            weights[part] = self.localization.weigh(both)
+        return neighbors, weights
+
+    def _equal_weights(self, neighbors: Tensor) -> Tensor:
+        return torch.ones(()).expand(neighbors.shape)
+
+
+def is_weighted(localization: Localization) -> bool:
+    """Say whether near neighbours count more than far ones."""
+    if isinstance(localization, WeightedLocalization):
+        return localization.is_weighted
+    return False
+
+
+def _apart(found: Tensor, distances: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k nearest samples (b, k), in order; their distances, that beyond."""
+    if found.shape[1] == k:
+        beyond = BEYOND * distances.amax(1, keepdim=True)
+        return found, torch.cat([distances, beyond], 1)
+    farthest = distances.argmax(1, keepdim=True)
+    is_near = torch.ones_like(found, dtype=torch.bool).scatter_(1, farthest, False)
+    near = distances[is_near].view(-1, k)
+    return (
+        found[is_near].view(-1, k),
+        torch.cat([near, distances.gather(1, farthest)], 1),
+    )
 
 
 def _correlations(

@@ -291,10 +291,11 @@ def _choose(
 def _evidence(solver: NeighborSolver, noise: float, amplitude: Tensor) -> Tensor:
     """Return the log evidence (c,) of samples, each given its earlier neighbours.
 
-    The first samples have too few before them: their evidence is exact.
+    The first samples have too few before them: their evidence is exact, without the
+    weights of a localization.
     """
     y, w = solver.observations()
-    first = torch.arange(solver.n_neighbors)
+    first = torch.arange(solver.n_searched)
     oracle = solver.prior.oracle(solver.run, "fit")
     gram = oracle.block(first, first) / solver.mean_diag
     state = Cholesky().init(DenseGram(gram), noise / w[first])

@@ -36,6 +36,7 @@ from skconvgp.processes._fits import (
 )
 from skconvgp.processes._label_models import LabelModel
 from skconvgp.processes._labels import KEPT_COPIES, LabelProcess, fit_labelled
+from skconvgp.processes._neighbor_solver import is_weighted
 from skconvgp.processes._neighbors import LOCAL_COPIES
 from skconvgp.processes._prior import (
     KernelPrior,
@@ -265,6 +266,12 @@ class Planner:
             raise ValueError(
                 f"{localization!r} does not choose `noise_variance` by 'evidence': use "
                 "'loo' or a number."
+            )
+        if is_weighted(localization) and not isinstance(self.prior, KernelPrior):
+            raise ValueError(
+                f"{localization!r} weighs neighbours by their distances, which a "
+                "precomputed matrix does not give: use weights='uniform', or a kernel "
+                "object."
             )
         held = LOCAL_COPIES * localization.count(self.prior.n_samples) ** 2
         fit_at = partial(fit_local, localization, settings, self.resources)

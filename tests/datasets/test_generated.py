@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skconvgp.datasets import (
+    make_doppler,
     make_rectangles,
     make_swissroll_cheesecake,
     make_three_bumps,
@@ -34,9 +35,20 @@ def test_cheesecake_has_neighbouring_layers_of_different_classes():
     assert apart > 0.2
 
 
-@pytest.mark.parametrize("make", [make_three_bumps, make_swissroll_cheesecake])
+def test_doppler_is_the_curve_on_a_grid():
+    X, y = make_doppler(100, noise=0.0)
+    np.testing.assert_allclose(X[:, 0], np.linspace(0.01, 1.0, 100))
+    expected = np.sqrt(0.25 * 0.75) * np.sin(2.1 * np.pi / 0.3)
+    assert y[24] == pytest.approx(expected)
+    noise = make_doppler(1000, random_state=0)[1] - make_doppler(1000, noise=0.0)[1]
+    assert noise.std() == pytest.approx(0.1, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "make", [make_three_bumps, make_swissroll_cheesecake, make_doppler]
+)
 def test_noise_is_added_and_can_be_repeated(make):
-    clean = make(1000)
+    clean = make(1000, noise=0.0)
     noisy, same, other = (
         make(1000, noise=0.1, random_state=seed) for seed in (0, 0, 1)
     )
