@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.utils import estimator_checks, estimator_html_repr
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skconvgp import (
     ConvNetGPClassifier,
@@ -28,7 +27,7 @@ from skconvgp.flows import Adam
 from skconvgp.kernels import Dense, Erf, Flatten, ReLU, Sequential, rbf
 from skconvgp.likelihoods import Gaussian
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
-from tests.helpers.suite import cases_of
+from tests.helpers.suite import cases_of, id_of
 
 PAIR = [
     (name, ConvNetGPClassifier(rbf(1.0), noise_variance=noise))
@@ -99,12 +98,8 @@ PRECOMPUTED_CHECKS = [
 ]
 
 
-SUITE = parametrize_with_checks(ESTIMATORS).mark
-SUITE_NAMES = SUITE.args[0]
-
-
 # A list, as pytest 9 warns of the generator that scikit-learn 1.6 gives.
-@pytest.mark.parametrize(SUITE_NAMES, cases_of(ESTIMATORS), **SUITE.kwargs)
+@pytest.mark.parametrize(("estimator", "check"), cases_of(ESTIMATORS), ids=id_of)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
@@ -115,14 +110,14 @@ UNWEIGHTED_CASES = [
     if case.values[0] is UNWEIGHTED[0]
     else case
     for case in cases_of([*PUBLIC_DEFAULTS, *UNWEIGHTED])
-    if str(case.values[0]) in map(str, UNWEIGHTED)
+    if id_of(case.values[0]) in map(id_of, UNWEIGHTED)
     and "sample_weight" not in str(case.values[1])
 ]
 
 
 # Targets of the checks are noise, or have none: what is learned ends at a bound.
 @pytest.mark.filterwarnings("ignore:The hyperparameters .* are at a bound")
-@pytest.mark.parametrize(SUITE_NAMES, UNWEIGHTED_CASES, **SUITE.kwargs)
+@pytest.mark.parametrize(("estimator", "check"), UNWEIGHTED_CASES, ids=id_of)
 def test_scikit_learn_check_without_weights(estimator, check):
     check(estimator)
 

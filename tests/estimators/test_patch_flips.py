@@ -10,7 +10,6 @@ from skconvgp import (
     PatchGPRegressor,
     gram_matrix,
 )
-from skconvgp.datasets import load_digits_images
 from skconvgp.kernels import (
     FlipAverage,
     PatchKernel,
@@ -19,6 +18,7 @@ from skconvgp.kernels import (
     matern,
     rbf,
 )
+from tests.helpers.estimators import all_digits
 
 PLAIN = {"noise_variance": 0.05, "dtype": "float64", "random_state": 0}
 SMALL = PatchKernel(rbf(2.0), patch_size=3, location_lengthscale=1.5)
@@ -152,7 +152,7 @@ def test_inducing_patches_are_of_images_and_of_flips():
 
 
 def test_a_classifier_of_color_images():
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     X = X[:120].reshape(-1, 1, 8, 8) * np.array([1.0, 0.5, -0.3])[:, None, None]
     X += np.random.default_rng(0).normal(size=X.shape)
     own = PatchKernel(normalization=PatchWhitening(), location_lengthscale=None)

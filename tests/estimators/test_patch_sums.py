@@ -11,7 +11,6 @@ from skconvgp import (
     gram_diag,
     gram_matrix,
 )
-from skconvgp.datasets import load_digits_images
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import (
     Conv2d,
@@ -24,6 +23,7 @@ from skconvgp.kernels import (
     rbf,
 )
 from skconvgp.processes import _inducing
+from tests.helpers.estimators import all_digits
 
 N, N_NEW, SIDE = 14, 5, 6
 NOISE = 0.05
@@ -162,7 +162,7 @@ def test_a_factor_of_the_only_term_is_one_of_the_amplitude():
 
 
 def test_settings_follow_from_data_in_each_term():
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     parts = (
         PatchKernel(),
         rbf(),
@@ -261,7 +261,7 @@ def test_a_product_of_kernels_of_images_is_a_term():
 @pytest.mark.filterwarnings("ignore:Variational inference ended after 3 epochs")
 @pytest.mark.parametrize("settings", [{}, {"likelihood": "softmax", "max_iter": 3}])
 def test_two_halves_of_a_kernel_are_the_kernel(settings):
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     kernel = PatchKernel(rbf(8.0), patch_size=3, location_lengthscale=2.0)
     Z = PatchGPClassifier(kernel, n_inducing=6, random_state=0)
     Z = Z.fit(X[:50], y[:50]).inducing_patches_

@@ -19,11 +19,11 @@ from skconvgp import (
     PatchGPRegressor,
     gram_diag,
 )
-from skconvgp.datasets import load_digits_images
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Conv2d, PatchKernel, ReLU, Sequential, rbf
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import _patch_noise, _patch_reading, _patches
+from tests.helpers.estimators import all_digits
 
 N, N_NEW, SIDE, PATCH = 14, 5, 6, 3
 POSITIONS = (SIDE - PATCH + 1) ** 2
@@ -384,7 +384,7 @@ def test_single_precision_agrees():
 
 
 def digits(n):
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     return X[:n], y[:n]
 
 
@@ -398,7 +398,7 @@ def test_same_seed_same_result():
 
 
 def test_default_settings_read_digits():
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     gp = PatchGPClassifier(random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,7 +6,6 @@ import torch
 from scipy.stats import multivariate_normal
 
 from skconvgp import ConvNetGPClassifier, PatchGPClassifier, gram_matrix
-from skconvgp.datasets import load_digits_images
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Targets
@@ -17,6 +16,7 @@ from skconvgp.processes import (
     _patch_reading,
     _patches,
 )
+from tests.helpers.estimators import all_digits
 
 KERNEL = PatchKernel(rbf(2.0), patch_size=3, stride=2, location_lengthscale=None)
 PLACED = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=1.5)
@@ -26,7 +26,7 @@ GIVEN = {"amplitude": AMPLITUDE, "noise_variance": NOISE}
 
 
 def digits(n, classes=(3, 5, 8)):
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     chosen = np.isin(y, classes)
     return X[chosen][:n], y[chosen][:n]
 

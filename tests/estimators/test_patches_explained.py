@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from skconvgp import PatchGPClassifier, PatchGPRegressor, gram_diag
-from skconvgp.datasets import load_digits_images
 from skconvgp.kernels import PatchKernel, rbf
 from tests.estimators.test_patches import explained, images, kernel, some_patches
+from tests.helpers.estimators import all_digits
 
 FAR = PatchKernel(rbf(0.2), patch_size=3, location_lengthscale=None)
 
@@ -24,7 +24,7 @@ def test_share_is_that_of_the_traces():
 
 
 def test_all_patches_explain_all_and_more_explain_more():
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     shares = [
         PatchGPClassifier(n_inducing=m, random_state=0)
         .fit(X[:100], y[:100])

@@ -13,10 +13,10 @@ from skconvgp import (
     PatchGPRegressor,
     gram_diag,
 )
-from skconvgp.datasets import load_digits_images
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Softmax
 from skconvgp.processes import _patch_growing, _patches
+from tests.helpers.estimators import all_digits
 
 NOISE, AMPLITUDE, N = 0.02, 1.7, 40
 KERNEL = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=1.5)
@@ -27,7 +27,7 @@ cuts = pytest.mark.parametrize("at", CUTS, ids=str)
 
 
 def digits(n=N):
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     return X[:n], y[:n]
 
 

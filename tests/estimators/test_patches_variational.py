@@ -19,12 +19,12 @@ from skconvgp import (
     gram_diag,
     gram_matrix,
 )
-from skconvgp.datasets import load_digits_images
 from skconvgp.engine import Placement
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Bernoulli, RobustMax, Softmax
 from skconvgp.processes import _variational_fit
+from tests.helpers.estimators import all_digits
 
 SIDE, PATCH = 6, 3
 FULL = {"max_iter": 2000, "tol": 1e-9}  # for few features
@@ -33,7 +33,7 @@ NODES, SHARES = map(torch.as_tensor, np.polynomial.hermite.hermgauss(100))
 
 
 def digits(n, classes=None, start=0):
-    X, y = load_digits_images(return_X_y=True)
+    X, y = all_digits()
     if classes is not None:
         X, y = X[np.isin(y, classes)], y[np.isin(y, classes)]
     return X[start : start + n], y[start : start + n]

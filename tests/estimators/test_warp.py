@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skconvgp import (
     SKOPS_TRUSTED_TYPES,
@@ -23,15 +22,14 @@ from skconvgp.datasets import make_swissroll_cheesecake, make_three_bumps
 from skconvgp.flows import Rho
 from skconvgp.kernels import convnet, rbf
 from tests.helpers.estimators import blobs, digits, wave
-from tests.helpers.suite import cases_of
+from tests.helpers.suite import cases_of, id_of
 
 BUMPS = rbf(lengthscale=4.0)
 WARPS = [KernelFlowsWarp(n_steps=10), KernelFlowsWarp(solver="rk45", n_steps=2)]
-SUITE = parametrize_with_checks(WARPS).mark
 
 
 # A list, as pytest 9 warns of the generator that scikit-learn 1.6 gives.
-@pytest.mark.parametrize(SUITE.args[0], cases_of(WARPS), **SUITE.kwargs)
+@pytest.mark.parametrize(("estimator", "check"), cases_of(WARPS), ids=id_of)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

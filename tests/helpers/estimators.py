@@ -1,6 +1,7 @@
 """Small data, and the dense formulas that the estimators must agree with."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import softmax
@@ -13,11 +14,21 @@ def tiny_network():
     return convnet(depth=1, kernel_size=3)
 
 
+# The data set is a compressed text, which takes longer to read than most fits.
+read_digits = cache(load_digits_images)
+
+
+def all_digits():
+    """Return all digits as float32 images (1797, 1, 8, 8), and their labels."""
+    images, labels = read_digits(return_X_y=True)
+    return images.copy(), labels.copy()
+
+
 def digits(n, start=0):
     """Return n digits as float64 images (n, 1, 8, 8), and their labels."""
-    images, labels = load_digits_images(return_X_y=True)
+    images, labels = read_digits(return_X_y=True)
     part = slice(start, start + n)
-    return images[part].astype(np.float64), labels[part]
+    return images[part].astype(np.float64), labels[part].copy()
 
 
 def wave(n, seed=0):

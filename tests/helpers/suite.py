@@ -1,5 +1,7 @@
 """The checks of scikit-learn, fewer of them for variants of a class."""
 
+from functools import cache
+
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -15,6 +17,10 @@ CHECKS_OF_VARIANTS = (
     "check_sample_weight_equivalence",
     "check_transformer_general",
 )
+
+
+# An estimator is printed once: thousands of cases name it, and it takes milliseconds.
+id_of = cache(parametrize_with_checks([]).mark.kwargs["ids"])
 
 
 def name_of(check):
@@ -35,8 +41,8 @@ def cases_of(estimators):
     """Return estimators and checks, those of variants that the gate skips as slow."""
     classes, cases, before = set(), [], None
     for estimator, check in parametrize_with_checks(estimators).mark.args[1]:
-        if str(estimator) != before:
-            is_variant, before = type(estimator) in classes, str(estimator)
+        if id_of(estimator) != before:
+            is_variant, before = type(estimator) in classes, id_of(estimator)
             classes.add(type(estimator))
         is_run = not is_variant or name_of(check).startswith(CHECKS_OF_VARIANTS)
         in_gate = is_run and (len(classes) == 1 or not is_again(check))
