@@ -9,7 +9,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 import pytest
 from hypothesis import settings
 
-from tests.helpers.memory import FORKS_SECONDS
+from tests.helpers.memory import FORKS_SECONDS, needs_peak
 
 # A gate says the same each time; --hypothesis-profile all draws other examples.
 settings.register_profile("gate", derandomize=True, deadline=None)
@@ -107,8 +107,19 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(excess, red=True)
 
 
+def starts_processes(item):
+    """Return whether a test uses processes that import everything, for seconds."""
+    is_peak = needs_peak.mark in item.iter_markers("skipif")
+    return is_peak or item.get_closest_marker("processes") is not None
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave tests for a GPU out, unless the markers that are asked for name it."""
+    """Leave tests for a GPU out, unless the markers that are asked for name it.
+
+    Tests that use the same processes come first: one worker runs all of them, and each
+    of these processes starts once.
+    """
+    items.sort(key=starts_processes, reverse=True)
     if "gpu" in config.option.markexpr:
         return
     left_out = [item for item in items if item.get_closest_marker("gpu")]

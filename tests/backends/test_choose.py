@@ -147,6 +147,7 @@ def test_instruction_set_is_named():
 
 @needs_extension
 @pytest.mark.parametrize("what", ["tiles", "tangents"])
+@pytest.mark.processes
 def test_backend_computes_in_other_processes(what):
     given = images(4, SHAPE)
     backend = getattr(choose(), what)()

@@ -354,6 +354,7 @@ def assert_same(got, expected):
 @needs_extension
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.processes
 def test_jobs_do_not_change_a_bit_of_the_extension(cls, dtype, data):
     expected = fused(cls, data, dtype=dtype).predict_latent(data[0], return_std=True)
     for backend in ("threading", "loky"):
@@ -364,6 +365,7 @@ def test_jobs_do_not_change_a_bit_of_the_extension(cls, dtype, data):
 
 @needs_extension
 @pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.processes
 def test_pickled_model_computes_with_the_extension(cls, data, monkeypatch):
     gp = fused(cls, data)
     expected = gp.predict_latent(data[0], return_std=True)

@@ -30,6 +30,7 @@ from skconvgp.kernels import PatchKernel, convnet, dense, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
 
+@pytest.mark.processes
 def test_grid_search_over_the_kernel_in_two_processes():
     X, y = digits(60)
     grid = {
@@ -101,6 +102,7 @@ def test_pipeline_of_a_scaler_and_patches_reads_rows_as_images():
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.processes
 def test_cross_val_predict_on_images(n_jobs):
     X, y = digits(60)
     gp = ConvNetGPClassifier(tiny_network())
@@ -109,6 +111,7 @@ def test_cross_val_predict_on_images(n_jobs):
     assert (proba.argmax(1) == y).mean() > 0.5
 
 
+@pytest.mark.processes
 def test_cross_val_score_in_two_processes():
     X, y = wave(40)
     scores = cross_val_score(ConvNetGPRegressor(rbf(1.0)), X, y, cv=2, n_jobs=2)
@@ -163,6 +166,7 @@ def test_images_are_split_and_shuffled():
     assert gp.score(parts[1], parts[3]) > 0.5
 
 
+@pytest.mark.processes
 def test_threads_and_processes_give_the_identical_matrix():
     X = digits(40)[0]
     settings = {"memory_budget": "400 KB"}
@@ -179,6 +183,7 @@ def test_threads_and_processes_give_the_identical_matrix():
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.processes
 def test_estimators_take_the_backend_of_the_user(backend):
     X, y = digits(40)
     one = ConvNetGPRegressor(tiny_network()).fit(X, y)
