@@ -84,8 +84,8 @@ PUBLIC_NAMES = {
         MaxNormalization PatchContrast PatchKernel PatchWhitening Product ReLU
         Residual Scale Sequential SiLU Sigmoid Sin
         Softplus Sum Tanh arcsine
-        convnet dense dot_product literal_max_normalization matern optical polynomial
-        rbf residual_convnet resnet32 three_layer_convnet""",
+        convnet convnet_gap dense dot_product literal_max_normalization matern myrtle
+        optical polynomial rbf residual_convnet resnet32 three_layer_convnet""",
     "skconvgp.likelihoods": (
         "Bernoulli Beta Calibration Dirichlet ExpectedSites Gaussian Laplace Part "
         "RobustMax Sites Softmax Targets"

@@ -36,6 +36,9 @@ class TileCosts:
         Shape of the result of one pair: () or, with tangents, (1 + p,).
     worker_bytes : int
         Workspace of each worker, whatever the size of its tile.
+    n_passes : int
+        How often the maps of a pair are computed one after another: once, or for each
+        displacement in front of a pool.
     """
 
     image_bytes: int
@@ -43,6 +46,7 @@ class TileCosts:
     value_bytes: int = 0
     value_shape: tuple[int, ...] = ()
     worker_bytes: int = 0
+    n_passes: int = 1
 
 
 class TileBackend(Protocol):

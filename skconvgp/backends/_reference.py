@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from skconvgp._protocols import TileBackend, TileCosts
+from skconvgp._protocols import TileCosts
 from skconvgp._typing import ImageShape, Prepared
 from skconvgp.kernels import Kernel
 
@@ -35,7 +35,7 @@ class ReferenceBackend:
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""
-        return _measure(self, image, self.kernel.n_positions(image_shape_of(image)))
+        return _measure(self, image, maps_of_a_position=1)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Compute what depends on one image alone, for images (n, c, h, w)."""
@@ -71,8 +71,7 @@ class TangentBackend:
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""
-        n_positions = self.kernel.n_positions(image_shape_of(image))
-        return _measure(self, image, 2 * n_positions)  # a map and its tangent
+        return _measure(self, image, maps_of_a_position=2)  # a map and its tangent
 
     def prepare(self, images: Tensor) -> Prepared:
         """Move the images to the last axis; tables would depend on hyperparameters."""
@@ -121,15 +120,23 @@ def count_bytes(prepared: Prepared) -> int:
     return 0 if prepared is None else prepared.nbytes
 
 
-def _measure(backend: TileBackend, image: Tensor, map_values: int) -> TileCosts:
+def _measure(
+    backend: "ReferenceBackend | TangentBackend",
+    image: Tensor,
+    *,
+    maps_of_a_position: int,
+) -> TileCosts:
     """Return the costs, measured on one pair."""
     prepared = backend.prepare(image)
     value = backend.cross(prepared, prepared)
+    shape = image_shape_of(image)
+    n_positions = backend.kernel.n_positions(shape)
     return TileCosts(
         image_bytes=count_bytes(prepared),
-        pair_bytes=LIVE_MAPS * map_values * image.itemsize,
+        pair_bytes=LIVE_MAPS * maps_of_a_position * n_positions * image.itemsize,
         value_bytes=value.nbytes,
         value_shape=tuple(value.shape[2:]),
+        n_passes=max(1, backend.kernel.n_position_pairs(shape) // n_positions),
     )
 
 

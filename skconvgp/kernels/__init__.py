@@ -31,6 +31,7 @@ from skconvgp.kernels._normalizations import (
 from skconvgp.kernels._optical import optical
 from skconvgp.kernels._patch_maps import PatchContrast, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
+from skconvgp.kernels._pooled_architectures import convnet_gap, myrtle
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 from skconvgp.kernels._saturating import Sigmoid, SiLU, Softplus, Tanh
 from skconvgp.kernels._stationary import matern, rbf
@@ -70,10 +71,12 @@ __all__ = [
     "Tanh",
     "arcsine",
     "convnet",
+    "convnet_gap",
     "dense",
     "dot_product",
     "literal_max_normalization",
     "matern",
+    "myrtle",
     "optical",
     "polynomial",
     "rbf",

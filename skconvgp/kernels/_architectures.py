@@ -16,11 +16,14 @@ from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import MapLayer, Maps
+from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 
 __all__ = [
     "Network",
+    "conv_layer",
     "convnet",
     "dense",
+    "dense_layer",
     "residual_convnet",
     "resnet32",
     "three_layer_convnet",
@@ -129,7 +132,8 @@ class convnet(Network):
     """ConvNet-GP: same-size convolutions with ReLU, then a dense readout.
 
     `depth` times [`Conv2d(kernel_size)`, `ReLU`], then `Flatten`, `Dense`. The
-    defaults are the network published for MNIST.
+    defaults are the network published for MNIST. With `pooling`, positions are averaged
+    before the readout, at many times the cost: :ref:`pooling`.
 
     Parameters
     ----------
@@ -148,6 +152,16 @@ class convnet(Network):
         affine layer, readout last; :meth:`unshared` makes them.
     weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
         Bounds of the variances when they are learned.
+    pooling : {"global", "local"} or None, default=None
+        What is averaged before the readout: all positions, those within `radius`, or
+        none.
+    radius : int, default=2
+        With "local", positions on each side of a window: it has ``2 * radius + 1``
+        elements along each axis. A pair costs :math:`(4 r + 1)^2` times as much as
+        without pooling.
+    step : int, default=1
+        With "local", rows and columns between the elements of a window, which then
+        reaches `radius * step` positions to each side at the same cost.
 
     References
     ----------
@@ -168,6 +182,9 @@ class convnet(Network):
     shared_variances: bool = True
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+    pooling: str | None = None
+    radius: int = 2
+    step: int = 1
 
     @property
     def fan_ins(self) -> tuple[int, ...]:
@@ -177,8 +194,24 @@ class convnet(Network):
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         layers: list[MapLayer] = []
         for weight, bias in variances[:-1]:
-            layers += [_conv(self.kernel_size, weight, bias), ReLU()]
-        return Sequential(*layers, Flatten(), _dense(*variances[-1]))
+            layers += [conv_layer(self.kernel_size, weight, bias), ReLU()]
+        return Sequential(*layers, *self._head(), dense_layer(*variances[-1]))
+
+    def _head(self) -> tuple[MapLayer, ...]:
+        """Return the layers between the last convolution and the readout."""
+        require_positive_int("radius", self.radius)
+        require_positive_int("step", self.step)
+        if self.pooling is None:
+            return (Flatten(),)
+        if self.pooling == "global":
+            return (GlobalAvgPool2d(),)
+        if self.pooling == "local":
+            window = 2 * self.radius + 1
+            pool = AvgPool2d(window, stride=1, padding="same", dilation=self.step)
+            return pool, Flatten()
+        raise ValueError(
+            f"`pooling` must be 'global', 'local' or None, got {self.pooling!r}."
+        )
 
 
 @dataclass(repr=False)
@@ -234,9 +267,9 @@ class residual_convnet(Network):
         return (self.kernel_size**2,) * self.depth + (1,)
 
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
-        convs = [_conv(self.kernel_size, *pair) for pair in variances[:-1]]
+        convs = [conv_layer(self.kernel_size, *pair) for pair in variances[:-1]]
         blocks = [Residual(conv, ReLU()) for conv in convs[:-1]]
-        head = (convs[-1], ReLU(), Flatten(), _dense(*variances[-1]))
+        head = (convs[-1], ReLU(), Flatten(), dense_layer(*variances[-1]))
         return Sequential(*blocks, *head)
 
 
@@ -287,24 +320,24 @@ class resnet32(Network):
 
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         left = iter(variances)
-        layers: list[MapLayer] = [_conv(3, *next(left))]
+        layers: list[MapLayer] = [conv_layer(3, *next(left))]
         for group in range(GROUPS):
             stride = 1 if group == 0 else 2
             layers += [
                 ReLU(),
                 Sum(
-                    _conv(1, *next(left), stride=stride),
+                    conv_layer(1, *next(left), stride=stride),
                     Sequential(
-                        _conv(3, *next(left), stride=stride),
+                        conv_layer(3, *next(left), stride=stride),
                         ReLU(),
-                        _conv(3, *next(left)),
+                        conv_layer(3, *next(left)),
                     ),
                 ),
             ]
             for _ in range(BLOCKS - 1):
-                convs = (_conv(3, *next(left)), _conv(3, *next(left)))
+                convs = (conv_layer(3, *next(left)), conv_layer(3, *next(left)))
                 layers.append(Residual(ReLU(), convs[0], ReLU(), convs[1]))
-        head = (Flatten(), _dense(*next(left)), ReLU(), _dense(*next(left)))
+        head = (Flatten(), dense_layer(*next(left)), ReLU(), dense_layer(*next(left)))
         return Sequential(*layers, *head)
 
 
@@ -355,8 +388,8 @@ class three_layer_convnet(Network):
 
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         first, second, last = variances
-        body = (_conv(3, *first), ReLU(), _conv(3, *second, stride=2), ReLU())
-        return Sequential(*body, Flatten(), _dense(*last))
+        body = (conv_layer(3, *first), ReLU(), conv_layer(3, *second, stride=2), ReLU())
+        return Sequential(*body, Flatten(), dense_layer(*last))
 
 
 @dataclass(repr=False)
@@ -408,13 +441,15 @@ class dense(Network):
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         layers: list[MapLayer] = [Flatten()]
         for pair in variances[:-1]:
-            layers += [_dense(*pair), ReLU()]
-        return Sequential(*layers, _dense(*variances[-1]))
+            layers += [dense_layer(*pair), ReLU()]
+        return Sequential(*layers, dense_layer(*variances[-1]))
 
 
-def _conv(size: int, weight: Scalar, bias: Scalar, stride: int = 1) -> Conv2d:
+def conv_layer(size: int, weight: Scalar, bias: Scalar, stride: int = 1) -> Conv2d:
+    """Return a same-size convolution with fan-in variances."""
     return Conv2d(size, stride=stride, weight_variance=weight, bias_variance=bias)
 
 
-def _dense(weight: Scalar, bias: Scalar) -> Dense:
+def dense_layer(weight: Scalar, bias: Scalar) -> Dense:
+    """Return a dense layer with fan-in variances."""
     return Dense(weight_variance=weight, bias_variance=bias)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from skconvgp._typing import ImageShape, Prepared
 from skconvgp.kernels._architectures import (
+    Network,
     convnet,
     dense,
     residual_convnet,
@@ -35,6 +36,7 @@ from skconvgp.kernels._optical import optical
 from skconvgp.kernels._patch_grid import AUTO
 from skconvgp.kernels._patch_maps import PatchContrast, PatchMap, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
+from skconvgp.kernels._pooled_architectures import convnet_gap, myrtle
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 from skconvgp.kernels._prepared import take
 from skconvgp.kernels._stationary import matern, rbf
@@ -43,7 +45,6 @@ from skconvgp.kernels._vectors import arcsine, dot_product, polynomial
 __all__ = ["FlipAverage", "flip"]
 
 PATCH_MAPS = (PatchContrast, PatchWhitening)
-Network = convnet | dense | residual_convnet | resnet32 | three_layer_convnet
 
 
 @dataclass(repr=False)
@@ -307,9 +308,11 @@ _RULES: dict[type, Callable[[Any, ImageShape], None]] = {
     Sum: _parts,
     arcsine: _unchanged,
     convnet: _named_network,
+    convnet_gap: _named_network,
     dense: _named_network,
     dot_product: _unchanged,
     matern: _stationary,
+    myrtle: _named_network,
     optical: _unchanged,
     polynomial: _unchanged,
     rbf: _stationary,

@@ -39,6 +39,7 @@ from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._expectations import reciprocal_sqrt
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import Maps, map_layer
+from skconvgp.kernels._pooled_architectures import convnet_gap, myrtle
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 from skconvgp.kernels._segments import first_pool, leaves, strides_of
 
@@ -69,7 +70,9 @@ HOMOGENEOUS = (
     Sequential,
     Sum,
     convnet,
+    convnet_gap,
     dense,
+    myrtle,
     residual_convnet,
     resnet32,
     three_layer_convnet,

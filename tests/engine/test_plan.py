@@ -277,3 +277,15 @@ def test_cuts_of_a_pass_back_are_those_of_one_worker(n, n_workers):
     plan = plan_pullback(n, n, n_workers=n_workers, **cut)
     assert plan == plan_pullback(n, n, **cut)
     assert plan.tile >= min(n, 8)
+
+
+def test_blocks_of_pairs_that_take_long_are_small():
+    quick = TileCosts(0, 2**16, 8)
+    slow = TileCosts(0, 2**16, 8, n_passes=16)
+    slowest = TileCosts(0, 2**16, 8, n_passes=4096)
+    plans = [
+        plan_tiles(1000, 1000, is_symmetric=False, costs=costs, memory_budget=2**30)
+        for costs in (quick, slow, slowest)
+    ]
+    assert [plan.block for plan in plans] == [128, 32, 11]
+    assert [plan.tile for plan in plans] == [11, 11, 11]

@@ -26,7 +26,10 @@ from skconvgp.kernels import (
     Sequential,
     Sum,
     Tanh,
+    convnet,
+    convnet_gap,
     literal_max_normalization,
+    myrtle,
     rbf,
 )
 from skconvgp.kernels._finite import sample_network
@@ -361,3 +364,67 @@ def test_pools_work_in_chains_only():
         literal_max_normalization(network, images, images)
     with pytest.raises(ValueError, match="only a `Sequential` computes"):
         AvgPool2d(2).image_pass(torch.ones(4, 4, 1))
+
+
+NAMED = [
+    myrtle(),
+    convnet_gap(depth=2, lattice=2),
+    convnet(depth=1, kernel_size=3, pooling="local", radius=1, step=2),
+    convnet(depth=1, kernel_size=3, pooling="global"),
+]
+
+
+@pytest.mark.parametrize("kernel", NAMED, ids=repr)
+def test_named_networks(kernel):
+    images = random_images(3, 1, 4, 5)
+    expected = all_pairs_gram(kernel.layers, images)
+    assert_close(cross(kernel, images), expected, rtol=1e-12)
+    assert_close(cross(kernel.unshared(), images), expected, rtol=1e-12)
+    exact = MaxNormalization(kernel, mode="exact", scale=4.0)
+    assert_close(cross(exact, images), expected, rtol=1e-12)
+
+
+def test_layers_of_named_networks():
+    assert myrtle().layers == Sequential(*VALUES["A"][0])
+    for depth in (7, 10):
+        layers = myrtle(depth).layers.layers
+        assert sum(isinstance(one, Conv2d | Dense) for one in layers) == depth
+    assert convnet(depth=1, pooling="local", radius=1).layers.layers[2] == blur(1)
+    assert convnet().layers.layers[-2] == Flatten()
+    FlipAverage(convnet_gap(depth=1)).check((1, 4, 4))
+    with pytest.raises(ValueError, match="leave out 1 of its columns"):
+        FlipAverage(myrtle()).check((1, 8, 6))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (myrtle(6), "`depth` must be 5, 7 or 10, got 6"),
+        (myrtle(pooling="max"), "`pooling` must be 'average', got 'max'"),
+        (myrtle(weight_variance=(1.0, 2.0)), "shared_variances"),
+        (convnet_gap(lattice=0), "`lattice` must be an int >= 1"),
+        (convnet_gap(0), "`depth` must be an int >= 1"),
+        (convnet(pooling="max"), "`pooling` must be 'global', 'local' or None"),
+        (convnet(pooling="local", radius=0), "`radius` must be an int >= 1"),
+        (convnet(step=1.5), "`step` must be an int >= 1"),
+    ],
+    ids=repr,
+)
+def test_settings_of_named_networks(kernel, words):
+    with pytest.raises(ValueError, match=words):
+        kernel.check((1, 8, 8))
+
+
+def test_position_pairs_are_those_of_the_table_of_costs():
+    n_positions = 16 * 16
+    gap = closed(conv(), ReLU(), GlobalAvgPool2d())
+    assert gap.n_position_pairs((1, 16, 16)) == n_positions**2
+    sparse = closed(conv(), ReLU(), GlobalAvgPool2d(4))
+    assert sparse.n_position_pairs((1, 16, 16)) == n_positions**2 // 16
+    level = n_positions**2 // 16
+    pairs = myrtle().n_position_pairs((1, 16, 16))
+    assert pairs == n_positions**2 + level + level // 16
+    assert FlipAverage(gap).n_position_pairs((1, 16, 16)) == 2 * n_positions**2
+    assert (gap * gap + 2.0 * gap).n_position_pairs((1, 16, 16)) == n_positions**2
+    assert rbf(1.0).n_position_pairs((1, 16, 16)) == 1
+    assert MaxNormalization(closed(Flatten())).n_position_pairs((1, 3, 2)) == 6
