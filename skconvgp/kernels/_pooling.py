@@ -199,7 +199,7 @@ class GlobalAvgPool2d(Layer):
     >>> net = Sequential(Conv2d(3), ReLU(), GlobalAvgPool2d(), Dense())
     >>> X = [[[1.0, 2.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
     >>> gram_matrix(net, X, dtype="float64").round(4)
-    array([[0.1194]])
+    array([[0.0893]])
     """
 
     lattice: int = 1
