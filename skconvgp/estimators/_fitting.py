@@ -28,6 +28,7 @@ from skconvgp.flows._kernel_search import (
     Learned,
 )
 from skconvgp.flows._landscape import NOISE_LABEL
+from skconvgp.flows._local_search import LocalSearch
 from skconvgp.processes import KernelPrior, Parts, Planner, Problem
 
 __all__ = ["fit_flows", "fit_process"]
@@ -116,13 +117,13 @@ def _learn(
     problem: Problem,
     samples: Samples,
     parts: Parts,
-    search: EvidenceSearch | FlowSearch,
+    search: EvidenceSearch | FlowSearch | LocalSearch,
 ) -> tuple[Learned, FlowResult]:
     """Run a search; warn if it failed."""
     prior, known = samples.prior, None
     assert isinstance(prior, KernelPrior)
     planner = Planner(prior, parts, EstimatorResources(estimator))
-    if isinstance(search, EvidenceSearch) and search.keeps_noise:
+    if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
         known = Learned(prior.kernel, NOISE_START)
     settings = settings_of(estimator, problem, planner, known, samples.training)
     learned, result = search.learn(problem, prior, planner, settings)

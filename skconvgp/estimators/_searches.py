@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skconvgp._protocols import Step
+from skconvgp._protocols import Localization, Step
 from skconvgp.estimators._noise import warn_of_copies
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -34,6 +34,7 @@ from skconvgp.flows import FlowResult
 from skconvgp.flows._kernel_search import EvidenceSearch, FlowSearch
 from skconvgp.flows._label_evidence import AMPLITUDE_LABEL
 from skconvgp.flows._landscape import NOISE_LABEL
+from skconvgp.flows._local_search import LocalSearch
 from skconvgp.flows._patch_search import PatchSearch
 from skconvgp.flows._search import ALL_DONE
 from skconvgp.kernels import Kernel
@@ -59,8 +60,8 @@ REMEDIES = {
 
 def evidence_search(
     estimator: Any, problem: Problem, prior: Prior, parts: Parts
-) -> EvidenceSearch | None:
-    """Return the search on all samples that `optimizer` asks for, or None."""
+) -> EvidenceSearch | LocalSearch | None:
+    """Return the search that `optimizer` asks for, or None."""
     choice = resolve_choice(estimator, estimator.optimizer)
     n_restarts = resolve_restarts(estimator, estimator.n_restarts_optimizer)
     if choice is None:
@@ -80,14 +81,25 @@ def evidence_search(
     # The noise is chosen again after the search if `noise_variance` names the other
     # criterion, and with a completion, whose matrix differs. If the labels determine
     # the noise, strings are refused.
-    is_other = parts.completion is not None or bool(parts.models_of(problem))
     words = (AUTO, choice.criterion)
+    noise = resolve_noise(estimator, estimator.noise_variance)
+    if choice.criterion == "loo" and isinstance(parts.completion, Localization):
+        return LocalSearch(
+            parts.completion,
+            choice.optimizer,
+            n_restarts,
+            noise,
+            estimator.noise_variance in words,
+            choice.is_usual,
+            watch,
+        )
+    is_other = parts.completion is not None or bool(parts.models_of(problem))
     return EvidenceSearch(
         choice.criterion,
         choice.kind,
         choice.optimizer,
         n_restarts,
-        resolve_noise(estimator, estimator.noise_variance),
+        noise,
         estimator.noise_variance in words and not is_other,
         choice.is_usual,
         watch,
@@ -147,7 +159,7 @@ def flow_search(
 
 def warn_of_result(
     estimator: Any,
-    search: EvidenceSearch | FlowSearch | PatchSearch,
+    search: EvidenceSearch | FlowSearch | LocalSearch | PatchSearch,
     result: FlowResult,
 ) -> None:
     """Warn if a search learned nothing, did not converge, or used a replacement."""
@@ -166,7 +178,7 @@ def warn_of_result(
             "`noise_variance`, or that of the objective if it has its own.",
             UserWarning,
         )
-    if not isinstance(search, EvidenceSearch):
+    if not isinstance(search, EvidenceSearch | LocalSearch):
         return  # it always makes all its steps, or is meant to stop early
     if search.is_usual and result.message == ALL_DONE:
         warn_caller(

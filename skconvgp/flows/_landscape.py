@@ -19,6 +19,7 @@ from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._history import FlowResult
 from skconvgp.flows._iterative import FactoredScore, IterativeEvidence
+from skconvgp.flows._left_out import OneBatch, StackEvaluator
 from skconvgp.kernels import Kernel
 
 __all__ = ["BatchLandscape", "Task"]
@@ -69,16 +70,20 @@ class BatchLandscape:
     ----------
     task : Task
         The kernel to learn, the objective and the batches.
-    evaluator : Evaluator
+    evaluator : Evaluator or StackEvaluator
         Evaluates Gram matrices.
-    batches : Batches
+    batches : Batches or OneBatch
         Draws batches.
     watch : callable
         Called with each step; returns whether to stop.
     """
 
     def __init__(
-        self, task: Task, evaluator: Evaluator, batches: Batches, watch: Watcher
+        self,
+        task: Task,
+        evaluator: Evaluator | StackEvaluator,
+        batches: Batches | OneBatch,
+        watch: Watcher,
     ) -> None:
         self._task, self._evaluator = task, evaluator
         self._batches, self._watch = batches, watch
@@ -214,7 +219,7 @@ class BatchLandscape:
             if score is None:
                 return None
             tangents = both[..., 1:].to(score.by_gram)
-            by_theta = torch.einsum("ij,ijp->p", score.by_gram, tangents)
+            by_theta = torch.einsum("...ij,...ijp->p", score.by_gram, tangents)
         else:
             gram = self._evaluator.gram(kernel, batch)
             score = self._score(gram, batch, parameter)
@@ -267,6 +272,7 @@ class BatchLandscape:
         weights = FactoredWeights(
             score.left.to(HOST), score.right.to(HOST), score.diag.to(HOST)
         )
+        assert isinstance(self._evaluator, Evaluator)
         by_theta = self._evaluator.pull(kernel, batch, weights) / scale
         return score, np.array(by_theta.tolist())
 
@@ -280,6 +286,7 @@ class BatchLandscape:
         has_slopes: bool,
     ) -> tuple[FactoredScore, float] | None:
         """Return a score and the divisor of the matrix; None if it is undefined."""
+        assert isinstance(self._evaluator, Evaluator)
         try:
             gram, scale = self._evaluator.operator(
                 kernel, batch, is_held=objective.is_held

@@ -34,7 +34,7 @@ from skconvgp.processes._inducing_sum import (
 )
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
-from skconvgp.processes._neighbors import NeighborProcess
+from skconvgp.processes._neighbors import NeighborProcess, left_out_neighborhoods
 from skconvgp.processes._parts import KernelPart, MirroredPart, PatchPart
 from skconvgp.processes._parts_fit import JUDGED, PartChoice, PartsPlan
 from skconvgp.processes._parts_prior import PartsPrior
@@ -154,6 +154,7 @@ __all__ = [
     "extend_features",
     "extend_patches",
     "iterative_route",
+    "left_out_neighborhoods",
     "missing_memory",
     "place_locations",
     "placement_of_fit",

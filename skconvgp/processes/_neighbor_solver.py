@@ -33,7 +33,7 @@ from skconvgp.inference import (
 from skconvgp.processes._prior import KernelPrior, PlainPrior
 from skconvgp.processes._run import Run
 
-__all__ = ["NeighborSolver", "is_weighted"]
+__all__ = ["NeighborSolver", "Neighborhoods", "is_weighted"]
 
 BEYOND = 1.0001  # radius in units of the farthest neighbour, if no sample is beyond
 

@@ -36,7 +36,7 @@ from skconvgp.processes._fitting import (
 )
 from skconvgp.processes._latents import CLIP_TOLERANCE
 from skconvgp.processes._left_out import kept_values
-from skconvgp.processes._neighbor_solver import NeighborSolver
+from skconvgp.processes._neighbor_solver import Neighborhoods, NeighborSolver
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import (
     Latent,
@@ -49,7 +49,12 @@ from skconvgp.processes._problem import (
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.solvers import Cholesky
 
-__all__ = ["LOCAL_COPIES", "NeighborProcess", "fit_neighbors"]
+__all__ = [
+    "LOCAL_COPIES",
+    "NeighborProcess",
+    "fit_neighbors",
+    "left_out_neighborhoods",
+]
 
 # Samples that are left out to choose noise and amplitude: the standard error of an
 # accuracy of 97 % is then one percent, and that of an amplitude ten percent of it.
@@ -248,6 +253,53 @@ def fit_neighbors(
     return process, record
 
 
+def left_out_neighborhoods(
+    localization: Localization,
+    problem: Problem,
+    prior: PlainPrior,
+    run: Run,
+    generator: Generator,
+) -> tuple[Tensor, Neighborhoods, Tensor]:
+    """Return samples to leave out, their neighbours, and which have equal inputs.
+
+    Parameters
+    ----------
+    localization : Localization
+        Says which samples are near.
+    problem, prior, run : object
+        Problem to fit, and how to compute.
+    generator : Generator
+        Draws the samples.
+
+    Returns
+    -------
+    indices : Tensor of shape (m,)
+        Indices of the samples.
+    around : Neighborhoods
+        Their neighbours.
+    equal : Tensor of shape (m, k)
+        True for neighbours whose inputs are that of the sample.
+    """
+    solver = NeighborSolver(
+        prior,
+        localization,
+        problem.targets,
+        problem.weights,
+        1.0,
+        problem.inputs,
+        run,
+    )
+    indices = left_out_indices(len(problem.targets), generator)
+    around, of = solver.of_training(indices), problem.inputs.of
+    equal = of[around.neighbors.to(of.device)] == of[indices.to(of.device)][:, None]
+    return indices, around, equal
+
+
+def left_out_indices(n: int, generator: Generator) -> Tensor:
+    """Return the indices of at most 300 of n samples, in order."""
+    return torch.randperm(n, generator=generator)[:LEFT_OUT].sort().values
+
+
 def _choose(
     solver: NeighborSolver,
     noise: float | str,
@@ -257,7 +309,7 @@ def _choose(
 ) -> _Chosen:
     """Return noise and amplitude, and predictions of samples that were left out."""
     y, w = solver.observations()
-    indices = torch.randperm(len(y), generator=generator)[:LEFT_OUT].sort().values
+    indices = left_out_indices(len(y), generator)
     around = solver.without_equal_inputs(indices)
     m, k = around.neighbors.shape
     jitter = 0.0

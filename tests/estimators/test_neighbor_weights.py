@@ -97,12 +97,12 @@ def test_without_a_sample_beyond_the_radius_is_a_little_larger(k):
         assert mean[i] == pytest.approx(found[0], rel=1e-7)
 
 
-def left_out_density(weights, noise, X, y):
+def left_out_density(weights, noise, X, y, length=1.5):
     """Return the log density of left-out samples, their amplitude profiled."""
-    gram = gram_matrix(rbf(1.5), X)
+    gram = gram_matrix(rbf(length), X)
     moments = []
     for i, distances in enumerate(lengths(X, X)):
-        others = np.delete(np.arange(N), i)
+        others = np.delete(np.arange(len(X)), i)
         near, own = neighborhood(distances[others], K, weights)
         cross = gram[i][others]
         some = gram[np.ix_(others, others)], y[others], cross, 1.0
@@ -110,7 +110,7 @@ def left_out_density(weights, noise, X, y):
     mean, var = np.array(moments).T
     var = var + noise
     amplitude = np.mean((y - mean) ** 2 / var)
-    return -0.5 * np.sum(np.log(amplitude * var) + 1.0), amplitude
+    return -0.5 * np.sum(np.log(2.0 * np.pi * amplitude * var) + 1.0), amplitude
 
 
 def test_noise_and_amplitude_are_chosen_with_the_weights():
@@ -127,6 +127,48 @@ def test_noise_and_amplitude_are_chosen_with_the_weights():
     assert gp.noise_variance_ == pytest.approx(best)
     amplitude = left_out_density(weights, best, X, y)[1]
     assert gp.amplitude_ == pytest.approx(amplitude, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", [pytest.param("loo", marks=pytest.mark.slow), NOISE])
+def test_optimizer_maximises_the_density_of_left_out_samples(noise):
+    X = points(14)
+    y = targets(X) + 0.7 * np.random.default_rng(5).normal(size=14)
+    completion = NearestNeighbors(K, "euclidean", "gaussian")
+    settings = PLAIN | {"noise_variance": noise, "amplitude": "profile"}
+    gp = ConvNetGPRegressor(
+        rbf(1.0), completion=completion, optimizer="loo", **settings
+    ).fit(X, y)
+    length = float(gp.kernel_.lengthscale)
+    best = left_out_density("gaussian", gp.noise_variance_, X, y, length)[0]
+    assert (gp.noise_variance_ == NOISE) == (noise == NOISE)
+    for ratio in (0.9, 1.1):
+        other = left_out_density("gaussian", gp.noise_variance_, X, y, ratio * length)
+        assert other[0] < best
+        if noise == "loo":
+            changed = ratio * gp.noise_variance_
+            assert left_out_density("gaussian", changed, X, y, length)[0] < best
+    assert gp.optimizer_result_.rho == pytest.approx(-best / 14, rel=1e-6)
+
+
+def test_optimizer_makes_no_matrix_of_all_samples(monkeypatch):
+    sizes = []
+    gram = KernelOracle.gram
+
+    def watched(oracle, *args):
+        sizes.append(len(oracle.images))
+        return gram(oracle, *args)
+
+    monkeypatch.setattr(KernelOracle, "gram", watched)
+    X = points(N)
+    completion = NearestNeighbors(K, "euclidean")
+    gp = ConvNetGPRegressor(
+        rbf(1.0),
+        completion=completion,
+        optimizer="loo",
+        **PLAIN | {"amplitude": "profile"},
+    )
+    gp.fit(X, targets(X))
+    assert set(sizes) == {K + 1}
 
 
 @every_weighting

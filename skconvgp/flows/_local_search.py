@@ -1,0 +1,130 @@
+"""LocalSearch: hyperparameters by the density of samples left out of neighbourhoods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from skconvgp._protocols import Batch, Localization, Optimizer, Step
+from skconvgp.engine import Placement, compute_at, rows_to_tensor
+from skconvgp.flows._evaluator import Evaluator
+from skconvgp.flows._history import FlowResult
+from skconvgp.flows._kernel_search import NOISE_START, Learned
+from skconvgp.flows._landscape import NOISE_LABEL, BatchLandscape, Task
+from skconvgp.flows._left_out import LeftOutDensity, OneBatch, StackEvaluator
+from skconvgp.flows._restarts import minimize_from_many
+from skconvgp.inference import noise_grid
+from skconvgp.processes import (
+    KernelPrior,
+    Planner,
+    Problem,
+    Run,
+    Settings,
+    left_out_neighborhoods,
+)
+
+__all__ = ["LocalSearch"]
+
+
+@dataclass(frozen=True)
+class LocalSearch:
+    """Maximises the density of left-out samples, each given its neighbours.
+
+    Parameters
+    ----------
+    localization : Localization
+        Says which samples are near; their kernel does not change that.
+    optimizer : Optimizer
+        Minimises the objective.
+    n_restarts : int
+        Number of further searches, from random hyperparameters.
+    noise : float or str
+        The setting of the noise variance.
+    keeps_noise : bool
+        Whether the process uses the noise that is learned with the kernel.
+    is_usual : bool
+        Whether the optimiser is the default one, and not given by the user.
+    watch : callable
+        Called with each step; returns whether to stop.
+    """
+
+    localization: Localization
+    optimizer: Optimizer
+    n_restarts: int
+    noise: float | str
+    keeps_noise: bool
+    is_usual: bool
+    watch: Callable[[Step], bool] = field(repr=False)
+
+    def learn(
+        self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
+    ) -> tuple[Learned, FlowResult]:
+        """Return the learned kernel and noise, and the trace of the search.
+
+        The fit that follows is planned first, so that an impossible fit raises before
+        any work.
+        """
+        plan, resources = planner.plan(problem, settings), planner.resources
+        plan.require(resources)
+        placement, _ = plan.placement(resources)
+        find = partial(self._find, problem, prior, planner)
+        result = compute_at(placement, find)
+        noise = None
+        if self.keeps_noise and np.isfinite(result.rho):
+            noise = result.values[NOISE_LABEL]
+        theta = result.theta[: len(prior.kernel.theta)]
+        return Learned(prior.kernel.with_theta(theta), noise), result
+
+    def _find(
+        self,
+        problem: Problem,
+        prior: KernelPrior,
+        planner: Planner,
+        placement: Placement,
+    ) -> FlowResult:
+        run = planner.resources.run(placement)
+        prior = planner.resources.with_precision(prior, run)
+        generator = planner.resources.generator()
+        indices, around, dropped = left_out_neighborhoods(
+            self.localization, problem, prior, run, generator
+        )
+        objective = self._objective(
+            LeftOutDensity(
+                around.weights.to(run.config.device),
+                dropped.to(run.config.device),
+                NOISE_START if isinstance(self.noise, str) else self.noise,
+            ),
+            prior,
+            run,
+        )
+        batch = Batch(torch.cat([indices[:, None], around.neighbors], 1))
+        landscape = BatchLandscape(
+            Task(prior.kernel, objective, rows_to_tensor(problem.targets), (0,), 1),
+            StackEvaluator(
+                Evaluator(
+                    prior.images(),
+                    prior.map_shape,
+                    run.backend,
+                    replace(run.config, dtype=prior.tile_dtype),
+                    run.runner,
+                )
+            ),
+            OneBatch(batch),
+            self.watch,
+        )
+        return landscape.result(
+            minimize_from_many(self.optimizer, self.n_restarts, landscape, generator)
+        )
+
+    def _objective(
+        self, objective: LeftOutDensity, prior: KernelPrior, run: Run
+    ) -> LeftOutDensity:
+        """Return the objective; it learns the noise unless that is a number."""
+        if not isinstance(self.noise, str):
+            return objective
+        grid = noise_grid(prior.precision(run.config))
+        return replace(objective, noise_variance_bounds=(grid[-1], grid[0]))

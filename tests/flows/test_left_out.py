@@ -1,0 +1,79 @@
+"""The density of left-out samples as an objective: values and derivatives."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp._protocols import Batch
+from skconvgp.exceptions import NotPSDError
+from skconvgp.flows._evaluator import Evaluator
+from skconvgp.flows._landscape import BatchLandscape, Task
+from skconvgp.flows._left_out import LeftOutDensity, OneBatch, StackEvaluator
+from skconvgp.inference import LeftOut, local_posterior, without_neighbors
+from skconvgp.kernels import dense, rbf
+from tests.helpers.tiles import config
+
+M, K, NOISE = 6, 5, 0.03
+BOUNDS = (1e-6, 1.0)
+
+
+def stacks(kernel, seed=0):
+    """Return evaluator, targets, batch, weights and dropped neighbours."""
+    rng = np.random.default_rng(seed)
+    images = torch.from_numpy(rng.normal(size=(30, 3, 1, 1)))
+    targets = torch.from_numpy(rng.normal(size=(30, 2)))
+    indices = np.array([rng.permutation(30)[: K + 1] for _ in range(M)])
+    weights = torch.from_numpy(rng.uniform(0.3, 3.0, (M, K)))
+    dropped = torch.from_numpy(rng.random((M, K)) < 0.3)
+    evaluator = StackEvaluator(Evaluator(images, (3, 1, 1), "torch", config()))
+    return evaluator, targets, Batch(torch.from_numpy(indices)), weights, dropped
+
+
+def test_value_is_that_of_left_out_samples():
+    kernel = rbf(1.3)
+    evaluator, targets, batch, weights, dropped = stacks(kernel)
+    grams = 7.0 * evaluator.gram(kernel, batch)
+    score = LeftOutDensity(weights, dropped, NOISE).score(grams, targets[batch.indices])
+    y = targets[batch.indices]
+    mean, var, _ = local_posterior(
+        without_neighbors(grams / 7.0, dropped), y[:, 1:], NOISE / weights
+    )
+    found = LeftOut(
+        y[:, 0], torch.ones(M).double(), mean[:, None], var[:, None] + NOISE
+    )
+    density = found.log_density(found.amplitude()[:, None].expand(-1, 2))
+    assert score.value == pytest.approx(-float(density) / (2 * M), rel=1e-10)
+
+
+@pytest.mark.parametrize("kernel", [rbf(1.3), dense(1)], ids=["rbf", "dense"])
+@pytest.mark.parametrize("largest", [2**27, 0], ids=["stored", "pulled"])
+def test_derivatives_are_differences(kernel, largest, monkeypatch):
+    monkeypatch.setattr("skconvgp.flows._landscape.LARGEST_STORED", largest)
+    evaluator, targets, batch, weights, dropped = stacks(kernel)
+    objective = LeftOutDensity(weights, dropped, NOISE, BOUNDS)
+    landscape = BatchLandscape(
+        Task(kernel, objective, targets, (0,), 1),
+        evaluator,
+        OneBatch(batch),
+        lambda step: False,
+    )
+    theta, step = landscape.start, 1e-5
+    _, slope = landscape.gradient(theta, landscape.fixed)
+    assert len(slope) == len(kernel.theta) + 1
+    for i, one in enumerate(slope):
+        ends = [
+            landscape.value(theta + sign * step * np.eye(len(theta))[i], (batch,))
+            for sign in (1, -1)
+        ]
+        assert one == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
+    by_graph = landscape.gradient(theta, (batch,), "autograd")[1]
+    np.testing.assert_allclose(by_graph, slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, math.nan, math.inf])
+def test_variances_without_a_mean_are_refused(value):
+    objective = LeftOutDensity(torch.ones(1, 2), torch.zeros(1, 2).bool(), NOISE)
+    with pytest.raises(NotPSDError, match="mean prior variance"):
+        objective.score(torch.full((1, 3, 3), value), torch.ones(1, 3, 1))
