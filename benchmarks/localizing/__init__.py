@@ -1,0 +1,1 @@
+"""Processes of nearest neighbours: their settings, tables and Doppler's curve."""
