@@ -84,7 +84,11 @@ class Gpu:
         return TANGENTS_AT_ONCE
 
     def require_accepted(self, program: Program) -> None:
-        """Raise NotFusableError if a program is too large."""
+        """Raise NotFusableError if a program is too large or averages positions."""
+        if (program.kinds == Kind.AVERAGE).any():
+            raise NotFusableError(
+                "on a GPU there are no fused kernels for averages over positions"
+            )
         Extension().require_accepted(program)
         sizes, outputs = map(program.of_axes, (AxisColumn.SIZE, AxisColumn.OUTPUTS))
         width = max(sizes[:, 1].max(), outputs[:, 1].max())

@@ -14,13 +14,15 @@ and leaves the variance of an image as it is. The last beta multiplies the resul
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from skconvgp._typing import ImageShape, MapShape, Scalar
+from skconvgp._typing import ImageShape, Scalar
+from skconvgp.backends._averages import join_averages, windows_of
+from skconvgp.backends._nodes import Graph, Map, Node
 from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import (
     Abs,
@@ -48,9 +50,8 @@ from skconvgp.kernels import (
 )
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._normalizations import CORRELATION, FIXED
-from skconvgp.kernels._windows import Axis
 
-__all__ = ["Graph", "Node", "build_graph"]
+__all__ = ["build_graph"]
 
 Network = convnet | dense | residual_convnet | resnet32 | three_layer_convnet
 Leaky = ReLU | LeakyReLU | Abs
@@ -62,86 +63,6 @@ LARGEST_GROWTH = 50
 # Larger powers of two are multiplied in steps: float32 has no number below 2^-149, and
 # numbers close to it have few digits.
 LARGEST_STEP = 100
-
-
-@dataclass(eq=False)
-class Node:
-    """An operation on maps.
-
-    Parameters
-    ----------
-    kind : str
-        "input" or, for whole samples, "dot"; "leaky", "erf", "affine", "add", "conv",
-        "sum".
-    inputs : tuple of Node
-        Nodes whose maps it reads. "add" returns `factor` times the first map plus the
-        second.
-    shape : (h, w)
-        Size of its map.
-    additive, factor : float or Tensor
-        Constants of the operation, a summand and a factor.
-    slope : float
-        Slope of a piecewise linear activation.
-    is_positive : bool
-        Whether the map that an activation reads has no negative covariance.
-    axes : tuple of Axis
-        Windows along rows and columns.
-    """
-
-    kind: str
-    inputs: tuple["Node", ...]
-    shape: MapShape
-    additive: Scalar = 0.0
-    factor: Scalar = 1.0
-    slope: float = 0.0
-    is_positive: bool = False
-    axes: tuple[Axis, ...] = ()
-
-
-@dataclass(frozen=True)
-class Map:
-    """A covariance map: the map of a node times `beta`.
-
-    Parameters
-    ----------
-    node : Node
-        The node.
-    beta : float or Tensor
-        Factor that turns the node's values into covariances.
-    growth : float
-        Bound on the node's values, for images of unit variance.
-    is_positive : bool
-        Whether no covariance is negative.
-    """
-
-    node: Node
-    beta: Scalar
-    growth: float
-    is_positive: bool
-
-
-@dataclass
-class Graph:
-    """Operations in an order in which they can be computed.
-
-    Parameters
-    ----------
-    image_shape : (c, h, w)
-        Shape of the images.
-    nodes : list of Node
-        The operations; the first is the input.
-    scale : float or Tensor
-        Factor of the result.
-    """
-
-    image_shape: ImageShape
-    nodes: list[Node] = field(default_factory=list)
-    scale: Scalar = 1.0
-
-    def add(self, node: Node) -> Node:
-        """Append a node and return it."""
-        self.nodes.append(node)
-        return node
 
 
 def build_graph(kernel: Kernel, image_shape: ImageShape) -> Graph:
@@ -171,6 +92,7 @@ def build_graph(kernel: Kernel, image_shape: ImageShape) -> Graph:
     graph.scale = end.beta
     if end.node is not graph.nodes[-1]:
         graph.add(Node("affine", (end.node,), end.node.shape))
+    join_averages(graph)
     _read_as_samples(graph)
     return graph
 
@@ -263,12 +185,23 @@ def _unchanged(graph: Graph, layer: object, value: Map) -> Map:
 
 
 def _pool(graph: Graph, layer: AvgPool2d | GlobalAvgPool2d, value: Map) -> Map:
-    if layer.is_pool(value.node.shape):
-        raise NotFusableError(
-            f"there are no fused kernels for {layer!r}, which averages over positions"
-        )
-    is_flat = isinstance(layer, GlobalAvgPool2d)
-    return _flatten(graph, Flatten(), value) if is_flat else value
+    shape, is_global = value.node.shape, isinstance(layer, GlobalAvgPool2d)
+    if not layer.is_pool(shape):
+        return _flatten(graph, Flatten(), value) if is_global else value
+    rows, cols = axes = windows_of(layer, shape)
+    out_shape = (1, 1) if is_global else (rows.n_outputs, cols.n_outputs)
+    if rows.kernel == cols.kernel == 1:
+        kind, n_pairs = "conv", 1
+    else:
+        kind = "average" if out_shape == (1, 1) else "pool"
+        n_pairs = (rows.kernel * cols.kernel) ** 2
+    node = graph.add(Node(kind, (value.node,), out_shape, axes=axes))
+    beta, growth = value.beta / n_pairs, value.growth * n_pairs
+    if is_global:
+        n_lattices = rows.n_outputs * cols.n_outputs
+        beta = value.beta * n_lattices / (shape[0] * shape[1]) ** 2
+        growth *= n_lattices
+    return _rescale(graph, Map(node, beta, growth, value.is_positive))
 
 
 def _convolve(graph: Graph, layer: Conv2d, value: Map) -> Map:

@@ -52,10 +52,15 @@ class Kind(_Explained):
     END = 10, "consume: end the stage, nothing else"
     RESULT = 11, "consume: scale times the value, plus an offset"
     DOT = 12, "make a row: inner product of whole samples, instead of INPUT"
+    AVERAGE = (
+        13,
+        "consume: sum over pairs of positions of two images, each as often as windows "
+        "have both",
+    )
 
 
 # Operations that consume the rows of a map, and so end a stage.
-STAGE_ENDS = (Kind.BOX, Kind.CONV, Kind.SUM, Kind.END, Kind.RESULT)
+STAGE_ENDS = (Kind.BOX, Kind.CONV, Kind.SUM, Kind.END, Kind.RESULT, Kind.AVERAGE)
 
 
 class Column(_Explained):
@@ -67,7 +72,7 @@ class Column(_Explained):
         2,
         "INPUT, DOT: number of channels; ADD: whether the factor is for the row; "
         "LEAKY: whether the map is never negative; RESULT: whether to use the last SUM "
-        "in double precision",
+        "or AVERAGE in double precision",
     )
     ROWS = 3, "first column of the windows along the rows: those of AxisColumn"
     COLS = 9, "first column of the windows along the columns"
@@ -86,12 +91,21 @@ N_COLUMNS = 1 + max(Column)
 
 
 class AxisColumn(_Explained):
-    """Columns of one axis; WINDOW is 0 if an operation has no windows."""
+    """Columns of one axis; WINDOW is 0 if an operation has no windows.
+
+    An AVERAGE and all operations before it are computed on maps of the covariances of
+    positions p and p + d, for one displacement d after the other.
+    """
 
     SIZE = 0, "size of the input"
     WINDOW = 1, "number of positions of a window"
     BEFORE = 2, "number of positions of padding before the input"
-    STRIDE = 3, "distance from one window to the next"
+    STRIDE = (
+        3,
+        "distance from one window to the next; before an AVERAGE, without windows: "
+        "displacement of the map for each position by which the averaged map is "
+        "displaced",
+    )
     DILATION = 4, "distance from one position of a window to the next"
     OUTPUTS = 5, "number of windows"
 

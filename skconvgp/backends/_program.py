@@ -175,12 +175,15 @@ def _tables_and_maps(
             loaded = summed
         begun = _maps_begun(op.kind, op_constants)
         maps = max(_maps_read(op.kind, loaded, maps), begun)
-        if op.kind in (Kind.STORE, Kind.BOX, Kind.CONV, Kind.SUM):
+        if op.kind in (Kind.STORE, Kind.BOX, Kind.CONV, Kind.SUM, Kind.AVERAGE):
             stored[op.reg] = maps
-        if op.kind == Kind.SUM:
+        if op.kind in (Kind.SUM, Kind.AVERAGE):
             summed = maps
         n_values = {Kind.LEAKY: roots, Kind.ERF: 1}.get(op.kind, 0)
-        is_wide = op.kind == Kind.INPUT and roots == 2 and op.flag >= MANY_CHANNELS
+        # Displaced maps read tables row by row, and from planes so many rows that they
+        # push each other out of the cache.
+        is_many = op.flag >= MANY_CHANNELS or (op.flag > 1 and any(op.node.steps))
+        is_wide = op.kind == Kind.INPUT and roots == 2 and is_many
         yield end, op.flag if is_wide else n_values, loaded, maps
         if n_values:
             end += (n_values + maps - 1) * math.prod(op.node.shape)
@@ -205,7 +208,7 @@ def _write_code(code: NDArray[np.int32], op: Op) -> None:
     """Write kind, register, flag and windows of an operation into its row of codes."""
     node = op.node
     code[[Column.KIND, Column.REG, Column.FLAG]] = op.kind, op.reg, op.flag
-    if op.kind in (Kind.BOX, Kind.CONV):
+    if op.kind in (Kind.BOX, Kind.CONV, Kind.AVERAGE):
         code[Column.CIRCULAR] = node.axes[0].is_circular
         for start, axis in zip((Column.ROWS, Column.COLS), node.axes, strict=True):
             for column, number in _axis_code(axis).items():
@@ -213,6 +216,8 @@ def _write_code(code: NDArray[np.int32], op: Op) -> None:
     else:
         shape = node.inputs[0].shape if op.kind == Kind.SUM else node.shape
         code[[Column.ROWS + AxisColumn.SIZE, Column.COLS + AxisColumn.SIZE]] = shape
+        strides = [Column.ROWS + AxisColumn.STRIDE, Column.COLS + AxisColumn.STRIDE]
+        code[strides] = node.steps
 
 
 def _axis_code(axis: Axis) -> dict[AxisColumn, int]:

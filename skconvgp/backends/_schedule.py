@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from skconvgp._typing import Scalar
-from skconvgp.backends._graph import Graph, Node
+from skconvgp.backends._nodes import Graph, Node
 from skconvgp.backends._opcodes import Kind
 from skconvgp.exceptions import NotFusableError
 
@@ -57,7 +57,7 @@ class Schedule:
         """Compute a node."""
         if node.kind == "add":
             self.add(node)
-        elif node.kind in ("conv", "sum"):
+        elif node.kind in ("conv", "sum", "average"):
             self.end_stage_with(node)
         else:
             self.take(node.inputs[0])
@@ -147,7 +147,11 @@ class Schedule:
         is_box = self.has_boxes and all(
             axis.is_box and axis.size <= LONGEST_RUN for axis in node.axes
         )
-        kinds = {"sum": Kind.SUM, "conv": Kind.BOX if is_box else Kind.CONV}
+        kinds = {
+            "sum": Kind.SUM,
+            "average": Kind.AVERAGE,
+            "conv": Kind.BOX if is_box else Kind.CONV,
+        }
         # If the output is larger than the input, its rows would overwrite rows of the
         # input that have not been read yet.
         fits = all(axis.n_outputs <= axis.size for axis in node.axes)
@@ -177,7 +181,7 @@ def schedule_of(graph: Graph) -> Schedule:
     for node in nodes:
         if node.inputs:
             schedule.visit(node)
-    is_sum = result.kind == "sum"
+    is_sum = result.kind in ("sum", "average")
     if is_sum:
         schedule.close()
     else:

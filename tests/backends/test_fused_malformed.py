@@ -13,6 +13,7 @@ from skconvgp.backends._opcodes import AxisColumn, Column, Kind
 from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.kernels import (
     Abs,
+    AvgPool2d,
     Conv2d,
     Dense,
     Erf,
@@ -38,11 +39,16 @@ MIXED = Sequential(
     Dense(bias_variance=0.1),
 )
 WITH_ERF = Sequential(Conv2d(2, padding=1), Erf(), Conv2d(3, dilation=2), Flatten())
+WITH_AVERAGE = Sequential(
+    *(Conv2d(3), Residual(ReLU(), Conv2d(3, bias_variance=0.1))),
+    *(Conv2d(2, stride=2), ReLU(), AvgPool2d(2), Flatten(), Dense(), Erf()),
+)
 KERNELS = {
     "convnet": convnet(2, 3),
     "mixed": MIXED,
     "erf": WITH_ERF,
     "dense": dense(),
+    "average": WITH_AVERAGE,
 }
 KIND, REGISTER, FLAG, ROWS, COLS, CIRCULAR, TABLE, ROOTS, LOADED, MAPS = Column
 SIZE, WINDOW, BEFORE, STRIDE, DILATION, OUTPUTS = AxisColumn
@@ -107,7 +113,16 @@ def test_arguments_as_they_should_be(dtype):
 
 def set_code(kind, place, value):
     def change():
-        call = Call(WITH_ERF if kind == Kind.ERF else MIXED)
+        call = Call({Kind.ERF: WITH_ERF, Kind.AVERAGE: WITH_AVERAGE}.get(kind, MIXED))
+        call.find(kind)[place] = value
+        return call
+
+    return change
+
+
+def set_displaced(kind, place, value):
+    def change():
+        call = Call(WITH_AVERAGE)
         call.find(kind)[place] = value
         return call
 
@@ -195,6 +210,18 @@ MALFORMED = {
     "inner product in between": set_code(Kind.ADD, KIND, Kind.DOT),
     "windows of samples": set_code(Kind.INPUT, KIND, Kind.DOT),
     "stage without rows": set_code(Kind.LOAD, KIND, Kind.LEAKY),
+    "average without windows": set_code(Kind.AVERAGE, ROWS + WINDOW, 0),
+    "average that wraps around": set_code(Kind.AVERAGE, CIRCULAR, 1),
+    "average of nothing": set_code(Kind.AVERAGE, COLS + BEFORE, 9),
+    "average over huge windows": set_code(Kind.AVERAGE, COLS + WINDOW, 2**20 - 1),
+    "register of an average": set_code(Kind.AVERAGE, REGISTER, 1000),
+    "two averages": set_displaced(Kind.CONV, KIND, Kind.AVERAGE),
+    "map that is not displaced": set_displaced(Kind.LOAD, ROWS + STRIDE, 0),
+    "maps displaced apart": set_displaced(Kind.LEAKY, COLS + STRIDE, 1),
+    "maps displaced too far": set_displaced(Kind.INPUT, ROWS + STRIDE, 5),
+    "displaced circular windows": set_displaced(Kind.CONV, CIRCULAR, 1),
+    "displacement between windows": set_displaced(Kind.CONV, COLS + STRIDE, 3),
+    "map behind an average": set_displaced(Kind.ERF, ROWS + SIZE, 2),
 }
 
 
@@ -315,6 +342,11 @@ def test_nothing_to_compute(kernel, n_one, n_two):
     call.prepare()
 
 
+def test_the_arithmetic_of_a_gpu_refuses_averages():
+    with pytest.raises(ValueError, match="malformed program: average"):
+        Call(WITH_AVERAGE, roots=1).cross("lanes")
+
+
 def test_tables_may_be_rows_of_a_larger_array():
     call = Call(n_two=5)
     call.cross()
@@ -328,7 +360,8 @@ def test_tables_may_be_rows_of_a_larger_array():
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_nothing_beyond_the_arrays_is_written(kernel):
-    for name in [*door.instruction_sets(), "lanes"]:
+    lanes = [] if kernel is WITH_AVERAGE else ["lanes"]
+    for name in [*door.instruction_sets(), *lanes]:
         call = Call(kernel, roots=1 if name == "lanes" else 2)
         n_values = call.tables.shape[1]
         guarded = {}
@@ -382,5 +415,7 @@ def test_changed_programs_never_crash(name, changed, dtype, tangents, instructio
     has_roots = all(call.codes[call.codes[:, KIND] == Kind.LEAKY, ROOTS] == roots)
     kind, side_by_side = call.codes[0, [KIND, ROOTS]]
     has_roots &= roots == 2 or kind != Kind.INPUT or side_by_side == 0
-    with nullcontext() if has_roots else pytest.raises(ValueError, match="numbers"):
+    has_roots &= roots == 2 or Kind.AVERAGE not in call.codes[:, KIND]
+    refused = pytest.raises(ValueError, match=r"numbers|average")
+    with nullcontext() if has_roots else refused:
         call.cross(instructions)

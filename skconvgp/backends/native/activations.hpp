@@ -17,13 +17,14 @@ namespace skconvgp {
 namespace SKCONVGP_ISA {
 
 // The values of a pair of images for one activation: for each position the pair (s, r),
-// then for each tangent ds / s; for erf, e of each position, then de.
-template <class T>
+// then for each tangent ds / s; for erf, e of each position, then de. The first image
+// has numbers, or vectors of them where each lane has another one.
+template <class T, class One = T>
 struct ImageTable {
     typedef typename Simd<T>::V V;
-    const T* one;
+    const One* one;
     const V* two;
-    int positions;
+    int positions, begin_one, begin_two;
     SKCONVGP_INLINE_MEMBER V s1(int p) const { return set1(one[2 * p]); }
     SKCONVGP_INLINE_MEMBER V r1(int p) const { return set1(one[2 * p + 1]); }
     SKCONVGP_INLINE_MEMBER V s2(int p) const { return two[2 * p]; }
@@ -32,10 +33,12 @@ struct ImageTable {
     SKCONVGP_INLINE_MEMBER V e2(int p) const { return two[p]; }
     // The table of tangent t follows n values for each position.
     SKCONVGP_INLINE_MEMBER ImageTable skip(int n, int t) const {
-        return {one + (n + t) * positions, two + (n + t) * positions, positions};
+        const int start = (n + t) * positions;
+        return {one + start, two + start, positions, begin_one, begin_two};
     }
+    // From position p of the rectangle on where both images are.
     SKCONVGP_INLINE_MEMBER ImageTable at(int p, int n) const {
-        return {one + n * p, two + n * p, positions};
+        return {one + n * (begin_one + p), two + n * (begin_two + p), positions, 0, 0};
     }
 };
 

@@ -9,19 +9,20 @@ namespace SKCONVGP_ISA {
 namespace {
 
 // Tables and input of one sample against the group, on maps of images.
-template <class T>
+template <class T, class One = T>
 struct ImageSource {
     typedef typename Simd<T>::V V;
     const Pairs<T>& pairs;
-    const T* one;
+    const One* one;
     const V* inputs;  // of this sample, if written before
     const V* input(const Op& op, int first, int n, V* out) const {
-        if (op.roots) return inputs + first;
+        if (inputs) return inputs + first;
         pairs.input_row(op, one, first, n, out);
         return out;
     }
-    ImageTable<T> table(const Op& op) const {
-        return {one + op.table, pairs.group + op.table, op.rows.size * op.cols.size};
+    ImageTable<T, One> table(const Op& op) const {
+        return {one + op.table, pairs.group + op.table, op.plane, op.begin_one,
+                op.begin_two};
     }
 };
 
@@ -67,6 +68,8 @@ SKCONVGP_INLINE void end_row(const Pairs<T>& pairs, const Op& end, int map, int 
     if (end.kind == BOX)
         box_row(end, i, value, set1(T(end.additive[map])), pairs.box(map),
                 pairs.at(end.reg, map));
+    else if (i < end.rows.size && end.kind == AVERAGE)
+        pairs.add_pairs(end, map, i, value);
     else if (i < end.rows.size)
         pairs.add_row(map, end.cols.size, value);
 }
@@ -114,25 +117,25 @@ SKCONVGP_INLINE void joint_row(const Pairs<T>& pairs, const Op& leaky, const Op&
                                int i, const ImageTable<T>& base,
                                const typename Simd<T>::V* const* rows) {
     typedef typename Simd<T>::V V;
-    const int first = i * end.cols.size, lead = end.cols.lead();
+    const int place = i * leaky.pitch, lead = end.cols.lead();
     const auto target = [&](int m) SKCONVGP_INLINE_LAMBDA {
         const V bias = set1(T(end.additive[m]));
         return begin_row(end, i, bias, pairs.box(m), pairs.at(end.reg, m))
             .shifted(lead);
     };
     const BoxRows<Two<V>> targets{target(0), target(1)};
-    const auto tangent = pairs.with_tangent(1, first, base, rows);
+    const auto tangent = pairs.with_tangent(1, place, base, rows);
     if constexpr (TANGENTS == 1) {
         sum_along_short(
             end.cols,
-            pairs.template leaky_joint<POSITIVE>(leaky, first, base, rows[0], tangent),
+            pairs.template leaky_joint<POSITIVE>(leaky, place, base, rows[0], tangent),
             targets);
     } else {
         const WithTangents<T, ImageTable<T>> both{
-            tangent, pairs.with_tangent(2, first, base, rows), pairs.row};
+            tangent, pairs.with_tangent(2, place, base, rows), pairs.row};
         sum_along_short(
             end.cols,
-            pairs.template leaky_joint<POSITIVE>(leaky, first, base, rows[0], both),
+            pairs.template leaky_joint<POSITIVE>(leaky, place, base, rows[0], both),
             targets);
         end_row(pairs, end, 2, i, RowValue<V>{pairs.row});
     }
@@ -148,20 +151,20 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
     const ImageTable<T> base = ImageSource<T>{pairs, one, nullptr}.table(leaky);
     const V* rows[1 + MAX_TANGENTS];
     for (int i = 0; i < end.rows.size; ++i) {
-        const int first = i * end.cols.size;
-        prefetch_row(next + leaky.table, i, (1 + leaky.maps) * end.cols.size);
+        const int first = i * end.cols.size, place = i * leaky.pitch;
+        if (next) prefetch_row(next + leaky.table, i, (1 + leaky.maps) * end.cols.size);
         for (int m = 0; m < leaky.maps; ++m) rows[m] = pairs.at(load.reg, m) + first;
         if constexpr (TANGENTS == 0) {
             typedef LeakyValue<T, POSITIVE, ImageTable<T>> Value;
-            end_row(pairs, end, 0, i, Value(leaky, rows[0], base.at(first, 2)));
+            end_row(pairs, end, 0, i, Value(leaky, rows[0], base.at(place, 2)));
         } else if constexpr (TANGENTS < MANY_TANGENTS) {
             joint_row<POSITIVE, TANGENTS>(pairs, leaky, end, i, base, rows);
         } else {
             end_row(pairs, end, 0, i,
-                    pairs.template leaky_joint<POSITIVE>(leaky, first, base, rows[0],
+                    pairs.template leaky_joint<POSITIVE>(leaky, place, base, rows[0],
                                                          pairs.slopes()));
             for (int m = 1; m < leaky.maps; ++m)
-                end_row(pairs, end, m, i, pairs.leaky_tangent(m, first, base, rows[m]));
+                end_row(pairs, end, m, i, pairs.leaky_tangent(m, place, base, rows[m]));
         }
     }
     last_rows(pairs, end, leaky.maps);
@@ -192,12 +195,14 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
     const bool is_input = op[0].kind == INPUT && op[0].flag == 1;
     if (!is_input && (op[0].kind != LOAD || op[1].kind != LEAKY)) return false;
     const Op& end = op[is_input ? 1 : 2];
-    if (end.kind != BOX && end.kind != SUM) return false;
+    if (end.kind != BOX && end.kind != SUM && end.kind != AVERAGE) return false;
     begin_end(pairs, end, is_input ? 1 : op[1].maps);
     if (is_input) {
         for (int i = 0; i < end.rows.size; ++i) {
-            const int first = i * end.cols.size;
-            end_row(pairs, end, 0, i, InputValue<T>{one + first, pairs.group + first});
+            const int place = i * op->pitch;
+            end_row(pairs, end, 0, i,
+                    InputValue<T, T>{one + op->begin_one + place,
+                                     pairs.group + op->begin_two + place});
         }
         last_rows(pairs, end, 1);
     } else {
@@ -210,9 +215,8 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
 }
 
 // Run any stage: its rows one after the other, each consumed by the last operation.
-template <class T>
-void run_stage(const Pairs<T>& pairs, const Op* op, const T* one,
-               const typename Simd<T>::V* inputs) {
+template <class T, class Source>
+void run_stage(const Pairs<T>& pairs, const Op* op, const Source& source) {
     typedef typename Simd<T>::V V;
     const Op* end = op;
     while (!ends_stage(end->kind)) ++end;
@@ -221,9 +225,9 @@ void run_stage(const Pairs<T>& pairs, const Op* op, const T* one,
     const V* rows[1 + MAX_TANGENTS];
     begin_end(pairs, *end, maps);
     for (int i = 0; i < height; ++i) {
-        pairs.make_row(op, width, i * width, ImageSource<T>{pairs, one, inputs}, rows);
+        pairs.make_row(op, width, i * width, i * op->pitch, source, rows);
         for (int m = 0; m < maps; ++m) {
-            if (end->kind == BOX || end->kind == SUM) {
+            if (end->kind == BOX || end->kind == SUM || end->kind == AVERAGE) {
                 end_row(pairs, *end, m, i, RowValue<V>{rows[m]});
             } else if (end->kind == CONV) {
                 V* whole = pairs.whole + size_t(m) * pairs.positions + i * width;
@@ -238,6 +242,75 @@ void run_stage(const Pairs<T>& pairs, const Op* op, const T* one,
         window_sums(*end, pairs.whole + size_t(m) * pairs.positions,
                     set1(T(end->additive[m])), pairs.rows_done, pairs.at(end->reg, m));
     if (end->kind == SUM) pairs.store_sums(*end);
+}
+
+// Move an axis of a map by a displacement: the rectangle of positions where both images
+// are is like a smaller image. Return its first position.
+int move_axis(const Axis& from, int by, Axis& to) {
+    const int distance = by < 0 ? -by : by;
+    to.size = from.size - distance;
+    if (from.taps) to.outputs = from.outputs - distance / from.stride;
+    if (from.pairs)
+        to.pairs =
+            from.pairs + ptrdiff_t(by + from.size - 1) * from.size + larger(0, -by);
+    return larger(0, -by);
+}
+
+// Write the operations on maps that are displaced by (down, across).
+void move_ops(const Program& program, int down, int across, Op* moved) {
+    int y = 0, x = 0;  // displacement of the map of the stage
+    for (int k = 0; k < program.segment.end; ++k) {
+        const Op& op = program.ops[k];
+        Op& to = moved[k];
+        if (!op.rows.window) y = down * op.rows.stride, x = across * op.cols.stride;
+        const int top = move_axis(op.rows, y, to.rows);
+        const int left = move_axis(op.cols, x, to.cols);
+        to.begin_one = top * op.pitch + left;
+        to.begin_two = (top + y) * op.pitch + left + x;
+    }
+}
+
+// Run the operations up to the average for one displacement. It adds to the sums of
+// other displacements.
+template <class T, class One>
+void run_displacement(const Pairs<T>& pairs, const ImageSource<T, One>& source,
+                      int down, int across) {
+    const Program& program = pairs.program;
+    move_ops(program, down, across, pairs.moved);
+    const Op* const end = pairs.moved + program.segment.end;
+    for (const Op* op = pairs.moved; op < end; ++op) {
+        bool is_done = false;
+        if constexpr (sizeof(One) == sizeof(T))
+            is_done = run_fused(pairs, op, source.one, (const T*)nullptr);
+        if (!is_done) run_stage(pairs, op, source);
+        while (!ends_stage(op->kind)) ++op;
+    }
+}
+
+// Run these operations for all displacements, always in the same order.
+template <class T>
+void run_displacements(const Pairs<T>& pairs, const ImageSource<T>& source) {
+    const Segment& segment = pairs.program.segment;
+    pairs.clear_sums();
+    for (int i = 0; i < segment.rows.n; ++i)
+        for (int j = 0; j < segment.cols.n; ++j)
+            run_displacement(pairs, source, segment.rows.at[i], segment.cols.at[j]);
+    pairs.store_sums(pairs.program.ops[segment.end - 1]);
+}
+
+// The same for each image with itself, one in each lane, over half of the
+// displacements, as opposite ones are equal; without that of 0, which is the map of
+// variances.
+void run_self(const Pairs<double>& pairs) {
+    const Segment& segment = pairs.program.segment;
+    const ImageSource<double, DoubleV> source{pairs, pairs.group, nullptr};
+    pairs.clear_sums();
+    for (int i = 0; i < segment.rows.n; ++i)
+        for (int j = 0; j < segment.cols.n; ++j) {
+            const int down = segment.rows.at[i], across = segment.cols.at[j];
+            if (down > 0 || (down == 0 && across > 0))
+                run_displacement(pairs, source, down, across);
+        }
 }
 
 template <class T>
@@ -278,21 +351,27 @@ void write_results(const Pairs<T>& pairs, const Op& op, const Tile<T>& tile, int
 template <class T>
 void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one) {
     const Program& program = pairs[0].program;
-    const int together = program.n_tangents ? TOGETHER : 1;
+    const int displaced = program.segment.end;
+    const int together = program.n_tangents && !displaced ? TOGETHER : 1;
     for (int i = 0; i < n_one; i += together) {
         const int n = n_one - i < together ? n_one - i : together;
         const int begun = i % INPUT_ROWS;
-        if (program.n_channels > 1 && begun == 0)
+        const bool has_inputs = program.n_channels > 1 && !displaced;
+        if (has_inputs && begun == 0)
             pairs[0].write_inputs(tile.one + i * tile.stride_one, tile.stride_one,
                                   n_one - i);
-        const auto* inputs = pairs[0].inputs + size_t(begun) * pairs[0].input_size();
-        for (const Op* op = program.ops; op < program.ops + program.n_ops; ++op) {
+        const T* first_one = tile.one + i * tile.stride_one;
+        if (displaced) run_displacements(pairs[0], {pairs[0], first_one, nullptr});
+        for (const Op* op = program.ops + displaced; op < program.ops + program.n_ops;
+             ++op) {
             for (int k = 0; k < n; ++k) {
-                const T* one = tile.one + (i + k) * tile.stride_one;
+                const T* one = first_one + k * tile.stride_one;
                 const T* next = i + k + 1 < n_one ? one + tile.stride_one : one;
+                const size_t of_sample = size_t(begun + k) * pairs[k].input_size();
+                const ImageSource<T> source{
+                    pairs[k], one, has_inputs ? pairs[0].inputs + of_sample : nullptr};
                 if (!run_fused(pairs[k], op, one, next))
-                    run_stage(pairs[k], op, one,
-                              inputs + size_t(k) * pairs[k].input_size());
+                    run_stage(pairs[k], op, source);
             }
             while (!ends_stage(op->kind)) ++op;
         }
@@ -310,7 +389,7 @@ void run_samples(const Pairs<T>& pairs, const Tile<T>& tile, int first, int n_on
         const int n = n_one - i < ROW_OF_SAMPLES ? n_one - i : ROW_OF_SAMPLES;
         const SampleSource<T> source{pairs, tile.one + i * tile.stride_one,
                                      tile.stride_one};
-        pairs.make_row(pairs.program.ops, n, 0, source, rows);
+        pairs.make_row(pairs.program.ops, n, 0, 0, source, rows);
         for (int p = 0; p < n; ++p) {
             for (int m = 0; m < result.loaded; ++m) pairs.set_sums(m, rows[m] + p);
             write_results(pairs, result, tile, i + p, first);
@@ -344,16 +423,26 @@ size_t cross_bytes(const Program& program) {
 }
 
 template <class T>
-void prepare(const Program& program, const Images<T>& images, void* workspace) {
-    Arena arena{(char*)workspace, 0};
-    const Variances variances(program, arena);
+void prepare_all(const Variances& variances, const Images<T>& images) {
     for (int first = 0; first < images.n; first += Variances::LANES)
         variances.run(images, first);
 }
 
+template <class T>
+void prepare(const Program& program, const Images<T>& images, void* workspace) {
+    Arena arena{(char*)workspace, 0};
+    if (program.segment.end) {
+        const Pairs<double> self(program, arena);
+        prepare_all(Variances(program, arena, &self, run_self), images);
+    } else {
+        prepare_all(Variances(program, arena, nullptr, run_self), images);
+    }
+}
+
 size_t prepare_bytes(const Program& program) {
     Arena arena{nullptr, 0};
-    const Variances variances(program, arena);
+    if (program.segment.end) Pairs<double>(program, arena);
+    Variances(program, arena, nullptr, run_self);
     return arena.used;
 }
 

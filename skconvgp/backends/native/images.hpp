@@ -28,6 +28,10 @@ struct Variances {
 
     const Program& program;
     const int n_maps, positions;
+    // Null if no positions are averaged. Otherwise the memory for pairs of an image
+    // with itself, and the function that sums covariances of different positions.
+    const Pairs<double>* self;
+    void (*sum_self)(const Pairs<double>&);
     V* registers;  // [n_registers][n_maps][positions]
     V* map;        // [n_maps][positions]
     V* whole;
@@ -36,9 +40,10 @@ struct Variances {
     V* largest;  // [1]
     V* faint;    // [1 + n_registers]: largest faint part of the map and of registers
 
-    Variances(const Program& program, Arena& arena)
+    Variances(const Program& program, Arena& arena, const Pairs<double>* self,
+              void (*sum_self)(const Pairs<double>&))
         : program(program), n_maps(1 + program.n_tangents),
-          positions(program.max_positions) {
+          positions(program.max_positions), self(self), sum_self(sum_self) {
         registers = arena.take<V>(size_t(program.n_registers) * n_maps * positions);
         map = arena.take<V>(size_t(n_maps) * positions);
         whole = arena.take<V>(positions);
@@ -63,6 +68,7 @@ struct Variances {
             for (int k = 0; k < program.n_pixels; ++k) pixels[k][l] = from[k];
             if (l < n) put_pixels(from, tables + ptrdiff_t(l) * program.n_values);
         }
+        if (self) put_pixels(pixels, self->group);
         largest[0] = faint[0] = V{};
         for (int k = 0; k < program.n_ops - 1; ++k) apply(program.ops[k], tables, n);
         const Op& result = program.ops[program.n_ops - 1];
@@ -80,8 +86,8 @@ struct Variances {
         }
     }
 
-    template <class T>
-    void put_pixels(const T* from, T* to) const {
+    template <class X>
+    void put_pixels(const X* from, X* to) const {
         const int channels = program.n_channels, plane = program.n_pixels / channels;
         for (int p = 0; p < plane; ++p)
             for (int c = 0; c < channels; ++c)
@@ -132,6 +138,9 @@ struct Variances {
                                 at(op.reg, m));
                 }
                 break;
+            case AVERAGE:
+                average(op);
+                break;
             case SUM:
                 faint[0] *= set1(double(size));
                 faint[1 + op.reg] = faint[0];
@@ -144,6 +153,29 @@ struct Variances {
             default:
                 combine(op, size);
         }
+    }
+
+    // The sum over all pairs of positions. Opposite displacements have equal sums.
+    void average(const Op& op) const {
+        const float* rows = op.rows.pairs + (op.rows.size - 1) * op.rows.size;
+        const float* cols = op.cols.pairs + (op.cols.size - 1) * op.cols.size;
+        faint[0] *= set1(n_pairs(op.rows) * n_pairs(op.cols));
+        faint[1 + op.reg] = faint[0];
+        sum_self(*self);
+        for (int m = 0; m < n_maps; ++m) {
+            V others, equal = {};
+            __builtin_memcpy(&others, self->sums + m * LANES, sizeof(V));
+            const V* from = own(m);
+            for (int i = 0; i < op.rows.size; ++i)
+                for (int j = 0; j < op.cols.size; ++j, ++from)
+                    equal = fma(set1(double(rows[i] * cols[j])), *from, equal);
+            own(m)[0] = at(op.reg, m)[0] = equal + others + others;
+        }
+    }
+    static double n_pairs(const Axis& axis) {
+        double sum = 0.0;
+        for (int i = 0; i < (2 * axis.size - 1) * axis.size; ++i) sum += axis.pairs[i];
+        return sum;
     }
 
     // Largest number of positions of the map in a window.
@@ -212,6 +244,7 @@ struct Variances {
     void put(T* tables, int n, int place, V value) const {
         for (int l = 0; l < n; ++l)
             tables[ptrdiff_t(l) * program.n_values + place] = T(value[l]);
+        if (self) self->group[place] = value;
     }
 
     template <class T>

@@ -125,21 +125,30 @@ class Loaded {
         program.n_channels = ops_[0].kind == INPUT ? std::max(1, ops_[0].roots) : 1;
         require(ops_.back().kind == RESULT, "end");
         for (size_t i = 0; i < n; ++i) check(ops_[i], i);
+        if (program.segment.end) check_displaced();
     }
 
+    // Bytes of taps and counts of pairs.
     size_t n_bytes() const { return size_t(n_taps_) * sizeof(int); }
 
    private:
     std::vector<Op> ops_;
     std::vector<std::unique_ptr<int[]>> taps_;
+    std::vector<float> pairs_[2];  // of rows and columns
+    std::vector<int> displacements_[2];
     long long n_taps_ = 0;
     int n_pixels_;
 
-    Axis axis(const int32_t* code, bool circular) {
-        Axis axis{code[AxisColumn::SIZE],     code[AxisColumn::WINDOW],
-                  code[AxisColumn::BEFORE],   code[AxisColumn::STRIDE],
-                  code[AxisColumn::DILATION], circular,
-                  code[AxisColumn::OUTPUTS],  nullptr};
+    Axis axis(const int32_t* code, bool circular, bool is_average) {
+        Axis axis{code[AxisColumn::SIZE],
+                  code[AxisColumn::WINDOW],
+                  code[AxisColumn::BEFORE],
+                  code[AxisColumn::STRIDE],
+                  code[AxisColumn::DILATION],
+                  circular,
+                  code[AxisColumn::OUTPUTS],
+                  nullptr,
+                  nullptr};
         require(axis.size > 0 && axis.size < LARGEST_SIZE, "size");
         program.max_width = std::max(program.max_width, axis.size);
         if (axis.window == 0) return axis;
@@ -150,6 +159,7 @@ class Loaded {
         const long long n_taps = (long long)axis.outputs * axis.window;
         n_taps_ += n_taps;
         require(n_taps_ < LARGEST_MAP, "number of windows");
+        if (is_average) return axis;
         program.max_width = std::max(program.max_width, axis.outputs);
         program.max_window = std::max(program.max_window, axis.window);
         taps_.push_back(std::make_unique<int[]>(size_t(n_taps)));
@@ -165,6 +175,65 @@ class Loaded {
         return axis;
     }
 
+    // Count the windows that have both of two positions.
+    void count_pairs(Axis& axis, int k) {
+        const long long n_pairs = (2LL * axis.size - 1) * axis.size;
+        n_taps_ += n_pairs;
+        require(n_taps_ < LARGEST_MAP &&
+                    (long long)axis.outputs * axis.window < LARGEST_MAP / axis.window,
+                "number of windows");
+        pairs_[k].assign(size_t(n_pairs), 0.0f);
+        const auto has = [&](long long at) { return at >= 0 && at < axis.size; };
+        for (long long i = 0; i < axis.outputs; ++i) {
+            const long long first = i * axis.stride - axis.before;
+            for (long long a = 0; a < axis.window; ++a) {
+                const long long p = first + a * axis.dilation;
+                for (long long b = 0; b < axis.window && has(p); ++b) {
+                    const long long q = first + b * axis.dilation;
+                    if (has(q))
+                        ++pairs_[k][size_t((q - p + axis.size - 1) * axis.size + p)];
+                }
+            }
+        }
+        axis.pairs = pairs_[k].data();
+    }
+
+    // Displacements at which a pair of positions is in a window.
+    Displacements displacements(const Axis& axis, int k) {
+        const float* pairs = axis.pairs;
+        for (int d = 1 - axis.size; d < axis.size; ++d, pairs += axis.size)
+            if (std::any_of(pairs, pairs + axis.size, [](float n) { return n > 0; }))
+                displacements_[k].push_back(d);
+        require(!displacements_[k].empty(), "average");
+        return {int(displacements_[k].size()), displacements_[k].data()};
+    }
+
+    // Operations before an average run on displaced maps, which must not be empty;
+    // those after it on its result.
+    void check_displaced() const {
+        const Segment& segment = program.segment;
+        long long steps[2] = {};
+        for (int i = 0; i < program.n_ops; ++i) {
+            const Op& op = ops_[size_t(i)];
+            const bool is_before = i < segment.end;
+            require(is_before || (op.plane == 1 && !op.rows.taps && !op.cols.taps),
+                    "average");
+            for (int k = 0; k < 2 && is_before; ++k) {
+                const Axis& axis = k ? op.cols : op.rows;
+                const long long far = (k ? segment.cols : segment.rows).farthest();
+                if (i == 0 || ends_stage(ops_[size_t(i) - 1].kind))
+                    steps[k] = axis.stride;
+                require(axis.window || steps[k] == axis.stride, "displacement");
+                require(steps[k] > 0 && steps[k] * far < axis.size, "displacement");
+                if (axis.taps)
+                    require(!axis.circular && steps[k] % axis.stride == 0 &&
+                                steps[k] / axis.stride * far < axis.outputs,
+                            "displacement");
+                if (op.kind == AVERAGE) require(steps[k] == 1, "displacement");
+            }
+        }
+    }
+
     void add(const int32_t* code, const double* additive, const double* factor,
              const double* slope) {
         const int kind = code[Column::KIND], circular = code[Column::CIRCULAR];
@@ -172,8 +241,8 @@ class Loaded {
         Op op{Kind(kind),
               code[Column::REG],
               code[Column::FLAG],
-              axis(code + Column::ROWS, circular),
-              axis(code + Column::COLS, circular),
+              axis(code + Column::ROWS, circular, kind == AVERAGE),
+              axis(code + Column::COLS, circular, kind == AVERAGE),
               code[Column::TABLE],
               code[Column::ROOTS],
               code[Column::LOADED],
@@ -181,17 +250,33 @@ class Loaded {
               slope[0],
               slope[1],
               additive,
-              factor};
+              factor,
+              0,
+              0,
+              0,
+              0};
         const int n_maps = 1 + program.n_tangents;
         require(
             op.loaded > 0 && op.loaded <= n_maps && op.maps > 0 && op.maps <= n_maps,
             "maps");
         const long long size = (long long)op.rows.size * op.cols.size;
         long long outputs = size;
-        if (op.rows.window)  // after sums along the columns a map is rows.size high
+        if (op.rows.taps &&
+            op.cols.taps)  // after sums along the columns a map is rows.size high
             outputs =
                 (long long)std::max(op.rows.size, op.rows.outputs) * op.cols.outputs;
         require(std::max(size, outputs) < LARGEST_MAP, "map");
+        op.plane = int(size);
+        op.pitch = op.cols.size;
+        if (op.kind == AVERAGE) {
+            require(
+                !program.segment.end && op.rows.window && op.cols.window && !circular,
+                "average");
+            count_pairs(op.rows, 0);
+            count_pairs(op.cols, 1);
+            program.segment = {int(ops_.size()) + 1, displacements(op.rows, 0),
+                               displacements(op.cols, 1)};
+        }
         program.max_positions =
             std::max(program.max_positions, int(std::max(size, outputs)));
         if (op.kind == LEAKY || op.kind == ERF) {
@@ -204,9 +289,9 @@ class Loaded {
     }
 
     void check(const Op& op, size_t i) const {
-        const bool uses_register = op.kind == LOAD || op.kind == STORE ||
-                                   op.kind == ADD || op.kind == BOX ||
-                                   op.kind == CONV || op.kind == SUM;
+        const bool uses_register =
+            op.kind == LOAD || op.kind == STORE || op.kind == ADD || op.kind == BOX ||
+            op.kind == CONV || op.kind == SUM || op.kind == AVERAGE;
         require(!uses_register || (op.reg >= 0 && op.reg < program.n_registers),
                 "register");
         const long long size = (long long)op.rows.size * op.cols.size;
@@ -229,7 +314,7 @@ class Loaded {
         if (op.kind == RESULT) require(size == 1, "result");
         if (program.is_vector)
             require(size == 1 && op.kind != BOX && op.kind != CONV && op.kind != SUM &&
-                        op.kind != END && op.kind != INPUT,
+                        op.kind != AVERAGE && op.kind != END && op.kind != INPUT,
                     "samples");
         // The operations of a stage run on rows of one map.
         const bool begins = i == 0 || ends_stage(ops_[i - 1].kind);
@@ -249,6 +334,7 @@ void require_accepted(const Program& program, const Api& api) {
         require(program.ops[i].kind != LEAKY || program.ops[i].roots == api.roots,
                 "numbers");
     require(program.n_channels == 1 || api.roots == 2, "numbers");
+    require(!program.segment.end || api.roots == 2, "average");
     require(!api.largest_width || program.max_width <= api.largest_width, "width");
     require(!api.largest_window || program.max_window <= api.largest_window, "window");
 }

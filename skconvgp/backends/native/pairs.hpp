@@ -19,12 +19,23 @@ constexpr int DOT_CHUNK = 128;       // terms summed before they join the total
 SKCONVGP_INLINE int larger(int a, int b) { return a > b ? a : b; }
 
 // The product of pixels of images with one channel.
-template <class T>
+template <class T, class One>
 struct InputValue {
-    const T* one;
+    const One* one;
     const typename Simd<T>::V* two;
     SKCONVGP_INLINE_MEMBER typename Simd<T>::V operator()(int p) const {
         return set1(one[p]) * two[p];
+    }
+};
+
+// Values times numbers of their positions.
+template <class T, class F>
+struct WeightedValue {
+    typedef typename Simd<T>::V V;
+    const F& value;
+    const float* weights;
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const {
+        return value(p) * set1(T(weights[p]));
     }
 };
 
@@ -62,6 +73,7 @@ struct Pairs {
     V* zeros;
     V* registers;  // [n_registers][n_maps][positions]
     double* sums;  // [n_maps][LANES]
+    Op* moved;     // operations on the maps of one displacement
     int width;
     size_t box_size;
 
@@ -72,7 +84,8 @@ struct Pairs {
         const size_t window = program.max_window;
         box_size = (window + width) + window * width + width;
         group = arena.take<V>(program.n_values);
-        const int inputs_of = program.n_channels > 1 ? INPUT_ROWS : 0;
+        const int inputs_of =
+            program.n_channels > 1 && !program.segment.end ? INPUT_ROWS : 0;
         inputs = arena.take<V>(size_t(inputs_of) * input_size());
         whole = arena.take<V>(size_t(n_maps) * positions);
         rows_done = arena.take<V>(positions);
@@ -82,8 +95,10 @@ struct Pairs {
         by_kappa = arena.take<V>(width);
         boxes = arena.take<V>(size_t(n_maps) * box_size);
         zeros = arena.take<V>(width);
+        moved = arena.take<Op>(program.segment.end);
         take_own(arena);
         if (!arena.start) return;
+        for (int k = 0; k < program.segment.end; ++k) moved[k] = program.ops[k];
         for (int i = 0; i < width; ++i) zeros[i] = V{};
         for (int m = 0; m < n_maps; ++m)
             for (size_t i = 0; i < window; ++i) boxes[m * box_size + i] = V{};
@@ -115,14 +130,23 @@ struct Pairs {
         for (int i = 0; i < n_maps * LANES; ++i) sums[i] = 0.0;
     }
     template <class F>
-    SKCONVGP_INLINE_MEMBER void add_row(int map, int n, const F& value) const {
+    SKCONVGP_INLINE_MEMBER void add_row(int map, int n, const F& value,
+                                        double weight = 1.0) const {
         for (int p = 0; p < n; p += SUM_CHUNK) {
             const int stop = p + SUM_CHUNK < n ? p + SUM_CHUNK : n;
             const V sum = sum_part<V>(p, stop, value);
             T lanes[LANES];
             __builtin_memcpy(lanes, &sum, sizeof(V));
-            for (int l = 0; l < LANES; ++l) sums[map * LANES + l] += lanes[l];
+            for (int l = 0; l < LANES; ++l) sums[map * LANES + l] += weight * lanes[l];
         }
+    }
+    // Each position counts as often as windows have it and its partner.
+    template <class F>
+    SKCONVGP_INLINE_MEMBER void add_pairs(const Op& op, int map, int i,
+                                          const F& value) const {
+        if (op.rows.pairs[i] == 0.0f) return;
+        add_row(map, op.cols.size, WeightedValue<T, F>{value, op.cols.pairs},
+                op.rows.pairs[i]);
     }
     void set_sums(int map, const V* value) const {
         for (int l = 0; l < LANES; ++l) sums[map * LANES + l] = ((const T*)value)[l];
@@ -151,14 +175,16 @@ struct Pairs {
         }
     }
 
-    void input_row(const Op& op, const T* one, int first, int n, V* out) const {
-        const int plane = op.rows.size * op.cols.size;
-        for (int p = 0; p < n; ++p) {
-            V sum = set1(one[first + p]) * group[first + p];
-            for (int c = 1; c < op.flag; ++c) {
-                const int i = c * plane + first + p;
-                sum = fma(set1(one[i]), group[i], sum);
-            }
+    template <class One>
+    void input_row(const Op& op, const One* one, int first, int n, V* out) const {
+        const ptrdiff_t step = op.roots ? op.roots : 1;
+        const ptrdiff_t channel = op.roots ? 1 : op.plane;
+        const One* from = one + (op.begin_one + first) * step;
+        const V* two = group + (op.begin_two + first) * step;
+        for (int p = 0; p < n; ++p, from += step, two += step) {
+            V sum = set1(from[0]) * two[0];
+            for (int c = 1; c < op.flag; ++c)
+                sum = fma(set1(from[c * channel]), two[c * channel], sum);
             out[p] = sum;
         }
     }
@@ -192,31 +218,31 @@ struct Pairs {
 
     template <bool POSITIVE, class Table, class Slopes>
     SKCONVGP_INLINE_MEMBER LeakyJoint<T, POSITIVE, Table, Slopes> leaky_joint(
-        const Op& op, int first, Table base, const V* in, const Slopes& slopes) const {
-        return {op, in, base.at(first, 2), slopes};
+        const Op& op, int place, Table base, const V* in, const Slopes& slopes) const {
+        return {op, in, base.at(place, 2), slopes};
     }
 
     LeakySlopes<T> slopes() const { return {by_c, by_q}; }
 
     template <class Table>
     SKCONVGP_INLINE_MEMBER WithTangent<T, Table> with_tangent(
-        int m, int first, Table base, const V* const* rows) const {
-        return {base.skip(2, m - 1).at(first, 1), rows[m]};
+        int m, int place, Table base, const V* const* rows) const {
+        return {base.skip(2, m - 1).at(place, 1), rows[m]};
     }
 
     template <class Table>
-    LeakyTangent<T, Table> leaky_tangent(int m, int first, Table base,
+    LeakyTangent<T, Table> leaky_tangent(int m, int place, Table base,
                                          const V* in) const {
-        return {in, by_c, by_q, base.skip(2, m - 1).at(first, 1)};
+        return {in, by_c, by_q, base.skip(2, m - 1).at(place, 1)};
     }
 
     template <bool POSITIVE, class Table>
-    void leaky_row(const Op& op, int n, int first, Table base, const V* in) const {
+    void leaky_row(const Op& op, int n, int place, Table base, const V* in) const {
         typedef LeakyValue<T, POSITIVE, Table> Value;
         if (op.maps == 1)
-            write_row(n, Value(op, in, base.at(first, 2)), row);
+            write_row(n, Value(op, in, base.at(place, 2)), row);
         else
-            write_row(n, leaky_joint<POSITIVE>(op, first, base, in, slopes()), row);
+            write_row(n, leaky_joint<POSITIVE>(op, place, base, in, slopes()), row);
     }
 
     template <class Table>
@@ -230,13 +256,13 @@ struct Pairs {
     // Apply an activation, first to the value, which leaves the slopes in memory.
     // rows[m] points to the present row of map m.
     template <class Table>
-    void activate_row(const Op& op, int n, int first, Table base,
+    void activate_row(const Op& op, int n, int place, Table base,
                       const V** rows) const {
         if (op.kind == LEAKY)
-            op.flag ? leaky_row<true>(op, n, first, base, rows[0])
-                    : leaky_row<false>(op, n, first, base, rows[0]);
+            op.flag ? leaky_row<true>(op, n, place, base, rows[0])
+                    : leaky_row<false>(op, n, place, base, rows[0]);
         else
-            erf_row(op, n, base.at(first, 1), rows[0], row);
+            erf_row(op, n, base.at(place, 1), rows[0], row);
         rows[0] = row;
         for (int m = 1; m < op.maps; ++m) {
             V* out = row + m * width;
@@ -244,11 +270,11 @@ struct Pairs {
                 const V turn = set1(T(op.factor[m] / op.factor[0]));
                 write_row(n,
                           ErfTangent<T, Table>{rows[m], by_c, by_q, by_kappa,
-                                               base.at(first, 1),
-                                               base.skip(1, m - 1).at(first, 1), turn},
+                                               base.at(place, 1),
+                                               base.skip(1, m - 1).at(place, 1), turn},
                           out);
             } else {
-                write_row(n, leaky_tangent(m, first, base, rows[m]), out);
+                write_row(n, leaky_tangent(m, place, base, rows[m]), out);
             }
             rows[m] = out;
         }
@@ -283,14 +309,16 @@ struct Pairs {
     }
 
     // Run the operations of a stage on one row of the map, up to the one that ends it.
+    // It starts at number `first` of the map, and in tables at number `place`.
     template <class Source>
-    void make_row(const Op* op, int n, int first, Source source, const V** rows) const {
+    void make_row(const Op* op, int n, int first, int place, Source source,
+                  const V** rows) const {
         for (int m = 0; m < n_maps; ++m) rows[m] = zeros;
         for (;; ++op) {
             switch (op->kind) {
                 case INPUT:
                 case DOT:
-                    rows[0] = source.input(*op, first, n, row);
+                    rows[0] = source.input(*op, place, n, row);
                     break;
                 case LOAD:
                     for (int m = 0; m < op->maps; ++m) rows[m] = stored(*op, m, first);
@@ -302,7 +330,7 @@ struct Pairs {
                     break;
                 case LEAKY:
                 case ERF:
-                    activate_row(*op, n, first, source.table(*op), rows);
+                    activate_row(*op, n, place, source.table(*op), rows);
                     break;
                 case ADD:
                 case AFFINE:

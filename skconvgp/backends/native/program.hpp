@@ -17,7 +17,9 @@ constexpr bool ends_stage(Kind kind) { return STAGE_ENDS >> kind & 1; }
 // AxisColumn describes the integers.
 struct Axis {
     int size, window, before, stride, dilation, circular, outputs;
-    const int* taps;  // [outputs][window]: position, negative outside the map
+    const int* taps;     // [outputs][window]: position, negative outside the map
+    const float* pairs;  // AVERAGE, [2 size - 1][size]: number of windows that
+                         // have positions p and p + d, for each d and p
     // Steps of a running sum before the first output, and after the last input:
     int lead() const { return window - 1 - before; }
     int tail() const { return outputs - size + lead(); }
@@ -32,6 +34,23 @@ struct Op {
     double lambda, mu;       // LEAKY
     const double* additive;  // constant and its derivatives, [1 + n_tangents]
     const double* factor;    // factor and its derivatives, [1 + n_tangents]
+    // Of the tables of an image: positions in a map and in a row of it, and the first
+    // position of either image. They are displaced maps that are smaller than these.
+    int plane, pitch, begin_one, begin_two;
+};
+
+// Distances between positions of two images along one axis, ascending.
+struct Displacements {
+    int n;
+    const int* at;
+    int farthest() const { return at[n - 1]; }  // opposites are in the list as well
+};
+
+// Operations that are run once for each displacement of two images: those before
+// number `end`, of which the last is a sum over pairs of positions.
+struct Segment {
+    int end;
+    Displacements rows, cols;
 };
 
 struct Program {
@@ -46,6 +65,7 @@ struct Program {
     int max_width;      // of the widest row, inputs and outputs
     int max_window;     // largest window
     bool is_vector;     // begins with DOT: all maps have one position
+    Segment segment;    // its end is 0 if no positions are averaged
 };
 
 template <class T>

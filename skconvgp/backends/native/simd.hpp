@@ -137,6 +137,10 @@ SKCONVGP_INLINE V max(V a, V b) {
 }
 #endif
 
+// For code that reads either numbers or vectors of them.
+SKCONVGP_INLINE FloatV set1(FloatV a) { return a; }
+SKCONVGP_INLINE DoubleV set1(DoubleV a) { return a; }
+
 #if defined(__SSE2__)
 // After `stream`, which goes past the cache: what follows sees what was written.
 SKCONVGP_INLINE void end_streams() { _mm_sfence(); }

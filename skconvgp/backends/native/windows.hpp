@@ -190,14 +190,15 @@ SKCONVGP_INLINE void box_row(const Op& op, int row, const F& f, V bias,
     }
 }
 
-// The inputs of an output, without those outside the map at either end.
+// The inputs of an output, without those outside the map at either end. A displaced map
+// may be smaller than the one that the list was made for.
 struct Taps {
     const int* at;
     int n;
     Taps(const Axis& axis, int output)
         : at(axis.taps + size_t(output) * axis.window), n(axis.window) {
         for (; n > 0 && *at < 0; --n) ++at;
-        for (; n > 0 && at[n - 1] < 0; --n) continue;
+        for (; n > 0 && (at[n - 1] < 0 || at[n - 1] >= axis.size); --n) continue;
     }
 };
 

@@ -4,23 +4,25 @@
 namespace skconvgp {
 
 enum Kind : int {
-    INPUT = 0,    // make a row: mean over channels of the product of pixels
-    LOAD = 1,     // make a row: that of the map in a register
-    STORE = 2,    // copy the row to a register
-    ADD = 3,      // add factor times the row of a register; with the flag, multiply the
-                  // row by the factor and add the row of the register
-    LEAKY = 4,    // replace by the expectation of a piecewise linear activation
-    ERF = 5,      // replace by the expectation of the error function
-    AFFINE = 6,   // multiply by a factor, then add a constant
-    BOX = 7,      // consume: windows of stride 1 and dilation 1, by running sums
-    CONV = 8,     // consume: any windows, by direct sums
-    SUM = 9,      // consume: sum over positions
-    END = 10,     // consume: end the stage, nothing else
-    RESULT = 11,  // consume: scale times the value, plus an offset
-    DOT = 12,     // make a row: inner product of whole samples, instead of INPUT
+    INPUT = 0,     // make a row: mean over channels of the product of pixels
+    LOAD = 1,      // make a row: that of the map in a register
+    STORE = 2,     // copy the row to a register
+    ADD = 3,       // add factor times the row of a register; with the flag, multiply
+                   // the row by the factor and add the row of the register
+    LEAKY = 4,     // replace by the expectation of a piecewise linear activation
+    ERF = 5,       // replace by the expectation of the error function
+    AFFINE = 6,    // multiply by a factor, then add a constant
+    BOX = 7,       // consume: windows of stride 1 and dilation 1, by running sums
+    CONV = 8,      // consume: any windows, by direct sums
+    SUM = 9,       // consume: sum over positions
+    END = 10,      // consume: end the stage, nothing else
+    RESULT = 11,   // consume: scale times the value, plus an offset
+    DOT = 12,      // make a row: inner product of whole samples, instead of INPUT
+    AVERAGE = 13,  // consume: sum over pairs of positions of two images, each as often
+                   // as windows have both
 };
-constexpr int N_KINDS = 13;
-constexpr int STAGE_ENDS = 0xf80;  // a set of kinds: bits 1 << kind
+constexpr int N_KINDS = 14;
+constexpr int STAGE_ENDS = 0x2f80;  // a set of kinds: bits 1 << kind
 
 struct Column {
     enum : int {
@@ -28,7 +30,8 @@ struct Column {
         REG = 1,        // register that is read or written
         FLAG = 2,       // INPUT, DOT: number of channels; ADD: whether the factor is
                         // for the row; LEAKY: whether the map is never negative;
-                        // RESULT: whether to use the last SUM in double precision
+                        // RESULT: whether to use the last SUM or AVERAGE in double
+                        // precision
         ROWS = 3,       // first column of the windows along the rows: those of
                         // AxisColumn
         COLS = 9,       // first column of the windows along the columns
@@ -47,7 +50,9 @@ struct AxisColumn {
         SIZE = 0,      // size of the input
         WINDOW = 1,    // number of positions of a window
         BEFORE = 2,    // number of positions of padding before the input
-        STRIDE = 3,    // distance from one window to the next
+        STRIDE = 3,    // distance from one window to the next; before an AVERAGE,
+                       // without windows: displacement of the map for each position by
+                       // which the averaged map is displaced
         DILATION = 4,  // distance from one position of a window to the next
         OUTPUTS = 5,   // number of windows
     };

@@ -1,0 +1,211 @@
+"""Averages over positions in front of the dense layers, on displaced maps."""
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp.backends import choose_backend
+from skconvgp.backends._fused_cpu import Extension, instruction_sets
+from skconvgp.backends._fused_cuda import Gpu
+from skconvgp.backends._opcodes import Kind
+from skconvgp.backends._program import lower
+from skconvgp.exceptions import NotFusableError
+from skconvgp.kernels import (
+    AvgPool2d,
+    Conv2d,
+    Dense,
+    Erf,
+    Flatten,
+    GlobalAvgPool2d,
+    LeakyReLU,
+    ReLU,
+    Residual,
+    Sequential,
+    Sum,
+)
+from tests.helpers.all_pairs import all_pairs_gram
+from tests.helpers.fused import (
+    DTYPES,
+    assert_values,
+    assert_within,
+    fused,
+    fused_tangents,
+    hard_images,
+    images,
+    needs_extension,
+    tile,
+    variances,
+)
+
+pytestmark = needs_extension
+CPU = torch.device("cpu")
+SHAPE = (2, 7, 6)
+THIN = Conv2d(3, weight_variance=2.0)
+
+
+def conv(size=3, **settings):
+    return Conv2d(size, weight_variance=2.0, bias_variance=0.1, **settings)
+
+
+def blur(radius=1, step=1):
+    return AvgPool2d(2 * radius + 1, stride=1, padding="same", dilation=step)
+
+
+def closed(*layers):
+    return Sequential(*layers, Dense(1.5, bias_variance=0.2))
+
+
+NETWORKS = {
+    "pixels": closed(GlobalAvgPool2d()),
+    "all positions": closed(THIN, ReLU(), THIN, ReLU(), GlobalAvgPool2d()),
+    "lattice": closed(conv(), ReLU(), conv(5), ReLU(), conv(2), GlobalAvgPool2d(2)),
+    "near positions": closed(conv(), ReLU(), blur(), Flatten()),
+    "near, steps of 2": closed(conv(), ReLU(), blur(1, 2), Flatten(), Dense(), ReLU()),
+    "windows apart": closed(
+        *(conv((2, 4)), LeakyReLU(0.2), conv(3, padding="valid"), Erf()),
+        *(AvgPool2d((3, 2), stride=(1, 2)), Flatten(), Dense(), Erf()),
+    ),
+    "strides": closed(
+        *(conv(3, dilation=2), ReLU(), conv(3, stride=2), ReLU()),
+        *(conv(2, padding="valid"), ReLU(), AvgPool2d(2, padding=1), Flatten()),
+    ),
+    "every second position": closed(
+        *(conv(), ReLU(), AvgPool2d(1, stride=2), conv(), ReLU(), GlobalAvgPool2d()),
+    ),
+    "branches": closed(
+        *(conv(), Residual(ReLU(), conv())),
+        Sum(conv(1), Sequential(conv(3), ReLU(), conv(3))),
+        *(AvgPool2d((7, 6)), ReLU()),
+    ),
+}
+
+
+def exact(kernel, given):
+    """Return covariances and variances by the covariances of all positions."""
+    gram = torch.as_tensor(all_pairs_gram(kernel, given.double()))
+    return gram, gram.diagonal()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_all_pairs_of_positions_give_the_same_covariances(name, monkeypatch):
+    kernel, given = NETWORKS[name], images(6, SHAPE).float()
+    expected = exact(kernel, given)
+    for isa in instruction_sets():
+        monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
+        for dtype in DTYPES:
+            assert_values(fused(kernel, SHAPE), given.to(dtype), *expected)
+
+
+def test_values_that_were_published():
+    axes = (torch.arange(size, dtype=torch.float64) for size in (3, 3, 8, 8))
+    i, channel, row, col = torch.meshgrid(*axes, indexing="ij")
+    given = torch.sin(0.7 * i + 0.3 * row + 0.5 * col + 0.2 * channel)
+    layers = (conv(), ReLU()) * 3
+    last = Dense(2.0, bias_variance=0.1)
+    expected = {  # neural-tangents 0.6.5, and a program of all pairs
+        1: (0.7099801241570, 0.7002455598371, 0.6832248632315),
+        2: (0.7195719673570, 0.7087061481134, 0.6895080285403),
+    }
+    for lattice, values in expected.items():
+        kernel = Sequential(*layers, GlobalAvgPool2d(lattice), last)
+        found = tile(fused(kernel, (3, 8, 8)), given)[0]
+        assert found.tolist() == pytest.approx(values, rel=1e-12)
+
+
+def test_images_that_are_hard_for_single_precision():
+    shape = (1, 4, 4)
+    kernel, given = NETWORKS["near positions"], hard_images(shape).float()
+    expected = exact(kernel, given)
+    for dtype in DTYPES:
+        assert_values(fused(kernel, shape), given.to(dtype), *expected)
+
+
+@pytest.mark.parametrize("name", ["windows apart", "strides", "branches"])
+def test_derivatives_are_finite_differences(name):
+    kernel, given = NETWORKS[name], images(4, SHAPE).float()
+    theta, step = kernel.theta, 1e-4
+
+    def both(change):
+        backend = fused(kernel.with_theta(theta + change), SHAPE)
+        first = backend.prepare(given.double())
+        return torch.cat([backend.cross(first, first), backend.diag(first)[None]])
+
+    steps = step * np.eye(len(theta))
+    slopes = [(both(change) - both(-change)) / (2.0 * step) for change in steps]
+    expected = torch.stack([both(0.0 * theta), *slopes], dim=-1)
+    backend = fused_tangents(kernel, SHAPE, 3)
+    assert len(backend.programs) > 1
+    diag = expected[-1, :, 0]
+    for dtype, bound in {torch.float32: 1e-5, torch.float64: 1e-7}.items():
+        assert_within(tile(backend, given.to(dtype)), expected[:-1], diag, bound)
+        error = (variances(backend, given.to(dtype)) - expected[-1]).abs()
+        assert bool((error <= bound * diag[:, None]).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+@pytest.mark.parametrize("build", [fused, fused_tangents])
+def test_a_pair_has_the_same_bits_in_every_tile(build, dtype):
+    backend = build(NETWORKS["near positions"], SHAPE)
+    given = images(19, SHAPE).to(dtype)
+    given[7] = given[2]
+    whole = tile(backend, given)
+    for i, j in [(0, 3), (2, 11), (5, 0), (18, 18)]:
+        part = tile(backend, given[i : i + 2], given[j : j + 3])
+        assert torch.equal(part, whole[i : i + 2, j : j + 3])
+    prepared = backend.prepare(given)
+    diag = backend.diag(prepared)
+    assert torch.equal(whole[7, 2], diag[2])
+    upper = backend.gram(prepared)
+    rows, cols = torch.triu_indices(19, 19)
+    assert torch.equal(upper[rows, cols], whole[rows, cols])
+    assert torch.equal(whole[range(19), range(19)], diag)
+
+
+def test_a_lattice_wider_than_the_map_is_no_average():
+    kernel = closed(conv(), ReLU(), GlobalAvgPool2d(7))
+    flat = lower(closed(conv(), ReLU(), Flatten()), SHAPE)
+    assert (lower(kernel, SHAPE).codes == flat.codes).all()
+    assert Kind.AVERAGE not in flat.kinds
+
+
+REFUSED = {
+    "two averages": (
+        closed(conv(), GlobalAvgPool2d()) + closed(conv(), GlobalAvgPool2d(2)),
+        "only where one average",
+    ),
+    "a branch without average": (
+        closed(conv(), Flatten()) + closed(conv(), GlobalAvgPool2d()),
+        "of which one averages",
+    ),
+    "windows that wrap around": (
+        closed(conv(padding="circular"), ReLU(), GlobalAvgPool2d()),
+        "wrap around",
+    ),
+    "an average between layers": (
+        closed(conv(), ReLU(), AvgPool2d(3, stride=2), conv(), ReLU(), Flatten()),
+        "only where one average",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_torch_computes_other_averages(name):
+    kernel, reason = REFUSED[name]
+    kernel.check(SHAPE)
+    choice = choose_backend(kernel, SHAPE, "auto", CPU)
+    assert choice.name == "torch"
+    assert reason in choice.reason
+
+
+def test_gpus_and_their_arithmetic_refuse_averages():
+    program = lower(NETWORKS["pixels"], SHAPE, roots=1)
+    with pytest.raises(NotFusableError, match="on a GPU there are no fused kernels"):
+        Gpu(torch.device("cuda")).require_accepted(program)
+
+
+def test_memory_of_displaced_maps_is_counted():
+    # A group of images with itself takes tables in double precision in `prepare`.
+    averaged = lower(NETWORKS["all positions"], SHAPE)
+    image = torch.zeros(1, *SHAPE)
+    held = Extension().worker_bytes(averaged, image)
+    assert held >= 4 * Extension().image_bytes(averaged, image)
