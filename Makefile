@@ -100,6 +100,11 @@ $(VENV_OLDEST)/.ready-%: $(BUILD) constraints-oldest.txt
 	    .ci/venv $(VENV_OLDEST) "$(PYTHON_OLDEST)" constraints-oldest.txt $*
 	@touch $@
 
+# All that the tests need there, while there is no wheel yet.
+$(VENV_OLDEST)/.needs: constraints-oldest.txt
+	@ONLY_NEEDS=1 .ci/venv $(VENV_OLDEST) "$(PYTHON_OLDEST)" constraints-oldest.txt test
+	@touch $@
+
 # These two borrow what $(VENV) has, torch too.
 $(VENV_PURE)/.ready-test: $(VENV)/.ready-test
 	@SKCONVGP_REQUIRE_EXTENSION=0 CC=/bin/false CXX=/bin/false \

@@ -127,9 +127,15 @@ def name_of(path):
     return path.relative_to(PACKAGE).as_posix()
 
 
+@functools.cache
+def nodes_of(path):
+    """Return the syntax of a file, which many tests ask for."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def calls(path):
     """Yield the function of each call in a file."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call):
             yield node.func
 
@@ -190,7 +196,7 @@ def lines_of_code(path):
     """Return how many lines are neither blank, comments, docstrings nor imports."""
     text = path.read_text()
     free = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import | ast.ImportFrom):
             free.update(range(node.lineno, node.end_lineno + 1))
         first = getattr(node, "body", None)
@@ -354,7 +360,7 @@ def test_estimators_assert_little():
     asserts = [
         name_of(path)
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Assert)
     ]
     own = [name for name in asserts if name.startswith("estimators/")]
@@ -419,7 +425,7 @@ def test_only_progress_and_versions_are_written_to_the_terminal():
     def writers(path):
         return {
             node.name
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in nodes_of(path)
             if isinstance(node, ast.FunctionDef) and "sys.std" in ast.unparse(node)
         }
 
@@ -437,10 +443,9 @@ def test_no_random_number_without_a_generator():
     draws = ("rand", "randn", "randint", "randperm", "normal_", "uniform_")
 
     def draws_without(path):
-        tree = ast.parse(path.read_text())
         return [
             node
-            for node in ast.walk(tree)
+            for node in nodes_of(path)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in draws
