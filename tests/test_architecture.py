@@ -93,7 +93,7 @@ PUBLIC_NAMES = {
     "skconvgp.metrics": """accuracy_rejection_auc_score accuracy_rejection_curve
         brier_decomposition expected_calibration_error interval_coverage
         interval_width negative_log_predictive_density reliability_table
-        robustness_curve""",
+        robustness_curve split_rhat""",
     "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
         ConjugateGradientState Lsqr Part Solution""",
     "skconvgp.transforms": """ChannelScaler ChannelWhitening ContrastNormalization

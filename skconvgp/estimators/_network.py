@@ -41,6 +41,7 @@ class BayesianNetwork(BaseCallbacks, BaseEstimator):
     kernel_: Kernel | None
     image_shape_: ImageShape
     loss_curve_: FloatArray
+    rhat_: FloatArray
     n_iter_: int
     fit_report_: NetworkReport
     device_: str

@@ -26,6 +26,7 @@ from skconvgp.estimators.compute._resources import find_device
 from skconvgp.estimators.functions._gram import gram_matrix
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import shifted_cholesky_
+from skconvgp.metrics import split_rhat
 from skconvgp.networks import (
     BatchedNetwork,
     Epoch,
@@ -40,6 +41,7 @@ from skconvgp.networks import (
     Validation,
     WeightPrior,
     initial_parameters,
+    sample_chains,
     sample_functions,
     train,
 )
@@ -47,6 +49,8 @@ from skconvgp.networks import (
 __all__ = ["fit_networks", "inputs_of"]
 
 EPOCH = "epoch"
+# R-hat of chains up to which their draws are used without a warning.
+LARGEST_RHAT = 1.1
 # Copies of the outputs of a layer that derivatives hold, and bytes of a number.
 COPIES, BYTES = 8, 8
 
@@ -84,7 +88,8 @@ def fit_networks(
     start = time.perf_counter()
     tasks = FitTasks(estimator)
     verbose = 0 if tasks.is_watched else settings.verbose
-    progress = ProgressLine("networks", verbose, "epochs")
+    unit = "epochs" if settings.sampling is None else "steps"
+    progress = ProgressLine("networks", verbose, unit)
 
     def watch(epoch: Epoch) -> bool:
         progress(epoch.index + 1, epoch.total)
@@ -98,6 +103,7 @@ def fit_networks(
     trained, draws, placement = compute_at(placement, run)
     _require_finite(estimator, trained)
     tasks.end()
+    _judge_chains(estimator, trained)
     estimator.draws_ = {name: to_numpy(values) for name, values in draws.items()}
     estimator._network = network
     estimator._mean_squares = samples.mean_squares
@@ -151,7 +157,9 @@ class _Work:
         learned, held_out = self._split(generator)
         rows = np.concatenate([self._samples.rows[learned], self._extra(generator)])
         inputs = inputs_of(network, rows, self._samples.image_shape, device)
-        start = initial_parameters(network, settings.n_draws, generator, inputs)
+        chains = settings.sampling
+        n_begun = settings.n_draws if chains is None else chains.n_chains
+        start = initial_parameters(network, n_begun, generator, inputs)
         data = targets.term(learned, inputs)
         if settings.is_bootstrap and isinstance(data, GaussianData):
             data = data.perturbed(settings.n_draws, generator)
@@ -163,8 +171,12 @@ class _Work:
                 network, self._samples.rows[held_out], self._samples.image_shape, device
             )
             validation = Validation(apart, targets.term(held_out, inputs))
-        schedule = settings.schedule
-        trained = train(potential, start, schedule, generator, watch, validation)
+        schedule, sampling = settings.schedule, settings.sampling
+        trained = (
+            sample_chains(potential, start, sampling, generator, watch)
+            if sampling is not None
+            else train(potential, start, schedule, generator, watch, validation)
+        )
         kept = trained.is_finite
         draws = {name: values[kept] for name, values in trained.parameters.items()}
         return trained, draws
@@ -279,5 +291,21 @@ def _require_finite(estimator: Any, trained: Trained) -> None:
         warn_caller(
             f"{n_diverged} of {n} draws diverged in training and are left out: "
             f"{remedy}.",
+            ConvergenceWarning,
+        )
+
+
+def _judge_chains(estimator: Any, trained: Trained) -> None:
+    """Set how far chains agree, if there are chains; warn if they do not."""
+    estimator.__dict__.pop("rhat_", None)  # of another fit
+    if trained.trace is None:
+        return
+    estimator.rhat_ = split_rhat(to_numpy(trained.trace))
+    largest = float(np.max(estimator.rhat_, initial=1.0, where=estimator.rhat_ >= 1.0))
+    if largest > LARGEST_RHAT:
+        warn_caller(
+            f"The chains disagree: R-hat of a prediction is {largest:.2f}, and should "
+            f"be below {LARGEST_RHAT}. Raise `burn_in` and `thin`, or raise "
+            "`learning_rate` if the chains move slowly.",
             ConvergenceWarning,
         )

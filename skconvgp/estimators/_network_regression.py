@@ -42,12 +42,20 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         "weights" gives weights and biases independent normal distributions. A kernel of
         :mod:`skconvgp.kernels` gives the outputs of the network the prior of a Gaussian
         process instead, in units of the scaled targets.
-    inference : "bootstrap" or "ensemble", default="bootstrap"
+    inference : "bootstrap", "ensemble" or "sghmc", default="bootstrap"
         "ensemble" trains each draw from a random start to a largest posterior density.
         "bootstrap" also adds noise to the targets, and pulls a draw to a random
         function or to random weights of the prior.
+        "sghmc" draws from the posterior by Markov chains, stochastic gradient
+        Hamiltonian Monte Carlo, up to an error of the step size.
     n_draws : int, default=20
-        Number of networks.
+        Number of networks. With "sghmc" it is rounded up to a multiple of `n_chains`.
+    n_chains : int, default=4
+        Number of Markov chains of "sghmc".
+    burn_in : int, default=3000
+        Steps of a chain before its draws, in which step sizes adapt.
+    thin : int, default=200
+        Steps of a chain from one draw to the next.
     weight_variance : float, default=2.0
         Prior variance of weights, before a division by the fan-in; functions vary more
         quickly if it is larger. With a kernel as prior it is that of the random
@@ -75,9 +83,10 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     batch_size : None or int, default=None
         Number of samples in a step; None is all. A kernel as prior needs all.
     max_iter : int, default=1500
-        Most epochs.
+        Most epochs; not used by "sghmc".
     learning_rate : float, default=1e-2
-        Rate of Adam in the first step; it falls as a cosine.
+        Rate of Adam in the first step; it falls as a cosine. With "sghmc" the size of
+        all steps.
     early_stopping : bool, default=False
         Whether some samples are held out, each draw keeps the parameters that are best
         on them, and training stops when no draw becomes better.
@@ -113,9 +122,13 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         Shape (c, h, w) of the image that a row was read as.
     loss_curve_ : ndarray of shape (n_iter,)
         Mean negative log posterior density of the draws, up to a constant, in each
-        epoch.
+        epoch, or of the chains in each step.
     n_iter_ : int
-        Number of epochs.
+        Number of epochs, or of steps of each chain.
+    rhat_ : ndarray of shape (m, n_outputs)
+        Of outputs at the first m <= 50 training samples, how far the chains agree, see
+        :func:`~skconvgp.metrics.split_rhat`; a warning is given above 1.1. Only with
+        "sghmc". It says nothing of the error of the step size.
     fit_report_ : NetworkReport
         Record of the training.
     device_ : str
@@ -140,11 +153,12 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
 
     Notes
     -----
-    **Neither inference is exact.** A bootstrap is exact for a model that is linear in
-    its weights, such as ``hidden_layer_sizes=()``; for deeper networks each draw ends
-    in one of many minima. With a kernel as prior, no density of weights is transformed
-    (the Jacobian is missing): the posterior is that of the product of the data with the
-    density of the Gaussian process, evaluated at the outputs of the network.
+    **No inference is exact.** A bootstrap is exact for a model that is linear in its
+    weights, such as ``hidden_layer_sizes=()``; for deeper networks each draw ends in
+    one of many minima. Markov chains have an error of their step size. With a kernel as
+    prior, no density of weights is transformed (the Jacobian is missing): the posterior
+    is that of the product of the data with the density of the Gaussian process,
+    evaluated at the outputs of the network.
 
     A step takes time proportional to the number of draws times the parameters times the
     inputs m; with a kernel also m squared, and m cubed once. Everything is computed in
@@ -153,9 +167,11 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     References
     ----------
     Lakshminarayanan, Pritzel and Blundell, "Simple and scalable predictive uncertainty
-    estimation using deep ensembles", 2017. Pearce, Leibfried and Brintrup, "Uncertainty
-    in neural networks: approximately Bayesian ensembling", 2020. Kozyrskiy,
-    "Approximate inference for Bayesian models", 2023, algorithm 1 and section 6.8.
+    estimation using deep ensembles", 2017. Springenberg, Klein, Falkner and Hutter,
+    "Bayesian optimization with robust Bayesian neural networks", 2016. Pearce,
+    Leibfried and Brintrup, "Uncertainty in neural networks: approximately Bayesian
+    ensembling", 2020. Kozyrskiy, "Approximate inference for Bayesian models", 2023,
+    algorithm 1 and sections 6.3 and 6.8.
 
     Examples
     --------
@@ -178,6 +194,9 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         prior: object = "weights",
         inference: str = "bootstrap",
         n_draws: int = 20,
+        n_chains: int = 4,
+        burn_in: int = 3000,
+        thin: int = 200,
         weight_variance: float = 2.0,
         bias_variance: float = 1.0,
         noise_variance: object = "evidence",
@@ -201,6 +220,9 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         self.prior = prior
         self.inference = inference
         self.n_draws = n_draws
+        self.n_chains = n_chains
+        self.burn_in = burn_in
+        self.thin = thin
         self.weight_variance = weight_variance
         self.bias_variance = bias_variance
         self.noise_variance = noise_variance

@@ -17,14 +17,16 @@ from skconvgp.estimators._resolve import (
     resolve_word,
 )
 from skconvgp.kernels import Kernel
-from skconvgp.networks import ACTIVATIONS, Schedule
+from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
 __all__ = ["EVIDENCE", "NetworkSettings", "read_settings"]
 
 WEIGHTS = "weights"
-BOOTSTRAP = "bootstrap"
+BOOTSTRAP, SGHMC = "bootstrap", "sghmc"
 EVIDENCE = "evidence"
-INFERENCES = ("ensemble", BOOTSTRAP)
+# Traces of chains are compared in halves.
+LEAST_THIN = 4
+INFERENCES = ("ensemble", BOOTSTRAP, SGHMC)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class NetworkSettings:
         Share of the samples that decide when to stop; 0 for no early stopping.
     schedule : Schedule
         Epochs, rate and batches.
+    sampling : Sampling or None
+        Markov chains; None for training.
     verbose : int
         How much progress is shown.
     """
@@ -74,12 +78,14 @@ class NetworkSettings:
     function_noise: float
     validation_fraction: float
     schedule: Schedule
+    sampling: Sampling | None
     verbose: int
 
 
 def read_settings(owner: Any) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
     kernel = _prior(owner)
+    schedule = _schedule(owner, kernel)
     if owner.network is not None and not callable(owner.network):
         reject(owner, "network", "None or a callable without arguments", owner.network)
     return NetworkSettings(
@@ -95,7 +101,8 @@ def read_settings(owner: Any) -> NetworkSettings:
         extra_points=_positive(owner, "extra_points", allows_zero=True),
         function_noise=_positive(owner, "function_noise"),
         validation_fraction=_validation_fraction(owner),
-        schedule=_schedule(owner, kernel),
+        schedule=schedule,
+        sampling=_sampling(owner, schedule),
         verbose=resolve_verbose(owner, owner.verbose),
     )
 
@@ -160,4 +167,24 @@ def _schedule(owner: Any, kernel: Kernel | None) -> Schedule:
         resolve_count(owner, "max_iter", owner.max_iter),
         _positive(owner, "learning_rate"),
         batch_size,
+    )
+
+
+def _sampling(owner: Any, schedule: Schedule) -> Sampling | None:
+    n_chains = resolve_count(owner, "n_chains", owner.n_chains)
+    burn_in = resolve_count(owner, "burn_in", owner.burn_in)
+    if not is_int(owner.thin, least=LEAST_THIN):
+        reject(owner, "thin", f"an int >= {LEAST_THIN}", owner.thin)
+    if _inference(owner) != SGHMC:
+        return None
+    if owner.early_stopping:
+        expected = "False with inference='sghmc', whose chains have no best step"
+        reject(owner, "early_stopping", expected, owner.early_stopping)
+    return Sampling(
+        n_chains,
+        -(-int(owner.n_draws) // n_chains),
+        burn_in,
+        int(owner.thin),
+        schedule.learning_rate,
+        schedule.batch_size,
     )

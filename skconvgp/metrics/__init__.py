@@ -5,6 +5,7 @@ from skconvgp.metrics._calibration import (
     expected_calibration_error,
     reliability_table,
 )
+from skconvgp.metrics._convergence import split_rhat
 from skconvgp.metrics._predictive import (
     interval_coverage,
     interval_width,
@@ -26,4 +27,5 @@ __all__ = [
     "negative_log_predictive_density",
     "reliability_table",
     "robustness_curve",
+    "split_rhat",
 ]

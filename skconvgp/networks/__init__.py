@@ -17,6 +17,7 @@ from skconvgp.networks._potentials import (
     WeightPrior,
     sample_functions,
 )
+from skconvgp.networks._sghmc import Sampling, sample_chains
 from skconvgp.networks._training import (
     Epoch,
     Schedule,
@@ -39,11 +40,13 @@ __all__ = [
     "Parameters",
     "Potential",
     "PriorTerm",
+    "Sampling",
     "Schedule",
     "Trained",
     "Validation",
     "WeightPrior",
     "initial_parameters",
+    "sample_chains",
     "sample_functions",
     "train",
 ]

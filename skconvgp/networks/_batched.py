@@ -20,6 +20,7 @@ from torch import Tensor, nn
 __all__ = [
     "ACTIVATIONS",
     "BatchedNetwork",
+    "FlatParameters",
     "LayeredNetwork",
     "ModuleNetwork",
     "Parameters",
@@ -35,6 +36,29 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 # Numbers that a layer of a module holds of a sample, as a multiple of its input.
 MODULE_GROWTH = 32
+
+
+class FlatParameters:
+    """Parameters of all draws in one tensor (k, p), of which the named ones are views.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+        Copied.
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._shapes = {name: one.shape[1:] for name, one in parameters.items()}
+        self.values = torch.cat([one.flatten(1) for one in parameters.values()], dim=1)
+
+    def split(self, values: Tensor) -> Parameters:
+        """Return the views of values (k, p)."""
+        sizes = [shape.numel() for shape in self._shapes.values()]
+        parts = torch.split(values, sizes, dim=1)
+        return {
+            name: part.reshape(len(values), *shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
 
 
 class BatchedNetwork(Protocol):

@@ -9,10 +9,19 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from skconvgp.networks._batched import BatchedNetwork, Parameters
+from skconvgp.networks._batched import BatchedNetwork, FlatParameters, Parameters
 from skconvgp.networks._potentials import DataTerm, Potential
 
-__all__ = ["Epoch", "Schedule", "Trained", "Validation", "initial_parameters", "train"]
+__all__ = [
+    "Epoch",
+    "Schedule",
+    "Trained",
+    "Validation",
+    "finite_mean",
+    "flat_gradient",
+    "initial_parameters",
+    "train",
+]
 
 # Epochs between two looks at validation samples, and looks without a better one after
 # which training stops.
@@ -104,35 +113,15 @@ class Trained:
         Whether a draw has not diverged.
     is_stopped : bool
         Whether training ended before the last epoch.
+    trace : Tensor of shape (n_chains, n_traced, m, n_outputs), or None
+        Outputs of Markov chains at some inputs, as they went.
     """
 
     parameters: Parameters
     losses: list[float]
     is_finite: Tensor
     is_stopped: bool
-
-
-class _Flat:
-    """Parameters of all draws in one tensor (k, p), of which the named ones are views.
-
-    Parameters
-    ----------
-    parameters : dict of Tensor
-        Copied.
-    """
-
-    def __init__(self, parameters: Parameters) -> None:
-        self._shapes = {name: one.shape[1:] for name, one in parameters.items()}
-        self.values = torch.cat([one.flatten(1) for one in parameters.values()], dim=1)
-
-    def split(self, values: Tensor) -> Parameters:
-        """Return the views of values (k, p)."""
-        sizes = [shape.numel() for shape in self._shapes.values()]
-        parts = torch.split(values, sizes, dim=1)
-        return {
-            name: part.reshape(len(values), *shape)
-            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
-        }
+    trace: Tensor | None = None
 
 
 class _Adam:
@@ -229,7 +218,7 @@ def train(
     trained : Trained
         The parameters, the losses, and which draws diverged.
     """
-    flat = _Flat(start)
+    flat = FlatParameters(start)
     parameters, descent = flat.split(flat.values), _Adam(flat.values)
     best = None if validation is None else _Best(potential.network, validation)
     losses: list[float] = []
@@ -240,7 +229,7 @@ def train(
             _step(potential, flat, descent, rate, rows)
             for rows in schedule.batches(potential.n_samples, generator)
         ]
-        losses.append(_finite_mean(torch.stack(sums).mean(0)))
+        losses.append(finite_mean(torch.stack(sums).mean(0)))
         is_stopped = watch(Epoch(index, schedule.max_iter, losses[-1]))
         if best is not None and index % LOOK_EVERY == 0:
             is_stopped = best.look(parameters) or is_stopped
@@ -256,12 +245,31 @@ def train(
 
 def _step(
     potential: Potential,
-    flat: _Flat,
+    flat: FlatParameters,
     descent: _Adam,
     rate: float,
     rows: Tensor | None,
 ) -> Tensor:
     """Make a step of all draws; return their potentials (k,) before it."""
+    values, gradient = flat_gradient(potential, flat, rows)
+    descent.step_(flat.values, gradient, rate)
+    return values
+
+
+def flat_gradient(
+    potential: Potential, flat: FlatParameters, rows: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the potentials (k,) of all draws, and their gradients (k, p).
+
+    Parameters
+    ----------
+    potential : Potential
+        The potential.
+    flat : FlatParameters
+        Where it is evaluated.
+    rows : Tensor or None
+        Indices of the samples that estimate it; None is all.
+    """
     leaf = flat.values.detach().requires_grad_()
     parameters = flat.split(leaf)
     if rows is None:
@@ -269,10 +277,9 @@ def _step(
     else:
         values = potential.on_batch(parameters, rows.to(leaf.device))
     (gradient,) = torch.autograd.grad(values.sum(), leaf)
-    descent.step_(flat.values, gradient, rate)
-    return values.detach()
+    return values.detach(), gradient
 
 
-def _finite_mean(values: Tensor) -> float:
+def finite_mean(values: Tensor) -> float:
     """Return the mean of the finite values; NaN if there are none."""
     return float(values[values.isfinite()].mean())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
@@ -228,7 +229,9 @@ def test_draws_that_diverge_are_left_out():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"inference": "sghmc"}, "'ensemble' or 'bootstrap'"),
+        ({"inference": "laplace"}, "'ensemble', 'bootstrap' or 'sghmc'"),
+        ({"thin": 3}, "an int >= 4"),
+        ({"inference": "sghmc", "early_stopping": True}, "no best step"),
         ({"prior": "matched"}, "'weights' or a kernel"),
         ({"hidden_layer_sizes": (3, 0)}, "tuple of ints"),
         ({"noise_variance": 0.0}, "'evidence' or a finite number > 0"),
@@ -253,6 +256,20 @@ def test_a_bootstrap_needs_targets():
         classifier(likelihood="softmax").fit(*blobs(6))
     with pytest.raises(ValueError, match=r"`alpha_eps` is a number"):
         classifier(likelihood=Dirichlet("loo")).fit(*blobs(6))
+
+
+def test_chains_are_compared():
+    X, y = wave(12)
+    chains = {"inference": "sghmc", "n_chains": 2, "n_draws": 3, "learning_rate": 0.2}
+    model = regressor(burn_in=300, thin=200, normalize_y=False, **chains)
+    model.fit(X, y - y.mean())
+    assert model.draws_["weight0"].shape == (4, 1, 8)
+    assert model.rhat_.shape == (12, 1)
+    assert len(model.loss_curve_) == model.n_iter_ == 700
+    model.set_params(burn_in=1, thin=4, learning_rate=1e-3)
+    with pytest.warns(ConvergenceWarning, match=r"R-hat of a prediction is [\d.]+, "):
+        model.fit(X, y)
+    assert not hasattr(model.set_params(inference="ensemble").fit(X, y), "rhat_")
 
 
 def test_deviations_need_two_draws():

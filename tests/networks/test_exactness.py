@@ -1,6 +1,7 @@
 """Bootstraps against posteriors in closed form, where these are exact."""
 
 import numpy as np
+import pytest
 import torch
 
 from skconvgp.linalg import shifted_cholesky_
@@ -10,9 +11,11 @@ from skconvgp.networks import (
     GaussianData,
     LayeredNetwork,
     Potential,
+    Sampling,
     Schedule,
     WeightPrior,
     initial_parameters,
+    sample_chains,
     sample_functions,
     train,
 )
@@ -99,3 +102,46 @@ def test_batches_estimate_the_potential_without_bias():
         for rows in ([0, 1], [2, 3], [4, 5])
     ]
     torch.testing.assert_close(torch.stack(parts).mean(0), potential(parameters))
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_chains_draw_from_the_posterior_of_a_linear_model(batch_size):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6, 2)), rng.normal(size=6)
+    network = LayeredNetwork((2, 1), "tanh", ((1.5, 0.5),))
+    inputs, source, n_chains = torch.from_numpy(X), generator(), 2000
+    start = initial_parameters(network, n_chains, source, inputs)
+    data = GaussianData(
+        torch.from_numpy(y)[None, :, None], torch.full((6, 1), 0.5).double()
+    )
+    potential = Potential(network, inputs, 6, data, WeightPrior())
+    # All chains see the same batches, whose noise does not average out over chains.
+    n_slower = 1 if batch_size is None else 2
+    sampling = Sampling(
+        n_chains, 1, 300 * n_slower, 100 * n_slower, 0.15 / n_slower, batch_size
+    )
+    trained = sample_chains(potential, start, sampling, source, proceed)
+    with torch.no_grad():
+        outputs = network.outputs(trained.parameters, inputs)
+    gram = 0.75 * X @ X.T + 0.5
+    gain = gram @ np.linalg.inv(gram + 0.5 * np.eye(6))
+    draws, covariance = outputs[..., 0].numpy(), gram - gain @ gram
+    std = np.sqrt(np.diag(covariance))
+    assert np.abs((draws.mean(0) - gain @ y) / std).max() < 4.0 / np.sqrt(n_chains)
+    np.testing.assert_allclose(draws.std(0), std, rtol=0.07)
+    assert trained.trace.shape == (n_chains, 20, 6, 1)
+
+
+def test_chains_of_the_prior_have_its_variance():
+    network = LayeredNetwork((1, 1), "tanh", ((1.0, 1.0),))
+    inputs, source = torch.zeros(1, 1, dtype=torch.float64), generator()
+    start = initial_parameters(network, 1000, source, inputs)
+    data = GaussianData(inputs[None], torch.full((1, 1), torch.inf).double())
+    potential = Potential(network, inputs, 1, data, WeightPrior())
+    far = {name: 5.0 + values for name, values in start.items()}
+    sampling = Sampling(1000, 5, 300, 60, 0.2)
+    trained = sample_chains(potential, far, sampling, source, proceed)
+    for values in trained.parameters.values():
+        assert len(values) == 5000
+        assert abs(float(values.mean())) < 0.06
+        assert abs(float(values.var()) - 1.0) < 0.05

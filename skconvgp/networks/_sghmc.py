@@ -1,0 +1,186 @@
+"""Stochastic gradient Hamiltonian Monte Carlo, all chains at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from skconvgp.networks._batched import FlatParameters, Parameters
+from skconvgp.networks._potentials import Potential
+from skconvgp.networks._training import (
+    Epoch,
+    Schedule,
+    Trained,
+    finite_mean,
+    flat_gradient,
+)
+
+__all__ = ["Sampling", "sample_chains"]
+
+# Traces for the comparison of chains: inputs that are traced, and how often between two
+# draws that are kept.
+MOST_TRACED, TRACED_BETWEEN = 50, 20
+SMALLEST_MASS = 1e-8
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Settings of the chains.
+
+    Parameters
+    ----------
+    n_chains : int
+        Number of chains.
+    n_kept : int
+        Number of draws that are kept of each chain.
+    burn_in : int
+        Steps before the first draw, in which masses adapt.
+    thin : int
+        Steps from one kept draw to the next.
+    step_size : float
+        Size of a step.
+    batch_size : int or None
+        Samples of a step; None is all.
+    friction : float, default=0.05
+        Share of the momentum that a step loses.
+    """
+
+    n_chains: int
+    n_kept: int
+    burn_in: int
+    thin: int
+    step_size: float
+    batch_size: int | None = None
+    friction: float = 0.05
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of each chain."""
+        return self.burn_in + self.n_kept * self.thin
+
+
+class _Masses:
+    """Moments of gradients, with a memory that follows from them.
+
+    Springenberg, Klein, Falkner and Hutter, "Bayesian optimization with robust Bayesian
+    neural networks", 2016, section 4.2.
+    """
+
+    def __init__(self, like: Tensor) -> None:
+        self._memory, self._mean = torch.ones_like(like), torch.zeros_like(like)
+        self._square = torch.ones_like(like)
+        self.inverse = torch.ones_like(like)
+
+    def adapt(self, gradient: Tensor) -> None:
+        """Take account of a gradient."""
+        share = 1.0 / (self._memory + 1.0)
+        ratio = self._mean.square() / self._square
+        self._memory = 1.0 + self._memory * (1.0 - ratio)
+        self._mean.lerp_(gradient, share)
+        self._square.lerp_(gradient.square(), share)
+        self.inverse = (self._square.sqrt() + SMALLEST_MASS).reciprocal()
+
+
+def sample_chains(
+    potential: Potential,
+    start: Parameters,
+    sampling: Sampling,
+    generator: Generator,
+    watch: Callable[[Epoch], bool],
+) -> Trained:
+    r"""Draw from the density :math:`e^{-U}` of each chain.
+
+    With step :math:`\eta`, friction :math:`\mu` and mass :math:`M`, a step is
+    :math:`v \leftarrow (1 - \mu) v - \eta^2 M^{-1} \nabla U + \xi`,
+    :math:`w \leftarrow w + v`, where :math:`\xi` has the variance
+    :math:`\eta^2 \mu (2 - \mu) M^{-1}`, with which a momentum without force is
+    stationary. Nothing is subtracted for the noise of gradients from batches: batches
+    of an epoch are disjoint, so that their errors cancel.
+
+    Parameters
+    ----------
+    potential : Potential
+        The potential U.
+    start : dict of Tensor
+        Parameters of each chain to begin with; not changed.
+    sampling : Sampling
+        The settings.
+    generator : torch.Generator
+        Source of all noise.
+    watch : callable
+        Called after each step; returns whether to stop.
+
+    Returns
+    -------
+    trained : Trained
+        Kept draws, those of one chain after those of another, and traces of outputs.
+    """
+    flat = FlatParameters(start)
+    momentum, masses = torch.zeros_like(flat.values), _Masses(flat.values)
+    schedule = Schedule(1, sampling.step_size, sampling.batch_size)
+    batches = _endless(schedule, potential.n_samples, generator)
+    losses: list[float] = []
+    kept: list[Tensor] = []
+    trace: list[Tensor] = []
+    traced_every = max(1, sampling.thin // TRACED_BETWEEN)
+    is_stopped = False
+    for index in range(sampling.n_steps):
+        values, gradient = flat_gradient(potential, flat, next(batches))
+        losses.append(finite_mean(values))
+        if index < sampling.burn_in:
+            masses.adapt(gradient)
+        _move_(flat.values, momentum, gradient, masses.inverse, sampling, generator)
+        since = index + 1 - sampling.burn_in
+        if since > 0 and since % sampling.thin == 0:
+            kept.append(flat.values.clone())
+        if since > 0 and since % traced_every == 0:
+            trace.append(_outputs(potential, flat))
+        is_stopped = watch(Epoch(index, sampling.n_steps, losses[-1]))
+        if is_stopped:
+            break
+    if not kept:
+        kept, trace = [flat.values.clone()], [_outputs(potential, flat)]
+    draws = torch.stack(kept, dim=1)  # (n_chains, n_kept, p)
+    is_finite = draws.isfinite().all(2).all(1) & values.isfinite()
+    return Trained(
+        flat.split(draws.flatten(0, 1)),
+        losses,
+        is_finite.repeat_interleave(draws.shape[1]),
+        is_stopped,
+        torch.stack(trace, dim=1)[is_finite],
+    )
+
+
+def _endless(
+    schedule: Schedule, n_samples: int, generator: Generator
+) -> Iterator[Tensor | None]:
+    """Yield the samples of one step after another."""
+    while True:
+        yield from schedule.batches(n_samples, generator)
+
+
+def _move_(
+    values: Tensor,
+    momentum: Tensor,
+    gradient: Tensor,
+    inverse_mass: Tensor,
+    sampling: Sampling,
+    generator: Generator,
+) -> None:
+    """Make a step in place."""
+    friction, square = sampling.friction, sampling.step_size**2
+    variance = square * friction * (2.0 - friction) * inverse_mass
+    normal = torch.randn(values.shape, generator=generator, dtype=values.dtype)
+    noise = normal.to(values.device) * variance.sqrt()
+    momentum.mul_(1.0 - friction).sub_(square * inverse_mass * gradient).add_(noise)
+    values.add_(momentum)
+
+
+def _outputs(potential: Potential, flat: FlatParameters) -> Tensor:
+    """Return the outputs (n_chains, m, n_outputs) at the inputs that are traced."""
+    with torch.no_grad():
+        inputs = potential.inputs[: min(MOST_TRACED, potential.n_samples)]
+        return potential.network.outputs(flat.split(flat.values), inputs)
