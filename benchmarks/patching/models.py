@@ -27,6 +27,7 @@ SIZES = {
 PHOTOGRAPHS_AND_DIGITS = ("mnist", "cifar10")
 EPOCHS, BATCH, RATE = 20, 64, 1e-3
 SUBSET, SHARE_OF_WHOLE = 5000, 0.01
+FEW = 500  # images from which inducing patches are learned
 PRIOR_COUNT = 1e-6  # ADR 0048
 WEIGHTS = Path(__file__).parents[1] / "results" / "patch_weights.json"
 
@@ -186,6 +187,39 @@ class OfLearnedLengthscale:
         return probabilities
 
 
+@dataclass
+class OfLearnedPatches:
+    """Inducing patches learned on a few of the images, and fitted to all.
+
+    Parameters
+    ----------
+    n_inducing : int
+        Inducing patches.
+    likelihood : str, default="gaussian"
+        Likelihood of the fit to all images.
+    """
+
+    n_inducing: int
+    likelihood: str = "gaussian"
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "OfLearnedPatches":
+        """Learn the patches and the lengthscale by leave-one-out; fit to all images."""
+        small = _invariant(self.n_inducing)
+        small.set_params(inducing="learned", optimizer="loo").fit(X[:FEW], y[:FEW])
+        self.model = PatchGPClassifier(
+            small.kernel_,
+            inducing=small.inducing_patches_,
+            likelihood=self.likelihood,
+            random_state=0,
+        ).fit(X, y)
+        return self
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the probabilities (n, k) of labels."""
+        probabilities: NDArray[Any] = self.model.predict_proba(X)
+        return probabilities
+
+
 def _places(likelihood: str) -> Any:
     """Return patches at 3x3 places, with labels that are modelled."""
     return PatchGPClassifier(
@@ -257,6 +291,16 @@ MODELS = {
     ),
     "patches, invariant, 256, robustmax": Model(
         lambda: _invariant(256).set_params(likelihood="robustmax"), 5000, ("mnist",)
+    ),
+    "patches, invariant, 64": Model(lambda: _invariant(64), 5000, ("mnist",)),
+    "patches, invariant, 64, softmax": Model(
+        lambda: _invariant(64).set_params(likelihood="softmax"), 5000, ("mnist",)
+    ),
+    "patches, invariant, 64, learned": Model(
+        lambda: OfLearnedPatches(64), 5000, ("mnist",)
+    ),
+    "patches, invariant, 64, learned, softmax": Model(
+        lambda: OfLearnedPatches(64, "softmax"), 5000, ("mnist",)
     ),
     "patches, 3x3 places": Model(lambda: _places("gaussian"), 5000, ("mnist",)),
     "patches, 3x3 places, softmax": Model(lambda: _places("softmax"), 5000, ("mnist",)),

@@ -6,6 +6,7 @@ import pytest
 
 from skconvgp import PatchGPClassifier
 from skconvgp.display import PatchesDisplay
+from skconvgp.flows import LBFGS
 from skconvgp.kernels import PatchKernel, rbf
 from tests.helpers.estimators import digits
 
@@ -86,9 +87,12 @@ def test_a_term_of_a_sum_is_drawn():
         PatchKernel(patch_size=size, stride=2, location_lengthscale=None)
         for size in (3, 4)
     )
-    kernel = rbf() + 0.5 * small + large
-    gp = PatchGPClassifier(kernel, n_inducing=7, random_state=0).fit(X, y)
+    kernel = rbf() + 0.5 * small.replace(weights="learned") + large
+    settings = {"optimizer": LBFGS(max_iter=2), "random_state": 0}
+    gp = PatchGPClassifier(kernel, n_inducing=7, **settings).fit(X, y)
     display = PatchesDisplay.from_estimator(gp, term=1)
+    learned = gp.kernel_.parts[0].parts[1].kernel.weights
+    np.testing.assert_array_equal(display.weights.ravel(), learned)
     np.testing.assert_array_equal(display.patches, gp.inducing_patches_[1])
     np.testing.assert_array_equal(display.locations, gp.locations_[1])
     for term in (0, 3, -1):

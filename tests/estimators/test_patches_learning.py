@@ -115,6 +115,7 @@ def test_a_weighted_kernel_and_one_of_whole_images_are_learned_as_one():
     assert scaled.kernel.lengthscale != 4.0
     weights = np.abs(weighted.weights).reshape(PLACES, PLACES)
     assert weights[1:4, 1:4].mean() > 2.0 * weights[4:].mean()
+    assert "8 + 8 patches\n" in str(gp.fit_report_)
     # The learned kernel, fitted without a search, is the fit.
     again = fitted(learned, X, y, inducing=gp.inducing_patches_)
     np.testing.assert_allclose(again.predict(X), gp.predict(X), rtol=1e-5, atol=1e-6)
