@@ -32,32 +32,30 @@ def _lattice(size: int, step: int) -> Axis:
 
 
 def join_averages(graph: Graph) -> None:
-    """Join a pool and the sum that reads it, and note how maps are displaced.
+    """Cut a graph at averages over positions, and note how maps are displaced.
+
+    The last average is a sum over all positions, which a pool directly before it joins.
+    It and the pools before it end segments: operations that are computed for the same
+    displacements. No map of a segment may be read by a later one.
 
     Raises
     ------
     NotFusableError
-        If positions are averaged other than once, behind all maps of positions.
+        If windows of a pool overlap, or branches of different segments meet.
     """
-    for node in graph.nodes:
+    for node in list(graph.nodes):
         _join(graph, node)
-    pools = [node for node in graph.nodes if node.kind in ("pool", "average")]
-    if not pools:
+    ends = [node for node in graph.nodes if node.kind in ("pool", "average")]
+    if not ends:
         return
-    head = pools[0]
-    place = graph.nodes.index(head)
-    before, after = graph.nodes[:place], graph.nodes[place + 1 :]
-    if head.kind == "pool" or len(pools) > 1:
-        raise NotFusableError(
-            "there are fused kernels for averages over positions only where one "
-            "average is directly in front of the dense layers"
-        )
-    if any(source in before for node in after for source in node.inputs):
-        raise NotFusableError(
-            "there are no fused kernels for branches of which one averages over "
-            "positions"
-        )
-    _displace([*before, head])
+    if ends[-1].kind == "pool":
+        ends.append(_flattened(graph, ends[-1]))
+    _require_chain(graph, ends)
+    begin = 0
+    for end in ends:
+        stop = graph.nodes.index(end)
+        _displace(graph.nodes[begin : stop + 1])
+        begin = stop + 1
 
 
 def _join(graph: Graph, node: Node) -> None:
@@ -71,10 +69,43 @@ def _join(graph: Graph, node: Node) -> None:
     graph.nodes = [other for other in graph.nodes if other is not pool]
 
 
+def _flattened(graph: Graph, pool: Node) -> Node:
+    """Make the sum behind the last pool an average over single positions."""
+    for node in graph.nodes[graph.nodes.index(pool) :]:
+        if node.kind == "sum":
+            node.kind = "average"
+            node.axes = tuple(
+                Axis(size, 1, 1, 0, 0, 1, False) for size in node.inputs[0].shape
+            )
+            return node
+    raise NotFusableError("there are no fused kernels for maps of positions as results")
+
+
+def _require_chain(graph: Graph, ends: list[Node]) -> None:
+    for end in ends:
+        place = graph.nodes.index(end)
+        before, after = graph.nodes[:place], graph.nodes[place + 1 :]
+        if any(source in before for node in after for source in node.inputs):
+            raise NotFusableError(
+                "there are no fused kernels for branches of which one averages over "
+                "positions"
+            )
+    for end in ends[:-1]:
+        is_apart = all(
+            axis.kernel <= axis.stride and axis.dilation == 1 and not axis.before
+            for axis in end.axes
+        )
+        if end.kind == "average" or not is_apart:
+            raise NotFusableError(
+                "between convolutions there are fused kernels only for averages over "
+                "windows that do not overlap, without padding"
+            )
+
+
 def _displace(nodes: list[Node]) -> None:
-    """Set the steps of the nodes, of which the last one is the average."""
-    head = nodes[-1]
-    steps = {head.inputs[0]: (1, 1)}
+    """Set the steps of the nodes of a segment, of which the last one averages."""
+    end = nodes[-1]
+    steps = {end.inputs[0]: (1, 1)}
     for node in reversed(nodes[:-1]):
         down, across = node.steps = steps[node]
         if node.kind == "conv":
@@ -91,13 +122,5 @@ def _displace(nodes: list[Node]) -> None:
                     "there are no fused kernels for averages over positions of "
                     "branches with different strides"
                 )
-    farthest = [
-        min(axis.dilation * (axis.kernel - 1), axis.size - 1) for axis in head.axes
-    ]
-    for node in nodes[:-1]:
-        sizes = zip(node.shape, node.steps, farthest, strict=True)
-        if any(step * far >= size for size, step, far in sizes):
-            raise NotFusableError(
-                "there are no fused kernels for averages over positions of maps that "
-                "padding has made larger"
-            )
+    if nodes[0].inputs:  # the pool of the segment before
+        nodes[0].inputs[0].steps = steps[nodes[0].inputs[0]]

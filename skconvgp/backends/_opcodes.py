@@ -57,10 +57,23 @@ class Kind(_Explained):
         "consume: sum over pairs of positions of two images, each as often as windows "
         "have both",
     )
+    POOL = (
+        14,
+        "consume: add to windows of the map behind it, each pair of positions to the "
+        "one pair of windows that has it",
+    )
 
 
 # Operations that consume the rows of a map, and so end a stage.
-STAGE_ENDS = (Kind.BOX, Kind.CONV, Kind.SUM, Kind.END, Kind.RESULT, Kind.AVERAGE)
+STAGE_ENDS = (
+    Kind.BOX,
+    Kind.CONV,
+    Kind.SUM,
+    Kind.END,
+    Kind.RESULT,
+    Kind.AVERAGE,
+    Kind.POOL,
+)
 
 
 class Column(_Explained):
@@ -94,7 +107,8 @@ class AxisColumn(_Explained):
     """Columns of one axis; WINDOW is 0 if an operation has no windows.
 
     An AVERAGE and all operations before it are computed on maps of the covariances of
-    positions p and p + d, for one displacement d after the other.
+    positions p and p + d, for one displacement d after the other. Each POOL ends a
+    segment of operations with the same displacements.
     """
 
     SIZE = 0, "size of the input"
@@ -103,8 +117,8 @@ class AxisColumn(_Explained):
     STRIDE = (
         3,
         "distance from one window to the next; before an AVERAGE, without windows: "
-        "displacement of the map for each position by which the averaged map is "
-        "displaced",
+        "displacement of the map for each position by which the map at the end of the "
+        "segment is displaced",
     )
     DILATION = 4, "distance from one position of a window to the next"
     OUTPUTS = 5, "number of windows"

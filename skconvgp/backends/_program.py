@@ -19,7 +19,7 @@ from torch import Tensor
 from skconvgp._autograd import enabled_autograd
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends._graph import build_graph
-from skconvgp.backends._opcodes import N_COLUMNS, AxisColumn, Column, Kind
+from skconvgp.backends._opcodes import N_COLUMNS, STAGE_ENDS, AxisColumn, Column, Kind
 from skconvgp.backends._schedule import Op, Schedule, schedule_of
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._checks import plain_value
@@ -175,7 +175,7 @@ def _tables_and_maps(
             loaded = summed
         begun = _maps_begun(op.kind, op_constants)
         maps = max(_maps_read(op.kind, loaded, maps), begun)
-        if op.kind in (Kind.STORE, Kind.BOX, Kind.CONV, Kind.SUM, Kind.AVERAGE):
+        if op.kind == Kind.STORE or op.kind in STAGE_ENDS:
             stored[op.reg] = maps
         if op.kind in (Kind.SUM, Kind.AVERAGE):
             summed = maps
@@ -208,7 +208,7 @@ def _write_code(code: NDArray[np.int32], op: Op) -> None:
     """Write kind, register, flag and windows of an operation into its row of codes."""
     node = op.node
     code[[Column.KIND, Column.REG, Column.FLAG]] = op.kind, op.reg, op.flag
-    if op.kind in (Kind.BOX, Kind.CONV, Kind.AVERAGE):
+    if op.kind in (Kind.BOX, Kind.CONV, Kind.AVERAGE, Kind.POOL):
         code[Column.CIRCULAR] = node.axes[0].is_circular
         for start, axis in zip((Column.ROWS, Column.COLS), node.axes, strict=True):
             for column, number in _axis_code(axis).items():

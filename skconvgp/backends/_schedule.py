@@ -57,7 +57,7 @@ class Schedule:
         """Compute a node."""
         if node.kind == "add":
             self.add(node)
-        elif node.kind in ("conv", "sum", "average"):
+        elif node.kind in ("conv", "sum", "average", "pool"):
             self.end_stage_with(node)
         else:
             self.take(node.inputs[0])
@@ -150,6 +150,7 @@ class Schedule:
         kinds = {
             "sum": Kind.SUM,
             "average": Kind.AVERAGE,
+            "pool": Kind.POOL,
             "conv": Kind.BOX if is_box else Kind.CONV,
         }
         # If the output is larger than the input, its rows would overwrite rows of the

@@ -18,6 +18,7 @@ from skconvgp.kernels import (
     Dense,
     Erf,
     Flatten,
+    GlobalAvgPool2d,
     ReLU,
     Residual,
     Sequential,
@@ -43,12 +44,17 @@ WITH_AVERAGE = Sequential(
     *(Conv2d(3), Residual(ReLU(), Conv2d(3, bias_variance=0.1))),
     *(Conv2d(2, stride=2), ReLU(), AvgPool2d(2), Flatten(), Dense(), Erf()),
 )
+WITH_POOL = Sequential(
+    *(Conv2d(3), ReLU(), AvgPool2d(2), Conv2d(2), Abs(), GlobalAvgPool2d()),
+    *(Dense(bias_variance=0.1), ReLU()),
+)
 KERNELS = {
     "convnet": convnet(2, 3),
     "mixed": MIXED,
     "erf": WITH_ERF,
     "dense": dense(),
     "average": WITH_AVERAGE,
+    "pool": WITH_POOL,
 }
 KIND, REGISTER, FLAG, ROWS, COLS, CIRCULAR, TABLE, ROOTS, LOADED, MAPS = Column
 SIZE, WINDOW, BEFORE, STRIDE, DILATION, OUTPUTS = AxisColumn
@@ -113,16 +119,20 @@ def test_arguments_as_they_should_be(dtype):
 
 def set_code(kind, place, value):
     def change():
-        call = Call({Kind.ERF: WITH_ERF, Kind.AVERAGE: WITH_AVERAGE}.get(kind, MIXED))
+        call = Call(
+            {Kind.ERF: WITH_ERF, Kind.AVERAGE: WITH_AVERAGE, Kind.POOL: WITH_POOL}.get(
+                kind, MIXED
+            )
+        )
         call.find(kind)[place] = value
         return call
 
     return change
 
 
-def set_displaced(kind, place, value):
+def set_displaced(kind, place, value, kernel=WITH_AVERAGE):
     def change():
-        call = Call(WITH_AVERAGE)
+        call = Call(kernel)
         call.find(kind)[place] = value
         return call
 
@@ -221,6 +231,14 @@ MALFORMED = {
     "maps displaced too far": set_displaced(Kind.INPUT, ROWS + STRIDE, 5),
     "displaced circular windows": set_displaced(Kind.CONV, CIRCULAR, 1),
     "displacement between windows": set_displaced(Kind.CONV, COLS + STRIDE, 3),
+    "overlapping windows of a pool": set_code(Kind.POOL, ROWS + WINDOW, 3),
+    "padded pool": set_code(Kind.POOL, COLS + BEFORE, 1),
+    "dilated pool": set_code(Kind.POOL, COLS + DILATION, 2),
+    "more windows of a pool": set_code(Kind.POOL, ROWS + OUTPUTS, 3),
+    "circular pool": set_code(Kind.POOL, CIRCULAR, 1),
+    "register of a pool": set_code(Kind.POOL, REGISTER, 1000),
+    "pool without average": set_displaced(Kind.AVERAGE, KIND, Kind.SUM, WITH_POOL),
+    "pool behind an average": set_displaced(Kind.AVERAGE, KIND, Kind.POOL, WITH_POOL),
     "map behind an average": set_displaced(Kind.ERF, ROWS + SIZE, 2),
 }
 
@@ -360,7 +378,7 @@ def test_tables_may_be_rows_of_a_larger_array():
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_nothing_beyond_the_arrays_is_written(kernel):
-    lanes = [] if kernel is WITH_AVERAGE else ["lanes"]
+    lanes = [] if kernel in (WITH_AVERAGE, WITH_POOL) else ["lanes"]
     for name in [*door.instruction_sets(), *lanes]:
         call = Call(kernel, roots=1 if name == "lanes" else 2)
         n_values = call.tables.shape[1]

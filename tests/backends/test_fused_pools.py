@@ -1,4 +1,4 @@
-"""Averages over positions in front of the dense layers, on displaced maps."""
+"""Averages over positions, on displaced maps."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from skconvgp.kernels import (
     Sequential,
     Sum,
 )
-from tests.helpers.all_pairs import all_pairs_gram
+from tests.helpers.all_pairs import all_pairs_gram, waves
 from tests.helpers.fused import (
     DTYPES,
     assert_values,
@@ -77,6 +77,18 @@ NETWORKS = {
         Sum(conv(1), Sequential(conv(3), ReLU(), conv(3))),
         *(AvgPool2d((7, 6)), ReLU()),
     ),
+    "pools of 7 x 6": closed(
+        *(THIN, ReLU(), AvgPool2d(2), THIN, ReLU(), AvgPool2d((1, 2)), THIN),
+        *(ReLU(), GlobalAvgPool2d()),
+    ),
+    "pools apart": closed(
+        *(conv(2, padding="valid"), LeakyReLU(0.2), AvgPool2d(2, stride=(2, 3)), Erf()),
+        *(conv(), Residual(ReLU(), conv()), Flatten(), Dense(), Erf()),
+    ),
+    "a stride between pools": closed(
+        *(conv(), ReLU(), AvgPool2d((1, 2)), conv(2, stride=2), ReLU()),
+        *(AvgPool2d((2, 1)), ReLU(), conv(), blur(), Flatten()),
+    ),
 }
 
 
@@ -96,20 +108,36 @@ def test_all_pairs_of_positions_give_the_same_covariances(name, monkeypatch):
             assert_values(fused(kernel, SHAPE), given.to(dtype), *expected)
 
 
-def test_values_that_were_published():
-    axes = (torch.arange(size, dtype=torch.float64) for size in (3, 3, 8, 8))
-    i, channel, row, col = torch.meshgrid(*axes, indexing="ij")
-    given = torch.sin(0.7 * i + 0.3 * row + 0.5 * col + 0.2 * channel)
-    layers = (conv(), ReLU()) * 3
-    last = Dense(2.0, bias_variance=0.1)
-    expected = {  # neural-tangents 0.6.5, and a program of all pairs
-        1: (0.7099801241570, 0.7002455598371, 0.6832248632315),
-        2: (0.7195719673570, 0.7087061481134, 0.6895080285403),
-    }
-    for lattice, values in expected.items():
-        kernel = Sequential(*layers, GlobalAvgPool2d(lattice), last)
-        found = tile(fused(kernel, (3, 8, 8)), given)[0]
-        assert found.tolist() == pytest.approx(values, rel=1e-12)
+STEP = THIN, ReLU()
+BIASED = conv(), ReLU()
+PUBLISHED = {  # neural-tangents 0.6.5
+    "all positions": (
+        Sequential(*BIASED * 3, GlobalAvgPool2d(), Dense(2.0, bias_variance=0.1)),
+        (0.7099801241570, 0.7002455598371, 0.6832248632315),
+        8,
+    ),
+    "two pools": (
+        Sequential(
+            *(*STEP, *STEP, AvgPool2d(2), *STEP, AvgPool2d(2), *STEP),
+            *(GlobalAvgPool2d(), Dense(2.0)),
+        ),
+        (0.0985326175019, 0.0966666442701, 0.0937925918454),
+        8,
+    ),
+    "odd sizes": (
+        closed(*BIASED, AvgPool2d(2), *BIASED, GlobalAvgPool2d()),
+        (0.5256832523836, 0.4864411210627, 0.4531474662775),
+        7,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_values_that_were_published(name):
+    kernel, expected, size = PUBLISHED[name]
+    given = waves(3, 3, size, size)
+    found = tile(fused(kernel, (3, size, size)), given)[0]
+    assert found.tolist() == pytest.approx(expected, rel=1e-12)
 
 
 def test_images_that_are_hard_for_single_precision():
@@ -120,7 +148,9 @@ def test_images_that_are_hard_for_single_precision():
         assert_values(fused(kernel, shape), given.to(dtype), *expected)
 
 
-@pytest.mark.parametrize("name", ["windows apart", "strides", "branches"])
+@pytest.mark.parametrize(
+    "name", ["windows apart", "strides", "branches", "pools apart"]
+)
 def test_derivatives_are_finite_differences(name):
     kernel, given = NETWORKS[name], images(4, SHAPE).float()
     theta, step = kernel.theta, 1e-4
@@ -143,9 +173,10 @@ def test_derivatives_are_finite_differences(name):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+@pytest.mark.parametrize("name", ["near positions", "pools of 7 x 6"])
 @pytest.mark.parametrize("build", [fused, fused_tangents])
-def test_a_pair_has_the_same_bits_in_every_tile(build, dtype):
-    backend = build(NETWORKS["near positions"], SHAPE)
+def test_a_pair_has_the_same_bits_in_every_tile(build, name, dtype):
+    backend = build(NETWORKS[name], SHAPE)
     given = images(19, SHAPE).to(dtype)
     given[7] = given[2]
     whole = tile(backend, given)
@@ -171,7 +202,7 @@ def test_a_lattice_wider_than_the_map_is_no_average():
 REFUSED = {
     "two averages": (
         closed(conv(), GlobalAvgPool2d()) + closed(conv(), GlobalAvgPool2d(2)),
-        "only where one average",
+        "branches of which one averages",
     ),
     "a branch without average": (
         closed(conv(), Flatten()) + closed(conv(), GlobalAvgPool2d()),
@@ -181,9 +212,13 @@ REFUSED = {
         closed(conv(padding="circular"), ReLU(), GlobalAvgPool2d()),
         "wrap around",
     ),
-    "an average between layers": (
+    "windows that overlap": (
         closed(conv(), ReLU(), AvgPool2d(3, stride=2), conv(), ReLU(), Flatten()),
-        "only where one average",
+        "do not overlap",
+    ),
+    "padding between layers": (
+        closed(conv(), ReLU(), AvgPool2d(2, padding=1), conv(), ReLU(), Flatten()),
+        "do not overlap",
     ),
 }
 
@@ -204,8 +239,14 @@ def test_gpus_and_their_arithmetic_refuse_averages():
 
 
 def test_memory_of_displaced_maps_is_counted():
-    # A group of images with itself takes tables in double precision in `prepare`.
-    averaged = lower(NETWORKS["all positions"], SHAPE)
-    image = torch.zeros(1, *SHAPE)
-    held = Extension().worker_bytes(averaged, image)
-    assert held >= 4 * Extension().image_bytes(averaged, image)
+    # Two rows of displacements of maps of 16 x 16 are held, 2 x 31 x 256 numbers of
+    # each pair.
+    layers = THIN, ReLU(), AvgPool2d(2), THIN, ReLU()
+    whole, flat = (
+        lower(Sequential(*layers, end), (1, 32, 32))
+        for end in (GlobalAvgPool2d(), Flatten())
+    )
+    image = torch.zeros(1, 1, 32, 32)
+    width = min(16 // image.itemsize, Extension().worker_bytes(flat, image))
+    held, less = (Extension().worker_bytes(item, image) for item in (whole, flat))
+    assert held - less >= 2 * 30 * 256 * width * image.itemsize

@@ -1,5 +1,5 @@
-// Covariances of tiles of pairs and responses of patches, compiled once for each
-// instruction set.
+// Covariances of tiles of pairs and responses of patches, compiled once for
+// each instruction set.
 #include "images.hpp"
 #include "pairs.hpp"
 #include "patches.hpp"
@@ -36,8 +36,9 @@ struct SampleSource {
     SampleTable<T> table(const Op& op) const {
         return {one + op.table, pairs.group + op.table, stride};
     }
-    // Inner products over op.flag values. The order of a pair's sum does not depend on
-    // its neighbours: chunks are summed, and join the total one after the other.
+    // Inner products over op.flag values. The order of a pair's sum does not
+    // depend on its neighbours: chunks are summed, and join the total one after
+    // the other.
     const V* input(const Op& op, int, int n, V* out) const {
         for (int i = 0; i < n; i += DOT_ROWS) {
             const int rows = n - i < DOT_ROWS ? n - i : DOT_ROWS;
@@ -70,12 +71,14 @@ SKCONVGP_INLINE void end_row(const Pairs<T>& pairs, const Op& end, int map, int 
                 pairs.at(end.reg, map));
     else if (i < end.rows.size && end.kind == AVERAGE)
         pairs.add_pairs(end, map, i, value);
+    else if (i < end.rows.size && end.kind == POOL)
+        pairs.pool_row(end, map, i, value);
     else if (i < end.rows.size)
         pairs.add_row(map, end.cols.size, value);
 }
 
-// Prepare for the operation that ends a stage and reads `maps` maps. A derivative that
-// begins with its constant is the same at all positions.
+// Prepare for the operation that ends a stage and reads `maps` maps. A
+// derivative that begins with its constant is the same at all positions.
 template <class T>
 void begin_end(const Pairs<T>& pairs, const Op& end, int maps) {
     if (end.kind == SUM) pairs.clear_sums();
@@ -97,8 +100,9 @@ void last_rows(const Pairs<T>& pairs, const Op& end, int maps) {
             end_row(pairs, end, m, i, RowValue<V>{nullptr});
 }
 
-// Prefetch a row of the tables that the next sample reads in the same stage. They are
-// many short streams, which the processor's own prefetcher does not recognise.
+// Prefetch a row of the tables that the next sample reads in the same stage.
+// They are many short streams, which the processor's own prefetcher does not
+// recognise.
 template <class T>
 SKCONVGP_INLINE void prefetch_row(const T* tables, int row, int n) {
     constexpr int LINE = 64 / sizeof(T);
@@ -141,8 +145,8 @@ SKCONVGP_INLINE void joint_row(const Pairs<T>& pairs, const Op& leaky, const Op&
     }
 }
 
-// An activation between windows, with one loop for a row. Each kind is a separate
-// function, since compilers optimise these better.
+// An activation between windows, with one loop for a row. Each kind is a
+// separate function, since compilers optimise these better.
 template <class T, bool POSITIVE, int TANGENTS>
 __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
                                            const T* one, const T* next) {
@@ -170,8 +174,8 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
     last_rows(pairs, end, leaky.maps);
 }
 
-// Call `use` with two constants: whether the map is positive, and how many derivatives
-// are computed together with the value.
+// Call `use` with two constants: whether the map is positive, and how many
+// derivatives are computed together with the value.
 template <class Use>
 void with_kind(const Op& leaky, const Op& end, const Use& use) {
     const bool joins = end.kind == BOX && is_short(end.cols);
@@ -188,14 +192,14 @@ void with_kind(const Op& leaky, const Op& end, const Use& use) {
     leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
 }
 
-// Run a stage of one of the forms that convolutional networks consist of; return false
-// for others.
+// Run a stage of one of the forms that convolutional networks consist of;
+// return false for others.
 template <class T>
 bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next) {
     const bool is_input = op[0].kind == INPUT && op[0].flag == 1;
     if (!is_input && (op[0].kind != LOAD || op[1].kind != LEAKY)) return false;
     const Op& end = op[is_input ? 1 : 2];
-    if (end.kind != BOX && end.kind != SUM && end.kind != AVERAGE) return false;
+    if (end.kind == CONV || end.kind == END || end.kind == RESULT) return false;
     begin_end(pairs, end, is_input ? 1 : op[1].maps);
     if (is_input) {
         for (int i = 0; i < end.rows.size; ++i) {
@@ -214,7 +218,8 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
     return true;
 }
 
-// Run any stage: its rows one after the other, each consumed by the last operation.
+// Run any stage: its rows one after the other, each consumed by the last
+// operation.
 template <class T, class Source>
 void run_stage(const Pairs<T>& pairs, const Op* op, const Source& source) {
     typedef typename Simd<T>::V V;
@@ -227,13 +232,13 @@ void run_stage(const Pairs<T>& pairs, const Op* op, const Source& source) {
     for (int i = 0; i < height; ++i) {
         pairs.make_row(op, width, i * width, i * op->pitch, source, rows);
         for (int m = 0; m < maps; ++m) {
-            if (end->kind == BOX || end->kind == SUM || end->kind == AVERAGE) {
-                end_row(pairs, *end, m, i, RowValue<V>{rows[m]});
-            } else if (end->kind == CONV) {
+            if (end->kind == CONV) {
                 V* whole = pairs.whole + size_t(m) * pairs.positions + i * width;
                 for (int p = 0; p < width; ++p) whole[p] = rows[m][p];
-            } else if (end->kind == RESULT && !end->flag) {
-                pairs.set_sums(m, rows[m]);
+            } else if (end->kind == RESULT) {
+                if (!end->flag) pairs.set_sums(m, rows[m]);
+            } else if (end->kind != END) {
+                end_row(pairs, *end, m, i, RowValue<V>{rows[m]});
             }
         }
     }
@@ -244,22 +249,23 @@ void run_stage(const Pairs<T>& pairs, const Op* op, const Source& source) {
     if (end->kind == SUM) pairs.store_sums(*end);
 }
 
-// Move an axis of a map by a displacement: the rectangle of positions where both images
-// are is like a smaller image. Return its first position.
+// Move an axis of a map by a displacement: the rectangle of positions where
+// both images are is like a smaller image. Return its first position.
 int move_axis(const Axis& from, int by, Axis& to) {
-    const int distance = by < 0 ? -by : by;
-    to.size = from.size - distance;
-    if (from.taps) to.outputs = from.outputs - distance / from.stride;
+    to.size = from.size - distance(by);
+    if (from.taps) to.outputs = from.outputs - distance(by) / from.stride;
     if (from.pairs)
         to.pairs =
             from.pairs + ptrdiff_t(by + from.size - 1) * from.size + larger(0, -by);
     return larger(0, -by);
 }
 
-// Write the operations on maps that are displaced by (down, across).
-void move_ops(const Program& program, int down, int across, Op* moved) {
+// Write the operations of a segment on maps whose last one is displaced by
+// (down, across).
+void move_ops(const Program& program, const Segment& segment, int down, int across,
+              Op* moved) {
     int y = 0, x = 0;  // displacement of the map of the stage
-    for (int k = 0; k < program.segment.end; ++k) {
+    for (int k = segment.begin; k < segment.end; ++k) {
         const Op& op = program.ops[k];
         Op& to = moved[k];
         if (!op.rows.window) y = down * op.rows.stride, x = across * op.cols.stride;
@@ -268,17 +274,18 @@ void move_ops(const Program& program, int down, int across, Op* moved) {
         to.begin_one = top * op.pitch + left;
         to.begin_two = (top + y) * op.pitch + left + x;
     }
+    Op& end = moved[segment.end - 1];
+    end.segment = &segment;
+    end.down = down;
+    end.across = across;
+    end.repeats = segment.is_half && down > 0 ? 2 : 1;
 }
 
-// Run the operations up to the average for one displacement. It adds to the sums of
-// other displacements.
 template <class T, class One>
-void run_displacement(const Pairs<T>& pairs, const ImageSource<T, One>& source,
-                      int down, int across) {
-    const Program& program = pairs.program;
-    move_ops(program, down, across, pairs.moved);
-    const Op* const end = pairs.moved + program.segment.end;
-    for (const Op* op = pairs.moved; op < end; ++op) {
+void run_segment(const Pairs<T>& pairs, const ImageSource<T, One>& source,
+                 const Segment& segment) {
+    const Op* const end = pairs.moved + segment.end;
+    for (const Op* op = pairs.moved + segment.begin; op < end; ++op) {
         bool is_done = false;
         if constexpr (sizeof(One) == sizeof(T))
             is_done = run_fused(pairs, op, source.one, (const T*)nullptr);
@@ -287,30 +294,48 @@ void run_displacement(const Pairs<T>& pairs, const ImageSource<T, One>& source,
     }
 }
 
-// Run these operations for all displacements, always in the same order.
-template <class T>
-void run_displacements(const Pairs<T>& pairs, const ImageSource<T>& source) {
-    const Segment& segment = pairs.program.segment;
-    pairs.clear_sums();
-    for (int i = 0; i < segment.rows.n; ++i)
-        for (int j = 0; j < segment.cols.n; ++j)
-            run_displacement(pairs, source, segment.rows.at[i], segment.cols.at[j]);
-    pairs.store_sums(pairs.program.ops[segment.end - 1]);
+// Run a segment for a row of displacements, then the next segments for the rows
+// that are complete behind its pool. `done` has the number of these for each
+// segment.
+template <class T, class One>
+void run_row(const Pairs<T>& pairs, const ImageSource<T, One>& source,
+             const Segment* segments, int number, int row, int last, int* done) {
+    const Segment& segment = segments[number];
+    const int down = segment.rows.at[row];
+    for (int col = 0; col < segment.cols.n; ++col) {
+        if (number > 0) pairs.load_level(segments[number - 1], row, col);
+        move_ops(pairs.program, segment, down, segment.cols.at[col], pairs.moved);
+        run_segment(pairs, source, segment);
+    }
+    if (number == last) return;
+    const Axis& windows = pairs.program.ops[segment.end - 1].rows;
+    for (int& next = done[number]; next < segment.down.n; ++next) {
+        const int behind = segment.down.at[next];
+        const bool is_last = row + 1 == segment.rows.n;
+        if (!is_last && behind * windows.stride + windows.window - 1 > down) return;
+        run_row(pairs, source, segments, number + 1, next, last, done);
+        pairs.clear_level(number, behind);
+    }
 }
 
-// The same for each image with itself, one in each lane, over half of the
-// displacements, as opposite ones are equal; without that of 0, which is the map of
-// variances.
-void run_self(const Pairs<double>& pairs) {
-    const Segment& segment = pairs.program.segment;
-    const ImageSource<double, DoubleV> source{pairs, pairs.group, nullptr};
+// Run the segments up to a last one for all displacements, always in the same
+// order.
+template <class T, class One>
+void run_displacements(const Pairs<T>& pairs, const ImageSource<T, One>& source,
+                       const Segment* segments, int last) {
+    int done[MAX_SEGMENTS] = {};
     pairs.clear_sums();
-    for (int i = 0; i < segment.rows.n; ++i)
-        for (int j = 0; j < segment.cols.n; ++j) {
-            const int down = segment.rows.at[i], across = segment.cols.at[j];
-            if (down > 0 || (down == 0 && across > 0))
-                run_displacement(pairs, source, down, across);
-        }
+    for (int k = 0; k < pairs.program.n_segments - 1; ++k)
+        for (int down = 0; down < 2; ++down) pairs.clear_level(k, down);
+    for (int row = 0; row < segments[0].rows.n; ++row)
+        run_row(pairs, source, segments, 0, row, last, done);
+}
+
+// The same for each image with itself, one in each lane.
+void run_self(const Pairs<double>& pairs, int last) {
+    const Program& program = pairs.program;
+    run_displacements(pairs, ImageSource<double, DoubleV>{pairs, pairs.group, nullptr},
+                      program.self + last * program.n_segments, last);
 }
 
 template <class T>
@@ -320,8 +345,8 @@ bool are_equal(const T* one, const T* two, int n) {
     return true;
 }
 
-// Write the results of a group: pairs.sums has the last map in double precision. The
-// covariance of equal samples is their variance, exactly.
+// Write the results of a group: pairs.sums has the last map in double
+// precision. The covariance of equal samples is their variance, exactly.
 template <class T>
 void write_results(const Pairs<T>& pairs, const Op& op, const Tile<T>& tile, int i,
                    int first) {
@@ -346,12 +371,12 @@ void write_results(const Pairs<T>& pairs, const Op& op, const Tile<T>& tile, int
     }
 }
 
-// Each stage is computed for several samples before the next stage, because they read
-// the same tables of the group.
+// Each stage is computed for several samples before the next stage, because
+// they read the same tables of the group.
 template <class T>
 void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one) {
     const Program& program = pairs[0].program;
-    const int displaced = program.segment.end;
+    const int displaced = program.n_displaced;
     const int together = program.n_tangents && !displaced ? TOGETHER : 1;
     for (int i = 0; i < n_one; i += together) {
         const int n = n_one - i < together ? n_one - i : together;
@@ -361,7 +386,11 @@ void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one
             pairs[0].write_inputs(tile.one + i * tile.stride_one, tile.stride_one,
                                   n_one - i);
         const T* first_one = tile.one + i * tile.stride_one;
-        if (displaced) run_displacements(pairs[0], {pairs[0], first_one, nullptr});
+        if (displaced) {
+            run_displacements(pairs[0], ImageSource<T>{pairs[0], first_one, nullptr},
+                              program.segments, program.n_segments - 1);
+            pairs[0].store_sums(program.ops[displaced - 1]);
+        }
         for (const Op* op = program.ops + displaced; op < program.ops + program.n_ops;
              ++op) {
             for (int k = 0; k < n; ++k) {
@@ -431,7 +460,7 @@ void prepare_all(const Variances& variances, const Images<T>& images) {
 template <class T>
 void prepare(const Program& program, const Images<T>& images, void* workspace) {
     Arena arena{(char*)workspace, 0};
-    if (program.segment.end) {
+    if (program.n_displaced) {
         const Pairs<double> self(program, arena);
         prepare_all(Variances(program, arena, &self, run_self), images);
     } else {
@@ -441,7 +470,7 @@ void prepare(const Program& program, const Images<T>& images, void* workspace) {
 
 size_t prepare_bytes(const Program& program) {
     Arena arena{nullptr, 0};
-    if (program.segment.end) Pairs<double>(program, arena);
+    if (program.n_displaced) Pairs<double>(program, arena);
     Variances(program, arena, nullptr, run_self);
     return arena.used;
 }

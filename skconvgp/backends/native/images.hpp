@@ -1,5 +1,6 @@
-// The tables of images: their variances through all layers, in double precision, with
-// one image in each lane. Windows are summed directly, so that zeros stay exact zeros.
+// The tables of images: their variances through all layers, in double
+// precision, with one image in each lane. Windows are summed directly, so that
+// zeros stay exact zeros.
 #pragma once
 
 #include "pairs.hpp"
@@ -7,10 +8,11 @@
 namespace skconvgp {
 namespace SKCONVGP_ISA {
 
-// Variances that maps of a precision can represent: up to LARGEST, and with standard
-// deviations from SMALLEST_ROOT on, whose products have all digits and whose inverses
-// are finite. Smaller variances are faint. They do no harm if they are at most the
-// share FAINT of the final variance: covariances may be wrong by the root of that.
+// Variances that maps of a precision can represent: up to LARGEST, and with
+// standard deviations from SMALLEST_ROOT on, whose products have all digits and
+// whose inverses are finite. Smaller variances are faint. They do no harm if
+// they are at most the share FAINT of the final variance: covariances may be
+// wrong by the root of that.
 template <class T>
 struct Range;
 template <>
@@ -28,10 +30,11 @@ struct Variances {
 
     const Program& program;
     const int n_maps, positions;
-    // Null if no positions are averaged. Otherwise the memory for pairs of an image
-    // with itself, and the function that sums covariances of different positions.
+    // Null if no positions are averaged. Otherwise the memory for pairs of an
+    // image with itself, and the function that runs the program up to the end of
+    // a segment.
     const Pairs<double>* self;
-    void (*sum_self)(const Pairs<double>&);
+    void (*run_self)(const Pairs<double>&, int segment);
     V* registers;  // [n_registers][n_maps][positions]
     V* map;        // [n_maps][positions]
     V* whole;
@@ -41,9 +44,9 @@ struct Variances {
     V* faint;    // [1 + n_registers]: largest faint part of the map and of registers
 
     Variances(const Program& program, Arena& arena, const Pairs<double>* self,
-              void (*sum_self)(const Pairs<double>&))
+              void (*run_self)(const Pairs<double>&, int))
         : program(program), n_maps(1 + program.n_tangents),
-          positions(program.max_positions), self(self), sum_self(sum_self) {
+          positions(program.max_positions), self(self), run_self(run_self) {
         registers = arena.take<V>(size_t(program.n_registers) * n_maps * positions);
         map = arena.take<V>(size_t(n_maps) * positions);
         whole = arena.take<V>(positions);
@@ -94,8 +97,8 @@ struct Variances {
                 to[p * channels + c] = from[c * plane + p];
     }
 
-    // Since max returns its second operand for NaN, an infinite value that came before
-    // is not replaced by NaN.
+    // Since max returns its second operand for NaN, an infinite value that came
+    // before is not replaced by NaN.
     void hold(V value) const { largest[0] = max(value, largest[0]); }
     void hold_additive(const Op& op) const {
         for (int m = 0; m < n_maps; ++m) hold(magnitude(set1(op.additive[m])));
@@ -139,6 +142,7 @@ struct Variances {
                 }
                 break;
             case AVERAGE:
+            case POOL:
                 average(op);
                 break;
             case SUM:
@@ -155,21 +159,22 @@ struct Variances {
         }
     }
 
-    // The sum over all pairs of positions. Opposite displacements have equal sums.
+    // Sums over pairs of positions: their covariances, as variances do not
+    // suffice.
     void average(const Op& op) const {
-        const float* rows = op.rows.pairs + (op.rows.size - 1) * op.rows.size;
-        const float* cols = op.cols.pairs + (op.cols.size - 1) * op.cols.size;
-        faint[0] *= set1(n_pairs(op.rows) * n_pairs(op.cols));
+        int segment = 0;
+        while (program.ops + program.segments[segment].end - 1 != &op) ++segment;
+        run_self(*self, segment);
+        const double shared = overlap(op.rows) * overlap(op.cols);
+        faint[0] *= set1(op.kind == POOL ? shared * shared
+                                         : n_pairs(op.rows) * n_pairs(op.cols));
         faint[1 + op.reg] = faint[0];
-        sum_self(*self);
+        const int n = op.kind == POOL ? op.rows.outputs * op.cols.outputs : 1;
         for (int m = 0; m < n_maps; ++m) {
-            V others, equal = {};
-            __builtin_memcpy(&others, self->sums + m * LANES, sizeof(V));
-            const V* from = own(m);
-            for (int i = 0; i < op.rows.size; ++i)
-                for (int j = 0; j < op.cols.size; ++j, ++from)
-                    equal = fma(set1(double(rows[i] * cols[j])), *from, equal);
-            own(m)[0] = at(op.reg, m)[0] = equal + others + others;
+            const void* from = self->sums + m * LANES;
+            if (op.kind == POOL) from = self->level(segment, 0, 0, m);
+            __builtin_memcpy(own(m), from, n * sizeof(V));
+            __builtin_memcpy(at(op.reg, m), from, n * sizeof(V));
         }
     }
     static double n_pairs(const Axis& axis) {

@@ -1,11 +1,13 @@
-// The Python module of the extension. It checks numpy arrays, chooses the widest
-// instruction set of the processor, and computes without the lock of the interpreter.
+// The Python module of the extension. It checks numpy arrays, chooses the
+// widest instruction set of the processor, and computes without the lock of the
+// interpreter.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -51,7 +53,8 @@ using Values = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 constexpr int LARGEST_SIZE = 1 << 20;       // of an axis
 constexpr long long LARGEST_MAP = 1 << 26;  // or of the taps of all windows of all axes
-// The largest window times the widest row: times MAX_TANGENTS it still fits in an int.
+// The largest window times the widest row: times MAX_TANGENTS it still fits in
+// an int.
 constexpr long long LARGEST_RING = 1 << 24;
 constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of values of a sample
 
@@ -94,9 +97,9 @@ class Loaded {
    public:
     Program program{};
 
-    // `codes` has one row for each operation, with the columns of Column. `constants`
-    // has its additive constant and its factor, each with derivatives; `slopes` has
-    // lambda and mu.
+    // `codes` has one row for each operation, with the columns of Column.
+    // `constants` has its additive constant and its factor, each with
+    // derivatives; `slopes` has lambda and mu.
     Loaded(const Codes& codes, const Constants& constants, const Slopes& slopes,
            int n_registers, int n_pixels)
         : n_pixels_(n_pixels) {
@@ -125,7 +128,7 @@ class Loaded {
         program.n_channels = ops_[0].kind == INPUT ? std::max(1, ops_[0].roots) : 1;
         require(ops_.back().kind == RESULT, "end");
         for (size_t i = 0; i < n; ++i) check(ops_[i], i);
-        if (program.segment.end) check_displaced();
+        if (program.n_displaced) check_displaced();
     }
 
     // Bytes of taps and counts of pairs.
@@ -135,11 +138,12 @@ class Loaded {
     std::vector<Op> ops_;
     std::vector<std::unique_ptr<int[]>> taps_;
     std::vector<float> pairs_[2];  // of rows and columns
-    std::vector<int> displacements_[2];
+    std::vector<std::vector<int>> lists_;
+    std::vector<Segment> segments_;  // of pairs, then of each image with itself
     long long n_taps_ = 0;
     int n_pixels_;
 
-    Axis axis(const int32_t* code, bool circular, bool is_average) {
+    Axis axis(const int32_t* code, bool circular, bool is_last) {
         Axis axis{code[AxisColumn::SIZE],
                   code[AxisColumn::WINDOW],
                   code[AxisColumn::BEFORE],
@@ -159,7 +163,7 @@ class Loaded {
         const long long n_taps = (long long)axis.outputs * axis.window;
         n_taps_ += n_taps;
         require(n_taps_ < LARGEST_MAP, "number of windows");
-        if (is_average) return axis;
+        if (is_last) return axis;
         program.max_width = std::max(program.max_width, axis.outputs);
         program.max_window = std::max(program.max_window, axis.window);
         taps_.push_back(std::make_unique<int[]>(size_t(n_taps)));
@@ -198,29 +202,125 @@ class Loaded {
         axis.pairs = pairs_[k].data();
     }
 
+    typedef std::vector<int> List;
+
     // Displacements at which a pair of positions is in a window.
-    Displacements displacements(const Axis& axis, int k) {
+    static List averaged(const Axis& axis) {
+        List found;
         const float* pairs = axis.pairs;
         for (int d = 1 - axis.size; d < axis.size; ++d, pairs += axis.size)
             if (std::any_of(pairs, pairs + axis.size, [](float n) { return n > 0; }))
-                displacements_[k].push_back(d);
-        require(!displacements_[k].empty(), "average");
-        return {int(displacements_[k].size()), displacements_[k].data()};
+                found.push_back(d);
+        require(!found.empty(), "average");
+        return found;
     }
 
-    // Operations before an average run on displaced maps, which must not be empty;
-    // those after it on its result.
-    void check_displaced() const {
-        const Segment& segment = program.segment;
+    // Those in front of a pool that contribute to some behind it.
+    static List pooled(const Axis& axis, const List& wanted) {
+        List found;
+        for (int behind : wanted) {
+            const int centre = behind * axis.stride, reach = axis.window - 1;
+            int d = std::max(centre - reach, 1 - axis.size);
+            if (!found.empty()) d = std::max(d, found.back() + 1);
+            for (; d <= std::min(centre + reach, axis.size - 1); ++d)
+                found.push_back(d);
+        }
+        return found;
+    }
+
+    Displacements store(const List& list, int size) {
+        n_taps_ += (long long)list.size() + 2 * size;
+        List places(size_t(2 * size - 1), -1);
+        for (size_t i = 0; i < list.size(); ++i)
+            places[size_t(list[i] + size - 1)] = int(i);
+        lists_.push_back(list);
+        lists_.push_back(places);
+        return {int(list.size()), size, lists_.end()[-2].data(), lists_.back().data()};
+    }
+
+    // Work out backwards which displacements segments up to a last one are run
+    // for.
+    void add_lists(std::vector<Segment>& segments, int last, bool is_self,
+                   bool is_col) {
+        const auto axis_of = [&](int k) -> const Axis& {
+            const Op& op = ops_[size_t(segments[size_t(k)].end - 1)];
+            return is_col ? op.cols : op.rows;
+        };
+        const bool is_whole = last + 1 == program.n_segments;
+        List list = {0};
+        if (is_whole) list = averaged(axis_of(last));
+        if (is_whole && is_self && !is_col)
+            list.erase(list.begin(), std::find(list.begin(), list.end(), 0));
+        for (int k = last; k >= 0; --k) {
+            Segment& segment = segments[size_t(k)];
+            const Axis& axis = axis_of(k);
+            if (k < last || !is_whole) {
+                for (int d : list) require(std::abs(d) < axis.outputs, "displacement");
+                (is_col ? segment.across : segment.down) = store(list, axis.outputs);
+                list = pooled(axis, list);
+            }
+            (is_col ? segment.cols : segment.rows) = store(list, axis.size);
+            const Op& first = ops_[size_t(segment.begin)];
+            const long long step = (is_col ? first.cols : first.rows).stride;
+            require(step > 0 && step < LARGEST_SIZE, "displacement");
+            for (int& d : list) {
+                require(std::abs(d) * step < LARGEST_SIZE, "displacement");
+                d = int(d * step);
+            }
+        }
+    }
+
+    // Segments end with a POOL, whose result the next one begins with, or with
+    // AVERAGE.
+    void add_segments() {
+        std::vector<Segment> segments;
+        int begin = 0;
+        for (int i = 0; i < program.n_displaced; ++i) {
+            const Op& op = ops_[size_t(i)];
+            if (op.kind != POOL && op.kind != AVERAGE) continue;
+            Segment segment{};
+            segment.number = int(segments.size());
+            segment.begin = begin;
+            segment.end = begin = i + 1;
+            segments.push_back(segment);
+            const Op& next = ops_[size_t(begin)];
+            require(op.kind == AVERAGE ||
+                        (next.kind == LOAD && next.reg == op.reg &&
+                         next.rows.size == op.rows.outputs &&
+                         next.cols.size == op.cols.outputs && next.maps <= op.maps),
+                    "pool");
+        }
+        const int n = program.n_segments = int(segments.size());
+        require(n <= MAX_SEGMENTS, "pools");
+        for (int last = n; last >= 0; --last) {  // that of pairs, then n of self
+            std::vector<Segment> some = segments;
+            const bool is_self = last < n;
+            for (const bool is_col : {false, true})
+                add_lists(some, is_self ? last : n - 1, is_self, is_col);
+            if (last + 1 == n) some.back().is_half = true;
+            segments_.insert(is_self ? segments_.begin() + n : segments_.end(),
+                             some.begin(), some.end());
+        }
+        program.segments = segments_.data();
+        program.self = segments_.data() + n;
+    }
+
+    // Operations before an average run on displaced maps, which must not be
+    // empty; those after it on its result.
+    void check_displaced() {
+        add_segments();
+        const Segment* segment = program.segments;
         long long steps[2] = {};
         for (int i = 0; i < program.n_ops; ++i) {
             const Op& op = ops_[size_t(i)];
-            const bool is_before = i < segment.end;
-            require(is_before || (op.plane == 1 && !op.rows.taps && !op.cols.taps),
+            const bool is_before = i < program.n_displaced;
+            require(is_before || (op.plane == 1 && !op.rows.taps && !op.cols.taps &&
+                                  op.kind != POOL),
                     "average");
+            if (is_before && i == segment->end) ++segment;
             for (int k = 0; k < 2 && is_before; ++k) {
                 const Axis& axis = k ? op.cols : op.rows;
-                const long long far = (k ? segment.cols : segment.rows).farthest();
+                const long long far = (k ? segment->cols : segment->rows).farthest();
                 if (i == 0 || ends_stage(ops_[size_t(i) - 1].kind))
                     steps[k] = axis.stride;
                 require(axis.window || steps[k] == axis.stride, "displacement");
@@ -229,7 +329,7 @@ class Loaded {
                     require(!axis.circular && steps[k] % axis.stride == 0 &&
                                 steps[k] / axis.stride * far < axis.outputs,
                             "displacement");
-                if (op.kind == AVERAGE) require(steps[k] == 1, "displacement");
+                if (i + 1 == segment->end) require(steps[k] == 1, "displacement");
             }
         }
     }
@@ -241,8 +341,8 @@ class Loaded {
         Op op{Kind(kind),
               code[Column::REG],
               code[Column::FLAG],
-              axis(code + Column::ROWS, circular, kind == AVERAGE),
-              axis(code + Column::COLS, circular, kind == AVERAGE),
+              axis(code + Column::ROWS, circular, kind == AVERAGE || kind == POOL),
+              axis(code + Column::COLS, circular, kind == AVERAGE || kind == POOL),
               code[Column::TABLE],
               code[Column::ROOTS],
               code[Column::LOADED],
@@ -252,6 +352,10 @@ class Loaded {
               additive,
               factor,
               0,
+              0,
+              0,
+              0,
+              nullptr,
               0,
               0,
               0};
@@ -270,13 +374,19 @@ class Loaded {
         op.pitch = op.cols.size;
         if (op.kind == AVERAGE) {
             require(
-                !program.segment.end && op.rows.window && op.cols.window && !circular,
+                !program.n_displaced && op.rows.window && op.cols.window && !circular,
                 "average");
             count_pairs(op.rows, 0);
             count_pairs(op.cols, 1);
-            program.segment = {int(ops_.size()) + 1, displacements(op.rows, 0),
-                               displacements(op.cols, 1)};
+            program.n_displaced = int(ops_.size()) + 1;
         }
+        if (op.kind == POOL)
+            for (const Axis& axis : {op.rows, op.cols})
+                require(axis.window > 0 && axis.window <= axis.stride &&
+                            axis.before == 0 && axis.dilation == 1 && !circular &&
+                            axis.window <= axis.size &&
+                            axis.outputs == (axis.size - axis.window) / axis.stride + 1,
+                        "pool");
         program.max_positions =
             std::max(program.max_positions, int(std::max(size, outputs)));
         if (op.kind == LEAKY || op.kind == ERF) {
@@ -291,7 +401,7 @@ class Loaded {
     void check(const Op& op, size_t i) const {
         const bool uses_register =
             op.kind == LOAD || op.kind == STORE || op.kind == ADD || op.kind == BOX ||
-            op.kind == CONV || op.kind == SUM || op.kind == AVERAGE;
+            op.kind == CONV || op.kind == SUM || op.kind == AVERAGE || op.kind == POOL;
         require(!uses_register || (op.reg >= 0 && op.reg < program.n_registers),
                 "register");
         const long long size = (long long)op.rows.size * op.cols.size;
@@ -311,10 +421,12 @@ class Loaded {
                             axis.tail() < axis.window && axis.before < axis.window,
                         "box");
         require((op.kind == RESULT) == (i + 1 == ops_.size()), "end");
+        require(op.kind != POOL || int(i) < program.n_displaced, "pool");
         if (op.kind == RESULT) require(size == 1, "result");
         if (program.is_vector)
             require(size == 1 && op.kind != BOX && op.kind != CONV && op.kind != SUM &&
-                        op.kind != AVERAGE && op.kind != END && op.kind != INPUT,
+                        op.kind != AVERAGE && op.kind != POOL && op.kind != END &&
+                        op.kind != INPUT,
                     "samples");
         // The operations of a stage run on rows of one map.
         const bool begins = i == 0 || ends_stage(ops_[i - 1].kind);
@@ -334,13 +446,13 @@ void require_accepted(const Program& program, const Api& api) {
         require(program.ops[i].kind != LEAKY || program.ops[i].roots == api.roots,
                 "numbers");
     require(program.n_channels == 1 || api.roots == 2, "numbers");
-    require(!program.segment.end || api.roots == 2, "average");
+    require(!program.n_displaced || api.roots == 2, "average");
     require(!api.largest_width || program.max_width <= api.largest_width, "width");
     require(!api.largest_window || program.max_window <= api.largest_window, "window");
 }
 
-// Whether the values of a row are contiguous. The strides of an empty array and of a
-// dimension of size 1 are arbitrary.
+// Whether the values of a row are contiguous. The strides of an empty array and
+// of a dimension of size 1 are arbitrary.
 template <class T>
 bool has_plain_rows(const Input<T>& array) {
     return array.size() == 0 || array.shape(1) == 1 || array.stride(1) == 1;
@@ -444,7 +556,8 @@ int table_size(const Codes& codes, const Constants& constants, const Slopes& slo
     return loaded.program.n_values;
 }
 
-// Bytes that `prepare` or `cross` holds beside its arguments, the larger of both.
+// Bytes that `prepare` or `cross` holds beside its arguments, the larger of
+// both.
 size_t workspace_bytes(const Codes& codes, const Constants& constants,
                        const Slopes& slopes, int n_registers, int n_pixels,
                        bool is_double, const std::string& instruction_set) {
@@ -471,9 +584,9 @@ std::vector<ptrdiff_t> offsets_of(const Array& patches) {
     return {};
 }
 
-// Write the responses of patches (n, height, width, c, h, w) of any strides to inducing
-// patches, or their sums weighted by `weights`, `rows` and `columns`: without rows and
-// columns all responses are written.
+// Write the responses of patches (n, height, width, c, h, w) of any strides to
+// inducing patches, or their sums weighted by `weights`, `rows` and `columns`:
+// without rows and columns all responses are written.
 void patch_responses(const Patches& patches, const Matrix& inducing,
                      const Vector& centre, const Vector& scale, int covariance,
                      const Matrix& weights, const Matrix& rows, const Matrix& columns,
@@ -538,7 +651,8 @@ NB_MODULE(_native, module) {
     module.def(
         "roots", [](const std::string& name) { return choose(name).roots; },
         "instruction_set"_a);
-    // Arrays of another type or layout are refused: results would be written to a copy.
+    // Arrays of another type or layout are refused: results would be written to a
+    // copy.
     const auto as_is = [](const char* name) { return nb::arg(name).noconvert(); };
     module.def("table_size", &table_size, as_is("codes"), as_is("constants"),
                as_is("slopes"), "n_registers"_a, "n_pixels"_a);

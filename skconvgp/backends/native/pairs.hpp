@@ -1,5 +1,5 @@
-// Covariances of one sample with a group of others, one of these in each lane. All
-// layers of the network are computed on maps that stay in cache.
+// Covariances of one sample with a group of others, one of these in each lane.
+// All layers of the network are computed on maps that stay in cache.
 #pragma once
 
 #include "activations.hpp"
@@ -17,6 +17,9 @@ constexpr int SUM_CHUNK = 64;        // positions summed before they join the to
 constexpr int DOT_CHUNK = 128;       // terms summed before they join the total
 
 SKCONVGP_INLINE int larger(int a, int b) { return a > b ? a : b; }
+SKCONVGP_INLINE int distance(int d) { return d < 0 ? -d : d; }
+// Towards minus infinity, where / goes towards 0; b is positive.
+SKCONVGP_INLINE int floor_divide(int a, int b) { return (a < 0 ? a - b + 1 : a) / b; }
 
 // The product of pixels of images with one channel.
 template <class T, class One>
@@ -39,8 +42,8 @@ struct WeightedValue {
     }
 };
 
-// The sum of values n, ..., m - 1 of a row, in four partial sums. Its order, and so its
-// rounding, is the same for every pair.
+// The sum of values n, ..., m - 1 of a row, in four partial sums. Its order,
+// and so its rounding, is the same for every pair.
 template <class V, class F>
 SKCONVGP_INLINE V sum_part(int n, int m, const F& value) {
     constexpr int PARTS = 4;
@@ -53,8 +56,8 @@ SKCONVGP_INLINE V sum_part(int n, int m, const F& value) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-// Memory for one sample against a group. Samples that are computed together share all
-// of it but the registers and the sums.
+// Memory for one sample against a group. Samples that are computed together
+// share all of it but the registers and the sums.
 template <class T>
 struct Pairs {
     typedef typename Simd<T>::V V;
@@ -71,9 +74,13 @@ struct Pairs {
     V *by_c, *by_q, *by_kappa;
     V* boxes;  // memory of n_maps box sums
     V* zeros;
-    V* registers;  // [n_registers][n_maps][positions]
-    double* sums;  // [n_maps][LANES]
-    Op* moved;     // operations on the maps of one displacement
+    V* registers;             // [n_registers][n_maps][positions]
+    double* sums;             // [n_maps][LANES]
+    Op* moved;                // operations on the maps of one displacement
+    V* pooled;                // a row in front of a pool
+    V* levels[MAX_SEGMENTS];  // maps behind a pool, two rows of displacements of
+                              // each: [2][columns of
+                              // displacements][n_maps][positions]
     int width;
     size_t box_size;
 
@@ -85,7 +92,7 @@ struct Pairs {
         box_size = (window + width) + window * width + width;
         group = arena.take<V>(program.n_values);
         const int inputs_of =
-            program.n_channels > 1 && !program.segment.end ? INPUT_ROWS : 0;
+            program.n_channels > 1 && !program.n_displaced ? INPUT_ROWS : 0;
         inputs = arena.take<V>(size_t(inputs_of) * input_size());
         whole = arena.take<V>(size_t(n_maps) * positions);
         rows_done = arena.take<V>(positions);
@@ -95,10 +102,13 @@ struct Pairs {
         by_kappa = arena.take<V>(width);
         boxes = arena.take<V>(size_t(n_maps) * box_size);
         zeros = arena.take<V>(width);
-        moved = arena.take<Op>(program.segment.end);
+        moved = arena.take<Op>(program.n_displaced);
+        pooled = arena.take<V>(program.n_displaced ? width : 0);
+        for (int k = 0; k < program.n_segments - 1; ++k)
+            levels[k] = arena.take<V>(level_size(k));
         take_own(arena);
         if (!arena.start) return;
-        for (int k = 0; k < program.segment.end; ++k) moved[k] = program.ops[k];
+        for (int k = 0; k < program.n_displaced; ++k) moved[k] = program.ops[k];
         for (int i = 0; i < width; ++i) zeros[i] = V{};
         for (int m = 0; m < n_maps; ++m)
             for (size_t i = 0; i < window; ++i) boxes[m * box_size + i] = V{};
@@ -140,13 +150,76 @@ struct Pairs {
             for (int l = 0; l < LANES; ++l) sums[map * LANES + l] += weight * lanes[l];
         }
     }
+    // Values behind the pool of a segment.
+    int level_positions(int segment) const {
+        const Op& pool = program.ops[program.segments[segment].end - 1];
+        return pool.rows.outputs * pool.cols.outputs;
+    }
+    size_t level_size(int segment) const {
+        return size_t(2) * program.segments[segment].across.n * n_maps *
+               level_positions(segment);
+    }
+    V* level(int segment, int down, int col, int map) const {
+        const int cols = program.segments[segment].across.n;
+        const size_t place = (size_t(down & 1) * cols + col) * n_maps + map;
+        return levels[segment] + place * level_positions(segment);
+    }
+    void clear_level(int segment, int down) const {
+        V* to = level(segment, down, 0, 0);
+        const size_t n = level_size(segment) / 2;
+        for (size_t i = 0; i < n; ++i) to[i] = V{};
+    }
+    // Copy a finished map behind a pool to the register of the pool.
+    void load_level(const Segment& segment, int row, int col) const {
+        const Op& pool = program.ops[segment.end - 1];
+        const int down = segment.down.at[row], across = segment.across.at[col];
+        const int n = (pool.rows.outputs - distance(down)) *
+                      (pool.cols.outputs - distance(across));
+        for (int m = 0; m < pool.maps; ++m) {
+            const V* from = level(segment.number, down, col, m);
+            V* to = at(pool.reg, m);
+            for (int p = 0; p < n; ++p) to[p] = from[p];
+        }
+    }
+    // Add row i of the displaced map to the windows that have its positions.
+    // Windows lie apart, so that only one pair of them has a pair of positions.
+    template <class F>
+    SKCONVGP_INLINE_MEMBER void pool_row(const Op& op, int map, int i,
+                                         const F& value) const {
+        const Segment& segment = *op.segment;
+        const int stride = op.cols.stride, window = op.cols.window;
+        const int y = larger(0, -op.down) + i, partner = y + op.down;
+        const int top = y / op.rows.stride, bottom = partner / op.rows.stride;
+        const int down = bottom - top;
+        const auto is_outside = [&](int at, int output) {
+            return at - output * op.rows.stride >= op.rows.window ||
+                   output >= op.rows.outputs;
+        };
+        if (is_outside(y, top) || is_outside(partner, bottom)) return;
+        if (segment.down.place(down) < 0) return;
+        write_row(op.cols.size, value, pooled);
+        for (int first = 0; first < window; ++first) {
+            const int last = first + op.across;
+            const int across = floor_divide(last, stride);
+            if (last - across * stride >= window) continue;
+            const int col = segment.across.place(across);
+            if (col < 0) continue;
+            const int begin = larger(0, -across);
+            const int n = op.cols.outputs - distance(across);
+            V* out =
+                level(segment.number, down, col, map) + (top - larger(0, -down)) * n;
+            const V* in = pooled + begin * stride + first - larger(0, -op.across);
+            for (int p = 0; p < n; ++p) out[p] += in[p * stride];
+        }
+    }
+
     // Each position counts as often as windows have it and its partner.
     template <class F>
     SKCONVGP_INLINE_MEMBER void add_pairs(const Op& op, int map, int i,
                                           const F& value) const {
         if (op.rows.pairs[i] == 0.0f) return;
         add_row(map, op.cols.size, WeightedValue<T, F>{value, op.cols.pairs},
-                op.rows.pairs[i]);
+                double(op.rows.pairs[i]) * op.repeats);
     }
     void set_sums(int map, const V* value) const {
         for (int l = 0; l < LANES; ++l) sums[map * LANES + l] = ((const T*)value)[l];
@@ -157,7 +230,8 @@ struct Pairs {
                 ((T*)at(op.reg, m))[l] = T(sums[m * LANES + l]);
     }
 
-    // Interleave the tables of up to LANES samples; the last sample fills free lanes.
+    // Interleave the tables of up to LANES samples; the last sample fills free
+    // lanes.
     void load_group(const Tile<T>& tile, int first) const {
         constexpr int AT_ONCE = 64;  // values of each: the output then stays in cache
         const T* from[LANES];
@@ -189,8 +263,8 @@ struct Pairs {
         }
     }
 
-    // Inner products over channels of up to INPUT_ROWS samples with the group. Each sum
-    // has the order of `input_row`.
+    // Inner products over channels of up to INPUT_ROWS samples with the group.
+    // Each sum has the order of `input_row`.
     void write_inputs(const T* one, ptrdiff_t stride, int n_one) const {
         const int channels = program.n_channels, size = input_size();
         for (int p = 0; p < size; ++p) {
@@ -285,8 +359,8 @@ struct Pairs {
         return m < op.loaded ? at(op.reg, m) + first : zeros;
     }
 
-    // ADD and AFFINE. The value is changed last, because derivatives of the factor need
-    // the old value.
+    // ADD and AFFINE. The value is changed last, because derivatives of the
+    // factor need the old value.
     void combine_row(const Op& op, int n, int first, const V** rows) const {
         const V factor = set1(T(op.factor[0]));
         for (int m = op.maps - 1; m >= 0; --m) {
@@ -308,8 +382,9 @@ struct Pairs {
         }
     }
 
-    // Run the operations of a stage on one row of the map, up to the one that ends it.
-    // It starts at number `first` of the map, and in tables at number `place`.
+    // Run the operations of a stage on one row of the map, up to the one that
+    // ends it. It starts at number `first` of the map, and in tables at number
+    // `place`.
     template <class Source>
     void make_row(const Op* op, int n, int first, int place, Source source,
                   const V** rows) const {

@@ -1,6 +1,6 @@
 // A lowered network: a list of operations on covariance maps, shared by all
-// instruction sets. skconvgp/backends/_program.py makes it, opcodes.hpp describes the
-// operations.
+// instruction sets. skconvgp/backends/_program.py makes it, opcodes.hpp
+// describes the operations.
 #pragma once
 
 #include <cstddef>
@@ -34,24 +34,36 @@ struct Op {
     double lambda, mu;       // LEAKY
     const double* additive;  // constant and its derivatives, [1 + n_tangents]
     const double* factor;    // factor and its derivatives, [1 + n_tangents]
-    // Of the tables of an image: positions in a map and in a row of it, and the first
-    // position of either image. They are displaced maps that are smaller than these.
+    // Of the tables of an image: positions in a map and in a row of it, and the
+    // first position of either image. They are displaced maps that are smaller
+    // than these.
     int plane, pitch, begin_one, begin_two;
+    // AVERAGE and POOL: displacement of their map, and how often it counts in
+    // sums.
+    const struct Segment* segment;
+    int down, across, repeats;
 };
 
 // Distances between positions of two images along one axis, ascending.
 struct Displacements {
-    int n;
+    int n, size;
     const int* at;
+    const int* places;  // [2 size - 1]: place of each in the list, or -1
     int farthest() const { return at[n - 1]; }  // opposites are in the list as well
+    int place(int d) const { return places[d + size - 1]; }
 };
 
-// Operations that are run once for each displacement of two images: those before
-// number `end`, of which the last is a sum over pairs of positions.
+// Operations that are run once for each displacement of two images, from
+// `begin` to before `end`. The last one is AVERAGE, or a POOL, of which only
+// displacements (`down`, `across`) are wanted behind it.
 struct Segment {
-    int end;
-    Displacements rows, cols;
+    int number, begin, end;
+    bool is_half;  // displacements upwards are left out, and those downwards count
+                   // twice
+    Displacements rows, cols, down, across;
 };
+
+constexpr int MAX_SEGMENTS = 16;
 
 struct Program {
     const Op* ops;
@@ -65,7 +77,13 @@ struct Program {
     int max_width;      // of the widest row, inputs and outputs
     int max_window;     // largest window
     bool is_vector;     // begins with DOT: all maps have one position
-    Segment segment;    // its end is 0 if no positions are averaged
+    int n_displaced;    // operations up to AVERAGE; 0 if there is none
+    int n_segments;
+    const Segment* segments;  // [n_segments], for two images
+    // [n_segments][n_segments]: for what is behind each segment of an image with
+    // itself, half of the displacements if that is AVERAGE, and otherwise only
+    // displacement 0
+    const Segment* self;
 };
 
 template <class T>

@@ -20,9 +20,11 @@ enum Kind : int {
     DOT = 12,      // make a row: inner product of whole samples, instead of INPUT
     AVERAGE = 13,  // consume: sum over pairs of positions of two images, each as often
                    // as windows have both
+    POOL = 14,     // consume: add to windows of the map behind it, each pair of
+                   // positions to the one pair of windows that has it
 };
-constexpr int N_KINDS = 14;
-constexpr int STAGE_ENDS = 0x2f80;  // a set of kinds: bits 1 << kind
+constexpr int N_KINDS = 15;
+constexpr int STAGE_ENDS = 0x6f80;  // a set of kinds: bits 1 << kind
 
 struct Column {
     enum : int {
@@ -52,7 +54,7 @@ struct AxisColumn {
         BEFORE = 2,    // number of positions of padding before the input
         STRIDE = 3,    // distance from one window to the next; before an AVERAGE,
                        // without windows: displacement of the map for each position by
-                       // which the averaged map is displaced
+                       // which the map at the end of the segment is displaced
         DILATION = 4,  // distance from one position of a window to the next
         OUTPUTS = 5,   // number of windows
     };
