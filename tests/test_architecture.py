@@ -91,9 +91,9 @@ PUBLIC_NAMES = {
         "RobustMax Sites Softmax Targets"
     ),
     "skconvgp.metrics": """accuracy_rejection_auc_score accuracy_rejection_curve
-        brier_decomposition expected_calibration_error interval_coverage
-        interval_width negative_log_predictive_density reliability_table
-        robustness_curve split_rhat""",
+        brier_decomposition expected_calibration_error gaussian_wasserstein
+        interval_coverage interval_width negative_log_predictive_density
+        reliability_table robustness_curve split_rhat""",
     "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
         ConjugateGradientState Lsqr Part Solution""",
     "skconvgp.transforms": """ChannelScaler ChannelWhitening ContrastNormalization

@@ -46,10 +46,14 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         Units of each hidden layer; ``()`` is a linear model.
     activation : "tanh", "relu" or "erf", default="tanh"
         Activation between layers.
-    prior : "weights" or Kernel, default="weights"
+    prior : "weights", "matched" or Kernel, default="weights"
         "weights" gives weights and biases independent normal distributions. A kernel of
         :mod:`skconvgp.kernels` gives the outputs of the network the prior of a Gaussian
         process instead, in units of the scaled targets of the likelihood.
+        "matched" chooses the variances of weights and biases of each layer for which
+        wide networks resemble the Gaussian process of `kernel`.
+    kernel : None or Kernel, default=None
+        With prior="matched", the kernel.
     inference : "bootstrap", "ensemble" or "sghmc", default="bootstrap"
         "ensemble" trains each draw from a random start to a largest posterior density.
         "bootstrap" also adds noise to the targets, and pulls a draw to a random
@@ -75,7 +79,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     bias_variance : float, default=1.0
         Prior variance of biases.
     optimizer : None or "evidence", default="evidence"
-        With a kernel as prior and likelihood="dirichlet", "evidence" learns its
+        With a kernel and likelihood="dirichlet", "evidence" learns its
         hyperparameters and its mean variance, by the evidence of the Gaussian process
         on at most 1000 samples without weights. None keeps the kernel as it is.
     extra_points : float, default=0.1
@@ -199,6 +203,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         *,
         activation: str = "tanh",
         prior: object = "weights",
+        kernel: object = None,
         inference: str = "bootstrap",
         likelihood: object = "dirichlet",
         n_draws: int = 20,
@@ -224,6 +229,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.prior = prior
+        self.kernel = kernel
         self.inference = inference
         self.likelihood = likelihood
         self.n_draws = n_draws

@@ -118,6 +118,7 @@ def fit_networks(
         n_diverged=int((~trained.is_finite).sum()),
         is_stopped=trained.is_stopped,
         train_seconds=time.perf_counter() - start,
+        distance=prior.distance,
         device=estimator.device_,
         device_reason=placement.reason,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +11,17 @@ from numpy.typing import NDArray
 
 from skconvgp._settings import is_number
 from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import rows_to_tensor
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._network_samples import NetworkSamples
 from skconvgp.estimators._network_settings import EVIDENCE, NetworkSettings
 from skconvgp.estimators._noise import can_choose_noise, usual_noise
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import reject
-from skconvgp.estimators.functions._gram import gram_diag
+from skconvgp.estimators.functions._gradients import gram_gradient
+from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
+from skconvgp.networks import match_covariance
 from skconvgp.processes import KernelPrior, Problem
 
 __all__ = ["NetworkPrior", "PriorChoice"]
@@ -25,6 +29,8 @@ __all__ = ["NetworkPrior", "PriorChoice"]
 LAYERS: dict[str, type[Layer]] = {"tanh": Tanh, "relu": ReLU, "erf": Erf}
 # Samples from which the evidence chooses hyperparameters and noise.
 MOST_ROWS = 1000
+# Points at which wide networks are compared with a kernel (Tran et al., 2022).
+MATCHED_SAMPLES, MATCHED_UNIFORM = 70, 30
 
 
 @dataclass(frozen=True)
@@ -38,10 +44,13 @@ class NetworkPrior:
         that of wide networks; None for a prior of the weights of a given module.
     variances : tuple of (float, float)
         Variances of weights and biases, for each layer.
+    distance : float, default=nan
+        Squared distance to the kernel that they are matched to, for each point.
     """
 
     kernel: Kernel | None
     variances: tuple[tuple[float, float], ...]
+    distance: float = math.nan
 
 
 class PriorChoice:
@@ -91,8 +100,10 @@ class PriorChoice:
             expected = "a number if a `network` is given and prior='weights'"
             reject(owner, "noise_variance", expected, noise)
         if self._start is None or not (is_chosen or self._settings.is_learned):
-            return NetworkPrior(self._start, self._variances), float(noise)
+            prior = NetworkPrior(self._start, self._variances)
+            return self._matched(prior), float(noise)
         prior, chosen = self._by_evidence(self._start, values[self._few.indices])
+        prior = self._matched(prior)
         return prior, (chosen if is_chosen else float(noise))
 
     def for_labels(self, targets: FloatArray | None, scale: float) -> NetworkPrior:
@@ -105,6 +116,10 @@ class PriorChoice:
         scale : float
             Unit of the scaled targets.
         """
+        return self._matched(self._of_labels(targets, scale))
+
+    def _of_labels(self, targets: FloatArray | None, scale: float) -> NetworkPrior:
+        """Return the prior of a classification before it is matched."""
         kernel, few, is_learned = self._start, self._few, self._settings.is_learned
         if kernel is None or targets is None or not is_learned:
             return NetworkPrior(kernel, self._variances)
@@ -145,6 +160,40 @@ class PriorChoice:
             return NetworkPrior(kernel, self._variances), noise
         return self._learned(gp.kernel_, amplitude), noise
 
+    def _matched(self, prior: NetworkPrior) -> NetworkPrior:
+        """Return the prior of weights that resembles a kernel, if this is asked for."""
+        shape = self._few.image_shape
+        if self._settings.target is None or prior.kernel is None:
+            return prior
+        points, limit = self._points(), self._wide_limit()
+
+        def evaluate(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+            layers = limit.with_theta(theta)
+            return gram_gradient(layers, points, image_shape=shape, device="cpu")
+
+        target = gram_matrix(
+            prior.kernel, points, image_shape=shape, dtype="float64", device="cpu"
+        )
+        theta, distance = match_covariance(
+            evaluate, rows_to_tensor(target), limit.theta, limit.bounds
+        )
+        matched: Any = limit.with_theta(theta)
+        variances = tuple(
+            (float(layer.weight_variance), float(layer.bias_variance))
+            for layer in matched.layers
+            if isinstance(layer, Dense)
+        )
+        return NetworkPrior(matched, variances, distance)
+
+    def _points(self) -> FloatArray:
+        """Return samples, and inputs that are uniform in their box."""
+        rows = np.asarray(self._few.rows, dtype=np.float64)
+        random = np.random.RandomState(self._seed)
+        some = rows[random.permutation(len(rows))[:MATCHED_SAMPLES]]
+        size = (MATCHED_UNIFORM, rows.shape[1])
+        uniform = random.uniform(rows.min(0), rows.max(0), size)
+        return np.concatenate([some, uniform])
+
     def _can_learn(self, values: FloatArray) -> bool:
         """Return whether targets (m, k) of the few samples can choose anything."""
         rows, n_outputs = self._few.rows, values.shape[1]
@@ -160,9 +209,10 @@ class PriorChoice:
 
     def _known_kernel(self, samples: NetworkSamples) -> Kernel | None:
         """Return the kernel to begin with; None for a module and a prior of weights."""
-        given, n = self._settings.kernel, len(samples.rows)
+        settings, n = self._settings, len(samples.rows)
+        given = settings.kernel or settings.target
         if given is None:
-            is_module = self._settings.make_module is not None
+            is_module = settings.make_module is not None
             return None if is_module else self._wide_limit()
         prior = KernelPrior(given, samples.rows, np.arange(n), samples.image_shape)
         given.check(prior.map_shape)

@@ -38,10 +38,14 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         Units of each hidden layer; ``()`` is a linear model.
     activation : "tanh", "relu" or "erf", default="tanh"
         Activation between layers.
-    prior : "weights" or Kernel, default="weights"
+    prior : "weights", "matched" or Kernel, default="weights"
         "weights" gives weights and biases independent normal distributions. A kernel of
         :mod:`skconvgp.kernels` gives the outputs of the network the prior of a Gaussian
         process instead, in units of the scaled targets.
+        "matched" chooses the variances of weights and biases of each layer for which
+        wide networks resemble the Gaussian process of `kernel`.
+    kernel : None or Kernel, default=None
+        With prior="matched", the kernel.
     inference : "bootstrap", "ensemble" or "sghmc", default="bootstrap"
         "ensemble" trains each draw from a random start to a largest posterior density.
         "bootstrap" also adds noise to the targets, and pulls a draw to a random
@@ -67,7 +71,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         chooses it by the evidence of the Gaussian process with the kernel, or with that
         of wide networks.
     optimizer : None or "evidence", default="evidence"
-        With a kernel as prior, "evidence" learns its hyperparameters and its mean
+        With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples
         without weights. None keeps the kernel as it is.
     extra_points : float, default=0.1
@@ -192,6 +196,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         *,
         activation: str = "tanh",
         prior: object = "weights",
+        kernel: object = None,
         inference: str = "bootstrap",
         n_draws: int = 20,
         n_chains: int = 4,
@@ -218,6 +223,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.prior = prior
+        self.kernel = kernel
         self.inference = inference
         self.n_draws = n_draws
         self.n_chains = n_chains

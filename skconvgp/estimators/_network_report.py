@@ -24,6 +24,10 @@ class NetworkReport:
         Whether training ended before `max_iter`.
     train_seconds : float
         Time of the training, including the covariances of a prior of functions.
+    distance : float
+        With prior="matched", the squared Wasserstein distance for each point, at 100
+        points, of the prior of wide networks from that of the kernel, in squared units
+        of the scaled targets; otherwise NaN.
     device : str
         Device of the training.
     device_reason : str
@@ -43,5 +47,6 @@ class NetworkReport:
     n_diverged: int
     is_stopped: bool
     train_seconds: float
+    distance: float
     device: str
     device_reason: str = ""

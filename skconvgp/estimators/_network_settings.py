@@ -21,7 +21,7 @@ from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
 __all__ = ["EVIDENCE", "NetworkSettings", "read_settings"]
 
-WEIGHTS = "weights"
+WEIGHTS, MATCHED = "weights", "matched"
 BOOTSTRAP, SGHMC = "bootstrap", "sghmc"
 EVIDENCE = "evidence"
 # Traces of chains are compared in halves.
@@ -43,6 +43,8 @@ class NetworkSettings:
         Makes a module of torch, which replaces the layers.
     kernel : Kernel or None
         Prior of functions; None is the prior of weights.
+    target : Kernel or None
+        Kernel that a prior of weights is matched to.
     is_bootstrap : bool
         Whether each draw has random targets, and a random mean of the prior.
     is_learned : bool
@@ -69,6 +71,7 @@ class NetworkSettings:
     activation: str
     make_module: Callable[[], Any] | None
     kernel: Kernel | None
+    target: Kernel | None
     is_bootstrap: bool
     is_learned: bool
     n_draws: int
@@ -84,7 +87,7 @@ class NetworkSettings:
 
 def read_settings(owner: Any) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
-    kernel = _prior(owner)
+    kernel, target = _prior(owner)
     schedule = _schedule(owner, kernel)
     if owner.network is not None and not callable(owner.network):
         reject(owner, "network", "None or a callable without arguments", owner.network)
@@ -93,8 +96,9 @@ def read_settings(owner: Any) -> NetworkSettings:
         activation=resolve_word(owner, "activation", owner.activation, ACTIVATIONS),
         make_module=owner.network,
         kernel=kernel,
+        target=target,
         is_bootstrap=_inference(owner) == BOOTSTRAP,
-        is_learned=_is_learned(owner, kernel),
+        is_learned=_is_learned(owner, kernel or target),
         n_draws=resolve_count(owner, "n_draws", owner.n_draws),
         weight_variance=_positive(owner, "weight_variance"),
         bias_variance=_positive(owner, "bias_variance", allows_zero=True),
@@ -107,11 +111,23 @@ def read_settings(owner: Any) -> NetworkSettings:
     )
 
 
-def _prior(owner: Any) -> Kernel | None:
-    if isinstance(owner.prior, str) and owner.prior == WEIGHTS:
-        return None
-    expected = "'weights' or a kernel of skconvgp.kernels"
-    return require_kernel(owner, "prior", owner.prior, expected)
+def _prior(owner: Any) -> tuple[Kernel | None, Kernel | None]:
+    """Return the prior of functions, and the kernel that weights are matched to."""
+    word = owner.prior if isinstance(owner.prior, str) else ""
+    if word == MATCHED:
+        expected = "a kernel of skconvgp.kernels with prior='matched'"
+        target = require_kernel(owner, "kernel", owner.kernel, expected)
+        if owner.network is not None:
+            expected = "None with prior='matched', which is for layers"
+            reject(owner, "network", expected, owner.network)
+        return None, target
+    if owner.kernel is not None:
+        expected = "None unless prior='matched'"
+        reject(owner, "kernel", expected, owner.kernel)
+    if word == WEIGHTS:
+        return None, None
+    expected = "'weights', 'matched' or a kernel of skconvgp.kernels"
+    return require_kernel(owner, "prior", owner.prior, expected), None
 
 
 def _inference(owner: Any) -> str:

@@ -42,6 +42,7 @@ from skconvgp.linalg._spectral import (
     without_rounding,
 )
 from skconvgp.linalg._symmetric import symmetrize_
+from skconvgp.linalg._transport import gaussian_transport
 from skconvgp.linalg._truncated import (
     Symmetric,
     leading_eigenpairs,
@@ -71,6 +72,7 @@ __all__ = [
     "column_factor",
     "eigen_with_rounding",
     "factor_with_jitter_",
+    "gaussian_transport",
     "half_solve",
     "inverse_root",
     "leading_eigenpairs",

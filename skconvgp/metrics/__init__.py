@@ -16,12 +16,14 @@ from skconvgp.metrics._rejection import (
     accuracy_rejection_curve,
 )
 from skconvgp.metrics._robustness import robustness_curve
+from skconvgp.metrics._transport import gaussian_wasserstein
 
 __all__ = [
     "accuracy_rejection_auc_score",
     "accuracy_rejection_curve",
     "brier_decomposition",
     "expected_calibration_error",
+    "gaussian_wasserstein",
     "interval_coverage",
     "interval_width",
     "negative_log_predictive_density",

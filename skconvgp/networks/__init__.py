@@ -7,6 +7,7 @@ from skconvgp.networks._batched import (
     ModuleNetwork,
     Parameters,
 )
+from skconvgp.networks._matching import match_covariance
 from skconvgp.networks._potentials import (
     CategoricalData,
     DataTerm,
@@ -46,6 +47,7 @@ __all__ = [
     "Validation",
     "WeightPrior",
     "initial_parameters",
+    "match_covariance",
     "sample_chains",
     "sample_functions",
     "train",

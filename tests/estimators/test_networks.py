@@ -19,6 +19,7 @@ from skconvgp import (
 )
 from skconvgp.kernels import Dense, Erf, Flatten, Sequential, convnet, rbf
 from skconvgp.likelihoods import Dirichlet
+from skconvgp.metrics import gaussian_wasserstein
 from tests.helpers.estimators import blobs, digits, wave
 from tests.helpers.suite import cases_of, name_of
 
@@ -232,7 +233,8 @@ def test_draws_that_diverge_are_left_out():
         ({"inference": "laplace"}, "'ensemble', 'bootstrap' or 'sghmc'"),
         ({"thin": 3}, "an int >= 4"),
         ({"inference": "sghmc", "early_stopping": True}, "no best step"),
-        ({"prior": "matched"}, "'weights' or a kernel"),
+        ({"prior": "matched"}, "a kernel of .* with prior='matched'"),
+        ({"kernel": rbf(1.0)}, "None unless prior='matched'"),
         ({"hidden_layer_sizes": (3, 0)}, "tuple of ints"),
         ({"noise_variance": 0.0}, "'evidence' or a finite number > 0"),
         ({"optimizer": "loo"}, "None or 'evidence'"),
@@ -256,6 +258,38 @@ def test_a_bootstrap_needs_targets():
         classifier(likelihood="softmax").fit(*blobs(6))
     with pytest.raises(ValueError, match=r"`alpha_eps` is a number"):
         classifier(likelihood=Dirichlet("loo")).fit(*blobs(6))
+
+
+def test_layers_are_matched_to_a_kernel():
+    X, y = wave(12)
+    settings = {"activation": "erf", "optimizer": None, "max_iter": 1}
+    layers = [Dense(3.0, bias_variance=0.5), Erf(), Dense(1.5, bias_variance=0.2)]
+    target = Sequential(Flatten(), *layers)
+    # A rate so small that draws stay where they begin, which is in the prior.
+    prior = regressor(
+        (100,),
+        prior="matched",
+        kernel=target,
+        n_draws=500,
+        inference="ensemble",
+        learning_rate=1e-9,
+        normalize_y=False,
+        **settings,
+    ).fit(X, y)
+    assert prior.fit_report_.distance < 1e-5
+    gram = gram_matrix(target, X)
+    np.testing.assert_allclose(gram_matrix(prior.kernel_, X), gram, rtol=0.02)
+    np.testing.assert_allclose(prior.sample_y(X).var(-1), np.diag(gram), rtol=0.3)
+
+
+def test_matched_layers_are_nearer_to_a_kernel():
+    X, y = wave(12)
+    distances = []
+    for given in ({"prior": "weights"}, {"prior": "matched", "kernel": rbf(1.0)}):
+        model = regressor(activation="erf", optimizer=None, max_iter=1, **given)
+        gram = gram_matrix(model.fit(X, y).kernel_, X)
+        distances.append(gaussian_wasserstein(gram, gram_matrix(rbf(1.0), X)))
+    assert distances[1] < 0.8 * distances[0]
 
 
 def test_chains_are_compared():

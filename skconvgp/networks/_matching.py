@@ -1,0 +1,63 @@
+"""Variances of layers with which wide networks resemble a Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+from torch import Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import to_numpy, to_tensor
+from skconvgp.linalg import gaussian_transport
+
+__all__ = ["match_covariance"]
+
+MOST_STEPS = 200
+
+
+def match_covariance(
+    evaluate: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    target: Tensor,
+    start: FloatArray,
+    bounds: FloatArray,
+) -> tuple[FloatArray, float]:
+    """Return hyperparameters whose covariance is nearest to a target.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Returns for hyperparameters (p,) the covariance (m, m), and its derivatives
+        (m, m, p).
+    target : Tensor of shape (m, m)
+        The covariance to resemble.
+    start : ndarray of shape (p,)
+        Hyperparameters to begin with.
+    bounds : ndarray of shape (p, 2)
+        Their bounds.
+
+    Returns
+    -------
+    theta : ndarray of shape (p,)
+        The hyperparameters.
+    distance : float
+        Squared Wasserstein distance of the two Gaussian distributions, for each of the
+        m points.
+    """
+
+    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
+        gram, slopes = evaluate(theta)
+        square, slope = gaussian_transport(target, to_tensor(gram, target.device))
+        gradient = np.einsum("ij,ijp->p", to_numpy(slope), slopes)
+        return square / len(target), gradient / len(target)
+
+    found = minimize(
+        loss,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": MOST_STEPS},
+    )
+    return np.asarray(found.x), float(found.fun)
