@@ -213,7 +213,12 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return accuracy(self, X, y, sample_weight)
 
     def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = None
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: Any = None,
+        method: str = "auto",
+        n_features: int = 2000,
     ) -> FloatArray:
         """Draw latent functions at X from the posterior; before `fit`, from the prior.
 
@@ -225,6 +230,18 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Number of draws.
         random_state : int, RandomState instance or None, default=None
             Seed; None is the `random_state` of the estimator.
+        method : {"auto", "joint", "pathwise"}, default="auto"
+            "joint" draws from the covariance of all samples, n x n numbers. "pathwise"
+            draws functions: one from the prior by random features, plus the exact
+            effect of the data. It takes n x n_features operations a draw, and the
+            same seed gives the same functions at any samples. It needs an exact process
+            and a kernel with random features, or a process of features, which draws
+            coefficients and leaves out the variance that its features leave out.
+            "auto" draws functions of exact processes at more than 2000 samples if the
+            kernel is one of vectors, such as `rbf`.
+        n_features : int, default=2000
+            Random features of "pathwise". The covariance of the draws has an error in
+            proportion to one over its square root.
 
         Returns
         -------
@@ -233,8 +250,20 @@ class GPClassifier(ClassifierMixin, BaseGP):
             drawn independently. If a likelihood has one latent function for two
             classes, that of the first class is the negative of that of the second.
             Before `fit`, n_classes is 1.
+
+        Raises
+        ------
+        ValueError
+            For wrong settings, or "pathwise" where the process does not allow it.
+        TypeError
+            For "pathwise" with a kernel of which no random features are known.
+
+        References
+        ----------
+        Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently sampling
+        functions from Gaussian process posteriors", 2020.
         """
-        draws = sample_latent(self, X, n_samples, random_state)
+        draws = sample_latent(self, X, n_samples, random_state, method, n_features)
         if not hasattr(self, "_process"):
             return draws
         draws = draws + self.latent_offset_[:, None]

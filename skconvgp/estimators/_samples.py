@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from skconvgp._settings import is_int, one_of
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import read_training
@@ -16,20 +17,57 @@ from skconvgp.estimators._resolve import resolve_amplitude
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.inference import sample_gaussian
-from skconvgp.processes import GRAM_COPIES, placement_of_fit, prepare_fit, scaled_gram
+from skconvgp.kernels._feature_maps import HasFeatures
+from skconvgp.processes import (
+    GRAM_COPIES,
+    function_prior,
+    pathwise_draws,
+    placement_of_fit,
+    prepare_fit,
+    scaled_gram,
+)
 
 __all__ = ["sample_latent"]
 
+PATHWISE = "pathwise"
+METHODS = ("auto", "joint", PATHWISE)
+MOST_JOINT = 2000  # samples whose covariance is factored if the user does not choose
+LEAST_FEATURES = 2
 
-def sample_latent(gp: BaseGP, X: Any, n_samples: int, random_state: Any) -> FloatArray:
+
+def sample_latent(
+    gp: BaseGP,
+    X: Any,
+    n_samples: int,
+    random_state: Any,
+    method: str,
+    n_features: int,
+) -> FloatArray:
     """Draw latent functions (n, k, n_samples), before `fit` from the prior."""
     if random_state is None:
         random_state = gp.random_state
     if not isinstance(n_samples, Integral) or n_samples < 1:
         raise ValueError(f"`n_samples` must be an int >= 1, got {n_samples!r}.")
-    generator = make_generator(random_state)
-    if gp._needs_fit:
+    if method not in METHODS:
+        raise ValueError(f"`method` must be {one_of(METHODS)}, got {method!r}.")
+    if not is_int(n_features, least=LEAST_FEATURES):
+        raise ValueError(
+            f"`n_features` must be an int >= {LEAST_FEATURES}, got {n_features!r}."
+        )
+    if gp._needs_fit or method == PATHWISE:
         check_is_fitted(gp)
+    if _is_pathwise(gp, X, method):
+        rows = gp._read_new(X)
+        warn_of_prior(gp._process.prior, rows)
+        return pathwise_draws(
+            gp._process,
+            rows,
+            n_samples,
+            n_features,
+            gp._resources(),
+            make_generator(random_state),
+        )
+    generator = make_generator(random_state)
     if hasattr(gp, "_process"):
         latent = gp._latent(X, None, needs_cov=True)
         mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
@@ -51,6 +89,16 @@ def sample_latent(gp: BaseGP, X: Any, n_samples: int, random_state: Any) -> Floa
     joined = to_numpy(torch.cat(draws, dim=1))
     samples: FloatArray = mean[:, :, None] + joined * scale[:, None]
     return samples
+
+
+def _is_pathwise(gp: BaseGP, X: Any, method: str) -> bool:
+    """Return whether functions are drawn, and not values of a joint Gaussian."""
+    if method != "auto":
+        return method == PATHWISE
+    if not hasattr(gp, "_process") or len(X) <= MOST_JOINT:
+        return False
+    prior = function_prior(gp._process)
+    return prior is not None and isinstance(prior.kernel, HasFeatures)
 
 
 def _unfitted_prior(gp: BaseGP, X: Any) -> tuple[FloatArray, FloatArray]:

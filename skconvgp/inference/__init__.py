@@ -2,6 +2,7 @@
 
 from skconvgp.inference._amplitude import choose_amplitude
 from skconvgp.inference._class_sums import ClassSums, LabelCode
+from skconvgp.inference._draws import pathwise_coefficients
 from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
     LeaveOneOut,
@@ -122,6 +123,7 @@ __all__ = [
     "missing_quadratic",
     "moment_amplitude",
     "noise_grid",
+    "pathwise_coefficients",
     "posterior_mean",
     "profiled_amplitude",
     "sample_gaussian",

@@ -44,6 +44,7 @@ from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import PatchPlan, plan_patches
+from skconvgp.processes._pathwise import function_prior, pathwise_draws
 from skconvgp.processes._plan import (
     Plan,
     Planner,
@@ -153,9 +154,11 @@ __all__ = [
     "entries",
     "extend_features",
     "extend_patches",
+    "function_prior",
     "iterative_route",
     "left_out_neighborhoods",
     "missing_memory",
+    "pathwise_draws",
     "place_locations",
     "placement_of_fit",
     "plan_landmarks",

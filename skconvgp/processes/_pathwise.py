@@ -1,0 +1,159 @@
+"""Joint draws at any number of samples, without a covariance between them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from skconvgp._protocols import FeatureMap
+from skconvgp._typing import FloatArray
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    frozen_bytes,
+    slices,
+    stream_rows,
+    to_numpy,
+)
+from skconvgp.inference import pathwise_coefficients, posterior_mean
+from skconvgp.kernels._feature_maps import feature_map
+from skconvgp.processes._exact import ExactProcess
+from skconvgp.processes._features import FeatureProcess
+from skconvgp.processes._latents import run_beside
+from skconvgp.processes._prior import KernelPrior
+from skconvgp.processes._run import Resources, Run
+
+__all__ = ["function_prior", "pathwise_draws"]
+
+
+def function_prior(process: object) -> KernelPrior | None:
+    """Return the prior of an exact process of which functions can be drawn, or None."""
+    if isinstance(process, ExactProcess) and isinstance(process.prior, KernelPrior):
+        return process.prior
+    return None
+
+
+def pathwise_draws(
+    process: object,
+    rows: NDArray[Any],
+    n_draws: int,
+    n_features: int,
+    resources: Resources,
+    generator: Generator,
+) -> FloatArray:
+    """Return draws (n, k, n_draws) of the posterior at new samples.
+
+    A draw is one function: equal generators give equal values at equal samples,
+    whatever the other samples are.
+
+    Parameters
+    ----------
+    process : ExactProcess or FeatureProcess
+        The fitted process. One of features draws its coefficients, and leaves out the
+        variance that the features leave out.
+    rows : ndarray of shape (n, d)
+        New samples.
+    n_draws : int
+        Number of draws.
+    n_features : int
+        Random features of which a draw from the prior is a sum.
+    resources : Resources
+        Devices and memory that may be used.
+    generator : torch.Generator
+        Draws the features, the functions and the noise.
+
+    Raises
+    ------
+    ValueError
+        For another process, or a precomputed matrix.
+    TypeError
+        If no random features of the kernel are known.
+    """
+    if isinstance(process, FeatureProcess):
+        return _coefficient_draws(process, rows, n_draws, resources, generator)
+    prior = function_prior(process)
+    if prior is None:
+        raise ValueError(
+            "method='pathwise' draws functions of processes of features, and of exact "
+            "ones with a kernel object: fit with completion=None and a kernel of "
+            "skconvgp.kernels, or use method='joint'."
+        )
+    assert isinstance(process, ExactProcess)
+    model = process.model
+    features = feature_map(prior.kernel, prior.map_shape, n_features, generator)
+    k = process.dual.shape[1]
+    size = features.n_features, k * n_draws
+    weights = torch.randn(size, generator=generator, dtype=torch.float64)
+    weights /= math.sqrt(model.mean_diag)
+    needed = frozen_bytes(process.state)
+
+    def draws_at(placement: Placement) -> FloatArray:
+        run = run_beside(resources, placement, needed)
+        state = process.state_at(placement, run)
+
+        def solve(columns: Tensor) -> Tensor:
+            return process.solver.solve(state, columns).value
+
+        noise = model.noise / run.tensor(model.weights)
+        at_training = _values(features, prior.images(), weights, run).to(noise)
+        solved = pathwise_coefficients(solve, at_training, noise, generator)
+        dual = torch.cat([run.tensor(process.dual), -solved / model.mean_diag], 1)
+        stream = process.stream(rows, np.zeros(len(rows)), run, needs_diag=False)
+        both = to_numpy(torch.cat([posterior_mean(cross, dual) for cross, _ in stream]))
+        prior_draws = to_numpy(_values(features, prior.images(rows), weights, run))
+        changes = (both[:, k:] + prior_draws).reshape(len(rows), k, n_draws)
+        draws: FloatArray = changes * np.sqrt(model.amplitude)[:, None]
+        draws += both[:, :k, None]
+        return draws
+
+    return compute_at(resources.placement(needed), draws_at)
+
+
+def _coefficient_draws(
+    process: FeatureProcess,
+    rows: NDArray[Any],
+    n_draws: int,
+    resources: Resources,
+    generator: Generator,
+) -> FloatArray:
+    """Return draws of functions whose coefficients have the posterior L^-T z."""
+    k, rank = process.dual.shape[1], len(process.state.factor)
+    size, needed = (rank, k * n_draws), frozen_bytes(process.state)
+    draws = torch.randn(size, generator=generator, dtype=torch.float64)
+
+    def draws_at(placement: Placement) -> FloatArray:
+        run = run_beside(resources, placement, needed)
+        state, dual = process.state_at(placement, run), run.tensor(process.dual)
+        means, changes = [], []
+        for cross, _ in process.stream(
+            rows, np.zeros(len(rows)), run, needs_diag=False
+        ):
+            half = process.covariance_update(state, cross).plus
+            assert half is not None
+            means.append(posterior_mean(cross, dual))
+            changes.append(half.mT @ draws.to(half))
+        mean = to_numpy(torch.cat(means))
+        shape = len(rows), k, n_draws
+        own = to_numpy(torch.cat(changes)).reshape(shape)
+        drawn: FloatArray = own * np.sqrt(process.model.amplitude)[:, None]
+        drawn += mean[:, :, None]
+        return drawn
+
+    return compute_at(resources.placement(needed), draws_at)
+
+
+def _values(features: FeatureMap, images: Tensor, weights: Tensor, run: Run) -> Tensor:
+    """Return features (n, r) of images times weights (r, s), some rows at a time."""
+    budget = run.config.memory_budget
+    n_rows = stream_rows(max(1, features.n_values), weights.itemsize, budget)
+    return torch.cat(
+        [
+            features(images[part]).to(weights) @ weights
+            for part in slices(len(images), n_rows)
+        ]
+    )

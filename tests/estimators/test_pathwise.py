@@ -1,0 +1,159 @@
+"""sample_y(method="pathwise"): draws of functions, without a covariance."""
+
+import numpy as np
+import pytest
+
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    NystromCompletedGPRegressor,
+    gram_matrix,
+)
+from skconvgp.completion import NearestNeighbors
+from skconvgp.kernels import Dense, Flatten, ReLU, Sequential, rbf
+from tests.helpers.estimators import blobs
+from tests.helpers.memory import needs_peak, peak_memory
+
+N, N_NEW, DRAWS = 30, 6, 20_000
+WEIGHTS = np.tile([1.0, 0.4, 3.0], N // 3)
+
+
+def fitted(kernel=None, n_outputs=2, **settings):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2))
+    y = np.sin(X @ rng.normal(size=(2, n_outputs))) * [1.0, 5.0][:n_outputs] + 3.0
+    usual = {"noise_variance": 0.05, "dtype": "float64"}
+    gp = ConvNetGPRegressor(kernel or 2.0 * rbf(1.5), **usual | settings)
+    return gp.fit(X, y, WEIGHTS), rng.normal(size=(N_NEW, 2))
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg"])
+def test_moments_are_those_of_the_posterior(solver):
+    gp, new = fitted(solver=solver)
+    mean, covariance = gp.predict(new, return_cov=True)
+    draws = np.concatenate(
+        [
+            gp.sample_y(new, DRAWS // 20, seed, "pathwise", n_features=500)
+            for seed in range(20)
+        ],
+        axis=2,
+    )
+    for output in range(2):
+        own, expected = draws[:, output], covariance[:, :, output]
+        deviations = np.sqrt(np.diag(expected))
+        error = (own.mean(1) - mean[:, output]) / deviations
+        assert np.abs(error).max() < 4.5 / np.sqrt(DRAWS)
+        found = np.cov(own) / np.outer(deviations, deviations)
+        correlations = expected / np.outer(deviations, deviations)
+        # Both errors, of 20,000 draws and of 20 draws of 500 features, are near 0.01.
+        assert np.abs(found - correlations).max() < 0.06
+    between = np.corrcoef(draws[0, 0], draws[0, 1])[0, 1]
+    assert abs(between) < 4.5 / np.sqrt(DRAWS) + 0.02
+
+
+def test_a_draw_is_one_function():
+    gp, new = fitted()
+    whole = gp.sample_y(new, 3, 7, "pathwise")
+    part = gp.sample_y(new[4:1:-1], 3, 7, "pathwise")
+    np.testing.assert_allclose(part, whole[4:1:-1], rtol=1e-9)
+    assert not np.allclose(gp.sample_y(new, 3, 8, "pathwise"), whole)
+    assert whole.shape == (N_NEW, 2, 3)
+
+
+def test_functions_pass_through_targets_without_noise():
+    X = np.linspace(0.0, 3.0, 6)[:, None]
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=1e-8, dtype="float64")
+    draws = gp.fit(X, np.cos(X[:, 0])).sample_y(X, 4, 0, "pathwise")
+    np.testing.assert_allclose(draws, np.cos(X) @ np.ones((1, 4)), atol=1e-3)
+
+
+def test_classes_have_functions():
+    X, labels = blobs(N)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=0.1, dtype="float64")
+    draws = gp.fit(X, labels).sample_y(X, 300, 0, "pathwise")
+    mean, std = gp.predict_latent(X, return_std=True)
+    assert draws.shape == (N, mean.shape[1], 300)
+    assert np.abs((draws.mean(2) - mean) / std).max() < 0.4
+
+
+def test_networks_are_drawn_as_finite_ones():
+    gp, new = fitted(Sequential(Flatten(), Dense(), ReLU(), Dense()))
+    draws = gp.sample_y(new, 2, 0, "pathwise", n_features=50)
+    assert draws.shape == (N_NEW, 2, 2)
+
+
+def test_many_samples_are_drawn_as_functions(monkeypatch):
+    monkeypatch.setattr("skconvgp.estimators._samples.MOST_JOINT", 5)
+    gp, new = fitted(rbf(1.5))
+    expected = gp.sample_y(new, 2, 0, "pathwise")
+    np.testing.assert_array_equal(gp.sample_y(new, 2, 0), expected)
+    assert not np.allclose(gp.sample_y(new, 2, 0, "joint"), expected)
+    of_sum, new = fitted()  # "auto" draws functions of kernels of vectors alone
+    joint = of_sum.sample_y(new, 2, 0, "joint")
+    np.testing.assert_array_equal(of_sum.sample_y(new, 2, 0), joint)
+
+
+LARGE = """
+import numpy as np
+from skconvgp import ConvNetGPRegressor
+from skconvgp.kernels import rbf
+X = np.random.default_rng(0).normal(size=(100_000, 2))
+gp = ConvNetGPRegressor(rbf(1.5), noise_variance=0.05, memory_budget="16 MiB")
+gp.fit(X[:30], X[:30, 0]).sample_y(X[:3000], 1, 0, n_features=20)
+"""
+
+
+@needs_peak
+def test_a_hundred_thousand_samples_fit_in_the_budget():
+    call = "assert gp.sample_y(X, 1, 0, n_features=20).shape == (100_000, 1)"
+    # Some columns of numbers of all samples; a covariance takes 75 GiB.
+    columns = 8 * 100_000 * 20
+    assert peak_memory(LARGE, call) < 16 * 2**20 + columns
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "exact"}, "`method` must be one of 'auto'"),
+        ({"method": None}, "`method` must be one of 'auto'"),
+        ({"method": "pathwise", "n_features": 1}, "`n_features` must be an int >= 2"),
+        ({"n_features": 2.5}, "`n_features` must be an int >= 2"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    gp, new = fitted()
+    with pytest.raises(ValueError, match=message):
+        gp.sample_y(new, 2, **settings)
+
+
+def test_features_draw_their_coefficients():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(N, 2)), rng.normal(size=(N_NEW, 2))
+    gp = NystromCompletedGPRegressor(
+        rbf(1.5), n_landmarks=8, variance="sor", noise_variance=0.05
+    )
+    mean, covariance = gp.fit(X, np.sin(X[:, 0]) + 2.0).predict(new, return_cov=True)
+    draws = gp.sample_y(new, DRAWS, 0, "pathwise")
+    deviations = np.sqrt(np.diag(covariance))
+    change = (np.cov(draws) - covariance) / np.outer(deviations, deviations)
+    assert np.abs(change).max() < 0.05
+    error = (draws.mean(1) - mean) / deviations
+    assert np.abs(error).max() < 4.5 / np.sqrt(DRAWS)
+    part = gp.sample_y(new[2:4], DRAWS, 0, "pathwise")
+    np.testing.assert_allclose(part, draws[2:4], rtol=1e-6)
+
+
+def test_neighbors_are_refused():
+    gp, new = fitted(completion=NearestNeighbors(5))
+    with pytest.raises(ValueError, match=r"'pathwise'.*completion=None"):
+        gp.sample_y(new, 2, method="pathwise")
+
+
+def test_a_given_matrix_is_refused():
+    gp, new = fitted()
+    gram = gram_matrix(rbf(1.0), new)
+    gp = ConvNetGPRegressor("precomputed").fit(gram, new[:, 0])
+    with pytest.raises(ValueError, match=r"'pathwise'.*kernel object"):
+        gp.sample_y(gram, 2, method="pathwise")
+    with pytest.raises(ValueError, match="not fitted"):
+        ConvNetGPRegressor(rbf(1.0)).sample_y(new, 2, method="pathwise")
