@@ -56,7 +56,8 @@ PURE_TESTS ?= tests/backends/test_choose.py tests/backends/test_reference.py \
     tests/backends/test_patch_responses.py tests/estimators/test_gram.py \
     tests/estimators/test_backend.py
 SANITIZE_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_malformed.py \
-    tests/backends/test_fused_tangents.py tests/backends/test_patch_responses.py
+    tests/backends/test_fused_tangents.py tests/backends/test_fused_pools.py \
+    tests/backends/test_patch_responses.py
 # Wider vectors are the same code, which takes minutes to compile with sanitizers.
 SANITIZE_WIDE ?= OFF
 # What holds for the arithmetic of a GPU too: maps of up to 128 columns, one thread.
