@@ -39,9 +39,9 @@ MOST_PRIVATE = 4  # attributes of a fitted estimator
 # From a public `fit` to the Gram matrix: files of two floors, and frames.
 MOST_FILES = {"estimators": 5, "processes": 3}
 MOST_FRAMES = 15
-# Who asks whether something is a kernel: the door, and the plan of a strategy that has
+# Who asks whether something is a kernel: the door, and the prior of a strategy that has
 # a kernel as a setting.
-KERNEL_DOORS = {"estimators/_resolve.py", "processes/_plan.py"}
+KERNEL_DOORS = {"estimators/_resolve.py", "processes/_coarse.py"}
 MOST_KERNEL_QUESTIONS = 4
 MOST_ASSERTS = 10  # in estimators
 # What scikit-learn and Python ask each class for; all of them call `super()`.
@@ -51,16 +51,16 @@ PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
         BayesianNetworkRegressor ConvNetGPClassifier ConvNetGPRegressor
         ImageClassifier ImageRegressor
-        KernelEnsembleClassifier KernelFlowsClassifier KernelFlowsRegressor
-        KernelFlowsWarp
+        KernelEnsembleClassifier KernelFeatures KernelFlowsClassifier
+        KernelFlowsRegressor KernelFlowsWarp
         NystromCompletedGP NystromCompletedGPRegressor PatchGPClassifier
         PatchGPRegressor __version__ as_sklearn_kernel
         check_precision gram_diag gram_gradient gram_matrix gram_vjp
         selection_report show_versions""",
     "skconvgp.augmentation": "Flip Part Shift",
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
-        IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part SoftImpute
-        SubsetOfData""",
+        IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part RandomFeatures
+        SoftImpute SubsetOfData""",
     "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images load_uci
         make_doppler make_rectangles make_swissroll_cheesecake make_three_bumps""",
     "skconvgp.display": """CompletionErrorDisplay PatchesDisplay ReliabilityDisplay
@@ -68,7 +68,7 @@ PUBLIC_NAMES = {
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
         BayesianNetworkRegressor NetworkReport ConvNetGPClassifier
         ConvNetGPRegressor FitReport ImageClassifier ImageRegressor
-        KernelEnsembleClassifier KernelFlowsClassifier
+        KernelEnsembleClassifier KernelFeatures KernelFlowsClassifier
         KernelFlowsRegressor
         KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor
         PatchGPClassifier PatchGPRegressor
@@ -113,6 +113,7 @@ ESTIMATORS = [
     "ImageClassifier",
     "ImageRegressor",
     "KernelEnsembleClassifier",
+    "KernelFeatures",
     "KernelFlowsWarp",
     "BayesianNetworkClassifier",
     "BayesianNetworkRegressor",

@@ -14,6 +14,7 @@ from skconvgp import (
     ImageClassifier,
     ImageRegressor,
     KernelEnsembleClassifier,
+    KernelFeatures,
     KernelFlowsClassifier,
     KernelFlowsRegressor,
     NystromCompletedGP,
@@ -22,7 +23,7 @@ from skconvgp import (
     PatchGPRegressor,
     gram_matrix,
 )
-from skconvgp.completion import NearestNeighbors, Nystrom
+from skconvgp.completion import NearestNeighbors, Nystrom, RandomFeatures
 from skconvgp.flows import Adam
 from skconvgp.kernels import Dense, Erf, Flatten, ReLU, Sequential, rbf
 from skconvgp.likelihoods import Gaussian
@@ -49,6 +50,10 @@ ESTIMATORS = [
     NystromCompletedGPRegressor(rbf(1.0), variance="sor"),
     ConvNetGPClassifier(completion=Nystrom(n_landmarks=1000)),
     ConvNetGPRegressor(rbf(1.0), completion=Nystrom(n_landmarks=1000)),
+    ConvNetGPClassifier(rbf(1.0), completion=RandomFeatures(100)),
+    ConvNetGPRegressor(rbf(), completion=RandomFeatures(300)),
+    KernelFeatures(rbf(1.0), 20),
+    KernelFeatures(rbf(1.0), Nystrom(n_landmarks=20)),
     ConvNetGPClassifier(rbf(1.0), completion=NearestNeighbors(50)),
     ConvNetGPRegressor(rbf(1.0), completion=NearestNeighbors(50, "euclidean")),
     KernelFlowsClassifier(optimizer=Adam(max_iter=1)),

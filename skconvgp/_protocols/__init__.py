@@ -33,6 +33,7 @@ from skconvgp._protocols._matrices import (
     GramOracle,
     Localization,
     WeightedLocalization,
+    lift,
 )
 from skconvgp._protocols._tiles import (
     PullbackBackend,
@@ -77,5 +78,6 @@ __all__ = [
     "TileRunner",
     "VariationalLikelihood",
     "WeightedLocalization",
+    "lift",
     "run_serially",
 ]

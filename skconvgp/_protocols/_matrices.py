@@ -16,6 +16,7 @@ __all__ = [
     "GramOracle",
     "Localization",
     "WeightedLocalization",
+    "lift",
 ]
 
 
@@ -79,8 +80,9 @@ class CompletedGram:
         F: the completed matrix is F F^T, symmetric and positive semi-definite.
     anchors : Tensor of shape (m,)
         Indices of the training samples with which new samples are compared.
-    lift_map : Tensor of shape (m, r)
-        Matrix that maps covariances of new samples with the anchors to rows of F.
+    lift_map : Tensor of shape (m, r) or ()
+        Matrix that maps covariances of new samples with the anchors to rows of F; a
+        number if these rows are computed from the samples themselves, without anchors.
     n_evaluated : int
         Distinct entries of the matrix that were evaluated, its diagonal included.
     error : float
@@ -119,7 +121,12 @@ class CompletedGram:
 
     def lift(self, cross: Tensor) -> Tensor:
         """Return the rows of F (n1, r) of new samples from K(X_*, anchors) (n1, m)."""
-        return cross @ self.lift_map
+        return lift(cross, self.lift_map)
+
+
+def lift(one: Tensor, two: Tensor) -> Tensor:
+    """Return a product with a lift map on either side, which may be a number."""
+    return one @ two if one.ndim and two.ndim else one * two
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ from skconvgp.completion._factorization import MatrixFactorization
 from skconvgp.completion._iterative_svd import IterativeSVD
 from skconvgp.completion._neighbors import NearestNeighbors
 from skconvgp.completion._nystrom import EnsembleNystrom, Nystrom
+from skconvgp.completion._random_features import RandomFeatures
 from skconvgp.completion._soft_impute import SoftImpute
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "NearestNeighbors",
     "Nystrom",
     "Part",
+    "RandomFeatures",
     "SoftImpute",
     "SubsetOfData",
 ]

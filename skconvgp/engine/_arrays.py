@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skconvgp._parts import Part
 from skconvgp._typing import ImageShape
 from skconvgp.kernels import Kernel
 
@@ -66,33 +67,41 @@ def to_tensor(
 
 
 def freeze(state: State) -> State:
-    """Return a dataclass of tensors, or of such dataclasses, with arrays instead."""
-    return _replace(state, lambda v: to_numpy(v) if isinstance(v, Tensor) else v)
+    """Return a dataclass of tensors, or of such dataclasses, with arrays instead.
+
+    Dataclasses may be items of a tuple. Parts, which hold settings, are not changed.
+    """
+    frozen: State = _replace(
+        state, lambda v: to_numpy(v) if isinstance(v, Tensor) else v
+    )
+    return frozen
 
 
 def thaw(state: State, device: torch.device) -> State:
     """Return a frozen dataclass with tensors on a device instead of arrays."""
-    return _replace(
+    thawed: State = _replace(
         state, lambda v: to_tensor(v, device) if isinstance(v, np.ndarray) else v
     )
+    return thawed
 
 
 def frozen_bytes(state: object) -> int:
     """Return the bytes of the arrays of a dataclass and of dataclasses within it."""
     if isinstance(state, np.ndarray):
         return state.nbytes
+    if isinstance(state, tuple):
+        return sum(map(frozen_bytes, state))
     if not dataclasses.is_dataclass(state):
         return 0
     return sum(map(frozen_bytes, _values(state).values()))
 
 
-def _replace(state: State, convert: Any) -> State:
-    values = {
-        name: _replace(value, convert)
-        if dataclasses.is_dataclass(value)
-        else convert(value)
-        for name, value in _values(state).items()
-    }
+def _replace(state: Any, convert: Any) -> Any:
+    if isinstance(state, tuple) and any(map(dataclasses.is_dataclass, state)):
+        return tuple(_replace(item, convert) for item in state)
+    if not dataclasses.is_dataclass(state) or isinstance(state, Part):
+        return convert(state)
+    values = {name: _replace(value, convert) for name, value in _values(state).items()}
     return dataclasses.replace(state, **values)  # type: ignore[type-var]
 
 

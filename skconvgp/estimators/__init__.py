@@ -6,6 +6,7 @@ from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
 from skconvgp.estimators._image_regression import ImageRegressor
+from skconvgp.estimators._kernel_features import KernelFeatures
 from skconvgp.estimators._network_classification import BayesianNetworkClassifier
 from skconvgp.estimators._network_regression import BayesianNetworkRegressor
 from skconvgp.estimators._network_report import NetworkReport
@@ -33,6 +34,7 @@ __all__ = [
     "ImageClassifier",
     "ImageRegressor",
     "KernelEnsembleClassifier",
+    "KernelFeatures",
     "KernelFlowsClassifier",
     "KernelFlowsRegressor",
     "KernelFlowsWarp",

@@ -2,12 +2,20 @@
 
 from typing import Any, Self
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._fitting import fit_process
+from skconvgp.estimators._growing import (
+    first_classes,
+    only_with_features,
+    require_same_classes,
+)
+from skconvgp.estimators._labels import as_labels
+from skconvgp.estimators._nystrom import add_samples, read_more
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._settings import parts_of
+from skconvgp.processes import require_common_noise
 
 __all__ = ["ConvNetGPClassifier"]
 
@@ -152,12 +160,13 @@ class ConvNetGPClassifier(GPClassifier):
         Mean prior variance of the latent functions.
     dual_coef_ : ndarray of shape (n_samples, n_classes)
         Latent means are ``K(X_*, X) @ dual_coef_ + latent_offset_``. Absent with
-        :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`.
+        :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`. With
+        :class:`~skconvgp.completion.RandomFeatures`, coefficients of the features.
     X_train_ : ndarray of shape (n_samples, n_features)
         Training inputs without samples of weight 0; with `augment`, all versions of
         them follow. With a completion, only those samples that new samples are compared
         with, one for each row of `dual_coef_`. With a precomputed kernel None, or the
-        Gram matrix if predictions read parts of it.
+        Gram matrix if predictions read parts of it. None with random features.
     latent_offset_ : ndarray of shape (n_classes,)
         Prior means of the latent functions.
     landmark_indices_ : ndarray of shape (m,)
@@ -286,7 +295,56 @@ class ConvNetGPClassifier(GPClassifier):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_labels(X, y, sample_weight)
+        return self._fit_first(X, y, sample_weight)
+
+    @only_with_features
+    @public_fit
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add samples to those of earlier calls; the first one is a `fit`.
+
+        Only with a completion that computes features, such as
+        :class:`~skconvgp.completion.RandomFeatures`. Features, noise and units of the
+        targets stay those of the first call.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        y : array-like of shape (n,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that any call will contain; required in the first call.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if not hasattr(self, "_process"):
+            return self._fit_first(X, y, sample_weight, first_classes(classes))
+        require_same_classes(self.classes_, classes)
+        further = read_more(self, X, y, sample_weight, read_y=as_labels)
+        add_samples(self, *self._further_labels(further))
+        return self._calibrate()
+
+    def _fit_first(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        classes: NDArray[Any] | None = None,
+    ) -> Self:
+        problem, samples = self._read_labels(X, y, sample_weight, classes)
+        if classes is not None:
+            require_common_noise("partial_fit", self._label_models(problem))
         parts = parts_of(self, self._label_models, keeps_left_out=self._calibrates)
         fit_process(self, problem, samples, parts)
         return self._calibrate()

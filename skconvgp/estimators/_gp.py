@@ -27,6 +27,7 @@ from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     AnyPrior,
     ExactProcess,
+    ExpansionPrior,
     FeatureProcess,
     Fitted,
     KernelPrior,
@@ -226,8 +227,8 @@ class BaseGP(KernelEstimator):
         """Set the attributes that follow from a fit, and warn of its facts."""
         process, record = fitted.process, fitted.record
         prior = kernel_prior(process.prior)
-        evaluated: KernelPrior | PatchPrior | PartsPrior | None = prior
-        if isinstance(process.prior, PatchPrior | PartsPrior):
+        evaluated: KernelPrior | ExpansionPrior | PatchPrior | PartsPrior | None = prior
+        if isinstance(process.prior, ExpansionPrior | PatchPrior | PartsPrior):
             evaluated = process.prior
         choice = None if evaluated is None else evaluated.choice(run)
         self._process = process
@@ -385,7 +386,7 @@ class BaseGP(KernelEstimator):
 
         def evaluate(placement: Placement) -> FloatArray:
             run = resources.run(placement).quiet()
-            if isinstance(prior, SummedPrior | PartsPrior):
+            if isinstance(prior, SummedPrior | ExpansionPrior | PartsPrior):
                 return to_numpy(prior.covariance(rows, run, unit))
             return to_numpy(prior.oracle(run, "prior").gram())
 

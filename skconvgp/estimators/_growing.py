@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import unique_labels
 
+from skconvgp._protocols import Expansion
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.processes import FeatureProcess, PatchLabelProcess, Record
 
-__all__ = ["first_classes", "publish_extension", "require_same_classes"]
+__all__ = [
+    "first_classes",
+    "only_with_features",
+    "publish_extension",
+    "require_same_classes",
+]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def only_with_features(method: Method) -> Method:
+    """Return a method that an estimator has only with a completion by features."""
+    return available_if(_computes_features)(method)  # type: ignore[no-any-return]
+
+
+def _computes_features(estimator: Any) -> bool:
+    return isinstance(estimator.completion, Expansion)
 
 
 def publish_extension(

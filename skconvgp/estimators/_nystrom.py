@@ -22,7 +22,7 @@ from skconvgp.estimators._resolve import (
 )
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
 from skconvgp.processes import (
     FeatureProcess,
     LabelModel,
@@ -36,7 +36,7 @@ from skconvgp.processes import (
     require_common_noise,
 )
 
-__all__ = ["extend", "fit_landmarks", "read_more"]
+__all__ = ["add_samples", "extend", "fit_landmarks", "read_more"]
 
 VARIANCES = ("dtc", "sor", "fitc")
 
@@ -88,8 +88,12 @@ def read_more(
 ) -> Samples:
     """Return further samples; parameters are those of `read_training`."""
     process = estimator._process
-    assert isinstance(process, FeatureProcess)
-    prior = cast(PlainPrior, process.prior)
+    if not isinstance(process, FeatureProcess) or process.sums is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} was fitted with other settings, and no "
+            "samples can be added: call `fit`, or `partial_fit` of a new estimator."
+        )
+    prior = cast(PlainPrior, kernel_prior(process.prior) or process.prior)
     if process.variance == "fitc" and isinstance(prior, MatrixPrior):
         raise ValueError(
             "variance='fitc' needs the prior variances of further samples, which "
@@ -123,6 +127,12 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
             "batch.",
             UserWarning,
         )
+    add_samples(estimator, problem, samples)
+
+
+def add_samples(estimator: Any, problem: Problem, samples: Samples) -> None:
+    """Add samples to a fitted process of features; parameters are those of `extend`."""
+    process = estimator._process
     warn_of_prior(process.prior, samples.rows)
     training = estimator._training.join(samples.training)
     resources = estimator._resources()

@@ -5,6 +5,8 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from skconvgp.estimators._fitting import fit_process
+from skconvgp.estimators._growing import only_with_features
+from skconvgp.estimators._nystrom import add_samples, read_more
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.estimators._settings import parts_of
@@ -125,12 +127,13 @@ class ConvNetGPRegressor(GPRegressor):
         in squared units of y.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
         Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``. Absent with
-        :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`.
+        :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`. With
+        :class:`~skconvgp.completion.RandomFeatures`, coefficients of the features.
     X_train_ : ndarray of shape (n_samples, n_features)
         Training inputs without samples of weight 0; with `augment`, all versions of
         them follow. With a completion, only those samples that new samples are compared
         with, one for each row of `dual_coef_`. With a precomputed kernel None, or the
-        Gram matrix if predictions read parts of it.
+        Gram matrix if predictions read parts of it. None with random features.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Numbers that were subtracted from the targets, and numbers that the difference
         was divided by.
@@ -266,4 +269,37 @@ class ConvNetGPRegressor(GPRegressor):
         """
         problem, samples = self._read_targets(X, y, sample_weight)
         fit_process(self, problem, samples, parts_of(self))
+        return self
+
+    @only_with_features
+    @public_fit
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add samples to those of earlier calls; the first one is a `fit`.
+
+        Only with a completion that computes features, such as
+        :class:`~skconvgp.completion.RandomFeatures`. Features, noise and units of the
+        targets stay those of the first call.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            A weight of 2 is the same as two equal samples, 0 the same as none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if not hasattr(self, "_process"):
+            return self.fit(X, y, sample_weight)
+        further = read_more(
+            self, X, y, sample_weight, multi_output=True, y_numeric=True
+        )
+        add_samples(self, *self._further_targets(further))
         return self

@@ -11,6 +11,7 @@ import torch
 
 from skconvgp._protocols import (
     Completion,
+    Expansion,
     Likelihood,
     LinkLikelihood,
     Localization,
@@ -252,11 +253,11 @@ def is_direct(solver: object) -> bool:
 
 def resolve_completion(
     owner: object, completion: object
-) -> Completion | SubsetOfData | CoarseKernel | Localization | None:
+) -> Completion | Expansion | SubsetOfData | CoarseKernel | Localization | None:
     """Return the strategy that completes or replaces the Gram matrix, or None."""
     if completion is None:
         return None
-    strategies = Completion | SubsetOfData | CoarseKernel | Localization
+    strategies = Completion | Expansion | SubsetOfData | CoarseKernel | Localization
     if not isinstance(completion, type) and isinstance(completion, strategies):
         return completion
     expected = "None or a strategy of skconvgp.completion"

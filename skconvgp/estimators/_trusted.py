@@ -19,6 +19,7 @@ from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
 from skconvgp.estimators._image_regression import ImageRegressor
+from skconvgp.estimators._kernel_features import KernelFeatures
 from skconvgp.estimators._network_classification import BayesianNetworkClassifier
 from skconvgp.estimators._network_regression import BayesianNetworkRegressor
 from skconvgp.estimators._network_report import NetworkReport
@@ -39,6 +40,7 @@ from skconvgp.flows import (
     Rho,
 )
 from skconvgp.flows._field import WarpStep
+from skconvgp.kernels._feature_maps import FEATURE_MAPS
 from skconvgp.linalg import BoundedInverse, DenseGram, LowRankPlusDiagonal
 
 __all__ = ["SKOPS_TRUSTED_TYPES"]
@@ -47,6 +49,7 @@ __all__ = ["SKOPS_TRUSTED_TYPES"]
 KEPT = [
     "CoefficientState",
     "ExactProcess",
+    "ExpansionPrior",
     "FeatureProcess",
     "FeatureState",
     "FeatureSamples",
@@ -78,6 +81,7 @@ _LIKELIHOODS = (getattr(likelihoods, name) for name in likelihoods.__all__)
 _NOT_KEPT = (Part, likelihoods.ExpectedSites, likelihoods.Targets)
 _CLASSES += [cls for cls in _LIKELIHOODS if cls not in _NOT_KEPT]
 _CLASSES += [getattr(processes, name) for name in KEPT]
+_CLASSES += [*FEATURE_MAPS, KernelFeatures, processes.LandmarkFeatures]
 _CLASSES += [augmentation.Flip, augmentation.Shift]
 _CLASSES += [Training, inference.LabelCode, inference.LabelState]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]

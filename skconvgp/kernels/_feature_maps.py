@@ -18,16 +18,38 @@ from skconvgp._typing import ImageShape
 from skconvgp.kernels._base import Kernel, Product, Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._map_layer import MapLayer
-from skconvgp.kernels._network_features import NetworkSettings, network_features
+from skconvgp.kernels._network_features import (
+    NetworkFeatures,
+    NetworkSettings,
+    network_features,
+)
+from skconvgp.kernels._optical import OpticalFeatures
 from skconvgp.kernels._spectral import (
     Concatenated,
+    ErfFeatures,
+    FourierFeatures,
+    LinearFeatures,
     Rescaled,
     Scaled,
     Sketch,
     SketchedProduct,
 )
 
-__all__ = ["HasFeatures", "KernelSource", "feature_map"]
+__all__ = ["FEATURE_MAPS", "HasFeatures", "KernelSource", "feature_map"]
+
+# Classes that maps of the kernels of this package consist of.
+FEATURE_MAPS: tuple[type, ...] = (
+    Concatenated,
+    ErfFeatures,
+    FourierFeatures,
+    LinearFeatures,
+    NetworkFeatures,
+    OpticalFeatures,
+    Rescaled,
+    Scaled,
+    Sketch,
+    SketchedProduct,
+)
 
 LEAST_FEATURES = 2
 KNOWN = (

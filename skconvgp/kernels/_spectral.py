@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 
 from skconvgp._protocols import FeatureMap
 from skconvgp.kernels._base import Kernel
-from skconvgp.linalg import random_frame
+from skconvgp.linalg import random_frames
 
 __all__ = [
     "Concatenated",
@@ -55,11 +55,7 @@ def normal_directions(
     if not orthogonal or size == 1:
         return normal
     lengths = (normal * normal).sum(0).sqrt()
-    frames = [
-        random_frame(size, min(size, count - start), generator)
-        for start in range(0, count, size)
-    ]
-    return torch.cat(frames, 1) * lengths
+    return random_frames(size, count, generator) * lengths
 
 
 def _vectors(images: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ from skconvgp.linalg._products import (
     row_factor,
     spread_rows,
 )
-from skconvgp.linalg._rotations import random_frame
+from skconvgp.linalg._rotations import random_frames
 from skconvgp.linalg._spectral import (
     eigen_with_rounding,
     symmetric_eigen,
@@ -85,7 +85,7 @@ __all__ = [
     "psd_factor",
     "pseudo_inverse_map",
     "rademacher",
-    "random_frame",
+    "random_frames",
     "ridge_solve",
     "row_factor",
     "shifted_cholesky_",

@@ -1,20 +1,22 @@
 """Random orthogonal directions."""
 
+import math
+
 import torch
 from torch import Generator, Tensor
 
-__all__ = ["random_frame"]
+__all__ = ["random_frames"]
 
 
-def random_frame(size: int, count: int, generator: Generator) -> Tensor:
-    """Return orthonormal columns (size, count) in directions that are all as likely.
+def random_frames(size: int, count: int, generator: Generator) -> Tensor:
+    """Return unit columns (size, count), of which each `size` in a row are orthogonal.
 
     Parameters
     ----------
     size : int
         Length of a column.
     count : int
-        Number of columns, at most `size`.
+        Number of columns.
     generator : torch.Generator
         Source of randomness.
 
@@ -22,9 +24,12 @@ def random_frame(size: int, count: int, generator: Generator) -> Tensor:
     ----------
     Mezzadri, "How to generate random matrices from the classical compact groups", 2007.
     """
-    normal = torch.randn(size, count, generator=generator, dtype=torch.float64)
+    width = min(size, count)
+    shape = (math.ceil(count / width), size, width)
+    normal = torch.randn(shape, generator=generator, dtype=torch.float64)
     columns, triangle = torch.linalg.qr(normal)
     # Without the signs the distribution depends on the algorithm.
-    signs = triangle.diagonal().sign()
-    frame: Tensor = columns * torch.where(signs == 0.0, 1.0, signs)
-    return frame
+    signs = triangle.diagonal(dim1=1, dim2=2).sign()
+    columns = columns * torch.where(signs == 0.0, 1.0, signs)[:, None, :]
+    frames: Tensor = columns.permute(1, 0, 2).reshape(size, -1)[:, :count]
+    return frames

@@ -1,7 +1,9 @@
 """Fitted processes: frozen values, and the functions that fit them."""
 
 from skconvgp.processes._coefficients import CoefficientState
+from skconvgp.processes._completed import complete
 from skconvgp.processes._exact import ExactProcess
+from skconvgp.processes._expansion import ExpansionPrior, expand, expanded
 from skconvgp.processes._facts import (
     BoundMoving,
     Clipped,
@@ -34,6 +36,7 @@ from skconvgp.processes._inducing_sum import (
 )
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
+from skconvgp.processes._landmark_features import LandmarkFeatures
 from skconvgp.processes._neighbors import NeighborProcess, left_out_neighborhoods
 from skconvgp.processes._parts import KernelPart, MirroredPart, PatchPart
 from skconvgp.processes._parts_fit import JUDGED, PartChoice, PartsPlan
@@ -93,6 +96,7 @@ __all__ = [
     "CoefficientState",
     "ExactProcess",
     "Exceeded",
+    "ExpansionPrior",
     "Fact",
     "FeatureProcess",
     "FeatureSamples",
@@ -109,6 +113,7 @@ __all__ = [
     "LabelModel",
     "LabelProcess",
     "LabelState",
+    "LandmarkFeatures",
     "Latent",
     "LinkModel",
     "MatrixPrior",
@@ -151,7 +156,10 @@ __all__ = [
     "VariationalProcess",
     "View",
     "choose_inducing",
+    "complete",
     "entries",
+    "expand",
+    "expanded",
     "extend_features",
     "extend_patches",
     "function_prior",

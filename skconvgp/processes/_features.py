@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from skconvgp._protocols import lift
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
@@ -39,6 +40,7 @@ from skconvgp.inference import (
 )
 from skconvgp.linalg import half_solve
 from skconvgp.processes._completed import Completed
+from skconvgp.processes._expansion import ExpansionPrior
 from skconvgp.processes._facts import Exceeded, Fact
 from skconvgp.processes._feature_samples import (
     FeatureSamples,
@@ -88,9 +90,9 @@ class FeatureState:
     ----------
     factor : ndarray of shape (r, r)
         Lower Cholesky factor of the precision of the coefficients.
-    lift_map : ndarray of shape (m, r) or None
-        Takes covariances with the anchors to features; None if the prior gives
-        features.
+    lift_map : ndarray of shape (m, r) or (), or None
+        Takes covariances with the anchors to features. It is a number if the prior
+        gives features, and None if it gives them in the unit of the process.
     jitter : float
         Jitter that had to be added to the diagonal of the precision; 0 if none.
     """
@@ -128,7 +130,7 @@ class FeatureProcess(CovarianceUpdateProcess):
         Training images, if leave-one-out predictions are computed on demand.
     """
 
-    prior: PlainPrior | PatchPrior
+    prior: PlainPrior | ExpansionPrior | PatchPrior
     state: FeatureState
     variance: str
     loo: tuple[FloatArray, FloatArray] = field(repr=False)
@@ -174,7 +176,7 @@ class FeatureProcess(CovarianceUpdateProcess):
 
     def covariance_update(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, m) of new samples."""
-        lifted = cross if state.lift_map is None else cross @ state.lift_map
+        lifted = cross if state.lift_map is None else lift(cross, state.lift_map)
         coefficients = half_solve(state.factor, lifted.mT)
         if self.variance == "sor":
             return CovarianceUpdate(None, coefficients)
@@ -209,7 +211,7 @@ class FeatureProcess(CovarianceUpdateProcess):
 
 def fit_features(
     problem: Problem,
-    prior: PlainPrior,
+    prior: PlainPrior | ExpansionPrior,
     run: Run,
     *,
     completed: Completed,
@@ -266,7 +268,7 @@ def fit_features(
         ),
         prior.take(to_numpy(gram.anchors)),
         freeze(FeatureState(posterior.factor, lift_map, posterior.jitter)),
-        to_numpy(lift_map @ posterior.mean) * problem.scale,
+        to_numpy(lift(lift_map, posterior.mean)) * problem.scale,
         variance,
         loo,
     )

@@ -12,11 +12,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from skconvgp._protocols import Completion, Localization, Solver
+from skconvgp._protocols import Completion, Expansion, Localization, Solver
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import to_numpy
 from skconvgp.processes._completed import Completed, complete, sample_oracle
 from skconvgp.processes._exact import ExactProcess
+from skconvgp.processes._expansion import ExpansionPrior, expanded
 from skconvgp.processes._features import FeatureProcess, fit_features
 from skconvgp.processes._label_models import LabelModel
 from skconvgp.processes._labels import LabelProcess
@@ -41,6 +42,7 @@ __all__ = [
     "Parts",
     "Process",
     "fit_completed",
+    "fit_expanded",
     "fit_landmarks",
     "fit_local",
     "fit_selected",
@@ -55,7 +57,9 @@ Process: TypeAlias = (
     | PatchLabelProcess
     | VariationalProcess
 )
-Strategy: TypeAlias = Completion | SubsetOfData | CoarseKernel | Localization | None
+Strategy: TypeAlias = (
+    Completion | Expansion | SubsetOfData | CoarseKernel | Localization | None
+)
 
 
 class DenseFit(Protocol):
@@ -81,7 +85,7 @@ class CompletedFit(Protocol):
     def __call__(
         self,
         problem: Problem,
-        prior: PlainPrior,
+        prior: PlainPrior | ExpansionPrior,
         run: Run,
         /,
         *,
@@ -206,6 +210,21 @@ def fit_completed(
     )
     all_indices, landmarks = np.arange(len(problem.rows)), process.prior.indices
     return Fitted(process, completed.reported(record), all_indices, landmarks)
+
+
+def fit_expanded(
+    prior: ExpansionPrior,
+    fit: CompletedFit,
+    problem: Problem,
+    samples: KernelPrior,
+    run: Run,
+) -> Fitted:
+    """Fit through features of the samples."""
+    exact = replace(prior.exact, dtype=samples.dtype)
+    prior = replace(prior, exact=exact)
+    completed = expanded(prior, problem.rows, run)
+    process, record = fit(problem, prior, run, completed=completed, least_noise=0.0)
+    return Fitted(process, completed.reported(record), np.arange(len(problem.rows)))
 
 
 def fit_local(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Generator
 
+from skconvgp._protocols import lift
 from skconvgp.engine import Placement, compute_at, freeze, thaw, to_numpy
 from skconvgp.inference import feature_evidence, feature_posterior
 from skconvgp.processes._feature_samples import (
@@ -97,13 +98,14 @@ def _extend_at(
             problem, amplitude=to_numpy(new_amplitude), evidence=float(evidence.sum())
         ),
         state=freeze(replace(state, factor=posterior.factor, jitter=posterior.jitter)),
-        dual=to_numpy(state.lift_map @ posterior.mean) * problem.scale,
+        dual=to_numpy(lift(state.lift_map, posterior.mean)) * problem.scale,
         loo=(mean, var),
         sums=freeze(sums),
         reservoir=freeze(reservoir),
         loo_subset=(indices, *reservoir_loo),
     )
-    n_pairs = len(problem.rows) * (len(process.dual) + 1)
+    n_compared = len(process.dual) + 1 if state.lift_map.ndim else 0
+    n_pairs = len(problem.rows) * n_compared
     facts = jitter_facts(jitter, model.noise, process.prior, run)
     seconds, report = clock(device) - start, {"jitter": jitter}
     return extended, Record(n_pairs, gram_seconds, seconds, report, facts)
@@ -119,7 +121,7 @@ def _samples_of(
     no_diag, unit = np.zeros(len(problem.rows)), process.model.mean_diag
     lifted, residual_diags = [], []
     for cross, prior in process.stream(problem.rows, no_diag, run, needs_diag=True):
-        features = cross @ state.lift_map
+        features = lift(cross, state.lift_map)
         explained = torch.einsum("ij,ij->i", features, features)
         residual_diag = (prior / unit - explained).clamp(min=0.0)
         lifted.append(features)

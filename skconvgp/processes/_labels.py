@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._protocols import CompletedGram
+from skconvgp._protocols import lift
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
@@ -24,6 +24,7 @@ from skconvgp.engine import (
 )
 from skconvgp.inference import left_out_covariance, posterior_mean
 from skconvgp.processes._completed import Completed
+from skconvgp.processes._expansion import ExpansionPrior
 from skconvgp.processes._facts import Clipped, Exceeded, Fact
 from skconvgp.processes._fitting import jitter_facts, require_finite_noise
 from skconvgp.processes._label_choice import best_model
@@ -60,8 +61,9 @@ class LabelState:
         Has ``covariance`` and ``joint_covariance`` of new samples.
     features : ndarray of shape (n, r)
         Features of the training samples; (0, 0) without a completion.
-    lift_map : ndarray of shape (m, r)
-        Takes covariances with the anchors to features; (0, 0) without a completion.
+    lift_map : ndarray of shape (m, r) or ()
+        Takes covariances with the anchors to features, a number if there are no
+        anchors; (0, 0) without a completion.
     jitter : float
         Largest jitter that had to be added to a diagonal; 0 if none.
     """
@@ -75,7 +77,7 @@ class LabelState:
         """Return the explained part of prior variances, and the unexplained part."""
         if not self.features.numel():
             return prior, torch.zeros_like(prior)
-        lifted = cross @ self.lift_map
+        lifted = lift(cross, self.lift_map)
         explained = (lifted * lifted).sum(1)
         return explained, prior - explained
 
@@ -83,7 +85,7 @@ class LabelState:
         """Return prior covariances (b, n) with training samples, of mean variance 1."""
         if not self.features.numel():
             return cross / mean_diag
-        lifted: Tensor = (cross @ self.lift_map) @ self.features.mT
+        lifted: Tensor = lift(cross, self.lift_map) @ self.features.mT
         return lifted
 
 
@@ -113,7 +115,7 @@ class LabelProcess:
     """
 
     model: Model
-    prior: Prior
+    prior: Prior | ExpansionPrior
     state: LabelState
     dual: FloatArray
     likelihood: Any
@@ -197,7 +199,7 @@ class LabelProcess:
         amplitude = self._amplitude
         explained, residual = prior, torch.zeros_like(prior)
         if state.features.numel():
-            lifted = cross @ state.lift_map
+            lifted = lift(cross, state.lift_map)
             explained = lifted @ lifted.mT
             residual = left_out_covariance(prior - explained)
         training = state.with_training(cross, self.model.mean_diag)
@@ -243,7 +245,7 @@ class _Covariances:
 
 def fit_labelled(
     problem: Problem,
-    prior: Prior,
+    prior: Prior | ExpansionPrior,
     run: Run,
     *,
     models_of: Callable[[Problem], list[LabelModel]],
@@ -271,9 +273,7 @@ def fit_labelled(
     """
     device = run.config.device
     start = clock(device)
-    covariances = _covariances(
-        problem, prior, run, completed.gram if completed else None
-    )
+    covariances = _covariances(problem, prior, run, completed)
     gram_seconds += clock(device) - start + (completed.seconds if completed else 0.0)
 
     start = clock(device)
@@ -297,7 +297,8 @@ def fit_labelled(
     if covariances.anchors is None:
         dual_coef = to_numpy(dual) / covariances.mean_diag
     else:
-        dual_coef = to_numpy(covariances.lift_map @ (covariances.features.mT @ dual))
+        by_feature = covariances.features.mT @ dual
+        dual_coef = to_numpy(lift(covariances.lift_map, by_feature))
         assert not isinstance(prior, SummedPrior)
         prior = prior.take(to_numpy(covariances.anchors))
     state = LabelState(
@@ -325,11 +326,18 @@ def fit_labelled(
 
 
 def _covariances(
-    problem: Problem, prior: Prior, run: Run, completed: CompletedGram | None
+    problem: Problem,
+    prior: Prior | ExpansionPrior,
+    run: Run,
+    completed: Completed | None,
 ) -> _Covariances:
     """Return the prior covariances of the samples, of mean variance 1."""
-    oracle = prior.cached_oracle(run)
-    diag = oracle.diag()
+    if completed is None:
+        assert not isinstance(prior, ExpansionPrior)
+        oracle = prior.cached_oracle(run)
+        diag = oracle.diag()
+    else:
+        diag = completed.diag
     mean_diag = problem.mean_variance(diag)
     require_finite_noise(1.0 / run.tensor(problem.weights))
 
@@ -343,15 +351,15 @@ def _covariances(
         return _Covariances(
             gram, mean_diag, entries(n), empty, empty, None, residual_diag(gram)
         )
-    features = completed.factor.div_(math.sqrt(mean_diag))
+    features = completed.gram.factor.div_(math.sqrt(mean_diag))
     gram = features @ features.mT
     return _Covariances(
         gram,
         mean_diag,
-        completed.n_evaluated,
+        completed.gram.n_evaluated,
         features,
-        completed.lift_map / math.sqrt(mean_diag),
-        completed.anchors,
+        completed.gram.lift_map / math.sqrt(mean_diag),
+        completed.gram.anchors,
         residual_diag(gram),
     )
 

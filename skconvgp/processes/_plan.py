@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from skconvgp._protocols import Completion, Localization, Solver
+from skconvgp._protocols import Completion, Expansion, Localization, Solver
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import Placement, Size, compute_at, require_memory
 from skconvgp.exceptions import TileMemoryError
-from skconvgp.kernels import Kernel
+from skconvgp.processes._coarse import coarsened
 from skconvgp.processes._exact import fit_exact
+from skconvgp.processes._expansion import expand
 from skconvgp.processes._features import fit_features
 from skconvgp.processes._fits import (
     CompletedFit,
@@ -29,6 +30,7 @@ from skconvgp.processes._fits import (
     Fitted,
     Parts,
     fit_completed,
+    fit_expanded,
     fit_landmarks,
     fit_local,
     fit_selected,
@@ -59,6 +61,7 @@ __all__ = [
 
 
 HOST = torch.device("cpu")
+FEATURE_COPIES = 2  # of features, and of their products
 SMALLER_MATRIX = (
     "fit on fewer samples, with solver='cg' and a number as `noise_variance` (of "
     "classifiers with likelihood='gaussian'), or with solve_dtype='float32'."
@@ -169,6 +172,8 @@ class Planner:
                 return self._plan_selected(selection, models, settings)
             case Completion() as completion:
                 return self._plan_completed(completion, models, settings)
+            case Expansion() as expansion:
+                return self._plan_expanded(expansion, models, settings)
             case Localization() as localization:
                 require_common_noise(repr(localization), models)
                 return self._plan_local(localization, settings)
@@ -194,7 +199,7 @@ class Planner:
         match self.parts.completion:
             case SubsetOfData() as selection:
                 n = count = selection.count(n, self.parts.fraction)
-            case Completion() | Localization():
+            case Completion() | Expansion() | Localization():
                 return True
         if count > most or not self.parts.is_direct:
             return False
@@ -241,11 +246,7 @@ class Planner:
     def _plan_completed(
         self, completion: Completion, models: list[LabelModel], settings: Settings
     ) -> Plan:
-        if not self.parts.is_direct:
-            raise ValueError(
-                f"{completion!r} gives a product of features, which is solved through "
-                f"them: use solver='auto', got {self.parts.solver_setting!r}."
-            )
+        self._require_direct(completion)
         n = self.prior.n_samples
         held = completion.n_values(n, self.parts.fraction)
         fit: CompletedFit = partial(fit_features, settings=settings, variance="dtc")
@@ -253,6 +254,32 @@ class Planner:
         if models:
             size, fit = _label_size(models, n, held), self._label_fit(settings)
         fit_at = partial(fit_completed, completion, fit, self.parts, self.resources)
+        return Plan(self.prior, size, self.parts.solver, fit_at)
+
+    def _plan_expanded(
+        self, expansion: Expansion, models: list[LabelModel], settings: Settings
+    ) -> Plan:
+        """Return the plan of a fit by features; draws them, which may raise."""
+        if not isinstance(self.prior, KernelPrior):
+            raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+                f"{expansion!r} computes features of the samples, and "
+                "kernel='precomputed' has none: use a kernel object."
+            )
+        self._require_direct(expansion)
+        generator = self.resources.generator
+        prior, n = expand(expansion, self.prior, generator()), self.prior.n_samples
+        held = FEATURE_COPIES * (n + prior.n_samples) * prior.n_samples
+        # Features do not cover a variance that could be missing.
+        fit: CompletedFit = partial(
+            fit_features,
+            settings=settings,
+            variance="sor",
+            reservoir_generator=generator(),
+        )
+        size = Size(held, 0, held)
+        if models:
+            size, fit = _label_size(models, n, held), self._label_fit(settings)
+        fit_at = partial(fit_expanded, prior, fit)
         return Plan(self.prior, size, self.parts.solver, fit_at)
 
     def _plan_local(self, localization: Localization, settings: Settings) -> Plan:
@@ -285,7 +312,7 @@ class Planner:
         n_versions: int,
     ) -> Plan:
         """Return the plan for a cheaper kernel, or for its sum with a completed one."""
-        coarse, n = _coarsened(coarsening, self.prior), self.prior.n_samples
+        coarse, n = coarsened(coarsening, self.prior), self.prior.n_samples
         route, fit = self._dense(models, settings, n, n_versions)
         added = coarsening.exact
         if added is None:
@@ -304,6 +331,14 @@ class Planner:
             fit_sum, coarsening, self.prior, fit, self.parts, self.resources
         )
         return Plan(coarse, size, route.solver, fit_at)
+
+    def _require_direct(self, strategy: Completion | Expansion) -> None:
+        """Raise if a solver is asked for that does not solve through features."""
+        if not self.parts.is_direct:
+            raise ValueError(
+                f"{strategy!r} gives a product of features, which is solved through "
+                f"them: use solver='auto', got {self.parts.solver_setting!r}."
+            )
 
     def _require_labels(self, likelihood: Any, settings: Settings) -> None:
         """Raise for settings that need a noise variance common to all targets."""
@@ -346,43 +381,6 @@ def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
     copies += KEPT_COPIES if len(models) > 1 else 0
     held = copies * n**2 + extra
     return Size(held, held, held)
-
-
-def _coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
-    """Return the prior of a cheaper kernel, or of the kernel on smaller images."""
-    if not isinstance(prior, KernelPrior):
-        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
-            f"{coarsening!r} needs a kernel that looks at images, got 'precomputed'."
-        )
-    if coarsening.kernel is None:  # otherwise the given kernel is not coarsened
-        _require_spatial(coarsening, prior.kernel)
-    kernel, shape = coarsening.coarsen(prior.kernel), prior.image_shape
-    if coarsening.pool > min(shape[1:]):
-        is_vector = shape[1:] == (1, 1)
-        remedy = "rows are read as vectors, set `image_shape`"
-        raise ValueError(
-            f"{coarsening!r} averages squares of {coarsening.pool} x {coarsening.pool} "
-            f"pixels, more than images of shape {shape!r} have: "
-            f"{remedy if is_vector else 'lower `pool`'}."
-        )
-    coarse = replace(prior, kernel=kernel, pool=coarsening.pool)
-    try:
-        if isinstance(kernel, Kernel):
-            kernel.check(coarse.map_shape)
-    except ValueError as error:
-        raise ValueError(
-            f"{coarsening!r} gives {kernel!r}, which cannot be used on images of "
-            f"shape {shape!r} that are pooled: {error}"
-        ) from error
-    _require_spatial(coarsening, kernel)
-    return coarse.resolved()
-
-
-def _require_spatial(coarsening: CoarseKernel, kernel: Any) -> None:
-    if not isinstance(kernel, Kernel) or not kernel.is_spatial:
-        raise ValueError(
-            f"{coarsening!r} needs a kernel that looks at images, got {kernel!r}."
-        )
 
 
 def plan_landmarks(

@@ -41,6 +41,7 @@ from skconvgp.kernels import Kernel
 from skconvgp.processes._run import Run
 
 if TYPE_CHECKING:
+    from skconvgp.processes._expansion import ExpansionPrior
     from skconvgp.processes._parts_prior import PartsPrior
     from skconvgp.processes._patch_prior import PatchPrior
 
@@ -443,7 +444,7 @@ class SummedPrior:
 # Estimators make a plain prior; planning may turn it into a sum.
 PlainPrior: TypeAlias = KernelPrior | MatrixPrior
 Prior: TypeAlias = PlainPrior | SummedPrior
-AnyPrior: TypeAlias = "Prior | PartsPrior | PatchPrior"
+AnyPrior: TypeAlias = "Prior | ExpansionPrior | PartsPrior | PatchPrior"
 
 
 def scaled_gram(

@@ -45,6 +45,15 @@ class Problem:
     codes: NDArray[Any] | None = None
     n_versions: int = 1
 
+    @classmethod
+    def unlabelled(cls, rows: NDArray[Any], labels: Any = None) -> Self:
+        """Return samples without targets, for completions that may read labels."""
+        n = len(rows)
+        codes = None
+        if labels is not None:
+            codes = np.unique(np.asarray(labels), return_inverse=True)[1]
+        return cls(rows, np.zeros((n, 1)), np.ones(n), np.ones(1), codes)
+
     @cached_property
     def inputs(self) -> EqualInputs:
         """Which rows have equal inputs, and which are versions of one sample."""

@@ -31,6 +31,7 @@ from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.compute._steep import why_double
 from skconvgp.processes import (
     AnyPrior,
+    ExpansionPrior,
     KernelPrior,
     MatrixPrior,
     PartsPrior,
@@ -171,7 +172,7 @@ def kernel_prior(prior: AnyPrior) -> KernelPrior | None:
             return prior
         case SummedPrior():
             return prior.coarse
-        case PatchPrior():
+        case ExpansionPrior() | PatchPrior():
             return prior.exact
         case PartsPrior():
             return prior.parts[0].kernel_prior

@@ -1,0 +1,49 @@
+"""The prior of a coarse kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from skconvgp.completion import CoarseKernel
+from skconvgp.kernels import Kernel
+from skconvgp.processes._prior import KernelPrior, PlainPrior
+
+__all__ = ["coarsened"]
+
+
+def coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
+    """Return the prior of a cheaper kernel, or of the kernel on smaller images."""
+    if not isinstance(prior, KernelPrior):
+        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+            f"{coarsening!r} needs a kernel that looks at images, got 'precomputed'."
+        )
+    if coarsening.kernel is None:  # otherwise the given kernel is not coarsened
+        _require_spatial(coarsening, prior.kernel)
+    kernel, shape = coarsening.coarsen(prior.kernel), prior.image_shape
+    if coarsening.pool > min(shape[1:]):
+        is_vector = shape[1:] == (1, 1)
+        remedy = "rows are read as vectors, set `image_shape`"
+        raise ValueError(
+            f"{coarsening!r} averages squares of {coarsening.pool} x {coarsening.pool} "
+            f"pixels, more than images of shape {shape!r} have: "
+            f"{remedy if is_vector else 'lower `pool`'}."
+        )
+    coarse = replace(prior, kernel=kernel, pool=coarsening.pool)
+    try:
+        if isinstance(kernel, Kernel):
+            kernel.check(coarse.map_shape)
+    except ValueError as error:
+        raise ValueError(
+            f"{coarsening!r} gives {kernel!r}, which cannot be used on images of "
+            f"shape {shape!r} that are pooled: {error}"
+        ) from error
+    _require_spatial(coarsening, kernel)
+    return coarse.resolved()
+
+
+def _require_spatial(coarsening: CoarseKernel, kernel: Any) -> None:
+    if not isinstance(kernel, Kernel) or not kernel.is_spatial:
+        raise ValueError(
+            f"{coarsening!r} needs a kernel that looks at images, got {kernel!r}."
+        )

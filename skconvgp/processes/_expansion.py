@@ -1,0 +1,200 @@
+"""ExpansionPrior: a prior whose covariances are products of features of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import CompletedGram, Expansion, FeatureMap
+from skconvgp._typing import FloatArray, OnStep
+from skconvgp.backends import BackendChoice, choose_backend
+from skconvgp.engine import freeze, slices, stream_rows, thaw, to_numpy
+from skconvgp.exceptions import NotFiniteError, TileMemoryError
+from skconvgp.kernels import Kernel
+from skconvgp.kernels._feature_maps import KernelSource
+from skconvgp.processes._completed import Completed
+from skconvgp.processes._prior import KernelPrior, Stream
+from skconvgp.processes._run import Run, clock
+
+__all__ = ["ExpansionPrior", "expand", "expanded"]
+
+HOST = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class ExpansionPrior:
+    """Features of samples, which stand for covariances with coefficients.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Gives the features; tensors are arrays.
+    exact : KernelPrior
+        The kernel that they approximate, without samples.
+    """
+
+    features: FeatureMap
+    exact: KernelPrior
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self.exact.kernel
+
+    @property
+    def n_samples(self) -> int:
+        """Number of features, with which new samples are compared."""
+        return self.features.n_features
+
+    @property
+    def indices(self) -> None:
+        """Indices of training samples that are kept: none."""
+
+    @property
+    def rows(self) -> None:
+        """Training samples that are kept: none."""
+
+    @property
+    def knows_variances(self) -> bool:
+        """Whether prior variances of new samples follow from their rows."""
+        return True
+
+    @property
+    def tile_dtype(self) -> torch.dtype:
+        """Precision of features."""
+        return self.exact.tile_dtype
+
+    def take(self, indices: NDArray[np.intp]) -> Self:  # noqa: ARG002  (keeps none)
+        """Return the prior itself, which has no samples."""
+        return self
+
+    def precision(self, config: ComputeConfig) -> torch.dtype:
+        """Return the coarsest precision that covariances have gone through."""
+        return self.exact.precision(config)
+
+    def choice(self, run: Run) -> BackendChoice:
+        """Return the backend that computes features: torch."""
+        shape, device = self.exact.map_shape, run.config.device
+        return choose_backend(self.kernel, shape, "torch", device)
+
+    def stream(
+        self,
+        rows: NDArray[Any],
+        diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
+        run: Run,
+        width: int = 0,
+    ) -> Stream:
+        """Yield features and prior variances of samples, as `KernelPrior.stream` does.
+
+        The variances are the squared lengths of the features.
+        """
+        for values in self.blocks(rows, run, width):
+            yield values, (values * values).sum(1)
+
+    def blocks(
+        self,
+        rows: NDArray[Any],
+        run: Run,
+        width: int = 0,
+        on_step: OnStep | None = None,
+    ) -> Iterator[Tensor]:
+        """Yield features (b, r) of samples, a block of rows at a time.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n1, d)
+            Samples.
+        run : Run
+            How to compute.
+        width : int, default=0
+            Numbers that the caller holds for each sample.
+        on_step : callable, optional
+            Called with (samples done, samples) after each block.
+
+        Raises
+        ------
+        NotFiniteError
+            If features overflow.
+        """
+        config, images = run.config, self.exact.images(rows)
+        features: FeatureMap = thaw(self.features, config.device)
+        held = max(width, features.n_values)
+        itemsize = config.solve_dtype.itemsize
+        if held * itemsize > config.memory_budget:
+            raise TileMemoryError(
+                f"The {features.n_features} features of a sample need "
+                f"{held * itemsize} bytes, and `memory_budget` allows "
+                f"{config.memory_budget}: raise it, or use fewer features."
+            )
+        n_rows = stream_rows(held, itemsize, config.memory_budget)
+        for part in slices(len(images), n_rows):
+            block = images[part].to(config.device, self.tile_dtype)
+            with torch.no_grad():
+                values = features(block).to(config.solve_dtype)
+            if not bool(values.isfinite().all()):
+                raise NotFiniteError(
+                    f"Random features of {self.kernel!r} are not finite in "
+                    f"{self.tile_dtype}: scale X or the kernel down, or use "
+                    "dtype='float64'."
+                )
+            yield values
+            if on_step is not None:
+                on_step(min(part.stop, len(images)), len(images))
+
+    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+        """Return covariances (n1, n1) of new samples with each other, in a unit."""
+        features = torch.cat(list(self.blocks(rows, run)))
+        return features @ features.mT / unit
+
+    def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
+        """Return the derivatives (n1, d) by new samples of sums over features.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n1, d)
+            New samples.
+        sums : ndarray of shape (n1, r)
+            Factors of the features in the sum of each new sample.
+        run : Run
+            How to compute.
+        """
+        config, images = run.config, self.exact.images(rows)
+        features: FeatureMap = thaw(self.features, config.device)
+        held = features.n_values
+        n_rows = stream_rows(held, config.solve_dtype.itemsize, config.memory_budget)
+        pulled = []
+        for part in slices(len(images), n_rows):
+            block = images[part].to(config.device, torch.float64).requires_grad_()
+            total = (features(block) * run.tensor(sums[part])).sum()
+            pulled.append(to_numpy(*torch.autograd.grad(total, block)))
+        return np.concatenate(pulled).reshape(len(rows), -1)
+
+
+def expand(
+    expansion: Expansion, prior: KernelPrior, generator: torch.Generator
+) -> ExpansionPrior:
+    """Return the prior of the features that a strategy draws."""
+    source = KernelSource(prior.kernel, prior.map_shape)
+    features = expansion.expand(source, generator)
+    empty = replace(prior, rows=prior.rows[:0], indices=prior.indices[:0])
+    return ExpansionPrior(freeze(features), empty)
+
+
+def expanded(prior: ExpansionPrior, rows: NDArray[Any], run: Run) -> Completed:
+    """Return the matrix of the products of features of samples (n, d), on the host."""
+    start = clock(run.config.device)
+    show = run.progress("fit")
+    blocks = prior.blocks(rows, run, on_step=show)
+    features = torch.cat([block.to(HOST) for block in blocks])
+    diag = (features * features).sum(1)
+    gram = CompletedGram(
+        features, torch.arange(0), torch.ones((), dtype=features.dtype), 0
+    )
+    return Completed(gram, diag, clock(run.config.device) - start, [])
