@@ -160,6 +160,7 @@ def write_figures(_app):
     import cache
     import calibration_table
     import completion_table
+    import features_table
     import floors
     import flows_table
     import gpu_table
@@ -175,7 +176,8 @@ def write_figures(_app):
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
     tables = [speed_table, gpu_table, completion_table, flows_table]
-    for table in [*tables, calibration_table, robustness_table, small_data_table]:
+    tables += [calibration_table, features_table, robustness_table, small_data_table]
+    for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 
 
