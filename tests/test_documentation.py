@@ -70,7 +70,8 @@ def test_each_public_estimator_is_among_those_whose_methods_are_shown():
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_page_of_an_estimator_shows_its_methods(name):
-    usual = {"fit", "transform"} if name == "KernelFlowsWarp" else {"fit", "predict"}
+    transforms = name in ("KernelFeatures", "KernelFlowsWarp")
+    usual = {"fit", "transform" if transforms else "predict"}
     assert usual <= shown(name)
     assert "`get_metadata_routing`" in page_of(name)
 
