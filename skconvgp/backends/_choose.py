@@ -61,7 +61,9 @@ class BackendChoice:
         """Return the backend that computes values."""
         if self.program is None or self.processor is None:
             return ReferenceBackend(self.kernel)
-        return self._finished(FusedBackend(self.program, self.processor))
+        return self._finished(
+            FusedBackend(self.program, self.processor, self._n_passes)
+        )
 
     def tangents(self) -> TileBackend:
         """Return the backend that computes values with derivatives by `theta`."""
@@ -73,7 +75,16 @@ class BackendChoice:
             self.processor.tangents_at_once,
             self.processor.roots,
         )
-        return self._finished(FusedTangentBackend(*lowered, self.processor))
+        return self._finished(
+            FusedTangentBackend(*lowered, self.processor, self._n_passes)
+        )
+
+    @property
+    def _n_passes(self) -> int:
+        """Maps that a pair takes: one, or those of all displacements."""
+        _, height, width = self.image_shape
+        n_pairs = _network(self.kernel).n_position_pairs(self.image_shape)
+        return max(1, n_pairs // (height * width))
 
     def _finished(self, backend: TileBackend) -> TileBackend:
         """Return the backend of the kernel, given that of the lowered network."""

@@ -1,7 +1,7 @@
 """Tiles of a lowered network, on any processor that runs its programs."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -81,14 +81,18 @@ class FusedBackend:
         The lowered network.
     processor : Processor
         Runs the program.
+    n_passes : int, default=1
+        Maps of a pair that are computed, one for each displacement.
     """
 
     program: Program
     processor: Processor
+    n_passes: int = 1
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""
-        return _measure(self.processor, (self.program,), (), image)
+        costs = _measure(self.processor, (self.program,), (), image)
+        return replace(costs, n_passes=self.n_passes)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Return the tables (t, n) and the variances (1, n) of images (n, c, h, w)."""
@@ -128,16 +132,20 @@ class FusedTangentBackend:
         Index in theta of each derivative.
     processor : Processor
         Runs the programs.
+    n_passes : int, default=1
+        Maps of a pair that are computed, one for each displacement.
     """
 
     programs: tuple[Program, ...]
     order: tuple[int, ...]
     processor: Processor
+    n_passes: int = 1
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""
         value_shape = (1 + len(self.order),)
-        return _measure(self.processor, self.programs, value_shape, image)
+        costs = _measure(self.processor, self.programs, value_shape, image)
+        return replace(costs, n_passes=self.n_passes)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Return tables (t, n) and variances (1 + p, n) of images (n, c, h, w)."""

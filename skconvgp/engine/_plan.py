@@ -209,10 +209,9 @@ def plan_tiles(
     tile = max(1, _in_vectors(math.isqrt(tile_bytes // costs.pair_bytes)))
     beside_tile = share - tile**2 * costs.pair_bytes
     block = _largest_side(beside_tile, QUEUED * costs.value_bytes, image_bytes)
-    in_time = math.isqrt(BLOCK_BYTES // (costs.pair_bytes * costs.n_passes))
-    in_time = max(
-        in_time, min(tile, LANES)
-    )  # smaller blocks would waste calls of torch
+    at_once = min(BLOCK_BYTES // costs.pair_bytes, MAX_BLOCK**2)
+    in_time = math.isqrt(at_once // costs.n_passes)
+    in_time = max(in_time, min(tile, LANES))  # smaller ones waste calls of torch
     block = min(_in_vectors(min(block, in_time, MAX_BLOCK)), max(n_rows, n_cols))
     block = largest = max(1, block)
     if n_workers > 1:  # each worker gets a few blocks, even of a small matrix

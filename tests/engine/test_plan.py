@@ -289,3 +289,6 @@ def test_blocks_of_pairs_that_take_long_are_small():
     ]
     assert [plan.block for plan in plans] == [128, 32, 11]
     assert [plan.tile for plan in plans] == [11, 11, 11]
+    fused = TileCosts(0, 32, 8, n_passes=1024)
+    plan = plan_tiles(5000, 5000, is_symmetric=True, costs=fused, memory_budget=2**30)
+    assert (plan.block, plan.tile) == (64, 64)

@@ -1,7 +1,7 @@
 """Networks that average over positions, in estimators and functions."""
 
 import numpy as np
-import pytest
+import torch
 from sklearn.kernel_ridge import KernelRidge
 
 from skconvgp import (
@@ -12,8 +12,17 @@ from skconvgp import (
     gram_diag,
     gram_matrix,
 )
+from skconvgp.backends import choose_backend
 from skconvgp.completion import CoarseKernel
-from skconvgp.kernels import AvgPool2d, Conv2d, Dense, Flatten, ReLU, Sequential
+from skconvgp.kernels import (
+    AvgPool2d,
+    Conv2d,
+    Dense,
+    Flatten,
+    ReLU,
+    Sequential,
+    convnet,
+)
 
 KERNEL = Sequential(
     Conv2d(3, weight_variance=2.0, bias_variance=0.1),
@@ -52,7 +61,6 @@ def test_matrix_diagonal_and_cache(tmp_path):
 def test_exact_processes_learn_a_shifted_bar():
     X, y = data()
     gp = ConvNetGPClassifier(KERNEL, optimizer=None).fit(X[:12], y[:12])
-    assert gp.backend_ == "torch"
     assert gp.score(X[12:], y[12:]) == 1.0
     regressor = ConvNetGPRegressor(KERNEL, optimizer=None, noise_variance=0.01)
     mean, std = regressor.fit(X[:12], 2.0 * y[:12] - 1.0).predict(X, return_std=True)
@@ -93,7 +101,18 @@ def test_as_a_kernel_of_scikit_learn():
     assert ((ridge.predict(X[12:].reshape(6, -1)) > 0.0) == y[12:]).all()
 
 
-def test_the_fused_backend_names_the_pool():
+def test_any_backend_gives_the_same_covariances():
     X, _ = data(3)
-    with pytest.raises(ValueError, match=r"layer2.*AvgPool2d\(window=2\)"):
-        gram_matrix(KERNEL, X, backend="fused")
+    exact = gram_matrix(KERNEL, X, backend="torch", **EXACT)
+    np.testing.assert_allclose(gram_matrix(KERNEL, X), exact, rtol=1e-5)
+
+
+def test_the_fused_backend_counts_displacements():
+    shape = (1, 8, 8)
+    for pooling, n_passes in (("global", 64), (None, 1)):
+        kernel = convnet(depth=1, kernel_size=3, pooling=pooling)
+        choice = choose_backend(kernel, shape, "auto", torch.device("cpu"))
+        image = torch.zeros(1, *shape)
+        if choice.name == "fused":  # torch counts its maps in another way
+            assert choice.tiles().measure(image).n_passes == n_passes
+            assert choice.tangents().measure(image).n_passes == n_passes

@@ -14,7 +14,7 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.engine import KernelOracle
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import FitLine, ProgressLine
 from skconvgp.exceptions import JitterWarning
 from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
@@ -176,6 +176,20 @@ def test_progress_of_a_repeated_computation_is_timed_anew(capfd, monkeypatch):
         "fit:  75%, 93.8 pairs/s, 0:01 elapsed, 0:00 left",
         "fit: 100%, 111 pairs/s, 0:01 elapsed, 0:00 left",
     ]
+
+
+def test_a_long_fit_is_told_of_after_its_first_pairs(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    short, long = FitLine("fit", 0), FitLine("fit", 0)
+    clock[0] = 1.0
+    long.report(1, 10_000)  # too early to say
+    clock[0] = 4.0
+    short.report(100, 10_000)
+    with pytest.warns(UserWarning, match=r"take some 667 minutes .*2.5 pairs.*Nystrom"):
+        long.report(10, 100_000)
+    clock[0] = 9.0
+    long.report(20, 100_000)  # once is enough
 
 
 def test_progress_overwrites_its_line_on_a_terminal(capfd, monkeypatch):

@@ -3,9 +3,13 @@
 import sys
 import time
 
-__all__ = ["ProgressLine"]
+from skconvgp.estimators._warn import warn_caller
+
+__all__ = ["FitLine", "ProgressLine"]
 
 INTERVAL = 0.5  # seconds between two lines
+MEASURED = 2.0  # seconds after which the speed of the first pairs is that of the others
+LONG = 600.0  # seconds of a fit that its caller should know of
 
 
 class ProgressLine:
@@ -56,6 +60,41 @@ class ProgressLine:
         else:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
+
+
+class FitLine(ProgressLine):
+    """Progress of a fit, which also warns if it will take long.
+
+    Parameters
+    ----------
+    label : str
+        Name of the computation.
+    verbose : int
+        0 writes nothing; the warning is given nevertheless.
+    """
+
+    def __init__(self, label: str, verbose: int) -> None:
+        super().__init__(label, verbose)
+        self._first: float | None = time.perf_counter()  # None once it is judged
+
+    def report(self, done: int, total: int) -> None:
+        """Report `done` of `total`, and warn once."""
+        self(done, total)
+        if self._first is None:
+            return
+        elapsed = time.perf_counter() - self._first
+        if elapsed < MEASURED:
+            return
+        self._first = None
+        seconds = elapsed / max(done, 1) * (total - done)
+        if seconds > LONG:
+            warn_caller(
+                f"`fit` will take some {seconds / 60.0:.0f} minutes for the "
+                f"{total} pairs of its samples, at the {done / elapsed:.3g} pairs a "
+                "second of the first ones. NystromCompletedGP needs the pairs with a "
+                "few landmarks only; `cache_dir` keeps what is done if you interrupt.",
+                UserWarning,
+            )
 
 
 def _clock(seconds: float) -> str:

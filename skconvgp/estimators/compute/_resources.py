@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
+from skconvgp._typing import OnStep
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import Placement, TileCache
 from skconvgp.estimators._resolve import (
@@ -27,7 +28,7 @@ from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._kept_tiles import find_cache, resolve_cache_dir
 from skconvgp.estimators.compute._parallel import make_runner
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import FitLine, ProgressLine
 from skconvgp.estimators.compute._steep import why_double
 from skconvgp.processes import (
     AnyPrior,
@@ -87,7 +88,7 @@ class EstimatorResources:
         solve_dtype = resolve_solve_dtype(owner, owner.solve_dtype)
         config = ComputeConfig(device, dtype, solve_dtype, budget, n_workers)
         verbose = resolve_verbose(owner, owner.verbose)
-        progress = partial(ProgressLine, verbose=verbose)
+        progress = partial(_progress, verbose=verbose)
         return Run(placement, config, runner, backend, progress, self._find_cache)
 
     def with_precision(self, prior: AnyKernel, run: Run) -> AnyKernel:
@@ -141,6 +142,12 @@ class EstimatorResources:
     ) -> TileCache | None:
         folder = resolve_cache_dir(self._owner, getattr(self._owner, "cache_dir", None))
         return find_cache(folder, choice, config.dtype, config.device, images)
+
+
+def _progress(label: str, verbose: int) -> OnStep:
+    """Return what is called while pairs are computed, for a fit or for predictions."""
+    is_fit = label == "fit"
+    return FitLine(label, verbose).report if is_fit else ProgressLine(label, verbose)
 
 
 def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:
