@@ -50,7 +50,7 @@ struct Displacements {
     const int* at;
     const int* places;  // [2 size - 1]: place of each in the list, or -1
     int farthest() const { return at[n - 1]; }  // opposites are in the list as well
-    int place(int d) const { return places[d + size - 1]; }
+    int place(int d) const { return d > -size && d < size ? places[d + size - 1] : -1; }
 };
 
 // Operations that are run once for each displacement of two images, from
