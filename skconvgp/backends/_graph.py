@@ -43,7 +43,9 @@ from skconvgp.kernels import (
     Sequential,
     Sum,
     convnet,
+    convnet_gap,
     dense,
+    myrtle,
     residual_convnet,
     resnet32,
     three_layer_convnet,
@@ -53,7 +55,15 @@ from skconvgp.kernels._normalizations import CORRELATION, FIXED
 
 __all__ = ["build_graph"]
 
-Network = convnet | dense | residual_convnet | resnet32 | three_layer_convnet
+Network = (
+    convnet
+    | convnet_gap
+    | dense
+    | myrtle
+    | residual_convnet
+    | resnet32
+    | three_layer_convnet
+)
 Leaky = ReLU | LeakyReLU | Abs
 
 # A map that may grow beyond this power of two is scaled down. float32 ends at 2^128,
@@ -348,7 +358,9 @@ _LOWERINGS: dict[type, Callable[[Graph, Any, Map], Map]] = {
     Sequential: _chain,
     Sum: _sum,
     convnet: _named_network,
+    convnet_gap: _named_network,
     dense: _named_network,
+    myrtle: _named_network,
     residual_convnet: _named_network,
     resnet32: _named_network,
     three_layer_convnet: _named_network,

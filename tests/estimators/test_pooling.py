@@ -22,6 +22,8 @@ from skconvgp.kernels import (
     ReLU,
     Sequential,
     convnet,
+    convnet_gap,
+    myrtle,
 )
 
 KERNEL = Sequential(
@@ -103,8 +105,11 @@ def test_as_a_kernel_of_scikit_learn():
 
 def test_any_backend_gives_the_same_covariances():
     X, _ = data(3)
-    exact = gram_matrix(KERNEL, X, backend="torch", **EXACT)
-    np.testing.assert_allclose(gram_matrix(KERNEL, X), exact, rtol=1e-5)
+    for kernel in (KERNEL, myrtle(), convnet_gap(depth=1, lattice=2)):
+        exact = gram_matrix(kernel, X, backend="torch", **EXACT)
+        np.testing.assert_allclose(gram_matrix(kernel, X), exact, rtol=1e-5)
+        choice = choose_backend(kernel, (1, 4, 4), "auto", torch.device("cpu"))
+        assert choice.name == "fused" or repr(kernel) not in choice.reason
 
 
 def test_the_fused_backend_counts_displacements():
