@@ -199,7 +199,8 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
     const bool is_input = op[0].kind == INPUT && op[0].flag == 1;
     if (!is_input && (op[0].kind != LOAD || op[1].kind != LEAKY)) return false;
     const Op& end = op[is_input ? 1 : 2];
-    if (end.kind == CONV || end.kind == END || end.kind == RESULT) return false;
+    if (end.kind != BOX && end.kind != SUM && end.kind != AVERAGE && end.kind != POOL)
+        return false;
     begin_end(pairs, end, is_input ? 1 : op[1].maps);
     if (is_input) {
         for (int i = 0; i < end.rows.size; ++i) {
