@@ -164,6 +164,7 @@ def write_figures(_app):
     import floors
     import flows_table
     import gpu_table
+    import pooling_table
     import robustness_table
     import roofline
     import small_data_table
@@ -176,7 +177,8 @@ def write_figures(_app):
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
     tables = [speed_table, gpu_table, completion_table, flows_table]
-    tables += [calibration_table, features_table, robustness_table, small_data_table]
+    tables += [calibration_table, features_table, pooling_table, robustness_table]
+    tables += [small_data_table]
     for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 

@@ -1,0 +1,187 @@
+"""What averages over positions buy on few images, and what they cost.
+
+    SKCONVGP_DATA=<folder with mnist.npz, cifar10.npz> python benchmarks/pooling.py
+
+Fits networks that flatten their last map, average it or have pools between their layers
+to draws of MNIST, and of CIFAR-10 as it is and of means of 2 x 2 pixels: exactly, and
+with a fifth of the images as landmarks. All but `convnet()` have no biases and
+convolutions of 3 x 3. The first 1000 test images judge: error, log loss, calibration
+error; so do training images that are left out. Seconds are those of the processor;
+microseconds of a pair are those of predictions, tables of images included.
+
+Each row is written to benchmarks/results/pooling.json at once and is skipped the next
+time. The usual rows need 15 to 20 minutes of a core, all of them more than a day:
+
+    python benchmarks/pooling.py --whole
+    python benchmarks/pooling.py --data mnist --sizes 1000 --models "local 4"
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from calibrating.report import judge, read
+from calibrating.source import Figures
+from completing.report import dated, put, save
+from few_images.draws import Split, split
+from few_images.rows import measure
+from peers.machine import machine, versions
+from peers.report import find
+from sklearn.pipeline import make_pipeline
+
+from skconvgp import ConvNetGPClassifier, NystromCompletedGP
+from skconvgp.kernels import (
+    AvgPool2d,
+    Conv2d,
+    Dense,
+    Flatten,
+    FlipAverage,
+    Kernel,
+    ReLU,
+    Sequential,
+    convnet,
+    convnet_gap,
+    myrtle,
+)
+from skconvgp.transforms import Downsample, ZCAWhitening
+
+RESULTS = Path(__file__).parent / "results" / "pooling.json"
+PART, KEYS = "pooling", ("data", "n_train", "draw", "model", "way")
+N_TEST = 1000
+SHARE = 5  # images for each landmark
+# A weight variance of 2 in units of a window's nine elements.
+SETTINGS: Figures = {
+    "depth": 5,
+    "kernel_size": 3,
+    "weight_variance": 2.0 / 9.0,
+    "bias_variance": 0.0,
+}
+HALF = "cifar10 16x16"
+SIZES = {"mnist": (1000, 2000, 5000), HALF: (500, 1000), "cifar10 32x32": (500, 1000)}
+FEW = {
+    "mnist": ("convnet()", "flatten", "local 1", "local 2"),
+    HALF: ("convnet()", "flatten", "local 2, step 2", "myrtle", "myrtle, ZCA, flips"),
+}
+WAYS = ("exact", "landmarks")
+SHOWN = ("error", "log_loss", "calibration_error", "loo_log_loss", "fit_cpu_seconds")
+
+
+def local(radius: int, step: int = 1) -> Kernel:
+    """Return a network that averages its last map within windows."""
+    return convnet(**SETTINGS, pooling="local", radius=radius, step=step)
+
+
+def myrtle_local() -> Kernel:
+    """Return `myrtle()` with a local average in place of the global one."""
+    layers = [Conv2d(3, weight_variance=2.0), ReLU()]
+    pooled = [AvgPool2d(2), *layers]
+    blur = AvgPool2d(5, stride=1, padding="same")
+    dense = Dense(weight_variance=2.0)
+    return Sequential(*layers, *layers, *pooled, *pooled, blur, Flatten(), dense)
+
+
+KERNELS = {
+    "convnet()": convnet(),
+    "flatten": convnet(**SETTINGS),
+    "local 1": local(1),
+    "local 2": local(2),
+    "local 4": local(4),
+    "local 1, step 2": local(1, 2),
+    "local 2, step 2": local(2, 2),
+    "lattice 2": convnet_gap(depth=5, lattice=2),
+    "myrtle": myrtle(),
+    "myrtle, local 2": myrtle_local(),
+}
+EDGES = ("flatten", "local 2, step 2", "myrtle", "myrtle, local 2")
+WHITENED = tuple(f"{name}, ZCA" for name in EDGES)
+FLIPPED = tuple(f"{name}, flips" for name in WHITENED)
+MODELS = (*KERNELS, *WHITENED, *FLIPPED)  # digits are neither whitened nor mirrored
+
+
+def make(place: Figures) -> Any:
+    """Return a classifier that is not fitted."""
+    name, *words = place["model"].split(", ZCA")
+    kernel = KERNELS[name]
+    if words == [", flips"]:
+        kernel = FlipAverage(kernel)
+    gp: Any = ConvNetGPClassifier(kernel)
+    if place["way"] == "landmarks":
+        n_landmarks = place["n_train"] // SHARE
+        gp = NystromCompletedGP(kernel, n_landmarks=n_landmarks, random_state=0)
+    steps: list[Any] = [Downsample(2)] if place["data"] == HALF else []
+    return make_pipeline(*steps, *([ZCAWhitening()] if words else []), gp)
+
+
+def row_of(place: Figures, images: Split) -> Figures:
+    """Return scores and seconds of a classifier."""
+    classifier = make(place)
+    row = measure(classifier, images, 0.0)
+    left_out = judge(images.y, classifier[-1].loo_predict_proba())
+    row |= {f"loo_{score}": left_out[score] for score in ("error", "log_loss")}
+    n_columns = place["n_train"] // (1 if place["way"] == "exact" else SHARE)
+    seconds = row["predict_cpu_seconds_of_1000"]
+    return place | row | {"pair_us": 1e6 * seconds / (1000 * n_columns)}
+
+
+def images_of(data: str, n_train: int, draw: int) -> Split:
+    """Return a draw of training images, and the first test images."""
+    X, y, X_test, y_test = split(data.split()[0], n_train, draw)
+    return Split(X, y, X_test[:N_TEST], y_test[:N_TEST])
+
+
+def main() -> None:
+    """Measure, print and save."""
+    options = parse()
+    record = read(options.output, PART)
+    record |= {"versions": versions(), "machine": machine()}
+    print(f"{'':<52}" + "".join(f"{name:>18}" for name in SHOWN))
+    for data in options.data:
+        sizes = options.sizes or (SIZES[data] if options.whole else SIZES[data][:1])
+        for n_train in sizes:
+            for draw in options.draws:
+                measure_draw(record, data, n_train, draw, options)
+
+
+def measure_draw(
+    record: Figures, data: str, n_train: int, draw: int, options: Any
+) -> None:
+    """Measure the models that a draw has no rows of."""
+    whole = tuple(KERNELS) if data == "mnist" else MODELS
+    models = options.models or (whole if options.whole else FEW.get(data, ()))
+    places = [
+        dict(zip(KEYS, (data, n_train, draw, model, way), strict=True))
+        for model in models
+        for way in options.ways
+    ]
+    if not options.again:
+        places = [place for place in places if not find(record[PART], **place)]
+    if not places:
+        return
+    images = images_of(data, n_train, draw)
+    for place in places:
+        row = row_of(place, images)
+        put(record[PART], dated(row), *KEYS)
+        save(options.output, record)
+        scores = "".join(f"{row[score]:>18.4f}" for score in SHOWN)
+        print(f"{', '.join(map(str, place.values())):<52}{scores}", flush=True)
+
+
+def parse() -> Any:
+    """Return the options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--data", nargs="+", choices=SIZES, default=list(SIZES))
+    add("--sizes", nargs="+", type=int, help="training images")
+    add("--draws", nargs="+", type=int, default=[0])
+    add("--models", nargs="+", choices=MODELS)
+    add("--ways", nargs="+", choices=WAYS, default=WAYS)
+    add("--whole", action="store_true", help="all sizes and all models")
+    add("--again", action="store_true", help="measure old rows anew")
+    add("--output", type=Path, default=RESULTS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

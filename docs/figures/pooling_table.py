@@ -1,0 +1,112 @@
+"""Write what averages over positions buy and cost as tables for their page.
+
+Run as ``python docs/figures/pooling_table.py <target>``; reads
+benchmarks/results/pooling.json, and says how to make it if there is none.
+"""
+
+import math
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from small_data_table import seconds
+from speed_table import BENCHMARKS, list_table, read_record
+
+RESULTS = BENCHMARKS / "results" / "pooling.json"
+
+MISSING = (
+    "The figures have not been measured for this build of the documentation. "
+    "``python benchmarks/pooling.py`` measures them.\n"
+)
+DATA = {
+    "mnist": "MNIST",
+    "cifar10 16x16": "CIFAR-10, means of 2x2 pixels",
+    "cifar10 32x32": "CIFAR-10",
+}
+NETWORKS = {
+    "convnet()": "``convnet()``",
+    "flatten": "``Flatten``",
+    "local 1": "local, radius 1",
+    "local 2": "local, radius 2",
+    "local 4": "local, radius 4",
+    "local 1, step 2": "local, radius 1, step 2",
+    "local 2, step 2": "local, radius 2, step 2",
+    "lattice 2": "``lattice=2``",
+    "myrtle": "``myrtle()``",
+    "myrtle, local 2": "Myrtle-5, radius 2 at its end",
+}
+WAYS = {"exact": "all", "landmarks": "N / 5"}
+# Means over the draws.
+MEANS = ("error", "log_loss", "calibration_error", "loo_log_loss")
+MEANS += ("fit_cpu_seconds", "pair_us")
+HEADER = [
+    "Network",
+    "Landmarks",
+    "Accuracy",
+    "Log loss",
+    "Left out",
+    "Calibration error",
+    "Fit",
+    "Pair",
+]
+
+
+def main(target: Path) -> None:
+    """Write the tables."""
+    target.write_text(tables(read_record(RESULTS)))
+
+
+def tables(record: Any) -> str:
+    """Return a table for each set and number of images that was measured."""
+    rows = record["pooling"] if record else []
+    if not rows:
+        return MISSING
+    parts = []
+    for data, title in DATA.items():
+        for n_train in sorted({row["n_train"] for row in rows if row["data"] == data}):
+            here = [r for r in rows if (r["data"], r["n_train"]) == (data, n_train)]
+            table = [HEADER, *lines(here)]
+            head = f"{title}, N = {n_train} training images"
+            parts.append("\n".join([*list_table(head, table), ""]))
+    n_threads = max(row["n_threads"] for row in rows)
+    threads = "one thread" if n_threads == 1 else f"{n_threads} threads"
+    processor = record["machine"]["processor"]
+    return "\n".join([*parts, f"Measured on {threads} of: {processor}.\n"])
+
+
+def lines(rows: list[Any]) -> list[list[str]]:
+    """Return the cells of each network, exact ones and those with landmarks."""
+    order = list(NETWORKS)
+    found = sorted(
+        {(row["way"], row["model"]) for row in rows},
+        key=lambda pair: (pair[0], order.index(pair[1].split(", ZCA")[0]), pair[1]),
+    )
+    return [
+        cells(model, [r for r in rows if (r["way"], r["model"]) == (way, model)])
+        for way, model in found
+    ]
+
+
+def cells(model: str, draws: list[Any]) -> list[str]:
+    """Return the cells of a network: means over the draws."""
+    network = model.split(", ZCA")[0]
+    title = NETWORKS[network] + model.removeprefix(network)
+    row = {name: statistics.fmean(draw[name] for draw in draws) for name in MEANS}
+    error = row["error"]
+    deviation = math.sqrt(error * (1.0 - error) / draws[0]["n_test"])
+    pair = row["pair_us"]
+    return [
+        title,
+        WAYS[draws[0]["way"]],
+        f"{100 * (1 - error):.1f} ± {100 * deviation:.1f} %",
+        f"{row['log_loss']:.3f}",
+        f"{row['loo_log_loss']:.3f}",
+        f"{row['calibration_error']:.3f}",
+        seconds(row["fit_cpu_seconds"]),
+        f"{pair:.0f} µs" if pair >= 10 else f"{pair:.1f} µs",
+    ]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
