@@ -100,21 +100,33 @@ class Part:
         if self.part_name is not None:
             shown = [repr(part) for part in self.parts]
         else:
-            shown = [
-                f"{field.name}={_shown(getattr(self, field.name))}"
-                for field in _settings(self)
-                if not _equal(getattr(self, field.name), field.default)
-            ]
+            shown = []
+        shown += [
+            f"{field.name}={_shown(getattr(self, field.name))}"
+            for field in self._single_settings()
+            if not _equal(getattr(self, field.name), field.default)
+        ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _direct_params(self) -> dict[str, object]:
         """Return the settings of this part by name, without those of nested parts."""
-        if self.part_name is not None:
-            return {f"{self.part_name}{i}": part for i, part in enumerate(self.parts)}
-        return {field.name: getattr(self, field.name) for field in _settings(self)}
+        single = self._single_settings()
+        settings = {field.name: getattr(self, field.name) for field in single}
+        if self.part_name is None:
+            return settings
+        parts = {f"{self.part_name}{i}": part for i, part in enumerate(self.parts)}
+        return parts | settings
+
+    def _single_settings(self) -> list[dataclasses.Field[object]]:
+        """Return the fields that are settings, without those that hold all parts."""
+        fields = _settings(self)
+        if self.part_name is None:
+            return fields
+        return [field for field in fields if field.name != "parts"]
 
     def _assign(self, name: str, value: object) -> None:
-        if self.part_name is None:
+        is_single = name in [field.name for field in self._single_settings()]
+        if self.part_name is None or is_single:
             setattr(self, name, value)
             return
         if not isinstance(value, Part):

@@ -51,6 +51,7 @@ from skconvgp.kernels import (
     three_layer_convnet,
 )
 from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._map_layer import NNGP
 from skconvgp.kernels._normalizations import CORRELATION, FIXED
 
 __all__ = ["build_graph"]
@@ -145,6 +146,10 @@ def _require_units(layer: object, value: Map) -> Map:
 
 
 def _chain(graph: Graph, chain: Sequential | Residual, value: Map) -> Map:
+    if chain.kind != NNGP:
+        raise NotFusableError(
+            f"{chain!r}: fused backends compute no neural tangent kernels."
+        )
     for i, layer in enumerate(chain.layers):
         try:
             value = _lower(graph, layer, value)

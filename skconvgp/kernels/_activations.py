@@ -9,7 +9,7 @@ forward and backward, even at c = a = b.
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._checks import require_within
-from skconvgp.kernels._expectations import LeakyFormula, expect
+from skconvgp.kernels._expectations import LeakyFormula, LeakySlope, expect
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._map_layer import Maps
 
@@ -61,7 +61,14 @@ class Activation(Layer):
         assert isinstance(one, Tensor)
         assert isinstance(two, Tensor)
         a, b = maps.sides(one, two)
-        return maps.with_nngp(self.expectation(maps.nngp, a, b))
+        nngp = self.expectation(maps.nngp, a, b)
+        derivative = getattr(self, "derivative", None)
+        if maps.ntk is None or derivative is None:
+            return maps.with_nngp(nngp)
+        c, is_one = maps.nngp, maps.coinciding(one)
+        if is_one is not None:  # exactly, since slopes are steep close to it
+            c, b = torch.where(is_one, a, c), torch.where(is_one, a, b)
+        return replace(maps, nngp=nngp, ntk=maps.ntk * derivative(c, a, b))
 
     @abstractmethod
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -84,6 +91,10 @@ class _LeakyActivation(Activation):
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
         return a * ((1.0 + self.slope**2) / 2.0)
+
+    def derivative(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return the derivative of V(c, a, b) by c."""
+        return expect(c, a, b, LeakySlope(self.slope))
 
 
 @dataclass(repr=False)
@@ -178,6 +189,10 @@ class Erf(Activation):
         """Return V(a, a, a)."""
         return erf_expectation(a, a, a)
 
+    def derivative(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return the derivative of V(c, a, b) by c."""
+        return (4.0 / math.pi) / _erf_square(c, a, b).sqrt()
+
 
 @dataclass(repr=False)
 class GELU(Activation):
@@ -206,6 +221,15 @@ class GELU(Activation):
     def second_moment(self, a: Tensor) -> Tensor:
         """Return V(a, a, a)."""
         return self.expectation(a, a, a)
+
+    def derivative(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return the derivative of V(c, a, b) by c."""
+        delta2 = 1.0 + a + b + (a * b - c * c).clamp(min=0.0)
+        delta = delta2.sqrt()
+        over_a, over_b = 1.0 / (1.0 + a), 1.0 / (1.0 + b)  # products would overflow
+        share = (2.0 + c * c / delta2) * over_a * over_b - a * over_a * (b * over_b)
+        angle = torch.atan(c / delta) + c / delta * (1.0 + share)
+        return 0.25 + angle / (2.0 * math.pi)
 
 
 @dataclass(repr=False)
@@ -236,6 +260,11 @@ class Sin(Activation):
         """Return V(a, a, a)."""
         return -torch.expm1(-2.0 * a) / 2.0 + 0.0 * a  # NaN if a is not representable
 
+    def derivative(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return the derivative of V(c, a, b) by c."""
+        mean = a / 2.0 + b / 2.0
+        return (torch.exp(c - mean) + torch.exp(-c - mean)) / 2.0
+
 
 @dataclass(repr=False)
 class Identity(Activation):
@@ -256,9 +285,17 @@ class Identity(Activation):
         """Return V(a, a, a) = a."""
         return a
 
+    def derivative(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return the derivative of V(c, a, b) by c, 1."""
+        return torch.ones_like(c)
+
 
 def erf_expectation(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Return V(c, a, b) for the error function; `a` and `b` broadcast against `c`."""
     # arcsin(x) by atan2, whose derivative stays finite at c = a = b.
-    square = 1.0 + 2.0 * (a + b) + 4.0 * (a * b - c * c).clamp(min=0.0)
-    return torch.atan2(2.0 * c, square.sqrt()) * (2.0 / math.pi)
+    return torch.atan2(2.0 * c, _erf_square(c, a, b).sqrt()) * (2.0 / math.pi)
+
+
+def _erf_square(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return (1 + 2a)(1 + 2b) - 4c^2."""
+    return 1.0 + 2.0 * (a + b) + 4.0 * (a * b - c * c).clamp(min=0.0)

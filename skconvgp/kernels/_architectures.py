@@ -15,7 +15,7 @@ from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
-from skconvgp.kernels._map_layer import MapLayer, Maps
+from skconvgp.kernels._map_layer import NNGP, MapLayer, Maps
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 
 __all__ = [
@@ -49,7 +49,9 @@ class Network(Layer):
     @property
     def layers(self) -> Sequential:
         """The network as a chain of layers, with fan-in variances."""
-        return self._build(self._variances())
+        layers = self._build(self._variances())
+        layers.kind = self.kind
+        return layers
 
     def unshared(self) -> Self:
         """Return the same kernel with separate variances for each layer.
@@ -162,6 +164,8 @@ class convnet(Network):
     step : int, default=1
         With "local", rows and columns between the elements of a window, which then
         reaches `radius * step` positions to each side at the same cost.
+    kind : {"nngp", "ntk"}, default="nngp"
+        "ntk" is the neural tangent kernel of the network: :ref:`ntk`.
 
     References
     ----------
@@ -185,6 +189,7 @@ class convnet(Network):
     pooling: str | None = None
     radius: int = 2
     step: int = 1
+    kind: str = NNGP
 
     @property
     def fan_ins(self) -> tuple[int, ...]:
@@ -240,6 +245,8 @@ class residual_convnet(Network):
         affine layer, readout last; :meth:`unshared` makes them.
     weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
         Bounds of the variances when they are learned.
+    kind : {"nngp", "ntk"}, default="nngp"
+        "ntk" is the neural tangent kernel of the network: :ref:`ntk`.
 
     References
     ----------
@@ -260,6 +267,7 @@ class residual_convnet(Network):
     shared_variances: bool = True
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+    kind: str = NNGP
 
     @property
     def fan_ins(self) -> tuple[int, ...]:
@@ -294,6 +302,8 @@ class resnet32(Network):
         affine layer, readout last; :meth:`unshared` makes them.
     weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
         Bounds of the variances when they are learned.
+    kind : {"nngp", "ntk"}, default="nngp"
+        "ntk" is the neural tangent kernel of the network: :ref:`ntk`.
 
     References
     ----------
@@ -312,6 +322,7 @@ class resnet32(Network):
     shared_variances: bool = True
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+    kind: str = NNGP
 
     @property
     def fan_ins(self) -> tuple[int, ...]:
@@ -362,6 +373,8 @@ class three_layer_convnet(Network):
         affine layer, readout last; :meth:`unshared` makes them.
     weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
         Bounds of the variances when they are learned.
+    kind : {"nngp", "ntk"}, default="nngp"
+        "ntk" is the neural tangent kernel of the network: :ref:`ntk`.
 
     References
     ----------
@@ -380,6 +393,7 @@ class three_layer_convnet(Network):
     shared_variances: bool = True
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+    kind: str = NNGP
 
     @property
     def fan_ins(self) -> tuple[int, ...]:
@@ -411,6 +425,8 @@ class dense(Network):
         readout last; :meth:`unshared` makes them.
     weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
         Bounds of the variances when they are learned.
+    kind : {"nngp", "ntk"}, default="nngp"
+        "ntk" is the neural tangent kernel of the network: :ref:`ntk`.
 
     References
     ----------
@@ -432,6 +448,7 @@ class dense(Network):
     shared_variances: bool = True
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+    kind: str = NNGP
 
     @property
     def fan_ins(self) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -263,7 +264,7 @@ class Sum(Kernel):
         """Pass covariance maps through all branches."""
         parts = zip(self.parts, split(one), split(two), strict=True)
         passed = [map_layer(term).pair_pass(maps, a, b) for term, a, b in parts]
-        return passed[0].with_nngp(_total([one.nngp for one in passed]))
+        return reduce(Maps.plus, passed)
 
 
 @dataclass(repr=False, init=False)
@@ -401,7 +402,7 @@ class Scale(Kernel):
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps through the layer and scale them."""
         out = map_layer(self.kernel).pair_pass(maps, one, two)
-        return out.with_nngp(out.nngp * self.factor)
+        return out.linear(lambda maps: maps * self.factor)
 
 
 def split(prepared: Prepared) -> tuple[Prepared, ...]:

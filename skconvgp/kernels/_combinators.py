@@ -10,7 +10,7 @@ from skconvgp._parts import Part, distinct
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._base import split
 from skconvgp.kernels._layer import Layer
-from skconvgp.kernels._map_layer import MapLayer, Maps
+from skconvgp.kernels._map_layer import NNGP, MapLayer, Maps, require_layer_kind
 from skconvgp.kernels._segments import leaves, strides_of, unrolled
 
 __all__ = ["Residual", "Sequential"]
@@ -20,9 +20,6 @@ class _Chain(Layer):
     """Layers in order; their settings are ``layer0__...``, ``layer1__...``."""
 
     part_name: ClassVar[str] = "layer"
-
-    def __init__(self, *layers: MapLayer) -> None:
-        self.parts = distinct(layers)
 
     @property
     def layers(self) -> tuple[MapLayer, ...]:
@@ -64,6 +61,7 @@ class _Chain(Layer):
                     "multiplied with the finished network."
                 )
             try:
+                require_layer_kind(layer)
                 shape = layer.out_shape(shape)
             except ValueError as error:
                 raise ValueError(f"layer{i}, {layer!r}: {error}") from error
@@ -93,6 +91,10 @@ class Sequential(_Chain):
     *layers : Layer
         The layers, first to last. Their settings are reached as
         ``layer0__weight_variance`` and so on.
+    kind : {"nngp", "ntk"}, default="nngp"
+        The kernel: the covariances of outputs of a random network, or the neural
+        tangent kernel, which governs the training of all its layers by gradient
+        descent: :ref:`ntk`.
 
     Examples
     --------
@@ -103,6 +105,11 @@ class Sequential(_Chain):
     """
 
     parts: tuple[Part, ...]
+    kind: str = NNGP
+
+    def __init__(self, *layers: MapLayer, kind: str = NNGP) -> None:
+        self.parts = distinct(layers)
+        self.kind = kind
 
     def unrolled(self) -> Iterator[Any]:
         """Yield the layers, and those of chains among them."""
@@ -146,6 +153,9 @@ class Residual(_Chain):
 
     parts: tuple[Part, ...]
 
+    def __init__(self, *layers: MapLayer) -> None:
+        self.parts = distinct(layers)
+
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map; raise if the branch changes it."""
         after = self._chain_shape(shape)
@@ -164,5 +174,4 @@ class Residual(_Chain):
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2) and add them."""
-        branch = self._chain_pair(maps, one, two)
-        return maps.with_nngp(branch.nngp + maps.nngp)
+        return self._chain_pair(maps, one, two).plus(maps)

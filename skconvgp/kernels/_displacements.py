@@ -14,13 +14,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
-from skconvgp.kernels._map_layer import Maps
+from skconvgp.kernels._map_layer import NNGP, NTK, Maps
 from skconvgp.kernels._pools import Feeds, Pool, feeds
 from skconvgp.kernels._prepared import take
 from skconvgp.kernels._recompute import (
@@ -39,6 +40,7 @@ from skconvgp.kernels._segments import (
     unrolled,
 )
 from skconvgp.kernels._steps import SAME, Steps, facing
+from skconvgp.kernels._tangents import same_images, started
 
 __all__ = ["Stages", "stages_of"]
 
@@ -57,10 +59,13 @@ class Stages:
         The layers in front of each pool, and behind the last one.
     pools : tuple of Pool
         The pools.
+    kind : {"nngp", "ntk"}
+        Which kernel of the network is computed.
     """
 
     segments: tuple[Segment, ...]
     pools: tuple[Pool, ...]
+    kind: str
 
     @property
     def n_positions(self) -> int:
@@ -127,23 +132,30 @@ class Stages:
                 pixels1, pixels2, displacement, 0, is_cyclic=is_cyclic
             )
             nngp = torch.matmul(first.mT / n_channels, second)
-            return Maps(nngp, displacement=displacement, is_cyclic=is_cyclic)
+            maps = Maps(nngp, displacement=displacement, is_cyclic=is_cyclic)
+            return started(maps, self.kind, is_same)
 
+        is_same = same_images(pixels1, pixels2) if self.kind == NTK else None
         last = len(self.pools) - 1
         stream = _Stream(self, last, read, _branches(tables1), _branches(tables2))
         maps = stream.result(is_half=False, like=pixels1)
         tail1, tail2 = _branches(tables1)[-1], _branches(tables2)[-1]
-        return self.tail.pair_pass(maps, tail1, tail2).nngp[0, 0]
+        return self.tail.pair_pass(maps, tail1, tail2).of_kind(self.kind)[0, 0]
 
     def diag(self, pixels: Tensor, tables: Prepared) -> Tensor:
         """Return the prior variances (n,) of images, given as pixels and tables."""
         n_images = pixels.shape[-1]
         parts = [slice(i, i + SELF_CHUNK) for i in range(0, n_images, SELF_CHUNK)]
-        values = [
-            self._variances(pixels[..., part], _branches(take(tables, part)))
-            for part in parts or [slice(0, 0)]
-        ]
-        return torch.cat([self.tail.image_pass(var)[0].reshape(-1) for var in values])
+        values = []
+        for part in parts or [slice(0, 0)]:
+            traces = _branches(take(tables, part))
+            maps = self._self_maps(pixels[..., part], traces, self.kind)
+            if self.kind == NTK:
+                out = self.tail.pair_pass(maps, traces[-1], traces[-1]).of_kind(NTK)
+            else:
+                out = self.tail.image_pass(maps.nngp)[0]
+            values.append(out.reshape(-1))
+        return torch.cat(values)
 
     def _tables(self, pixels: Tensor) -> tuple[Prepared, ...]:
         tables: list[Prepared] = []
@@ -152,7 +164,7 @@ class Stages:
             _, trace = segment.image_pass(var)
             tables.append(trace)
             if len(tables) < len(self.pools) or self._tail_has_tables(var):
-                var = self._variances(pixels, tuple(tables))
+                var = self._self_maps(pixels, tuple(tables), NNGP).nngp
         if self._tail_has_tables(var):
             return (*tables, self.tail.image_pass(var)[1])
         return (*tables, (None,) * len(self.tail.layers))
@@ -162,18 +174,20 @@ class Stages:
         var = like.new_ones((*self.tail.shape, 1))
         return any(True for _ in tensors_of(self.tail.image_pass(var)[1]))
 
-    def _variances(self, pixels: Tensor, tables: tuple[Prepared, ...]) -> Tensor:
+    def _self_maps(
+        self, pixels: Tensor, tables: tuple[Prepared, ...], kind: str
+    ) -> Maps:
         """Return variances (h, w, n) behind the pool after the given tables."""
 
         def read(displacement: tuple[Steps, Steps], is_cyclic: bool) -> Maps:
             one, two = facing(pixels, pixels, displacement, 0, is_cyclic=is_cyclic)
             nngp = (one * two).mean(2)
             maps = Maps(nngp, displacement=displacement, is_cyclic=is_cyclic)
-            return replace(maps, is_self=True)
+            return started(replace(maps, is_self=True), kind)
 
         last = min(len(tables), len(self.pools)) - 1
         stream = _Stream(self, last, read, tables, tables)
-        return stream.result(is_half=True, like=pixels).nngp
+        return stream.result(is_half=True, like=pixels)
 
     def feeds(
         self, last: int, *, is_half: bool, dtype: torch.dtype, device: torch.device
@@ -255,26 +269,25 @@ class _Stream:
         rows, cols = self.feeds[level]
         missing = Counter(row for targets in rows.values() for row, _ in targets)
         missing = Counter({row: n * len(cols) for row, n in missing.items()})
-        sums: dict[Steps, dict[Steps, Tensor]] = {row: {} for row in missing}
+        sums: dict[Steps, dict[Steps, Maps]] = {row: {} for row in missing}
         is_cyclic = self.stages.segments[level + 1].is_cyclic
         in_double = self.stages.pools[level].in_double
         for maps in self._before_pool(level):
             row_step, col_step = maps.displacement
             for row, by_row in rows[row_step]:
-                part = _product(by_row, maps.nngp, 0)
+                part = maps.linear(partial(_product, by_row, dim=0))
                 for col, by_col in cols[col_step]:
-                    value = _product(by_col, part, 1)
-                    value = value.to(torch.float64) if in_double else value
+                    value = part.linear(partial(_product, by_col, dim=1))
+                    if in_double:
+                        value = value.linear(torch.Tensor.double)
                     before = sums[row].get(col)
-                    sums[row][col] = value if before is None else before + value
+                    sums[row][col] = value if before is None else before.plus(value)
                 missing[row] -= 1
                 if not missing[row]:
-                    for col, nngp in sorted(sums.pop(row).items()):
+                    by_steps = sums.pop(row)
+                    for col in sorted(by_steps):
                         yield replace(
-                            maps,
-                            nngp=nngp,
-                            displacement=(row, col),
-                            is_cyclic=is_cyclic,
+                            by_steps[col], displacement=(row, col), is_cyclic=is_cyclic
                         )
 
     def _before_pool(self, level: int) -> Iterator[Maps]:
@@ -303,11 +316,13 @@ class _Stream:
             values = segment.layers, self.one[0], self.two[0]
             layers, one, two = swapped(values, swap) if swap else values
             start = replace(maps, nngp=swap.get(id(maps.nngp), maps.nngp))
-            return replace(segment, layers=layers).pair_pass(start, one, two).nngp
+            out = replace(segment, layers=layers).pair_pass(start, one, two)
+            return out.nngp if out.ntk is None else torch.stack([out.nngp, out.ntk])
 
         # Kept for the backward pass, all maps of a pair would fill the memory.
-        nngp = recomputed(compute, [maps.nngp, *self.inputs])
-        return replace(maps, nngp=nngp, displacement=displacement)
+        out = recomputed(compute, [maps.nngp, *self.inputs])
+        nngp, ntk = (out, None) if maps.ntk is None else out.unbind()
+        return replace(maps, nngp=nngp, ntk=ntk, displacement=displacement)
 
 
 def stages_of(network: Any, shape: MapShape) -> Stages:
@@ -336,7 +351,7 @@ def stages_of(network: Any, shape: MapShape) -> Stages:
     tail = Segment(tuple(layers), start, shape, (1, 1), False)
     for segment, pool in zip(segments, pools, strict=True):
         require_displaceable(segment, pool)
-    return Stages((*segments, tail), tuple(pools))
+    return Stages((*segments, tail), tuple(pools), network.kind)
 
 
 def _product(weights: Tensor, maps: Tensor, dim: int) -> Tensor:

@@ -4,7 +4,7 @@ The series: docs/maths.rst, "Dual activations".
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -99,12 +99,15 @@ class Elementwise(Layer):
         assert isinstance(beta, Tensor)
         over_a, over_b = maps.sides(reciprocal_sqrt(a), reciprocal_sqrt(b))
         t = maps.nngp * over_a * over_b
-        total = torch.zeros_like(t)
+        total, slope = torch.zeros_like(t), torch.zeros_like(t)
         # Horner's scheme
         for terms in zip(reversed(alpha), reversed(beta), strict=True):
             first, second = maps.sides(*terms)
+            if maps.ntk is not None:
+                slope = slope * t + total
             total = total * t + first * second
-        return maps.with_nngp(total)
+        ntk = None if maps.ntk is None else maps.ntk * slope * over_a * over_b
+        return replace(maps, nngp=total, ntk=ntk)
 
 
 def _kind(value: object) -> str:

@@ -6,7 +6,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["Formula", "LeakyFormula", "correlation", "expect", "reciprocal_sqrt"]
+__all__ = [
+    "Formula",
+    "LeakyFormula",
+    "LeakySlope",
+    "correlation",
+    "expect",
+    "reciprocal_sqrt",
+]
 
 
 class Formula(Protocol):
@@ -105,6 +112,43 @@ class LeakyFormula:
         by_a = q * (b.sqrt() * reciprocal_sqrt(a)) * (scale / 2.0)
         by_b = q * (a.sqrt() * reciprocal_sqrt(b)) * (scale / 2.0)
         return by_c, by_a, by_b
+
+
+class LeakySlope:
+    """Derivatives by c of the expectations of leaky ReLUs: E[phi'(u) phi'(v)].
+
+    Their slope by c is infinite at |c| = sqrt(a b), where 0 is returned instead.
+
+    Parameters
+    ----------
+    slope : float
+        Slope s for negative numbers.
+    """
+
+    def __init__(self, slope: float) -> None:
+        self.slope = slope
+        self.scale = (1.0 - slope) ** 2 / (2.0 * math.pi)
+
+    def value(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return the derivative of V(c, a, b) by c."""
+        t, q = self._angle(c, a, b)
+        return (math.pi - torch.atan2(q, t)) * self.scale + self.slope
+
+    def partials(
+        self, c: Tensor, a: Tensor, b: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the derivatives by c, a and b."""
+        t, q = self._angle(c, a, b)
+        by_t = torch.where(q > 0.0, self.scale / torch.where(q > 0.0, q, 1.0), 0.0)
+        root_a, root_b = reciprocal_sqrt(a), reciprocal_sqrt(b)
+        by_log = by_t * t / -2.0
+        return by_t * root_a * root_b, by_log * root_a**2, by_log * root_b**2
+
+    def _angle(self, c: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin, exactly 1 and 0 if both arguments are one variable."""
+        is_one = (c == a) & (c == b) & (a > 0.0)
+        t = torch.where(is_one, 1.0, correlation(c, a, b))
+        return t, ((1.0 - t) * (1.0 + t)).sqrt()
 
 
 def correlation(c: Tensor, a: Tensor, b: Tensor) -> Tensor:

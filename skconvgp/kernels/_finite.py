@@ -60,6 +60,11 @@ def sample_network(
         case Network():
             chain = network.layers
             return sample_network(chain, images, width=width, generator=generator)
+        case Sequential(kind="ntk"):
+            raise TypeError(
+                f"{network!r} has no finite twin: outputs of random networks have the "
+                "covariances of kind='nngp'."
+            )
         case Sequential():
             for layer in network.layers:
                 images = sample_network(layer, images, width=width, generator=generator)

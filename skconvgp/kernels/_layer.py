@@ -12,8 +12,9 @@ from torch import Tensor
 from skconvgp._typing import ImageShape, MapShape, Prepared
 from skconvgp.kernels._base import Kernel, split
 from skconvgp.kernels._displacements import stages_of
-from skconvgp.kernels._map_layer import MapLayer, Maps
+from skconvgp.kernels._map_layer import NNGP, NTK, MapLayer, Maps
 from skconvgp.kernels._segments import first_pool
+from skconvgp.kernels._tangents import require_kind, same_images, started
 
 __all__ = ["Layer", "settings_by_name"]
 
@@ -27,6 +28,8 @@ class Layer(Kernel, ABC):
     the covariance maps of pairs, `Maps`, pass through it. Covariances are of equal
     positions, (h, w, n1, n2), and, in front of a pool, of positions at a displacement.
     """
+
+    kind: str = NNGP  # settings of whole networks replace it
 
     @abstractmethod
     def out_shape(self, shape: MapShape) -> MapShape:
@@ -44,18 +47,21 @@ class Layer(Kernel, ABC):
         """Raise a ValueError that says why images of this shape cannot be used."""
         shape = image_shape[1:]
         _require_closed(self, self.out_shape(shape))
+        require_kind(self, shape)
         if self._has_pools(shape):
             stages_of(self, shape)
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the positions of the map of one pair.
 
-        With pools, these are positions that are in work at a time.
+        With pools, these are positions that are in work at a time. With kind="ntk"
+        each counts twice, as there are two maps.
         """
         shape = image_shape[1:]
+        n_maps = 2 if self.kind == NTK else 1
         if self._has_pools(shape):
-            return stages_of(self, shape).n_positions
-        return shape[0] * shape[1]
+            return n_maps * stages_of(self, shape).n_positions
+        return n_maps * shape[0] * shape[1]
 
     def n_position_pairs(self, image_shape: ImageShape) -> int:
         """Return the pairs of positions whose covariances a pair of images needs."""
@@ -71,7 +77,7 @@ class Layer(Kernel, ABC):
         if self._has_pools(shape):
             return pixels, stages_of(self, shape).prepare(pixels), None
         var, trace = self.image_pass((pixels * pixels).mean(2))
-        return pixels, trace, var.reshape(-1)
+        return pixels, trace, None if self.kind == NTK else var.reshape(-1)
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets of images."""
@@ -79,25 +85,38 @@ class Layer(Kernel, ABC):
         pixels2, trace2, _ = split(two)
         assert isinstance(pixels1, Tensor)
         assert isinstance(pixels2, Tensor)
-        if diag is None:
-            stages = stages_of(self, (pixels1.shape[0], pixels1.shape[1]))
+        shape = pixels1.shape[0], pixels1.shape[1]
+        if diag is None and self._has_pools(shape):
+            stages = stages_of(self, shape)
             return stages.cross((pixels1, trace1), (pixels2, trace2))
         n_channels = pixels1.shape[2]
         # docs/maths.rst, "Affine layers"
         nngp = torch.matmul(pixels1.mT / n_channels, pixels2)
-        return self.pair_pass(Maps(nngp), trace1, trace2).nngp[0, 0]
+        is_same = same_images(pixels1, pixels2) if self.kind == NTK else None
+        maps = started(Maps(nngp), self.kind, is_same)
+        return self.pair_pass(maps, trace1, trace2).of_kind(self.kind)[0, 0]
 
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variance (n,) of each prepared image.
 
-        Behind a pool it takes half the work of a pair, which only this method does.
+        Behind a pool it takes half the work of a pair, which only this method does. The
+        tangent kernel's is computed in float64.
         """
         pixels, trace, diag = split(one)
         if isinstance(diag, Tensor):
             return diag
         assert isinstance(pixels, Tensor)
-        stages = stages_of(self, (pixels.shape[0], pixels.shape[1]))
-        return stages.diag(pixels, trace)
+        shape = pixels.shape[0], pixels.shape[1]
+        if self.kind == NNGP:
+            return stages_of(self, shape).diag(pixels, trace)
+        pixels = pixels.double()
+        if self._has_pools(shape):
+            stages = stages_of(self, shape)
+            return stages.diag(pixels, stages.prepare(pixels))
+        var = (pixels * pixels).mean(2)
+        maps = started(Maps(var, is_self=True), NTK)
+        _, trace = self.image_pass(var)
+        return self.pair_pass(maps, trace, trace).of_kind(NTK).reshape(-1)
 
     def _has_pools(self, shape: MapShape) -> bool:
         """Whether covariances of different positions are needed."""

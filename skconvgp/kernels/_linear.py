@@ -102,7 +102,7 @@ class Conv2d(Layer):
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n)."""
-        return self._affine(Maps(var)), None
+        return self._windowed(var, Maps(var)) + self.bias_variance, None
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
@@ -111,11 +111,13 @@ class Conv2d(Layer):
             tuple(step // self.stride for step in rows),
             tuple(step // self.stride for step in cols),
         )
-        return replace(maps, nngp=self._affine(maps), displacement=moved)
+        out = maps.affine(lambda c: self._windowed(c, maps), self.bias_variance)
+        return replace(out, displacement=moved)
 
-    def _affine(self, pairs: Maps) -> Tensor:
+    def _windowed(self, maps: Tensor, pairs: Maps) -> Tensor:
+        """Return weighted sums over windows of maps, which pair positions as given."""
         # The box sum is separable: one banded matrix product for each axis.
-        maps, is_cyclic = pairs.nngp, pairs.is_cyclic
+        is_cyclic = pairs.is_cyclic
         height, width = (
             whole_size(length, steps, is_cyclic=is_cyclic)
             for length, steps in zip(maps.shape, pairs.displacement, strict=False)
@@ -123,7 +125,7 @@ class Conv2d(Layer):
         rows, cols = self.axes((height, width))
         scale = self.weight_variance / (rows.kernel * cols.kernel)
         if rows.is_identity and cols.is_identity:
-            return maps * scale + self.bias_variance
+            return maps * scale
         by_row, by_col = (
             axis.paired_matrix(maps, steps, is_cyclic=is_cyclic)
             for axis, steps in zip((rows, cols), pairs.displacement, strict=True)
@@ -131,7 +133,7 @@ class Conv2d(Layer):
         out = by_row @ maps.reshape(maps.shape[0], -1)
         out = (by_col * scale) @ out.reshape(len(by_row), maps.shape[1], -1)
         shape = (len(by_row), len(by_col), *maps.shape[2:])
-        return out.reshape(shape) + self.bias_variance
+        return out.reshape(shape)
 
     @property
     def map_strides(self) -> tuple[int, int]:
@@ -256,7 +258,7 @@ class Dense(Layer):
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (1, 1, n1, n2)."""
-        return maps.with_nngp(maps.nngp * self.weight_variance + self.bias_variance)
+        return maps.affine(lambda c: c * self.weight_variance, self.bias_variance)
 
 
 @dataclass(repr=False)
@@ -289,7 +291,7 @@ class Flatten(Layer):
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2)."""
-        return maps.with_nngp(mean_over_positions(maps.nngp))
+        return maps.linear(mean_over_positions)
 
 
 def mean_over_positions(maps: Tensor) -> Tensor:

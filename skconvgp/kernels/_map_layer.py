@@ -1,14 +1,18 @@
 """MapLayer: the protocol of a layer in a network."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, runtime_checkable
 
+import torch
 from torch import Tensor
 
-from skconvgp._typing import MapShape, Prepared
+from skconvgp._typing import MapShape, Prepared, Scalar
 from skconvgp.kernels._steps import SAME, Steps, facing
 
-__all__ = ["MapLayer", "Maps", "map_layer"]
+__all__ = ["NNGP", "NTK", "MapLayer", "Maps", "map_layer", "require_layer_kind"]
+
+NNGP, NTK = "nngp", "ntk"  # kinds of a network's kernel
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Maps:
         other side. Maps then keep their size.
     is_self : bool, default=False
         Whether each image is paired with itself alone, so that maps are (h, w, n).
+    is_same : Tensor of bool of shape (n1, n2), or None, default=None
+        Which images of both sides are equal; None if none are.
 
     Examples
     --------
@@ -50,6 +56,7 @@ class Maps:
     displacement: tuple[Steps, Steps] = (SAME, SAME)
     is_cyclic: bool = False
     is_self: bool = False
+    is_same: Tensor | None = None
 
     def sides(self, one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
         """Return tables of images at the positions of the pairs, to be broadcast.
@@ -67,6 +74,58 @@ class Maps:
         """
         one, two = facing(one, two, self.displacement, -3, is_cyclic=self.is_cyclic)
         return (one, two) if self.is_self else (one.unsqueeze(-1), two.unsqueeze(-2))
+
+    def coinciding(self, table: Tensor) -> Tensor | None:
+        """Return at which pairs both arguments of an activation are one variable.
+
+        Parameters
+        ----------
+        table : Tensor of shape (h, w, n)
+            A table of the layer whose input these maps are.
+
+        Returns
+        -------
+        is_one : Tensor of bool or None
+            To be broadcast against the maps; None if there is no such pair.
+        """
+        if any(0 not in steps for steps in self.displacement):
+            return None
+        if self.is_same is None and not self.is_self:
+            return None
+        height, width = table.shape[:2]
+        grid = torch.arange(height * width, device=table.device)
+        grid = grid.reshape(height, width, 1)
+        one, two = facing(
+            grid, grid, self.displacement, 0, is_cyclic=self.is_cyclic
+        )
+        is_one = one == two
+        return is_one if self.is_same is None else is_one[..., None] & self.is_same
+
+    def linear(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """Return maps after a layer without weights that is linear in both."""
+        ntk = None if self.ntk is None else function(self.ntk)
+        return replace(self, nngp=function(self.nngp), ntk=ntk)
+
+    def affine(
+        self, weighted: Callable[[Tensor], Tensor], bias_variance: Scalar
+    ) -> Self:
+        """Return maps after a layer whose weights and biases are trained."""
+        nngp = weighted(self.nngp) + bias_variance
+        ntk = None if self.ntk is None else nngp + weighted(self.ntk)
+        return replace(self, nngp=nngp, ntk=ntk)
+
+    def plus(self, other: Self) -> Self:
+        """Return the maps of a sum of branches."""
+        is_carried = self.ntk is not None and other.ntk is not None
+        ntk = self.ntk + other.ntk if is_carried else None  # type: ignore[operator]
+        return replace(self, nngp=self.nngp + other.nngp, ntk=ntk)
+
+    def of_kind(self, kind: str) -> Tensor:
+        """Return the covariances or the tangent kernel."""
+        if kind == NNGP:
+            return self.nngp
+        assert self.ntk is not None
+        return self.ntk
 
     def with_nngp(self, nngp: Tensor) -> Self:
         """Return maps after a layer that has passed the covariances alone.
@@ -105,4 +164,14 @@ def map_layer(kernel: object) -> MapLayer:
             f"{kernel!r} is a complete kernel and cannot be a layer of a network; "
             "add or multiply it with the finished network instead."
         )
+    require_layer_kind(kernel)
     return kernel
+
+
+def require_layer_kind(layer: object) -> None:
+    """Raise if a layer of a network is a tangent kernel by itself."""
+    if getattr(layer, "kind", NNGP) != NNGP:
+        raise ValueError(
+            f"{layer!r} is a complete kernel and cannot be a layer of a network: set "
+            "`kind` of the whole network alone."
+        )

@@ -183,6 +183,11 @@ def _flat(network: object) -> list[object]:
     match network:
         case Network():
             return _flat(network.layers)
+        case Sequential(kind="ntk"):
+            raise TypeError(
+                f"{network!r} is a neural tangent kernel, which is not the covariance "
+                "of outputs of finite networks."
+            )
         case Sequential():
             return [one for layer in network.layers for one in _flat(layer)]
     return [network]

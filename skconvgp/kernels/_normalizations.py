@@ -38,7 +38,7 @@ from skconvgp.kernels._checks import require_positive
 from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._expectations import reciprocal_sqrt
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
-from skconvgp.kernels._map_layer import Maps, map_layer
+from skconvgp.kernels._map_layer import NNGP, Maps, map_layer
 from skconvgp.kernels._pooled_architectures import convnet_gap, myrtle
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 from skconvgp.kernels._segments import first_pool, leaves, strides_of
@@ -204,7 +204,7 @@ class MaxNormalization(Kernel):
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps through the layer and divide them."""
         out = map_layer(self.kernel).pair_pass(maps, one, two)
-        return out.with_nngp(out.nngp / self.scale)
+        return out.linear(lambda maps: maps / self.scale)
 
     def _computed(self) -> Kernel:
         """Return the kernel that is computed instead of the given one."""
@@ -265,6 +265,11 @@ def literal_max_normalization(
     1.0
     """
     network.check(cast(ImageShape, tuple(images1.shape[1:])))
+    if network.kind != NNGP:
+        raise ValueError(
+            "the procedure divides covariances, and has none of `kind`="
+            f"{network.kind!r}: take kind='nngp'."
+        )
     pool = first_pool(network, cast(MapShape, tuple(images1.shape[2:])))
     if pool is not None:
         raise ValueError(

@@ -7,7 +7,7 @@ from skconvgp.kernels._activations import ReLU
 from skconvgp.kernels._architectures import Network, conv_layer, dense_layer
 from skconvgp.kernels._combinators import Sequential
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
-from skconvgp.kernels._map_layer import MapLayer
+from skconvgp.kernels._map_layer import NNGP, MapLayer
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 
 __all__ = ["convnet_gap", "myrtle"]
@@ -40,6 +40,8 @@ class myrtle(Network):
         affine layer, readout last; :meth:`unshared` makes them.
     weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
         Bounds of the variances when they are learned.
+    kind : {"nngp", "ntk"}, default="nngp"
+        "ntk" is the neural tangent kernel of the network: :ref:`ntk`.
 
     References
     ----------
@@ -60,6 +62,7 @@ class myrtle(Network):
     shared_variances: bool = True
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+    kind: str = NNGP
 
     @property
     def fan_ins(self) -> tuple[int, ...]:
@@ -113,6 +116,8 @@ class convnet_gap(Network):
         affine layer, readout last; :meth:`unshared` makes them.
     weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
         Bounds of the variances when they are learned.
+    kind : {"nngp", "ntk"}, default="nngp"
+        "ntk" is the neural tangent kernel of the network: :ref:`ntk`.
 
     References
     ----------
@@ -134,6 +139,7 @@ class convnet_gap(Network):
     shared_variances: bool = True
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+    kind: str = NNGP
 
     @property
     def fan_ins(self) -> tuple[int, ...]:

@@ -232,7 +232,7 @@ class GlobalAvgPool2d(Layer):
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2), if the lattice has one position."""
-        return maps.with_nngp(mean_over_positions(maps.nngp))
+        return maps.linear(mean_over_positions)
 
 
 def _require_in_chain(layer: Layer, is_pool: bool) -> None:

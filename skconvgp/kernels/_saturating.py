@@ -281,6 +281,10 @@ class _Saturating(Activation):
         """Return V(a, a, a)."""
         return self.expectation(a, a, a) + 0.0 * a  # NaN if a is not representable
 
+    def derivative(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return the derivative of V(c, a, b) by c."""
+        return self.linear + self.share * self.formula.partials(c, a, b)[0]
+
 
 @dataclass(repr=False)
 class Tanh(_Saturating):

@@ -5,6 +5,7 @@ of displacements.
 """
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -39,6 +40,40 @@ def all_pairs_gram(network: Sequential, images: Tensor) -> Array:
     return gram
 
 
+@dataclass
+class Twins:
+    """Multiplies covariances between the first and the second half of the images."""
+
+    factor: float
+
+
+def tangent_gram(network: Sequential, images: Tensor) -> Array:
+    """Return the neural tangent kernel (n, n) of images (n, c, h, w), off its diagonal.
+
+    It is the derivative of the covariances of two networks by the correlation of their
+    weights and biases, at equal networks, by Price's theorem.
+    """
+    n, step, ends = len(images), 1e-5, []
+    for correlation in (1.0 + step, 1.0 - step):
+        twins = _twinned(network, correlation)
+        ends.append(all_pairs_gram(twins, torch.cat([images, images]))[:n, n:])
+    return (ends[0] - ends[1]) / (2.0 * step)
+
+
+def _twinned(layer, factor: float):
+    """Return a network, two copies of which have correlated weights."""
+    match layer:
+        case Sequential() | Residual():
+            return type(layer)(*(_twinned(one, factor) for one in layer.layers))
+        case Sum():
+            return Sum(*(_twinned(term, factor) for term in layer.parts))
+        case Scale() | MaxNormalization():
+            return layer.replace(kernel=_twinned(layer.kernel, factor))
+        case Dense() | Conv2d():
+            return Sequential(layer, Twins(factor))
+    return layer
+
+
 def _through(layer, gram: Array, n: int, shape: tuple[int, int]):
     """Pass covariances (n h w, n h w) through a layer, and the size of its maps."""
     match layer:
@@ -63,6 +98,9 @@ def _through(layer, gram: Array, n: int, shape: tuple[int, int]):
 
 def _through_single(layer, gram: Array, n: int, shape: tuple[int, int]):
     match layer:
+        case Twins():
+            half = np.arange(len(gram)) * 2 < len(gram)
+            return np.where(half[:, None] == half, gram, gram * layer.factor), shape
         case Dense():
             return layer.weight_variance * gram + layer.bias_variance, shape
         case Conv2d():
