@@ -95,9 +95,7 @@ class Maps:
         height, width = table.shape[:2]
         grid = torch.arange(height * width, device=table.device)
         grid = grid.reshape(height, width, 1)
-        one, two = facing(
-            grid, grid, self.displacement, 0, is_cyclic=self.is_cyclic
-        )
+        one, two = facing(grid, grid, self.displacement, 0, is_cyclic=self.is_cyclic)
         is_one = one == two
         return is_one if self.is_same is None else is_one[..., None] & self.is_same
 

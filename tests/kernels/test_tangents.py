@@ -112,7 +112,9 @@ POINTS = [(0.6, 2.0, 0.7), (-0.8, 1.5, 0.9), (0.0, 1.0, 2.0)]
 def test_derivatives_of_activations(activation):
     c, a, b = torch.tensor(POINTS, dtype=torch.float64).T
     high, low = (activation.expectation(c + step, a, b) for step in (1e-5, -1e-5))
-    assert_close(activation.derivative(c, a, b), (high - low) / 2e-5, rtol=1e-8, scale=1)
+    assert_close(
+        activation.derivative(c, a, b), (high - low) / 2e-5, rtol=1e-8, scale=1
+    )
     inputs = [x.clone().requires_grad_() for x in (c, a, b)]
     assert torch.autograd.gradcheck(activation.derivative, inputs)
 

@@ -1,0 +1,48 @@
+"""Neural tangent kernels in estimators and functions."""
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    KernelFlowsRegressor,
+    NystromCompletedGP,
+    as_sklearn_kernel,
+    gram_diag,
+    gram_matrix,
+)
+from skconvgp.flows import Adam
+from skconvgp.kernels import convnet
+from tests.helpers.kernels import cross
+
+NETWORK = convnet(1, 3, 0.3, 0.2, kind="ntk")
+X = np.random.default_rng(0).normal(size=(12, 1, 4, 4))
+Y = X.mean((1, 2, 3))
+GRAM = cross(NETWORK, torch.tensor(X)).numpy()
+
+
+def test_functions():
+    gram = gram_matrix(NETWORK, X, dtype="float64")
+    np.testing.assert_allclose(gram, GRAM, rtol=1e-12)
+    np.testing.assert_allclose(gram_diag(NETWORK, X), np.diag(GRAM), rtol=1e-12)
+    flat = as_sklearn_kernel(NETWORK, image_shape=(1, 4, 4))(X.reshape(12, -1))
+    np.testing.assert_allclose(flat, GRAM, rtol=1e-5)
+
+
+def test_landmarks_and_flows_and_classes():
+    settings = {"noise_variance": 0.1, "random_state": 0, "dtype": "float64"}
+    exact = ConvNetGPClassifier(NETWORK, **settings).fit(X, Y > 0.0)
+    few = NystromCompletedGP(NETWORK, n_landmarks=12, **settings).fit(X, Y > 0.0)
+    np.testing.assert_allclose(few.predict_proba(X), exact.predict_proba(X), rtol=1e-3)
+    flow = KernelFlowsRegressor(NETWORK, optimizer=Adam(max_iter=3), **settings)
+    learned = flow.fit(X, Y).kernel_
+    assert learned.kind == "ntk"
+    assert (learned.theta != NETWORK.theta).all()
+
+
+def test_compiled_code_refuses_it():
+    gp = ConvNetGPRegressor(NETWORK, backend="fused")
+    with pytest.raises(ValueError, match="no neural tangent kernels"):
+        gp.fit(X, Y)
