@@ -1,6 +1,7 @@
 """Named networks that average over positions."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from skconvgp._typing import Bounds, Scalar, Value
 from skconvgp.kernels._activations import ReLU
@@ -80,7 +81,9 @@ class myrtle(Network):
         return Sequential(*layers, GlobalAvgPool2d(), dense_layer(*next(left)))
 
     def _check_words(self) -> None:
-        is_known = isinstance(self.depth, int) and self.depth in MYRTLE_CONVOLUTIONS
+        is_known = (
+            isinstance(self.depth, Integral) and self.depth in MYRTLE_CONVOLUTIONS
+        )
         if not is_known:
             raise ValueError(f"`depth` must be 5, 7 or 10, got {self.depth!r}.")
         if self.pooling != "average":

@@ -158,8 +158,14 @@ class AvgPool2d(Layer):
                 )
             return
         spans = zip(_pair(self.window), _pair(self.dilation), strict=True)
-        half = min((step * (kernel - 1) + 1) // 2 for kernel, step in spans)
-        _require_pair("padding", padding, 0, half)
+        halves = [(step * (kernel - 1) + 1) // 2 for kernel, step in spans]
+        _require_pair("padding", padding, 0, max(halves))
+        for amount, half in zip(_pair(padding), halves, strict=True):
+            if amount > half:
+                raise ValueError(
+                    f"`padding` must be at most half a window along each axis, here "
+                    f"{tuple(halves)}, got {padding!r}."
+                )
 
 
 @dataclass(repr=False)

@@ -182,14 +182,17 @@ def test_a_long_fit_is_told_of_after_its_first_pairs(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     short, long = FitLine("fit", 0), FitLine("fit", 0)
-    clock[0] = 1.0
-    long.report(1, 10_000)  # too early to say
-    clock[0] = 4.0
-    short.report(100, 10_000)
+    clock[0] = 60.0  # of tables, which pairs do not take
+    long.report(1, 10_000)
+    short.report(1, 10_000)
+    clock[0] = 61.0
+    long.report(2, 10_000)  # too early to say
+    clock[0] = 64.0
+    short.report(101, 10_000)
     with pytest.warns(UserWarning, match=r"take some 667 minutes .*2.5 pairs.*Nystrom"):
-        long.report(10, 100_000)
-    clock[0] = 9.0
-    long.report(20, 100_000)  # once is enough
+        long.report(11, 100_000)
+    clock[0] = 69.0
+    long.report(21, 100_000)  # once is enough
 
 
 def test_progress_overwrites_its_line_on_a_terminal(capfd, monkeypatch):

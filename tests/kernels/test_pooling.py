@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
@@ -335,6 +336,7 @@ class Opaque(Layer):
         ([AvgPool2d(7)], "does not fit into a map of size 6x4"),
         ([AvgPool2d((2, 5))], "does not fit into a map of size 6x4"),
         ([AvgPool2d(3, padding=2)], "`padding` must be an int from 0 to 1"),
+        ([AvgPool2d((3, 1), padding=1)], "at most half a window along each axis"),
         ([AvgPool2d(3, padding="valid")], "`padding` must be 'same' or an int"),
         ([AvgPool2d(3, stride=0)], "`stride` must be an int from 1"),
         ([AvgPool2d((3, 3, 3))], r"`window` must be an int from 1 .* or a pair"),
@@ -394,6 +396,7 @@ def test_layers_of_named_networks():
     FlipAverage(convnet_gap(depth=1)).check((1, 4, 4))
     with pytest.raises(ValueError, match="leave out 1 of its columns"):
         FlipAverage(myrtle()).check((1, 8, 6))
+    assert myrtle(np.int64(7)).layers == myrtle(7).layers
 
 
 @pytest.mark.parametrize(

@@ -75,24 +75,32 @@ class FitLine(ProgressLine):
 
     def __init__(self, label: str, verbose: int) -> None:
         super().__init__(label, verbose)
-        self._first: float | None = time.perf_counter()  # None once it is judged
+        self._first: tuple[int, float] | None = None  # the report that is counted from
+        self._is_judged = False
 
     def report(self, done: int, total: int) -> None:
         """Report `done` of `total`, and warn once."""
         self(done, total)
-        if self._first is None:
+        if self._is_judged:
             return
-        elapsed = time.perf_counter() - self._first
-        if elapsed < MEASURED:
+        now = time.perf_counter()
+        if self._first is None or done < self._first[0]:
+            # What came before, tables of the images, is no time of pairs.
+            self._first = done, now
             return
-        self._first = None
-        seconds = elapsed / max(done, 1) * (total - done)
+        before, start = self._first
+        elapsed = now - start
+        if elapsed < MEASURED or done == before:
+            return
+        self._is_judged = True
+        rate = (done - before) / elapsed
+        seconds = (total - done) / rate
         if seconds > LONG:
             warn_caller(
                 f"`fit` will take some {seconds / 60.0:.0f} minutes for the "
-                f"{total} pairs of its samples, at the {done / elapsed:.3g} pairs a "
-                "second of the first ones. NystromCompletedGP needs the pairs with a "
-                "few landmarks only; `cache_dir` keeps what is done if you interrupt.",
+                f"{total} pairs of its samples, at the {rate:.3g} pairs a second of "
+                "the first ones. NystromCompletedGP needs the pairs with a few "
+                "landmarks only; `cache_dir` keeps what is done if you interrupt.",
                 UserWarning,
             )
 
