@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 
 from skconvgp import ConvNetGPRegressor, NystromCompletedGPRegressor, gram_matrix
+from skconvgp.estimators.compute import _steep
 from skconvgp.kernels import (
     Abs,
     Conv2d,
     Dense,
     Erf,
     Flatten,
+    GlobalAvgPool2d,
     LeakyReLU,
     ReLU,
     Sequential,
@@ -64,3 +67,14 @@ def test_the_report_says_why_it_is_not_single(layer, weight, dtype):
         assert bool(reason) == (dtype == "float64")
         assert ("not float32" in str(gp.fit_report_)) == bool(reason)
         assert gp.set_params(dtype="float32").fit(X, LABELS * 1.0).dtype_ == "float32"
+
+
+@pytest.mark.parametrize(("side", "n_tried"), [(16, 4), (17, 1)])
+def test_one_sample_is_tried_where_a_pair_takes_long(side, n_tried, monkeypatch):
+    tried = []
+    monkeypatch.setattr(
+        _steep, "_largest_error", lambda _, few: tried.append(len(few)) or 0.0
+    )
+    network = Sequential(Conv2d(3), ReLU(), GlobalAvgPool2d(), Dense())
+    assert _steep.why_double(network, torch.zeros(8, 1, side, side)) == ""
+    assert sum(tried) == n_tried

@@ -1,7 +1,5 @@
 """Kernels for which float32 is too imprecise, found by trying a few samples."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -13,6 +11,8 @@ TRIED = 4  # samples
 # Images of at most so many pixels are tried at once. All pairs of them are computed, of
 # which four are read: what a call costs beside its arithmetic is more than these.
 FEW_POSITIONS = 48**2
+# A pair of more positions than this takes torch a second: one sample is tried.
+MANY_POSITION_PAIRS = 2**16
 NEAR = 2.0**-18  # relative difference between the two samples of a pair
 LARGEST_ERROR = 1e-5  # of the standard deviations; negligible beside a noise of 1e-4
 
@@ -23,9 +23,11 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
     Saturated activations turn the rounding errors of samples that are close to each
     other into errors that are many times as large, whatever the formula.
     """
+    channels, height, width = images.shape[1:]
+    is_slow = kernel.n_position_pairs((channels, height, width)) > MANY_POSITION_PAIRS
     step = max(1, len(images) // TRIED)
-    tried = images[: step * TRIED : step]
-    n_together = TRIED if math.prod(images.shape[2:]) <= FEW_POSITIONS else 1
+    tried = images[: 1 if is_slow else step * TRIED : step]
+    n_together = TRIED if height * width <= FEW_POSITIONS else 1
     errors = [
         _largest_error(kernel, tried[start : start + n_together])
         for start in range(0, len(tried), n_together)
