@@ -68,7 +68,7 @@ LANES_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_tangents.p
 # with the plainest kernels that MKL, OpenBLAS, torch and the extension have.
 PROCESSORS_ENV = MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Prescott ATEN_CPU_CAPABILITY=default
 PROCESSORS_TESTS ?= $(addprefix tests/,linalg solvers likelihoods metrics inference \
-    completion flows kernels) $(addprefix docs/,index.rst maths.rst notation.rst) \
+    completion flows kernels networks) $(addprefix docs/,index.rst maths.rst notation.rst) \
     docs/user_guide docs/extending skconvgp
 # The interpreter is not built with the sanitizers, so they come first; leaks at its
 # exit are its own.

@@ -79,8 +79,7 @@ class RandomFeatures(Part):
     Rahimi and Recht, "Random features for large-scale kernel machines", 2007. Yu et
     al., "Orthogonal random features", 2016. Cho and Saul, "Kernel methods for deep
     learning", 2009. Pham and Pagh, "Fast and scalable polynomial kernels via explicit
-    feature maps", 2013. Kozyrskiy, "Bayesian and kernel methods at scale", 2023,
-    chapters 2 and 4.
+    feature maps", 2013. Kozyrskiy, PhD thesis, 2023, chapters 2 and 4.
 
     Examples
     --------

@@ -48,7 +48,7 @@ def make_doppler(
     References
     ----------
     Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", 1994;
-    Kozyrskiy, 2023, chapter 5, with 100, 200 and 400 points.
+    Kozyrskiy, PhD thesis, 2023, chapter 5, with 100, 200 and 400 points.
 
     Examples
     --------

@@ -25,7 +25,12 @@ from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._labels import accuracy, as_labels, most_probable
+from skconvgp.estimators._labels import (
+    accuracy,
+    as_labels,
+    most_probable,
+    require_classes,
+)
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._warn import warn_caller
@@ -362,12 +367,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         )
         self.classes_ = np.unique(samples.y) if classes is None else classes
         codes = self._codes_of(samples.y)
-        if len(self.classes_) == 1:
-            origin = "y" if classes is None else "`classes`"
-            raise ValueError(
-                f"{origin} must have at least two classes, got one class: "
-                f"{self.classes_.tolist()[0]!r}."
-            )
+        require_classes(self.classes_, "y" if classes is None else "`classes`")
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
         self._require_usable_likelihood(samples.weights)
         targets = self._regression_targets(codes, samples.weights)

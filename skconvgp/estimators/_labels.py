@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["accuracy", "as_labels", "most_probable"]
+__all__ = ["accuracy", "as_labels", "most_probable", "require_classes"]
 
 
 def as_labels(y: Any) -> NDArray[Any]:
@@ -26,6 +26,15 @@ def as_labels(y: Any) -> NDArray[Any]:
     check_classification_targets(y)
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     return labels
+
+
+def require_classes(classes: NDArray[Any], origin: str = "y") -> None:
+    """Raise unless there are two classes or more in what `origin` names."""
+    if len(classes) == 1:
+        raise ValueError(
+            f"{origin} must have at least two classes, got one class: "
+            f"{classes.tolist()[0]!r}."
+        )
 
 
 def accuracy(

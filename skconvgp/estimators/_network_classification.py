@@ -12,7 +12,7 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._callbacks import with_callbacks
-from skconvgp.estimators._labels import as_labels, most_probable
+from skconvgp.estimators._labels import as_labels, most_probable, require_classes
 from skconvgp.estimators._network import BayesianNetwork
 from skconvgp.estimators._network_fit import fit_networks
 from skconvgp.estimators._network_prior import NetworkPrior, PriorChoice
@@ -81,7 +81,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     optimizer : None or "evidence", default="evidence"
         With a kernel and likelihood="dirichlet", "evidence" learns its
         hyperparameters and its mean variance, by the evidence of the Gaussian process
-        on at most 1000 samples without weights. None keeps the kernel as it is.
+        on at most 1000 samples, which may have no weights other than 0 and 1. None
+        keeps the kernel as it is.
     extra_points : float, default=0.1
         With a kernel as prior, the number of further inputs at which the prior holds,
         as a share of the samples: uniform in the box of X, or Gaussian with the mean
@@ -139,7 +140,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     rhat_ : ndarray of shape (m, n_classes)
         Of outputs at the first m <= 50 training samples, how far the chains agree, see
         :func:`~skconvgp.metrics.split_rhat`; a warning is given above 1.1. Only with
-        "sghmc". It says nothing of the error of the step size.
+        "sghmc", and absent if a callback stops it before 4 values can be compared. It
+        says nothing of the error of the step size.
     fit_report_ : NetworkReport
         Record of the training.
     device_ : str
@@ -181,8 +183,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     estimation using deep ensembles", 2017. Springenberg, Klein, Falkner and Hutter,
     "Bayesian optimization with robust Bayesian neural networks", 2016. Milios,
     Camoriano, Michiardi, Rosasco and Filippone, "Dirichlet-based Gaussian processes for
-    large-scale calibrated classification", 2018. Kozyrskiy, "Approximate inference for
-    Bayesian models", 2023, algorithm 1 and sections 6.3 and 6.8.
+    large-scale calibrated classification", 2018. Kozyrskiy, PhD thesis, 2023, algorithm
+    1 and sections 6.3 and 6.8.
 
     Examples
     --------
@@ -387,6 +389,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     ) -> NumberTargets | CodeTargets:
         """Return targets of the labels or their codes; set classes and units."""
         self.classes_, codes = np.unique(samples.y, return_inverse=True)
+        require_classes(self.classes_)
         weights, n_classes = samples.weights, len(self.classes_)
         self.latent_offset_, self.latent_scale_ = np.zeros(n_classes), 1.0
         if likelihood is None:

@@ -18,7 +18,7 @@ from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._network_prior import NetworkPrior
 from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._network_samples import NetworkSamples, NetworkTargets
-from skconvgp.estimators._network_settings import NetworkSettings
+from skconvgp.estimators._network_settings import LEAST_TRACE, NetworkSettings
 from skconvgp.estimators._resolve import reject
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import ProgressLine
@@ -299,14 +299,15 @@ def _require_finite(estimator: Any, trained: Trained) -> None:
 def _judge_chains(estimator: Any, trained: Trained) -> None:
     """Set how far chains agree, if there are chains; warn if they do not."""
     estimator.__dict__.pop("rhat_", None)  # of another fit
-    if trained.trace is None:
+    if trained.trace is None or trained.trace.shape[1] < LEAST_TRACE:
         return
     estimator.rhat_ = split_rhat(to_numpy(trained.trace))
     largest = float(np.max(estimator.rhat_, initial=1.0, where=estimator.rhat_ >= 1.0))
     if largest > LARGEST_RHAT:
         warn_caller(
             f"The chains disagree: R-hat of a prediction is {largest:.2f}, and should "
-            f"be below {LARGEST_RHAT}. Raise `burn_in` and `thin`, or raise "
-            "`learning_rate` if the chains move slowly.",
+            f"be below {LARGEST_RHAT}. Raise `burn_in` and `thin`; raise "
+            "`learning_rate` if the chains move slowly, or lower it if they leave the "
+            "range of the targets.",
             ConvergenceWarning,
         )

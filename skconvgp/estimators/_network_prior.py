@@ -133,7 +133,7 @@ class PriorChoice:
             device=self._owner.device,
             random_state=self._seed,
         )
-        gp.fit(few.rows, few.y)
+        gp.fit(few.rows, few.y, few.weights)
         return self._learned(gp.kernel_, float(np.mean(gp.amplitude_)) / scale**2)
 
     def _by_evidence(
@@ -153,7 +153,7 @@ class PriorChoice:
             device=self._owner.device,
             random_state=self._seed,
         )
-        gp.fit(few.rows, values)
+        gp.fit(few.rows, values, few.weights)
         amplitude = float(np.mean(gp.amplitude_))
         noise = gp.noise_variance_ * amplitude
         if not is_learned:
@@ -229,11 +229,12 @@ class PriorChoice:
 
 @dataclass(frozen=True)
 class _Few:
-    """At most `MOST_ROWS` of the samples; weights are not needed."""
+    """At most `MOST_ROWS` of the samples."""
 
     indices: NDArray[np.intp]
     rows: NDArray[Any]
     y: NDArray[Any]
+    weights: FloatArray
     image_shape: ImageShape
 
 
@@ -242,4 +243,10 @@ def _few(samples: NetworkSamples, seed: int) -> _Few:
     indices = np.arange(n)
     if n > MOST_ROWS:
         indices = np.sort(np.random.RandomState(seed).permutation(n)[:MOST_ROWS])
-    return _Few(indices, samples.rows[indices], samples.y[indices], samples.image_shape)
+    return _Few(
+        indices,
+        samples.rows[indices],
+        samples.y[indices],
+        samples.weights[indices],
+        samples.image_shape,
+    )

@@ -72,8 +72,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         of wide networks.
     optimizer : None or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
-        variance, by the evidence of the Gaussian process on at most 1000 samples
-        without weights. None keeps the kernel as it is.
+        variance, by the evidence of the Gaussian process on at most 1000 samples, which
+        may have no weights other than 0 and 1. None keeps the kernel as it is.
     extra_points : float, default=0.1
         With a kernel as prior, the number of further inputs at which the prior holds,
         as a share of the samples: uniform in the box of X, or Gaussian with the mean
@@ -132,7 +132,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     rhat_ : ndarray of shape (m, n_outputs)
         Of outputs at the first m <= 50 training samples, how far the chains agree, see
         :func:`~skconvgp.metrics.split_rhat`; a warning is given above 1.1. Only with
-        "sghmc". It says nothing of the error of the step size.
+        "sghmc", and absent if a callback stops it before 4 values can be compared. It
+        says nothing of the error of the step size.
     fit_report_ : NetworkReport
         Record of the training.
     device_ : str
@@ -174,8 +175,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     estimation using deep ensembles", 2017. Springenberg, Klein, Falkner and Hutter,
     "Bayesian optimization with robust Bayesian neural networks", 2016. Pearce,
     Leibfried and Brintrup, "Uncertainty in neural networks: approximately Bayesian
-    ensembling", 2020. Kozyrskiy, "Approximate inference for Bayesian models", 2023,
-    algorithm 1 and sections 6.3 and 6.8.
+    ensembling", 2020. Kozyrskiy, PhD thesis, 2023, algorithm 1 and sections 6.3 and
+    6.8.
 
     Examples
     --------

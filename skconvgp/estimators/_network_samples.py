@@ -155,7 +155,7 @@ def read_samples(
     require_unmasked(y, "y")
     rows, given = images_to_rows(X)
     rows, y = validate_data(estimator, rows, y, dtype=DTYPES, **options)
-    y, kernel = read_y(y), settings.kernel
+    y, kernel = read_y(y), settings.kernel or settings.target
     is_spatial = settings.make_module is not None or (
         kernel is not None and kernel.is_spatial
     )

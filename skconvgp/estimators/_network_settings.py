@@ -19,13 +19,13 @@ from skconvgp.estimators._resolve import (
 from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
-__all__ = ["EVIDENCE", "NetworkSettings", "read_settings"]
+__all__ = ["EVIDENCE", "LEAST_TRACE", "NetworkSettings", "read_settings"]
 
 WEIGHTS, MATCHED = "weights", "matched"
 BOOTSTRAP, SGHMC = "bootstrap", "sghmc"
 EVIDENCE = "evidence"
-# Traces of chains are compared in halves.
-LEAST_THIN = 4
+# Values of a chain, traced up to one a step, which are compared in halves.
+LEAST_TRACE = 4
 INFERENCES = ("ensemble", BOOTSTRAP, SGHMC)
 
 
@@ -189,8 +189,8 @@ def _schedule(owner: Any, kernel: Kernel | None) -> Schedule:
 def _sampling(owner: Any, schedule: Schedule) -> Sampling | None:
     n_chains = resolve_count(owner, "n_chains", owner.n_chains)
     burn_in = resolve_count(owner, "burn_in", owner.burn_in)
-    if not is_int(owner.thin, least=LEAST_THIN):
-        reject(owner, "thin", f"an int >= {LEAST_THIN}", owner.thin)
+    if not is_int(owner.thin, least=LEAST_TRACE):
+        reject(owner, "thin", f"an int >= {LEAST_TRACE}", owner.thin)
     if _inference(owner) != SGHMC:
         return None
     if owner.early_stopping:

@@ -95,16 +95,24 @@ def _is_pathwise(gp: BaseGP, X: Any, method: str) -> bool:
     """Return whether functions are drawn, and not values of a joint Gaussian."""
     if method != "auto":
         return method == PATHWISE
-    if not hasattr(gp, "_process") or len(X) <= MOST_JOINT:
+    if not hasattr(gp, "_process") or _length(X) <= MOST_JOINT:
         return False
     prior = function_prior(gp._process)
     return prior is not None and isinstance(prior.kernel, HasFeatures)
 
 
+def _length(X: Any) -> int:
+    """Return the number of samples; 0 if what reads X has to refuse it."""
+    try:
+        return len(X)
+    except TypeError:
+        return 0
+
+
 def _unfitted_prior(gp: BaseGP, X: Any) -> tuple[FloatArray, FloatArray]:
     """Return the prior covariance (n, n, 1), and the prior deviation (1,)."""
     reader = copy.deepcopy(gp)
-    prior = read_training(reader, X, np.zeros(len(X)), None).prior
+    prior = read_training(reader, X, np.zeros(_length(X)), None).prior
     warn_of_prior(prior, prior.rows)
     amplitude = resolve_amplitude(gp, gp.amplitude)
     resources = EstimatorResources(gp)

@@ -57,7 +57,7 @@ class Beta(Counting):
 
     References
     ----------
-    Kozyrskiy, 2023, section 4.4.
+    Kozyrskiy, PhD thesis, 2023, section 4.4.
 
     Examples
     --------

@@ -17,6 +17,8 @@ from skconvgp import (
     ConvNetGPRegressor,
     gram_matrix,
 )
+from skconvgp.estimators._network_samples import read_samples
+from skconvgp.estimators._network_settings import read_settings
 from skconvgp.kernels import Dense, Erf, Flatten, Sequential, convnet, rbf
 from skconvgp.likelihoods import Dirichlet
 from skconvgp.metrics import gaussian_wasserstein
@@ -174,6 +176,34 @@ def test_the_noise_of_a_sample_is_divided_by_its_weight():
     assert abs(model.fit(X, y, weights).predict(X)[5] - y[5]) < 0.05
 
 
+def test_samples_of_small_weight_do_not_change_the_noise():
+    X, y = wave(20)
+    weights = np.where(np.arange(20) % 10 == 0, 1e-6, 1.0)
+    model = regressor(noise_variance="evidence", activation="erf", max_iter=1)
+    model.set_params(normalize_y=False)
+    clean = model.fit(X, y, weights * (weights == 1.0)).noise_variance_
+    spoilt = np.where(weights == 1.0, y, 20.0)
+    found = model.fit(X, spoilt, weights).noise_variance_
+    np.testing.assert_allclose(found, clean, rtol=0.1)
+
+
+def test_kernels_are_not_learned_from_weights():
+    X, y = wave(12)
+    weights = np.where(np.arange(12) == 5, 0.5, 1.0)
+    with pytest.raises(ValueError, match="no sample weights other than 0 and 1"):
+        regressor(prior=rbf(1.0)).fit(X, y, weights)
+    X, labels = blobs(15)
+    with pytest.raises(ValueError, match="no sample weights other than 0 and 1"):
+        classifier(prior=rbf(1.0)).fit(X, labels, np.linspace(0.5, 1.0, len(X)))
+
+
+def test_a_class_alone_is_an_error():
+    X, labels = blobs(6)
+    weights = (labels == labels[0]).astype(float)
+    with pytest.raises(ValueError, match="y must have at least two classes, got one"):
+        classifier().fit(X, labels, weights)
+
+
 def tiny_convnet():
     layers = nn.Conv2d(1, 2, 3, stride=2), nn.Tanh(), nn.Flatten(), nn.Linear(18, 3)
     return nn.Sequential(*layers)
@@ -260,6 +290,15 @@ def test_a_bootstrap_needs_targets():
         classifier(likelihood=Dirichlet("loo")).fit(*blobs(6))
 
 
+def test_flat_images_are_matched_to_a_kernel_for_images():
+    X, labels = digits(12)
+    kernel = convnet(depth=1, kernel_size=3)
+    model = classifier(prior="matched", kernel=kernel)
+    with pytest.warns(UserWarning, match="image_shape"):
+        read_samples(model, X.reshape(12, -1), labels, None, read_settings(model))
+    assert model.image_shape_ == (1, 8, 8)
+
+
 def test_layers_are_matched_to_a_kernel():
     X, y = wave(12)
     settings = {"activation": "erf", "optimizer": None, "max_iter": 1}
@@ -304,6 +343,30 @@ def test_chains_are_compared():
     with pytest.warns(ConvergenceWarning, match=r"R-hat of a prediction is [\d.]+, "):
         model.fit(X, y)
     assert not hasattr(model.set_params(inference="ensemble").fit(X, y), "rhat_")
+
+
+def test_chains_may_stop_before_they_can_be_compared(monkeypatch):
+    monkeypatch.setattr(
+        "skconvgp.estimators._network_fit.FitTasks.step", lambda *_: True
+    )
+    model = regressor(inference="sghmc", n_chains=2).fit(*wave(12))
+    assert model.fit_report_.is_stopped
+    assert not hasattr(model, "rhat_")
+    assert len(model.draws_["weight0"]) == 2
+
+
+@pytest.mark.filterwarnings("ignore:The chains disagree")
+def test_chains_learn_by_the_cross_entropy():
+    X, labels = blobs(15)
+    model = classifier(
+        likelihood="softmax",
+        inference="sghmc",
+        n_chains=2,
+        burn_in=200,
+        thin=20,
+        learning_rate=0.1,
+    )
+    assert model.fit(X, labels).score(X, labels) > 0.7
 
 
 def test_deviations_need_two_draws():

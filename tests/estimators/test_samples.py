@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
 from skconvgp.completion import SoftImpute
@@ -127,3 +128,14 @@ def test_draws_of_a_completed_matrix_are_finite(fraction):
         draws = gp.sample_y(X[80:], n_samples=2)
     assert np.isfinite(draws).all()
     assert mean.shape == (40, 10)
+
+
+@pytest.mark.parametrize("is_fitted", [True, False])
+def test_what_is_no_array_is_refused_by_what_reads_it(is_fitted):
+    gp = ConvNetGPRegressor(rbf(1.0))
+    if is_fitted:
+        gp.fit(*wave(6))
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        gp.sample_y(csr_array(np.eye(6)[:, :1]))
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        gp.sample_y(None)
