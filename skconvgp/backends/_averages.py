@@ -41,7 +41,8 @@ def join_averages(graph: Graph) -> None:
     Raises
     ------
     NotFusableError
-        If windows of a pool overlap, or branches of different segments meet.
+        If windows of a pool overlap, branches of different segments meet, or positions
+        are averaged in front of windows or behind a sum over positions.
     """
     for node in list(graph.nodes):
         _join(graph, node)
@@ -78,7 +79,10 @@ def _flattened(graph: Graph, pool: Node) -> Node:
                 Axis(size, 1, 1, 0, 0, 1, False) for size in node.inputs[0].shape
             )
             return node
-    raise NotFusableError("there are no fused kernels for maps of positions as results")
+    raise NotFusableError(
+        "there are no fused kernels for averages over windows without a sum over "
+        "positions behind them"
+    )
 
 
 def _require_chain(graph: Graph, ends: list[Node]) -> None:
@@ -90,12 +94,20 @@ def _require_chain(graph: Graph, ends: list[Node]) -> None:
                 "there are no fused kernels for branches of which one averages over "
                 "positions"
             )
+    first = next(place for place, end in enumerate(ends) if end.kind == "average")
+    if any(node.axes for node in graph.nodes[graph.nodes.index(ends[first]) + 1 :]):
+        raise NotFusableError(
+            "there are no fused kernels for windows behind an average over positions"
+        )
     for end in ends[:-1]:
         is_apart = all(
-            axis.kernel <= axis.stride and axis.dilation == 1 and not axis.before
+            axis.kernel <= axis.stride
+            and axis.dilation == 1
+            and axis.before == 0
+            and axis.n_outputs == (axis.size - axis.kernel) // axis.stride + 1
             for axis in end.axes
         )
-        if end.kind == "average" or not is_apart:
+        if not is_apart:
             raise NotFusableError(
                 "between convolutions there are fused kernels only for averages over "
                 "windows that do not overlap, without padding"
@@ -107,6 +119,11 @@ def _displace(nodes: list[Node]) -> None:
     end = nodes[-1]
     steps = {end.inputs[0]: (1, 1)}
     for node in reversed(nodes[:-1]):
+        if node.kind == "sum":
+            raise NotFusableError(
+                "there are no fused kernels for averages over positions behind a sum "
+                "over all positions"
+            )
         down, across = node.steps = steps[node]
         if node.kind == "conv":
             rows, cols = node.axes

@@ -124,7 +124,7 @@ def _read_as_samples(graph: Graph) -> None:
         graph.nodes = [node for node in graph.nodes if node not in readers]
         start.shape = (1, 1)
     is_point = all(node.shape == (1, 1) for node in graph.nodes)
-    if is_point and all(node.kind not in ("conv", "sum") for node in graph.nodes):
+    if is_point and all(node.kind != "sum" and not node.axes for node in graph.nodes):
         start.kind = "dot"
 
 
@@ -205,11 +205,16 @@ def _pool(graph: Graph, layer: AvgPool2d | GlobalAvgPool2d, value: Map) -> Map:
         return _flatten(graph, Flatten(), value) if is_global else value
     rows, cols = axes = windows_of(layer, shape)
     out_shape = (1, 1) if is_global else (rows.n_outputs, cols.n_outputs)
+    if shape == out_shape == (1, 1):  # one position, and zeros around it
+        share = rows.hits * cols.hits / (rows.kernel * cols.kernel)
+        return _weighted(layer, value, share**2)
     if rows.kernel == cols.kernel == 1:
         kind, n_pairs = "conv", 1
     else:
         kind = "average" if out_shape == (1, 1) else "pool"
         n_pairs = (rows.kernel * cols.kernel) ** 2
+    if kind == "pool":  # a factor behind it would part it from a sum that it joins
+        value = _rescale(graph, value, n_pairs)
     node = graph.add(Node(kind, (value.node,), out_shape, axes=axes))
     beta, growth = value.beta / n_pairs, value.growth * n_pairs
     if is_global:
@@ -315,9 +320,9 @@ def _make_comparable(graph: Graph, value: Map, beta: Scalar) -> Map:
     return _scale_down(graph, value, exponent) if exponent > LARGEST_STEP else value
 
 
-def _rescale(graph: Graph, value: Map) -> Map:
-    """Scale a map down if it may have grown large."""
-    exponent = _exponent(value.growth, 1.0)
+def _rescale(graph: Graph, value: Map, n_terms: int = 1) -> Map:
+    """Scale a map down if sums of so many of its values may be large."""
+    exponent = _exponent(value.growth * n_terms, 1.0)
     return _scale_down(graph, value, exponent) if exponent >= LARGEST_GROWTH else value
 
 

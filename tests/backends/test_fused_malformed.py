@@ -226,6 +226,7 @@ MALFORMED = {
     "average over huge windows": set_code(Kind.AVERAGE, COLS + WINDOW, 2**20 - 1),
     "register of an average": set_code(Kind.AVERAGE, REGISTER, 1000),
     "two averages": set_displaced(Kind.CONV, KIND, Kind.AVERAGE),
+    "sum before an average": set_displaced(Kind.CONV, KIND, Kind.SUM),
     "map that is not displaced": set_displaced(Kind.LOAD, ROWS + STRIDE, 0),
     "maps displaced apart": set_displaced(Kind.LEAKY, COLS + STRIDE, 1),
     "maps displaced too far": set_displaced(Kind.INPUT, ROWS + STRIDE, 5),

@@ -22,6 +22,7 @@ from skconvgp.kernels import (
     Residual,
     Sequential,
     Sum,
+    convnet,
 )
 from tests.helpers.all_pairs import all_pairs_gram, waves
 from tests.helpers.fused import (
@@ -32,6 +33,7 @@ from tests.helpers.fused import (
     fused_tangents,
     hard_images,
     images,
+    lanes,
     needs_extension,
     tile,
     variances,
@@ -60,6 +62,7 @@ NETWORKS = {
     "all positions": closed(THIN, ReLU(), THIN, ReLU(), GlobalAvgPool2d()),
     "lattice": closed(conv(), ReLU(), conv(5), ReLU(), conv(2), GlobalAvgPool2d(2)),
     "near positions": closed(conv(), ReLU(), blur(), Flatten()),
+    "near positions, scaled down": closed(*(THIN, ReLU()) * 15, blur(), Flatten()),
     "near, steps of 2": closed(conv(), ReLU(), blur(1, 2), Flatten(), Dense(), ReLU()),
     "windows apart": closed(
         *(conv((2, 4)), LeakyReLU(0.2), conv(3, padding="valid"), Erf()),
@@ -89,6 +92,7 @@ NETWORKS = {
         *(conv(), ReLU(), AvgPool2d((1, 2)), conv(2, stride=2), ReLU()),
         *(AvgPool2d((2, 1)), ReLU(), conv(), blur(), Flatten()),
     ),
+    "behind a sum": closed(conv(), ReLU(), Flatten(), blur(), AvgPool2d(2, padding=1)),
 }
 
 
@@ -106,6 +110,21 @@ def test_all_pairs_of_positions_give_the_same_covariances(name, monkeypatch):
         monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
         for dtype in DTYPES:
             assert_values(fused(kernel, SHAPE), given.to(dtype), *expected)
+
+
+@pytest.mark.parametrize("pool", [blur(2), AvgPool2d(2, stride=1, padding=1)])
+def test_images_of_one_position(pool):
+    kernel, shape = closed(conv(), ReLU(), pool, Flatten()), (3, 1, 1)
+    given = images(6, shape)
+    assert_values(fused(kernel, shape), given, *exact(kernel, given))
+
+
+@pytest.mark.parametrize("size", [{}, {"kernel_size": 3}], ids=["default", "3"])
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
+def test_local_pools_of_any_depth_are_lowered(shape, size):
+    for depth in range(1, 21):
+        program = lower(convnet(depth, pooling="local", **size), shape)
+        assert Kind.AVERAGE in program.kinds
 
 
 STEP = THIN, ReLU()
@@ -199,6 +218,14 @@ def test_a_lattice_wider_than_the_map_is_no_average():
     assert Kind.AVERAGE not in flat.kinds
 
 
+def test_padding_that_no_window_reaches_is_left_out():
+    same, plain = (
+        lower(closed(conv(), pool, conv(), Flatten()), (1, 6, 6)).codes
+        for pool in (AvgPool2d(2, padding="same"), AvgPool2d(2))
+    )
+    assert (same == plain).all()
+
+
 REFUSED = {
     "two averages": (
         closed(conv(), GlobalAvgPool2d()) + closed(conv(), GlobalAvgPool2d(2)),
@@ -219,6 +246,26 @@ REFUSED = {
     "padding between layers": (
         closed(conv(), ReLU(), AvgPool2d(2, padding=1), conv(), ReLU(), Flatten()),
         "do not overlap",
+    ),
+    "padding at the end": (
+        closed(conv(), AvgPool2d(2, padding="same"), conv(), Flatten()),
+        "do not overlap",
+    ),
+    "windows behind an average": (
+        closed(conv(), GlobalAvgPool2d(), conv(2, padding=1), ReLU(), Flatten()),
+        "windows behind an average",
+    ),
+    "a pool behind an average": (
+        closed(conv(), GlobalAvgPool2d(), AvgPool2d(2, stride=1, padding=1), Flatten()),
+        "windows behind an average",
+    ),
+    "an average behind a sum": (
+        closed(conv(), Flatten(), AvgPool2d(2, stride=1, padding=1), Flatten()),
+        "behind a sum",
+    ),
+    "no sum behind a pool": (
+        closed(conv(), AvgPool2d(3), conv(2, stride=2, padding="valid"), ReLU()),
+        "without a sum",
     ),
 }
 
@@ -247,6 +294,6 @@ def test_memory_of_displaced_maps_is_counted():
         for end in (GlobalAvgPool2d(), Flatten())
     )
     image = torch.zeros(1, 1, 32, 32)
-    width = min(16 // image.itemsize, Extension().worker_bytes(flat, image))
+    width = lanes(instruction_sets()[0], image.dtype)
     held, less = (Extension().worker_bytes(item, image) for item in (whole, flat))
     assert held - less >= 2 * 30 * 256 * width * image.itemsize

@@ -317,6 +317,7 @@ class Loaded {
             require(is_before || (op.plane == 1 && !op.rows.taps && !op.cols.taps &&
                                   op.kind != POOL),
                     "average");
+            require(!is_before || op.kind != SUM, "average");  // they share memory
             if (is_before && i == segment->end) ++segment;
             for (int k = 0; k < 2 && is_before; ++k) {
                 const Axis& axis = k ? op.cols : op.rows;
