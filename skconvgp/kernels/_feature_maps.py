@@ -35,7 +35,13 @@ from skconvgp.kernels._spectral import (
     SketchedProduct,
 )
 
-__all__ = ["FEATURE_MAPS", "HasFeatures", "KernelSource", "feature_map"]
+__all__ = [
+    "FEATURE_MAPS",
+    "HasFeatures",
+    "KernelSource",
+    "feature_map",
+    "shared_values",
+]
 
 # Classes that maps of the kernels of this package consist of.
 FEATURE_MAPS: tuple[type, ...] = (
@@ -121,6 +127,23 @@ def feature_map(
     settings = NetworkSettings(readout, width, n_networks)
     drawn = _draw(kernel, image_shape, n_features, generator, settings, orthogonal)
     return Rescaled(drawn, kernel) if exact_diag else drawn
+
+
+def shared_values(features: FeatureMap) -> int:
+    """Return the number of values that a map holds whatever the number of samples.
+
+    Networks draw their weights anew in each call; other maps have theirs.
+    """
+    match features:
+        case NetworkFeatures():
+            return features.n_shared
+        case Concatenated():
+            return max(map(shared_values, features.parts))
+        case SketchedProduct():
+            return max(shared_values(one.features) for one in features.factors)
+        case Rescaled() | Scaled():
+            return shared_values(features.features)
+    return 0
 
 
 @dataclass(frozen=True)

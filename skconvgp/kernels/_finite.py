@@ -131,10 +131,16 @@ def _convolve(conv: Conv2d, images: Tensor, width: int, generator: Generator) ->
     weights = deviation * normal_numbers(shape, generator).to(images)
     bias_deviation = math.sqrt(plain_value(conv.bias_variance))
     bias = bias_deviation * normal_numbers((width,), generator).to(images)
-    padded = _pad(conv, images)
-    return torch.nn.functional.conv2d(
-        padded, weights, bias, stride=conv.stride, dilation=conv.dilation
-    )
+    # In double precision torch unfolds the maps; those of few images at a time then
+    # take no more than the maps of all.
+    n_rows = max(1, len(images) // (window_h * window_w))
+    outputs = [
+        torch.nn.functional.conv2d(
+            part, weights, bias, stride=conv.stride, dilation=conv.dilation
+        )
+        for part in torch.split(_pad(conv, images), n_rows)
+    ]
+    return torch.cat(outputs)
 
 
 def normal_numbers(shape: tuple[int, ...], generator: Generator) -> Tensor:

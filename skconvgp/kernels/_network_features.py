@@ -20,6 +20,9 @@ from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 __all__ = ["NetworkFeatures", "NetworkSettings", "network_features"]
 
 MAPS_HELD = 4  # temporaries of the largest map, in copies of it
+WEIGHTS_HELD = 3  # drawn weights, in the precision of images, times their deviation
+# Weights of a readout that are drawn at once. It decides which numbers a seed gives.
+SLICE = 2**16
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,9 @@ class NetworkFeatures:
         Number of networks.
     n_values : int
         Number of values that are held at once for each sample.
+    n_shared : int
+        Number of values that are held besides, whatever the number of samples: the
+        weights of a layer, and its unfolded maps of one sample.
     seed : int
         Seed of the weights.
     """
@@ -75,6 +81,7 @@ class NetworkFeatures:
     n_hidden: int
     n_networks: int
     n_values: int
+    n_shared: int
     seed: int
 
     @property
@@ -101,9 +108,12 @@ class NetworkFeatures:
         if not self.n_drawn:
             bias = maps.new_full((len(maps), int(self._has_bias)), bias_deviation)
             return torch.cat([maps * deviation, bias], 1)
-        weights = normal_numbers((self.n_hidden, self.n_drawn), generator).to(maps)
+        drawn = maps.new_zeros(len(maps), self.n_drawn)
+        for part in torch.split(maps, max(1, SLICE // self.n_drawn), 1):
+            shape = part.shape[1], self.n_drawn
+            drawn.addmm_(part, normal_numbers(shape, generator).to(maps))
         bias = normal_numbers((self.n_drawn,), generator).to(maps)
-        drawn = maps @ weights * deviation + bias * bias_deviation
+        drawn = drawn * deviation + bias * bias_deviation
         return drawn / math.sqrt(self.n_drawn)
 
 
@@ -141,9 +151,8 @@ def network_features(
         layers.insert(0, Conv2d(1))  # makes the channels normal, as the kernel has them
     last = _last_affine(layers)
     # A narrow network shows how many positions maps have, and raises for strange ones.
-    sample = torch.zeros(1, *image_shape, dtype=torch.float64)
-    narrow = _sample_chain(layers, sample, (1,) * len(layers), torch.Generator())
-    n_positions = narrow.numel()
+    narrow = _narrow_maps(layers, image_shape)
+    n_positions = narrow[-1].numel()
     share = math.ceil(n_features / settings.n_networks)
     is_shaped = _has_affine(layers)
     is_single = n_positions == 1 or not is_shaped
@@ -155,14 +164,17 @@ def network_features(
         widths[last] = max(1, share // n_positions)
     n_last = widths[-1 if last is None else last] if is_shaped else 1
     pixels = image_shape[1] * image_shape[2]
+    n_drawn = 0 if is_exact else share
+    n_shared = _values_of_one(layers, narrow, widths)
     return NetworkFeatures(
         tuple(layers),
         readout,
         tuple(widths),
-        n_drawn=0 if is_exact else share,
+        n_drawn=n_drawn,
         n_hidden=n_positions * n_last,
         n_networks=settings.n_networks,
         n_values=MAPS_HELD * max(widths, default=1) * pixels + 3 * n_features,
+        n_shared=n_shared + (2 * max(SLICE, n_drawn) if n_drawn else 0),
         seed=int(torch.randint(2**62, (), generator=generator)),
     )
 
@@ -176,6 +188,49 @@ def _sample_chain(
     for layer, width in zip(layers, widths, strict=True):
         images = sample_network(layer, images, width=width, generator=generator)
     return images
+
+
+def _narrow_maps(layers: Sequence[object], image_shape: ImageShape) -> list[Tensor]:
+    """Return the maps of a black image before and after each layer of one channel."""
+    maps = [torch.zeros(1, *image_shape, dtype=torch.float64)]
+    generator = torch.Generator()
+    for layer in layers:
+        maps.append(sample_network(layer, maps[-1], width=1, generator=generator))
+    return maps
+
+
+def _values_of_one(
+    layers: Sequence[object], narrow: Sequence[Tensor], widths: Sequence[int]
+) -> int:
+    """Return the most weights of a layer and values of its unfolded maps together."""
+    largest, factor = 0, 1
+    for i, (layer, width) in enumerate(zip(layers, widths, strict=True)):
+        if not (area := _area(layer)):
+            continue
+        n_channels = max(narrow[i].shape[1] * factor, width)
+        n_positions = narrow[i + 1].shape[2:].numel()
+        factor = width
+        weights = WEIGHTS_HELD * area * n_channels * width
+        largest = max(largest, area * n_channels * n_positions + weights)
+    return largest
+
+
+def _area(layer: object) -> int:
+    """Return the most positions that a kernel of a layer has; 0 without weights."""
+    match layer:
+        case Conv2d():
+            return math.prod(layer.window)
+        case Dense():
+            return 1
+        case Scale():
+            return _area(layer.kernel)
+        case Sum():
+            return max(_area(part) for part in layer.parts)
+        case Residual() | Sequential():
+            return max((_area(one) for one in layer.layers), default=0)
+        case Network():
+            return _area(layer.layers)
+    return 0
 
 
 def _flat(network: object) -> list[object]:

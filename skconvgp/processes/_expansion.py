@@ -18,7 +18,7 @@ from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import freeze, slices, stream_rows, thaw, to_numpy
 from skconvgp.exceptions import NotFiniteError, TileMemoryError
 from skconvgp.kernels import Kernel
-from skconvgp.kernels._feature_maps import KernelSource
+from skconvgp.kernels._feature_maps import KernelSource, shared_values
 from skconvgp.processes._completed import Completed
 from skconvgp.processes._prior import KernelPrior, Stream
 from skconvgp.processes._run import Run, clock
@@ -125,15 +125,7 @@ class ExpansionPrior:
         """
         config, images = run.config, self.exact.images(rows)
         features: FeatureMap = thaw(self.features, config.device)
-        held = max(width, features.n_values)
-        itemsize = config.solve_dtype.itemsize
-        if held * itemsize > config.memory_budget:
-            raise TileMemoryError(
-                f"The {features.n_features} features of a sample need "
-                f"{held * itemsize} bytes, and `memory_budget` allows "
-                f"{config.memory_budget}: raise it, or use fewer features."
-            )
-        n_rows = stream_rows(held, itemsize, config.memory_budget)
+        n_rows = _block_rows(features, config, width)
         for part in slices(len(images), n_rows):
             block = images[part].to(config.device, self.tile_dtype)
             with torch.no_grad():
@@ -167,14 +159,26 @@ class ExpansionPrior:
         """
         config, images = run.config, self.exact.images(rows)
         features: FeatureMap = thaw(self.features, config.device)
-        held = features.n_values
-        n_rows = stream_rows(held, config.solve_dtype.itemsize, config.memory_budget)
+        n_rows = _block_rows(features, config)
         pulled = []
         for part in slices(len(images), n_rows):
             block = images[part].to(config.device, torch.float64).requires_grad_()
             total = (features(block) * run.tensor(sums[part])).sum()
             pulled.append(to_numpy(*torch.autograd.grad(total, block)))
         return np.concatenate(pulled).reshape(len(rows), -1)
+
+
+def _block_rows(features: FeatureMap, config: ComputeConfig, width: int = 0) -> int:
+    """Return of how many samples features are computed at a time."""
+    itemsize, budget = config.solve_dtype.itemsize, config.memory_budget
+    held, shared = max(width, features.n_values), shared_values(features)
+    needed = (held + shared) * itemsize
+    if needed > budget:
+        raise TileMemoryError(
+            f"The {features.n_features} features of a sample need {needed} bytes, and "
+            f"`memory_budget` allows {budget}: raise it, or use fewer features."
+        )
+    return stream_rows(held, itemsize, budget - shared * itemsize)
 
 
 def expand(

@@ -21,7 +21,7 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.inference import pathwise_coefficients, posterior_mean
-from skconvgp.kernels._feature_maps import feature_map
+from skconvgp.kernels._feature_maps import feature_map, shared_values
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._latents import run_beside
@@ -149,8 +149,9 @@ def _coefficient_draws(
 
 def _values(features: FeatureMap, images: Tensor, weights: Tensor, run: Run) -> Tensor:
     """Return features (n, r) of images times weights (r, s), some rows at a time."""
-    budget = run.config.memory_budget
-    n_rows = stream_rows(max(1, features.n_values), weights.itemsize, budget)
+    itemsize = weights.itemsize
+    budget = run.config.memory_budget - shared_values(features) * itemsize
+    n_rows = stream_rows(max(1, features.n_values), itemsize, budget)
     return torch.cat(
         [
             features(images[part]).to(weights) @ weights

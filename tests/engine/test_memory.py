@@ -209,3 +209,22 @@ def test_workspaces_that_do_not_fit_are_refused_before_they_are_held():
         for name, budget in [("gradient", 4), ("large images", 8)]
     ]
     assert max(peaks(setup, calls)) <= 2 * MIB
+
+
+FEATURES = """
+import numpy as np
+from skconvgp import KernelFeatures
+from skconvgp.kernels import convnet
+
+X = np.random.default_rng(0).random((4, 14, 14))
+few, phi = (
+    KernelFeatures(convnet(2, 3), r, memory_budget="6 MiB", random_state=0).fit(X)
+    for r in (10, 500)
+)
+few.transform(X)
+"""
+
+
+def test_features_of_networks_stay_within_a_small_budget():
+    # The weights of the readout are 48 MiB in double precision.
+    assert peak_memory(FEATURES, "phi.transform(X)") <= (6 + 2) * MIB

@@ -75,7 +75,7 @@ def test_single_precision_is_kept_and_blocks_do_not_matter(part):
     whole = phi.fit(X).transform(X)
     assert whole.dtype == np.float64
     assert phi.transform(X.astype(np.float32)).dtype == np.float32
-    phi.set_params(memory_budget=300_000)
+    phi.set_params(memory_budget="3 MiB")
     np.testing.assert_allclose(phi.transform(X), whole, rtol=0, atol=1e-12)
     copy = pickle.loads(pickle.dumps(phi))
     np.testing.assert_array_equal(copy.transform(X), phi.transform(X))
@@ -150,6 +150,10 @@ def test_budgets_are_for_at_least_a_sample():
     phi = KernelFeatures(rbf(1.0), 4000, memory_budget=100, random_state=0).fit(rows())
     with pytest.raises(TileMemoryError, match="`memory_budget`"):
         phi.transform(rows())
+    X = digits(2)[0]
+    phi = KernelFeatures(convnet(1, 3), 200, memory_budget="1 MiB").fit(X)
+    with pytest.raises(TileMemoryError, match="`memory_budget`"):
+        phi.transform(X)  # the weights alone do not fit
 
 
 def test_other_shapes_are_refused():

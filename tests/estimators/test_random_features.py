@@ -150,7 +150,7 @@ def test_predictions_do_not_depend_on_the_budget():
     settings = {"completion": RandomFeatures(50), "random_state": 0}
     gp = ConvNetGPClassifier(convnet(1, 3), dtype="float64", **settings)
     whole = gp.fit(X, y).predict_latent(X)
-    gp.set_params(memory_budget=200_000).fit(X, y)
+    gp.set_params(memory_budget="3 MiB").fit(X, y)
     np.testing.assert_allclose(gp.predict_latent(X), whole, rtol=0, atol=1e-9)
 
 
