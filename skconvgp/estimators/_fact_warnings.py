@@ -41,8 +41,9 @@ def _message(fact: Fact) -> tuple[str, type[Warning]]:
         case Inexact(solver):
             return (
                 f"{solver!r} did not converge in `fit`, and its solutions now "
-                "are no better: standard deviations and leave-one-out predictions are "
-                "inexact. Raise `noise_variance`, or allow more iterations.",
+                "are no better: standard deviations, draws and leave-one-out "
+                "predictions are inexact. Raise `noise_variance`, or allow more "
+                "iterations.",
                 ConvergenceWarning,
             )
         case Unexplained(completion, share):

@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from skconvgp._protocols import Completion, Expansion
 from skconvgp._settings import is_int
@@ -19,6 +23,7 @@ from skconvgp.engine import Placement, compute_at, to_numpy
 from skconvgp.estimators._doors import DTYPES, read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._kernel_estimator import KernelEstimator
+from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, require_kernel
 from skconvgp.estimators._validation import images_to_rows, shape_of_rows
@@ -38,6 +43,7 @@ __all__ = ["KernelFeatures"]
 
 USUAL_FEATURES = 1000
 Features: TypeAlias = ExpansionPrior | LandmarkFeatures
+STRATIFIED = "stratified"  # the landmarks that read labels
 OBSERVED_FRACTION = 0.2  # for completions whose settings do not fix the landmarks
 
 
@@ -192,7 +198,8 @@ class KernelFeatures(
             The fitted transformer.
         """
         part, prior = self._part(), self._read(X)
-        self._features, facts = self._fitted(part, prior, y)
+        labels = self._labels(part, prior, y)
+        self._features, facts = self._fitted(part, prior, labels)
         warn_of_facts(facts)
         self.kernel_, self.features_ = prior.kernel, part
         self.dtype_ = self._features.exact.dtype
@@ -265,8 +272,24 @@ class KernelFeatures(
         self.image_shape_ = shape
         return KernelPrior(kernel, rows, np.arange(len(rows)), shape).resolved()
 
-    def _fitted(
+    def _labels(
         self, part: Expansion | Completion, prior: KernelPrior, y: Any
+    ) -> NDArray[Any] | None:
+        """Return checked labels if landmarks are chosen by them."""
+        if getattr(part, "landmarks", None) != STRATIFIED:
+            return None
+        if y is None:
+            expected = "without landmarks='stratified', which needs labels y in `fit`"
+            reject(self, "features", expected, part)
+        labels = as_labels(y)
+        check_consistent_length(prior.rows, labels)
+        return labels
+
+    def _fitted(
+        self,
+        part: Expansion | Completion,
+        prior: KernelPrior,
+        labels: NDArray[Any] | None,
     ) -> tuple[Features, list[Fact]]:
         """Return the features, and facts about them."""
         resources = EstimatorResources(self)
@@ -276,7 +299,7 @@ class KernelFeatures(
             precise = resources.with_precision(prior, run)
             if isinstance(part, Expansion):
                 return expand(part, precise, resources.generator()), []
-            problem = Problem.unlabelled(precise.rows, y)
+            problem = Problem.unlabelled(precise.rows, labels)
             completed = complete(
                 part, OBSERVED_FRACTION, resources.generator(), problem, precise, run
             )

@@ -93,6 +93,9 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     network : None or callable, default=None
         Called without arguments, makes a :class:`torch.nn.Module` that replaces the
         layers; it gets images (n, c, h, w) or rows, and returns (n, n_classes) numbers.
+        It is evaluated in eval mode, without dropout. A parameter of one dimension has
+        the prior variance `bias_variance`, any other one `weight_variance` divided by
+        the product of its dimensions but the first.
     batch_size : None or int, default=None
         Number of samples in a step; None is all. A kernel as prior needs all.
     max_iter : int, default=1500
@@ -378,8 +381,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
             reject(self, "likelihood", expected, given)
         if settings.is_bootstrap:
             expected = (
-                "'ensemble' with likelihood='softmax', which has no targets that noise "
-                "can be added to"
+                "'ensemble' or 'sghmc' with likelihood='softmax', which has no targets "
+                "that noise can be added to"
             )
             reject(self, "inference", expected, self.inference)
         return None

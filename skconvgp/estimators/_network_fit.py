@@ -260,6 +260,9 @@ def _make_network(
     variances = settings.weight_variance, settings.bias_variance
     network = ModuleNetwork(module.to(torch.float64).eval(), n_inputs, *variances)
     _require_outputs(network, samples, n_outputs)
+    if not network.shapes:
+        expected = "a callable that returns a module with parameters"
+        reject(estimator, "network", expected, module)
     return network
 
 

@@ -84,6 +84,9 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     network : None or callable, default=None
         Called without arguments, makes a :class:`torch.nn.Module` that replaces the
         layers; it gets images (n, c, h, w) or rows, and returns (n, n_outputs) numbers.
+        It is evaluated in eval mode, without dropout. A parameter of one dimension has
+        the prior variance `bias_variance`, any other one `weight_variance` divided by
+        the product of its dimensions but the first.
     batch_size : None or int, default=None
         Number of samples in a step; None is all. A kernel as prior needs all.
     max_iter : int, default=1500

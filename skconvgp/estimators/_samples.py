@@ -12,6 +12,7 @@ from skconvgp._settings import is_int, one_of
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import read_training
+from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
 from skconvgp.estimators._resolve import resolve_amplitude
 from skconvgp.estimators._validation import make_generator
@@ -59,7 +60,7 @@ def sample_latent(
     if _is_pathwise(gp, X, method):
         rows = gp._read_new(X)
         warn_of_prior(gp._process.prior, rows)
-        return pathwise_draws(
+        functions, facts = pathwise_draws(
             gp._process,
             rows,
             n_samples,
@@ -67,6 +68,8 @@ def sample_latent(
             gp._resources(),
             make_generator(random_state),
         )
+        warn_of_facts(facts)
+        return functions
     generator = make_generator(random_state)
     if hasattr(gp, "_process"):
         latent = gp._latent(X, None, needs_cov=True)

@@ -23,6 +23,7 @@ from skconvgp.engine import (
 from skconvgp.inference import pathwise_coefficients, posterior_mean
 from skconvgp.kernels._feature_maps import feature_map, shared_values
 from skconvgp.processes._exact import ExactProcess
+from skconvgp.processes._facts import Fact
 from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._latents import run_beside
 from skconvgp.processes._prior import KernelPrior
@@ -45,8 +46,8 @@ def pathwise_draws(
     n_features: int,
     resources: Resources,
     generator: Generator,
-) -> FloatArray:
-    """Return draws (n, k, n_draws) of the posterior at new samples.
+) -> tuple[FloatArray, list[Fact]]:
+    """Return draws (n, k, n_draws) of the posterior at new samples, and their facts.
 
     A draw is one function: equal generators give equal values at equal samples,
     whatever the other samples are.
@@ -75,13 +76,16 @@ def pathwise_draws(
         If no random features of the kernel are known.
     """
     if isinstance(process, FeatureProcess):
-        return _coefficient_draws(process, rows, n_draws, resources, generator)
+        draws = _coefficient_draws(process, rows, n_draws, resources, generator)
+        return draws, process.facts_of(0.0, needs_var=False)
     prior = function_prior(process)
     if prior is None:
         raise ValueError(
             "method='pathwise' draws functions of processes of features, and of exact "
-            "ones with a kernel object: fit with completion=None and a kernel of "
-            "skconvgp.kernels, or use method='joint'."
+            "ones with a kernel object and one noise variance: fit with "
+            "completion=None, a kernel of skconvgp.kernels and, for classes, a "
+            "likelihood like Gaussian(), whose noise is the same for all samples, or "
+            "use method='joint'."
         )
     assert isinstance(process, ExactProcess)
     model = process.model
@@ -111,7 +115,8 @@ def pathwise_draws(
         draws += both[:, :k, None]
         return draws
 
-    return compute_at(resources.placement(needed), draws_at)
+    drawn = compute_at(resources.placement(needed), draws_at)
+    return drawn, process.facts_of(0.0, needs_var=False)
 
 
 def _coefficient_draws(

@@ -113,6 +113,10 @@ def test_landmarks_may_be_stratified():
     part = Nystrom(n_landmarks=10, landmarks="stratified")
     phi = KernelFeatures(rbf(2.0), part, random_state=0).fit(X, y)
     assert sorted(y[phi.landmark_indices_]) == list(range(10))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        phi.fit(X, y[:50])
+    with pytest.raises(ValueError, match="Unknown label type"):
+        phi.fit(X, y + 0.5)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +136,8 @@ def test_landmarks_may_be_stratified():
         ({"kernel": PatchKernel(patch_size=1)}, TypeError, "has no random features"),
         (
             {"features": Nystrom(n_landmarks=5, landmarks="stratified")},
-            skconvgp.exceptions.CompletionError,
-            "labels",
+            ValueError,
+            "needs labels y in `fit`",
         ),
     ],
 )

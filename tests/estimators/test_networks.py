@@ -273,6 +273,7 @@ def test_draws_that_diverge_are_left_out():
         ({"network": nn.Identity, "noise_variance": "evidence"}, "a number"),
         ({"network": nn.Identity}, r"must return 1 numbers.*\(2, 16\)"),
         ({"network": lambda: nn.BatchNorm1d(16)}, "buffers"),
+        ({"network": lambda: nn.AvgPool1d(16)}, "a module with parameters"),
         ({"early_stopping": True, "validation_fraction": 0.99}, "leaves none"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp import (
     ConvNetGPClassifier,
@@ -11,6 +12,8 @@ from skconvgp import (
 )
 from skconvgp.completion import NearestNeighbors
 from skconvgp.kernels import Dense, Flatten, ReLU, Sequential, rbf
+from skconvgp.likelihoods import Gaussian
+from skconvgp.solvers import ConjugateGradient
 from tests.helpers.estimators import blobs
 from tests.helpers.memory import needs_peak, peak_memory
 
@@ -146,6 +149,23 @@ def test_features_draw_their_coefficients():
 def test_neighbors_are_refused():
     gp, new = fitted(completion=NearestNeighbors(5))
     with pytest.raises(ValueError, match=r"'pathwise'.*completion=None"):
+        gp.sample_y(new, 2, method="pathwise")
+
+
+def test_a_noise_for_each_class_is_refused():
+    X, labels = blobs(6)
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood="dirichlet").fit(X, labels)
+    with pytest.raises(ValueError, match=r"a likelihood like Gaussian\(\)"):
+        gp.sample_y(X, 2, method="pathwise")
+    likely = ConvNetGPClassifier(rbf(1.0), likelihood=Gaussian()).fit(X, labels)
+    assert likely.sample_y(X, 2, method="pathwise").shape == (len(X), 3, 2)
+
+
+def test_draws_of_a_solver_that_did_not_converge_are_announced():
+    solver = ConjugateGradient(max_iter=1, rank=5)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        gp, new = fitted(solver=solver, noise_variance=1e-8)
+    with pytest.warns(ConvergenceWarning, match=r"in `fit`.*draws.*are inexact"):
         gp.sample_y(new, 2, method="pathwise")
 
 
