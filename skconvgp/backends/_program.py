@@ -19,7 +19,7 @@ from torch import Tensor
 from skconvgp._autograd import enabled_autograd
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends._graph import build_graph
-from skconvgp.backends._opcodes import N_COLUMNS, STAGE_ENDS, AxisColumn, Column, Kind
+from skconvgp.backends._opcodes import N_COLUMNS, AxisColumn, Column, Kind
 from skconvgp.backends._schedule import Op, Schedule, schedule_of
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._checks import plain_value
@@ -27,6 +27,9 @@ from skconvgp.kernels._windows import Axis
 
 __all__ = ["Program", "lower", "lower_with_tangents"]
 
+
+# Operations that write a register.
+STORING = (Kind.STORE, Kind.BOX, Kind.CONV, Kind.SUM, Kind.AVERAGE, Kind.POOL)
 
 # With so many channels, those of a position lie side by side in the tables of the CPU.
 MANY_CHANNELS = 8
@@ -175,7 +178,7 @@ def _tables_and_maps(
             loaded = summed
         begun = _maps_begun(op.kind, op_constants)
         maps = max(_maps_read(op.kind, loaded, maps), begun)
-        if op.kind == Kind.STORE or op.kind in STAGE_ENDS:
+        if op.kind in STORING:
             stored[op.reg] = maps
         if op.kind in (Kind.SUM, Kind.AVERAGE):
             summed = maps
