@@ -12,6 +12,7 @@ from torch import Tensor
 from skconvgp._protocols import Batch, Score
 from skconvgp._settings import FIXED
 from skconvgp._typing import Bounds
+from skconvgp.engine import slices
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.inference import without_neighbors
@@ -19,6 +20,9 @@ from skconvgp.kernels import Kernel
 from skconvgp.linalg import back_solve, half_solve, shifted_choleskys
 
 __all__ = ["LeftOutDensity", "OneBatch", "StackEvaluator"]
+
+# Values of the Gram matrices of which copies are made at a time.
+AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -71,15 +75,9 @@ class LeftOutDensity:
         scale = gram.diagonal(dim1=1, dim2=2).mean()
         if not (torch.isfinite(scale) and scale > 0.0):
             raise NotPSDError(f"The mean prior variance is {float(scale)}.")
-        unit = without_neighbors(gram / scale, self.dropped)
-        shares = 1.0 / self.weights.to(unit)
-        factors, _ = shifted_choleskys(unit[:, 1:, 1:], noise * shares)
-        right = torch.cat([unit[:, 1:, :1], targets[:, 1:]], dim=2)
-        solved = back_solve(factors, half_solve(factors, right))
-        cross, duals = solved[:, :, 0], solved[:, :, 1:]
-        mean = torch.einsum("bi,bic->bc", unit[:, 0, 1:], duals)
-        explained = (unit[:, 0, 1:] * cross).sum(1)
-        var = (unit[:, 0, 0] - explained).clamp(min=0.0) + noise
+        parts = slices(len(gram), max(1, AT_ONCE // gram[0].numel()))
+        sites = [self._site(gram[i] / scale, targets[i], noise, i) for i in parts]
+        mean, var, cross, duals = (torch.cat(one) for one in zip(*sites, strict=True))
         error = targets[:, 0] - mean
         m, n_outputs = error.shape
         ratios = error.square().mean(1) / var
@@ -88,20 +86,48 @@ class LeftOutDensity:
         by_var = (1.0 - ratios / amplitude) / (2.0 * m * var)
         by_mean = -error / (amplitude * m * n_outputs * var[:, None])
         pulled = torch.einsum("bic,bc->bi", duals, by_mean)
-        by_unit = torch.empty_like(unit)
-        by_unit[:, 0, 0] = by_var
-        by_unit[:, 0, 1:] = 0.5 * pulled - by_var[:, None] * cross
-        by_unit[:, 1:, 0] = by_unit[:, 0, 1:]
-        outer = cross[:, :, None] * pulled[:, None, :]
-        squares = cross[:, :, None] * cross[:, None, :]
-        by_unit[:, 1:, 1:] = by_var[:, None, None] * squares - (outer + outer.mT) / 2.0
-        diagonals = by_unit.diagonal(dim1=1, dim2=2)
-        by_noise = by_var.sum() + (diagonals[:, 1:] * shares).sum()
-        by_unit = without_neighbors(by_unit, self.dropped)
+        shares = 1.0 / self.weights.to(gram)
+        by_gram = torch.empty_like(gram)
+        by_noise, by_scale = by_var.sum(), gram.new_zeros(())
+        for i in parts:
+            by_unit = _by_unit(by_var[i], cross[i], pulled[i])
+            diagonals = by_unit.diagonal(dim1=1, dim2=2)
+            by_noise += (diagonals[:, 1:] * shares[i]).sum()
+            by_gram[i] = without_neighbors(by_unit, self.dropped[i])
+            unit = without_neighbors(gram[i] / scale, self.dropped[i])
+            by_scale += (by_gram[i] * unit).sum()
         # Each diagonal entry also changes the mean diagonal, the divisor of all.
-        by_scale = (by_unit * unit).sum() / diagonals.numel()
-        by_unit.diagonal(dim1=1, dim2=2).sub_(by_scale)
-        return Score(float(value), by_unit / scale, noise * float(by_noise))
+        diagonals = by_gram.diagonal(dim1=1, dim2=2)
+        diagonals.sub_(by_scale / diagonals.numel())
+        return Score(float(value), by_gram.div_(scale), noise * float(by_noise))
+
+    def _site(
+        self, unit: Tensor, targets: Tensor, noise: float, part: slice
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return means and variances, and what covariances and targets solve to."""
+        unit = without_neighbors(unit, self.dropped[part])
+        shares = 1.0 / self.weights[part].to(unit)
+        factors, _ = shifted_choleskys(unit[:, 1:, 1:], noise * shares)
+        right = torch.cat([unit[:, 1:, :1], targets[:, 1:]], dim=2)
+        solved = back_solve(factors, half_solve(factors, right))
+        cross, duals = solved[:, :, 0], solved[:, :, 1:]
+        mean = torch.einsum("bi,bic->bc", unit[:, 0, 1:], duals)
+        explained = (unit[:, 0, 1:] * cross).sum(1)
+        var = (unit[:, 0, 0] - explained).clamp(min=0.0) + noise
+        return mean, var, cross, duals
+
+
+def _by_unit(by_var: Tensor, cross: Tensor, pulled: Tensor) -> Tensor:
+    """Return the derivatives by Gram matrices of mean prior variance 1."""
+    b, k = cross.shape
+    by_unit = cross.new_empty(b, 1 + k, 1 + k)
+    by_unit[:, 0, 0] = by_var
+    by_unit[:, 0, 1:] = 0.5 * pulled - by_var[:, None] * cross
+    by_unit[:, 1:, 0] = by_unit[:, 0, 1:]
+    outer = cross[:, :, None] * pulled[:, None, :]
+    squares = cross[:, :, None] * cross[:, None, :]
+    by_unit[:, 1:, 1:] = by_var[:, None, None] * squares - (outer + outer.mT) / 2.0
+    return by_unit
 
 
 @dataclass(frozen=True)

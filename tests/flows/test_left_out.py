@@ -8,11 +8,13 @@ import torch
 
 from skconvgp._protocols import Batch
 from skconvgp.exceptions import NotPSDError
+from skconvgp.flows import _left_out
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._landscape import BatchLandscape, Task
 from skconvgp.flows._left_out import LeftOutDensity, OneBatch, StackEvaluator
 from skconvgp.inference import LeftOut, local_posterior, without_neighbors
 from skconvgp.kernels import dense, rbf
+from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.tiles import config
 
 M, K, NOISE = 6, 5, 0.03
@@ -70,6 +72,40 @@ def test_derivatives_are_differences(kernel, largest, monkeypatch):
         assert one == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
     by_graph = landscape.gradient(theta, (batch,), "autograd")[1]
     np.testing.assert_allclose(by_graph, slope, rtol=1e-6)
+
+
+def test_slices_of_sites_give_the_same_score(monkeypatch):
+    evaluator, targets, batch, weights, dropped = stacks(rbf(1.3))
+    objective = LeftOutDensity(weights, dropped, NOISE)
+    grams, y = 7.0 * evaluator.gram(rbf(1.3), batch), targets[batch.indices]
+    whole = objective.score(grams, y)
+    calls, factor = [], _left_out.shifted_choleskys
+    monkeypatch.setattr(
+        _left_out, "shifted_choleskys", lambda *a: calls.append(a) or factor(*a)
+    )
+    monkeypatch.setattr(_left_out, "AT_ONCE", 4 * (K + 1) ** 2)
+    parts = objective.score(grams, y)
+    assert [len(one) for one, _ in calls] == [4, 2]
+    assert parts.value == pytest.approx(whole.value, rel=1e-12)
+    assert parts.by_parameter == pytest.approx(whole.by_parameter, rel=1e-12)
+    torch.testing.assert_close(parts.by_gram, whole.by_gram, rtol=1e-10, atol=1e-12)
+
+
+@needs_peak
+def test_few_copies_of_the_stack_are_made():
+    setup = """
+import torch
+from skconvgp.flows._left_out import LeftOutDensity
+
+def score(m):
+    objective = LeftOutDensity(torch.ones(m, 199), torch.zeros(m, 199).bool(), 0.1)
+    grams = torch.eye(200, dtype=torch.float64).repeat(m, 1, 1)
+    return objective.score(grams, torch.ones(m, 200, 1, dtype=torch.float64))
+
+score(26)
+"""
+    # The matrices and the derivatives have 48 MiB each.
+    assert peak_memory(setup, "score(156)") <= (2 * 48 + 72) * 2**20
 
 
 @pytest.mark.parametrize("value", [0.0, math.nan, math.inf])
