@@ -328,11 +328,11 @@ MODELS = {
     ),
     "exact convnet": Model(ConvNetGPClassifier, 5000, PHOTOGRAPHS_AND_DIGITS),
     "nystrom convnet": Model(
-        lambda: NystromCompletedGP(random_state=0), 5000, PHOTOGRAPHS_AND_DIGITS
+        lambda: NystromCompletedGP(random_state=0), 60_000, PHOTOGRAPHS_AND_DIGITS
     ),
-    "svc": Model(_svc, 20_000),
+    "svc": Model(_svc, 60_000),
     "logistic regression": Model(
-        lambda: of_rows(LogisticRegression(max_iter=200)), 20_000
+        lambda: of_rows(LogisticRegression(max_iter=200)), 60_000
     ),
-    "small cnn": Model(SmallCNN, 20_000),
+    "small cnn": Model(SmallCNN, 60_000),
 }
