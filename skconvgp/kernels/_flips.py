@@ -242,12 +242,17 @@ def _windows(layer: Conv2d | AvgPool2d, shape: ImageShape) -> None:
         return
     n_dropped = int((windows.sum(0) == 0).sum())
     dropped = f" and leave out {n_dropped} of its columns" if n_dropped else ""
+    remedy = (
+        "Take a width at which the last window ends with the map, and an odd window "
+        "for padding='same'."
+        if isinstance(layer, AvgPool2d)
+        else "Even windows need padding='valid', and strides a width at which the last "
+        "window ends where the first one begins, such as an odd width for a stride of "
+        "2."
+    )
     raise ValueError(
         f"{layer!r}: its {axis.n_outputs} windows do not lie symmetrically on a map of "
-        f"width {axis.size}{dropped}. Even windows need a padding that is the same on "
-        "both sides, not 'same', and strides a width at which the last window ends "
-        "where the first one begins: a multiple of the window for pools side by side, "
-        "an odd width for windows of 3 with a stride of 2."
+        f"width {axis.size}{dropped}. {remedy}"
     )
 
 

@@ -340,7 +340,7 @@ def test_deviations_of_too_few_iterations_are_too_large():
             rbf(2.0), amplitude=1.0, noise_variance=1e-3, solver=solver
         ).fit(X, y)
     theirs = exact.predict(new, return_std=True)[1]
-    with pytest.warns(ConvergenceWarning, match="deviations .* are inexact"):
+    with pytest.warns(ConvergenceWarning, match="deviations, .* are inexact"):
         ours = gp.predict(new, return_std=True)[1]
     assert (ours > theirs).all()
 
