@@ -211,7 +211,10 @@ def plan_tiles(
     block = _largest_side(beside_tile, QUEUED * costs.value_bytes, image_bytes)
     at_once = min(BLOCK_BYTES // costs.pair_bytes, MAX_BLOCK**2)
     in_time = math.isqrt(at_once // costs.n_passes)
-    in_time = max(in_time, min(tile, LANES))  # smaller ones waste calls of torch
+    if on_gpu:  # in whole tiles, since smaller ones take a GPU as long
+        in_time = max(in_time // tile, 1) * tile
+    else:
+        in_time = max(in_time, min(tile, LANES))  # smaller ones waste calls of torch
     block = min(_in_vectors(min(block, in_time, MAX_BLOCK)), max(n_rows, n_cols))
     block = largest = max(1, block)
     if n_workers > 1:  # each worker gets a few blocks, even of a small matrix

@@ -44,7 +44,9 @@ from skconvgp.kernels._tangents import same_images, started
 
 __all__ = ["Stages", "stages_of"]
 
-SELF_CHUNK = 64  # images whose maps with themselves are computed at once
+# Images whose maps with themselves are computed at once. On a GPU the calls of torch
+# take as long for one image as for these.
+SELF_CHUNK = {"cpu": 64, "cuda": 1024}
 GROUP_COLUMNS = 64  # of maps of several displacements that pass through layers at once
 WORKING_COPIES = 8  # maps of the size of one that is computed; others are held once
 
@@ -116,8 +118,9 @@ class Stages:
     def prepare(self, pixels: Tensor) -> Prepared:
         """Return the tables of all segments, for pixels (h, w, c, n)."""
         n_images = pixels.shape[-1]
-        starts = range(0, max(n_images, 1), SELF_CHUNK)
-        parts = [self._tables(pixels[..., i : i + SELF_CHUNK]) for i in starts]
+        size = SELF_CHUNK[pixels.device.type]
+        starts = range(0, max(n_images, 1), size)
+        parts = [self._tables(pixels[..., i : i + size]) for i in starts]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def cross(
@@ -145,7 +148,8 @@ class Stages:
     def diag(self, pixels: Tensor, tables: Prepared) -> Tensor:
         """Return the prior variances (n,) of images, given as pixels and tables."""
         n_images = pixels.shape[-1]
-        parts = [slice(i, i + SELF_CHUNK) for i in range(0, n_images, SELF_CHUNK)]
+        size = SELF_CHUNK[pixels.device.type]
+        parts = [slice(i, i + size) for i in range(0, n_images, size)]
         values = []
         for part in parts or [slice(0, 0)]:
             traces = _branches(take(tables, part))

@@ -292,3 +292,23 @@ def test_blocks_of_pairs_that_take_long_are_small():
     fused = TileCosts(0, 32, 8, n_passes=1024)
     plan = plan_tiles(5000, 5000, is_symmetric=True, costs=fused, memory_budget=2**30)
     assert (plan.block, plan.tile) == (64, 64)
+
+
+@pytest.mark.parametrize("n_passes", [1, 54, 10**6])
+@pytest.mark.parametrize("memory_budget", [2**25, 2**28, 2**34])
+def test_a_gpu_gets_whole_tiles_of_any_number_of_passes(n_passes, memory_budget):
+    """The costs are those of myrtle(5) on images of 16x16, and of other passes."""
+    costs = TileCosts(9000, pair_bytes=41_344, value_bytes=8, n_passes=n_passes)
+    plan = plan_tiles(
+        2000,
+        2000,
+        is_symmetric=True,
+        costs=costs,
+        memory_budget=memory_budget,
+        on_gpu=True,
+    )
+    # Half of the budget, beside the tables, is for the maps of a tile.
+    maps = min(2**28, (memory_budget - plan.keeps_tables * 2000 * 9000) // 2)
+    assert plan.tile**2 * costs.pair_bytes <= maps < (plan.tile + 1) ** 2 * 41_344
+    assert plan.block % plan.tile == 0
+    assert plan.block == plan.tile or plan.block**2 * n_passes * 41_344 <= 2**30
