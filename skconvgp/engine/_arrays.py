@@ -11,6 +11,7 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 from skconvgp._typing import ImageShape
+from skconvgp.engine._transfer import to_device, to_host
 from skconvgp.kernels import Kernel
 
 __all__ = [
@@ -55,7 +56,7 @@ def pool_images(images: Tensor, side: int) -> Tensor:
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:
     """Return a tensor as an array on the host."""
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    array: NDArray[Any] = to_host(tensor.detach()).numpy()
     return array
 
 
@@ -63,7 +64,10 @@ def to_tensor(
     array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Return an array as a tensor on a device; a read-only one is copied."""
-    return rows_to_tensor(array).to(device, dtype)
+    tensor = rows_to_tensor(array)
+    if dtype is None or dtype == tensor.dtype:
+        return to_device(tensor, device)
+    return tensor.to(device, dtype)
 
 
 def freeze(state: State) -> State:

@@ -18,8 +18,8 @@ HOST = torch.device("cpu")
 # Matrices of the size of the Gram matrix that a fit holds at once.
 GRAM_COPIES = 2  # the matrix and its factor
 # While the noise is chosen: the matrix, a scaled copy, its eigenvectors, and the work
-# space of LAPACK's `syevd`, which is two matrices.
-SELECTION_COPIES = 5
+# space of LAPACK's `syevd`, which is two matrices, or of cuSOLVER's, which is four.
+SELECTION_COPIES, GPU_SELECTION_COPIES = 5, 7
 # Numbers for each pair of versions of an image, while the noise is chosen with images
 # left out: blocks of the inverse for every noise, and one of them with its factor, two
 # solves and a column.
@@ -77,11 +77,13 @@ def route_of(
     n_versions : int, default=1
         How many rows each sample is.
     """
-    held = (SELECTION_COPIES if is_selecting else GRAM_COPIES) * n**2
-    if is_selecting and n_versions > 1:
-        held += BLOCK_COPIES * n * n_versions
+    held = on_gpu = GRAM_COPIES * n**2
+    if is_selecting:
+        blocks = BLOCK_COPIES * n * n_versions if n_versions > 1 else 0
+        held = SELECTION_COPIES * n**2 + blocks
+        on_gpu = GPU_SELECTION_COPIES * n**2 + blocks
     # A GPU returns the factor to the host.
-    size = Size(held, held, n**2)
+    size = Size(held, on_gpu, n**2)
     direct = Route(copy.deepcopy(solver), size, is_held=True, reason="")
     if is_selecting or not has_kernel:
         return direct

@@ -1,0 +1,73 @@
+"""Large tensors between a GPU and the host, in parts that several threads copy.
+
+The driver copies ordinary memory of the host by one thread, through a buffer of its own
+that cannot be swapped out. For a large matrix that takes longer than to compute it.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+__all__ = ["to_device", "to_host"]
+
+HOST = torch.device("cpu")
+SMALLEST = 2**28  # bytes that are copied in parts; fewer take a tenth of a second
+PART_BYTES = 2**25
+MOST_THREADS = 8
+
+
+def to_host(tensor: Tensor) -> Tensor:
+    """Return a tensor on the host, with the same strides if it is dense."""
+    if tensor.device == HOST or tensor.nbytes < SMALLEST:
+        return tensor.to(HOST)
+
+    def fetch(target: Tensor, source: Tensor, buffer: Tensor) -> None:
+        buffer.copy_(source, non_blocking=True)
+        torch.cuda.current_stream(tensor.device).synchronize()
+        target.copy_(buffer)
+
+    torch.cuda.synchronize(tensor.device)  # what is queued may still write it
+    return _copied(tensor, HOST, tensor.device, fetch)
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor of the host on a device, with the same strides if it is dense."""
+    if device == HOST or tensor.nbytes < SMALLEST:
+        return tensor.to(device)
+
+    def send(target: Tensor, source: Tensor, buffer: Tensor) -> None:
+        buffer.copy_(source)
+        target.copy_(buffer, non_blocking=True)
+        torch.cuda.current_stream(device).synchronize()
+
+    return _copied(tensor, device, device, send)
+
+
+def _copied(
+    tensor: Tensor,
+    place: torch.device,
+    gpu: torch.device,
+    copy: Callable[[Tensor, Tensor, Tensor], None],
+) -> Tensor:
+    """Return a copy at a place; ``copy`` takes parts through a buffer."""
+    tensor = tensor.detach()
+    if not tensor.is_contiguous():
+        if tensor.ndim == 2 and tensor.mT.is_contiguous():
+            return _copied(tensor.mT, place, gpu, copy).mT
+        return tensor.to(place)
+    result = torch.empty_like(tensor, device=place)
+    n = max(PART_BYTES // tensor.itemsize, 1)
+    parts = list(zip(result.view(-1).split(n), tensor.view(-1).split(n), strict=True))
+    n_threads = max(1, min(MOST_THREADS, torch.get_num_threads(), len(parts)))
+
+    def copy_every(first: int) -> None:
+        buffer = torch.empty(n, dtype=tensor.dtype, pin_memory=gpu != HOST)
+        with torch.cuda.stream(torch.cuda.Stream(gpu) if gpu != HOST else None):
+            for target, source in parts[first::n_threads]:
+                copy(target, source, buffer[: len(source)])
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(copy_every, range(n_threads)))
+    return result
