@@ -59,14 +59,16 @@ def _copied(
         return tensor.to(place)
     result = torch.empty_like(tensor, device=place)
     n = max(PART_BYTES // tensor.itemsize, 1)
-    parts = list(zip(result.view(-1).split(n), tensor.view(-1).split(n), strict=True))
+    targets, sources = result.view(-1), tensor.view(-1)
+    parts = [slice(start, start + n) for start in range(0, len(sources), n)]
     n_threads = max(1, min(MOST_THREADS, torch.get_num_threads(), len(parts)))
 
     def copy_every(first: int) -> None:
         buffer = torch.empty(n, dtype=tensor.dtype, pin_memory=gpu != HOST)
-        with torch.cuda.stream(torch.cuda.Stream(gpu) if gpu != HOST else None):
-            for target, source in parts[first::n_threads]:
-                copy(target, source, buffer[: len(source)])
+        stream = None if gpu == HOST else torch.cuda.Stream(gpu)  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(stream):
+            for part in parts[first::n_threads]:
+                copy(targets[part], sources[part], buffer[: len(sources[part])])
 
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(copy_every, range(n_threads)))

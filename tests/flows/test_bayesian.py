@@ -91,11 +91,14 @@ def test_minimum_of_branin_is_found_as_well_as_by_the_twin(either):
 
 
 def test_finds_the_mean_minimum_of_the_fixed_batches(either):
-    surface = bowl(middle=MIDDLE, spread=0.2)
+    surface = bowl(middle=MIDDLE, spread=2.0)
     part = BayesianOptimization(n_initial=8, max_iter=15)
-    found = part.minimize(surface, seeded())
     shift = np.mean([surface._shift(batch) for batch in surface.fixed], axis=0)
-    np.testing.assert_allclose(found.theta, shift + MIDDLE, atol=0.15)
+    least = surface.fixed_value(shift + MIDDLE)
+    ends = [part.minimize(surface, seeded(seed)).theta for seed in range(3)]
+    gap = np.median([surface.fixed_value(end) - least for end in ends])
+    # Without the batches' shifts the minimum would be elsewhere.
+    assert gap < 0.01 < surface.fixed_value(MIDDLE) - least
 
 
 def test_says_who_searched(either):
