@@ -2,14 +2,15 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize, root
 from torch import Tensor
 
 from skconvgp._protocols import Calibration
+from skconvgp._typing import FloatArray
 
 __all__ = ["fit_calibration"]
 
@@ -54,20 +55,23 @@ def fit_calibration(
     has_offsets : bool
         Whether classes have offsets.
     """
-    centred = mean - mean.mean(1, keepdim=True)
-    size = math.sqrt(float(weights @ centred.square().sum(1)) / float(weights.sum()))
+    # Evaluations are many and small: a call of numpy costs less than one of torch.
+    means, masses = np.asarray(mean), np.asarray(weights)
+    centred = means - means.mean(1, keepdims=True)
+    size = math.sqrt(np.average(np.square(centred).sum(1), weights=masses))
     if size == 0.0:  # every class is as probable, whatever the temperature
         return Calibration()
     # In units of their size latents are the same, whatever the scale of the kernel.
-    common = None if var is None else var.mean(1, keepdim=True) / size**2
-    posterior = _Posterior(centred / size, common, codes, weights, has_offsets)
+    common = None if var is None else np.asarray(var).mean(1, keepdims=True) / size**2
+    own = np.arange(len(means)), np.asarray(codes)
+    posterior = _Posterior(centred / size, common, own, masses, has_offsets)
     point = _most_probable(posterior)
     return posterior.calibration(_sharpened(posterior, point), size)
 
 
-def _most_probable(posterior: "_Posterior") -> NDArray[np.float64]:
+def _most_probable(posterior: "_Posterior") -> FloatArray:
     """Return the point at which the better one of two searches ends."""
-    usual = posterior.usual()
+    usual = posterior.usual
     floored = usual.copy()
     floored[3] = math.log(LARGE_ODDS)
     ends = [
@@ -80,19 +84,17 @@ def _most_probable(posterior: "_Posterior") -> NDArray[np.float64]:
         )
         for start in (usual, floored)
     ]
-    best: NDArray[np.float64] = min(ends, key=lambda end: float(end.fun)).x
+    best: FloatArray = min(ends, key=lambda end: float(end.fun)).x
     return best
 
 
-def _sharpened(
-    posterior: "_Posterior", point: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _sharpened(posterior: "_Posterior", point: FloatArray) -> FloatArray:
     """Return the root of the slopes near the point at which a search has ended."""
     solution = root(
         lambda x: posterior.value_and_slope(x)[1], point, tol=ROOT_TOLERANCE
     )
-    is_near = np.abs(solution.x - point).max() < NEAR
-    return solution.x if is_near else point
+    nearest: FloatArray = solution.x
+    return nearest if np.abs(nearest - point).max() < NEAR else point
 
 
 @dataclass(frozen=True)
@@ -103,17 +105,29 @@ class _Posterior:
     followed by the offsets b / T, if there are any.
     """
 
-    mean: Tensor
-    var: Tensor | None
-    codes: Tensor
-    weights: Tensor
+    mean: FloatArray
+    var: FloatArray | None
+    own: tuple[NDArray[np.intp], NDArray[np.intp]]  # where latents of labels are
+    weights: FloatArray
     has_offsets: bool
 
-    def usual(self) -> NDArray[np.float64]:
-        n_offsets = self.mean.shape[1] if self.has_offsets else 0
-        return np.concatenate([USUAL, np.zeros(n_offsets)])
+    @cached_property
+    def n_offsets(self) -> int:
+        return self.mean.shape[1] if self.has_offsets else 0
 
-    def calibration(self, point: NDArray[np.float64], size: float) -> Calibration:
+    @cached_property
+    def total(self) -> float:
+        return float(self.weights.sum())
+
+    @cached_property
+    def usual(self) -> FloatArray:
+        return np.concatenate([USUAL, np.zeros(self.n_offsets)])
+
+    @cached_property
+    def deviations(self) -> FloatArray:
+        return np.concatenate([DEVIATIONS, np.full(self.n_offsets, OFFSET_DEVIATION)])
+
+    def calibration(self, point: FloatArray, size: float) -> Calibration:
         temperature, spread, bend, odds = _numbers(point)
         offsets = tuple(float(value) * temperature * size for value in point[4:])
         spread = 0.0 if self.var is None else spread
@@ -121,9 +135,7 @@ class _Posterior:
             temperature * size, spread, offsets, bend, odds / (1.0 + odds)
         )
 
-    def value_and_slope(
-        self, point: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float64]]:
+    def value_and_slope(self, point: FloatArray) -> tuple[float, FloatArray]:
         """Return the value and its derivatives.
 
         Let z = (m + T u) s with s = (T^2 + kappa v)^(-1/2), y = asinh(c z) / c, and let
@@ -132,38 +144,34 @@ class _Posterior:
         by log c is h (z / sqrt(1 + (c z)^2) - y).
         """
         temperature, spread, bend, odds = _numbers(point)
-        offsets = torch.as_tensor(
-            point[4:] - point[4:].mean() if self.has_offsets else 0
-        )
-        added = temperature * offsets
         wide = 0.0 if self.var is None else spread * self.var
-        square = temperature**2 + wide + torch.zeros_like(self.mean[:, :1])
-        scale = square.rsqrt()
-        latents = (self.mean + added) * scale
-        root = (1.0 + (bend * latents).square()).sqrt()
-        bent = (bend * latents).asinh() / bend
+        square = temperature**2 + wide
+        scale = 1.0 / np.sqrt(square)
+        latents = self.mean * scale
+        if self.has_offsets:
+            added = temperature * (point[4:] - point[4:].mean())
+            latents += added * scale
+        bows = bend * latents
+        root = np.sqrt(1.0 + np.square(bows))
+        bent = np.arcsinh(bows) / bend
         loss, slope, by_floor = self._loss(bent, odds)
-        by_bend = float((slope * (latents / root - bent)).sum())
+        by_bend = np.vdot(slope, latents / root - bent)
         slope /= root
-        by_square = (slope * latents).sum(1, keepdim=True) / square
-        by_log_t = float(
-            (slope * added * scale).sum() - by_square.sum() * temperature**2
-        )
-        by_log_spread = float(-0.5 * (by_square * wide).sum())
+        by_square = (slope * latents).sum(1, keepdims=True) / square
+        by_log_t = -by_square.sum() * temperature**2
+        by_log_spread = -0.5 * (by_square * wide).sum()
         slopes = np.array([by_log_t, by_log_spread, by_bend, by_floor])
         if self.has_offsets:
-            by_offsets = np.array((slope * scale).sum(0).tolist()) * temperature
+            by_offsets = (slope * scale).sum(0) * temperature
+            slopes[0] += by_offsets @ added / temperature
             slopes = np.concatenate([slopes, by_offsets - by_offsets.mean()])
-        far = (point - self.usual()) / self._deviations()
+        far = (point - self.usual) / self.deviations
         value = loss + 0.5 * float(far @ far)
-        total = float(self.weights.sum())
-        return value / total, (slopes + far / self._deviations()) / total
+        return value / self.total, (slopes + far / self.deviations) / self.total
 
-    def _deviations(self) -> NDArray[np.float64]:
-        n_offsets = self.mean.shape[1] if self.has_offsets else 0
-        return np.concatenate([DEVIATIONS, np.full(n_offsets, OFFSET_DEVIATION)])
-
-    def _loss(self, latents: Tensor, odds: float) -> tuple[float, Tensor, float]:
+    def _loss(
+        self, latents: FloatArray, odds: float
+    ) -> tuple[float, FloatArray, float]:
         """Return the log loss, and its derivatives by latents and log odds.
 
         Let r be the share of a label's probability that does not come from the floor.
@@ -171,19 +179,21 @@ class _Posterior:
         derivative by the log odds is r - (1 - floor).
         """
         floor = odds / (1.0 + odds)
-        log_probs = torch.log_softmax(latents, dim=1)
-        above_floor = log_probs.gather(1, self.codes[:, None])[:, 0] - math.log1p(odds)
-        lowest = torch.full_like(above_floor, math.log(floor / latents.shape[1]))
-        log_prob = torch.logaddexp(above_floor, lowest)
-        share = (above_floor - log_prob).exp()
-        slope = log_probs.exp()
-        slope[torch.arange(len(slope)), self.codes] -= 1.0
+        largest = latents.max(1, keepdims=True)
+        slope = np.exp(latents - largest)
+        sums = slope.sum(1, keepdims=True)
+        log_sums = (largest + np.log(sums))[:, 0]
+        above_floor = latents[self.own] - log_sums - math.log1p(odds)
+        log_prob = np.logaddexp(above_floor, math.log(floor / latents.shape[1]))
+        share = np.exp(above_floor - log_prob)
+        slope /= sums
+        slope[self.own] -= 1.0
         slope *= (self.weights * share)[:, None]
-        by_floor = float((self.weights * (share - 1.0 + floor)).sum())
-        return -float((self.weights * log_prob).sum()), slope, by_floor
+        by_floor = float(self.weights @ (share - 1.0 + floor))
+        return -float(self.weights @ log_prob), slope, by_floor
 
 
-def _numbers(point: NDArray[np.float64]) -> list[float]:
+def _numbers(point: FloatArray) -> list[float]:
     """Return temperature, spread, bend and odds, which are finite at every point."""
     numbers: list[float] = np.exp(point[:4].clip(-LARGEST, LARGEST)).tolist()
     return numbers
