@@ -6,19 +6,26 @@
 
 Faults are drawn with a seed: an operator, a comparison, a number or a condition of one
 line is another one. Each is put into a copy of the checkout, where the tests of its
-floor run, those of its own file first, until one fails. A fault that no test finds may
-be none: a limit that nothing reaches, a message, a choice of speed.
+floor run until one fails: first those of its own file, then those that name its
+function, last those that start processes. A fault that no test finds may be none: a
+limit that nothing reaches, a message, a choice of speed.
 """
 
 import argparse
 import ast
+import contextlib
+import importlib.util
+import multiprocessing
 import os
 import random
+import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -32,13 +39,27 @@ FLOORS = {
     "backends": ["engine", "estimators/test_gram.py"],
     "engine": ["estimators/test_gram.py", "estimators/test_cache_dir.py"],
     "inference": ["estimators"],
-    "processes": ["estimators", "inference"],
+    "processes": ["contracts", "estimators", "inference"],
     "flows": ["contracts", "estimators/test_flows.py", "estimators/test_warp.py"],
     "estimators": ["test_common.py"],
     "metrics": [],
+    "networks": ["estimators/test_networks.py", "contracts"],
+    "image_maps": ["transforms"],
+    "transforms": ["image_maps"],
 }
 PER_FLOOR = 4
 SEED = 0
+# Tests that start processes, or skip where a system lacks something, cost the most.
+LATE = "processes or skipif"
+# What takes seconds to import, and is imported once.
+IMPORTED = ["torch", "pandas", "pytest", "skopt", "sklearn.utils.estimator_checks"]
+ENVIRONMENT = {
+    "SCIPY_ARRAY_API": "1",
+    "MPLBACKEND": "agg",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}
 OPERATORS = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -56,6 +77,37 @@ OPERATORS = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A line of a file that is another one.
+
+    Parameters
+    ----------
+    floor : str
+        Folder of the package.
+    path : Path
+        The file, relative to the checkout.
+    function : str
+        Name of the function.
+    number : int
+        Number of the line, from 1.
+    line : str
+        What it says instead.
+    """
+
+    floor: str
+    path: Path
+    function: str
+    number: int
+    line: str
+
+    def text_in(self, text):
+        """Return the text of the file with the fault."""
+        lines = text.splitlines()
+        lines[self.number - 1] = self.line
+        return "\n".join(lines) + "\n"
 
 
 def other(node):
@@ -77,8 +129,8 @@ def other(node):
         yield f"({ast.unparse(node)})"
 
 
-def faults_of(path):
-    """Return (line number, line with the fault) of all faults of a file."""
+def faults_of(floor, path):
+    """Return all faults of a file."""
     text = path.read_text()
     lines = text.splitlines()
     found = []
@@ -93,63 +145,124 @@ def faults_of(path):
                     continue
                 line = lines[node.lineno - 1].encode()
                 start, end = node.col_offset, node.end_col_offset
+                where = path.relative_to(ROOT), function.name, node.lineno
                 for new in other(node):
                     changed = line[:start] + new.encode() + line[end:]
-                    found.append((node.lineno, changed.decode()))
+                    found.append(Fault(floor, *where, changed.decode()))
     return found
 
 
 def drawn_faults():
-    """Return (floor, file, line number, new line) of the faults, the same each time."""
+    """Return the faults, the same each time."""
     generator = random.Random(SEED)
     chosen = []
     for floor in FLOORS:
         everything = [
-            (path.relative_to(ROOT), number, line)
+            fault
             for path in sorted((ROOT / "skconvgp" / floor).rglob("*.py"))
-            for number, line in faults_of(path)
             if "native" not in path.parts
+            for fault in faults_of(floor, path)
         ]
-        chosen += [(floor, *item) for item in generator.sample(everything, PER_FLOOR)]
+        chosen += generator.sample(everything, PER_FLOOR)
     return chosen
 
 
-def tests_of(floor, path):
-    """Return the tests that run, those of the file itself first."""
-    own = ROOT / "tests" / floor / f"test_{path.stem.lstrip('_')}.py"
-    first = [own] if own.exists() else []
-    return [*first, *(ROOT / "tests" / name for name in [floor, *FLOORS[floor]])]
+def stages_of(fault, tests):
+    """Yield which files run one after the other, each with a marker expression."""
+    stem = fault.path.stem.lstrip("_")
+    own = sorted(tests.rglob(f"test_{stem}.py"))
+    places = [tests / name for name in [fault.floor, *FLOORS[fault.floor]]]
+    files = {
+        file: bool(re.search(rf"\b{fault.function}\b", file.read_text()))
+        for place in places
+        for file in (sorted(place.rglob("test_*.py")) if place.is_dir() else [place])
+        if file not in own
+    }
+    others = sorted(files, key=files.get, reverse=True)
+    yield own, f"not ({LATE})"
+    yield others, f"not ({LATE})"
+    yield [*own, *others], LATE
 
 
-def first_failure(copy, fault, options):
-    """Return what found the fault, or an empty string."""
-    floor, path, number, line = fault
-    target = copy / path
-    before = target.read_text()
-    lines = before.splitlines()
-    lines[number - 1] = line
-    target.write_text("\n".join(lines) + "\n")
-    tests = [copy / test.relative_to(ROOT) for test in tests_of(floor, path)]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", *options, *map(str, tests)]
-    environment = os.environ | {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
+class FirstFailure:
+    """Remember the test that runs, and tell of the first one that fails."""
+
+    def __init__(self, sender):
+        self.sender = sender
+
+    def pytest_runtest_logstart(self, nodeid):
+        """Tell which test runs."""
+        self.sender.send(("runs", nodeid))
+
+    def pytest_runtest_logreport(self, report):
+        """Tell of a failure."""
+        if report.failed:
+            self.sender.send(("fails", report.nodeid))
+
+    pytest_collectreport = pytest_runtest_logreport
+
+
+def run_tests(copy, fault, markers, sender):
+    """Run the tests of a fault in a process of its own."""
+    os.setsid()
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    os.chdir(copy)
+    # An editable installation would find the package of the checkout.
+    sys.meta_path[:] = [
+        f for f in sys.meta_path if not hasattr(f, "known_source_files")
+    ]
+    sys.path.insert(0, str(copy))
+    assert importlib.util.find_spec("skconvgp").origin.startswith(str(copy))
+    sys.dont_write_bytecode = False
+    import pytest
+
+    options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+    options += ["-p", "hypothesispytest"]
+    for files, marker in stages_of(fault, copy / "tests"):
+        expression = " and ".join(f"({each})" for each in [marker, *markers])
+        arguments = [*options, "-m", expression, *map(str, files)]
+        status = pytest.main(arguments, [FirstFailure(sender)]) if files else 0
+        if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            sender.send(("fails", f"pytest, {status!r}"))
+            return
+
+
+def outcome(copy, fault, markers, limit):
+    """Return whether a fault is found, and by what; None if the time is over."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(IMPORTED)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=run_tests, args=(copy, fault, markers, sender))
+    process.start()
+    sender.close()
+    end, last = time.monotonic() + limit, "it starts"
     try:
-        done = subprocess.run(
-            [*command, "--no-header", "-p", "no:cacheprovider"],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=1800,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "it does not end"
+        while receiver.poll(max(0.0, end - time.monotonic())):
+            kind, last = receiver.recv()
+            if kind == "fails":
+                return True, last
+    except EOFError:
+        process.join()
+        if process.exitcode > 0:
+            raise RuntimeError("The tests could not start.") from None
+        return process.exitcode < 0, f"{last}, exit {process.exitcode}"
     finally:
-        target.write_text(before)
-    if done.returncode == 0:
-        return ""
-    named = [s for s in done.stdout.splitlines() if s.startswith(("FAILED", "ERROR"))]
-    return named[0][:100] if named else f"exit {done.returncode}"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+    return None, f"the time is over at {last}"
+
+
+def copied_checkout(folder):
+    """Return a copy of the checkout, with the extension that it uses."""
+    ignored = shutil.ignore_patterns(".venv*", ".git", "build", "_build")
+    copy = Path(shutil.copytree(ROOT, Path(folder) / "checkout", ignore=ignored))
+    extension = importlib.util.find_spec("skconvgp.backends._native")
+    if extension:
+        shutil.copy(extension.origin, copy / "skconvgp" / "backends")
+    return copy
 
 
 def main():
@@ -157,21 +270,28 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="slow tests too")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of faults")
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds of a fault")
     options = parser.parse_args()
-    marker = [] if options.all else ["-m", "not slow"]
+    os.environ.update(ENVIRONMENT)
     faults = drawn_faults()
+    words = {True: "found by", False: "NOT FOUND:", None: "UNDECIDED:"}
     found = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "checkout"
-        ignored = shutil.ignore_patterns(".venv*", ".git", "build", "_build")
-        shutil.copytree(ROOT, copy, ignore=ignored)
+        copy = copied_checkout(folder)
         for i in options.only or range(len(faults)):
-            _, path, number, line = faults[i]
-            name = first_failure(copy, faults[i], marker)
-            found[bool(name)] += 1
-            print(f"{i:3d} {path}:{number}: {line.strip()}", flush=True)
-            print(f"      {name or 'NOT FOUND'}", flush=True)
-    print(f"{found[True]} of {found.total()} were found.")
+            fault, target = faults[i], copy / faults[i].path
+            before, start = target.read_text(), time.monotonic()
+            target.write_text(fault.text_in(before))
+            markers = [] if options.all else ["not slow"]
+            is_found, name = outcome(copy, fault, markers, options.limit)
+            target.write_text(before)
+            # A file of the same second and size would pass for what was compiled.
+            Path(importlib.util.cache_from_source(target)).unlink(missing_ok=True)
+            found[is_found] += 1
+            seconds = time.monotonic() - start
+            print(f"{i:3d} {fault.path}:{fault.number}: {fault.line.strip()}")
+            print(f"      {words[is_found]} {name} ({seconds:.0f} s)", flush=True)
+    print(f"{found[True]} of {found.total()} were found, {found[None]} are undecided.")
 
 
 if __name__ == "__main__":
