@@ -21,6 +21,7 @@ __all__ = [
     "missing_quadratic",
     "moment_amplitude",
     "profiled_amplitude",
+    "profiled_amplitudes",
 ]
 
 
@@ -50,9 +51,22 @@ def profiled_amplitude(quadratic: Tensor, weights: Tensor) -> float:
     weights : Tensor of shape (n,)
         Sample weights.
     """
-    n_values = len(quadratic) * float(weights.sum())
+    return float(profiled_amplitudes(quadratic, weights))
+
+
+def profiled_amplitudes(quadratic: Tensor, weights: Tensor) -> Tensor:
+    """Return `profiled_amplitude` of each of several matrices M.
+
+    Parameters
+    ----------
+    quadratic : Tensor of shape (..., k)
+        <y, M^-1 y> of each output.
+    weights : Tensor of shape (n,)
+        Sample weights.
+    """
+    n_values = quadratic.shape[-1] * float(weights.sum())
     tiny = torch.finfo(quadratic.dtype).tiny  # targets that are all zero
-    return max(float(quadratic.sum()) / n_values, tiny)
+    return (quadratic.sum(-1) / n_values).clamp(min=tiny)
 
 
 def moment_amplitude(targets: Tensor, noise: float | Tensor, weights: Tensor) -> float:
@@ -110,12 +124,12 @@ def log_marginal_likelihood(
     Parameters
     ----------
     quadratic : Tensor of shape (k,)
-        <y, M^-1 y> of each output.
-    logdet : Tensor of shape ()
+        <y, M^-1 y> of each output; (b, k) for several matrices M, as is `amplitude`.
+    logdet : Tensor of shape () or (b, 1)
         Logarithm of the determinant of M.
     amplitude : Tensor of shape (k,)
         The factor a of each output.
-    noise : float or Tensor of shape (n,)
+    noise : float or Tensor of shape (n,) or (b, 1)
         Noise variance of a single observation.
     weights : Tensor of shape (n,)
         Sample weights.
@@ -123,7 +137,7 @@ def log_marginal_likelihood(
     total = weights.sum()
     # A sample of weight w and noise v is w observations. Their determinant has w - 1
     # more factors v, and a factor w, as the mean of w observations has the noise v / w.
-    repeats = torch.xlogy(weights - 1.0, noise).sum()
+    repeats = torch.xlogy(weights - 1.0, noise).sum(-1, keepdim=True)
     logdet_all = logdet + repeats + weights.log().sum() + total * amplitude.log()
     return -0.5 * (quadratic / amplitude + logdet_all + total * math.log(2.0 * math.pi))
 
@@ -158,15 +172,15 @@ def leave_one_out(
     Parameters
     ----------
     targets, dual : Tensor of shape (n, k)
-        Y and M^-1 Y.
-    inverse_diag : Tensor of shape (n,)
+        Y and M^-1 Y, (b, n, k) for several matrices M.
+    inverse_diag : Tensor of shape (n,) or (b, n)
         Diagonal of M^-1.
-    noise : float or Tensor of shape (n,)
+    noise : float or Tensor of shape (n,) or (b, 1)
         Noise variance of a single observation.
     weights : Tensor of shape (n,)
         Sample weights.
     """
-    mean = targets - dual / inverse_diag[:, None]
+    mean = targets - dual / inverse_diag[..., None]
     single = noise / weights.clamp(max=1.0) - noise / weights
     return LeaveOneOut(mean, 1.0 / inverse_diag + single)
 

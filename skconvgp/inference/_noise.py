@@ -13,7 +13,7 @@ from skconvgp.inference._evidence import (
     LeaveOneOut,
     leave_one_out,
     log_marginal_likelihood,
-    profiled_amplitude,
+    profiled_amplitudes,
 )
 from skconvgp.inference._features import (
     feature_evidence,
@@ -258,18 +258,18 @@ class _Samples:
 
     def left_out(
         self, spectrum: Spectrum, noises: Tensor
-    ) -> Callable[[int, float, Tensor], LeaveOneOut]:
-        """Return what predicts the judged samples, with the noise of an index.
+    ) -> Callable[[slice, Tensor], LeaveOneOut]:
+        """Return what predicts the judged samples, with each of some noises.
 
-        It is called with the index, the noise, and M^-1 Y of the merged inputs.
+        It is called with indices of noises and M^-1 Y (b, m, k) of the merged inputs.
         """
         data, inputs = self.merged, self.inputs
         if inputs.n_versions == 1:
             diags = spectrum.inverse_diags(noises) * data.weights[:, None]
 
-            def at(i: int, noise: float, dual: Tensor) -> LeaveOneOut:
-                diag = diags[:, i]
-                return leave_one_out(data.targets, dual, diag, noise, data.weights)
+            def at(some: slice, duals: Tensor) -> LeaveOneOut:
+                diag, noise = diags[:, some].mT, noises[some, None]
+                return leave_one_out(data.targets, duals, diag, noise, data.weights)
 
             return at
         root = data.weights.sqrt()
@@ -278,13 +278,20 @@ class _Samples:
             for images, members in inputs.versions()
         ]
 
-        def whole_at(i: int, noise: float, dual: Tensor) -> LeaveOneOut:
-            blocks = (
-                (images, members, block[..., i] * part[:, :, None] * part[:, None])
-                for images, members, block in groups
-                for part in (root[members],)
-            )
-            return images_out(data.targets, dual, self.weights, inputs, blocks, noise)
+        def whole_at(some: slice, duals: Tensor) -> LeaveOneOut:
+            found = []
+            for i, dual in zip(range(some.start, some.stop), duals, strict=True):
+                blocks = (
+                    (images, members, block[..., i] * part[:, :, None] * part[:, None])
+                    for images, members, block in groups
+                    for part in (root[members],)
+                )
+                noise = float(noises[i])
+                found.append(
+                    images_out(data.targets, dual, self.weights, inputs, blocks, noise)
+                )
+            means, variances = ([one.mean for one in found], [one.var for one in found])
+            return LeaveOneOut(torch.stack(means), torch.stack(variances))
 
         return whole_at
 
@@ -309,32 +316,40 @@ def _best_of(
     left_out = None  # for all noises at once, so that the vectors are read once
     if criterion == "loo":
         left_out = samples.left_out(spectrum, noises)
-    best, best_score = grid[0], -math.inf
-    inside = spectrum.products_with(rotated, spectrum.inverses(noises))
-    for i, (noise, part) in enumerate(zip(grid, inside, strict=True)):
-        dual = (part + outside / noise) * root[:, None]
-        quadratic = (targets * dual).sum(0) + data.scatter.sum(0) / noise
+    scores: list[float] = []
+    for part in spectrum.products_with(rotated, spectrum.inverses(noises)):
+        some = slice(len(scores), len(scores) + len(part))
+        noise = noises[some, None]
+        duals = (part + outside / noise[:, None]) * root[:, None]
+        quadratic = (targets * duals).sum(1) + data.scatter.sum(0) / noise
         scale = amplitude
         if scale is None:
-            profiled = profiled_amplitude(quadratic, weights)
-            scale = torch.full_like(targets[0], profiled)
+            scale = profiled_amplitudes(quadratic, weights)[:, None]
+        scale = scale.expand_as(quadratic)
         if left_out is None:
-            logdet = (values + noise).log().sum() - weights.log().sum()
-            logdet += spectrum.n_zeros * math.log(noise)
+            logdet = (values + noise).log().sum(1, keepdim=True) - weights.log().sum()
+            logdet += spectrum.n_zeros * noise.log()
             score = log_marginal_likelihood(quadratic, logdet, scale, noise, weights)
         else:
-            score = log_density(samples.judged, left_out(i, noise, dual), scale)
-        if noise >= spectrum.least and float(score.sum()) > best_score:
-            best, best_score = noise, float(score.sum())
+            loo = left_out(some, duals)
+            score = log_density(samples.judged, loo, scale[:, None])
+        scores += score.sum(1).tolist()
+    best, best_score = grid[0], -math.inf
+    for value, height in zip(grid, scores, strict=True):
+        if value >= spectrum.least and height > best_score:
+            best, best_score = value, height
     return best, best_score
 
 
 def log_density(data: MergedSamples, loo: LeaveOneOut, amplitude: Tensor) -> Tensor:
-    """Return the log predictive density (k,) of all targets, their inputs left out."""
-    weights, var = data.weights[:, None], loo.var[:, None] * amplitude
+    """Return the log predictive density (k,) of all targets, their inputs left out.
+
+    Of several predictions (b, n, k), with amplitudes (b, 1, k), it is (b, k).
+    """
+    weights, var = data.weights[:, None], loo.var[..., None] * amplitude
     squares = (data.targets - loo.mean).square() * weights + data.scatter
     density = squares / var + weights * torch.log(2.0 * math.pi * var)
-    return -0.5 * density.sum(0)
+    return -0.5 * density.sum(-2)
 
 
 def noise_grid(dtype: torch.dtype) -> list[float]:

@@ -89,7 +89,7 @@ class Spectrum:
         return torch.where(is_same > 0.0, entries.clamp(min=0.0), entries)
 
     def products_with(self, columns: Tensor, factors: Tensor) -> Iterator[Tensor]:
-        """Yield a product (n, k) of the vectors with scaled columns for each factor.
+        """Yield products (b, n, k) of the vectors with scaled columns for some factors.
 
         The vectors are as large as the matrix, and therefore read once for several
         factors.
@@ -104,4 +104,5 @@ class Spectrum:
         n_columns = columns.shape[1]
         for block in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):
             scaled = (columns[:, None] * block[:, :, None]).flatten(1)
-            yield from torch.split(self.vectors @ scaled, n_columns, dim=1)
+            products = self.vectors @ scaled
+            yield products.unflatten(1, (-1, n_columns)).transpose(0, 1)
