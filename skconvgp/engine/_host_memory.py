@@ -76,8 +76,9 @@ def _left_by_groups() -> Iterator[int]:
 
 
 def _left_by_group(folder: Path, files: GroupFiles) -> Iterator[int]:
-    limit, used = _text(folder / files.limit), _text(folder / files.used)
-    if used and limit and limit.strip() != "max":
+    limit = _text(folder / files.limit).strip()
+    used = _text(folder / files.used) if limit not in ("", "max") else ""
+    if used:
         droppable = _number(_text(folder / "memory.stat"), files.droppable)
         yield int(limit) - int(used) + (droppable or 0)
 

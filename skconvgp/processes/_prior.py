@@ -132,8 +132,12 @@ class KernelPrior:
 
     def choice(self, run: Run) -> BackendChoice:
         """Return the backend that computes tiles of the Gram matrix."""
-        device = run.config.device
-        return choose_backend(self.kernel, self.map_shape, run.backend, device)
+        key = id(self.kernel), self.map_shape
+        if key not in run.choices:
+            run.choices[key] = choose_backend(
+                self.kernel, self.map_shape, run.backend, run.config.device
+            )
+        return run.choices[key]
 
     def oracle(self, run: Run, label: str) -> KernelOracle:
         """Return the oracle of covariances of the samples."""

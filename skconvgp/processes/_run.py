@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
-from skconvgp._typing import OnStep
+from skconvgp._typing import ImageShape, OnStep
 from skconvgp.backends import BackendChoice
 from skconvgp.engine import Placement, TileCache, to_tensor, wait_for
 
@@ -41,6 +41,9 @@ class Run:
         configuration and the images.
     caches : list of TileCache
         Caches that `find_cache` has returned, for the report.
+    choices : dict
+        Backends of kernels, which are lowered once: by `id` of the kernel, which a
+        backend keeps alive, and shape of the images.
     """
 
     placement: Placement
@@ -50,6 +53,7 @@ class Run:
     progress: Callable[[str], OnStep]
     find_cache: Callable[[BackendChoice, ComputeConfig, Tensor], TileCache | None]
     caches: list[TileCache] = field(default_factory=list)
+    choices: dict[tuple[int, ImageShape], BackendChoice] = field(default_factory=dict)
 
     def tensor(self, array: NDArray[Any]) -> Tensor:
         """Return an array on the device, in the precision of solves."""

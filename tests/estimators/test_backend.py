@@ -397,3 +397,15 @@ def test_torch_takes_over_where_the_extension_is_missing(cls, data, monkeypatch)
     deviation = np.sqrt(np.diag(exact))
     error = np.abs(gram - exact) / np.outer(deviation, deviation)
     assert 0.0 < error.max() < BOUNDS[torch.float32]
+
+
+def test_a_fit_lowers_its_kernel_once(monkeypatch):
+    chosen = []
+
+    def counted(*arguments):
+        chosen.append(choose(*arguments))
+        return chosen[-1]
+
+    monkeypatch.setattr(f"skconvgp.{CHOOSERS[0]}", counted)
+    gp = ConvNetGPClassifier(tiny_network()).fit(*digits(12))
+    assert [choice.name for choice in chosen] == [gp.backend_]

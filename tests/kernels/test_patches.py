@@ -154,6 +154,13 @@ def test_derivatives_are_limits_of_differences(normalization):
     assert (by_inputs * step).sum() == pytest.approx(slope, rel=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(3, 7, 7), (3, 7, 1), (3, 1, 7)])
+def test_patches_of_colours_are_whitened(shape):
+    assert isinstance(PatchKernel().patch_map(shape), PatchWhitening)
+    assert PatchKernel().patch_map((1, *shape[1:])) is None
+    assert PatchKernel().patch_map((3, 1, 1)) is None
+
+
 def test_what_follows_from_data():
     images = RNG.normal(size=(5, 3, 8, 8))
     kernel = PatchKernel()
