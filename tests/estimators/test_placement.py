@@ -117,7 +117,7 @@ def asked(monkeypatch):
 def test_estimators_ask_for_the_matrix_and_its_factor(cls, asked):
     settings = {"noise_variance": "loo", "solve_dtype": "float32"}
     cls(tiny_network(), **settings).fit(X, y)
-    assert asked[0] == 5 * 4 * N**2
+    assert asked[0] == 7 * 4 * N**2
     asked.clear()
     gp = cls(tiny_network(), noise_variance=1e-4).fit(X, y)
     assert asked[0] == 2 * 8 * N**2
