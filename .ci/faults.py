@@ -5,28 +5,30 @@
     python .ci/faults.py --only 3 17      # some of them
 
 Faults are drawn with a seed: an operator, a comparison, a number or a condition of one
-line is another one. Each is put into a copy of the checkout, where the tests of its
-floor run until one fails: first those of its own file, then those that name its
-function, last those that start processes. A fault that no test finds may be none: a
-limit that nothing reaches, a message, a choice of speed.
+line is another one. Everything is imported once. Each fault is put into the functions
+of a fork of that process, where the tests of its floor run until one fails: first those
+of its own file, then those that name its function. A fault that no test finds may be
+none: a limit that nothing reaches, a message, a choice of speed.
 """
 
 import argparse
 import ast
 import contextlib
-import importlib.util
+import gc
+import io
 import multiprocessing
 import os
 import random
 import re
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, FunctionType
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 # The folders of tests that exercise a floor, besides its own.
@@ -49,10 +51,6 @@ FLOORS = {
 }
 PER_FLOOR = 4
 SEED = 0
-# Tests that start processes, or skip where a system lacks something, cost the most.
-LATE = "processes or skipif"
-# What takes seconds to import, and is imported once.
-IMPORTED = ["torch", "pandas", "pytest", "skopt", "sklearn.utils.estimator_checks"]
 ENVIRONMENT = {
     "SCIPY_ARRAY_API": "1",
     "MPLBACKEND": "agg",
@@ -102,12 +100,6 @@ class Fault:
     function: str
     number: int
     line: str
-
-    def text_in(self, text):
-        """Return the text of the file with the fault."""
-        lines = text.splitlines()
-        lines[self.number - 1] = self.line
-        return "\n".join(lines) + "\n"
 
 
 def other(node):
@@ -167,9 +159,35 @@ def drawn_faults():
     return chosen
 
 
-def stages_of(fault, tests):
-    """Yield which files run one after the other, each with a marker expression."""
-    stem = fault.path.stem.lstrip("_")
+def codes_in(code):
+    """Yield code with all code that it holds."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
+
+
+def put_in(path, number, line):
+    """Make a line of a file another one, in the functions that this process has."""
+    path = ROOT / path
+    lines = path.read_text().splitlines()
+    lines[number - 1] = line
+    module = compile("\n".join(lines), path, "exec", dont_inherit=True)
+    codes = {(code.co_qualname, code.co_firstlineno): code for code in codes_in(module)}
+    n_functions = 0
+    for function in gc.get_objects():
+        if type(function) is not FunctionType:  # others may lie about their class
+            continue
+        code = function.__code__
+        if Path(code.co_filename).name == path.name and path.samefile(code.co_filename):
+            function.__code__ = codes[code.co_qualname, code.co_firstlineno]
+            n_functions += 1
+    assert n_functions, f"nothing has imported {path}"
+
+
+def stages_of(fault):
+    """Return which files run first, and which after them."""
+    tests, stem = ROOT / "tests", fault.path.stem.lstrip("_")
     own = sorted(tests.rglob(f"test_{stem}.py"))
     places = [tests / name for name in [fault.floor, *FLOORS[fault.floor]]]
     files = {
@@ -178,17 +196,19 @@ def stages_of(fault, tests):
         for file in (sorted(place.rglob("test_*.py")) if place.is_dir() else [place])
         if file not in own
     }
-    others = sorted(files, key=files.get, reverse=True)
-    yield own, f"not ({LATE})"
-    yield others, f"not ({LATE})"
-    yield [*own, *others], LATE
+    return own, sorted(files, key=files.get, reverse=True)
 
 
 class FirstFailure:
-    """Remember the test that runs, and tell of the first one that fails."""
+    """Tell which test runs, and of failures; tests that start processes come last."""
 
     def __init__(self, sender):
         self.sender = sender
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        """Run what takes seconds to start last."""
+        items.sort(key=sys.modules["tests.conftest"].starts_processes)
 
     def pytest_runtest_logstart(self, nodeid):
         """Tell which test runs."""
@@ -202,39 +222,34 @@ class FirstFailure:
     pytest_collectreport = pytest_runtest_logreport
 
 
-def run_tests(copy, fault, markers, sender):
+def run_pytest(*arguments, plugins=()):
+    """Run pytest in this process, without its output."""
+    quiet = ["-q", "--no-header", "-p", "no:cacheprovider"]
+    with contextlib.redirect_stdout(io.StringIO()):
+        return pytest.main([*quiet, *map(str, arguments)], plugins)
+
+
+def run_tests(fault, marker, sender):
     """Run the tests of a fault in a process of its own."""
     os.setsid()
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    os.chdir(copy)
-    # An editable installation would find the package of the checkout.
-    sys.meta_path[:] = [
-        f for f in sys.meta_path if not hasattr(f, "known_source_files")
-    ]
-    sys.path.insert(0, str(copy))
-    assert importlib.util.find_spec("skconvgp").origin.startswith(str(copy))
-    sys.dont_write_bytecode = False
-    import pytest
-
-    options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider"]
-    options += ["-p", "hypothesispytest"]
-    for files, marker in stages_of(fault, copy / "tests"):
-        expression = " and ".join(f"({each})" for each in [marker, *markers])
-        arguments = [*options, "-m", expression, *map(str, files)]
-        status = pytest.main(arguments, [FirstFailure(sender)]) if files else 0
-        if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+    place = str(fault.path), fault.number, fault.line
+    put_in(*place)
+    # The processes in which peaks of memory are measured have the fault, too.
+    first = f"import runpy; runpy.run_path({__file__!r})['put_in'](*{place!r})\n"
+    sys.modules["tests.helpers.memory"].PRELUDE = first
+    for files in stages_of(fault):
+        arguments = ["-x", "-m", marker, *files]
+        status = run_pytest(*arguments, plugins=[FirstFailure(sender)]) if files else 0
+        if status not in (0, 5):  # all have passed, or none is there
             sender.send(("fails", f"pytest, {status!r}"))
             return
 
 
-def outcome(copy, fault, markers, limit):
+def outcome(fault, marker, limit):
     """Return whether a fault is found, and by what; None if the time is over."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(IMPORTED)
+    context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=run_tests, args=(copy, fault, markers, sender))
+    process = context.Process(target=run_tests, args=(fault, marker, sender))
     process.start()
     sender.close()
     end, last = time.monotonic() + limit, "it starts"
@@ -255,42 +270,26 @@ def outcome(copy, fault, markers, limit):
     return None, f"the time is over at {last}"
 
 
-def copied_checkout(folder):
-    """Return a copy of the checkout, with the extension that it uses."""
-    ignored = shutil.ignore_patterns(".venv*", ".git", "build", "_build")
-    copy = Path(shutil.copytree(ROOT, Path(folder) / "checkout", ignore=ignored))
-    extension = importlib.util.find_spec("skconvgp.backends._native")
-    if extension:
-        shutil.copy(extension.origin, copy / "skconvgp" / "backends")
-    return copy
-
-
 def main():
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="slow tests too")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of faults")
-    parser.add_argument("--limit", type=float, default=900.0, help="seconds of a fault")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds of a fault")
     options = parser.parse_args()
-    os.environ.update(ENVIRONMENT)
-    faults = drawn_faults()
+    marker = "slow or not slow" if options.all else "not slow"
     words = {True: "found by", False: "NOT FOUND:", None: "UNDECIDED:"}
-    found = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        copy = copied_checkout(folder)
-        for i in options.only or range(len(faults)):
-            fault, target = faults[i], copy / faults[i].path
-            before, start = target.read_text(), time.monotonic()
-            target.write_text(fault.text_in(before))
-            markers = [] if options.all else ["not slow"]
-            is_found, name = outcome(copy, fault, markers, options.limit)
-            target.write_text(before)
-            # A file of the same second and size would pass for what was compiled.
-            Path(importlib.util.cache_from_source(target)).unlink(missing_ok=True)
-            found[is_found] += 1
-            seconds = time.monotonic() - start
-            print(f"{i:3d} {fault.path}:{fault.number}: {fault.line.strip()}")
-            print(f"      {words[is_found]} {name} ({seconds:.0f} s)", flush=True)
+    os.environ.update(ENVIRONMENT)
+    os.chdir(ROOT)
+    faults, found = drawn_faults(), Counter()
+    run_pytest("--collect-only", "tests")
+    for i in options.only or range(len(faults)):
+        fault, start = faults[i], time.monotonic()
+        is_found, name = outcome(fault, marker, options.limit)
+        found[is_found] += 1
+        seconds = time.monotonic() - start
+        print(f"{i:3d} {fault.path}:{fault.number}: {fault.line.strip()}")
+        print(f"      {words[is_found]} {name} ({seconds:.0f} s)", flush=True)
     print(f"{found[True]} of {found.total()} were found, {found[None]} are undecided.")
 
 

@@ -105,4 +105,4 @@ class Spectrum:
         for block in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):
             scaled = (columns[:, None] * block[:, :, None]).flatten(1)
             products = self.vectors @ scaled
-            yield products.unflatten(1, (-1, n_columns)).transpose(0, 1)
+            yield products.reshape(len(products), -1, n_columns).transpose(0, 1)

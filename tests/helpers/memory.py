@@ -26,6 +26,8 @@ FREE_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65
 # What takes seconds to import is imported once, by the process that others fork from;
 # it computes nothing.
 IMPORTED = ["tests.helpers.memory", "skconvgp", "tests.helpers.oracles"]
+# Source code that such processes run first.
+PRELUDE = ""
 # Processor time of such forks, which are no children of this process.
 FORKS_SECONDS = []
 
@@ -52,7 +54,8 @@ def peaks(setup, calls, *, is_exact=True, timeout=1800):
     with mock.patch.dict(os.environ, FREE_AT_ONCE if is_exact else {}):
         if is_exact:
             context.set_forkserver_preload(IMPORTED)
-        process = context.Process(target=_measure, args=(setup, calls, sender))
+        whole = PRELUDE + setup
+        process = context.Process(target=_measure, args=(whole, calls, sender))
         process.start()
     sender.close()
     try:
