@@ -49,7 +49,7 @@ EXTENDED = {"__init__", "__sklearn_tags__", "__getstate__", "__setstate__"}
 
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
-        BayesianNetworkRegressor ConvNetGPClassifier ConvNetGPRegressor
+        BayesianNetworkRegressor BinaryEncoder ConvNetGPClassifier ConvNetGPRegressor
         ImageClassifier ImageRegressor
         KernelEnsembleClassifier KernelFeatures KernelFlowsClassifier
         KernelFlowsRegressor KernelFlowsWarp
@@ -66,7 +66,7 @@ PUBLIC_NAMES = {
     "skconvgp.display": """CompletionErrorDisplay PatchesDisplay ReliabilityDisplay
         RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
-        BayesianNetworkRegressor NetworkReport ConvNetGPClassifier
+        BayesianNetworkRegressor BinaryEncoder NetworkReport ConvNetGPClassifier
         ConvNetGPRegressor FitReport ImageClassifier ImageRegressor
         KernelEnsembleClassifier KernelFeatures KernelFlowsClassifier
         KernelFlowsRegressor
@@ -117,6 +117,7 @@ ESTIMATORS = [
     "KernelFlowsWarp",
     "BayesianNetworkClassifier",
     "BayesianNetworkRegressor",
+    "BinaryEncoder",
 ]
 TRANSFORMERS = transforms.__all__
 SECTIONS = ["Parameters", "Attributes", "Raises", "See Also", "Notes", "References"]
@@ -330,7 +331,8 @@ def test_private_attributes_of_fitted_estimators_are_few(name):
     quick = {"n_steps": 1, "n_inducing": 4, "estimators": [("a", rbf(1.0))]}
     quick |= {"optimizer": Adam(max_iter=1) if "Flows" in name else None}
     kernel = (3,) if "Network" in name else kernel  # sizes of layers
-    quick |= {"max_iter": 3} if "Network" in name else {}
+    kernel = 3 if name == "BinaryEncoder" else kernel  # bits
+    quick |= {"max_iter": 3} if "Network" in name or "Binary" in name else {}
     estimator = getattr(skconvgp, name)(kernel)
     known = estimator.get_params()
     estimator.set_params(**{key: quick[key] for key in quick if key in known})

@@ -70,7 +70,7 @@ def test_each_public_estimator_is_among_those_whose_methods_are_shown():
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_page_of_an_estimator_shows_its_methods(name):
-    transforms = name in ("KernelFeatures", "KernelFlowsWarp")
+    transforms = name in ("BinaryEncoder", "KernelFeatures", "KernelFlowsWarp")
     usual = {"fit", "transform" if transforms else "predict"}
     assert usual <= shown(name)
     assert "`get_metadata_routing`" in page_of(name)

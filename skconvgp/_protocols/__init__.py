@@ -24,6 +24,7 @@ from skconvgp._protocols._inference import (
     VariationalLikelihood,
 )
 from skconvgp._protocols._matrices import (
+    BitFeatureMap,
     CompletedGram,
     Completion,
     Expansion,
@@ -47,6 +48,7 @@ from skconvgp._protocols._tiles import (
 __all__ = [
     "Augmentation",
     "Batch",
+    "BitFeatureMap",
     "Calibration",
     "CompletedGram",
     "Completion",

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 from torch import Generator, Tensor
 
 __all__ = [
+    "BitFeatureMap",
     "CompletedGram",
     "Completion",
     "Expansion",
@@ -183,6 +184,18 @@ class FeatureMap(Protocol):
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the features (n, r) of images (n, c, h, w), in their precision."""
+        ...
+
+
+@runtime_checkable
+class BitFeatureMap(FeatureMap, Protocol):
+    """Features whose mean over independent bits is known in closed form."""
+
+    def mean_of_bits(self, probabilities: Tensor) -> Tensor | None:
+        """Return the mean features (n, r) of bits that are 1 with probabilities (n, d).
+
+        None if the settings of the map allow no closed form.
+        """
         ...
 
 

@@ -1,6 +1,7 @@
 """Estimators: the only floor that knows scikit-learn."""
 
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._encoder import BinaryEncoder
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
@@ -28,6 +29,7 @@ __all__ = [
     "SKOPS_TRUSTED_TYPES",
     "BayesianNetworkClassifier",
     "BayesianNetworkRegressor",
+    "BinaryEncoder",
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
     "FitReport",

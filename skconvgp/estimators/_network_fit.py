@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
@@ -19,7 +19,13 @@ from skconvgp.estimators._network_prior import NetworkPrior
 from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._network_samples import NetworkSamples, NetworkTargets
 from skconvgp.estimators._network_settings import LEAST_TRACE, NetworkSettings
-from skconvgp.estimators._resolve import reject
+from skconvgp.estimators._training import (
+    EPOCH,
+    hold_out,
+    images_or_rows,
+    made_module,
+    require_outputs,
+)
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.compute._resources import find_device
@@ -48,7 +54,6 @@ from skconvgp.networks import (
 
 __all__ = ["fit_networks", "inputs_of"]
 
-EPOCH = "epoch"
 # R-hat of chains up to which their draws are used without a warning.
 LARGEST_RHAT = 1.1
 # Copies of the outputs of a layer that derivatives hold, and bytes of a number.
@@ -128,9 +133,9 @@ def inputs_of(
     network: BatchedNetwork, rows: NDArray[Any], shape: ImageShape, device: torch.device
 ) -> Tensor:
     """Return samples as a network reads them: images for a module, otherwise rows."""
-    inputs = to_tensor(np.asarray(rows, dtype=np.float64), device)
     is_image = isinstance(network, ModuleNetwork) and max(shape[1:]) > 1
-    return inputs.reshape(-1, *shape) if is_image else inputs
+    inputs = images_or_rows(np.asarray(rows, np.float64), shape, is_image=is_image)
+    return inputs.to(device)
 
 
 class _Work:
@@ -155,7 +160,9 @@ class _Work:
     ) -> tuple[Trained, Parameters]:
         """Return the result of the training, and the draws that are finite."""
         settings, network, targets = self._settings, self._network, self._targets
-        learned, held_out = self._split(generator)
+        learned, held_out = hold_out(
+            len(self._samples.rows), settings.validation_fraction, generator
+        )
         rows = np.concatenate([self._samples.rows[learned], self._extra(generator)])
         inputs = inputs_of(network, rows, self._samples.image_shape, device)
         chains = settings.sampling
@@ -171,7 +178,7 @@ class _Work:
             apart = inputs_of(
                 network, self._samples.rows[held_out], self._samples.image_shape, device
             )
-            validation = Validation(apart, targets.term(held_out, inputs))
+            validation = Validation(network, apart, targets.term(held_out, inputs))
         schedule, sampling = settings.schedule, settings.sampling
         trained = (
             sample_chains(potential, start, sampling, generator, watch)
@@ -181,22 +188,6 @@ class _Work:
         kept = trained.is_finite
         draws = {name: values[kept] for name, values in trained.parameters.items()}
         return trained, draws
-
-    def _split(self, generator: Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the indices of samples to learn from, and of those held out."""
-        n = len(self._samples.rows)
-        fraction = self._settings.validation_fraction
-        if not fraction:
-            return np.arange(n), np.arange(0)
-        n_held_out = max(1, round(fraction * n))
-        if n_held_out >= n:
-            raise ValueError(
-                f"early_stopping=True with validation_fraction={fraction!r} holds out "
-                f"{n_held_out} of n_samples={n}, which leaves none to learn from: set "
-                "early_stopping=False or a smaller `validation_fraction`."
-            )
-        order = to_numpy(torch.randperm(n, generator=generator))
-        return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 
     def _extra(self, generator: Generator) -> FloatArray:
         """Return further inputs (m, d): uniform in the box of X, or Gaussian images."""
@@ -248,38 +239,15 @@ def _make_network(
     if settings.make_module is None:
         sizes = (n_inputs, *settings.hidden_sizes, n_outputs)
         return LayeredNetwork(sizes, settings.activation, prior.variances)
-    module = settings.make_module()
-    if not isinstance(module, nn.Module):
-        reject(estimator, "network", "a callable that returns a torch module", module)
-    if any(True for _ in module.buffers()):
-        raise ValueError(
-            "`network` makes a module with buffers, such as those of batch "
-            "normalisation, which depend on more than a sample and the parameters: "
-            "leave such layers out."
-        )
+    module = made_module(estimator, "network", settings.make_module)
     variances = settings.weight_variance, settings.bias_variance
     network = ModuleNetwork(module.to(torch.float64).eval(), n_inputs, *variances)
-    _require_outputs(network, samples, n_outputs)
-    if not network.shapes:
-        expected = "a callable that returns a module with parameters"
-        reject(estimator, "network", expected, module)
-    return network
-
-
-def _require_outputs(
-    network: ModuleNetwork, samples: NetworkSamples, n_outputs: int
-) -> None:
-    """Raise unless the module has an output for each target."""
     host = torch.device("cpu")
     inputs = inputs_of(network, samples.rows[:2], samples.image_shape, host)
-    with torch.no_grad():
-        shape = tuple(network.module(inputs).shape)
-    if shape != (len(inputs), n_outputs):
-        raise ValueError(
-            f"`network` must return {n_outputs} numbers for each sample, one for each "
-            f"output or class: for inputs of shape {tuple(inputs.shape)!r} the shape "
-            f"{(len(inputs), n_outputs)!r}, and it returned {shape!r}."
-        )
+    require_outputs(
+        estimator, "network", network.module, inputs, n_outputs, "output or class"
+    )
+    return network
 
 
 def _require_finite(estimator: Any, trained: Trained) -> None:

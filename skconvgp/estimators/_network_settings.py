@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
-from skconvgp._settings import is_int, is_number
+from skconvgp._settings import is_int
 from skconvgp.estimators._resolve import (
     reject,
     require_kernel,
     resolve_count,
-    resolve_flag,
     resolve_verbose,
     resolve_word,
 )
+from skconvgp.estimators._training import resolve_positive, resolve_validation
 from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
@@ -100,11 +100,11 @@ def read_settings(owner: Any) -> NetworkSettings:
         is_bootstrap=_inference(owner) == BOOTSTRAP,
         is_learned=_is_learned(owner, kernel or target),
         n_draws=resolve_count(owner, "n_draws", owner.n_draws),
-        weight_variance=_positive(owner, "weight_variance"),
-        bias_variance=_positive(owner, "bias_variance", allows_zero=True),
-        extra_points=_positive(owner, "extra_points", allows_zero=True),
-        function_noise=_positive(owner, "function_noise"),
-        validation_fraction=_validation_fraction(owner),
+        weight_variance=resolve_positive(owner, "weight_variance"),
+        bias_variance=resolve_positive(owner, "bias_variance", allows_zero=True),
+        extra_points=resolve_positive(owner, "extra_points", allows_zero=True),
+        function_noise=resolve_positive(owner, "function_noise"),
+        validation_fraction=resolve_validation(owner),
         schedule=schedule,
         sampling=_sampling(owner, schedule),
         verbose=resolve_verbose(owner, owner.verbose),
@@ -152,23 +152,6 @@ def _hidden_sizes(owner: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def _positive(owner: Any, name: str, *, allows_zero: bool = False) -> float:
-    value = getattr(owner, name)
-    is_zero = isinstance(value, Real) and not isinstance(value, bool) and value == 0
-    if not (is_number(value) or (allows_zero and is_zero)):
-        sign = ">=" if allows_zero else ">"
-        reject(owner, name, f"a finite number {sign} 0", value)
-    return float(value)
-
-
-def _validation_fraction(owner: Any) -> float:
-    fraction = owner.validation_fraction
-    if not (is_number(fraction) and float(fraction) < 1.0):
-        reject(owner, "validation_fraction", "a number > 0 and < 1", fraction)
-    is_early = resolve_flag(owner, "early_stopping", owner.early_stopping)
-    return float(fraction) if is_early else 0.0
-
-
 def _schedule(owner: Any, kernel: Kernel | None) -> Schedule:
     batch_size = owner.batch_size
     if batch_size is not None:
@@ -181,7 +164,7 @@ def _schedule(owner: Any, kernel: Kernel | None) -> Schedule:
             reject(owner, "batch_size", expected, batch_size)
     return Schedule(
         resolve_count(owner, "max_iter", owner.max_iter),
-        _positive(owner, "learning_rate"),
+        resolve_positive(owner, "learning_rate"),
         batch_size,
     )
 

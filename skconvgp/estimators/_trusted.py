@@ -14,6 +14,8 @@ from skconvgp import (
 from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._doors import Training
+from skconvgp.estimators._encoder import BinaryEncoder
+from skconvgp.estimators._encoder_fit import CodeHead
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
@@ -98,7 +100,8 @@ _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
 _CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]
 _CLASSES += [KernelEnsembleClassifier, KernelFlowsWarp, WarpStep]
 _CLASSES += [BayesianNetworkClassifier, BayesianNetworkRegressor, NetworkReport]
-_CLASSES += [networks.LayeredNetwork]
+_CLASSES += [networks.LayeredNetwork, BinaryEncoder, CodeHead]
+_CLASSES += [networks.KernelCodes, networks.NamedEncoder, networks.SignedCodes]
 _CLASSES += [getattr(image_maps, name) for name in image_maps.__all__]
 
 # These stand above the estimators, which do not import them.

@@ -56,6 +56,22 @@ class OpticalFeatures:
             values = values - _moment(self.power) * lengths ** (self.power / 2.0)
         return values / math.sqrt(self.n_features)
 
+    def mean_of_bits(self, probabilities: Tensor) -> Tensor | None:
+        r"""Return the mean features (n, r) of independent bits; None unless m = 2.
+
+        For bits that are 1 with probabilities p it is
+        :math:`|p^\top r|^2 + \sum_i |r_i|^2 p_i (1 - p_i)`.
+        """
+        if self.power != 2.0:
+            return None
+        variances = probabilities * (1.0 - probabilities)
+        first, second = (part.to(probabilities) for part in self._parts)
+        values = (probabilities @ first).square() + (probabilities @ second).square()
+        values = values + variances @ (first.square() + second.square())
+        if self.centered:
+            values = values - probabilities.sum(1, keepdim=True)
+        return values / math.sqrt(self.n_features)
+
     @property
     def _parts(self) -> tuple[Tensor, Tensor]:
         return self.real, self.imaginary

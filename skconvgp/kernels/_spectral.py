@@ -159,6 +159,10 @@ class LinearFeatures:
         constant = vectors.new_full((len(vectors), 1), math.sqrt(self.bias_variance))
         return torch.cat([vectors, constant], 1)
 
+    def mean_of_bits(self, probabilities: Tensor) -> Tensor:
+        """Return the mean features (n, r) of bits that are 1 with probabilities."""
+        return self(probabilities)
+
 
 @dataclass(frozen=True)
 class Concatenated:

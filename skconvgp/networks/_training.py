@@ -5,27 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Generator, Tensor
 
 from skconvgp.networks._batched import BatchedNetwork, FlatParameters, Parameters
-from skconvgp.networks._potentials import DataTerm, Potential
+from skconvgp.networks._potentials import DataTerm
 
 __all__ = [
     "Epoch",
     "Schedule",
     "Trained",
+    "TrainingLoss",
     "Validation",
+    "ValidationLoss",
     "finite_mean",
     "flat_gradient",
     "initial_parameters",
     "train",
 ]
 
-# Epochs between two looks at validation samples, and looks without a better one after
-# which training stops.
-LOOK_EVERY, PATIENCE = 10, 10
 # Settings of Adam, as its authors recommend.
 MEAN_DECAY, SQUARE_DECAY, SMALLEST_SCALE = 0.9, 0.999, 1e-8
 
@@ -42,11 +42,17 @@ class Schedule:
         Rate of the first step.
     batch_size : int or None
         Samples of a step; None is all of them.
+    look_every : int
+        Epochs from one look at validation samples to the next.
+    patience : int
+        Looks without a better one after which training stops.
     """
 
     max_iter: int
     learning_rate: float
     batch_size: int | None = None
+    look_every: int = 10
+    patience: int = 10
 
     def batches(self, n_samples: int, generator: Generator) -> Iterator[Tensor | None]:
         """Yield the indices of the samples of each step of an epoch; None is all."""
@@ -61,24 +67,52 @@ class Schedule:
         return 0.5 * self.learning_rate * (1.0 + math.cos(math.pi * share))
 
 
+class TrainingLoss(Protocol):
+    """What a training minimises: a number for each draw."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of training samples."""
+        ...
+
+    def __call__(self, parameters: Parameters, /) -> Tensor:
+        """Return the values (k,) on all samples."""
+        ...
+
+    def on_batch(self, parameters: Parameters, rows: Tensor, /) -> Tensor:
+        """Return estimates (k,) of these values from some of the samples."""
+        ...
+
+
+class ValidationLoss(Protocol):
+    """What says when to stop."""
+
+    def losses(self, parameters: Parameters, /) -> Tensor:
+        """Return the loss (k,) of each draw on samples that training does not see."""
+        ...
+
+
 @dataclass(frozen=True)
 class Validation:
     """Samples that training does not see, and that say when to stop.
 
     Parameters
     ----------
+    network : BatchedNetwork
+        The network.
     inputs : Tensor of shape (n, ...)
         The samples.
     data : DataTerm
         Their likelihood.
     """
 
+    network: BatchedNetwork
     inputs: Tensor
     data: DataTerm
 
-    def losses(self, network: BatchedNetwork, parameters: Parameters) -> Tensor:
+    def losses(self, parameters: Parameters) -> Tensor:
         """Return the loss (k,) of each draw."""
-        outputs = network.outputs(parameters, self.inputs)
+        outputs = self.network.outputs(parameters, self.inputs)
         return self.data(outputs, slice(0, len(self.inputs)))
 
 
@@ -148,8 +182,8 @@ class _Adam:
 class _Best:
     """Keeps the parameters of each draw for which the validation loss was lowest."""
 
-    def __init__(self, network: BatchedNetwork, validation: Validation) -> None:
-        self._network, self._validation = network, validation
+    def __init__(self, validation: ValidationLoss, patience: int) -> None:
+        self._validation, self._patience = validation, patience
         self.parameters: Parameters = {}
         self._lowest = torch.empty(0)
         self._n_idle = 0
@@ -157,7 +191,7 @@ class _Best:
     def look(self, parameters: Parameters) -> bool:
         """Keep better parameters; return whether none was better for long."""
         with torch.no_grad():
-            losses = self._validation.losses(self._network, parameters)
+            losses = self._validation.losses(parameters)
             if not self.parameters:
                 self._lowest = torch.full_like(losses, math.inf)
                 self.parameters = {
@@ -168,7 +202,7 @@ class _Best:
             for name, kept in self.parameters.items():
                 kept[is_better] = parameters[name][is_better]
         self._n_idle = 0 if bool(is_better.any()) else self._n_idle + 1
-        return self._n_idle >= PATIENCE
+        return self._n_idle >= self._patience
 
 
 def initial_parameters(
@@ -184,12 +218,12 @@ def initial_parameters(
 
 
 def train(
-    potential: Potential,
+    potential: TrainingLoss,
     start: Parameters,
     schedule: Schedule,
     generator: Generator,
     watch: Callable[[Epoch], bool],
-    validation: Validation | None = None,
+    validation: ValidationLoss | None = None,
 ) -> Trained:
     """Minimise the potential of each draw.
 
@@ -199,8 +233,8 @@ def train(
 
     Parameters
     ----------
-    potential : Potential
-        What is minimised.
+    potential : TrainingLoss
+        What is minimised, such as a `Potential`.
     start : dict of Tensor
         Parameters of each draw to begin with; not changed.
     schedule : Schedule
@@ -209,7 +243,7 @@ def train(
         Draws the batches.
     watch : callable
         Called after each epoch; returns whether to stop.
-    validation : Validation, optional
+    validation : ValidationLoss, optional
         With it, each draw keeps the parameters that were best on these samples, and
         training stops when no draw becomes better.
 
@@ -220,7 +254,7 @@ def train(
     """
     flat = FlatParameters(start)
     parameters, descent = flat.split(flat.values), _Adam(flat.values)
-    best = None if validation is None else _Best(potential.network, validation)
+    best = None if validation is None else _Best(validation, schedule.patience)
     losses: list[float] = []
     is_stopped = False
     for index in range(schedule.max_iter):
@@ -231,7 +265,7 @@ def train(
         ]
         losses.append(finite_mean(torch.stack(sums).mean(0)))
         is_stopped = watch(Epoch(index, schedule.max_iter, losses[-1]))
-        if best is not None and index % LOOK_EVERY == 0:
+        if best is not None and index % schedule.look_every == 0:
             is_stopped = best.look(parameters) or is_stopped
         if is_stopped or not math.isfinite(losses[-1]):
             break
@@ -244,7 +278,7 @@ def train(
 
 
 def _step(
-    potential: Potential,
+    potential: TrainingLoss,
     flat: FlatParameters,
     descent: _Adam,
     rate: float,
@@ -257,14 +291,14 @@ def _step(
 
 
 def flat_gradient(
-    potential: Potential, flat: FlatParameters, rows: Tensor | None
+    potential: TrainingLoss, flat: FlatParameters, rows: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Return the potentials (k,) of all draws, and their gradients (k, p).
 
     Parameters
     ----------
-    potential : Potential
-        The potential.
+    potential : TrainingLoss
+        What is differentiated.
     flat : FlatParameters
         Where it is evaluated.
     rows : Tensor or None

@@ -1,0 +1,378 @@
+"""How `BinaryEncoder` is fitted: encoder, features, training, head, attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    freeze,
+    slices,
+    thaw,
+    to_numpy,
+    to_tensor,
+)
+from skconvgp.estimators._callbacks import FitTasks
+from skconvgp.estimators._encoder_samples import CodedSamples
+from skconvgp.estimators._encoder_settings import (
+    ANALYTIC,
+    FEEDBACK,
+    ISOLATED,
+    SCORE,
+    STRAIGHT_THROUGH,
+    EncoderSettings,
+)
+from skconvgp.estimators._resolve import AUTO, reject, resolve_dtype
+from skconvgp.estimators._training import (
+    EPOCH,
+    hold_out,
+    images_or_rows,
+    made_module,
+    require_outputs,
+)
+from skconvgp.estimators._validation import make_generator
+from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._resources import find_device
+from skconvgp.kernels._feature_maps import KernelSource
+from skconvgp.networks import (
+    LEAST_SIDE,
+    Analytic,
+    BlackBox,
+    CodeFeatures,
+    Coding,
+    CodingTask,
+    CodingValidation,
+    Encoder,
+    Epoch,
+    Estimate,
+    Feedback,
+    Isolated,
+    KernelCodes,
+    ModuleEncoder,
+    NamedEncoder,
+    Parameters,
+    Relaxed,
+    Score,
+    SignedCodes,
+    StraightThrough,
+    Trained,
+    encoder_values,
+    fit_readout,
+    joined_parameters,
+    seeded,
+    train,
+)
+
+__all__ = ["CodeHead", "fit_encoder", "inputs_for", "logits_in_blocks"]
+
+HOST = torch.device("cpu")
+# Samples whose first codes give the scale of features, and a lengthscale its median.
+FEW = 2000
+# Numbers of a layer, or of features, that are held at once.
+BLOCK = 2**22
+# Numbers that a layer of a module holds of a sample, as a multiple of its input.
+GROWTH = 32
+# Steepness of the bits of an autoencoder in the last epoch.
+STEEPEST = 100.0
+# Copies of features that derivatives hold, and bytes of a number.
+COPIES, BYTES = 8, 8
+
+
+@dataclass(frozen=True)
+class CodeHead:
+    """The head that decodes codes: features, and a linear function of them.
+
+    Parameters
+    ----------
+    features : CodeFeatures
+        Features of codes; tensors are arrays.
+    coef : ndarray of shape (r, k)
+        Coefficients.
+    intercept : ndarray of shape (k,)
+        Values for features of zero.
+    alpha : float
+        Penalty of the squares of the coefficients, chosen by leave-one-out errors.
+    is_single : bool
+        Whether there is one target for each code, without a dimension of outputs.
+    """
+
+    features: CodeFeatures
+    coef: FloatArray
+    intercept: FloatArray
+    alpha: float
+    is_single: bool
+
+    def outputs(self, codes: NDArray[np.uint8]) -> FloatArray:
+        """Return the outputs (n, k) of codes (n, n_bits)."""
+        features: CodeFeatures = thaw(self.features, HOST)
+        outputs = np.empty((len(codes), len(self.intercept)))
+        for block in slices(len(codes), max(1, BLOCK // features.n_features)):
+            values = features(to_tensor(codes[block], HOST, torch.float64))
+            outputs[block] = to_numpy(values) @ self.coef + self.intercept
+        return outputs
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """What a fit has found, on the host."""
+
+    values: dict[str, NDArray[Any]]
+    head: CodeHead
+    losses: list[float]
+    placement: Placement
+    dtype: torch.dtype
+
+
+def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -> None:
+    """Train the encoder, refit the head, and set the fitted attributes."""
+    seed = make_generator(estimator.random_state).initial_seed()
+    encoder, start = _make_encoder(estimator, settings, data, seed)
+    work = _Work(estimator, settings, data, encoder, start, seed)
+    tasks = FitTasks(estimator)
+    verbose = 0 if tasks.is_watched else settings.verbose
+    progress = ProgressLine("codes", verbose, "epochs")
+
+    def watch(epoch: Epoch) -> bool:
+        progress(epoch.index + 1, epoch.total)
+        return tasks.step(EPOCH)
+
+    placement = find_device(estimator, work.needed, is_fitted=False)
+    fitted = compute_at(placement, partial(work.fit, watch=watch))
+    tasks.end()
+    estimator.encoder_, estimator.head_ = fitted.values, fitted.head
+    estimator.loss_curve_ = np.array(fitted.losses)
+    estimator.n_iter_ = len(fitted.losses)
+    estimator.device_ = str(fitted.placement.device)
+    estimator.dtype_ = str(fitted.dtype).removeprefix("torch.")
+    estimator._encoder = encoder
+    estimator._mean_squares = data.mean_squares
+
+
+def inputs_for(encoder: Encoder, rows: NDArray[Any], shape: Any) -> Tensor:
+    """Return samples as an encoder reads them, on the host."""
+    return images_or_rows(rows, shape, is_image=encoder.is_spatial)
+
+
+def logits_in_blocks(
+    encoder: Encoder, values: dict[str, Tensor], inputs: Tensor
+) -> Iterator[Tensor]:
+    """Yield logits of blocks of samples, in the precision of the values."""
+    like = next(iter(values.values()))
+    width = inputs[0].numel() * (GROWTH if encoder.is_spatial else 1)
+    with torch.no_grad():
+        for block in slices(len(inputs), max(1, BLOCK // width)):
+            yield encoder.logits(values, inputs[block].to(like))
+
+
+class _Work:
+    """Everything that a fit reads, on the host."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        settings: EncoderSettings,
+        data: CodedSamples,
+        encoder: Encoder,
+        start: dict[str, Tensor],
+        seed: int,
+    ) -> None:
+        self._estimator, self._settings, self._data = estimator, settings, data
+        self._encoder, self._start, self._seed = encoder, start, seed
+
+    @property
+    def needed(self) -> int:
+        """Bytes that lie on a device at once."""
+        settings, rows = self._settings, self._data.rows
+        features = settings.batch_size * settings.n_draws * settings.n_features
+        return int(rows.nbytes) + (features * COPIES + settings.n_features**2) * BYTES
+
+    def fit(self, placement: Placement, watch: Callable[[Epoch], bool]) -> _Fitted:
+        """Return what is found on a device."""
+        # A fresh generator, for the case that another device begins again.
+        generator = torch.Generator().manual_seed(self._seed)
+        device, settings, data = placement.device, self._settings, self._data
+        dtype = resolve_dtype(
+            self._estimator, self._estimator.dtype, device, backend="torch"
+        )
+        inputs = inputs_for(self._encoder, data.rows, data.image_shape).to(device)
+        values = {name: one.to(device, dtype) for name, one in self._start.items()}
+        features = self._features(values, inputs, generator)
+        losses = data.decoded.losses(device)
+        coding = Coding(self._encoder, features, inputs, losses, dtype)
+        estimate = self._estimate(features, losses.n_outputs, values, generator)
+        trained = self._train(coding, values, estimate, generator, watch)
+        if not bool(trained.is_finite.all()):
+            raise FloatingPointError(
+                "Training diverged: lower `learning_rate` "
+                f"({settings.schedule.learning_rate!r}), or scale X to numbers near 1."
+            )
+        values = encoder_values(trained.parameters)
+        head = self._head(features, values, inputs)
+        arrays = {name: to_numpy(one) for name, one in values.items()}
+        return _Fitted(arrays, head, trained.losses, placement, dtype)
+
+    def _train(
+        self,
+        coding: Coding,
+        values: dict[str, Tensor],
+        estimate: Estimate,
+        generator: Generator,
+        watch: Callable[[Epoch], bool],
+    ) -> Trained:
+        settings, device = self._settings, coding.inputs.device
+        learned, held_out = (
+            to_tensor(one, device)
+            for one in hold_out(
+                len(coding.inputs), settings.validation_fraction, generator
+            )
+        )
+        like = next(iter(values.values()))
+        size = coding.features.n_features, coding.losses.n_outputs
+        start: Parameters = joined_parameters(values, *size, like)
+        task = CodingTask(
+            coding,
+            learned,
+            estimate,
+            settings.penalties,
+            settings.batch_size,
+            generator,
+        )
+        validation = None
+        if len(held_out):
+            validation = CodingValidation(
+                coding, held_out, settings.batch_size, generator
+            )
+
+        def watched(epoch: Epoch) -> bool:
+            if isinstance(estimate, Relaxed):
+                estimate.steepness = STEEPEST ** ((epoch.index + 1) / epoch.total)
+            return watch(epoch)
+
+        return train(task, start, settings.schedule, generator, watched, validation)
+
+    def _features(
+        self, values: dict[str, Tensor], inputs: Tensor, generator: Generator
+    ) -> CodeFeatures:
+        """Return features of codes, of the mean length 1 for first codes."""
+        settings = self._settings
+        if not self._data.is_supervised:
+            return SignedCodes(settings.n_bits)
+        parts = logits_in_blocks(self._encoder, values, inputs[:FEW])
+        codes = torch.cat([(logits > 0.0).to(logits) for logits in parts])
+        if settings.function is not None:
+            first = np.asarray(settings.function(to_numpy(codes[:2]).astype(np.uint8)))
+            if first.ndim != 2:
+                raise ValueError(
+                    "`head` must return an array of two dimensions, a row of features "
+                    f"for each code, and returned the shape {first.shape!r}."
+                )
+            box = BlackBox(settings.function, first.shape[1])
+            return BlackBox(settings.function, box.n_features, _unit(box, codes))
+        assert settings.kernel is not None
+        kernel = settings.kernel.resolve(to_numpy(codes))
+        source = KernelSource(kernel, (settings.n_bits, 1, 1))
+        drawn = source.feature_map(settings.n_features, generator, exact_diag=False)
+        features = KernelCodes(thaw(freeze(drawn), codes.device))
+        return replace(features, scale=_unit(features, codes))
+
+    def _estimate(
+        self,
+        features: CodeFeatures,
+        n_outputs: int,
+        values: dict[str, Tensor],
+        generator: Generator,
+    ) -> Estimate:
+        settings, gradient = self._settings, self._settings.gradient
+        if not self._data.is_supervised:
+            return Relaxed()
+        like = next(iter(values.values()))
+        has_mean = features.mean(like.new_zeros(1, settings.n_bits)) is not None
+        if gradient == AUTO:
+            gradient = ANALYTIC if has_mean else SCORE
+        if gradient in (SCORE, ISOLATED):
+            sampled = Score if gradient == SCORE else Isolated
+            return sampled(settings.n_draws, settings.baseline)
+        if gradient == FEEDBACK:
+            size = (n_outputs, settings.n_bits)
+            weights = torch.randn(size, generator=generator, dtype=torch.float64)
+            return Feedback(weights.to(like) / math.sqrt(n_outputs))
+        if gradient == STRAIGHT_THROUGH:
+            return StraightThrough()
+        if not has_mean:
+            expected = (
+                "'auto', 'score', 'isolated', 'straight_through' or 'feedback' with "
+                f"head={settings.kernel!r}: the mean features of random bits are known "
+                "for 'optical', optical(2) and dot_product()"
+            )
+            reject(self._estimator, "gradient", expected, gradient)
+        return Analytic()
+
+    def _head(
+        self, features: CodeFeatures, values: dict[str, Tensor], inputs: Tensor
+    ) -> CodeHead:
+        """Return the head of thresholded codes."""
+        parts = logits_in_blocks(self._encoder, values, inputs)
+        codes = torch.cat([(logits > 0.0).to(torch.uint8) for logits in parts])
+        size = max(1, BLOCK // features.n_features)
+
+        def blocks() -> Iterator[tuple[Tensor, Tensor]]:
+            for rows in slices(len(codes), size):
+                targets = self._data.decoded.targets(rows)
+                bits = codes[rows].to(torch.float64)
+                yield features(bits), to_tensor(targets, codes.device)
+
+        readout = fit_readout(blocks)
+        return CodeHead(
+            freeze(features),
+            to_numpy(readout.coef),
+            to_numpy(readout.intercept),
+            readout.alpha,
+            self._data.decoded.is_single,
+        )
+
+
+def _unit(features: CodeFeatures, codes: Tensor) -> float:
+    """Return the number that gives features the mean length 1."""
+    size = max(1, BLOCK // features.n_features)
+    lengths = [features(block).norm(dim=1) for block in torch.split(codes, size)]
+    mean = float(torch.cat(lengths).mean())
+    return 1.0 / mean if mean > 0.0 else 1.0
+
+
+def _make_encoder(
+    estimator: Any, settings: EncoderSettings, data: CodedSamples, seed: int
+) -> tuple[Encoder, dict[str, Tensor]]:
+    """Return the encoder, and the parameters that training begins with."""
+    shape, n_bits, made = data.image_shape, settings.n_bits, settings.encoder
+    if isinstance(made, str):
+        units = data.units.offset, float(data.units.scale[0])
+        encoder = NamedEncoder(made, shape, n_bits, *units)
+        if encoder.is_spatial and min(shape[1:]) < LEAST_SIDE:
+            raise ValueError(
+                f"encoder={made!r} needs images of {LEAST_SIDE} x {LEAST_SIDE} pixels "
+                f"or more, and X was read as images of shape {shape!r} (c, h, w): set "
+                "`image_shape`, or encoder='linear'."
+            )
+        module: Any = seeded(encoder.module, seed)
+        return encoder, _values(module)
+    make = partial(seeded, made, seed)
+    module = made_module(estimator, "encoder", make).to(torch.float64).eval()
+    of_module = ModuleEncoder(module, is_spatial=max(shape[1:]) > 1)
+    inputs = inputs_for(of_module, np.asarray(data.rows[:2], np.float64), shape)
+    require_outputs(estimator, "encoder", module, inputs, n_bits, "bit")
+    return of_module, _values(module)
+
+
+def _values(module: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: one.detach() for name, one in module.named_parameters()}

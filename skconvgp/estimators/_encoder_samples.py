@@ -1,0 +1,204 @@
+"""Samples and targets of `BinaryEncoder`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    validate_data,
+)
+
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import to_tensor
+from skconvgp.estimators._doors import DTYPES
+from skconvgp.estimators._encoder_settings import CLASSES, NUMBERS, EncoderSettings
+from skconvgp.estimators._labels import as_labels, require_classes
+from skconvgp.estimators._regressor import scale_targets, target_columns
+from skconvgp.estimators._resolve import AUTO
+from skconvgp.estimators._scale import mean_squares
+from skconvgp.estimators._validation import (
+    images_to_rows,
+    read_shape,
+    require_unmasked,
+)
+from skconvgp.networks import LINEAR, ClassLosses, SampleLosses, SquareLosses
+
+__all__ = ["CodedSamples", "Decoded", "read_coded_samples"]
+
+MULTILABEL = ("multilabel-indicator", "multiclass-multioutput")
+
+
+class Decoded(Protocol):
+    """What codes are decoded to: targets in their own units, and their losses."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the targets had no dimension of outputs."""
+        ...
+
+    def losses(self, device: torch.device) -> SampleLosses:
+        """Return the losses of all samples, on a device."""
+        ...
+
+    def targets(self, rows: slice) -> FloatArray:
+        """Return what a linear head is fitted to, (b, k) for some samples."""
+        ...
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Classes.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Class codes.
+    n_classes : int
+        Number of classes.
+    is_single : bool
+        Whether they came without a dimension of outputs, which is so.
+    """
+
+    codes: NDArray[np.intp]
+    n_classes: int
+    is_single: bool = True
+
+    def losses(self, device: torch.device) -> ClassLosses:
+        """Return cross-entropies."""
+        return ClassLosses(to_tensor(self.codes, device), self.n_classes)
+
+    def targets(self, rows: slice) -> FloatArray:
+        """Return 1 for the class of a sample, and 0 for the others."""
+        targets: FloatArray = np.eye(self.n_classes)[self.codes[rows]]
+        return targets
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, k)
+        The numbers.
+    offset, scale : ndarray of shape (k,)
+        What is subtracted from them in a training, and what they are divided by then.
+    is_single : bool
+        Whether they came without a dimension of outputs.
+    """
+
+    values: NDArray[Any]
+    offset: FloatArray
+    scale: FloatArray
+    is_single: bool = False
+
+    def losses(self, device: torch.device) -> SquareLosses:
+        """Return mean squared errors of the scaled numbers."""
+        arrays = self.values, self.offset, self.scale
+        return SquareLosses(*(to_tensor(one, device) for one in arrays))
+
+    def targets(self, rows: slice) -> FloatArray:
+        """Return the numbers."""
+        return np.asarray(self.values[rows], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class CodedSamples:
+    """Training samples.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Inputs.
+    decoded : Decoded
+        What codes are decoded to.
+    units : Numbers
+        The samples as numbers, with an offset and a scale.
+    image_shape : (c, h, w)
+        How a row is read.
+    mean_squares : tuple of float
+        The smallest and the largest mean square of a sample.
+    """
+
+    rows: NDArray[Any]
+    decoded: Decoded
+    units: Numbers
+    image_shape: ImageShape
+    mean_squares: tuple[float, float]
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether codes are decoded to other things than samples."""
+        return self.decoded is not self.units
+
+
+def read_coded_samples(
+    estimator: Any, X: Any, y: Any, settings: EncoderSettings
+) -> CodedSamples:
+    """Return training samples; set the attributes that describe X and y."""
+    check_random_state(estimator.random_state)
+    rows, given = images_to_rows(X)
+    rows = validate_data(estimator, rows, dtype=DTYPES)
+    is_spatial = settings.encoder != LINEAR
+    shape = read_shape(
+        estimator.image_shape, rows.shape[1], given, is_spatial=is_spatial
+    )
+    estimator.image_shape_ = shape
+    for name in ("classes_", "target_type_"):  # of another fit
+        estimator.__dict__.pop(name, None)
+    units = _whole(rows)
+    decoded: Decoded = units
+    if y is not None:
+        require_unmasked(y, "y")
+        decoded = _read_targets(estimator, y, settings)
+        check_consistent_length(rows, y)
+    return CodedSamples(rows, decoded, units, shape, mean_squares(rows))
+
+
+def _read_targets(estimator: Any, y: Any, settings: EncoderSettings) -> Decoded:
+    """Return labels or numbers; set what they are."""
+    estimator.target_type_ = _target_type(y, settings)
+    if estimator.target_type_ == CLASSES:
+        estimator.classes_, codes = np.unique(as_labels(y), return_inverse=True)
+        require_classes(estimator.classes_)
+        return Labels(codes, len(estimator.classes_))
+    values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if values.ndim > 2:
+        raise ValueError(
+            f"y must have the shape (n,) or (n, n_outputs), got {values.shape!r}."
+        )
+    columns = target_columns(values)
+    offset, scale = scale_targets(columns, np.ones(len(columns)), is_scaled=True)
+    return Numbers(columns, offset, scale, is_single=values.ndim == 1)
+
+
+def _whole(rows: NDArray[Any]) -> Numbers:
+    """Return samples as their own targets, all columns in one unit."""
+    offset = rows.mean(axis=0, dtype=np.float64)
+    square = np.einsum("ij,ij->", rows, rows, dtype=np.float64) / rows.size
+    variance = float(square - np.mean(offset**2))
+    scale = np.sqrt(variance) if variance > 0.0 else 1.0
+    return Numbers(rows, offset, np.full(len(offset), scale))
+
+
+def _target_type(y: Any, settings: EncoderSettings) -> str:
+    """Return whether y holds classes or numbers."""
+    if settings.target_type == NUMBERS:
+        return NUMBERS
+    kind = type_of_target(y, input_name="y")
+    if kind in MULTILABEL:
+        raise ValueError(
+            f"y holds several labels of a sample ({kind}), and a code is learned for "
+            "one: pass one column, or target_type='numbers' to learn them as numbers."
+        )
+    if settings.target_type == AUTO and kind.startswith("continuous"):
+        return NUMBERS
+    return CLASSES

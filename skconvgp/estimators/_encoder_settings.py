@@ -1,0 +1,162 @@
+"""Settings of `BinaryEncoder`, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from skconvgp.estimators._resolve import (
+    AUTO,
+    is_kernel,
+    reject,
+    resolve_count,
+    resolve_flag,
+    resolve_verbose,
+    resolve_word,
+)
+from skconvgp.estimators._training import resolve_positive, resolve_validation
+from skconvgp.kernels import Kernel, optical
+from skconvgp.networks import ENCODERS, Schedule
+
+__all__ = [
+    "ANALYTIC",
+    "CLASSES",
+    "FEEDBACK",
+    "ISOLATED",
+    "NUMBERS",
+    "SCORE",
+    "STRAIGHT_THROUGH",
+    "EncoderSettings",
+    "read_encoder_settings",
+]
+
+SCORE, ISOLATED, ANALYTIC = "score", "isolated", "analytic"
+STRAIGHT_THROUGH, FEEDBACK = "straight_through", "feedback"
+GRADIENTS = (AUTO, SCORE, ISOLATED, ANALYTIC, STRAIGHT_THROUGH, FEEDBACK)
+CLASSES, NUMBERS = "classes", "numbers"
+OPTICAL = "optical"
+# Epochs without a better one on held-out samples after which training stops.
+PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """Checked settings.
+
+    Parameters
+    ----------
+    n_bits : int
+        Number of bits.
+    encoder : str or callable
+        Name of the encoder, or what makes its module.
+    kernel : Kernel or None
+        Kernel whose random features the head reads.
+    function : callable or None
+        What returns the features of codes; None with a kernel.
+    n_features : int
+        Number of random features.
+    gradient : str
+        How gradients are estimated, or "auto".
+    n_draws : int
+        Random codes of a sample.
+    baseline : bool
+        Whether from each loss the mean of the other ones is subtracted.
+    penalties : (float, float)
+        Of the weights of the encoder, and of the head.
+    validation_fraction : float
+        Share of the samples that decide when to stop; 0 for no early stopping.
+    target_type : str
+        What y holds, or "auto".
+    schedule : Schedule
+        Epochs, rate and batches.
+    verbose : int
+        How much progress is shown.
+    """
+
+    n_bits: int
+    encoder: str | Callable[[], object]
+    kernel: Kernel | None
+    function: Callable[[Any], Any] | None
+    n_features: int
+    gradient: str
+    n_draws: int
+    baseline: bool
+    penalties: tuple[float, float]
+    validation_fraction: float
+    target_type: str
+    schedule: Schedule
+    verbose: int
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a step."""
+        assert self.schedule.batch_size is not None
+        return self.schedule.batch_size
+
+
+def read_encoder_settings(owner: Any) -> EncoderSettings:
+    """Return the settings of an estimator; raise a ValueError for wrong ones."""
+    kernel, function = _head(owner)
+    settings = EncoderSettings(
+        n_bits=resolve_count(owner, "n_bits", owner.n_bits),
+        encoder=_encoder(owner),
+        kernel=kernel,
+        function=function,
+        n_features=resolve_count(owner, "n_features", owner.n_features),
+        gradient=resolve_word(owner, "gradient", owner.gradient, GRADIENTS),
+        n_draws=resolve_count(owner, "n_draws", owner.n_draws),
+        baseline=resolve_flag(owner, "baseline", owner.baseline),
+        penalties=(
+            resolve_positive(owner, "alpha_encoder", allows_zero=True),
+            resolve_positive(owner, "alpha_head", allows_zero=True),
+        ),
+        validation_fraction=resolve_validation(owner),
+        target_type=resolve_word(
+            owner, "target_type", owner.target_type, (AUTO, CLASSES, NUMBERS)
+        ),
+        schedule=Schedule(
+            resolve_count(owner, "max_iter", owner.max_iter),
+            resolve_positive(owner, "learning_rate"),
+            resolve_count(owner, "batch_size", owner.batch_size),
+            look_every=1,
+            patience=PATIENCE,
+        ),
+        verbose=resolve_verbose(owner, owner.verbose),
+    )
+    _require_consistent(owner, settings)
+    return settings
+
+
+def _encoder(owner: Any) -> Any:
+    encoder = owner.encoder
+    if not (callable(encoder) or (isinstance(encoder, str) and encoder in ENCODERS)):
+        words = ", ".join(map(repr, ENCODERS))
+        reject(owner, "encoder", f"{words} or a callable without arguments", encoder)
+    return encoder
+
+
+def _head(owner: Any) -> tuple[Kernel | None, Callable[[Any], Any] | None]:
+    head = owner.head
+    if isinstance(head, str) and head == OPTICAL:
+        return optical(centered=True), None
+    if is_kernel(head):
+        return head, None
+    if not callable(head) or isinstance(head, type):
+        expected = "'optical', a kernel of skconvgp.kernels or a function of codes"
+        reject(owner, "head", expected, head)
+    return None, head
+
+
+def _require_consistent(owner: Any, settings: EncoderSettings) -> None:
+    gradient = settings.gradient
+    if settings.function is not None and gradient in (ANALYTIC, STRAIGHT_THROUGH):
+        expected = (
+            "'auto', 'score', 'isolated' or 'feedback' with a function as `head`, "
+            "which has no derivatives"
+        )
+        reject(owner, "gradient", expected, gradient)
+    is_sampled = gradient in (SCORE, ISOLATED)
+    if is_sampled and settings.baseline and settings.n_draws < 2:
+        expected = "an int >= 2 with baseline=True, the mean of the other draws"
+        reject(owner, "n_draws", expected, settings.n_draws)

@@ -1,0 +1,115 @@
+"""What estimators that train networks share: settings, held-out samples, modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+
+from skconvgp._settings import is_number
+from skconvgp._typing import ImageShape
+from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.estimators._resolve import reject, resolve_flag
+
+__all__ = [
+    "EPOCH",
+    "hold_out",
+    "images_or_rows",
+    "made_module",
+    "require_outputs",
+    "resolve_positive",
+    "resolve_validation",
+]
+
+EPOCH = "epoch"  # name of the task that callbacks are told of
+
+
+def resolve_positive(owner: Any, name: str, *, allows_zero: bool = False) -> float:
+    """Return a number > 0, or >= 0."""
+    value = getattr(owner, name)
+    is_zero = isinstance(value, Real) and not isinstance(value, bool) and value == 0
+    if not (is_number(value) or (allows_zero and is_zero)):
+        sign = ">=" if allows_zero else ">"
+        reject(owner, name, f"a finite number {sign} 0", value)
+    return float(value)
+
+
+def resolve_validation(owner: Any) -> float:
+    """Return the share of samples that are held out; 0 without early stopping."""
+    fraction = owner.validation_fraction
+    if not (is_number(fraction) and float(fraction) < 1.0):
+        reject(owner, "validation_fraction", "a number > 0 and < 1", fraction)
+    is_early = resolve_flag(owner, "early_stopping", owner.early_stopping)
+    return float(fraction) if is_early else 0.0
+
+
+def hold_out(
+    n: int, fraction: float, generator: Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of samples to learn from, and of those held out."""
+    if not fraction:
+        return np.arange(n), np.arange(0)
+    n_held_out = max(1, round(fraction * n))
+    if n_held_out >= n:
+        raise ValueError(
+            f"early_stopping=True with validation_fraction={fraction!r} holds out "
+            f"{n_held_out} of n_samples={n}, which leaves none to learn from: set "
+            "early_stopping=False or a smaller `validation_fraction`."
+        )
+    order = to_numpy(torch.randperm(n, generator=generator))
+    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+
+def made_module(owner: Any, name: str, make: Callable[[], object]) -> nn.Module:
+    """Return the module that a setting makes; raise unless samples can train it."""
+    module = make()
+    if not isinstance(module, nn.Module):
+        reject(owner, name, "a callable that returns a torch module", module)
+    if any(True for _ in module.buffers()):
+        raise ValueError(
+            f"`{name}` makes a module with buffers, such as those of batch "
+            "normalisation, which depend on more than a sample and the parameters: "
+            "leave such layers out."
+        )
+    return module
+
+
+def require_outputs(
+    owner: Any, name: str, module: nn.Module, inputs: Tensor, n_outputs: int, of: str
+) -> None:
+    """Raise unless a module has parameters, and as many outputs as are needed.
+
+    Parameters
+    ----------
+    owner, name : estimator and str
+        Whose setting makes the module.
+    module : torch.nn.Module
+        The module.
+    inputs : Tensor of shape (n, ...)
+        Some samples.
+    n_outputs : int
+        Number of outputs.
+    of : str
+        What an output stands for.
+    """
+    with torch.no_grad():
+        shape = tuple(module(inputs).shape)
+    if shape != (len(inputs), n_outputs):
+        raise ValueError(
+            f"`{name}` must return {n_outputs} numbers for each sample, one for each "
+            f"{of}: for inputs of shape {tuple(inputs.shape)!r} the shape "
+            f"{(len(inputs), n_outputs)!r}, and it returned {shape!r}."
+        )
+    if not any(True for _ in module.parameters()):
+        reject(owner, name, "a callable that returns a module with parameters", module)
+
+
+def images_or_rows(rows: NDArray[Any], shape: ImageShape, *, is_image: bool) -> Tensor:
+    """Return samples as a network reads them, images or rows, on the host."""
+    inputs = rows_to_tensor(rows)
+    return inputs.reshape(-1, *shape) if is_image else inputs

@@ -1,0 +1,184 @@
+"""Encoders: networks whose outputs are the logits of bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import to_tensor
+
+__all__ = [
+    "ENCODERS",
+    "LEAST_SIDE",
+    "LINEAR",
+    "Encoder",
+    "ModuleEncoder",
+    "NamedEncoder",
+    "seeded",
+]
+
+# Sides of images that "lenet" and "resnet" can halve as often as they do.
+LEAST_SIDE = 8
+LINEAR = "linear"
+# LeNet: channels, sides of windows, and the side from which images are not padded.
+CHANNELS, WINDOW, UNPADDED_SIDE = (6, 16), 5, 32
+# The residual encoder halves a map with windows of 4 x 4, once for each number.
+WIDTHS, SLOPE = (32, 64, 128), 0.2
+
+
+class Encoder(Protocol):
+    """A network from samples to logits."""
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether it reads images, and not rows."""
+        ...
+
+    def logits(self, values: dict[str, Tensor], inputs: Tensor, /) -> Tensor:
+        """Return logits (n, n_bits) of rows (n, d) or images (n, c, h, w)."""
+        ...
+
+
+@dataclass(frozen=True)
+class NamedEncoder:
+    """An encoder of this package, which is made from its name when it is used.
+
+    Parameters
+    ----------
+    name : str
+        A key of `ENCODERS`.
+    image_shape : (c, h, w)
+        Shape of the images.
+    n_bits : int
+        Number of bits.
+    offset : ndarray of shape (d,)
+        What is subtracted from the values of a sample first.
+    scale : float
+        What they are divided by then.
+    """
+
+    name: str
+    image_shape: ImageShape
+    n_bits: int
+    offset: FloatArray
+    scale: float
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether it reads images, and not rows."""
+        return self.name != LINEAR
+
+    def module(self) -> nn.Module:
+        """Return a new module, with random parameters."""
+        return ENCODERS[self.name](self.image_shape, self.n_bits)
+
+    def logits(self, values: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        """Return logits (n, n_bits) of rows (n, d) or images (n, c, h, w)."""
+        offset = to_tensor(self.offset, inputs.device, inputs.dtype)
+        scaled = (inputs - offset.reshape(inputs.shape[1:])) / self.scale
+        skeleton = _skeleton(self.name, self.image_shape, self.n_bits)
+        return _call(skeleton, values, scaled)
+
+
+@dataclass(frozen=True)
+class ModuleEncoder:
+    """A module of torch as an encoder.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The module, whose parameters are replaced when it is used.
+    is_spatial : bool
+        Whether it reads images, and not rows.
+    """
+
+    module: nn.Module
+    is_spatial: bool
+
+    def logits(self, values: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        """Return logits (n, n_bits) of rows (n, d) or images (n, c, h, w)."""
+        return _call(self.module, values, inputs)
+
+
+def seeded(make: Callable[[], object], seed: int) -> object:
+    """Return what a function makes, with a seed of torch that is its own."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def _call(module: nn.Module, values: dict[str, Tensor], inputs: Tensor) -> Tensor:
+    logits: Tensor = torch.func.functional_call(module, values, (inputs,))
+    return logits
+
+
+@lru_cache(maxsize=16)
+def _skeleton(name: str, shape: ImageShape, n_bits: int) -> nn.Module:
+    """Return a module without memory for its parameters."""
+    with torch.device("meta"):
+        return ENCODERS[name](shape, n_bits)
+
+
+def _linear(shape: ImageShape, n_bits: int) -> nn.Module:
+    channels, height, width = shape
+    return nn.Linear(channels * height * width, n_bits)
+
+
+def _lenet(shape: ImageShape, n_bits: int) -> nn.Module:
+    padding = 2 if min(shape[1:]) < UNPADDED_SIDE else 0
+    first, second = CHANNELS
+    maps = nn.Sequential(
+        nn.Conv2d(shape[0], first, WINDOW, padding=padding),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(first, second, WINDOW, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+    )
+    return _closed(maps, shape, n_bits)
+
+
+def _residual(shape: ImageShape, n_bits: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    channels = shape[0]
+    for width in WIDTHS:
+        layers += [nn.Conv2d(channels, width, 4, stride=2, padding=1)]
+        layers += [nn.LeakyReLU(SLOPE), _ResidualBlock(width)]
+        channels = width
+    return _closed(nn.Sequential(*layers, nn.Flatten()), shape, n_bits)
+
+
+class _ResidualBlock(nn.Module):
+    """Two convolutions, whose result is added to their input."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(width, width, 3, padding=1)
+        self.second = nn.Conv2d(width, width, 3, padding=1)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Return maps of the same shape."""
+        change = self.second(nn.functional.leaky_relu(self.first(maps), SLOPE))
+        return nn.functional.leaky_relu(maps + change, SLOPE)
+
+
+def _closed(maps: nn.Sequential, shape: ImageShape, n_bits: int) -> nn.Module:
+    """Return the layers and a linear one, of the size that follows from the images."""
+    weight = next(maps.parameters())
+    with torch.no_grad():
+        size = maps(torch.zeros(1, *shape, device=weight.device)).shape[1]
+    return nn.Sequential(maps, nn.Linear(size, n_bits))
+
+
+ENCODERS: dict[str, Callable[[ImageShape, int], nn.Module]] = {
+    LINEAR: _linear,
+    "lenet": _lenet,
+    "resnet": _residual,
+}
