@@ -332,6 +332,7 @@ def test_private_attributes_of_fitted_estimators_are_few(name):
     quick |= {"optimizer": Adam(max_iter=1) if "Flows" in name else None}
     kernel = (3,) if "Network" in name else kernel  # sizes of layers
     kernel = 3 if name == "BinaryEncoder" else kernel  # bits
+    quick |= {"n_features": 20}
     quick |= {"max_iter": 3} if "Network" in name or "Binary" in name else {}
     estimator = getattr(skconvgp, name)(kernel)
     known = estimator.get_params()

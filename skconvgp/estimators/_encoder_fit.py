@@ -279,7 +279,6 @@ class _Work:
                 )
             box = BlackBox(settings.function, first.shape[1])
             return BlackBox(settings.function, box.n_features, _unit(box, codes))
-        assert settings.kernel is not None
         kernel = settings.kernel.resolve(to_numpy(codes))
         source = KernelSource(kernel, (settings.n_bits, 1, 1))
         drawn = source.feature_map(settings.n_features, generator, exact_diag=False)

@@ -50,8 +50,8 @@ class EncoderSettings:
         Number of bits.
     encoder : str or callable
         Name of the encoder, or what makes its module.
-    kernel : Kernel or None
-        Kernel whose random features the head reads.
+    kernel : Kernel
+        Kernel whose random features the head reads, if there is no function.
     function : callable or None
         What returns the features of codes; None with a kernel.
     n_features : int
@@ -68,6 +68,8 @@ class EncoderSettings:
         Share of the samples that decide when to stop; 0 for no early stopping.
     target_type : str
         What y holds, or "auto".
+    batch_size : int
+        Samples of a step.
     schedule : Schedule
         Epochs, rate and batches.
     verbose : int
@@ -76,7 +78,7 @@ class EncoderSettings:
 
     n_bits: int
     encoder: str | Callable[[], object]
-    kernel: Kernel | None
+    kernel: Kernel
     function: Callable[[Any], Any] | None
     n_features: int
     gradient: str
@@ -85,19 +87,15 @@ class EncoderSettings:
     penalties: tuple[float, float]
     validation_fraction: float
     target_type: str
+    batch_size: int
     schedule: Schedule
     verbose: int
-
-    @property
-    def batch_size(self) -> int:
-        """Samples of a step."""
-        assert self.schedule.batch_size is not None
-        return self.schedule.batch_size
 
 
 def read_encoder_settings(owner: Any) -> EncoderSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
     kernel, function = _head(owner)
+    batch_size = resolve_count(owner, "batch_size", owner.batch_size)
     settings = EncoderSettings(
         n_bits=resolve_count(owner, "n_bits", owner.n_bits),
         encoder=_encoder(owner),
@@ -115,10 +113,11 @@ def read_encoder_settings(owner: Any) -> EncoderSettings:
         target_type=resolve_word(
             owner, "target_type", owner.target_type, (AUTO, CLASSES, NUMBERS)
         ),
+        batch_size=batch_size,
         schedule=Schedule(
             resolve_count(owner, "max_iter", owner.max_iter),
             resolve_positive(owner, "learning_rate"),
-            resolve_count(owner, "batch_size", owner.batch_size),
+            batch_size,
             look_every=1,
             patience=PATIENCE,
         ),
@@ -136,16 +135,16 @@ def _encoder(owner: Any) -> Any:
     return encoder
 
 
-def _head(owner: Any) -> tuple[Kernel | None, Callable[[Any], Any] | None]:
-    head = owner.head
+def _head(owner: Any) -> tuple[Kernel, Callable[[Any], Any] | None]:
+    head, usual = owner.head, optical(centered=True)
     if isinstance(head, str) and head == OPTICAL:
-        return optical(centered=True), None
+        return usual, None
     if is_kernel(head):
         return head, None
     if not callable(head) or isinstance(head, type):
         expected = "'optical', a kernel of skconvgp.kernels or a function of codes"
         reject(owner, "head", expected, head)
-    return None, head
+    return usual, head
 
 
 def _require_consistent(owner: Any, settings: EncoderSettings) -> None:
