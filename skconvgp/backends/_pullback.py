@@ -93,7 +93,7 @@ class ReversePullback:
         def count(tensor: Tensor) -> Tensor:
             storage = tensor.untyped_storage()
             saved[storage.data_ptr()] = storage.nbytes()
-            return tensor
+            return tensor.detach()  # an output that is saved would hold its own graph
 
         sides = [
             image.repeat(n, 1, 1, 1).requires_grad_(self.has_inputs)

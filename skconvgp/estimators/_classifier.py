@@ -235,15 +235,17 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Number of draws.
         random_state : int, RandomState instance or None, default=None
             Seed; None is the `random_state` of the estimator.
-        method : {"auto", "joint", "pathwise"}, default="auto"
+        method : {"auto", "joint", "pathwise", "bootstrap"}, default="auto"
             "joint" draws from the covariance of all samples, n x n numbers. "pathwise"
             draws functions: one from the prior by random features, plus the exact
             effect of the data. It takes n x n_features operations a draw, and the
             same seed gives the same functions at any samples. It needs an exact process
             and a kernel with random features, or a process of features, which draws
             coefficients and leaves out the variance that its features leave out.
-            "auto" draws functions of exact processes at more than 2000 samples if the
-            kernel is one of vectors, such as `rbf`.
+            "bootstrap", for processes of features, solves for coefficients of targets
+            with further noise and of a draw from the prior: the same distribution as
+            that of "pathwise", in more time. "auto" draws functions of exact processes
+            at more than 2000 samples if the kernel is one of vectors, such as `rbf`.
         n_features : int, default=2000
             Random features of "pathwise". The covariance of the draws has an error in
             proportion to one over its square root.
@@ -259,7 +261,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
         Raises
         ------
         ValueError
-            For wrong settings, or "pathwise" where the process does not allow it.
+            For wrong settings, or "pathwise" or "bootstrap" where the process does not
+            allow it.
         TypeError
             For "pathwise" with a kernel of which no random features are known.
 

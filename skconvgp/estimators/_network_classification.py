@@ -160,6 +160,9 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         In `fit`, for data or settings that cannot be used; the message says what to do.
     FloatingPointError
         In `fit`, if all draws diverge. A warning says how many did otherwise.
+    TileMemoryError
+        In `fit`, before training, if a step of all draws does not fit into the free
+        memory.
 
     See Also
     --------

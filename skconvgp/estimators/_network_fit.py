@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
 from skconvgp.estimators._callbacks import FitTasks
+from skconvgp.estimators._network_memory import require_room, training_bytes
 from skconvgp.estimators._network_prior import NetworkPrior
 from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._network_samples import NetworkSamples, NetworkTargets
@@ -56,8 +57,6 @@ __all__ = ["fit_networks", "inputs_of"]
 
 # R-hat of chains up to which their draws are used without a warning.
 LARGEST_RHAT = 1.1
-# Copies of the outputs of a layer that derivatives hold, and bytes of a number.
-COPIES, BYTES = 8, 8
 
 
 def fit_networks(
@@ -88,7 +87,7 @@ def fit_networks(
     network = _make_network(estimator, settings, samples, targets, prior)
     work = _Work(settings, samples, targets, network, prior.kernel)
     n_points = len(samples.rows) + work.n_extra
-    needed = settings.n_draws * n_points * network.width * COPIES * BYTES
+    needed = training_bytes(settings, network, n_points)
     placement = find_device(estimator, needed, is_fitted=False)
     start = time.perf_counter()
     tasks = FitTasks(estimator)
@@ -101,6 +100,7 @@ def fit_networks(
         return tasks.step(EPOCH)
 
     def run(placement: Placement) -> tuple[Trained, Parameters, Placement]:
+        require_room(settings, network, n_points, placement.device)
         # A fresh generator, for the case that another device begins again.
         generator = torch.Generator().manual_seed(seed)
         return *work.train(placement.device, generator, watch), placement

@@ -1,6 +1,7 @@
 """Draws of latent functions: from the posterior, or from the prior before `fit`."""
 
 import copy
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -21,6 +22,7 @@ from skconvgp.inference import sample_gaussian
 from skconvgp.kernels._feature_maps import HasFeatures
 from skconvgp.processes import (
     GRAM_COPIES,
+    bootstrap_draws,
     function_prior,
     pathwise_draws,
     placement_of_fit,
@@ -30,8 +32,8 @@ from skconvgp.processes import (
 
 __all__ = ["sample_latent"]
 
-PATHWISE = "pathwise"
-METHODS = ("auto", "joint", PATHWISE)
+PATHWISE, BOOTSTRAP = "pathwise", "bootstrap"
+METHODS = ("auto", "joint", PATHWISE, BOOTSTRAP)
 MOST_JOINT = 2000  # samples whose covariance is factored if the user does not choose
 LEAST_FEATURES = 2
 
@@ -55,22 +57,21 @@ def sample_latent(
         raise ValueError(
             f"`n_features` must be an int >= {LEAST_FEATURES}, got {n_features!r}."
         )
-    if gp._needs_fit or method == PATHWISE:
+    if gp._needs_fit or method in (PATHWISE, BOOTSTRAP):
         check_is_fitted(gp)
-    if _is_pathwise(gp, X, method):
+    generator = make_generator(random_state)
+    if method == BOOTSTRAP or _is_pathwise(gp, X, method):
         rows = gp._read_new(X)
         warn_of_prior(gp._process.prior, rows)
-        functions, facts = pathwise_draws(
-            gp._process,
-            rows,
-            n_samples,
-            n_features,
-            gp._resources(),
-            make_generator(random_state),
+        process, resources = gp._process, gp._resources()
+        draw = (
+            partial(bootstrap_draws, process, rows, n_samples)
+            if method == BOOTSTRAP
+            else partial(pathwise_draws, process, rows, n_samples, n_features)
         )
+        functions, facts = draw(resources, generator)
         warn_of_facts(facts)
         return functions
-    generator = make_generator(random_state)
     if hasattr(gp, "_process"):
         latent = gp._latent(X, None, needs_cov=True)
         mean, covariance, size = latent.mean, latent.cov, latent.cov_scale

@@ -79,6 +79,14 @@ class Evaluator:
         except NotFiniteError:
             return self._undefined(b, b, q)
 
+    def diag(self, kernel: Kernel, batch: Batch) -> Tensor:
+        """Return the prior variances (b,) of a batch; all NaN if one is not finite."""
+        tiles = self._choice(kernel).tiles()
+        try:
+            return self._oracle(tiles, batch, self.runner).diag()
+        except NotFiniteError:
+            return self._undefined(len(batch))
+
     def operator(
         self, kernel: Kernel, batch: Batch, *, is_held: bool
     ) -> tuple[GramOperator, float]:

@@ -19,7 +19,8 @@ from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._history import FlowResult
 from skconvgp.flows._iterative import FactoredScore, IterativeEvidence
-from skconvgp.flows._left_out import OneBatch, StackEvaluator
+from skconvgp.flows._left_out import LeftOutDensity
+from skconvgp.flows._stacks import OneBatch, PartScore, StackEvaluator
 from skconvgp.kernels import Kernel
 
 __all__ = ["BatchLandscape", "Task"]
@@ -142,14 +143,11 @@ class BatchLandscape:
         gradient : ndarray of shape (p,)
             Its derivatives; NaN as well if the value is.
         """
-        objective = self._task.objective
-        by_tiles = method == "exact" or isinstance(objective, IterativeEvidence)
-        derive = self._by_tiles if by_tiles else self._by_graph
         total, slope = 0.0, np.zeros(len(theta))
         for batch in batches:
             self.n_evaluations += 1
             self.n_derivatives += 1
-            derived = derive(theta, batch)
+            derived = self._derive(theta, batch, method)
             if derived is None:
                 return math.nan, np.full(len(theta), math.nan)
             score, by_theta = derived
@@ -207,13 +205,46 @@ class BatchLandscape:
             total += value
         return total / len(batches)
 
-    def _by_tiles(
-        self, theta: FloatArray, batch: Batch
-    ) -> tuple[Score | FactoredScore, FloatArray] | None:
+    def _derive(
+        self, theta: FloatArray, batch: Batch, method: str
+    ) -> tuple[Score | FactoredScore | PartScore, FloatArray] | None:
+        """Return score and derivatives on a batch; None if they are undefined."""
         kernel, parameter = self._kernel_at(theta)
         if isinstance(self._task.objective, IterativeEvidence):
             return self._by_products(self._task.objective, kernel, batch, parameter)
-        if self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
+        if self._is_in_parts(batch):
+            parts = self._score_parts(kernel, batch, parameter)
+            return (parts, np.array(parts.by_theta().tolist())) if parts else None
+        if method == "exact":
+            return self._by_tiles(kernel, batch, parameter)
+        return self._by_graph(theta, batch)
+
+    def _is_in_parts(self, batch: Batch) -> bool:
+        """Return whether a stack of matrices is held a part at a time."""
+        evaluator, kernel = self._evaluator, self._task.kernel
+        if not isinstance(evaluator, StackEvaluator):
+            return False
+        return not evaluator.stores(kernel, batch, LARGEST_STORED)
+
+    def _score_parts(
+        self, kernel: Kernel, batch: Batch, parameter: float | None
+    ) -> PartScore | None:
+        """Return the score of a stack of matrices; None if it is undefined."""
+        evaluator, objective = self._evaluator, self._task.objective
+        assert isinstance(evaluator, StackEvaluator)
+        assert isinstance(objective, LeftOutDensity)
+        targets = self._task.targets[batch.indices].to(evaluator.one.config.device)
+        try:
+            score = evaluator.score(objective, kernel, batch, targets, parameter)
+        except NotPSDError:
+            return None
+        return score if math.isfinite(score.value) else None
+
+    def _by_tiles(
+        self, kernel: Kernel, batch: Batch, parameter: float | None
+    ) -> tuple[Score, FloatArray] | None:
+        is_stack = isinstance(self._evaluator, StackEvaluator)
+        if is_stack or self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
             both = self._evaluator.gram_with_tangents(kernel, batch)
             score = self._score(both[..., 0], batch, parameter)
             if score is None:
@@ -247,12 +278,14 @@ class BatchLandscape:
     ) -> float | None:
         """Return the value on a batch; None if it is undefined."""
         objective = self._task.objective
-        score: Score | FactoredScore | None
+        score: Score | FactoredScore | PartScore | None
         if isinstance(objective, IterativeEvidence):
             estimate = self._estimate(
                 objective, kernel, batch, parameter, has_slopes=False
             )
             score = estimate[0] if estimate else None
+        elif self._is_in_parts(batch):
+            score = self._score_parts(kernel, batch, parameter)
         else:
             score = self._score(self._evaluator.gram(kernel, batch), batch, parameter)
         return score.value if score else None

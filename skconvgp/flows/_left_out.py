@@ -3,26 +3,77 @@
 Neighbours do not depend on the hyperparameters, so the density is smooth in them.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import Batch, Score
+from skconvgp._protocols import Score
 from skconvgp._settings import FIXED
 from skconvgp._typing import Bounds
 from skconvgp.engine import slices
 from skconvgp.exceptions import NotPSDError
-from skconvgp.flows._evaluator import Evaluator
 from skconvgp.inference import without_neighbors
-from skconvgp.kernels import Kernel
 from skconvgp.linalg import back_solve, half_solve, shifted_choleskys
 
-__all__ = ["LeftOutDensity", "OneBatch", "StackEvaluator"]
+__all__ = ["AT_ONCE", "LeftOutDensity", "mean_variance"]
 
 # Values of the Gram matrices of which copies are made at a time.
 AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Predictions of left-out samples from their neighbours.
+
+    Parameters
+    ----------
+    mean : Tensor of shape (m, c)
+        Means.
+    var : Tensor of shape (m,)
+        Variances, with the noise.
+    cross : Tensor of shape (m, k)
+        What the covariances with the neighbours solve to.
+    duals : Tensor of shape (m, k, c)
+        What the targets of the neighbours solve to.
+    """
+
+    mean: Tensor
+    var: Tensor
+    cross: Tensor
+    duals: Tensor
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """A value, and what its derivatives by Gram matrices are made of.
+
+    Parameters
+    ----------
+    value : float
+        The value.
+    by_noise : float
+        Its derivative by the noise variance.
+    by_var : Tensor of shape (m,)
+        Its derivatives by the variances.
+    cross : Tensor of shape (m, k)
+        What the covariances with the neighbours solve to.
+    pulled : Tensor of shape (m, k)
+        What targets solve to, times the derivatives by the means.
+    by_scale : Tensor of shape ()
+        What each entry of a diagonal changes by the mean variance.
+    """
+
+    value: float
+    by_noise: float
+    by_var: Tensor
+    cross: Tensor
+    pulled: Tensor
+    by_scale: Tensor
 
 
 @dataclass(frozen=True)
@@ -71,37 +122,90 @@ class LeftOutDensity:
         noise_variance : float, optional
             Replaces that of the objective.
         """
-        noise = self.noise_variance if noise_variance is None else noise_variance
-        scale = gram.diagonal(dim1=1, dim2=2).mean()
-        if not (torch.isfinite(scale) and scale > 0.0):
-            raise NotPSDError(f"The mean prior variance is {float(scale)}.")
+        noise = self.noise_of(noise_variance)
+        scale = mean_variance(gram.diagonal(dim1=1, dim2=2))
         parts = slices(len(gram), max(1, AT_ONCE // gram[0].numel()))
-        sites = [self._site(gram[i] / scale, targets[i], noise, i) for i in parts]
-        mean, var, cross, duals = (torch.cat(one) for one in zip(*sites, strict=True))
-        error = targets[:, 0] - mean
+        sites = self.sites(lambda part: gram[part], parts, targets, noise, scale)
+        slopes = self.slopes(sites, targets[:, 0], noise)
+        by_gram = torch.empty_like(gram)
+        for part in parts:
+            by_gram[part] = self.by_grams(slopes, part)
+        return Score(slopes.value, by_gram.div_(scale), noise * slopes.by_noise)
+
+    def noise_of(self, noise_variance: float | None) -> float:
+        """Return a noise variance, or that of the objective if it is None."""
+        return self.noise_variance if noise_variance is None else noise_variance
+
+    def sites(
+        self,
+        grams: Callable[[slice], Tensor],
+        parts: Sequence[slice],
+        targets: Tensor,
+        noise: float,
+        scale: Tensor,
+    ) -> Sites:
+        """Return the predictions of all left-out samples, some of them at a time.
+
+        Parameters
+        ----------
+        grams : callable
+            Returns the Gram matrices (b, 1 + k, 1 + k) of a slice.
+        parts : sequence of slice
+            The slices, from the first sample to the last.
+        targets : Tensor of shape (m, 1 + k, c)
+            As in `score`.
+        noise : float
+            The noise variance.
+        scale : Tensor of shape ()
+            Mean prior variance, by which matrices are divided.
+        """
+        found = [
+            self._sites(grams(part) / scale, targets[part], noise, part)
+            for part in parts
+        ]
+        return Sites(*(torch.cat(one) for one in zip(*found, strict=True)))
+
+    def slopes(self, sites: Sites, targets: Tensor, noise: float) -> Slopes:
+        """Return the value, and its derivatives by all but the Gram matrices.
+
+        Parameters
+        ----------
+        sites : Sites
+            Predictions of all samples.
+        targets : Tensor of shape (m, c)
+            Their targets.
+        noise : float
+            The noise variance.
+        """
+        error, var, cross = targets - sites.mean, sites.var, sites.cross
         m, n_outputs = error.shape
         ratios = error.square().mean(1) / var
         amplitude = ratios.mean()
         value = 0.5 * (var.log().mean() + torch.log(2.0 * math.pi * amplitude) + 1.0)
         by_var = (1.0 - ratios / amplitude) / (2.0 * m * var)
         by_mean = -error / (amplitude * m * n_outputs * var[:, None])
-        pulled = torch.einsum("bic,bc->bi", duals, by_mean)
-        shares = 1.0 / self.weights.to(gram)
-        by_gram = torch.empty_like(gram)
-        by_noise, by_scale = by_var.sum(), gram.new_zeros(())
-        for i in parts:
-            by_unit = _by_unit(by_var[i], cross[i], pulled[i])
-            diagonals = by_unit.diagonal(dim1=1, dim2=2)
-            by_noise += (diagonals[:, 1:] * shares[i]).sum()
-            by_gram[i] = without_neighbors(by_unit, self.dropped[i])
-            unit = without_neighbors(gram[i] / scale, self.dropped[i])
-            by_scale += (by_gram[i] * unit).sum()
+        pulled = torch.einsum("bic,bc->bi", sites.duals, by_mean)
+        shares = 1.0 / self.weights.to(cross)
+        # By K and by the noise: of a variance and of a mean, with <dF/dK, K> for K.
+        squares, products = (shares * cross * other for other in (cross, pulled))
+        of_squares, of_products = squares.sum(1), products.sum()
+        by_noise = (by_var * (1.0 + of_squares)).sum() - of_products
+        by_scale = (by_var * (var - noise - noise * of_squares)).sum()
+        by_scale += noise * of_products
         # Each diagonal entry also changes the mean diagonal, the divisor of all.
-        diagonals = by_gram.diagonal(dim1=1, dim2=2)
-        diagonals.sub_(by_scale / diagonals.numel())
-        return Score(float(value), by_gram.div_(scale), noise * float(by_noise))
+        n_diagonal = m * (1 + cross.shape[1])
+        return Slopes(
+            float(value), float(by_noise), by_var, cross, pulled, by_scale / n_diagonal
+        )
 
-    def _site(
+    def by_grams(self, slopes: Slopes, part: slice) -> Tensor:
+        """Return the derivatives by some Gram matrices, times the mean variance."""
+        by_unit = _by_unit(slopes.by_var[part], slopes.cross[part], slopes.pulled[part])
+        by_gram = without_neighbors(by_unit, self.dropped[part])
+        by_gram.diagonal(dim1=1, dim2=2).sub_(slopes.by_scale)
+        return by_gram
+
+    def _sites(
         self, unit: Tensor, targets: Tensor, noise: float, part: slice
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return means and variances, and what covariances and targets solve to."""
@@ -130,64 +234,9 @@ def _by_unit(by_var: Tensor, cross: Tensor, pulled: Tensor) -> Tensor:
     return by_unit
 
 
-@dataclass(frozen=True)
-class StackEvaluator:
-    """Gram matrices of many small batches beside each other, and their derivatives.
-
-    The indices of a batch (m, b) are those of m batches of b samples.
-
-    Parameters
-    ----------
-    one : Evaluator
-        Evaluates one of them.
-    """
-
-    one: Evaluator
-
-    def gram(self, kernel: Kernel, batch: Batch) -> Tensor:
-        """Return the Gram matrices (m, b, b)."""
-        return torch.stack([self.one.gram(kernel, part) for part in _parts(batch)])
-
-    def gram_with_tangents(self, kernel: Kernel, batch: Batch) -> Tensor:
-        """Return the Gram matrices with derivatives by theta (m, b, b, 1 + p)."""
-        return torch.stack(
-            [self.one.gram_with_tangents(kernel, part) for part in _parts(batch)]
-        )
-
-    def pull(self, kernel: Kernel, batch: Batch, weights: Tensor) -> Tensor:
-        """Return the derivatives (p,) of <weights, K>."""
-        pulled = [
-            self.one.pull(kernel, part, own)
-            for part, own in zip(_parts(batch), weights, strict=True)
-        ]
-        return torch.stack(pulled).sum(0)
-
-    def graph(self, kernel: Kernel, batch: Batch) -> Tensor:
-        """Return the Gram matrices with torch's graph of their computation."""
-        return torch.stack([self.one.graph(kernel, part) for part in _parts(batch)])
-
-    def bytes_stored(self, kernel: Kernel, batch: Batch) -> int:
-        """Return the bytes of the matrices with their derivatives."""
-        parts = _parts(batch)
-        return len(parts) * self.one.bytes_stored(kernel, parts[0])
-
-
-@dataclass(frozen=True)
-class OneBatch:
-    """Draws the same batch each time.
-
-    Parameters
-    ----------
-    batch : Batch
-        The batch.
-    """
-
-    batch: Batch
-
-    def draw(self, size: int) -> Batch:
-        """Return the batch; its size is what it is."""
-        return self.batch
-
-
-def _parts(batch: Batch) -> list[Batch]:
-    return [Batch(indices) for indices in batch.indices]
+def mean_variance(diagonals: Tensor) -> Tensor:
+    """Return the mean of prior variances; raise if it is not a positive number."""
+    scale = diagonals.mean()
+    if not (torch.isfinite(scale) and scale > 0.0):
+        raise NotPSDError(f"The mean prior variance is {float(scale)}.")
+    return scale

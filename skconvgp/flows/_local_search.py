@@ -15,8 +15,9 @@ from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._history import FlowResult
 from skconvgp.flows._kernel_search import NOISE_START, Learned
 from skconvgp.flows._landscape import NOISE_LABEL, BatchLandscape, Task
-from skconvgp.flows._left_out import LeftOutDensity, OneBatch, StackEvaluator
+from skconvgp.flows._left_out import LeftOutDensity
 from skconvgp.flows._restarts import minimize_from_many
+from skconvgp.flows._stacks import OneBatch, StackEvaluator
 from skconvgp.inference import noise_grid
 from skconvgp.processes import (
     KernelPrior,
@@ -102,6 +103,9 @@ class LocalSearch:
             run,
         )
         batch = Batch(torch.cat([indices[:, None], around.neighbors], 1))
+        # Matrices of neighbours take half of the budget, and their tiles the other.
+        half = max(1, run.config.memory_budget // 2)
+        config = replace(run.config, dtype=prior.tile_dtype, memory_budget=half)
         landscape = BatchLandscape(
             Task(prior.kernel, objective, rows_to_tensor(problem.targets), (0,), 1),
             StackEvaluator(
@@ -109,9 +113,10 @@ class LocalSearch:
                     prior.images(),
                     prior.map_shape,
                     run.backend,
-                    replace(run.config, dtype=prior.tile_dtype),
+                    config,
                     run.runner,
-                )
+                ),
+                half,
             ),
             OneBatch(batch),
             self.watch,

@@ -2,7 +2,7 @@
 
 from skconvgp.inference._amplitude import choose_amplitude
 from skconvgp.inference._class_sums import ClassSums, LabelCode
-from skconvgp.inference._draws import pathwise_coefficients
+from skconvgp.inference._draws import bootstrap_directions, pathwise_coefficients
 from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
     LeaveOneOut,
@@ -97,6 +97,7 @@ __all__ = [
     "NaturalPosterior",
     "OneLatentState",
     "SoftmaxState",
+    "bootstrap_directions",
     "choose_amplitude",
     "feature_bound",
     "feature_evidence",

@@ -1,11 +1,61 @@
-"""Draws of functions from a posterior by draws from the prior (Wilson et al., 2020)."""
+"""Draws from a posterior by draws from the prior."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
-__all__ = ["pathwise_coefficients"]
+from skconvgp.linalg import cholesky_product, half_solve, symmetric_eigen
+
+__all__ = ["bootstrap_directions", "pathwise_coefficients"]
+
+
+def bootstrap_directions(
+    factor: Tensor, jitter: float, n_draws: int, generator: Generator
+) -> Tensor:
+    r"""Return draws L^T (w - mean) of a bootstrap of coefficients w of features.
+
+    A draw solves the regression on targets with further noise, pulled to a draw from
+    the prior:
+
+    .. math:: w = A^{-1} \left( F^\top D^{-1} (y + \varepsilon) + \tilde w \right),
+              \quad A = L L^\top = I + F^\top D^{-1} F, \quad
+              \varepsilon \sim N(0, D), \quad \tilde w \sim N(0, I).
+
+    The training samples are not needed: :math:`F^\top D^{-1} \varepsilon` has the
+    covariance :math:`F^\top D^{-1} F = A - I`, and is drawn from it. As the model is
+    linear, draws have exactly the distribution of the posterior.
+
+    Parameters
+    ----------
+    factor : Tensor of shape (r, r)
+        The lower Cholesky factor L.
+    jitter : float
+        Jitter that was added to the diagonal of A.
+    n_draws : int
+        Number of draws.
+    generator : torch.Generator
+        Draws the noise, and the coefficients of the prior.
+
+    Returns
+    -------
+    directions : Tensor of shape (r, n_draws)
+        The draws; the change of a function is F L^-T times a column.
+
+    References
+    ----------
+    Kozyrskiy, PhD thesis, 2023, section 4.3.3.
+    """
+    moment = cholesky_product(factor)
+    moment.diagonal().sub_(1.0 + jitter)
+    values, vectors = symmetric_eigen(moment)
+    size = len(factor), n_draws
+    noise, prior = (
+        torch.randn(size, generator=generator, dtype=torch.float64).to(factor)
+        for _ in range(2)
+    )
+    from_noise = vectors @ (values.clamp(min=0.0).sqrt()[:, None] * noise)
+    return half_solve(factor, from_noise + prior)
 
 
 def pathwise_coefficients(

@@ -36,6 +36,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 # Numbers that a layer of a module holds of a sample, as a multiple of its input.
 MODULE_GROWTH = 32
+# Copies of the outputs in the terms of a potential, and of the maps of a module, which
+# derivatives hold.
+TERMS, MODULE_COPIES = 8, 4
 
 
 class FlatParameters:
@@ -72,6 +75,11 @@ class BatchedNetwork(Protocol):
     @property
     def width(self) -> int:
         """Roughly the largest count of numbers held for a sample and a draw."""
+        ...
+
+    @property
+    def n_held(self) -> int:
+        """Count of numbers that derivatives hold for a sample and a draw, at most."""
         ...
 
     def outputs(self, parameters: Parameters, inputs: Tensor) -> Tensor:
@@ -111,6 +119,12 @@ class LayeredNetwork:
     def width(self) -> int:
         """The largest count of numbers held for a sample and a draw."""
         return max(self.sizes)
+
+    @property
+    def n_held(self) -> int:
+        """Count of numbers that derivatives hold for a sample and a draw, at most."""
+        # Each layer before and after its activation, and derivatives of the widest.
+        return 2 * sum(self.sizes[1:-1]) + 3 * self.width + TERMS * self.sizes[-1]
 
     def outputs(self, parameters: Parameters, inputs: Tensor) -> Tensor:
         """Return the outputs (k, n, n_outputs) of all draws at inputs (n, d)."""
@@ -158,6 +172,11 @@ class ModuleNetwork:
     def width(self) -> int:
         """Roughly the largest count of numbers held for a sample and a draw."""
         return MODULE_GROWTH * self.n_inputs
+
+    @property
+    def n_held(self) -> int:
+        """Count of numbers that derivatives hold for a sample and a draw, roughly."""
+        return MODULE_COPIES * self.width
 
     def outputs(self, parameters: Parameters, inputs: Tensor) -> Tensor:
         """Return the outputs (k, n, n_outputs) of all draws at inputs (n, ...)."""

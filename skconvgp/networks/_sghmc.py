@@ -24,6 +24,9 @@ __all__ = ["Sampling", "sample_chains"]
 # draws that are kept.
 MOST_TRACED, TRACED_BETWEEN = 50, 20
 SMALLEST_MASS = 1e-8
+# A potential that is as many times larger than that of the start and the number of
+# parameters together is no draw: see `_is_sound`.
+LARGEST_GROWTH = 10.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ def sample_chains(
     -------
     trained : Trained
         Kept draws, those of one chain after those of another, and traces of outputs.
+        A chain has diverged if a number is not finite, or if its potential is far above
+        that of its start.
     """
     flat = FlatParameters(start)
     momentum, masses = torch.zeros_like(flat.values), _Masses(flat.values)
@@ -124,18 +129,22 @@ def sample_chains(
     batches = _endless(schedule, potential.n_samples, generator)
     losses: list[float] = []
     kept: list[Tensor] = []
+    levels: list[Tensor] = []  # potentials at the start, and when a draw is kept
     trace: list[Tensor] = []
     traced_every = max(1, sampling.thin // TRACED_BETWEEN)
     is_stopped = False
     for index in range(sampling.n_steps):
         values, gradient = flat_gradient(potential, flat, next(batches))
         losses.append(finite_mean(values))
+        if index == 0:
+            levels.append(values)
         if index < sampling.burn_in:
             masses.adapt(gradient)
         _move_(flat.values, momentum, gradient, masses.inverse, sampling, generator)
         since = index + 1 - sampling.burn_in
         if since > 0 and since % sampling.thin == 0:
             kept.append(flat.values.clone())
+            levels.append(values)
         if since > 0 and since % traced_every == 0:
             trace.append(_outputs(potential, flat))
         is_stopped = watch(Epoch(index, sampling.n_steps, losses[-1]))
@@ -144,7 +153,9 @@ def sample_chains(
     if not kept:
         kept, trace = [flat.values.clone()], [_outputs(potential, flat)]
     draws = torch.stack(kept, dim=1)  # (n_chains, n_kept, p)
-    is_finite = draws.isfinite().all(2).all(1) & values.isfinite()
+    is_finite = draws.isfinite().all(2).all(1) & _is_sound(
+        torch.stack([*levels, values]), draws.shape[2]
+    )
     return Trained(
         flat.split(draws.flatten(0, 1)),
         losses,
@@ -152,6 +163,24 @@ def sample_chains(
         is_stopped,
         torch.stack(trace, dim=1)[is_finite],
     )
+
+
+def _is_sound(levels: Tensor, n_parameters: int) -> Tensor:
+    """Return which chains (n_chains,) have potentials that draws can have.
+
+    A potential of a posterior has its minimum plus about half the number of parameters,
+    and the minimum is below that of the start. Far above both, a chain has left the
+    posterior, and is on its way to infinity.
+
+    Parameters
+    ----------
+    levels : Tensor of shape (1 + n, n_chains)
+        Potentials, which are >= 0, at the start and later.
+    n_parameters : int
+        Number of parameters of a chain.
+    """
+    largest = LARGEST_GROWTH * (levels[0] + n_parameters)
+    return (levels[1:] <= largest).all(0)
 
 
 def _endless(

@@ -47,7 +47,11 @@ from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import PatchPlan, plan_patches
-from skconvgp.processes._pathwise import function_prior, pathwise_draws
+from skconvgp.processes._pathwise import (
+    bootstrap_draws,
+    function_prior,
+    pathwise_draws,
+)
 from skconvgp.processes._plan import (
     Plan,
     Planner,
@@ -155,6 +159,7 @@ __all__ = [
     "Variational",
     "VariationalProcess",
     "View",
+    "bootstrap_draws",
     "choose_inducing",
     "complete",
     "entries",

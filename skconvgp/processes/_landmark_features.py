@@ -48,5 +48,6 @@ class LandmarkFeatures:
     def blocks(self, rows: NDArray[Any], run: Run) -> Iterator[Tensor]:
         """Yield features (b, r) of samples (n, d), a block of rows at a time."""
         lift_map = run.tensor(self.lift_map)
-        for cross, _ in self.exact.stream(rows, np.empty(0), run):
+        width = sum(self.lift_map.shape)  # covariances and features of a sample
+        for cross, _ in self.exact.stream(rows, np.empty(0), run, width):
             yield cross @ lift_map

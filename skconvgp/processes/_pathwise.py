@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,11 @@ from skconvgp.engine import (
     stream_rows,
     to_numpy,
 )
-from skconvgp.inference import pathwise_coefficients, posterior_mean
+from skconvgp.inference import (
+    bootstrap_directions,
+    pathwise_coefficients,
+    posterior_mean,
+)
 from skconvgp.kernels._feature_maps import feature_map, shared_values
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._facts import Fact
@@ -29,7 +34,7 @@ from skconvgp.processes._latents import run_beside
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._run import Resources, Run
 
-__all__ = ["function_prior", "pathwise_draws"]
+__all__ = ["bootstrap_draws", "function_prior", "pathwise_draws"]
 
 
 def function_prior(process: object) -> KernelPrior | None:
@@ -76,8 +81,12 @@ def pathwise_draws(
         If no random features of the kernel are known.
     """
     if isinstance(process, FeatureProcess):
-        draws = _coefficient_draws(process, rows, n_draws, resources, generator)
-        return draws, process.facts_of(0.0, needs_var=False)
+
+        def directions(_state: Any, n_columns: int) -> Tensor:
+            size = len(process.state.factor), n_columns
+            return torch.randn(size, generator=generator, dtype=torch.float64)
+
+        return _coefficient_draws(process, rows, n_draws, resources, directions)
     prior = function_prior(process)
     if prior is None:
         raise ValueError(
@@ -119,22 +128,57 @@ def pathwise_draws(
     return drawn, process.facts_of(0.0, needs_var=False)
 
 
+def bootstrap_draws(
+    process: object,
+    rows: NDArray[Any],
+    n_draws: int,
+    resources: Resources,
+    generator: Generator,
+) -> tuple[FloatArray, list[Fact]]:
+    """Return draws (n, k, n_draws) of a bootstrap at new samples, and their facts.
+
+    Parameters
+    ----------
+    process, rows, n_draws, resources, generator : object
+        As for `pathwise_draws`, with a process of features.
+
+    Raises
+    ------
+    ValueError
+        For another process.
+    """
+    if not isinstance(process, FeatureProcess):
+        raise ValueError(  # noqa: TRY004  (a setting of the user does not fit)
+            "method='bootstrap' draws coefficients of features, for targets with one "
+            "noise variance: fit with completion=RandomFeatures() or Nystrom(), and "
+            "for classes with a likelihood like Gaussian(). For exact processes "
+            "method='pathwise' is the same: it perturbs targets and draws a function "
+            "from the prior."
+        )
+
+    def directions(state: Any, n_columns: int) -> Tensor:
+        return bootstrap_directions(state.factor, state.jitter, n_columns, generator)
+
+    return _coefficient_draws(process, rows, n_draws, resources, directions)
+
+
 def _coefficient_draws(
     process: FeatureProcess,
     rows: NDArray[Any],
     n_draws: int,
     resources: Resources,
-    generator: Generator,
-) -> FloatArray:
-    """Return draws of functions whose coefficients have the posterior L^-T z."""
-    k, rank = process.dual.shape[1], len(process.state.factor)
-    size, needed = (rank, k * n_draws), frozen_bytes(process.state)
-    draws = torch.randn(size, generator=generator, dtype=torch.float64)
+    directions: Callable[[Any, int], Tensor],
+) -> tuple[FloatArray, list[Fact]]:
+    """Return draws of functions whose coefficients are L^-T z, and their facts.
+
+    Given the state and a number, `directions` returns as many draws z (r, s).
+    """
+    k, needed = process.dual.shape[1], frozen_bytes(process.state)
 
     def draws_at(placement: Placement) -> FloatArray:
         run = run_beside(resources, placement, needed)
         state, dual = process.state_at(placement, run), run.tensor(process.dual)
-        means, changes = [], []
+        draws, means, changes = directions(state, k * n_draws), [], []
         for cross, _ in process.stream(
             rows, np.zeros(len(rows)), run, needs_diag=False
         ):
@@ -149,7 +193,8 @@ def _coefficient_draws(
         drawn += mean[:, :, None]
         return drawn
 
-    return compute_at(resources.placement(needed), draws_at)
+    drawn = compute_at(resources.placement(needed), draws_at)
+    return drawn, process.facts_of(0.0, needs_var=False)
 
 
 def _values(features: FeatureMap, images: Tensor, weights: Tensor, run: Run) -> Tensor:

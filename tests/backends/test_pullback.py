@@ -15,6 +15,7 @@ from skconvgp.backends import (
 from skconvgp.kernels import Elementwise, Flatten, Sequential, convnet, rbf
 from tests.backends.test_reference import KERNELS, SHAPE, Unmoved
 from tests.helpers.kernels import assert_close, name, random_images
+from tests.helpers.memory import needs_peak, peak_memory
 
 N, N_OTHERS = 5, 4
 
@@ -160,3 +161,20 @@ def test_reverse_mode_gives_quadrature_layers_their_derivative():
     pulled = ReversePullback(kernel).pull(one, None, weights)
     _, expected = whole(kernel, one, None, weights)
     assert_close(pulled.by_one, expected, rtol=1e-10, scale=float(expected.abs().max()))
+
+
+@needs_peak
+def test_measuring_leaves_nothing_behind():
+    setup = """
+import torch
+from skconvgp.backends import ReversePullback
+from skconvgp.kernels import rbf
+
+def measure(n):
+    pullback = ReversePullback(rbf(1.0), False)
+    for _ in range(n):
+        pullback.measure(torch.zeros(1, 3, 1, 1, dtype=torch.float64))
+
+measure(20)
+"""
+    assert peak_memory(setup, "measure(300)") <= 4 * 2**20

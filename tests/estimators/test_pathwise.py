@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp import (
@@ -10,7 +11,8 @@ from skconvgp import (
     NystromCompletedGPRegressor,
     gram_matrix,
 )
-from skconvgp.completion import NearestNeighbors
+from skconvgp.completion import NearestNeighbors, RandomFeatures
+from skconvgp.inference import bootstrap_directions
 from skconvgp.kernels import Dense, Flatten, ReLU, Sequential, rbf
 from skconvgp.likelihoods import Gaussian
 from skconvgp.solvers import ConjugateGradient
@@ -129,21 +131,82 @@ def test_wrong_settings_are_refused(settings, message):
         gp.sample_y(new, 2, **settings)
 
 
-def test_features_draw_their_coefficients():
+@pytest.mark.parametrize("method", ["pathwise", "bootstrap"])
+def test_features_draw_their_coefficients(method):
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(N, 2)), rng.normal(size=(N_NEW, 2))
     gp = NystromCompletedGPRegressor(
         rbf(1.5), n_landmarks=8, variance="sor", noise_variance=0.05
     )
     mean, covariance = gp.fit(X, np.sin(X[:, 0]) + 2.0).predict(new, return_cov=True)
-    draws = gp.sample_y(new, DRAWS, 0, "pathwise")
+    draws = gp.sample_y(new, DRAWS, 0, method)
     deviations = np.sqrt(np.diag(covariance))
     change = (np.cov(draws) - covariance) / np.outer(deviations, deviations)
     assert np.abs(change).max() < 0.05
     error = (draws.mean(1) - mean) / deviations
     assert np.abs(error).max() < 4.5 / np.sqrt(DRAWS)
-    part = gp.sample_y(new[2:4], DRAWS, 0, "pathwise")
+    part = gp.sample_y(new[2:4], DRAWS, 0, method)
     np.testing.assert_allclose(part, draws[2:4], rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["pathwise", "bootstrap"])
+def test_random_features_draw_their_coefficients(method):
+    gp, new = fitted(
+        rbf(1.5), completion=RandomFeatures(40), noise_variance=0.3, random_state=0
+    )
+    mean, covariance = gp.predict(new, return_cov=True)
+    draws = gp.sample_y(new, DRAWS, 0, method)
+    for output in range(2):
+        own, expected = draws[:, output], covariance[:, :, output]
+        deviations = np.sqrt(np.diag(expected))
+        change = (np.cov(own) - expected) / np.outer(deviations, deviations)
+        assert np.abs(change).max() < 0.05
+        error = (own.mean(1) - mean[:, output]) / deviations
+        assert np.abs(error).max() < 4.5 / np.sqrt(DRAWS)
+    assert abs(np.corrcoef(draws[0])[0, 1]) < 4.5 / np.sqrt(DRAWS)
+
+
+def test_a_bootstrap_perturbs_targets_and_the_prior():
+    rng = np.random.default_rng(0)
+    features, noise = rng.normal(size=(12, 4)), rng.uniform(0.2, 2.0, 12)
+    precision = np.eye(4) + features.T @ (features / noise[:, None])
+    factor = torch.from_numpy(np.linalg.cholesky(precision))
+    found = bootstrap_directions(factor, 0.0, DRAWS, torch.Generator().manual_seed(0))
+    found = np.linalg.solve(factor.numpy().T, found.numpy())
+    # The definition: noise for each target, and coefficients of the prior.
+    errors = np.sqrt(noise)[:, None] * rng.normal(size=(12, DRAWS))
+    right = features.T @ (errors / noise[:, None]) + rng.normal(size=(4, DRAWS))
+    defined = np.linalg.solve(precision, right)
+    expected = np.linalg.inv(precision)
+    scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    for draws in (found, defined):
+        assert np.abs((np.cov(draws) - expected) / scale).max() < 0.05
+        assert np.abs(draws.mean(1)).max() < 4.5 * np.sqrt(scale.max() / DRAWS)
+
+
+def test_blocks_of_samples_see_the_same_network(monkeypatch):
+    kernel = Sequential(Flatten(), Dense(), ReLU(), Dense(), ReLU(), Dense())
+    part = RandomFeatures(30, readout="draw", width=8)
+    gp, new = fitted(kernel, completion=part, random_state=0)
+    exact, _ = fitted(kernel)
+    calls = [(gp, {}), (gp, {"method": "bootstrap"}), (exact, {"n_features": 30})]
+    rows = np.tile(new, (4, 1))
+    for model, changes in calls:
+        settings = {"method": "pathwise", "random_state": 3} | changes
+        whole = model.sample_y(rows, 2, **settings)
+        with monkeypatch.context() as patch:
+            for module in ("_expansion", "_pathwise"):
+                name = f"skconvgp.processes.{module}.stream_rows"
+                patch.setattr(name, lambda *_: 5)
+            parts = model.sample_y(rows, 2, **settings)
+        np.testing.assert_allclose(parts, whole, rtol=1e-9)
+        np.testing.assert_allclose(whole[:N_NEW], whole[-N_NEW:], rtol=1e-9)
+
+
+def test_a_bootstrap_needs_features():
+    gp, new = fitted()
+    with pytest.raises(ValueError, match=r"RandomFeatures\(\).*'pathwise' is the same"):
+        gp.sample_y(new, 2, method="bootstrap")
 
 
 def test_neighbors_are_refused():

@@ -11,7 +11,8 @@ from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import _left_out
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._landscape import BatchLandscape, Task
-from skconvgp.flows._left_out import LeftOutDensity, OneBatch, StackEvaluator
+from skconvgp.flows._left_out import LeftOutDensity
+from skconvgp.flows._stacks import OneBatch, StackEvaluator
 from skconvgp.inference import LeftOut, local_posterior, without_neighbors
 from skconvgp.kernels import dense, rbf
 from tests.helpers.memory import needs_peak, peak_memory
@@ -21,7 +22,7 @@ M, K, NOISE = 6, 5, 0.03
 BOUNDS = (1e-6, 1.0)
 
 
-def stacks(kernel, seed=0):
+def stacks(kernel, seed=0, budget=2**20):
     """Return evaluator, targets, batch, weights and dropped neighbours."""
     rng = np.random.default_rng(seed)
     images = torch.from_numpy(rng.normal(size=(30, 3, 1, 1)))
@@ -29,8 +30,9 @@ def stacks(kernel, seed=0):
     indices = np.array([rng.permutation(30)[: K + 1] for _ in range(M)])
     weights = torch.from_numpy(rng.uniform(0.3, 3.0, (M, K)))
     dropped = torch.from_numpy(rng.random((M, K)) < 0.3)
-    evaluator = StackEvaluator(Evaluator(images, (3, 1, 1), "torch", config()))
-    return evaluator, targets, Batch(torch.from_numpy(indices)), weights, dropped
+    one = Evaluator(images, (3, 1, 1), "torch", config())
+    batch = Batch(torch.from_numpy(indices))
+    return StackEvaluator(one, budget), targets, batch, weights, dropped
 
 
 def test_value_is_that_of_left_out_samples():
@@ -50,10 +52,10 @@ def test_value_is_that_of_left_out_samples():
 
 
 @pytest.mark.parametrize("kernel", [rbf(1.3), dense(1)], ids=["rbf", "dense"])
-@pytest.mark.parametrize("largest", [2**27, 0], ids=["stored", "pulled"])
-def test_derivatives_are_differences(kernel, largest, monkeypatch):
-    monkeypatch.setattr("skconvgp.flows._landscape.LARGEST_STORED", largest)
-    evaluator, targets, batch, weights, dropped = stacks(kernel)
+@pytest.mark.parametrize("budget", [2**20, 5000], ids=["stored", "in parts"])
+def test_derivatives_are_differences(kernel, budget):
+    evaluator, targets, batch, weights, dropped = stacks(kernel, budget=budget)
+    assert evaluator.stores(kernel, batch, 2**20) == (budget == 2**20)
     objective = LeftOutDensity(weights, dropped, NOISE, BOUNDS)
     landscape = BatchLandscape(
         Task(kernel, objective, targets, (0,), 1),
@@ -72,6 +74,20 @@ def test_derivatives_are_differences(kernel, largest, monkeypatch):
         assert one == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
     by_graph = landscape.gradient(theta, (batch,), "autograd")[1]
     np.testing.assert_allclose(by_graph, slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [None, 0.2])
+def test_a_small_budget_gives_the_same_score(noise):
+    kernel = rbf(1.3)
+    large, targets, batch, weights, dropped = stacks(kernel)
+    small, *_ = stacks(kernel, budget=5000)
+    objective, y = LeftOutDensity(weights, dropped, NOISE), targets[batch.indices]
+    held = objective.score(large.gram(kernel, batch), y, noise)
+    parts = small.score(objective, kernel, batch, y, noise)
+    assert parts.value == pytest.approx(held.value, rel=1e-12)
+    assert parts.by_parameter == pytest.approx(held.by_parameter, rel=1e-10)
+    expected = large.pull(kernel, batch, held.by_gram)
+    torch.testing.assert_close(parts.by_theta(), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_slices_of_sites_give_the_same_score(monkeypatch):
@@ -106,6 +122,36 @@ score(26)
 """
     # The matrices and the derivatives have 48 MiB each.
     assert peak_memory(setup, "score(156)") <= (2 * 48 + 72) * 2**20
+
+
+@needs_peak
+def test_matrices_stay_within_the_budget():
+    setup = """
+import numpy as np
+import torch
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import Batch
+from skconvgp.flows._evaluator import Evaluator
+from skconvgp.flows._left_out import LeftOutDensity
+from skconvgp.flows._stacks import StackEvaluator
+from skconvgp.kernels import rbf
+
+def score(m, k=99, budget=3 * 2**20):
+    rng = np.random.default_rng(0)
+    config = ComputeConfig(torch.device("cpu"), memory_budget=budget)
+    images = torch.from_numpy(rng.normal(size=(200, 3, 1, 1)))
+    one = Evaluator(images, (3, 1, 1), "torch", config)
+    indices = np.array([rng.permutation(200)[: k + 1] for _ in range(m)])
+    objective = LeftOutDensity(torch.ones(m, k), torch.zeros(m, k).bool(), 0.1)
+    targets = torch.ones(m, 1 + k, 1, dtype=torch.float64)
+    evaluator = StackEvaluator(one, budget)
+    batch = Batch(torch.from_numpy(indices))
+    return evaluator.score(objective, rbf(1.0), batch, targets, None).by_theta()
+
+score(2)
+"""
+    # All matrices have 11.4 MiB; tiles and matrices may take 3 MiB each.
+    assert peak_memory(setup, "score(150)") <= (3 + 3 + 2) * 2**20
 
 
 @pytest.mark.parametrize("value", [0.0, math.nan, math.inf])

@@ -1,0 +1,170 @@
+"""Gram matrices of samples with their neighbours: all at once, or a part at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import Batch
+from skconvgp.engine import slices
+from skconvgp.flows._evaluator import Evaluator
+from skconvgp.flows._left_out import AT_ONCE, LeftOutDensity, mean_variance
+from skconvgp.kernels import Kernel
+
+__all__ = ["OneBatch", "PartScore", "StackEvaluator"]
+
+# Copies of what is held: of matrices with derivatives that are stored, and of matrices
+# that are evaluated a part at a time.
+STORED_COPIES, COPIES = 3, 8
+HOST = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class PartScore:
+    """A score whose matrices are not held.
+
+    Parameters
+    ----------
+    value : float
+        The value.
+    by_parameter : float
+        Its derivative by the logarithm of the noise variance.
+    by_theta : callable
+        Returns its derivatives (p,) by the hyperparameters, for which matrices are
+        evaluated again.
+    """
+
+    value: float
+    by_parameter: float
+    by_theta: Callable[[], Tensor]
+
+
+@dataclass(frozen=True)
+class StackEvaluator:
+    """Gram matrices of many small batches beside each other, and their derivatives.
+
+    The indices of a batch (m, b) are those of m batches of b samples.
+
+    Parameters
+    ----------
+    one : Evaluator
+        Evaluates one of them.
+    memory_budget : int
+        Bytes for matrices, beside those that `one` takes.
+    """
+
+    one: Evaluator
+    memory_budget: int
+
+    def gram(self, kernel: Kernel, batch: Batch) -> Tensor:
+        """Return the Gram matrices (m, b, b)."""
+        grams = self._empty(batch)
+        for gram, part in zip(grams, _parts(batch), strict=True):
+            gram.copy_(self.one.gram(kernel, part))
+        return grams
+
+    def gram_with_tangents(self, kernel: Kernel, batch: Batch) -> Tensor:
+        """Return the Gram matrices with derivatives by theta (m, b, b, 1 + p)."""
+        both = self._empty(batch, 1 + len(kernel.theta)).movedim(1, -1)
+        for one, part in zip(both, _parts(batch), strict=True):
+            one.copy_(self.one.gram_with_tangents(kernel, part))
+        return both
+
+    def stores(self, kernel: Kernel, batch: Batch, most: int) -> bool:
+        """Return whether matrices with derivatives are within the budget and `most`."""
+        stored = len(batch.indices) * self.one.bytes_stored(kernel, _parts(batch)[0])
+        return stored <= min(most, self.memory_budget // STORED_COPIES)
+
+    def score(
+        self,
+        objective: LeftOutDensity,
+        kernel: Kernel,
+        batch: Batch,
+        targets: Tensor,
+        noise_variance: float | None,
+    ) -> PartScore:
+        """Return the score of an objective, with some of the matrices at a time.
+
+        Parameters
+        ----------
+        objective : LeftOutDensity
+            The objective.
+        kernel : Kernel
+            The kernel.
+        batch : Batch
+            The samples.
+        targets : Tensor of shape (m, b, c)
+            Their targets.
+        noise_variance : float or None
+            As in `LeftOutDensity.score`.
+        """
+        noise = objective.noise_of(noise_variance)
+        parts = slices(len(batch.indices), self._n_at_once(batch))
+        diagonals = [self.one.diag(kernel, part).mean() for part in _parts(batch)]
+        scale = mean_variance(torch.stack(diagonals))
+
+        def grams(part: slice) -> Tensor:
+            return self.gram(kernel, Batch(batch.indices[part]))
+
+        sites = objective.sites(grams, parts, targets, noise, scale)
+        slopes = objective.slopes(sites, targets[:, 0], noise)
+
+        def by_theta() -> Tensor:
+            pulled = [
+                self.pull(
+                    kernel,
+                    Batch(batch.indices[part]),
+                    (objective.by_grams(slopes, part) / scale).to(HOST),
+                )
+                for part in parts
+            ]
+            return torch.stack(pulled).sum(0)
+
+        return PartScore(slopes.value, noise * slopes.by_noise, by_theta)
+
+    def pull(self, kernel: Kernel, batch: Batch, weights: Tensor) -> Tensor:
+        """Return the derivatives (p,) of <weights, K>."""
+        pulled = [
+            self.one.pull(kernel, part, own)
+            for part, own in zip(_parts(batch), weights, strict=True)
+        ]
+        return torch.stack(pulled).sum(0)
+
+    def graph(self, kernel: Kernel, batch: Batch) -> Tensor:
+        """Return the Gram matrices with torch's graph of their computation."""
+        return torch.stack([self.one.graph(kernel, part) for part in _parts(batch)])
+
+    def _empty(self, batch: Batch, *more: int) -> Tensor:
+        config, (m, side) = self.one.config, batch.indices.shape
+        shape = (m, *more, side, side)
+        return torch.empty(shape, dtype=config.solve_dtype, device=config.device)
+
+    def _n_at_once(self, batch: Batch) -> int:
+        """Return how many matrices are held at a time, if not all are."""
+        n_values = batch.indices.shape[1] ** 2
+        n_bytes = COPIES * n_values * self.one.config.solve_dtype.itemsize
+        return max(1, min(AT_ONCE // n_values, self.memory_budget // n_bytes))
+
+
+@dataclass(frozen=True)
+class OneBatch:
+    """Draws the same batch each time.
+
+    Parameters
+    ----------
+    batch : Batch
+        The batch.
+    """
+
+    batch: Batch
+
+    def draw(self, size: int) -> Batch:
+        """Return the batch; its size is what it is."""
+        return self.batch
+
+
+def _parts(batch: Batch) -> list[Batch]:
+    return [Batch(indices) for indices in batch.indices]
