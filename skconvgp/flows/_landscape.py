@@ -233,18 +233,17 @@ class BatchLandscape:
         evaluator, objective = self._evaluator, self._task.objective
         assert isinstance(evaluator, StackEvaluator)
         assert isinstance(objective, LeftOutDensity)
-        targets = self._task.targets[batch.indices].to(evaluator.one.config.device)
-        try:
-            score = evaluator.score(objective, kernel, batch, targets, parameter)
-        except NotPSDError:
-            return None
-        return score if math.isfinite(score.value) else None
+        targets = self._task.targets[batch.indices]
+        return evaluator.score(objective, kernel, batch, targets, parameter)
 
     def _by_tiles(
         self, kernel: Kernel, batch: Batch, parameter: float | None
     ) -> tuple[Score, FloatArray] | None:
-        is_stack = isinstance(self._evaluator, StackEvaluator)
-        if is_stack or self._evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED:
+        evaluator = self._evaluator
+        if (
+            isinstance(evaluator, StackEvaluator)
+            or evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED
+        ):
             both = self._evaluator.gram_with_tangents(kernel, batch)
             score = self._score(both[..., 0], batch, parameter)
             if score is None:

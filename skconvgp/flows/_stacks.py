@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from skconvgp._protocols import Batch
 from skconvgp.engine import slices
+from skconvgp.exceptions import NotPSDError
 from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._left_out import AT_ONCE, LeftOutDensity, mean_variance
 from skconvgp.kernels import Kernel
@@ -85,8 +87,10 @@ class StackEvaluator:
         batch: Batch,
         targets: Tensor,
         noise_variance: float | None,
-    ) -> PartScore:
+    ) -> PartScore | None:
         """Return the score of an objective, with some of the matrices at a time.
+
+        It is None if it is undefined.
 
         Parameters
         ----------
@@ -102,15 +106,21 @@ class StackEvaluator:
             As in `LeftOutDensity.score`.
         """
         noise = objective.noise_of(noise_variance)
+        targets = targets.to(self.one.config.device)
         parts = slices(len(batch.indices), self._n_at_once(batch))
         diagonals = [self.one.diag(kernel, part).mean() for part in _parts(batch)]
-        scale = mean_variance(torch.stack(diagonals))
 
         def grams(part: slice) -> Tensor:
             return self.gram(kernel, Batch(batch.indices[part]))
 
-        sites = objective.sites(grams, parts, targets, noise, scale)
+        try:
+            scale = mean_variance(torch.stack(diagonals))
+            sites = objective.sites(grams, parts, targets, noise, scale)
+        except NotPSDError:
+            return None
         slopes = objective.slopes(sites, targets[:, 0], noise)
+        if not math.isfinite(slopes.value):
+            return None
 
         def by_theta() -> Tensor:
             pulled = [

@@ -124,6 +124,14 @@ score(26)
     assert peak_memory(setup, "score(156)") <= (2 * 48 + 72) * 2**20
 
 
+def test_undefined_matrices_have_no_score_in_parts():
+    kernel = rbf(1.3)
+    evaluator, targets, batch, weights, dropped = stacks(kernel, budget=5000)
+    objective, y = LeftOutDensity(weights, dropped, NOISE), targets[batch.indices]
+    assert evaluator.score(objective, 0.0 * dense(1), batch, y, None) is None
+    assert evaluator.score(objective, kernel, batch, y * math.nan, None) is None
+
+
 @needs_peak
 def test_matrices_stay_within_the_budget():
     setup = """

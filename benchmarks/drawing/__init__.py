@@ -1,0 +1,1 @@
+"""Finite networks as draws: their scores on tables of numbers and on images."""

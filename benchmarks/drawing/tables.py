@@ -1,0 +1,122 @@
+"""Finite networks on tables of numbers, by all priors and inferences."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from calibrating.regression import Table, judge
+from calibrating.source import Figures
+from peers.pipe import Stopwatch
+from torch import Tensor
+
+from skconvgp import BayesianNetworkRegressor, gram_matrix
+from skconvgp.kernels import rbf
+from skconvgp.networks import (
+    GaussianData,
+    LayeredNetwork,
+    Parameters,
+    Potential,
+    Schedule,
+    initial_parameters,
+    sample_functions,
+    train,
+)
+
+CHAINS, PRINTED = "functions, chains", "functions, bootstrap as printed"
+CORRECTED, MATCHED = "functions, bootstrap", "matched, chains"
+ENSEMBLE, BOOTSTRAP = "ensemble", "weights, bootstrap"
+SIZES = (100, 100)
+KERNEL = rbf(2.0)  # whose lengthscale the evidence learns
+STEPS = {"max_iter": 500, "learning_rate": 0.02}
+SAMPLING = {
+    "inference": "sghmc",
+    "n_draws": 40,
+    "n_chains": 4,
+    "burn_in": 1000,
+    "thin": 100,
+    "learning_rate": 0.01,
+}
+# The source: tanh for chains, and ReLU for the bootstrap of functions, with 20 draws.
+MODELS: dict[str, dict[str, Any]] = {
+    CHAINS: {"prior": KERNEL} | SAMPLING,
+    CORRECTED: {"prior": KERNEL, "activation": "relu", "n_draws": 20} | STEPS,
+    MATCHED: {"prior": "matched", "kernel": KERNEL} | SAMPLING,
+    BOOTSTRAP: {"n_draws": 20} | STEPS,
+    ENSEMBLE: {"inference": "ensemble", "n_draws": 20} | STEPS,
+}
+EXTRA, JITTER = 0.1, 1e-10
+
+
+@dataclass(frozen=True)
+class PrintedPrior:
+    """The prior of functions with the penalty as the source prints it.
+
+    Parameters
+    ----------
+    root : Tensor of shape (m, m)
+        K^1/2 (K + gamma I)^-1.
+    means : Tensor of shape (k, m, 1)
+        Draws from the Gaussian process of K.
+    """
+
+    root: Tensor
+    means: Tensor
+
+    def __call__(self, _parameters: Parameters, outputs: Tensor) -> Tensor:
+        """Return half the quadratic forms (k,)."""
+        gaps = self.root @ (outputs - self.means)
+        return 0.5 * gaps.square().sum(dim=(1, 2))
+
+
+def measure(table: Table) -> Iterator[tuple[str, Figures]]:
+    """Yield name and scores of each method on a set."""
+    for name, settings in MODELS.items():
+        watch = Stopwatch()
+        usual = {"activation": "tanh", "random_state": 0}
+        model = BayesianNetworkRegressor(SIZES, **usual | settings)
+        model.fit(table.X, table.y)
+        seconds = watch.read()["cpu_seconds"]
+        mean, std = model.predict_latent(table.X_test, return_std=True, noise=True)
+        rhat = float(np.nanmax(model.rhat_)) if hasattr(model, "rhat_") else None
+        yield (
+            name,
+            {"fit_cpu_seconds": seconds, "rhat": rhat} | judge(table.y_test, mean, std),
+        )
+        if name == CORRECTED:
+            yield PRINTED, printed(table, model)
+
+
+def printed(table: Table, model: BayesianNetworkRegressor) -> Figures:
+    """Return the scores of the printed form, with the kernel and noise of a model."""
+    generator = torch.Generator().manual_seed(0)
+    centre, unit = table.y.mean(), table.y.std()
+    n, n_draws = len(table.y), model.n_draws
+    low, high = table.X.min(0), table.X.max(0)
+    size = round(EXTRA * n), table.X.shape[1]
+    uniform = torch.rand(*size, generator=generator, dtype=torch.float64).numpy()
+    inputs = np.concatenate([table.X, low + (high - low) * uniform])
+    K = torch.from_numpy(gram_matrix(model.kernel_, inputs, dtype="float64"))
+    values, vectors = torch.linalg.eigh(K)
+    values = values.clamp(min=JITTER)
+    gamma = model.function_noise * K.diagonal().mean()
+    draws = sample_functions(vectors * values.sqrt(), n_draws, 1, generator)
+    prior = PrintedPrior((vectors * values.sqrt() / (values + gamma)).mT, draws)
+    sizes = (table.X.shape[1], *SIZES, 1)
+    layers = ((model.weight_variance, model.bias_variance),) * (len(sizes) - 1)
+    network = LayeredNetwork(sizes, "relu", layers)
+    X = torch.from_numpy(inputs)
+    y = torch.from_numpy((table.y - centre) / unit)[None, :, None]
+    noise = torch.full((n, 1), float(model.noise_variance_), dtype=torch.float64)
+    data = GaussianData(y, noise).perturbed(n_draws, generator)
+    start = initial_parameters(network, n_draws, generator, X)
+    potential = Potential(network, X, n, data, prior)
+    schedule = Schedule(model.max_iter, model.learning_rate)
+    trained = train(potential, start, schedule, generator, lambda _epoch: False)
+    with torch.no_grad():
+        new = network.outputs(trained.parameters, torch.from_numpy(table.X_test))
+    outputs = new[trained.is_finite, :, 0].numpy()
+    var = outputs.var(axis=0, ddof=1) + float(model.noise_variance_)
+    mean = centre + unit * outputs.mean(0)
+    return judge(table.y_test, mean, unit * np.sqrt(var))
