@@ -71,7 +71,7 @@ REPORTED: dict[str, dict[str, tuple[float, ...]]] = {
 }
 SETS = tuple(REPORTED[tables.CHAINS])
 KEYS = ("set", "split", "method")
-IMAGE_KEYS = ("n", "side", "method")
+IMAGE_KEYS = ("n", "side", "max_iter", "learning_rate", "method")
 SCORES = ("rmse", "nlpd", "coverage")
 IMAGE_SCORES = ("error", "log_loss", "calibration_error", "predict_cpu_seconds")
 EXACT = "exact, evidence"
@@ -89,10 +89,9 @@ def main() -> None:
             fill(options, record, "tables", place, KEYS, _table(name, split))
         print_set(record["tables"], name)
     for n in options.images:
-        place = {"n": n, "side": options.side}
-        measured = _images(n, options.side, options.max_iter)
-        fill(options, record, "images", place, IMAGE_KEYS, measured)
-        print_images(record["images"], n, options.side)
+        place = {"n": n} | {key: getattr(options, key) for key in IMAGE_KEYS[1:-1]}
+        fill(options, record, "images", place, IMAGE_KEYS, _images(place))
+        print_images(record["images"], place)
     print(f"\nwritten to {options.output}")
 
 
@@ -119,10 +118,8 @@ def _table(name: str, split: int) -> Callable[[], Iterator[tuple[str, Figures]]]
     return lambda: tables.measure(load(name, split))
 
 
-def _images(
-    n: int, side: int, max_iter: int
-) -> Callable[[], Iterator[tuple[str, Figures]]]:
-    return lambda: images.measure(n, side, max_iter)
+def _images(place: Figures) -> Callable[[], Iterator[tuple[str, Figures]]]:
+    return lambda: images.measure(**place)
 
 
 def print_set(rows: list[Figures], name: str) -> None:
@@ -142,12 +139,12 @@ def print_set(rows: list[Figures], name: str) -> None:
         print_row(method, chosen, SCORES, str(REPORTED.get(method, {}).get(name, "")))
 
 
-def print_images(rows: list[Figures], n: int, side: int) -> None:
+def print_images(rows: list[Figures], place: Figures) -> None:
     """Print the scores on images."""
-    print(f"\nMNIST, {n} images of {side} x {side}")
+    print("\nMNIST, " + ", ".join(f"{key} {value}" for key, value in place.items()))
     print(f"{'':<34}{'error':>9}{'log loss':>9}{'ECE':>9}{'seconds':>9}")
     for row in rows:
-        if (row["n"], row["side"]) == (n, side):
+        if place.items() <= row.items():
             print_row(row["method"], [row], IMAGE_SCORES, "")
 
 
@@ -171,6 +168,7 @@ def parse() -> Any:
     add("--images", nargs="*", type=int, default=[200], help="numbers of images")
     add("--side", type=int, choices=(14, 28), default=14, help="of the images")
     add("--max-iter", type=int, default=300, help="steps of training on images")
+    add("--learning-rate", type=float, default=0.03, help="of these steps at first")
     add("--whole", action="store_true", help="all sets, ten splits, 5000 images")
     add("--again", action="store_true", help="measure rows again that are there")
     add("--output", type=Path, default=RESULTS)

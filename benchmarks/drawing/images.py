@@ -51,7 +51,9 @@ def small(side: int) -> nn.Module:
     )
 
 
-def measure(n: int, side: int, max_iter: int) -> Iterator[tuple[str, Figures]]:
+def measure(
+    n: int, side: int, max_iter: int, learning_rate: float
+) -> Iterator[tuple[str, Figures]]:
     """Yield name and scores of each method."""
     X, y, X_test, y_test = load(n, side)
     kernel = convnet(depth=DEPTH, kernel_size=WINDOW)
@@ -62,7 +64,7 @@ def measure(n: int, side: int, max_iter: int) -> Iterator[tuple[str, Figures]]:
         "network": lambda: small(side),
         "n_draws": N_DRAWS,
         "max_iter": max_iter,
-        "learning_rate": 0.03,
+        "learning_rate": learning_rate,
         "optimizer": None,
         "random_state": 0,
     }
