@@ -129,6 +129,14 @@ def test_estimators_ask_for_the_matrix_and_its_factor(cls, asked):
     assert asked == [0, 8 * N**2, *([] if is_kept else [8 * N**2])]
 
 
+@pytest.mark.filterwarnings("ignore:The hyperparameters .* are at a bound")
+def test_a_search_asks_for_the_matrices_of_its_labels(asked):
+    settings = {"likelihood": "dirichlet", "optimizer": "evidence"}
+    ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
+    fitted, searched = 7 * 8 * N**2, 8 * 8 * N**2
+    assert asked == [fitted, searched, fitted]
+
+
 def test_on_the_cpu_a_kept_factor_takes_nothing_of_the_budget(monkeypatch):
     gp = ConvNetGPRegressor(tiny_network(), device="cpu").fit(X, y)
     reserved = []

@@ -7,6 +7,7 @@ import torch
 from skconvgp.exceptions import NotPSDError
 from skconvgp.inference import (
     CovarianceUpdate,
+    left_out_covariance,
     posterior_mean,
     sample_gaussian,
 )
@@ -75,6 +76,21 @@ def draw(mean, covariance, n_samples, seed=0):
     return sample_gaussian(
         *tensors(mean, covariance), n_samples, generator, scale=1.0
     ).numpy()
+
+
+def test_an_indefinite_residual_keeps_its_variances():
+    root = np.random.default_rng(0).normal(size=(6, 6))
+    residual = 0.1 * (root + root.T) + 0.2 * np.eye(6)
+    values, vectors = np.linalg.eigh(residual)
+    assert values[0] < -0.05
+    clipped = (vectors * values.clip(min=0.0)) @ vectors.T
+    assert residual.diagonal().min() < 0.0  # such a variance is 0
+    scale = np.sqrt(residual.diagonal().clip(min=0.0) / clipped.diagonal())
+    found = left_out_covariance(torch.as_tensor(residual))
+    np.testing.assert_allclose(found, scale[:, None] * clipped * scale, atol=1e-12)
+    definite = 0.1 * root @ root.T
+    found = left_out_covariance(torch.as_tensor(definite))
+    np.testing.assert_allclose(found, definite, atol=1e-12)
 
 
 def test_samples_have_the_mean_and_the_covariance_of_each_output():

@@ -221,3 +221,11 @@ def test_memory_is_asked_for_before_the_work():
     problem = Problem(images.reshape(N, -1), targets_of(0), np.ones(N), np.ones(2))
     with pytest.raises(TileMemoryError, match="memory_budget"):
         plan.fit(problem, Poor())
+
+
+def test_features_that_an_image_keeps_are_known_before_if_they_are_given():
+    known = PartChoice(PATCHES, None, TermChoice("kmeans", 5, (2, 2)))
+    assert known.n_kept == 5 * 2 * 2
+    assert replace(known, inducing=TermChoice("kmeans", None, (2, 2))).n_kept == 0
+    assert replace(known, inducing=TermChoice("kmeans", 5, "auto")).n_kept == 0
+    assert replace(known, kernel=convnet(depth=1)).n_kept == 0
