@@ -355,3 +355,23 @@ def test_optical_kernel_of_squares_has_its_closed_form():
 def test_settings_of_the_optical_kernel_are_checked(settings, message):
     with pytest.raises(ValueError, match=message):
         optical(**settings).check((3, 1, 1))
+
+
+@pytest.mark.parametrize(
+    "kernel", [optical(), optical(centered=True), dot_product()], ids=name_of
+)
+def test_mean_features_of_bits_are_sums_over_all_codes(kernel):
+    features = feature_map(kernel, (3, 1, 1), 5, seeded(), exact_diag=False)
+    p = torch.tensor([[0.2, 0.9, 0.5], [0.0, 1.0, 0.7]], dtype=torch.float64)
+    codes = torch.cartesian_prod(*[torch.tensor([0.0, 1.0]).double()] * 3)
+    bits = codes[:, None]
+    weights = (bits * p + (1.0 - bits) * (1.0 - p)).prod(-1)  # (8, 2)
+    expected = weights.T @ features(codes)
+    torch.testing.assert_close(features.mean_of_bits(p), expected)
+
+
+def test_only_squares_have_mean_features_of_bits():
+    features = feature_map(optical(3), (3, 1, 1), 5, seeded())
+    assert not hasattr(features, "mean_of_bits")  # rescaled to exact lengths
+    features = feature_map(optical(3), (3, 1, 1), 5, seeded(), exact_diag=False)
+    assert features.mean_of_bits(torch.ones(1, 3).double()) is None
