@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skconvgp._protocols import OptimizerResult
 from skconvgp.flows import LBFGS, Adam
 from skconvgp.flows._restarts import minimize_from_many
 from tests.helpers.landscapes import Surface
@@ -54,3 +55,15 @@ def test_an_undefined_start_is_left():
     found = minimize_from_many(LBFGS(), 8, surface, seeded())
     assert found.theta[0] == pytest.approx(2.1, abs=0.02)
     assert found.message == "converged"
+
+
+class Restarting:
+    """An optimizer that says that it began anew two times, and stays at its start."""
+
+    def minimize(self, landscape, generator):
+        return OptimizerResult(landscape.start, "converged", n_restarts=2)
+
+
+def test_restarts_within_every_search_count():
+    found = minimize_from_many(Restarting(), 3, two_valleys(2.0), seeded())
+    assert found.n_restarts == 2 + 3 * (1 + 2)
