@@ -34,6 +34,8 @@ from skconvgp.kernels._recompute import (
 from skconvgp.kernels._segments import (
     Segment,
     is_pool,
+    largest_map,
+    most_open,
     require_displaceable,
     require_no_pool,
     segment_of,
@@ -72,22 +74,16 @@ class Stages:
     @property
     def n_positions(self) -> int:
         """Positions of a pair in work: the largest map, and a part of those held."""
+        levels = list(zip(self.segments, self._feeds(), strict=False))
         largest = max(
-            rows * max(cols, GROUP_COLUMNS)
-            for rows, cols in (segment.shape for segment in self.segments)
+            *(largest_map(segment, rows, cols) for segment, (rows, cols) in levels),
+            math.prod(self.tail.shape),
         )
-        held = 0
-        for feeds_of_level, segment in zip(
-            self._feeds(), self.segments[1:], strict=True
-        ):
-            rows, cols = (
-                {steps for targets in feed.values() for steps, _ in targets}
-                for feed in feeds_of_level
-            )
-            # Two rows of displacements behind a pool, and all columns of each.
-            n_cols = sum(len(steps) for steps in cols)
-            held += min(2, len(rows)) * n_cols * math.prod(segment.shape)
-        return largest + held // WORKING_COPIES
+        held = sum(
+            most_open(behind, rows, cols)
+            for behind, (_, (rows, cols)) in zip(self.segments[1:], levels, strict=True)
+        )
+        return largest + -(-held // WORKING_COPIES)
 
     @property
     def n_position_pairs(self) -> int:
@@ -280,19 +276,18 @@ class _Stream:
             row_step, col_step = maps.displacement
             for row, by_row in rows[row_step]:
                 part = maps.linear(partial(_product, by_row, dim=0))
-                for col, by_col in cols[col_step]:
-                    value = part.linear(partial(_product, by_col, dim=1))
-                    if in_double:
-                        value = value.linear(torch.Tensor.double)
-                    before = sums[row].get(col)
-                    sums[row][col] = value if before is None else before.plus(value)
+                _add(sums[row], part, cols[col_step], in_double)
+                del part
                 missing[row] -= 1
                 if not missing[row]:
                     by_steps = sums.pop(row)
                     for col in sorted(by_steps):
+                        whole = by_steps.pop(col)
                         yield replace(
-                            by_steps[col], displacement=(row, col), is_cyclic=is_cyclic
+                            whole, displacement=(row, col), is_cyclic=is_cyclic
                         )
+                        del whole
+            del maps  # not held while the next ones are computed
 
     def _before_pool(self, level: int) -> Iterator[Maps]:
         """Yield the maps in front of a pool, by rows of displacements."""
@@ -300,6 +295,7 @@ class _Stream:
         if level > 0:
             for maps in self._behind_pool(level - 1):
                 yield segment.pair_pass(maps, self.one[level], self.two[level])
+                del maps
             return
         rows, cols = self.feeds[0]
         for row in rows:
@@ -356,6 +352,21 @@ def stages_of(network: Any, shape: MapShape) -> Stages:
     for segment, pool in zip(segments, pools, strict=True):
         require_displaceable(segment, pool)
     return Stages((*segments, tail), tuple(pools), network.kind)
+
+
+def _add(
+    sums: dict[Steps, Maps],
+    part: Maps,
+    targets: list[tuple[Steps, Tensor]],
+    in_double: bool,
+) -> None:
+    """Add maps, whose rows are averaged, to the sums of all that they are a part of."""
+    for col, by_col in targets:
+        value = part.linear(partial(_product, by_col, dim=1))
+        if in_double:
+            value = value.linear(torch.Tensor.double)
+        before = sums.get(col)
+        sums[col] = value if before is None else before.plus(value)
 
 
 def _product(weights: Tensor, maps: Tensor, dim: int) -> Tensor:

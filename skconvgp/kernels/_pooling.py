@@ -44,7 +44,9 @@ class AvgPool2d(Layer):
         Rows and columns between windows; None takes the window itself.
     padding : int or tuple of int or "same", default=0
         Zeros on every side, at most half a window, or so many that the size of the map
-        stays (divided by `stride`). They count in the averages.
+        stays (divided by `stride`). They count in the averages. A window may be larger
+        than a map of n rows, up to 2 n - 1 rows with stride 1, but each of its elements
+        must have a position on the map in one of the windows.
     dilation : int or tuple of int, default=1
         Distance between the elements of a window. Half of the positions along each
         axis, ``dilation=2``, cost a quarter for the same reach.
@@ -109,6 +111,13 @@ class AvgPool2d(Layer):
                 raise ValueError(
                     f"a window of {self!r} has no position on a map of size "
                     f"{shape[0]}x{shape[1]}: take a smaller `dilation`."
+                )
+            if axis.has_idle_elements:
+                raise ValueError(
+                    f"`window`={self.window!r} with `dilation`={self.dilation!r} is "
+                    f"larger than a map of size {shape[0]}x{shape[1]}, and some of its "
+                    "elements never lie on the map: take a smaller window, or "
+                    "`GlobalAvgPool2d()`."
                 )
         return rows.n_outputs, cols.n_outputs
 

@@ -1,5 +1,6 @@
 """Chains of layers in front of pools and behind them."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -8,14 +9,16 @@ from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._map_layer import MapLayer, Maps
-from skconvgp.kernels._pools import Pool
+from skconvgp.kernels._pools import Feeds, Pool
 from skconvgp.kernels._steps import Steps, n_paired
 
 __all__ = [
     "Segment",
     "first_pool",
     "is_pool",
+    "largest_map",
     "leaves",
+    "most_open",
     "require_displaceable",
     "require_no_pool",
     "segment_of",
@@ -135,3 +138,41 @@ def require_displaceable(segment: Segment, pool: Pool) -> None:
             if require is not None:
                 require(shape, segment.is_cyclic, pool)
         size = layer.out_shape(size)
+
+
+def largest_map(segment: Segment, rows: Feeds, cols: Feeds) -> int:
+    """Return the positions of the largest map in front of layers."""
+    sizes = zip(segment.shape, segment.strides, (rows, cols), strict=True)
+    is_cyclic = segment.is_cyclic
+    return math.prod(
+        max(
+            n_paired(size, tuple(stride * step for step in steps), is_cyclic=is_cyclic)
+            for steps in feed
+        )
+        for size, stride, feed in sizes
+    )
+
+
+def most_open(behind: Segment, rows: Feeds, cols: Feeds) -> int:
+    """Return the most positions of maps behind a pool that are held at once.
+
+    Parameters
+    ----------
+    behind : Segment
+        The layers behind the pool.
+    rows, cols : Feeds
+        Which displacements in front of the pool are part of which behind it, in the
+        order in which they come.
+    """
+    height, width = behind.shape
+    spans: dict[Steps, tuple[int, int]] = {}  # first and last row that is part of one
+    for i, targets in enumerate(rows.values()):
+        for target, _ in targets:
+            spans[target] = spans.get(target, (i, i))[0], i
+    n_open = [0] * len(rows)
+    for target, (first, last) in spans.items():
+        for i in range(first, last + 1):
+            n_open[i] += n_paired(height, target, is_cyclic=behind.is_cyclic)
+    by_col = {target for targets in cols.values() for target, _ in targets}
+    n_cols = sum(n_paired(width, one, is_cyclic=behind.is_cyclic) for one in by_col)
+    return max(n_open) * n_cols

@@ -76,6 +76,20 @@ class Axis:
         return False
 
     @property
+    def has_idle_elements(self) -> bool:
+        """Whether windows are longer than the map, and an element never lies on it.
+
+        A map of one position, as vectors have, takes any window.
+        """
+        offsets = np.arange(self.kernel) * self.dilation - self.before
+        is_short = offsets[-1] - offsets[0] < self.size
+        if self.is_circular or self.size == 1 or is_short:
+            return False
+        first = np.maximum(-(offsets // self.stride), 0)  # window where it is past 0
+        is_on_map = offsets + first * self.stride < self.size
+        return not ((first < self.n_outputs) & is_on_map).all()
+
+    @property
     def hits(self) -> int:
         """Number of elements of the first window that fall on the first position."""
         taps = np.arange(self.kernel) * self.dilation - self.before

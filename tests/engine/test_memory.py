@@ -3,7 +3,17 @@
 import functools
 
 import pytest
+import torch
 
+from skconvgp.backends import ReferenceBackend
+from skconvgp.kernels import (
+    AvgPool2d,
+    Conv2d,
+    Dense,
+    GlobalAvgPool2d,
+    ReLU,
+    Sequential,
+)
 from tests.helpers.fused import needs_extension
 from tests.helpers.memory import needs_peak, peak_memory, peaks
 
@@ -106,6 +116,36 @@ make(kernel="precomputed").fit(half[:50, :50], y[:50])
 gp = make().fit(X, y)
 gp.predict(X[:10], return_std=True)
 """
+
+
+POOLS = [(2, 2), (3, 1), (5, 1)]  # windows and strides: apart, and overlapping
+
+
+def pooled_tile(size, stride, n):
+    """Return a backend with a pool between convolutions, and both sides of a tile."""
+    conv = Conv2d(3, weight_variance=2.0)
+    pool = AvgPool2d(size, stride=stride, padding="same")
+    layers = conv, ReLU(), pool, conv, ReLU(), GlobalAvgPool2d(), Dense()
+    backend = ReferenceBackend(Sequential(*layers))
+    one, two = (backend.prepare(images) for images in torch.rand(2, n, 1, 12, 12))
+    return backend, one, two
+
+
+POOLED = """
+from tests.engine.test_memory import POOLS, pooled_tile
+
+for pool in POOLS:
+    backend, *sides = pooled_tile(*pool, 2)
+    backend.cross(*sides)
+tiles = [pooled_tile(*pool, 24) for pool in POOLS]
+"""
+
+
+def test_maps_behind_pools_that_overlap_are_counted():
+    calls = [f"tiles[{i}][0].cross(*tiles[{i}][1:])" for i in range(len(POOLS))]
+    for peak, pool in zip(peaks(POOLED, calls), POOLS, strict=True):
+        costs = pooled_tile(*pool, 1)[0].measure(torch.zeros(1, 1, 12, 12))
+        assert 0.5 < peak / (24**2 * costs.pair_bytes) < 1.05
 
 
 HELD_MATRICES = {

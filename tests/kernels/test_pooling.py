@@ -200,6 +200,15 @@ def test_heads_that_average_over_everything_agree():
     assert_close(cross(halves, images), expected)
 
 
+def test_the_largest_window_averages_over_everything_at_each_position():
+    images = random_images(3, 2, 4, 3)
+    body = conv(), ReLU()
+    largest = AvgPool2d((7, 5), stride=1, padding="same")
+    expected = cross(Sequential(*body, GlobalAvgPool2d(), Dense()), images)
+    found = cross(Sequential(*body, largest, Flatten(), Dense()), images)
+    assert_close(found, expected * (4 * 3 / (7 * 5)) ** 2)
+
+
 def test_global_average_of_circular_convolutions_is_a_mean_over_shifts():
     images = random_images(2, 1, 4, 3)
     body = around(), ReLU(), around(2), ReLU()
@@ -244,6 +253,28 @@ def test_flips_of_both_images_change_nothing_but_for_dropped_columns():
     with pytest.raises(ValueError, match=r"layer2.*leave out 1 of its columns"):
         odd.check((2, 4, 5))
     FlipAverage(closed(conv(), AvgPool2d(2), GlobalAvgPool2d())).check((2, 5, 4))
+
+
+@pytest.mark.parametrize("kind", ["nngp", "ntk"])
+@pytest.mark.parametrize(
+    ("layers", "width"),
+    [
+        ([GlobalAvgPool2d(2)], 5),
+        ([GlobalAvgPool2d(3)], 4),
+        ([AvgPool2d(3, stride=2), conv(), ReLU(), GlobalAvgPool2d()], 5),
+        ([Residual(conv(), ReLU(), conv()), AvgPool2d(2), Flatten()], 4),
+        ([MaxNormalization(conv(), mode="fixed", scale=3.0), blur(), Flatten()], 4),
+    ],
+    ids=str,
+)
+def test_flip_averages_are_means_of_four_evaluations(layers, width, kind):
+    network = closed(conv(), ReLU(), *layers).replace(kind=kind)
+    kernel, images = FlipAverage(network), random_images(3, 2, 5, width)
+    kernel.check((2, 5, width))
+    both = images, images.flip(-1)
+    four = [cross(network, one, two) for one in both for two in both]
+    assert_close(cross(kernel, images), sum(four) / 4.0)
+    assert_close(diag(kernel, images), (sum(four) / 4.0).diagonal())
 
 
 def derivatives(kernel, images) -> torch.Tensor:
@@ -300,7 +331,7 @@ def test_wide_random_networks_have_these_covariances():
     images = random_images(2, 1, 5, 4)
     generator = torch.Generator().manual_seed(0)
     body = conv(), ReLU(), AvgPool2d(3, stride=2, padding=1), conv(), ReLU()
-    for head in ([GlobalAvgPool2d(2)], [blur(1, step=2), Flatten()]):
+    for head in ([GlobalAvgPool2d(2)], [blur(), Flatten()]):
         network = Sequential(*body, *head, Dense(2.0))
         expected = cross(network, images)
         draws = torch.cat(
@@ -336,6 +367,9 @@ class Opaque(Layer):
         ([AvgPool2d(7)], "does not fit into a map of size 6x4"),
         ([AvgPool2d((2, 5))], "does not fit into a map of size 6x4"),
         ([AvgPool2d(3, padding=2)], "`padding` must be an int from 0 to 1"),
+        ([AvgPool2d(9, stride=1, padding="same")], "larger than a map of size 6x4"),
+        ([AvgPool2d((2, 5), padding="same")], "larger than a map of size 6x4"),
+        ([blur(2, step=2)], "larger than a map of size 6x4"),
         ([AvgPool2d((3, 1), padding=1)], "at most half a window along each axis"),
         ([AvgPool2d(3, padding="valid")], "`padding` must be 'same' or an int"),
         ([AvgPool2d(3, stride=0)], "`stride` must be an int from 1"),
@@ -350,7 +384,10 @@ class Opaque(Layer):
         ([Opaque(), blur()], "give its class the attribute `map_strides`"),
         ([conv(padding=3), blur()], "take less padding"),
         ([around(), conv(padding="valid"), blur()], "padding='circular'"),
-        ([Sum(conv(1, stride=4), conv(1, stride=5)), blur()], "same strides"),
+        (
+            [Sum(conv(1, stride=4), conv(1, stride=5)), AvgPool2d((2, 1), stride=1)],
+            "same strides",
+        ),
     ],
     ids=repr,
 )
