@@ -24,7 +24,8 @@ SIDE = 512  # of the block in a file: 2 MiB in float64, a fraction of a second o
 FILES = (
     128  # about so many for a matrix that has fewer pairs than blocks of `SIDE` need
 )
-FEWEST_PAIRS = 2**16  # of a matrix whose blocks are kept in files
+# Pairs, times the passes of each, of a matrix whose blocks are kept in files.
+FEWEST_PAIRS = 2**16
 SUFFIX = ".tile"
 ABOUT = "about.json"
 
@@ -128,10 +129,10 @@ class TileCache:
         return self.folder / f"{matrix}-{extent}{SUFFIX}"
 
 
-def is_worth_files(plan: TilePlan) -> bool:
+def is_worth_files(plan: TilePlan, n_passes: int) -> bool:
     """Say whether a matrix takes so long that its blocks should be kept in files."""
     is_thin = min(plan.n_rows, plan.n_cols) < LANES
-    return plan.n_pairs >= FEWEST_PAIRS and not is_thin
+    return plan.n_pairs * n_passes >= FEWEST_PAIRS and not is_thin
 
 
 def cut_for_cache(plan: TilePlan) -> TilePlan:

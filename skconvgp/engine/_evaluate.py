@@ -44,7 +44,7 @@ class Progress:
     Parameters
     ----------
     on_step : callable
-        Called with (pairs done, pairs in all) after each block.
+        Called with (pairs done, pairs in all) before the first block and after each.
     done, total : int
         Pairs done before, pairs in all.
     """
@@ -69,7 +69,8 @@ class KernelOracle:
     runner : TileRunner
         Runs the blocks; serial by default.
     on_step : callable
-        Called with (pairs done, pairs in all) after each block that is computed.
+        Called with (pairs done, pairs in all) before the first block that is computed
+        and after each.
     cache : TileCache, optional
         Files of finished blocks, which are read and written.
     """
@@ -94,7 +95,7 @@ class KernelOracle:
         ValueError
             If a variance is not finite, because the dtype holds no numbers of its size.
         """
-        return self._diag_of(self._tables, self._gram_plan)
+        return self._variances
 
     def gram(self, out: Tensor | None = None) -> Tensor:
         """Return the Gram matrix (n, n); with tangents (n, n, q).
@@ -143,15 +144,29 @@ class KernelOracle:
         self._fill(plan, rows, self._tables, TensorStore(out, False), matrix="cross")
         return out
 
-    def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
-        """Return the covariances (n1, n2) of samples given by index; None is all.
+    def block(
+        self, rows: Tensor | None, cols: Tensor | None, on_step: OnStep = _silent
+    ) -> Tensor:
+        """Return the covariances (n1, n2) of samples given by index.
 
         An entry on the diagonal of the Gram matrix is the prior variance, exactly.
+
+        Parameters
+        ----------
+        rows, cols : Tensor of shape (n1,) and (n2,), or None
+            Indices of samples; None is all.
+        on_step : callable
+            Called instead of the oracle's own, whose caller asks for many such blocks.
+
+        Returns
+        -------
+        block : Tensor of shape (n1, n2)
+            The covariances.
         """
         n = self.n_samples
         if cols is not None and len(cols) < LANES <= (n if rows is None else len(rows)):
             # Vectors run along the columns: with few columns most lanes would be idle.
-            return self.block(cols, rows).mT
+            return self.block(cols, rows, on_step).mT
         one, two = self._tables_of(rows), self._tables_of(cols)
         all_samples = torch.arange(n)
         rows, cols = (all_samples if side is None else side for side in (rows, cols))
@@ -160,10 +175,9 @@ class KernelOracle:
         out = self._new(len(rows), len(cols))
         two = one if is_symmetric else two
         store = TensorStore(out, is_symmetric)
-        # The caller asks for many blocks, and reports their progress as a whole.
-        silent = Progress(_silent, 0, plan.n_pairs)
+        progress = Progress(on_step, 0, plan.n_pairs)
         matrix = name_of(rows, cols) if self.cache else ""
-        self._fill(plan, one, two, store, silent, matrix)
+        self._fill(plan, one, two, store, progress, matrix)
         # Off the diagonal of the block, a tile computes the variance of a sample as a
         # covariance, which is rounded.
         if not is_symmetric or len(set(rows.tolist())) < len(rows):
@@ -175,7 +189,9 @@ class KernelOracle:
         """Return the samples (n, d)."""
         return self.images.flatten(1)
 
-    def stream(self, images: Tensor, n_rows: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def stream(
+        self, images: Tensor, n_rows: int, *, needs_diag: bool = True
+    ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield covariances (b, n) and prior variances (b,), `n_rows` images at a time.
 
         Parameters
@@ -184,6 +200,9 @@ class KernelOracle:
             The other images.
         n_rows : int
             Images at a time.
+        needs_diag : bool, default=True
+            Whether prior variances are wanted; they are zeros otherwise. With pools
+            one takes half the time of a pair.
 
         Yields
         ------
@@ -201,7 +220,7 @@ class KernelOracle:
             out = self._new(plan.n_rows, n)
             progress = Progress(self.on_step, part.start * n, images.shape[0] * n)
             store = TensorStore(out, False)
-            diag = self._diag_of(rows, plan)
+            diag = self._diag_of(rows, plan) if needs_diag else out.new_zeros(len(out))
             self._fill(plan, rows, self._tables, store, progress)
             yield out, diag
 
@@ -218,7 +237,7 @@ class KernelOracle:
 
     @cached_property
     def _variances(self) -> Tensor:
-        return self.diag()
+        return self._diag_of(self._tables, self._gram_plan)
 
     def _tables_of(self, indices: Tensor | None) -> Tables:
         """Return the tables of images given by index; those of all images are kept."""
@@ -280,7 +299,8 @@ class KernelOracle:
         matrix: str = "",
     ) -> None:
         """Compute the blocks of a plan, except those of the matrix that have files."""
-        cache = self.cache if matrix and is_worth_files(plan) else None
+        is_kept = bool(matrix) and is_worth_files(plan, self.costs.n_passes)
+        cache = self.cache if is_kept else None
         plan = cut_for_cache(plan) if cache else plan
         left = plan.blocks()
         if cache:
@@ -291,6 +311,8 @@ class KernelOracle:
         if left and plan.keeps_tables:
             rows.keep(slices(plan.n_rows, plan.block), self.runner)
             cols.keep(slices(plan.n_cols, plan.block), self.runner)
+        if left and not done:  # the time of tables is no time of pairs
+            progress.on_step(0, progress.total)
         for block, values in self.runner(self._jobs(plan.tile, left, rows, cols)):
             if cache:
                 cache.keep(matrix, block, values)

@@ -1,5 +1,6 @@
 """An oracle for completions, whose entries lie on the host."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -67,7 +68,17 @@ class SampleOracle:
 
     def block(self, rows: Tensor | None, cols: Tensor | None) -> Tensor:
         """Return the covariances (n1, n2) of samples given by index; None is all."""
-        values = self._oracle.block(rows, cols)
-        self._n_evaluated += values.numel()
-        self._on_step(min(self._n_evaluated, self._n_allowed), self._n_allowed)
+        before, n = self._n_evaluated, self.n_samples
+        size = math.prod(n if side is None else len(side) for side in (rows, cols))
+
+        def report(done: int, total: int) -> None:
+            self._n_evaluated = before + size * done // total
+            self._on_step(min(self._n_evaluated, self._n_allowed), self._n_allowed)
+
+        if isinstance(self._oracle, KernelOracle):
+            values = self._oracle.block(rows, cols, report)
+        else:
+            values = self._oracle.block(rows, cols)
+        if self._n_evaluated < before + size:  # what was read has no steps
+            report(1, 1)
         return values.to(HOST)

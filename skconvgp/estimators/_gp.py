@@ -256,6 +256,7 @@ class BaseGP(KernelEstimator):
             device=self.device_,
             dtype=self.dtype_,
             peak_memory=peak_memory(),
+            n_position_pairs=0 if prior is None else prior.n_position_pairs,
             **{"kernel_reason": self._kernel_reason()} | record.report,
         )
         warn_of_facts(record.facts)

@@ -98,6 +98,9 @@ class FitReport:
         Whether the parts of a sum are averaged over mirror images.
     parts_reason : str
         Why a sum has a single part; empty otherwise.
+    n_position_pairs : int
+        Number of pairs of positions whose covariances a pair of samples needs, which
+        its time grows with; 0 for a precomputed matrix.
     n_inducing : tuple of int
         Number of inducing patches of each term of the kernel; empty for other
         processes.
@@ -148,6 +151,7 @@ class FitReport:
     part_weights: tuple[float, ...] = ()
     is_mirrored: bool = False
     parts_reason: str = ""
+    n_position_pairs: int = 0
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -195,7 +199,9 @@ class FitReport:
 
     def _pairs(self) -> str:
         """Return the line on pairs: their number, and the speed of computing them."""
-        text = f"{self.n_pairs} pairs in {self.gram_seconds:.2f} s"
+        n_positions = self.n_position_pairs
+        each = f", {n_positions} pairs of positions each," if n_positions > 1 else ""
+        text = f"{self.n_pairs} pairs{each} in {self.gram_seconds:.2f} s"
         n_computed = self.n_pairs - self.n_pairs_read
         if n_computed:
             text += f" ({n_computed / max(self.gram_seconds, 1e-9):.3g} pairs/s)"

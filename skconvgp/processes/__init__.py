@@ -20,6 +20,7 @@ from skconvgp.processes._facts import (
 from skconvgp.processes._feature_samples import FeatureSamples, Reservoir
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted, Parts, Process
+from skconvgp.processes._fitting import scaled_gram
 from skconvgp.processes._growing import extend_features
 from skconvgp.processes._inducing import (
     INDUCING,
@@ -68,7 +69,6 @@ from skconvgp.processes._prior import (
     PlainPrior,
     Prior,
     SummedPrior,
-    scaled_gram,
 )
 from skconvgp.processes._problem import (
     Latent,

@@ -13,7 +13,7 @@ from skconvgp._protocols import CompletedGram, Completion
 from skconvgp.engine import KernelOracle, MatrixOracle, SampleOracle
 from skconvgp.exceptions import CompletionError
 from skconvgp.processes._facts import Fact, Unexplained, Unfinished
-from skconvgp.processes._prior import PlainPrior
+from skconvgp.processes._prior import KernelPrior, PlainPrior
 from skconvgp.processes._problem import Problem, Record, entries
 from skconvgp.processes._run import Run, clock
 
@@ -64,9 +64,9 @@ def sample_oracle(
     codes = None if problem.codes is None else torch.as_tensor(problem.codes)
     oracle = prior.cached_oracle(run)
     assert isinstance(oracle, KernelOracle | MatrixOracle)
-    return SampleOracle(
-        oracle, prior.precision(run.config), run.progress("fit"), n_allowed, codes
-    )
+    n_position_pairs = prior.n_position_pairs if isinstance(prior, KernelPrior) else 1
+    show = run.progress("fit", n_position_pairs, is_part=True)
+    return SampleOracle(oracle, prior.precision(run.config), show, n_allowed, codes)
 
 
 def complete(

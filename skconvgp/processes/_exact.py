@@ -43,6 +43,7 @@ from skconvgp.processes._fitting import (
     fixed_amplitude,
     jitter_facts,
     require_finite_noise,
+    scaled_gram,
 )
 from skconvgp.processes._latents import CLIP_TOLERANCE, CovarianceUpdateProcess
 from skconvgp.processes._left_out import (
@@ -58,7 +59,6 @@ from skconvgp.processes._prior import (
     Prior,
     Stream,
     SummedPrior,
-    scaled_gram,
 )
 from skconvgp.processes._problem import (
     Model,
@@ -133,7 +133,7 @@ class ExactProcess(CovarianceUpdateProcess):
         """Yield covariances (b, n) and prior variances (b,) of new samples."""
         if isinstance(self.prior, PartsPrior):
             return self.prior.stream(rows, run, needs_diag=needs_diag)
-        return self.prior.stream(rows, diag, run)
+        return self.prior.stream(rows, diag, run, needs_diag=needs_diag)
 
     def covariance_update(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, n) of new samples."""

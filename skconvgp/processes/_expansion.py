@@ -90,6 +90,8 @@ class ExpansionPrior:
         diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
         run: Run,
         width: int = 0,
+        *,
+        needs_diag: bool = True,  # noqa: ARG002  (they cost nothing beside features)
     ) -> Stream:
         """Yield features and prior variances of samples, as `KernelPrior.stream` does.
 
@@ -194,7 +196,7 @@ def expand(
 def expanded(prior: ExpansionPrior, rows: NDArray[Any], run: Run) -> Completed:
     """Return the matrix of the products of features of samples (n, d), on the host."""
     start = clock(run.config.device)
-    show = run.progress("fit")
+    show = run.progress("fit", 0)  # of samples, not of pairs
     blocks = prior.blocks(rows, run, on_step=show)
     features = torch.cat([block.to(HOST) for block in blocks])
     diag = (features * features).sum(1)

@@ -169,9 +169,9 @@ class FeatureProcess(CovarianceUpdateProcess):
         self, rows: NDArray[Any], diag: FloatArray, run: Run, *, needs_diag: bool
     ) -> Stream:
         """Yield covariances or features, and prior variances of new samples."""
-        if not isinstance(self.prior, PatchPrior):
-            return self.prior.stream(rows, diag, run)
         needs_diag = needs_diag and self.variance != "sor"
+        if not isinstance(self.prior, PatchPrior):
+            return self.prior.stream(rows, diag, run, needs_diag=needs_diag)
         return self.prior.stream(rows, run, needs_diag=needs_diag)
 
     def covariance_update(self, state: Any, cross: Tensor) -> CovarianceUpdate:

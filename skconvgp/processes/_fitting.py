@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import to_tensor
+from skconvgp.engine import KernelOracle, MatrixOracle, SummedOracle, to_tensor
+from skconvgp.inference import mean_variance
 from skconvgp.processes._facts import Fact, Jittered
 from skconvgp.processes._prior import AnyPrior
 from skconvgp.processes._run import Run
 
-__all__ = ["fixed_amplitude", "jitter_facts", "require_finite_noise"]
+__all__ = ["fixed_amplitude", "jitter_facts", "require_finite_noise", "scaled_gram"]
 
 
 def fixed_amplitude(
@@ -53,3 +54,13 @@ def jitter_facts(
         return []
     solve_dtype = run.config.solve_dtype
     return [Jittered(jitter, least_noise, prior.tile_dtype, solve_dtype)]
+
+
+def scaled_gram(
+    oracle: KernelOracle | MatrixOracle | SummedOracle, weights: Tensor
+) -> tuple[Tensor, float]:
+    """Return the Gram matrix with mean diagonal 1, and its divisor."""
+    mean_diag = mean_variance(oracle.diag(), weights)
+    gram = oracle.gram()
+    gram /= mean_diag
+    return gram, mean_diag

@@ -146,7 +146,8 @@ class LabelProcess:
             excess = 0.0
             # Features give covariances with all training samples, not only anchors.
             width = len(self.model.targets)
-            for cross, prior in self.prior.stream(rows, diag, run, width):
+            stream = self.prior.stream(rows, diag, run, width, needs_diag=has_state)
+            for cross, prior in stream:
                 means.append(posterior_mean(cross, dual))
                 if state is None:
                     continue

@@ -49,5 +49,6 @@ class LandmarkFeatures:
         """Yield features (b, r) of samples (n, d), a block of rows at a time."""
         lift_map = run.tensor(self.lift_map)
         width = sum(self.lift_map.shape)  # covariances and features of a sample
-        for cross, _ in self.exact.stream(rows, np.empty(0), run, width):
+        none = np.empty(0)
+        for cross, _ in self.exact.stream(rows, none, run, width, needs_diag=False):
             yield cross @ lift_map

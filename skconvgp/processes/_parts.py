@@ -123,13 +123,14 @@ class KernelPart:
         images: Tensor,
         run: Run,
         *,
-        needs_diag: bool,  # noqa: ARG002  (they cost little beside covariances)
+        needs_diag: bool,
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images."""
         rows = _seen_rows(self, images, run)
-        cross, diag = zip(
-            *self.prior.stream(rows, NO_VARIANCES, run.quiet()), strict=True
+        stream = self.prior.stream(
+            rows, NO_VARIANCES, run.quiet(), needs_diag=needs_diag
         )
+        cross, diag = zip(*stream, strict=True)
         return torch.cat(cross), torch.cat(diag)
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
@@ -246,7 +247,7 @@ class MirroredPart:
         They are the means of the two.
         """
         n = self.prior.n_samples // 2
-        blocks = self.prior.stream(rows, NO_VARIANCES, run)
+        blocks = self.prior.stream(rows, NO_VARIANCES, run, needs_diag=False)
         return torch.cat([(cross[:, :n] + cross[:, n:]) / 2.0 for cross, _ in blocks])
 
     def _variances(self, rows: NDArray[Any], others: NDArray[Any], run: Run) -> Tensor:

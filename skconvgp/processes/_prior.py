@@ -36,7 +36,6 @@ from skconvgp.engine import (
     stream_rows,
     to_numpy,
 )
-from skconvgp.inference import mean_variance
 from skconvgp.kernels import Kernel
 from skconvgp.processes._run import Run
 
@@ -52,11 +51,11 @@ __all__ = [
     "PlainPrior",
     "Prior",
     "SummedPrior",
-    "scaled_gram",
 ]
 
 # Blocks of rows: their covariances with the samples of a prior, and prior variances.
 Stream: TypeAlias = Iterator[tuple[Tensor, Tensor]]
+Rows: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,11 @@ class KernelPrior:
         return channels, -(-height // self.pool), -(-width // self.pool)
 
     @property
+    def n_position_pairs(self) -> int:
+        """Pairs of positions whose covariances a pair of samples needs."""
+        return self.kernel.n_position_pairs(self.map_shape)
+
+    @property
     def knows_variances(self) -> bool:
         """Whether prior variances of new samples follow from their rows."""
         return True
@@ -132,11 +136,10 @@ class KernelPrior:
 
     def choice(self, run: Run) -> BackendChoice:
         """Return the backend that computes tiles of the Gram matrix."""
-        key = id(self.kernel), self.map_shape
+        key, device = (id(self.kernel), self.map_shape), run.config.device
         if key not in run.choices:
-            run.choices[key] = choose_backend(
-                self.kernel, self.map_shape, run.backend, run.config.device
-            )
+            choice = choose_backend(self.kernel, self.map_shape, run.backend, device)
+            run.choices[key] = choice
         return run.choices[key]
 
     def oracle(self, run: Run, label: str) -> KernelOracle:
@@ -156,6 +159,8 @@ class KernelPrior:
         diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
         run: Run,
         width: int | None = None,
+        *,
+        needs_diag: bool = True,
     ) -> Stream:
         """Yield covariances of new samples with these, a block of rows at a time.
 
@@ -170,16 +175,19 @@ class KernelPrior:
         width : int, optional
             Numbers held for each new sample, which limit the rows of a block; by
             default one for each sample of the prior.
+        needs_diag : bool, default=True
+            Whether prior variances are wanted, which may cost half as much as a pair.
 
         Yields
         ------
         cross : Tensor of shape (b, n)
             The covariances.
         diag : Tensor of shape (b,)
-            Prior variances of the new samples.
+            Prior variances of the new samples; zeros if they are not wanted.
         """
-        n_rows = _rows_at_once(width or self.n_samples, run.config)
-        yield from self.oracle(run, "predict").stream(self.images(rows), n_rows)
+        n_rows, oracle = _rows_at_once(width or self.n_samples, run.config), self.oracle
+        images = self.images(rows)
+        yield from oracle(run, "predict").stream(images, n_rows, needs_diag=needs_diag)
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
@@ -230,7 +238,7 @@ class KernelPrior:
         cache: TileCache | None = None,
     ) -> KernelOracle:
         choice = choice or self.choice(run)
-        config, show = self._config(run), run.progress(label)
+        config, show = self._config(run), run.progress(label, self.n_position_pairs)
         return KernelOracle(choice.tiles(), images, config, run.runner, show, cache)
 
 
@@ -289,7 +297,7 @@ class MatrixPrior:
         return self.oracle(run, "fit")
 
     def stream(
-        self, rows: NDArray[Any], diag: FloatArray, run: Run, width: int | None = None
+        self, rows: Rows, diag: FloatArray, run: Run, width: int = 0, **_: bool
     ) -> Stream:
         """Yield given covariances of new samples, as `KernelPrior.stream` does."""
         n_rows = _rows_at_once(width or self.n_samples, run.config)
@@ -396,14 +404,21 @@ class SummedPrior:
         return self._summed(self.coarse.cached_oracle(run), run)
 
     def stream(
-        self, rows: NDArray[Any], diag: FloatArray, run: Run, width: int | None = None
+        self,
+        rows: NDArray[Any],
+        diag: FloatArray,
+        run: Run,
+        width: int | None = None,
+        *,
+        needs_diag: bool = True,
     ) -> Stream:
         """Yield covariances of new samples, as `KernelPrior.stream` does."""
         features = run.tensor(self.features)
         done = 0
-        for cross, prior in self.coarse.stream(rows, diag, run, width):
+        blocks = self.coarse.stream(rows, diag, run, width, needs_diag=needs_diag)
+        for cross, prior in blocks:
             part = slice(done, done + len(cross))
-            lifted, variances = self._lifted(rows[part], run)
+            lifted, variances = self._lifted(rows[part], run, needs_diag=needs_diag)
             done = part.stop
             yield (
                 torch.addmm(cross, lifted, features.mT, beta=self.coarse_scale),
@@ -431,16 +446,17 @@ class SummedPrior:
         )
         return SummedOracle(oracle, self.coarse_scale, features, residual_diag)
 
-    def _lifted(self, rows: NDArray[Any], run: Run) -> tuple[Tensor, Tensor]:
+    def _lifted(
+        self, rows: NDArray[Any], run: Run, *, needs_diag: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Return features (n1, r) of new samples, and their prior variances (n1,).
 
         Features may explain more than the prior variance; it is then raised to that.
         """
         lift_map = run.tensor(self.lift_map)
-        blocks = [
-            (cross @ lift_map, self.scale * prior)
-            for cross, prior in self.exact.stream(rows, np.empty(0), run.quiet())
-        ]
+        exact, none = self.exact, np.empty(0)
+        stream = exact.stream(rows, none, run.quiet(), needs_diag=needs_diag)
+        blocks = [(cross @ lift_map, self.scale * prior) for cross, prior in stream]
         lifted, variances = map(torch.cat, zip(*blocks, strict=True))
         return lifted, torch.maximum(variances, lifted.square().sum(1))
 
@@ -449,16 +465,6 @@ class SummedPrior:
 PlainPrior: TypeAlias = KernelPrior | MatrixPrior
 Prior: TypeAlias = PlainPrior | SummedPrior
 AnyPrior: TypeAlias = "Prior | ExpansionPrior | PartsPrior | PatchPrior"
-
-
-def scaled_gram(
-    oracle: KernelOracle | MatrixOracle | SummedOracle, weights: Tensor
-) -> tuple[Tensor, float]:
-    """Return the Gram matrix with mean diagonal 1, and its divisor."""
-    mean_diag = mean_variance(oracle.diag(), weights)
-    gram = oracle.gram()
-    gram /= mean_diag
-    return gram, mean_diag
 
 
 def _coarsest(*dtypes: torch.dtype) -> torch.dtype:

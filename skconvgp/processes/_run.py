@@ -15,7 +15,29 @@ from skconvgp._typing import ImageShape, OnStep
 from skconvgp.backends import BackendChoice
 from skconvgp.engine import Placement, TileCache, to_tensor, wait_for
 
-__all__ = ["Resources", "Run", "clock"]
+__all__ = ["Resources", "Run", "ShowProgress", "clock"]
+
+
+class ShowProgress(Protocol):
+    """Returns what is called with the progress of a computation."""
+
+    def __call__(
+        self, label: str, n_position_pairs: int = 1, *, is_part: bool = False
+    ) -> OnStep:
+        """Return a progress callback.
+
+        Parameters
+        ----------
+        label : str
+            Name of the computation.
+        n_position_pairs : int, default=1
+            Pairs of positions whose covariances a pair of samples needs; 0 if no pairs
+            are computed.
+        is_part : bool, default=False
+            Whether a part of the pairs of training samples is computed, as settings of
+            the user say, and not all of them.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -35,7 +57,7 @@ class Run:
     backend : str
         Backend of tiles: "auto", "torch" or "fused".
     progress : callable
-        Returns the progress callback of a computation, given its name.
+        Returns the progress callback of a computation.
     find_cache : callable
         Returns the cache of tiles of training samples, or None, given the backend, the
         configuration and the images.
@@ -50,7 +72,7 @@ class Run:
     config: ComputeConfig
     runner: TileRunner
     backend: str
-    progress: Callable[[str], OnStep]
+    progress: ShowProgress
     find_cache: Callable[[BackendChoice, ComputeConfig, Tensor], TileCache | None]
     caches: list[TileCache] = field(default_factory=list)
     choices: dict[tuple[int, ImageShape], BackendChoice] = field(default_factory=dict)
@@ -61,7 +83,7 @@ class Run:
 
     def quiet(self) -> Self:
         """Return the run without progress."""
-        return replace(self, progress=lambda _: _silent)
+        return replace(self, progress=_show_nothing)
 
 
 class Resources(Protocol):
@@ -97,6 +119,15 @@ def clock(device: torch.device) -> float:
     """Wait until a device has done all work; return the time in seconds."""
     wait_for(device)
     return time.perf_counter()
+
+
+def _show_nothing(
+    label: str,  # noqa: ARG001
+    n_position_pairs: int = 1,  # noqa: ARG001
+    *,
+    is_part: bool = False,  # noqa: ARG001
+) -> OnStep:
+    return _silent
 
 
 def _silent(done: int, total: int) -> None:

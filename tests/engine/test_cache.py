@@ -2,6 +2,7 @@
 
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -170,6 +171,15 @@ def test_what_is_quick_and_products_are_not_kept(cache, monkeypatch):
     own.gram()
     own.cross(images(N_OTHERS))
     assert not tiles_of(cache)
+
+
+def test_fewer_pairs_are_kept_if_each_takes_longer(cache, monkeypatch):
+    monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", N * (N + 1))
+    slow = StoppedBackend()
+    costs = slow.measure(images(1))
+    slow.measure = lambda _: replace(costs, n_passes=3)
+    oracle(cache, slow).gram()
+    assert len(tiles_of(cache)) == N_BLOCKS
 
 
 @pytest.fixture

@@ -190,6 +190,30 @@ def test_tables_that_fit_are_computed_once_for_each_image():
     assert oracle.backend.n_prepared == N
 
 
+def test_prior_variances_are_computed_once_and_only_when_they_are_wanted(monkeypatch):
+    oracle, n_computed = watched(KERNELS["convnet"]), []
+    of_backend = ReferenceBackend.diag
+
+    def diag(backend, one):
+        values = of_backend(backend, one)
+        n_computed.append(len(values))
+        return values
+
+    monkeypatch.setattr(ReferenceBackend, "diag", diag)
+    exact = list(oracle.stream(OTHERS, 5, needs_diag=False))
+    assert not n_computed
+    for (cross, zeros), (expected, _) in zip(
+        exact, oracle.stream(OTHERS, 5), strict=True
+    ):
+        assert torch.equal(cross, expected)
+        assert torch.equal(zeros, torch.zeros_like(zeros))
+    n_computed.clear()
+    for _ in range(2):
+        oracle.diag()
+        oracle.block(None, torch.arange(3))
+    assert sum(n_computed) == N
+
+
 def test_tables_of_training_images_are_computed_once_while_predicting():
     kernel = KERNELS["convnet"]
     oracle = watched(kernel)
@@ -246,7 +270,7 @@ def test_progress_only_grows_and_ends_at_the_number_of_pairs(runner):
     with small_tiles(BLOCK, TILE, 64):
         oracle.gram()
         n_pairs = N * (N + 1) // 2
-        assert len(calls) == 10  # four blocks a side, one triangle
+        assert len(calls) == 1 + 10  # the start; four blocks a side, one triangle
         assert_progress(calls, n_pairs)
         calls.clear()
         oracle.cross(OTHERS)
@@ -258,6 +282,7 @@ def test_progress_only_grows_and_ends_at_the_number_of_pairs(runner):
 
 def assert_progress(calls, n_pairs):
     done = [pairs for pairs, _ in calls]
+    assert done[0] == 0
     assert done == sorted(set(done))
     assert {total for _, total in calls} == {n_pairs}
     assert done[-1] == n_pairs

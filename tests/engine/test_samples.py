@@ -209,6 +209,20 @@ def test_sample_oracle_tells_what_it_has_evaluated_but_no_more_than_allowed():
     assert steps.seen == [(N, 100), (N + 20, 100), (100, 100)]
 
 
+def test_sample_oracle_tells_of_blocks_of_the_columns_that_it_evaluates():
+    samples, steps = sample_oracle(oracle_of("rbf"), n_allowed=1000)
+    with small_tiles(BLOCK, TILE, 64):
+        samples.block(None, PERMUTED[:17])
+        samples.block(PERMUTED[:4], PERMUTED[4:9])
+    size = 17 * N
+    done = [entries for entries, _ in steps.seen]
+    assert {total for _, total in steps.seen} == {1000}
+    assert done[0] == 0
+    assert done == sorted(done)
+    assert done[4 * 3] == size  # in blocks of 7 of 23 rows and 17 columns
+    assert done[-1] == size + 20
+
+
 def test_what_is_not_known_of_the_samples_is_no_attribute():
     kernel, _ = sample_oracle(oracle_of("rbf"))
     matrix, _ = sample_oracle(matrix_oracle())

@@ -13,13 +13,14 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.backends import choose_backend, missing_extension
-from skconvgp.completion import CoarseKernel
+from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.kernels import (
     AvgPool2d,
     Conv2d,
     Dense,
     Flatten,
     ReLU,
+    Scale,
     Sequential,
     convnet,
     convnet_gap,
@@ -93,6 +94,52 @@ def test_landmarks_and_completions():
     coarse = CoarseKernel(kernel=Sequential(Conv2d(3), ReLU(), Flatten(), Dense()))
     gp = ConvNetGPClassifier(KERNEL, completion=coarse, optimizer=None)
     assert gp.fit(X[:12], y[:12]).predict(X[12:]).shape == (6,)
+
+
+def test_columns_of_landmarks_show_what_they_take_and_how_far_they_are(
+    capfd, monkeypatch
+):
+    X, y = data()
+    monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
+    monkeypatch.setattr("skconvgp.engine._plan.MAX_BLOCK", 4)
+    gp = NystromCompletedGP(KERNEL, n_landmarks=10, backend="torch", verbose=1)
+    report = gp.fit(X, y).fit_report_
+    first, *others = capfd.readouterr().err.splitlines()
+    cost = f"{18 * 10} pairs of samples, {4**4 + 2**4} pairs of positions each"
+    assert first.startswith(f"fit: {cost}, about 0:0")
+    assert f"143 pairs, {4**4 + 2**4} pairs of positions each," in str(report)
+    shares = [int(line.split("%")[0].split()[-1]) for line in others]
+    assert len(set(shares)) > 10  # blocks of 4 x 4 pairs, some of them ragged
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+
+
+def test_variances_are_computed_only_where_deviations_are_asked_for(monkeypatch):
+    X, y = data()
+    settings = {"optimizer": None, "backend": "torch"}
+    exact = Nystrom(n_landmarks=4)
+    summed = CoarseKernel(pool=1, kernel=Scale(KERNEL, 2.0), exact=exact)
+    models = [
+        ConvNetGPClassifier(KERNEL, **settings),
+        ConvNetGPRegressor(KERNEL, **settings),
+        ConvNetGPRegressor(KERNEL, completion=summed, **settings),
+        NystromCompletedGP(KERNEL, n_landmarks=10, backend="torch"),
+    ]
+    models = [gp.fit(X[:12], y[:12]) for gp in models]
+    n_computed, of_kernel = [], Sequential.diag
+
+    def diag(kernel, one):
+        values = of_kernel(kernel, one)
+        n_computed.append(len(values))
+        return values
+
+    monkeypatch.setattr(Sequential, "diag", diag)
+    for gp in models:
+        gp.predict(X[12:])
+        assert not n_computed
+        gp.predict_latent(X[12:], return_std=True)
+        assert sum(n_computed) >= 6
+        n_computed.clear()
 
 
 def test_as_a_kernel_of_scikit_learn():

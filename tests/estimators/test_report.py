@@ -72,7 +72,7 @@ def test_times_are_those_of_the_device_and_not_of_its_queue(monkeypatch):
 def test_report_is_printed_as_text():
     gp = ConvNetGPRegressor(rbf(1.0), device="cpu", backend="torch").fit(*wave(10))
     text = str(gp.fit_report_)
-    for part in ("10", "55 pairs", "cpu", "torch", "float64", "MiB", "jitter 0"):
+    for part in ("10", "55 pairs in", "cpu", "torch", "float64", "MiB", "jitter 0"):
         assert part in text
     assert len(text.splitlines()) == 5
 
@@ -136,6 +136,9 @@ def test_verbose_writes_progress_to_stderr(capfd):
     last = err.splitlines()[-1]
     assert re.fullmatch(LINE.format(label="fit"), last), last
     assert "100%" in last
+    first = r"fit: 210 pairs of samples, 64 pairs of positions each, about 0:\d\d"
+    assert re.fullmatch(first, err.splitlines()[0])
+    assert "210 pairs, 64 pairs of positions each, in" in str(gp.fit_report_)
     gp.predict(X)
     out, err = capfd.readouterr()
     assert out == ""
@@ -193,6 +196,45 @@ def test_a_long_fit_is_told_of_after_its_first_pairs(monkeypatch):
         long.report(11, 100_000)
     clock[0] = 69.0
     long.report(21, 100_000)  # once is enough
+
+
+def test_the_first_line_says_what_a_fit_takes(capfd, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    one, two = FitLine("fit", 1, 4096), FitLine("fit", 1, n_workers=2)
+    clock[0] = 10.0  # of tables
+    one.report(0, 1000)
+    two.report(0, 1000)
+    assert not capfd.readouterr().err
+    clock[0] = 12.0
+    one.report(20, 1000)
+    first, second = capfd.readouterr().err.splitlines()
+    assert first == (
+        "fit: 1000 pairs of samples, 4096 pairs of positions each, about 1:40"
+    )
+    assert second.startswith("fit:   2%")
+    two.report(20, 1000)  # the other worker is as far as this one
+    assert not capfd.readouterr().err
+    clock[0] = 12.1
+    two.report(42, 1000)
+    first, second = capfd.readouterr().err.splitlines()
+    assert first == "fit: 1000 pairs of samples, about 0:50"
+    assert second.startswith("fit:   4%")
+    clock[0] = 30.0
+    two.report(0, 1000)
+    two.report(60, 1000)
+    (only,) = capfd.readouterr().err.splitlines()
+    assert only.startswith("fit:   6%")
+
+
+def test_a_long_fit_through_landmarks_is_told_to_take_fewer(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    line = FitLine("fit", 0, is_part=True)
+    line.report(0, 10_000)
+    clock[0] = 10.0
+    with pytest.warns(UserWarning, match=r"some 166 minutes .* Fewer landmarks"):
+        line.report(10, 10_000)
 
 
 def test_progress_overwrites_its_line_on_a_terminal(capfd, monkeypatch):

@@ -56,7 +56,7 @@ class PlainResources:
             ComputeConfig(CPU),
             run_serially,
             "torch",
-            lambda label: silent,
+            lambda *_, **__: silent,
             lambda *_: None,
         )
 

@@ -10,6 +10,11 @@ __all__ = ["FitLine", "ProgressLine"]
 INTERVAL = 0.5  # seconds between two lines
 MEASURED = 2.0  # seconds after which the speed of the first pairs is that of the others
 LONG = 600.0  # seconds of a fit that its caller should know of
+# What needs fewer pairs, if all pairs are computed or if only a part of them is.
+REMEDIES = {
+    False: "NystromCompletedGP needs the pairs with a few landmarks only",
+    True: "Fewer landmarks, or a smaller share of entries, take less",
+}
 
 
 class ProgressLine:
@@ -36,8 +41,8 @@ class ProgressLine:
         self._is_shown = True  # whether this computation has, or should have, a line
 
     def __call__(self, done: int, total: int) -> None:
-        """Report `done` of `total`, at most twice a second."""
-        if self._verbose < 1:
+        """Report `done` of `total`, at most twice a second; the start has no line."""
+        if self._verbose < 1 or not done:
             return
         now = time.perf_counter()
         if self._end is not None:
@@ -48,8 +53,7 @@ class ProgressLine:
         if now - self._last < INTERVAL and not (is_last and self._is_shown):
             return
         self._last, self._is_shown = now, True
-        total = max(total, 1)
-        rate = max(done, 1) / max(now - self._start, 1e-9)
+        rate = done / max(now - self._start, 1e-9)
         left = (total - done) / rate
         line = (
             f"{self._label}: {done / total:4.0%}, {rate:.3g} {self._unit}/s, "
@@ -63,46 +67,83 @@ class ProgressLine:
 
 
 class FitLine(ProgressLine):
-    """Progress of a fit, which also warns if it will take long.
+    """Progress of a fit, whose first line says what the fit will take.
 
     Parameters
     ----------
     label : str
         Name of the computation.
     verbose : int
-        0 writes nothing; the warning is given nevertheless.
+        0 writes nothing; the warning of a long fit is given nevertheless.
+    n_position_pairs : int, default=1
+        Pairs of positions whose covariances a pair of samples needs; 0 if no pairs are
+        computed, whose cost then has no line.
+    n_workers : int, default=1
+        Blocks in work at the same time: the first one is no measure of their speed.
+    is_part : bool, default=False
+        Whether only a part of all pairs is computed.
     """
 
-    def __init__(self, label: str, verbose: int) -> None:
+    def __init__(
+        self,
+        label: str,
+        verbose: int,
+        n_position_pairs: int = 1,
+        n_workers: int = 1,
+        *,
+        is_part: bool = False,
+    ) -> None:
         super().__init__(label, verbose)
-        self._first: tuple[int, float] | None = None  # the report that is counted from
-        self._is_judged = False
+        self._n_position_pairs = n_position_pairs
+        self._n_awaited = n_workers  # reports until the speed is known
+        self._remedy = REMEDIES[is_part]
+        self._first = sys.maxsize, 0.0  # the report that is counted from
+        self._is_said = self._is_judged = False
 
     def report(self, done: int, total: int) -> None:
-        """Report `done` of `total`, and warn once."""
-        self(done, total)
-        if self._is_judged:
-            return
+        """Report `done` of `total`; say what all of it takes, and warn once."""
         now = time.perf_counter()
-        if self._first is None or done < self._first[0]:
+        if done <= self._first[0]:
             # What came before, tables of the images, is no time of pairs.
             self._first = done, now
+        else:
+            self._n_awaited -= 1
+            if not self._is_said and (self._n_awaited <= 0 or done >= total):
+                self._is_said = True
+                self._say_cost(total, self._rate(done, now))
+            self._judge(done, total, now)
+        if self._is_said or done >= total:
+            self(done, total)
+
+    def _say_cost(self, total: int, rate: float) -> None:
+        """Write what all pairs take, at the speed of the first blocks."""
+        if self._verbose < 1 or not self._n_position_pairs:
             return
-        before, start = self._first
-        elapsed = now - start
-        if elapsed < MEASURED or done == before:
+        cost = f"{total} pairs of samples"
+        if self._n_position_pairs > 1:
+            cost += f", {self._n_position_pairs} pairs of positions each"
+        sys.stderr.write(f"{self._label}: {cost}, about {_clock(total / rate)}\n")
+
+    def _judge(self, done: int, total: int, now: float) -> None:
+        """Warn if the fit will take long."""
+        if self._is_judged or now - self._first[1] < MEASURED:
             return
         self._is_judged = True
-        rate = (done - before) / elapsed
+        rate = self._rate(done, now)
         seconds = (total - done) / rate
         if seconds > LONG:
             warn_caller(
                 f"`fit` will take some {seconds / 60.0:.0f} minutes for the "
                 f"{total} pairs of its samples, at the {rate:.3g} pairs a second of "
-                "the first ones. NystromCompletedGP needs the pairs with a few "
-                "landmarks only; `cache_dir` keeps what is done if you interrupt.",
+                f"the first ones. {self._remedy}; `cache_dir` keeps what is done if "
+                "you interrupt.",
                 UserWarning,
             )
+
+    def _rate(self, done: int, now: float) -> float:
+        """Return pairs a second, since the first report."""
+        before, start = self._first
+        return (done - before) / max(now - start, 1e-9)
 
 
 def _clock(seconds: float) -> str:

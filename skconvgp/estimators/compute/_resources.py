@@ -88,7 +88,7 @@ class EstimatorResources:
         solve_dtype = resolve_solve_dtype(owner, owner.solve_dtype)
         config = ComputeConfig(device, dtype, solve_dtype, budget, n_workers)
         verbose = resolve_verbose(owner, owner.verbose)
-        progress = partial(_progress, verbose=verbose)
+        progress = partial(_progress, verbose=verbose, n_workers=n_workers)
         return Run(placement, config, runner, backend, progress, self._find_cache)
 
     def with_precision(self, prior: AnyKernel, run: Run) -> AnyKernel:
@@ -144,10 +144,18 @@ class EstimatorResources:
         return find_cache(folder, choice, config.dtype, config.device, images)
 
 
-def _progress(label: str, verbose: int) -> OnStep:
+def _progress(
+    label: str,
+    n_position_pairs: int = 1,
+    *,
+    is_part: bool = False,
+    verbose: int,
+    n_workers: int,
+) -> OnStep:
     """Return what is called while pairs are computed, for a fit or for predictions."""
-    is_fit = label == "fit"
-    return FitLine(label, verbose).report if is_fit else ProgressLine(label, verbose)
+    if label != "fit":
+        return ProgressLine(label, verbose)
+    return FitLine(label, verbose, n_position_pairs, n_workers, is_part=is_part).report
 
 
 def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:
