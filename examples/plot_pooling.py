@@ -1,7 +1,7 @@
 """
-==============================
+===============================
 What averages over positions do
-==============================
+===============================
 
 A network that ends in `Flatten` compares each position of an image with the same
 position of another one, so that a digit that has moved is another digit. An average
