@@ -50,7 +50,16 @@ METHODS = (
     "isolated",
     "analytic",
 )
-KEYS = ("data", "encoder", "method", "n_train", "n_bits", "n_features", "epochs")
+KEYS = (
+    "data",
+    "encoder",
+    "method",
+    "n_train",
+    "n_bits",
+    "n_features",
+    "epochs",
+    "learning_rate",
+)
 
 
 def images(data: str, subset: str, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +68,7 @@ def images(data: str, subset: str, count: int) -> tuple[np.ndarray, np.ndarray]:
     return X.astype(np.float32), y
 
 
-def measure(named: Figures, rate: float, train: tuple, test: tuple) -> Figures:
+def measure(named: Figures, train: tuple, test: tuple) -> Figures:
     """Return the figures of one encoder."""
     method, is_alone = named["method"], named["method"] == AUTOENCODER
     encoder = BinaryEncoder(
@@ -68,7 +77,7 @@ def measure(named: Figures, rate: float, train: tuple, test: tuple) -> Figures:
         n_features=named["n_features"],
         gradient="auto" if is_alone else method,
         max_iter=named["epochs"],
-        learning_rate=rate,
+        learning_rate=named["learning_rate"],
         dtype="float32",
         random_state=0,
     )
@@ -82,7 +91,6 @@ def measure(named: Figures, rate: float, train: tuple, test: tuple) -> Figures:
         "nearest_error": 1.0
         - neighbours().fit(codes[0], train[1]).score(codes[1], test[1]),
         "n_test": len(test[1]),
-        "learning_rate": rate,
         "n_iter": encoder.n_iter_,
         "fit_seconds": seconds[0],
         "fit_cpu_seconds": seconds[1],
@@ -150,9 +158,10 @@ def main() -> None:
                 named = {"data": data, "encoder": encoder, "method": method}
                 named |= {"n_train": options.train, "n_bits": options.bits}
                 named |= {"n_features": options.features, "epochs": options.epochs}
+                named |= {"learning_rate": options.rate}
                 if not options.again and find(rows, **named):
                     continue
-                row = named | measure(named, options.rate, train, test)
+                row = named | measure(named, train, test)
                 put(rows, dated(row), *KEYS)
                 save(options.output, record)
                 print(row, flush=True)

@@ -21,8 +21,8 @@ of convolutions with the prior of functions, with one of weights, and as an ense
 each has 8 networks. They judge the first 1000 test images of MNIST. Those of 14 x 14
 pixels are means of 2 x 2.
 
-Prints tables and writes benchmarks/results/finite_networks.json after each set; rows
-that are there are not measured again, unless --again is given.
+Prints tables and writes benchmarks/results/finite_networks.json after each row. The
+rows of a set are not measured again if all are there, unless --again is given.
 """
 
 import argparse
@@ -107,10 +107,12 @@ def fill(
     rows = record[part]
     if find(rows, **place, is_last=True) and not options.again:
         return
-    measured = list(measure())
-    for method, row in measured:
-        is_last = method == measured[-1][0]
-        put(rows, dated(place | {"method": method, "is_last": is_last} | row), *keys)
+    newest: Figures = {}
+    for method, row in measure():
+        newest = dated(place | {"method": method, "is_last": False} | row)
+        put(rows, newest, *keys)
+        save(options.output, record)
+    put(rows, newest | {"is_last": True}, *keys)
     save(options.output, record)
 
 

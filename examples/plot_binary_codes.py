@@ -23,7 +23,7 @@ from skconvgp.datasets import load_digits_images
 images, labels = load_digits_images(return_X_y=True)
 order = np.random.RandomState(0).permutation(len(images))
 images, labels = images[order], labels[order]
-X = images.reshape(len(images), -1) / 16
+X = images.reshape(len(images), -1)
 kept, new = slice(0, 1200), slice(1200, None)
 
 

@@ -55,9 +55,12 @@ class BinaryEncoder(
     encoder : "linear", "lenet", "resnet" or callable, default="linear"
         The network. "linear" is one layer. "lenet" has two convolutions, "resnet" three
         and three residual blocks; both are for images of 8 x 8 pixels or more. These
-        see X minus its mean, in units of its standard deviation. A function without
-        arguments makes a :class:`torch.nn.Module` that returns (n, n_bits) numbers; it
-        sees X as it is, and training begins with its parameters.
+        see X minus the mean of each column, divided by one number, the root of the mean
+        variance of the columns: scale the columns of tables first, as by
+        :class:`~sklearn.preprocessing.StandardScaler`. A function without arguments
+        makes a :class:`torch.nn.Module` that returns (n, n_bits) numbers; it sees X as
+        it is, and training begins with its parameters. Images reach it as
+        (n, c, h, w), and rows as (n, d): see `image_shape`.
     head : "optical", Kernel or callable, default="optical"
         Features of codes, in which predictions are linear while the encoder is trained.
         "optical" is ``optical(centered=True)``, and a kernel stands for its random
@@ -142,6 +145,15 @@ class BinaryEncoder(
         In `fit`, for a kernel as head that has no random features.
     FloatingPointError
         In `fit`, if the training diverges.
+    TileMemoryError
+        In `fit`, if a step does not fit into the free memory.
+
+    Warns
+    -----
+    ConvergenceWarning
+        In `fit`, if more than half of the bits are equal for all training samples.
+    UserWarning
+        In `fit`, if "auto" reads more than 50 different numbers as classes.
 
     See Also
     --------
@@ -166,8 +178,10 @@ class BinaryEncoder(
     - "feedback": errors of predictions, multiplied by a fixed random matrix, stand for
       derivatives by bits.
 
-    Without y the model is an autoencoder: bits are :math:`\tanh(\beta a)`, with
-    :math:`\beta` from 1 to 100, and a linear function of them imitates the sample.
+    Without y the model is an autoencoder: bits are :math:`\tanh(\beta a)`, and a linear
+    function of them imitates the sample. From one epoch to the next :math:`\beta` is
+    multiplied by a number such that it is 100 in epoch `max_iter`; early stopping may
+    end the training, or keep parameters, before.
 
     A step takes time proportional to the batch times `n_bits` times `n_features`, with
     "score" also times `n_draws`. Refitting the head takes n times `n_features` squared
@@ -190,11 +204,11 @@ class BinaryEncoder(
     >>> from skconvgp.datasets import load_digits_images
     >>> X, y = load_digits_images(return_X_y=True)
     >>> encoder = BinaryEncoder(32, n_features=300, max_iter=20, random_state=0)
-    >>> codes = encoder.fit_transform(X[:600] / 16, y[:600])
+    >>> codes = encoder.fit_transform(X[:600], y[:600])
     >>> codes.shape, codes.dtype
     ((600, 32), dtype('uint8'))
     >>> search = make_pipeline(encoder, KNeighborsClassifier(5, metric="hamming"))
-    >>> search.fit(X[:600] / 16, y[:600]).score(X[600:] / 16, y[600:]) > 0.85
+    >>> search.fit(X[:600], y[:600]).score(X[600:], y[600:]) > 0.85
     True
     """
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from torch import Generator, Tensor
 
 from skconvgp._typing import FloatArray
@@ -42,6 +43,7 @@ from skconvgp.estimators._training import (
     require_outputs,
 )
 from skconvgp.estimators._validation import make_generator
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.kernels._feature_maps import KernelSource
@@ -85,6 +87,8 @@ BLOCK = 2**22
 GROWTH = 32
 # Steepness of the bits of an autoencoder in the last epoch.
 STEEPEST = 100.0
+# Share of bits that may be equal for all training samples, without a warning.
+LARGEST_CONSTANT = 0.5
 # Copies of features that derivatives hold, and bytes of a number.
 COPIES, BYTES = 8, 8
 
@@ -132,6 +136,7 @@ class _Fitted:
     losses: list[float]
     placement: Placement
     dtype: torch.dtype
+    n_constant: int
 
 
 def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -> None:
@@ -150,6 +155,7 @@ def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -
     placement = find_device(estimator, work.needed, is_fitted=False)
     fitted = compute_at(placement, partial(work.fit, watch=watch))
     tasks.end()
+    _judge_bits(fitted.n_constant, settings.n_bits)
     estimator.encoder_, estimator.head_ = fitted.values, fitted.head
     estimator.loss_curve_ = np.array(fitted.losses)
     estimator.n_iter_ = len(fitted.losses)
@@ -218,9 +224,12 @@ class _Work:
                 f"({settings.schedule.learning_rate!r}), or scale X to numbers near 1."
             )
         values = encoder_values(trained.parameters)
-        head = self._head(features, values, inputs)
+        parts = logits_in_blocks(self._encoder, values, inputs)
+        codes = torch.cat([(logits > 0.0).to(torch.uint8) for logits in parts])
+        head = self._head(features, codes)
+        n_constant = int((codes == codes[:1]).all(0).sum())
         arrays = {name: to_numpy(one) for name, one in values.items()}
-        return _Fitted(arrays, head, trained.losses, placement, dtype)
+        return _Fitted(arrays, head, trained.losses, placement, dtype, n_constant)
 
     def _train(
         self,
@@ -317,12 +326,8 @@ class _Work:
             reject(self._estimator, "gradient", expected, gradient)
         return Analytic()
 
-    def _head(
-        self, features: CodeFeatures, values: dict[str, Tensor], inputs: Tensor
-    ) -> CodeHead:
+    def _head(self, features: CodeFeatures, codes: Tensor) -> CodeHead:
         """Return the head of thresholded codes."""
-        parts = logits_in_blocks(self._encoder, values, inputs)
-        codes = torch.cat([(logits > 0.0).to(torch.uint8) for logits in parts])
         size = max(1, BLOCK // features.n_features)
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
@@ -338,6 +343,17 @@ class _Work:
             to_numpy(readout.intercept),
             readout.alpha,
             self._data.decoded.is_single,
+        )
+
+
+def _judge_bits(n_constant: int, n_bits: int) -> None:
+    """Warn if many bits do not tell samples apart."""
+    if n_constant > LARGEST_CONSTANT * n_bits:
+        warn_caller(
+            f"{n_constant} of {n_bits} bits are equal for all training samples, and "
+            "tell none apart. A module as `encoder` sees X as it is: scale X to mean 0 "
+            "and numbers near 1. Otherwise lower `n_bits`, or raise `max_iter`.",
+            ConvergenceWarning,
         )
 
 

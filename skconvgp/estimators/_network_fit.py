@@ -48,6 +48,7 @@ from skconvgp.networks import (
     Validation,
     WeightPrior,
     initial_parameters,
+    module_network,
     sample_chains,
     sample_functions,
     train,
@@ -240,14 +241,12 @@ def _make_network(
         sizes = (n_inputs, *settings.hidden_sizes, n_outputs)
         return LayeredNetwork(sizes, settings.activation, prior.variances)
     module = made_module(estimator, "network", settings.make_module)
+    module = module.to(torch.float64).eval()
+    rows, shape = np.asarray(samples.rows[:2], np.float64), samples.image_shape
+    inputs = images_or_rows(rows, shape, is_image=max(shape[1:]) > 1)
+    require_outputs(estimator, "network", module, inputs, n_outputs, "output or class")
     variances = settings.weight_variance, settings.bias_variance
-    network = ModuleNetwork(module.to(torch.float64).eval(), n_inputs, *variances)
-    host = torch.device("cpu")
-    inputs = inputs_of(network, samples.rows[:2], samples.image_shape, host)
-    require_outputs(
-        estimator, "network", network.module, inputs, n_outputs, "output or class"
-    )
-    return network
+    return module_network(module, inputs[:1], *variances)
 
 
 def _require_finite(estimator: Any, trained: Trained) -> None:

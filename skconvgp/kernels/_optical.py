@@ -50,10 +50,10 @@ class OpticalFeatures:
         """Return the features of images."""
         vectors = images.reshape(len(images), -1)
         first, second = (vectors @ part.to(images) for part in self._parts)
-        values = (first * first + second * second) ** (self.power / 2.0)
+        values = _to_power(first * first + second * second, self.power)
         if self.centered:
             lengths = (vectors * vectors).sum(1, keepdim=True)
-            values = values - _moment(self.power) * lengths ** (self.power / 2.0)
+            values = values - _moment(self.power) * _to_power(lengths, self.power)
         return values / math.sqrt(self.n_features)
 
     def mean_of_bits(self, probabilities: Tensor) -> Tensor | None:
@@ -160,6 +160,13 @@ class optical(VectorKernel):
             total = total * square.clamp(max=1.0) + coefficient  # Horner
         size = torch.where(is_zero, 0.0, torch.where(is_zero, 1.0, scale))
         return total * _moment(self.power) ** 2 * size ** (float(self.power) / 2.0)
+
+
+def _to_power(squares: Tensor, power: float) -> Tensor:
+    """Return powers of numbers from their squares, with finite derivatives at 0."""
+    if power < 2.0:
+        squares = squares.clamp_min(torch.finfo(squares.dtype).tiny)
+    return squares ** (power / 2.0)
 
 
 def _moment(power: float) -> float:

@@ -6,6 +6,7 @@ from skconvgp.networks._batched import (
     LayeredNetwork,
     ModuleNetwork,
     Parameters,
+    module_network,
 )
 from skconvgp.networks._codes import (
     BlackBox,
@@ -116,6 +117,7 @@ __all__ = [
     "initial_parameters",
     "joined_parameters",
     "match_covariance",
+    "module_network",
     "sample_chains",
     "sample_functions",
     "seeded",

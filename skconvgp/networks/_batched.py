@@ -24,6 +24,7 @@ __all__ = [
     "LayeredNetwork",
     "ModuleNetwork",
     "Parameters",
+    "module_network",
 ]
 
 # By name, the standardised parameters of all draws, each of shape (k, ...).
@@ -34,11 +35,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "erf": torch.erf,
 }
-# Numbers that a layer of a module holds of a sample, as a multiple of its input.
-MODULE_GROWTH = 32
-# Copies of the outputs in the terms of a potential, and of the maps of a module, which
-# derivatives hold.
-TERMS, MODULE_COPIES = 8, 4
+# Copies of the outputs in the terms of a potential, and of the largest maps of a
+# module, which derivatives hold.
+TERMS, COPIES = 8, 3
 
 
 class FlatParameters:
@@ -150,16 +149,20 @@ class ModuleNetwork:
     ----------
     module : torch.nn.Module
         The module; its parameters are replaced by those of a draw.
-    n_inputs : int
-        Count of numbers in a sample.
     weight_variance, bias_variance : float
         Prior variances of weights, before the division by the fan-in, and of biases.
+    width : int
+        The largest count of numbers that derivatives keep of a layer, for a sample and
+        a draw.
+    n_held : int
+        Count of numbers that derivatives hold for a sample and a draw, about.
     """
 
     module: nn.Module
-    n_inputs: int
     weight_variance: float
     bias_variance: float
+    width: int
+    n_held: int
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -167,16 +170,6 @@ class ModuleNetwork:
         return {
             name: tuple(values.shape) for name, values in self.module.named_parameters()
         }
-
-    @property
-    def width(self) -> int:
-        """Roughly the largest count of numbers held for a sample and a draw."""
-        return MODULE_GROWTH * self.n_inputs
-
-    @property
-    def n_held(self) -> int:
-        """Count of numbers that derivatives hold for a sample and a draw, roughly."""
-        return MODULE_COPIES * self.width
 
     def outputs(self, parameters: Parameters, inputs: Tensor) -> Tensor:
         """Return the outputs (k, n, n_outputs) of all draws at inputs (n, ...)."""
@@ -196,3 +189,36 @@ class ModuleNetwork:
         if len(shape) < 2:
             return math.sqrt(self.bias_variance)
         return math.sqrt(self.weight_variance / math.prod(shape[1:]))
+
+
+def module_network(
+    module: nn.Module, sample: Tensor, weight_variance: float, bias_variance: float
+) -> ModuleNetwork:
+    """Return a module as a network, with counts of what its derivatives hold.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The module.
+    sample : Tensor of shape (1, ...)
+        The module is evaluated there, and what it keeps for derivatives is counted.
+    weight_variance, bias_variance : float
+        Prior variances.
+    """
+    parameters = {one.data_ptr() for one in module.parameters()}
+    counts: list[int] = []
+
+    def keep(kept: Tensor) -> Tensor:
+        if kept.data_ptr() not in parameters:
+            counts.append(kept.numel())
+        return kept
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, _same):
+        n_outputs = module(sample).numel()
+    width = max([*counts, sample.numel(), n_outputs])
+    n_held = sum(counts) + COPIES * width + TERMS * n_outputs
+    return ModuleNetwork(module, weight_variance, bias_variance, width, n_held)
+
+
+def _same(kept: Tensor) -> Tensor:
+    return kept

@@ -256,14 +256,15 @@ def train(
     parameters, descent = flat.split(flat.values), _Adam(flat.values)
     best = None if validation is None else _Best(validation, schedule.patience)
     losses: list[float] = []
-    is_stopped = False
+    is_stopped, values = False, flat.values.new_zeros(len(flat.values))
     for index in range(schedule.max_iter):
         rate = schedule.rate(index / schedule.max_iter)
         sums = [
             _step(potential, flat, descent, rate, rows)
             for rows in schedule.batches(potential.n_samples, generator)
         ]
-        losses.append(finite_mean(torch.stack(sums).mean(0)))
+        values = torch.stack(sums).mean(0)
+        losses.append(finite_mean(values))
         is_stopped = watch(Epoch(index, schedule.max_iter, losses[-1]))
         if best is not None and index % schedule.look_every == 0:
             is_stopped = best.look(parameters) or is_stopped
@@ -272,8 +273,10 @@ def train(
     if best is not None:
         best.look(parameters)
         parameters = best.parameters
+    # The best parameters of a draw may be those from before it diverged.
+    is_finite = values.isfinite() & flat.values.isfinite().all(1)
     with torch.no_grad():
-        is_finite = potential(parameters).isfinite()
+        is_finite &= potential(parameters).isfinite()
     return Trained(parameters, losses, is_finite, is_stopped)
 
 

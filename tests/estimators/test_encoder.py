@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
@@ -73,7 +74,7 @@ def test_codes_are_thresholded_probabilities():
 
 def test_the_head_is_refitted_to_the_final_codes():
     X, labels = digits(60)
-    X = X.reshape(60, -1) / 16.0
+    X = X.reshape(60, -1)
     model = encoder(16, n_features=100).fit(X, labels)
     codes = model.transform(X).astype(float)
     drawn = model.head_.features.features
@@ -94,7 +95,7 @@ def test_the_head_is_refitted_to_the_final_codes():
 def test_codes_of_digits_are_better_than_random_projections():
     X, y = load_digits_images(return_X_y=True)
     order = np.random.RandomState(0).permutation(len(X))
-    X, y = X.reshape(len(X), -1)[order] / 16.0, y[order]
+    X, y = X.reshape(len(X), -1)[order], y[order]
     learned, new = slice(0, 600), slice(1000, 1797)
     model = BinaryEncoder(32, n_features=300, max_iter=25, random_state=0)
     model.fit(X[learned], y[learned])
@@ -130,7 +131,7 @@ def test_whole_numbers_are_classes_or_numbers():
 
 def test_without_labels_codes_imitate_samples():
     X, labels = digits(120)
-    X = X.reshape(120, -1) / 16.0
+    X = X.reshape(120, -1)
     model = encoder(24, max_iter=60).fit(X, labels).fit(X)
     assert not hasattr(model, "target_type_")
     decoded = model.decode(model.transform(X))
@@ -153,15 +154,16 @@ def test_a_function_may_be_the_head():
     encoder(head=device, gradient="feedback").fit(X, labels)
 
 
+@pytest.mark.filterwarnings("ignore:. of 8 bits are equal")  # after three epochs
 @pytest.mark.parametrize("name", ["lenet", "resnet"])
 def test_encoders_of_images(name):
     X, labels = digits(30)
-    model = encoder(8, encoder=name, max_iter=3).fit(X / 16.0, labels)
-    codes = model.transform(X / 16.0)
+    model = encoder(8, encoder=name, max_iter=3).fit(X, labels)
+    codes = model.transform(X)
     assert codes.shape == (30, 8)
-    rows = X.reshape(30, -1) / 16.0
+    rows = X.reshape(30, -1)
     np.testing.assert_array_equal(model.transform(rows), codes)
-    single = clone(model).set_params(dtype="float32").fit(X / 16.0, labels)
+    single = clone(model).set_params(dtype="float32").fit(X, labels)
     assert single.dtype_ == "float32"
     assert all(one.dtype == np.float32 for one in single.encoder_.values())
 
@@ -178,17 +180,17 @@ class Net(nn.Module):
 def test_modules_are_encoders_that_begin_with_their_parameters():
     X, labels = digits(30)
     model = encoder(5, encoder=Net, learning_rate=1e-12, max_iter=1)
-    model.fit(X / 16.0, labels)
+    model.fit(X, labels)
     with torch.random.fork_rng():
         torch.manual_seed(7)
         state = torch.random.get_rng_state()
-        again = clone(model).fit(X / 16.0, labels)
+        again = clone(model).fit(X, labels)
         assert torch.equal(state, torch.random.get_rng_state())
     for name, values in model.encoder_.items():
         np.testing.assert_array_equal(values, again.encoder_[name])
     assert np.abs(model.encoder_["layer.weight"]).max() <= 1.0 / 8.0 + 1e-9
-    p = model.bit_probabilities(X / 16.0)
-    logits = X.reshape(30, -1) / 16.0 @ model.encoder_["layer.weight"].T
+    p = model.bit_probabilities(X)
+    logits = X.reshape(30, -1) @ model.encoder_["layer.weight"].T
     logits += model.encoder_["layer.bias"]
     np.testing.assert_allclose(p, 1.0 / (1.0 + np.exp(-logits)))
 
@@ -216,6 +218,7 @@ def test_skops_loads_encoders(head):
     np.testing.assert_array_equal(loaded.decode(codes), model.decode(codes))
 
 
+@pytest.mark.filterwarnings("ignore:. of 3 bits are equal")  # of 12 samples
 def test_columns_of_frames_have_names():
     X, labels = blobs(12)
     model = encoder(3).set_output(transform="pandas").fit(X, labels)
@@ -327,3 +330,29 @@ def test_a_training_that_diverges_is_an_error():
     X, labels = blobs(20)
     with pytest.raises(FloatingPointError, match="`learning_rate`"):
         encoder(learning_rate=1e200, early_stopping=False).fit(X, labels)
+
+
+class Root(nn.Module):
+    """Roots of weights, which a penalty pulls out of their domain."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2, 6))
+
+    def forward(self, rows):
+        return rows @ (self.weight - 0.5).sqrt()
+
+
+def test_a_training_that_diverges_after_its_best_epoch_is_an_error():
+    X, labels = blobs(20)
+    model = encoder(encoder=Root, alpha_encoder=100.0, learning_rate=0.1, max_iter=20)
+    with pytest.raises(FloatingPointError, match="`learning_rate`"):
+        model.fit(X, labels)
+
+
+def test_bits_that_are_all_equal_give_a_warning():
+    X, labels = blobs(40)
+    model = encoder(encoder=lambda: nn.Linear(2, 6), learning_rate=1e-6)
+    with pytest.warns(ConvergenceWarning, match="6 of 6 bits are equal.*scale X"):
+        model.fit(X + 1e4, labels)
+    assert (np.ptp(model.transform(X + 1e4), axis=0) == 0).all()

@@ -1,10 +1,13 @@
 """Memory of the training of networks."""
 
 import pytest
+import torch
+from torch import nn
 
 from skconvgp import BayesianNetworkClassifier, BayesianNetworkRegressor
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
+from skconvgp.networks import module_network
 from tests.helpers.estimators import blobs, wave
 from tests.helpers.memory import needs_peak, peak_memory
 
@@ -77,3 +80,37 @@ fit(10, (5,), 2)
     held = 8 * n_points * n_draws * (2 * sum(sizes) + 3 * 48 + 8)
     held += 8 * (10 * n_draws * 4900 + (4 * n_points**2 if "rbf" in prior else 0))
     assert held / 4 < peak < 1.1 * held
+
+
+def small_module():
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3, stride=2),
+        nn.Tanh(),
+        nn.Conv2d(8, 16, 3, stride=2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64, 1),
+    ).double()
+
+
+@needs_peak
+def test_the_estimate_of_a_module_is_an_upper_bound_that_is_near():
+    setup = """
+import numpy as np
+from skconvgp import BayesianNetworkRegressor
+from tests.estimators.test_network_memory import small_module
+
+def fit(n, n_draws):
+    X = np.random.default_rng(0).normal(size=(n, 1, 14, 14))
+    model = BayesianNetworkRegressor(
+        network=small_module, noise_variance=0.1, n_draws=n_draws, max_iter=2,
+        random_state=0,
+    )
+    model.fit(X, X[:, 0, 0, 0])
+
+fit(10, 2)
+"""
+    call = "fit(1000, 8)"
+    sample = torch.zeros(1, 1, 14, 14, dtype=torch.float64)
+    held = 8 * 1000 * 8 * module_network(small_module(), sample, 1.0, 1.0).n_held
+    assert held / 4 < peak_memory(f"{setup}\n{call}", call) < 1.1 * held

@@ -333,6 +333,18 @@ def test_optical_kernel_is_a_hypergeometric_function(power, centered):
     np.testing.assert_allclose(np.diag(gram), np.diag(expected), rtol=1e-12)
 
 
+@pytest.mark.parametrize("centered", [False, True])
+def test_moduli_have_finite_derivatives_at_zero(centered):
+    kernel = optical(1, centered=centered)
+    features = feature_map(kernel, (3, 1, 1), 5, seeded(), exact_diag=False)
+    images = torch.zeros(2, 3, 1, 1, dtype=torch.float64)
+    images[1] = 1.0
+    derivatives = torch.func.jacrev(features)(images)
+    assert (derivatives[0] == 0.0).all()
+    assert derivatives[1, :, 1].abs().max() > 0.1
+    assert derivatives.isfinite().all()
+
+
 def test_optical_kernel_of_squares_has_its_closed_form():
     X = np.array([[1.0, 2.0], [0.0, 0.0], [-1.0, 0.5]])
     inner, norms = X @ X.T, (X**2).sum(1)

@@ -81,3 +81,24 @@ def test_early_stopping_keeps_the_best_of_each_draw():
     assert len(trained.losses) < 400
     kept = validation.losses(trained.parameters)
     assert (kept <= validation.losses(start)).all()
+
+
+class Falling:
+    """The root of 1 - w, which a descent follows out of its domain."""
+
+    n_samples = 1
+
+    def __call__(self, parameters):
+        w = parameters["w"]
+        return torch.stack([(w[0] - 1.0).square().sum(), (1.0 - w[1]).sqrt().sum()])
+
+    def losses(self, parameters):
+        return parameters["w"].square().sum(1)  # best at the start
+
+
+def test_a_draw_that_diverges_after_its_best_look_is_reported():
+    start = {"w": torch.zeros(2, 1, dtype=torch.float64)}
+    schedule = Schedule(60, 0.1, look_every=1, patience=100)
+    trained = train(Falling(), start, schedule, generator(), never, Falling())
+    assert trained.parameters["w"].abs().max() < 0.2
+    assert trained.is_finite.tolist() == [True, False]
