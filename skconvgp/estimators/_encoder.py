@@ -20,11 +20,11 @@ from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
 from skconvgp.estimators._callbacks import BaseCallbacks, with_callbacks
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._encoder_fit import (
-    CodeHead,
     fit_encoder,
     inputs_for,
     logits_in_blocks,
 )
+from skconvgp.estimators._encoder_head import CodeHead
 from skconvgp.estimators._encoder_samples import read_coded_samples
 from skconvgp.estimators._encoder_settings import read_encoder_settings
 from skconvgp.estimators._labels import most_probable
@@ -99,7 +99,8 @@ class BinaryEncoder(
         else, whole numbers included, as classes.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for the encoder, as in
-        :class:`ConvNetGPClassifier`; "linear" does not use it.
+        :class:`ConvNetGPClassifier`; "linear" does not use it. None gives a module the
+        rows.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -148,13 +149,6 @@ class BinaryEncoder(
     TileMemoryError
         In `fit`, if a step does not fit into the free memory.
 
-    Warns
-    -----
-    ConvergenceWarning
-        In `fit`, if more than half of the bits are equal for all training samples.
-    UserWarning
-        In `fit`, if "auto" reads more than 50 different numbers as classes.
-
     See Also
     --------
     KernelFeatures : Features of a kernel, such as those of
@@ -182,6 +176,9 @@ class BinaryEncoder(
     function of them imitates the sample. From one epoch to the next :math:`\beta` is
     multiplied by a number such that it is 100 in epoch `max_iter`; early stopping may
     end the training, or keep parameters, before.
+
+    `fit` warns if more than half of the bits are equal for all training samples, and if
+    "auto" reads more than 50 different whole numbers as classes.
 
     A step takes time proportional to the batch times `n_bits` times `n_features`, with
     "score" also times `n_draws`. Refitting the head takes n times `n_features` squared
@@ -223,6 +220,7 @@ class BinaryEncoder(
     dtype_: str
 
     _encoder: Encoder
+    _n_features_out: int
     _mean_squares: tuple[float, float]
 
     def __init__(
@@ -366,10 +364,6 @@ class BinaryEncoder(
         """Warn if another version of the package wrote the state."""
         super().__setstate__(without_version(self, state))
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_bits
-
     def _logits(self, X: Any) -> FloatArray:
         """Return the outputs (n, n_bits) of the encoder."""
         check_is_fitted(self)
@@ -389,10 +383,11 @@ class BinaryEncoder(
     def _checked(self, codes: ArrayLike) -> NDArray[np.uint8]:
         """Return codes as bytes."""
         values = check_array(codes, input_name="codes")
-        if values.shape[1] != self.n_bits:
+        n_bits = self._n_features_out
+        if values.shape[1] != n_bits:
             raise ValueError(
-                f"codes must have {self.n_bits} bits, got {values.shape[1]}: unpack "
-                "bytes by np.unpackbits(codes, axis=1, count=n_bits)."
+                f"codes must have {n_bits} bits, got {values.shape[1]}: unpack bytes "
+                "by np.unpackbits(codes, axis=1, count=n_bits)."
             )
         if not np.isin(values, (0, 1)).all():
             raise ValueError("codes must hold zeros and ones, as `transform` returns.")

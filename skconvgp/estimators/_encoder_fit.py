@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Generator, Tensor
 
-from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
     compute_at,
     freeze,
+    require_memory,
     slices,
     thaw,
     to_numpy,
     to_tensor,
 )
 from skconvgp.estimators._callbacks import FitTasks
+from skconvgp.estimators._encoder_head import BLOCK, CodeHead, unit_scale
 from skconvgp.estimators._encoder_samples import CodedSamples
 from skconvgp.estimators._encoder_settings import (
     ANALYTIC,
@@ -76,55 +77,19 @@ from skconvgp.networks import (
     train,
 )
 
-__all__ = ["CodeHead", "fit_encoder", "inputs_for", "logits_in_blocks"]
+__all__ = ["fit_encoder", "inputs_for", "logits_in_blocks"]
 
-HOST = torch.device("cpu")
 # Samples whose first codes give the scale of features, and a lengthscale its median.
 FEW = 2000
-# Numbers of a layer, or of features, that are held at once.
-BLOCK = 2**22
 # Numbers that a layer of a module holds of a sample, as a multiple of its input.
 GROWTH = 32
 # Steepness of the bits of an autoencoder in the last epoch.
 STEEPEST = 100.0
 # Share of bits that may be equal for all training samples, without a warning.
 LARGEST_CONSTANT = 0.5
-# Copies of features that derivatives hold, and bytes of a number.
-COPIES, BYTES = 8, 8
-
-
-@dataclass(frozen=True)
-class CodeHead:
-    """The head that decodes codes: features, and a linear function of them.
-
-    Parameters
-    ----------
-    features : CodeFeatures
-        Features of codes; tensors are arrays.
-    coef : ndarray of shape (r, k)
-        Coefficients.
-    intercept : ndarray of shape (k,)
-        Values for features of zero.
-    alpha : float
-        Penalty of the squares of the coefficients, chosen by leave-one-out errors.
-    is_single : bool
-        Whether there is one target for each code, without a dimension of outputs.
-    """
-
-    features: CodeFeatures
-    coef: FloatArray
-    intercept: FloatArray
-    alpha: float
-    is_single: bool
-
-    def outputs(self, codes: NDArray[np.uint8]) -> FloatArray:
-        """Return the outputs (n, k) of codes (n, n_bits)."""
-        features: CodeFeatures = thaw(self.features, HOST)
-        outputs = np.empty((len(codes), len(self.intercept)))
-        for block in slices(len(codes), max(1, BLOCK // features.n_features)):
-            values = features(to_tensor(codes[block], HOST, torch.float64))
-            outputs[block] = to_numpy(values) @ self.coef + self.intercept
-        return outputs
+# Copies that are held: of features, by derivatives, and of their products, to refit the
+# head; and bytes of a number.
+COPIES, SQUARES, BYTES = 8, 4, 8
 
 
 @dataclass(frozen=True)
@@ -161,7 +126,7 @@ def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -
     estimator.n_iter_ = len(fitted.losses)
     estimator.device_ = str(fitted.placement.device)
     estimator.dtype_ = str(fitted.dtype).removeprefix("torch.")
-    estimator._encoder = encoder
+    estimator._encoder, estimator._n_features_out = encoder, settings.n_bits
     estimator._mean_squares = data.mean_squares
 
 
@@ -200,11 +165,22 @@ class _Work:
     def needed(self) -> int:
         """Bytes that lie on a device at once."""
         settings, rows = self._settings, self._data.rows
-        features = settings.batch_size * settings.n_draws * settings.n_features
-        return int(rows.nbytes) + (features * COPIES + settings.n_features**2) * BYTES
+        is_drawn = self._data.is_supervised and settings.function is None
+        r = settings.n_features if is_drawn else settings.n_bits
+        is_sampled = self._data.is_supervised and settings.gradient in (SCORE, ISOLATED)
+        n_codes = min(settings.batch_size, len(rows))
+        n_codes *= settings.n_draws if is_sampled else 1
+        held = COPIES * n_codes * r + SQUARES * r**2 + 2 * r * settings.n_bits
+        return int(rows.nbytes) + held * BYTES
+
+    def require_room(self, device: torch.device) -> None:
+        """Raise a TileMemoryError unless a step, and the head, fit into the memory."""
+        remedy = "lower `n_features`, `batch_size` or `n_draws`."
+        require_memory(self.needed, device, "Training the encoder", remedy)
 
     def fit(self, placement: Placement, watch: Callable[[Epoch], bool]) -> _Fitted:
         """Return what is found on a device."""
+        self.require_room(placement.device)
         # A fresh generator, for the case that another device begins again.
         generator = torch.Generator().manual_seed(self._seed)
         device, settings, data = placement.device, self._settings, self._data
@@ -287,12 +263,12 @@ class _Work:
                     f"for each code, and returned the shape {first.shape!r}."
                 )
             box = BlackBox(settings.function, first.shape[1])
-            return BlackBox(settings.function, box.n_features, _unit(box, codes))
+            return BlackBox(settings.function, box.n_features, unit_scale(box, codes))
         kernel = settings.kernel.resolve(to_numpy(codes))
         source = KernelSource(kernel, (settings.n_bits, 1, 1))
         drawn = source.feature_map(settings.n_features, generator, exact_diag=False)
         features = KernelCodes(thaw(freeze(drawn), codes.device))
-        return replace(features, scale=_unit(features, codes))
+        return replace(features, scale=unit_scale(features, codes))
 
     def _estimate(
         self,
@@ -355,14 +331,6 @@ def _judge_bits(n_constant: int, n_bits: int) -> None:
             "and numbers near 1. Otherwise lower `n_bits`, or raise `max_iter`.",
             ConvergenceWarning,
         )
-
-
-def _unit(features: CodeFeatures, codes: Tensor) -> float:
-    """Return the number that gives features the mean length 1."""
-    size = max(1, BLOCK // features.n_features)
-    lengths = [features(block).norm(dim=1) for block in torch.split(codes, size)]
-    mean = float(torch.cat(lengths).mean())
-    return 1.0 / mean if mean > 0.0 else 1.0
 
 
 def _make_encoder(

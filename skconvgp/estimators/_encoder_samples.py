@@ -17,10 +17,15 @@ from sklearn.utils.validation import (
 )
 
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import to_tensor
+from skconvgp.engine import slices, to_tensor
 from skconvgp.estimators._doors import DTYPES
+from skconvgp.estimators._encoder_head import BLOCK
 from skconvgp.estimators._encoder_settings import CLASSES, NUMBERS, EncoderSettings
-from skconvgp.estimators._labels import as_labels, require_classes
+from skconvgp.estimators._labels import (
+    as_labels,
+    require_classes,
+    require_one_kind,
+)
 from skconvgp.estimators._regressor import scale_targets, target_columns
 from skconvgp.estimators._resolve import AUTO
 from skconvgp.estimators._scale import mean_squares
@@ -29,10 +34,13 @@ from skconvgp.estimators._validation import (
     read_shape,
     require_unmasked,
 )
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.networks import LINEAR, ClassLosses, SampleLosses, SquareLosses
 
 __all__ = ["CodedSamples", "Decoded", "read_coded_samples"]
 
+# Different numbers that "auto" reads as classes without a warning.
+MANY = 50
 MULTILABEL = ("multilabel-indicator", "multiclass-multioutput")
 
 
@@ -169,6 +177,7 @@ def _read_targets(estimator: Any, y: Any, settings: EncoderSettings) -> Decoded:
     if estimator.target_type_ == CLASSES:
         estimator.classes_, codes = np.unique(as_labels(y), return_inverse=True)
         require_classes(estimator.classes_)
+        _judge_classes(estimator.classes_, settings)
         return Labels(codes, len(estimator.classes_))
     values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     if values.ndim > 2:
@@ -180,11 +189,24 @@ def _read_targets(estimator: Any, y: Any, settings: EncoderSettings) -> Decoded:
     return Numbers(columns, offset, scale, is_single=values.ndim == 1)
 
 
+def _judge_classes(classes: NDArray[Any], settings: EncoderSettings) -> None:
+    """Warn if whole numbers are read as classes, and are perhaps counts."""
+    is_guessed = settings.target_type == AUTO and classes.dtype.kind in "iuf"
+    if is_guessed and len(classes) > MANY:
+        warn_caller(
+            f"y holds {len(classes)} different whole numbers, which are read as "
+            "classes: set target_type='numbers' to learn them as numbers, or "
+            "target_type='classes' if they are labels.",
+            UserWarning,
+        )
+
+
 def _whole(rows: NDArray[Any]) -> Numbers:
     """Return samples as their own targets, all columns in one unit."""
     offset = rows.mean(axis=0, dtype=np.float64)
-    square = np.einsum("ij,ij->", rows, rows, dtype=np.float64) / rows.size
-    variance = float(square - np.mean(offset**2))
+    blocks = slices(len(rows), max(1, BLOCK // rows.shape[1]))
+    total = sum(float(np.square(rows[block] - offset).sum()) for block in blocks)
+    variance = total / rows.size
     scale = np.sqrt(variance) if variance > 0.0 else 1.0
     return Numbers(rows, offset, np.full(len(offset), scale))
 
@@ -193,6 +215,7 @@ def _target_type(y: Any, settings: EncoderSettings) -> str:
     """Return whether y holds classes or numbers."""
     if settings.target_type == NUMBERS:
         return NUMBERS
+    require_one_kind(y)  # which the next line cannot read
     kind = type_of_target(y, input_name="y")
     if kind in MULTILABEL:
         raise ValueError(

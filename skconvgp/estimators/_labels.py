@@ -10,11 +10,25 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["accuracy", "as_labels", "most_probable", "require_classes"]
+__all__ = [
+    "accuracy",
+    "as_labels",
+    "most_probable",
+    "require_classes",
+    "require_one_kind",
+]
 
 
 def as_labels(y: Any) -> NDArray[Any]:
     """Return labels (n,); raise unless all have one kind, and are classes."""
+    require_one_kind(y)
+    check_classification_targets(y)
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
+
+
+def require_one_kind(y: Any) -> None:
+    """Raise if y is an array of objects that are not all strings."""
     values = np.asarray(y)
     if values.dtype == object and not all(isinstance(one, str) for one in values.flat):
         kinds = sorted({type(one).__name__ for one in values.flat})
@@ -23,9 +37,6 @@ def as_labels(y: Any) -> NDArray[Any]:
             f"of {', '.join(kinds)}: Unknown label type. Drop samples without a label, "
             "and convert the others, as by y.astype(str)."
         )
-    check_classification_targets(y)
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    return labels
 
 
 def require_classes(classes: NDArray[Any], origin: str = "y") -> None:

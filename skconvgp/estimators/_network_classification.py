@@ -110,7 +110,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         Share of the samples that are then held out.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for a `network` or for a kernel, as in
-        :class:`ConvNetGPRegressor`.
+        :class:`ConvNetGPRegressor`. None gives a `network` the rows.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.

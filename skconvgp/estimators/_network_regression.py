@@ -101,7 +101,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         Share of the samples that are then held out.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for a `network` or for a kernel, as in
-        :class:`ConvNetGPRegressor`.
+        :class:`ConvNetGPRegressor`. None gives a `network` the rows.
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to mean 0 and standard deviation 1 for
         the fit. Predictions are in the units of y either way.

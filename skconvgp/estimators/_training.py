@@ -82,7 +82,7 @@ def made_module(owner: Any, name: str, make: Callable[[], object]) -> nn.Module:
 def require_outputs(
     owner: Any, name: str, module: nn.Module, inputs: Tensor, n_outputs: int, of: str
 ) -> None:
-    """Raise unless a module has parameters, and as many outputs as are needed.
+    """Raise unless a module reads samples, and has parameters and enough outputs.
 
     Parameters
     ----------
@@ -97,12 +97,20 @@ def require_outputs(
     of : str
         What an output stands for.
     """
-    with torch.no_grad():
-        shape = tuple(module(inputs).shape)
+    given = tuple(inputs.shape)
+    try:
+        with torch.no_grad():
+            shape = tuple(module(inputs).shape)
+    except RuntimeError as error:
+        raise ValueError(
+            f"`{name}` makes a module that cannot read inputs of shape {given!r}: "
+            f"{error}. Rows are read as images if that is possible; set "
+            "image_shape=None for inputs of shape (n, d), or the shape of an image."
+        ) from error
     if shape != (len(inputs), n_outputs):
         raise ValueError(
             f"`{name}` must return {n_outputs} numbers for each sample, one for each "
-            f"{of}: for inputs of shape {tuple(inputs.shape)!r} the shape "
+            f"{of}: for inputs of shape {given!r} the shape "
             f"{(len(inputs), n_outputs)!r}, and it returned {shape!r}."
         )
     if not any(True for _ in module.parameters()):

@@ -15,7 +15,7 @@ from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._encoder import BinaryEncoder
-from skconvgp.estimators._encoder_fit import CodeHead
+from skconvgp.estimators._encoder_head import CodeHead
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor

@@ -13,6 +13,7 @@ from torch import nn
 
 from skconvgp import SKOPS_TRUSTED_TYPES, BinaryEncoder
 from skconvgp.datasets import load_digits_images
+from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import MaxNormalization, dot_product, optical, rbf
 from tests.helpers.estimators import blobs, digits
 from tests.helpers.suite import cases_of
@@ -127,6 +128,37 @@ def test_whole_numbers_are_classes_or_numbers():
     counts = np.round(3.0 * X[:, 0])
     assert encoder().fit(X, counts).target_type_ == "classes"
     assert encoder(target_type="numbers").fit(X, counts).target_type_ == "numbers"
+
+
+def test_many_whole_numbers_that_are_read_as_classes_give_a_warning():
+    X, _ = blobs(120)
+    counts = np.arange(120) % 60
+    settings = {"early_stopping": False, "max_iter": 1}
+    with pytest.warns(UserWarning, match="60 different.*target_type='numbers'"):
+        encoder(**settings).fit(X, counts)
+    encoder(target_type="classes", **settings).fit(X, counts)
+    encoder(target_type="numbers", **settings).fit(X, counts)
+
+
+def test_samples_far_from_zero_have_the_same_codes():
+    X, labels = blobs(40)
+    X = np.round(X * 2**10) / 2**10  # a shift by 2**36 loses no bit of these
+    model = encoder()
+    near = model.fit(X, labels).bit_probabilities(X)
+    far = model.fit(X + 2.0**36, labels).bit_probabilities(X + 2.0**36)
+    np.testing.assert_allclose(far, near, rtol=1e-3)
+
+
+def test_more_features_than_fit_into_memory_raise_before_any_work():
+    with pytest.raises(TileMemoryError, match="`n_features`, `batch_size`"):
+        encoder(n_features=10**8).fit(*blobs(20))
+
+
+def test_the_number_of_bits_is_that_of_the_fit():
+    X, labels = blobs(20)
+    model = encoder(6).fit(X, labels).set_params(n_bits=9)
+    assert (model.decode(model.transform(X)) == labels).mean() > 0.4
+    assert len(model.get_feature_names_out()) == 6
 
 
 def test_without_labels_codes_imitate_samples():
@@ -252,7 +284,8 @@ def test_progress_is_shown(capsys):
 def test_large_sets_are_computed_in_blocks(monkeypatch):
     X, labels = blobs(50)
     whole = encoder().fit(X, labels)
-    monkeypatch.setattr("skconvgp.estimators._encoder_fit.BLOCK", 60)
+    for name in ("fit", "head", "samples"):
+        monkeypatch.setattr(f"skconvgp.estimators._encoder_{name}.BLOCK", 60)
     parts = encoder().fit(X, labels)
     np.testing.assert_allclose(parts.bit_probabilities(X), whole.bit_probabilities(X))
     np.testing.assert_allclose(parts.head_.coef, whole.head_.coef, rtol=1e-6)
@@ -266,6 +299,7 @@ def test_large_sets_are_computed_in_blocks(monkeypatch):
         ({"encoder": lambda: 3}, "a callable that returns a torch module"),
         ({"encoder": lambda: nn.BatchNorm1d(64)}, "`encoder`.*buffers"),
         ({"encoder": lambda: nn.Linear(64, 2)}, "must return 6 numbers.*each bit"),
+        ({"encoder": lambda: nn.Linear(3, 6)}, r"shape \(2, 64\).*image_shape=None"),
         ({"encoder": "lenet", "image_shape": (4, 16)}, "8 x 8 pixels or more"),
         ({"head": "laser"}, "'optical', a kernel .* or a function"),
         ({"head": optical}, "'optical', a kernel .* or a function"),
@@ -312,6 +346,8 @@ def test_wrong_targets_are_errors():
     assert encoder(target_type="numbers").fit(X, both).target_type_ == "numbers"
     with pytest.raises(ValueError, match="at least two classes, got one"):
         encoder().fit(X, np.zeros(12, dtype=int))
+    with pytest.raises(ValueError, match=r"one kind.*NoneType, str"):
+        encoder().fit(X, np.array(["a", "b", None] * 4, dtype=object))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         encoder().fit(X, labels[:-1])
     with pytest.raises(ValueError, match="masked values"):
