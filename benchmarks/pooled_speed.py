@@ -2,10 +2,11 @@
 
     python benchmarks/pooled_speed.py
 
-Takes about three minutes on one core. All networks have convolutions of 3 x 3 and ReLU
+Takes about eight minutes on one core, of which torch has most; `--no-torch` takes one. All networks have convolutions of 3 x 3 and ReLU
 on images of 32 x 32 with three channels, in float32 on one thread; the best of several
 runs counts, in seconds of the processor. Images are random. Tables of images are not
-counted, and are shown in a column of their own. The floor is that of
+counted, and are shown in a column of their own; so is the neural tangent kernel of the
+same network, in times of the covariance. The floor is that of
 `benchmarks/fused_cpu.py`, an activation and its share of a window in registers, for as
 many pairs of positions as the network has; it is measured in the same run. torch
 computes tiles of a few pairs. Prints a table and writes
@@ -88,6 +89,13 @@ class Case:
         return total
 
 
+def myrtle(*depths: int) -> Case:
+    """Return convolutions at three resolutions, with pools of 2 x 2 between them."""
+    one, two, three = map(layers, depths)
+    body = [*one, AvgPool2d(2), *two, AvgPool2d(2), *three, GlobalAvgPool2d()]
+    return Case(body, levels=tuple(zip((32, 16, 8), depths, strict=True)))
+
+
 NETWORKS = {
     "5 layers, Flatten": Case([*layers(5), Flatten()], 1, 0, 64, 64),
     "radius 2": Case([*layers(5), blur(2), Flatten()], 1, 4, 8),
@@ -95,13 +103,10 @@ NETWORKS = {
     "lattice 4": Case([*layers(5), GlobalAvgPool2d(4)], 4, 28, 8),
     "lattice 2": Case([*layers(5), GlobalAvgPool2d(2)], 2, 30, 2),
     "all positions": Case([*layers(5), GlobalAvgPool2d()]),
-    "Myrtle-5": Case(
-        [
-            *(*layers(2), AvgPool2d(2), *layers(1), AvgPool2d(2), *layers(1)),
-            GlobalAvgPool2d(),
-        ],
-        levels=((32, 2), (16, 1), (8, 1)),
-    ),
+    "all positions, 20": Case([*layers(20), GlobalAvgPool2d()], levels=((32, 20),)),
+    "Myrtle-5": myrtle(2, 1, 1),
+    "Myrtle-7": myrtle(2, 2, 2),
+    "Myrtle-10": myrtle(3, 3, 3),
 }
 
 
@@ -113,7 +118,9 @@ def main() -> None:
     record["settings"] = {"repeat": options.repeat, "torch": options.torch}
     record |= {"instruction_set": instruction_set(), "rows": []}
     print("microseconds a pair, milliseconds of tables an image, and times the floor")
-    print(f"{'':<20}{'pair':>9}{'/ floor':>9}{'tables':>8}{'torch':>10}{'/ ours':>8}")
+    print(
+        f"{'':<20}{'pair':>9}{'/ floor':>9}{'tables':>8}{'ntk':>6}{'torch':>10}{'/ ours':>8}"
+    )
     for name in options.networks:
         record["rows"].append(measure(name, options))
         save(options.output, record)
@@ -133,31 +140,42 @@ def parse() -> Any:
 def measure(name: str, options: Any) -> Figures:
     """Return the figures of a network, and print them."""
     case = NETWORKS[name]
-    kernel = Sequential(*case.body, Dense())
-    kernel.check(SHAPE)
     generator = torch.Generator().manual_seed(0)
     given = torch.randn(case.n_one + case.n_two, *SHAPE, generator=generator)
-    backend = choose_backend(kernel, SHAPE, "fused", CPU).tiles()
-    one = backend.prepare(given[: case.n_one])
-    rest = given[case.n_one :]
-    tables = 1e3 * min(seconds(1, lambda: backend.prepare(rest))) / len(rest)
-    two = backend.prepare(rest)
-    vector = floor()
-    runs = seconds(options.repeat, lambda: backend.cross(one, two))
-    pair = 1e6 * min(runs) / (case.n_one * case.n_two)
+    n_pairs, vector = case.n_one * case.n_two, floor()
+    row: Figures = {"network": name}
+    for kind, prefix in (("nngp", ""), ("ntk", "ntk_")):
+        kernel = Sequential(*case.body, Dense(), kind=kind)
+        runs, tables = by_us(kernel, given, case.n_one, options.repeat)
+        row |= {f"{prefix}pair_us": 1e6 * min(runs) / n_pairs, f"{prefix}runs": runs}
+        row |= {f"{prefix}tables_ms": tables}
+    pair, tables = row["pair_us"], row["tables_ms"]
     least = 1e6 * case.n_activations * vector
-    row: Figures = {"network": name, "pair_us": pair, "tables_ms": tables}
-    row |= {"n_activations": case.n_activations, "floor_us": least, "runs": runs}
-    row |= {"pair / floor": pair / least, "torch_us": None}
+    row |= {"n_activations": case.n_activations, "floor_us": least}
+    row |= {"pair / floor": pair / least, "ntk / pair": row["ntk_pair_us"] / pair}
+    row |= {"torch_us": None}
     if options.torch:
-        row["torch_us"] = by_torch(kernel, given)
+        row["torch_us"] = by_torch(Sequential(*case.body, Dense()), given)
     shown = row["torch_us"] or float("nan")
     print(
-        f"{name:<20}{pair:>9.1f}{pair / least:>9.2f}{tables:>8.2f}{shown:>10.0f}"
+        f"{name:<20}{pair:>9.1f}{pair / least:>9.2f}{tables:>8.2f}"
+        f"{row['ntk / pair']:>6.2f}{shown:>10.0f}"
         f"{shown / pair:>8.0f}",
         flush=True,
     )
     return row
+
+
+def by_us(
+    kernel: Sequential, given: torch.Tensor, n_one: int, repeat: int
+) -> tuple[list[float], float]:
+    """Return seconds of runs of all pairs, and milliseconds of tables of an image."""
+    kernel.check(SHAPE)
+    backend = choose_backend(kernel, SHAPE, "fused", CPU).tiles()
+    one, rest = backend.prepare(given[:n_one]), given[n_one:]
+    tables = 1e3 * min(seconds(1, lambda: backend.prepare(rest))) / len(rest)
+    two = backend.prepare(rest)
+    return seconds(repeat, lambda: backend.cross(one, two)), tables
 
 
 def seconds(repeat: int, call: Callable[[], object]) -> list[float]:

@@ -53,6 +53,11 @@ class BackendChoice:
         return "torch" if self.program is None else "fused"
 
     @property
+    def has_tangents(self) -> bool:
+        """Return whether the fused backend has derivatives: not of tangent kernels."""
+        return self.program is not None and self.program.n_tangents == 0
+
+    @property
     def instruction_set(self) -> str:
         """Return the instructions of the fused backend; empty for torch."""
         return self.processor.instruction_set if self.processor else ""
@@ -67,7 +72,7 @@ class BackendChoice:
 
     def tangents(self) -> TileBackend:
         """Return the backend that computes values with derivatives by `theta`."""
-        if self.program is None or self.processor is None:
+        if not self.has_tangents or self.processor is None:
             return TangentBackend(self.kernel)
         lowered = lower_with_tangents(
             _network(self.kernel),

@@ -72,6 +72,8 @@ class Processor(Protocol):
 class FusedBackend:
     """Tiles of a network; all layers of a pair are computed in cache.
 
+    The last map of the program is the result: of two the tangent kernel.
+
     The tables of an image and its variance are computed in double precision, even if
     maps are in single precision. Values are float64.
 
@@ -95,7 +97,7 @@ class FusedBackend:
         return replace(costs, n_passes=self.n_passes)
 
     def prepare(self, images: Tensor) -> Prepared:
-        """Return the tables (t, n) and the variances (1, n) of images (n, c, h, w)."""
+        """Return the tables (t, n) and variances (1 or 2, n) of images (n, c, h, w)."""
         tables, diag = self.processor.prepare(self.program, images)
         return tables.mT, diag.mT
 
@@ -109,12 +111,12 @@ class FusedBackend:
 
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variances (n,)."""
-        return _tables_and_diag(one)[1][0]
+        return _tables_and_diag(one)[1][-1]
 
     def _values(self, one: Prepared, two: Prepared, *, is_upper: bool) -> Tensor:
         sides = _by_image(one), _by_image(two)
         values = self.processor.cross(self.program, *sides, is_upper=is_upper)
-        return values.squeeze(-1)
+        return values[..., -1]
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ class Gpu:
             raise NotFusableError(
                 "on a GPU there are no fused kernels for averages over positions"
             )
+        if program.is_ntk:
+            raise NotFusableError("on a GPU there are no fused tangent kernels")
         Extension().require_accepted(program)
         sizes, outputs = map(program.of_axes, (AxisColumn.SIZE, AxisColumn.OUTPUTS))
         width = max(sizes[:, 1].max(), outputs[:, 1].max())

@@ -51,7 +51,7 @@ from skconvgp.kernels import (
     three_layer_convnet,
 )
 from skconvgp.kernels._checks import plain_value
-from skconvgp.kernels._map_layer import NNGP
+from skconvgp.kernels._map_layer import NNGP, NTK
 from skconvgp.kernels._normalizations import CORRELATION, FIXED
 
 __all__ = ["build_graph"]
@@ -96,11 +96,11 @@ def build_graph(kernel: Kernel, image_shape: ImageShape) -> Graph:
     NotFusableError
         If there is no operation for a part of the kernel; the message names the part.
     """
-    graph = Graph(image_shape)
+    graph = Graph(image_shape, is_ntk=_kind(kernel) == NTK)
     channels, height, width = image_shape
     node = graph.add(Node("input", (), (height, width)))
     end = _lower(graph, kernel, Map(node, 1.0 / channels, float(channels), False))
-    graph.scale = end.beta
+    graph.scale, graph.is_rest = end.beta, end.is_rest
     if end.node is not graph.nodes[-1]:
         graph.add(Node("affine", (end.node,), end.node.shape))
     join_averages(graph)
@@ -128,6 +128,19 @@ def _read_as_samples(graph: Graph) -> None:
         start.kind = "dot"
 
 
+def _kind(kernel: object) -> str:
+    """Return the kind of a kernel, which its networks must agree on."""
+    if isinstance(kernel, Sum):
+        kinds = {_kind(part) for part in kernel.parts}
+    elif isinstance(kernel, (Scale, MaxNormalization)):
+        kinds = {_kind(kernel.kernel)}
+    else:
+        kinds = {getattr(kernel, "kind", NNGP)}
+    if len(kinds) > 1:
+        raise NotFusableError("there are no fused kernels for sums of both kinds")
+    return kinds.pop()
+
+
 def _lower(graph: Graph, layer: object, value: Map) -> Map:
     # Exact types only: a class derived from one of ours may compute something else.
     lowering = _LOWERINGS.get(type(layer))
@@ -146,10 +159,6 @@ def _require_units(layer: object, value: Map) -> Map:
 
 
 def _chain(graph: Graph, chain: Sequential | Residual, value: Map) -> Map:
-    if chain.kind != NNGP:
-        raise NotFusableError(
-            f"{chain!r}: fused backends compute no neural tangent kernels."
-        )
     for i, layer in enumerate(chain.layers):
         try:
             value = _lower(graph, layer, value)
@@ -191,8 +200,9 @@ def _averaged(graph: Graph, layer: FlipAverage, value: Map) -> Map:
 
 
 def _dense(graph: Graph, layer: Dense, value: Map) -> Map:
-    value = _weighted(layer, value, layer.weight_variance)
-    return _biased(graph, value, layer.bias_variance)
+    value = _weighted(layer, _joined(graph, value), layer.weight_variance)
+    value = _biased(graph, value, layer.bias_variance)
+    return replace(value, is_rest=graph.is_ntk)
 
 
 def _unchanged(graph: Graph, layer: object, value: Map) -> Map:
@@ -221,10 +231,12 @@ def _pool(graph: Graph, layer: AvgPool2d | GlobalAvgPool2d, value: Map) -> Map:
         n_lattices = rows.n_outputs * cols.n_outputs
         beta = value.beta * n_lattices / (shape[0] * shape[1]) ** 2
         growth *= n_lattices
-    return _rescale(graph, Map(node, beta, growth, value.is_positive))
+    value = replace(value, node=node, beta=beta, growth=growth)
+    return _rescale(graph, value)
 
 
 def _convolve(graph: Graph, layer: Conv2d, value: Map) -> Map:
+    value = replace(_joined(graph, value), is_rest=graph.is_ntk)
     rows, cols = axes = layer.axes(value.node.shape)
     shape = (rows.n_outputs, cols.n_outputs)
     n_taps = rows.kernel * cols.kernel
@@ -268,17 +280,27 @@ def _make_room(graph: Graph, value: Map, bias: Scalar) -> Map:
     return _scale_down(graph, value, exponent) if exponent >= LARGEST_GROWTH else value
 
 
+def _joined(graph: Graph, value: Map) -> Map:
+    """Return the map with the whole tangent kernel."""
+    if not value.is_rest:
+        return value
+    node = Node("join", (value.node,), value.node.shape)
+    return replace(value, node=graph.add(node), is_rest=False)
+
+
 def _flatten(graph: Graph, layer: Flatten, value: Map) -> Map:
     size = math.prod(value.node.shape)
     if size == 1:
         return value
     node = graph.add(Node("sum", (value.node,), (1, 1)))
     growth = value.growth * size
-    return _rescale(graph, Map(node, value.beta / size, growth, value.is_positive))
+    return _rescale(
+        graph, replace(value, node=node, beta=value.beta / size, growth=growth)
+    )
 
 
 def _leaky(graph: Graph, layer: Leaky, value: Map) -> Map:
-    slope = float(layer.slope)
+    slope, value = float(layer.slope), _joined(graph, value)
     node = Node(
         "leaky",
         (value.node,),
@@ -292,7 +314,7 @@ def _leaky(graph: Graph, layer: Leaky, value: Map) -> Map:
 
 
 def _erf(graph: Graph, layer: Erf, value: Map) -> Map:
-    value = _make_comparable(graph, value, 1.0)
+    value = _make_comparable(graph, _joined(graph, value), 1.0)
     # The factor acts on the covariance itself: docs/maths.rst, "Dual activations"
     factor = value.beta * 2.0
     node = Node("erf", (value.node,), value.node.shape, factor=factor)
@@ -301,6 +323,8 @@ def _erf(graph: Graph, layer: Erf, value: Map) -> Map:
 
 def _add(graph: Graph, branches: list[Map]) -> Map:
     """Add branches in the units of the largest beta, so that none is scaled up."""
+    if not all(branch.is_rest for branch in branches):
+        branches = [_joined(graph, branch) for branch in branches]
     first = max(range(len(branches)), key=lambda i: plain_value(branches[i].beta))
     total = branches.pop(first)
     for other in branches:
@@ -310,7 +334,9 @@ def _add(graph: Graph, branches: list[Map]) -> Map:
         node = Node("add", inputs, total.node.shape, factor=ratio)
         growth = total.growth + plain_value(ratio) * branch.growth
         is_positive = total.is_positive and branch.is_positive
-        total = Map(graph.add(node), total.beta, growth, is_positive)
+        total = replace(
+            total, node=graph.add(node), growth=growth, is_positive=is_positive
+        )
     return _rescale(graph, total)
 
 

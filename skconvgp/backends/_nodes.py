@@ -16,7 +16,8 @@ class Node:
     ----------
     kind : str
         "input" or, for whole samples, "dot"; "leaky", "erf", "affine", "add", "conv",
-        "sum", "pool", "average".
+        "sum", "pool", "average"; "join", which adds the covariance to the rest of a
+        tangent kernel.
     inputs : tuple of Node
         Nodes whose maps it reads. "add" returns `factor` times the first map plus the
         second.
@@ -61,12 +62,17 @@ class Map:
         Bound on the node's values, for images of unit variance.
     is_positive : bool
         Whether no covariance is negative.
+    is_rest : bool, default=False
+        Whether the second map of a tangent kernel is what it is more than the
+        covariance. That is so behind an affine layer, whose input the second map is
+        summed as the first one.
     """
 
     node: Node
     beta: Scalar
     growth: float
     is_positive: bool
+    is_rest: bool = False
 
 
 @dataclass
@@ -81,11 +87,17 @@ class Graph:
         The operations; the first is the input.
     scale : float or Tensor
         Factor of the result.
+    is_ntk : bool, default=False
+        Whether there is a second map, of the tangent kernel.
+    is_rest : bool, default=False
+        Whether that of the result has to be added to the covariance.
     """
 
     image_shape: ImageShape
     nodes: list[Node] = field(default_factory=list)
     scale: Scalar = 1.0
+    is_ntk: bool = False
+    is_rest: bool = False
 
     def add(self, node: Node) -> Node:
         """Append a node and return it."""

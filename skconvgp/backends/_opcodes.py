@@ -62,6 +62,11 @@ class Kind(_Explained):
         "consume: add to windows of the map behind it, each pair of positions to the "
         "one pair of windows that has it",
     )
+    JOIN = (
+        15,
+        "tangent kernel, whose part behind an affine layer that is not the covariance "
+        "is the second map: add the first map to the second one",
+    )
 
 
 # Operations that consume the rows of a map, and so end a stage.

@@ -62,8 +62,13 @@ class Program:
 
     @property
     def n_tangents(self) -> int:
-        """Number of derivatives."""
+        """Number of derivatives, or 1 for the map of a tangent kernel."""
         return int(self.constants.shape[2]) - 1
+
+    @property
+    def is_ntk(self) -> bool:
+        """Whether there is a second map, of the tangent kernel."""
+        return bool((self.kinds == Kind.JOIN).any())
 
     @property
     def kinds(self) -> NDArray[np.int32]:
@@ -99,8 +104,12 @@ def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
     NotFusableError
         If a part of the kernel cannot be lowered; the message names the part.
     """
-    schedule = schedule_of(build_graph(kernel, image_shape))
-    return _assemble(schedule, _constants(schedule.ops, None), roots)
+    graph = build_graph(kernel, image_shape)
+    schedule = schedule_of(graph)
+    constants = _constants(schedule.ops, None)
+    if graph.is_ntk:
+        constants = _with_second_map(constants, is_rest=graph.is_rest)
+    return _assemble(schedule, constants, roots)
 
 
 def lower_with_tangents(
@@ -168,6 +177,7 @@ def _tables_and_maps(
     channels lie side by side. Maps are the value and the derivatives up
     to the last that has begun; the derivatives after that are zero.
     """
+    is_ntk = any(op.kind == Kind.JOIN for op in schedule.ops)
     stored = dict.fromkeys(range(schedule.n_registers), 1)
     end, maps, summed = schedule.n_pixels, 1, 1
     for op, op_constants in zip(schedule.ops, constants, strict=True):
@@ -189,7 +199,8 @@ def _tables_and_maps(
         is_wide = op.kind == Kind.INPUT and roots == 2 and is_many
         yield end, op.flag if is_wide else n_values, loaded, maps
         if n_values:
-            end += (n_values + maps - 1) * math.prod(op.node.shape)
+            n_tangents = 0 if is_ntk else maps - 1
+            end += (n_values + n_tangents) * math.prod(op.node.shape)
 
 
 def _maps_read(kind: Kind, loaded: int, maps: int) -> int:
@@ -198,6 +209,8 @@ def _maps_read(kind: Kind, loaded: int, maps: int) -> int:
         return 1
     if kind == Kind.ADD:
         return max(maps, loaded)
+    if kind == Kind.JOIN:
+        return 2
     return loaded if kind == Kind.LOAD else maps
 
 
@@ -232,6 +245,18 @@ def _axis_code(axis: Axis) -> dict[AxisColumn, int]:
         AxisColumn.DILATION: axis.dilation,
         AxisColumn.OUTPUTS: axis.n_outputs,
     }
+
+
+def _with_second_map(constants: FloatArray, *, is_rest: bool) -> FloatArray:
+    """Return constants of covariances and tangent kernel, (n, 2, 2).
+
+    No summand is part of the second map, but of the result if that is the rest: the
+    scaled covariance with its summand is added to it.
+    """
+    both = np.concatenate([constants, np.zeros_like(constants)], axis=2)
+    if is_rest:
+        both[-1, :, 1] = both[-1, :, 0]
+    return both
 
 
 def _slopes(slope: float) -> tuple[float, float]:

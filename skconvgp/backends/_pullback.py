@@ -148,7 +148,8 @@ def choose_pullback(choice: BackendChoice, *, has_inputs: bool) -> PullbackBacke
     """Choose how weights are pulled back.
 
     Fused tangents are far cheaper than reverse mode by torch for any network of less
-    than a hundred hyperparameters, but they have no derivatives by the images.
+    than a hundred hyperparameters, but they have no derivatives by the images and none
+    of tangent kernels.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def choose_pullback(choice: BackendChoice, *, has_inputs: bool) -> PullbackBacke
     has_inputs : bool
         Whether derivatives by the images are wanted.
     """
-    if choice.name == "fused" and not has_inputs:
+    if choice.has_tangents and not has_inputs:
         return TangentPullback(choice.tangents())
     return ReversePullback(choice.kernel, has_inputs)
 

@@ -119,10 +119,12 @@ class Schedule:
         return self.n_registers - 1
 
     def change(self, node: Node) -> None:
-        """Apply an activation or an affine map to the row."""
+        """Apply an activation, an affine map or a join to the row."""
         if node.kind == "affine":
             settings = {"additive": node.additive, "factor": node.factor}
             self.emit(Kind.AFFINE, node, **settings)
+        elif node.kind == "join":
+            self.emit(Kind.JOIN, node)
         elif node.kind == "leaky":
             self.emit(Kind.LEAKY, node, flag=int(node.is_positive))
         else:

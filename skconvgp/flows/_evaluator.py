@@ -73,7 +73,7 @@ class Evaluator:
             (q, b, b), dtype=self.config.solve_dtype, device=self.config.device
         ).permute(1, 2, 0)
         # torch has one level of forward mode for all threads: they would wait in turn.
-        runner = self.runner if choice.name == "fused" else run_serially
+        runner = self.runner if choice.has_tangents else run_serially
         try:
             return self._oracle(choice.tangents(), batch, runner).gram(out)
         except NotFiniteError:

@@ -1,7 +1,6 @@
 """Neural tangent kernels in estimators and functions."""
 
 import numpy as np
-import pytest
 import torch
 
 from skconvgp import (
@@ -15,6 +14,7 @@ from skconvgp import (
 )
 from skconvgp.flows import Adam
 from skconvgp.kernels import convnet
+from tests.helpers.fused import needs_extension
 from tests.helpers.kernels import cross
 
 NETWORK = convnet(1, 3, 0.3, 0.2, kind="ntk")
@@ -42,7 +42,12 @@ def test_landmarks_and_flows_and_classes():
     assert (learned.theta != NETWORK.theta).all()
 
 
-def test_compiled_code_refuses_it():
-    gp = ConvNetGPRegressor(NETWORK, backend="fused")
-    with pytest.raises(ValueError, match="no neural tangent kernels"):
-        gp.fit(X, Y)
+@needs_extension
+def test_compiled_code_computes_it():
+    settings = {"noise_variance": 0.1, "dtype": "float64"}
+    fused, torch_only = (
+        ConvNetGPRegressor(NETWORK, backend=backend, **settings).fit(X, Y)
+        for backend in ("fused", "torch")
+    )
+    assert fused.backend_ == "fused"
+    np.testing.assert_allclose(fused.predict(X), torch_only.predict(X), rtol=1e-8)

@@ -32,6 +32,8 @@ struct ImageTable {
     SKCONVGP_INLINE_MEMBER V e1(int p) const { return set1(one[p]); }
     SKCONVGP_INLINE_MEMBER V e2(int p) const { return two[p]; }
     // The table of tangent t follows n values for each position.
+    // Whether both images are one, and so are their positions.
+    bool is_one() const { return sizeof(One) != sizeof(T) && begin_one == begin_two; }
     SKCONVGP_INLINE_MEMBER ImageTable skip(int n, int t) const {
         const int start = (n + t) * positions;
         return {one + start, two + start, positions, begin_one, begin_two};
@@ -55,6 +57,7 @@ struct SampleTable {
     SKCONVGP_INLINE_MEMBER V r2(int) const { return two[1]; }
     SKCONVGP_INLINE_MEMBER V e1(int p) const { return set1(one[p * stride]); }
     SKCONVGP_INLINE_MEMBER V e2(int) const { return two[0]; }
+    bool is_one() const { return false; }
     SKCONVGP_INLINE_MEMBER SampleTable skip(int n, int t) const {
         return {one + n + t, two + n + t, stride};
     }
@@ -244,6 +247,51 @@ struct WithTangents {
     }
 };
 
+// The tangent kernel, or what it is without the covariance, times the slope by the
+// covariance.
+template <class T, bool JOINS>
+struct KernelSlope {
+    typedef typename Simd<T>::V V;
+    const V *covariance, *rest;
+    SKCONVGP_INLINE_MEMBER V operator()(int p, V by_c) const {
+        return by_c * (JOINS ? covariance[p] + rest[p] : rest[p]);
+    }
+};
+
+// It is computed together with the value.
+template <class T, bool JOINS>
+struct WithKernel {
+    typedef typename Simd<T>::V V;
+    typedef Two<V> Result;
+    static constexpr int AT_ONCE = 4;
+    KernelSlope<T, JOINS> kernel;
+    template <int N>
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* values, const V* by_c, const V*,
+                                    Result* out) const {
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j) out[j] = {values[j], kernel(p + j, by_c[j])};
+    }
+};
+
+// The same, written to memory.
+template <class T, bool JOINS>
+struct KernelAside {
+    typedef typename Simd<T>::V V;
+    typedef V Result;
+    static constexpr int AT_ONCE = 4;
+    KernelSlope<T, JOINS> kernel;
+    V* written;
+    template <int N>
+    SKCONVGP_INLINE_MEMBER void put(int p, const V* values, const V* by_c, const V*,
+                                    Result* out) const {
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j) {
+            written[p + j] = kernel(p + j, by_c[j]);
+            out[j] = values[j];
+        }
+    }
+};
+
 // The value with its slopes. It is homogeneous in c and q, and so equals c times the
 // slope by c plus the slope by log q.
 template <class T, bool POSITIVE, class Table, class Slopes>
@@ -313,6 +361,13 @@ struct LeakyTangent {
         const V log_q = tangent.e1(p) + tangent.e2(p);
         return fma(by_q[p], log_q, by_c[p] * row[p]);
     }
+};
+
+// A row times slopes that have been computed already.
+template <class V>
+struct ScaledRow {
+    const V *row, *by_c;
+    SKCONVGP_INLINE_MEMBER V operator()(int p) const { return by_c[p] * row[p]; }
 };
 
 // A row that has been computed already.

@@ -192,11 +192,71 @@ void with_kind(const Op& leaky, const Op& end, const Use& use) {
     leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
 }
 
+// The same with a tangent kernel. If it JOINS, its map lacks the covariance, which is
+// added to it.
+template <class T, bool POSITIVE, bool JOINS>
+__attribute__((noinline)) void kernel_stage(const Pairs<T>& pairs, const Op& load,
+                                            const Op& leaky, const Op& end,
+                                            const T* one) {
+    typedef typename Simd<T>::V V;
+    const ImageTable<T> base = ImageSource<T>{pairs, one, nullptr}.table(leaky);
+    const bool joint = end.kind == BOX && is_short(end.cols);
+    for (int i = 0; i < end.rows.size; ++i) {
+        const int first = i * end.cols.size, place = i * leaky.pitch;
+        const V* const covariance = pairs.at(load.reg, 0) + first;
+        const V* const rest = pairs.stored(load, 1, first);
+        const KernelSlope<T, JOINS> kernel{covariance, rest};
+        if (joint) {
+            const auto target = [&](int m) SKCONVGP_INLINE_LAMBDA {
+                const V bias = set1(T(end.additive[m]));
+                return begin_row(end, i, bias, pairs.box(m), pairs.at(end.reg, m))
+                    .shifted(end.cols.lead());
+            };
+            const BoxRows<Two<V>> targets{target(0), target(1)};
+            sum_along_short(
+                end.cols,
+                pairs.template leaky_joint<POSITIVE>(leaky, place, base, covariance,
+                                                     WithKernel<T, JOINS>{kernel}),
+                targets);
+        } else {
+            end_row(pairs, end, 0, i,
+                    pairs.template leaky_joint<POSITIVE>(
+                        leaky, place, base, covariance,
+                        KernelAside<T, JOINS>{kernel, pairs.row}));
+            end_row(pairs, end, 1, i, RowValue<V>{pairs.row});
+        }
+    }
+    last_rows(pairs, end, 2);
+}
+
+// Run a stage of a tangent kernel: a map, perhaps JOIN, an activation, and the end.
+template <class T>
+bool run_kernel(const Pairs<T>& pairs, const Op* op, const T* one) {
+    const bool joins = op[1].kind == JOIN;
+    const Op &leaky = op[1 + joins], &end = op[2 + joins];
+    if (op[0].kind != LOAD || leaky.kind != LEAKY || leaky.maps != 2) return false;
+    if (end.kind != BOX && end.kind != SUM && end.kind != AVERAGE && end.kind != POOL)
+        return false;
+    begin_end(pairs, end, 2);
+    const auto run = [&](auto positive) {
+        if (joins)
+            kernel_stage<T, positive.VALUE, true>(pairs, op[0], leaky, end, one);
+        else
+            kernel_stage<T, positive.VALUE, false>(pairs, op[0], leaky, end, one);
+    };
+    leaky.flag ? run(Constant<1>{}) : run(Constant<0>{});
+    if (end.kind == SUM) pairs.store_sums(end);
+    return true;
+}
+
 // Run a stage of one of the forms that convolutional networks consist of;
 // return false for others.
 template <class T>
 bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next) {
-    const bool is_input = op[0].kind == INPUT && op[0].flag == 1;
+    const int channels = op[0].flag;
+    const bool is_input =
+        op[0].kind == INPUT && (channels == 1 || (channels == 3 && op[0].roots == 3));
+    if (pairs.program.is_ntk && !is_input) return run_kernel(pairs, op, one);
     if (!is_input && (op[0].kind != LOAD || op[1].kind != LEAKY)) return false;
     const Op& end = op[is_input ? 1 : 2];
     if (end.kind != BOX && end.kind != SUM && end.kind != AVERAGE && end.kind != POOL)
@@ -204,10 +264,13 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
     begin_end(pairs, end, is_input ? 1 : op[1].maps);
     if (is_input) {
         for (int i = 0; i < end.rows.size; ++i) {
-            const int place = i * op->pitch;
-            end_row(pairs, end, 0, i,
-                    InputValue<T, T>{one + op->begin_one + place,
-                                     pairs.group + op->begin_two + place});
+            const T* first = one + (op->begin_one + i * op->pitch) * channels;
+            const auto* second =
+                pairs.group + (op->begin_two + i * op->pitch) * channels;
+            if (channels == 1)
+                end_row(pairs, end, 0, i, InputValue<T, 1>{first, second});
+            else
+                end_row(pairs, end, 0, i, InputValue<T, 3>{first, second});
         }
         last_rows(pairs, end, 1);
     } else {
@@ -304,7 +367,7 @@ void run_row(const Pairs<T>& pairs, const ImageSource<T, One>& source,
     const Segment& segment = segments[number];
     const int down = segment.rows.at[row];
     for (int col = 0; col < segment.cols.n; ++col) {
-        if (number > 0) pairs.load_level(segments[number - 1], row, col);
+        if (number > 0) pairs.take_level(segments[number - 1], row, col);
         move_ops(pairs.program, segment, down, segment.cols.at[col], pairs.moved);
         run_segment(pairs, source, segment);
     }
@@ -315,7 +378,6 @@ void run_row(const Pairs<T>& pairs, const ImageSource<T, One>& source,
         const bool is_last = row + 1 == segment.rows.n;
         if (!is_last && behind * windows.stride + windows.window - 1 > down) return;
         run_row(pairs, source, segments, number + 1, next, last, done);
-        pairs.clear_level(number, behind);
     }
 }
 
@@ -326,8 +388,6 @@ void run_displacements(const Pairs<T>& pairs, const ImageSource<T, One>& source,
                        const Segment* segments, int last) {
     int done[MAX_SEGMENTS] = {};
     pairs.clear_sums();
-    for (int k = 0; k < pairs.program.n_segments - 1; ++k)
-        for (int down = 0; down < 2; ++down) pairs.clear_level(k, down);
     for (int row = 0; row < segments[0].rows.n; ++row)
         run_row(pairs, source, segments, 0, row, last, done);
 }
@@ -378,7 +438,8 @@ template <class T>
 void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one) {
     const Program& program = pairs[0].program;
     const int displaced = program.n_displaced;
-    const int together = program.n_tangents && !displaced ? TOGETHER : 1;
+    const bool has_tangents = program.n_tangents && !program.is_ntk;
+    const int together = has_tangents && !displaced ? TOGETHER : 1;
     for (int i = 0; i < n_one; i += together) {
         const int n = n_one - i < together ? n_one - i : together;
         const int begun = i % INPUT_ROWS;

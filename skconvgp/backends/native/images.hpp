@@ -127,6 +127,12 @@ struct Variances {
             case LEAKY:
                 leaky(op, size, tables, n);
                 break;
+            case JOIN:
+                for (int p = 0; p < size; ++p) {
+                    own(1)[p] += map[p];
+                    hold(own(1)[p]);
+                }
+                break;
             case ERF:
                 erf(op, size, tables, n);
                 break;
@@ -176,6 +182,7 @@ struct Variances {
             __builtin_memcpy(own(m), from, n * sizeof(V));
             __builtin_memcpy(at(op.reg, m), from, n * sizeof(V));
         }
+        if (op.kind == POOL) self->clear_level(segment);
     }
     static double n_pairs(const Axis& axis) {
         double sum = 0.0;
@@ -261,7 +268,8 @@ struct Variances {
             const V r = s > smallest ? set1(1.0) / s : V{};
             put(tables, n, op.table + op.roots * p, s);
             if (op.roots == 2) put(tables, n, op.table + 2 * p + 1, r);
-            for (int m = 1; m < op.maps; ++m)
+            // Both images are one variable, whose slope is 1 in these units.
+            for (int m = 1; m < op.maps && !program.is_ntk; ++m)
                 put(tables, n, op.table + (op.roots + m - 1) * size + p,
                     own(m)[p] * r * r * 0.5);
         }
@@ -280,7 +288,8 @@ struct Variances {
             const V e = one / root(one + grown);
             put(tables, n, op.table + p, e);
             const V slope = one / ((one + grown) * root(one + grown + grown));
-            for (int m = 1; m < op.maps; ++m) {
+            if (program.is_ntk) own(1)[p] *= kappa / root(one + grown + grown);
+            for (int m = 1; m < op.maps && !program.is_ntk; ++m) {
                 const V change = kappa * own(m)[p] + set1(op.factor[m]) * v;
                 put(tables, n, op.table + m * size + p, e * e * e * change * -0.5);
                 own(m)[p] = slope * change;

@@ -116,6 +116,8 @@ class Loaded {
         program.n_registers = n_registers;
         program.n_pixels = program.n_values = n_pixels;
         program.max_positions = program.max_width = program.max_window = 1;
+        for (size_t i = 0; i < n; ++i) program.is_ntk |= codes(i, Column::KIND) == JOIN;
+        require(!program.is_ntk || program.n_tangents == 1, "tangent kernel");
         for (size_t i = 0; i < n; ++i) {
             const double* own = constants.data() + i * 2 * constants.shape(2);
             const double* slope = slopes.data() + 2 * i;
@@ -392,7 +394,8 @@ class Loaded {
             std::max(program.max_positions, int(std::max(size, outputs)));
         if (op.kind == LEAKY || op.kind == ERF) {
             require(op.roots == 1 || (op.kind == LEAKY && op.roots == 2), "numbers");
-            const long long end = op.table + (op.roots + op.maps - 1) * size;
+            const int n_tangents = program.is_ntk ? 0 : op.maps - 1;
+            const long long end = op.table + (op.roots + n_tangents) * size;
             require(op.table >= n_pixels_ && end < (long long)LARGEST_COUNT, "table");
             program.n_values = std::max(program.n_values, int(end));
         }
@@ -448,6 +451,7 @@ void require_accepted(const Program& program, const Api& api) {
                 "numbers");
     require(program.n_channels == 1 || api.roots == 2, "numbers");
     require(!program.n_displaced || api.roots == 2, "average");
+    require(!program.is_ntk || api.roots == 2, "tangent kernel");
     require(!api.largest_width || program.max_width <= api.largest_width, "width");
     require(!api.largest_window || program.max_window <= api.largest_window, "window");
 }

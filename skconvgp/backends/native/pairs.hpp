@@ -21,13 +21,18 @@ SKCONVGP_INLINE int distance(int d) { return d < 0 ? -d : d; }
 // Towards minus infinity, where / goes towards 0; b is positive.
 SKCONVGP_INLINE int floor_divide(int a, int b) { return (a < 0 ? a - b + 1 : a) / b; }
 
-// The product of pixels of images with one channel.
-template <class T, class One>
+// The product of pixels of images whose channels lie side by side.
+template <class T, int CHANNELS>
 struct InputValue {
-    const One* one;
+    const T* one;
     const typename Simd<T>::V* two;
     SKCONVGP_INLINE_MEMBER typename Simd<T>::V operator()(int p) const {
-        return set1(one[p]) * two[p];
+        const T* const from = one + p * CHANNELS;
+        typename Simd<T>::V sum = set1(from[0]) * two[p * CHANNELS];
+#pragma GCC unroll 4
+        for (int c = 1; c < CHANNELS; ++c)
+            sum = fma(set1(from[c]), two[p * CHANNELS + c], sum);
+        return sum;
     }
 };
 
@@ -77,7 +82,7 @@ struct Pairs {
     V* registers;             // [n_registers][n_maps][positions]
     double* sums;             // [n_maps][LANES]
     Op* moved;                // operations on the maps of one displacement
-    V* pooled;                // a row in front of a pool
+    V* pooled;                // rows in front of a pool, [n_maps][width]
     V* levels[MAX_SEGMENTS];  // maps behind a pool, two rows of displacements of
                               // each: [2][columns of
                               // displacements][n_maps][positions]
@@ -103,13 +108,14 @@ struct Pairs {
         boxes = arena.take<V>(size_t(n_maps) * box_size);
         zeros = arena.take<V>(width);
         moved = arena.take<Op>(program.n_displaced);
-        pooled = arena.take<V>(program.n_displaced ? width : 0);
+        pooled = arena.take<V>(program.n_displaced ? n_maps * width : 0);
         for (int k = 0; k < program.n_segments - 1; ++k)
             levels[k] = arena.take<V>(level_size(k));
         take_own(arena);
         if (!arena.start) return;
         for (int k = 0; k < program.n_displaced; ++k) moved[k] = program.ops[k];
         for (int i = 0; i < width; ++i) zeros[i] = V{};
+        for (int k = 0; k < program.n_segments - 1; ++k) clear_level(k);
         for (int m = 0; m < n_maps; ++m)
             for (size_t i = 0; i < window; ++i) boxes[m * box_size + i] = V{};
     }
@@ -164,52 +170,86 @@ struct Pairs {
         const size_t place = (size_t(down & 1) * cols + col) * n_maps + map;
         return levels[segment] + place * level_positions(segment);
     }
-    void clear_level(int segment, int down) const {
-        V* to = level(segment, down, 0, 0);
-        const size_t n = level_size(segment) / 2;
-        for (size_t i = 0; i < n; ++i) to[i] = V{};
+    void clear_level(int segment) const {
+        for (size_t i = 0; i < level_size(segment); ++i) levels[segment][i] = V{};
     }
-    // Copy a finished map behind a pool to the register of the pool.
-    void load_level(const Segment& segment, int row, int col) const {
+    // Move a finished map behind a pool to the register of the pool, and clear its
+    // memory for another one.
+    void take_level(const Segment& segment, int row, int col) const {
         const Op& pool = program.ops[segment.end - 1];
         const int down = segment.down.at[row], across = segment.across.at[col];
         const int n = (pool.rows.outputs - distance(down)) *
                       (pool.cols.outputs - distance(across));
         for (int m = 0; m < pool.maps; ++m) {
-            const V* from = level(segment.number, down, col, m);
+            V* from = level(segment.number, down, col, m);
             V* to = at(pool.reg, m);
-            for (int p = 0; p < n; ++p) to[p] = from[p];
+            for (int p = 0; p < n; ++p) {
+                to[p] = from[p];
+                from[p] = V{};
+            }
         }
     }
+    // The windows of a pool along the rows that have row i of the displaced map:
+    // that of the first image, and how many rows further that of the second is.
+    struct PooledRow {
+        int top, down;
+        bool is_wanted;
+        bool operator==(const PooledRow& other) const {
+            return is_wanted == other.is_wanted && top == other.top &&
+                   down == other.down;
+        }
+    };
+    PooledRow pooled_row(const Op& op, int i) const {
+        const Axis& rows = op.rows;
+        const int y = larger(0, -op.down) + i, partner = y + op.down;
+        const int top = y / rows.stride, bottom = partner / rows.stride;
+        const auto is_inside = [&](int at, int output) {
+            return at - output * rows.stride < rows.window && output < rows.outputs;
+        };
+        return {top, bottom - top,
+                i >= 0 && i < rows.size && is_inside(y, top) &&
+                    is_inside(partner, bottom) &&
+                    op.segment->down.place(bottom - top) >= 0};
+    }
     // Add row i of the displaced map to the windows that have its positions.
-    // Windows lie apart, so that only one pair of them has a pair of positions.
+    // Windows lie apart, so that only one pair of them has a pair of positions. Rows
+    // of the same windows are added up before.
     template <class F>
     SKCONVGP_INLINE_MEMBER void pool_row(const Op& op, int map, int i,
                                          const F& value) const {
+        const PooledRow at = pooled_row(op, i);
+        if (!at.is_wanted) return;
+        V* const sum = pooled + map * width;
+        if (i > 0 && pooled_row(op, i - 1) == at)
+            add_to_row(op.cols.size, value, sum);
+        else
+            write_row(op.cols.size, value, sum);
+        if (!(pooled_row(op, i + 1) == at)) pool_columns(op, map, at, sum);
+    }
+    void pool_columns(const Op& op, int map, const PooledRow& at, const V* sum) const {
         const Segment& segment = *op.segment;
         const int stride = op.cols.stride, window = op.cols.window;
-        const int y = larger(0, -op.down) + i, partner = y + op.down;
-        const int top = y / op.rows.stride, bottom = partner / op.rows.stride;
-        const int down = bottom - top;
-        const auto is_outside = [&](int at, int output) {
-            return at - output * op.rows.stride >= op.rows.window ||
-                   output >= op.rows.outputs;
-        };
-        if (is_outside(y, top) || is_outside(partner, bottom)) return;
-        if (segment.down.place(down) < 0) return;
-        write_row(op.cols.size, value, pooled);
-        for (int first = 0; first < window; ++first) {
-            const int last = first + op.across;
-            const int across = floor_divide(last, stride);
-            if (last - across * stride >= window) continue;
+        for (int first = 0, next; first < window; first = next) {
+            // Columns first, ..., next - 1 of windows have partners in one window.
+            const int across = floor_divide(first + op.across, stride);
+            const int left = first + op.across - across * stride;
+            next = first + stride - left;
+            if (next > window) next = window;
+            const int n_columns =
+                next - first < window - left ? next - first : window - left;
             const int col = segment.across.place(across);
             if (col < 0) continue;
             const int begin = larger(0, -across);
             const int n = op.cols.outputs - distance(across);
-            V* out =
-                level(segment.number, down, col, map) + (top - larger(0, -down)) * n;
-            const V* in = pooled + begin * stride + first - larger(0, -op.across);
-            for (int p = 0; p < n; ++p) out[p] += in[p * stride];
+            V* out = level(segment.number, at.down, col, map) +
+                     (at.top - larger(0, -at.down)) * n;
+            const V* in = sum + begin * stride + first - larger(0, -op.across);
+            if (n_columns == 2)
+                for (int p = 0; p < n; ++p)
+                    out[p] += in[p * stride] + in[p * stride + 1];
+            else
+                for (int k = 0; k < n_columns; ++k)
+                    for (int p = 0; p < n; ++p) out[p] += in[p * stride + k];
         }
     }
 
@@ -290,6 +330,18 @@ struct Pairs {
         for (; p < n; ++p) out[p] = value(p);
     }
 
+    template <class Value>
+    void add_to_row(int n, const Value& value, V* out) const {
+        int p = 0;
+        for (; p + BLOCK <= n; p += BLOCK) {
+            V values[BLOCK];
+            evaluate<BLOCK>(value, p, values);
+#pragma GCC unroll 8
+            for (int j = 0; j < BLOCK; ++j) out[p + j] += values[j];
+        }
+        for (; p < n; ++p) out[p] += value(p);
+    }
+
     template <bool POSITIVE, class Table, class Slopes>
     SKCONVGP_INLINE_MEMBER LeakyJoint<T, POSITIVE, Table, Slopes> leaky_joint(
         const Op& op, int place, Table base, const V* in, const Slopes& slopes) const {
@@ -332,6 +384,8 @@ struct Pairs {
     template <class Table>
     void activate_row(const Op& op, int n, int place, Table base,
                       const V** rows) const {
+        // Where both images are one, the value and the slope are known exactly.
+        if (program.is_ntk && op.kind == LEAKY && base.is_one()) return;
         if (op.kind == LEAKY)
             op.flag ? leaky_row<true>(op, n, place, base, rows[0])
                     : leaky_row<false>(op, n, place, base, rows[0]);
@@ -340,7 +394,9 @@ struct Pairs {
         rows[0] = row;
         for (int m = 1; m < op.maps; ++m) {
             V* out = row + m * width;
-            if (op.kind == ERF) {
+            if (program.is_ntk) {
+                write_row(n, ScaledRow<V>{rows[m], by_c}, out);
+            } else if (op.kind == ERF) {
                 const V turn = set1(T(op.factor[m] / op.factor[0]));
                 write_row(n,
                           ErfTangent<T, Table>{rows[m], by_c, by_q, by_kappa,
@@ -411,6 +467,12 @@ struct Pairs {
                 case AFFINE:
                     combine_row(*op, n, first, rows);
                     break;
+                case JOIN: {
+                    V* out = row + width;
+                    for (int p = 0; p < n; ++p) out[p] = rows[0][p] + rows[1][p];
+                    rows[1] = out;
+                    break;
+                }
                 default:
                     return;
             }

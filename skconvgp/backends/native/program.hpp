@@ -77,6 +77,7 @@ struct Program {
     int max_width;      // of the widest row, inputs and outputs
     int max_window;     // largest window
     bool is_vector;     // begins with DOT: all maps have one position
+    bool is_ntk;        // has JOIN: the second map is the tangent kernel, not a tangent
     int n_displaced;    // operations up to AVERAGE; 0 if there is none
     int n_segments;
     const Segment* segments;  // [n_segments], for two images

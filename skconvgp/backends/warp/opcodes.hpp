@@ -22,8 +22,10 @@ enum Kind : int {
                    // as windows have both
     POOL = 14,     // consume: add to windows of the map behind it, each pair of
                    // positions to the one pair of windows that has it
+    JOIN = 15,     // tangent kernel, whose part behind an affine layer that is not the
+                   // covariance is the second map: add the first map to the second one
 };
-constexpr int N_KINDS = 15;
+constexpr int N_KINDS = 16;
 constexpr int STAGE_ENDS = 0x6f80;  // a set of kinds: bits 1 << kind
 
 struct Column {
