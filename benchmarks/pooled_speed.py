@@ -2,11 +2,12 @@
 
     python benchmarks/pooled_speed.py
 
-Takes about eight minutes on one core, of which torch has most; `--no-torch` takes one. All networks have convolutions of 3 x 3 and ReLU
-on images of 32 x 32 with three channels, in float32 on one thread; the best of several
-runs counts, in seconds of the processor. Images are random. Tables of images are not
-counted, and are shown in a column of their own; so is the neural tangent kernel of the
-same network, in times of the covariance. The floor is that of
+Takes about eight minutes on one core, of which torch has most; `--no-torch` takes one.
+All networks have convolutions of 3 x 3 and ReLU on images of 32 x 32 with three
+channels, in float32 on one thread; the best of several runs counts, in seconds of the
+processor. Images are random. Tables of images are not counted, and are shown in a
+column of their own; so is the neural tangent kernel of the same network, in times of
+the covariance. The floor is that of
 `benchmarks/fused_cpu.py`, an activation and its share of a window in registers, for as
 many pairs of positions as the network has; it is measured in the same run. torch
 computes tiles of a few pairs. Prints a table and writes
@@ -118,9 +119,10 @@ def main() -> None:
     record["settings"] = {"repeat": options.repeat, "torch": options.torch}
     record |= {"instruction_set": instruction_set(), "rows": []}
     print("microseconds a pair, milliseconds of tables an image, and times the floor")
-    print(
-        f"{'':<20}{'pair':>9}{'/ floor':>9}{'tables':>8}{'ntk':>6}{'torch':>10}{'/ ours':>8}"
+    heads = (
+        f"{'pair':>9}{'/ floor':>9}{'tables':>8}{'ntk':>6}{'torch':>10}{'/ ours':>8}"
     )
+    print(f"{'':<20}{heads}")
     for name in options.networks:
         record["rows"].append(measure(name, options))
         save(options.output, record)

@@ -140,9 +140,7 @@ def gram_gradient(
             n_values=n_values,
             remedy=REMEDY,
         )
-        if (
-            not choice.has_tangents
-        ):  # torch has one level of forward mode for all threads
+        if not choice.has_tangents:  # torch: one level of forward mode for all threads
             config, runner = replace(config, n_workers=1), run_serially
         # Covariances are contiguous in memory, as are derivatives by one
         # hyperparameter.
