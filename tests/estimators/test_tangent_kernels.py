@@ -26,7 +26,8 @@ GRAM = cross(NETWORK, torch.tensor(X)).numpy()
 def test_functions():
     gram = gram_matrix(NETWORK, X, dtype="float64")
     np.testing.assert_allclose(gram, GRAM, rtol=1e-12)
-    np.testing.assert_allclose(gram_diag(NETWORK, X), np.diag(GRAM), rtol=1e-12)
+    diag = gram_diag(NETWORK, X, dtype="float64")
+    np.testing.assert_allclose(diag, np.diag(GRAM), rtol=1e-12)
     flat = as_sklearn_kernel(NETWORK, image_shape=(1, 4, 4))(X.reshape(12, -1))
     np.testing.assert_allclose(flat, GRAM, rtol=1e-5)
 
