@@ -95,7 +95,7 @@ class KernelOracle:
         ValueError
             If a variance is not finite, because the dtype holds no numbers of its size.
         """
-        return self._variances
+        return self._variances.clone()  # completions may change it
 
     def gram(self, out: Tensor | None = None) -> Tensor:
         """Return the Gram matrix (n, n); with tangents (n, n, q).

@@ -25,11 +25,10 @@ def to_host(tensor: Tensor) -> Tensor:
 
     def fetch(target: Tensor, source: Tensor, buffer: Tensor) -> None:
         buffer.copy_(source, non_blocking=True)
-        torch.cuda.current_stream(tensor.device).synchronize()
+        torch.cuda.current_stream(source.device).synchronize()
         target.copy_(buffer)
 
-    torch.cuda.synchronize(tensor.device)  # what is queued may still write it
-    return _copied(tensor, HOST, tensor.device, fetch)
+    return _copied(tensor, HOST, fetch)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
@@ -40,24 +39,27 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     def send(target: Tensor, source: Tensor, buffer: Tensor) -> None:
         buffer.copy_(source)
         target.copy_(buffer, non_blocking=True)
-        torch.cuda.current_stream(device).synchronize()
+        torch.cuda.current_stream(target.device).synchronize()
 
-    return _copied(tensor, device, device, send)
+    return _copied(tensor, device, send)
 
 
 def _copied(
     tensor: Tensor,
     place: torch.device,
-    gpu: torch.device,
     copy: Callable[[Tensor, Tensor, Tensor], None],
 ) -> Tensor:
     """Return a copy at a place; ``copy`` takes parts through a buffer."""
     tensor = tensor.detach()
     if not tensor.is_contiguous():
         if tensor.ndim == 2 and tensor.mT.is_contiguous():
-            return _copied(tensor.mT, place, gpu, copy).mT
+            return _copied(tensor.mT, place, copy).mT
         return tensor.to(place)
     result = torch.empty_like(tensor, device=place)
+    # With its number: in a new thread "cuda" may be another GPU.
+    gpu = tensor.device if result.device == HOST else result.device
+    if gpu != HOST:  # what is queued may still use the memory of either
+        torch.cuda.synchronize(gpu)
     n = max(PART_BYTES // tensor.itemsize, 1)
     targets, sources = result.view(-1), tensor.view(-1)
     parts = [slice(start, start + n) for start in range(0, len(sources), n)]

@@ -100,7 +100,9 @@ class FitReport:
         Why a sum has a single part; empty otherwise.
     n_position_pairs : int
         Number of pairs of positions whose covariances a pair of samples needs, which
-        its time grows with; 0 for a precomputed matrix.
+        its time grows with; of a sum, the most that one of its terms needs. It is 0
+        without pairs of samples or their kernel: with random features, patches, parts
+        or a precomputed matrix.
     n_inducing : tuple of int
         Number of inducing patches of each term of the kernel; empty for other
         processes.

@@ -37,7 +37,7 @@ from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._plan import placement_of_fit, prepare_fit
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Problem, Settings
-from skconvgp.processes._routes import SELECTION_COPIES, Route
+from skconvgp.processes._routes import GPU_SELECTION_COPIES, SELECTION_COPIES, Route
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.processes._views import FitView, SizedFitView, View, see
 from skconvgp.solvers import Cholesky
@@ -178,13 +178,15 @@ class PartsPlan:
         """
         n, shape = self.images.n_samples, self.images.image_shape
         n_built = len(self.mirrors) if n <= JUDGED else 1
-        matrices = (SELECTION_COPIES + len(self.choices) * n_built) * n**2
+        built = len(self.choices) * n_built * n**2
         versions = 2 if any(self.mirrors) else 1
         shown = (
             max(choice.n_shown(shape) for choice in self.choices) * versions * n // 2
         )
         kept = sum(choice.n_kept for choice in self.choices) * n_built * n // 2
-        return Size(matrices + shown + kept, matrices + shown, n**2 + shown + kept)
+        on_gpu = GPU_SELECTION_COPIES * n**2 + built + shown
+        held = SELECTION_COPIES * n**2 + built + shown + kept
+        return Size(held, on_gpu, n**2 + shown + kept)
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and the run that computed it."""

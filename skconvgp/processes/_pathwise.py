@@ -86,7 +86,9 @@ def pathwise_draws(
             size = len(process.state.factor), n_columns
             return torch.randn(size, generator=generator, dtype=torch.float64)
 
-        return _coefficient_draws(process, rows, n_draws, resources, directions)
+        return _coefficient_draws(
+            process, rows, n_draws, resources, directions, generator
+        )
     prior = function_prior(process)
     if prior is None:
         raise ValueError(
@@ -103,9 +105,10 @@ def pathwise_draws(
     size = features.n_features, k * n_draws
     weights = torch.randn(size, generator=generator, dtype=torch.float64)
     weights /= math.sqrt(model.mean_diag)
-    needed = frozen_bytes(process.state)
+    needed, begin = frozen_bytes(process.state), generator.get_state()
 
     def draws_at(placement: Placement) -> FloatArray:
+        generator.set_state(begin)  # for the same draws if a GPU has no room
         run = run_beside(resources, placement, needed)
         state = process.state_at(placement, run)
 
@@ -159,7 +162,7 @@ def bootstrap_draws(
     def directions(state: Any, n_columns: int) -> Tensor:
         return bootstrap_directions(state.factor, state.jitter, n_columns, generator)
 
-    return _coefficient_draws(process, rows, n_draws, resources, directions)
+    return _coefficient_draws(process, rows, n_draws, resources, directions, generator)
 
 
 def _coefficient_draws(
@@ -168,14 +171,18 @@ def _coefficient_draws(
     n_draws: int,
     resources: Resources,
     directions: Callable[[Any, int], Tensor],
+    generator: Generator,
 ) -> tuple[FloatArray, list[Fact]]:
     """Return draws of functions whose coefficients are L^-T z, and their facts.
 
-    Given the state and a number, `directions` returns as many draws z (r, s).
+    Given the state and a number, `directions` returns as many draws z (r, s) of the
+    generator.
     """
     k, needed = process.dual.shape[1], frozen_bytes(process.state)
+    begin = generator.get_state()
 
     def draws_at(placement: Placement) -> FloatArray:
+        generator.set_state(begin)  # for the same draws if a GPU has no room
         run = run_beside(resources, placement, needed)
         state, dual = process.state_at(placement, run), run.tensor(process.dual)
         draws, means, changes = directions(state, k * n_draws), [], []

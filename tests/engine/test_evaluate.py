@@ -257,6 +257,15 @@ def test_runner_may_take_the_blocks_in_any_order(runner):
         assert torch.equal(other.cross(OTHERS), serial.cross(OTHERS))
 
 
+def test_variances_may_be_changed_by_who_asks_for_them():
+    oracle = KernelOracle(ReferenceBackend(KERNELS["rbf"]), IMAGES, config())
+    diag = oracle.diag()
+    expected = diag.clone()
+    diag -= 0.5
+    assert torch.equal(oracle.diag(), expected)
+    assert torch.equal(oracle.gram().diagonal(), expected)
+
+
 @pytest.mark.parametrize("runner", [run_shuffled, run_in_threads])
 def test_progress_only_grows_and_ends_at_the_number_of_pairs(runner):
     calls = []

@@ -30,7 +30,7 @@ def test_every_number_arrives(layout, n_threads, monkeypatch):
     monkeypatch.setattr(_transfer, "PART_BYTES", 1000)  # no part of it is a whole row
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
     given = LAYOUTS[layout](torch.rand(67, 85, dtype=torch.float64))
-    copy = _transfer._copied(given, HOST, HOST, through_a_buffer)
+    copy = _transfer._copied(given, HOST, through_a_buffer)
     assert torch.equal(copy, given)
     if layout != "every second":  # torch copies what is not dense
         assert copy.stride() == given.stride()

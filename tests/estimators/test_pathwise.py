@@ -56,6 +56,26 @@ def test_moments_are_those_of_the_posterior(solver):
     assert abs(between) < 4.5 / np.sqrt(DRAWS) + 0.02
 
 
+@pytest.mark.parametrize(
+    ("settings", "method"),
+    [
+        ({}, "pathwise"),
+        ({"completion": RandomFeatures(40)}, "pathwise"),
+        ({"completion": RandomFeatures(40)}, "bootstrap"),
+    ],
+)
+def test_draws_are_the_same_after_a_device_had_no_room(settings, method, monkeypatch):
+    gp, new = fitted(random_state=0, **settings)
+    expected = gp.sample_y(new, 3, 0, method)
+
+    def twice(placement, compute):
+        compute(placement)  # as if the end of it were an error of memory
+        return compute(placement)
+
+    monkeypatch.setattr("skconvgp.processes._pathwise.compute_at", twice)
+    assert np.array_equal(gp.sample_y(new, 3, 0, method), expected)
+
+
 def test_a_draw_is_one_function():
     gp, new = fitted()
     whole = gp.sample_y(new, 3, 7, "pathwise")

@@ -11,8 +11,11 @@ from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     KernelFlowsRegressor,
+    NystromCompletedGP,
+    PatchGPClassifier,
     gram_matrix,
 )
+from skconvgp.completion import RandomFeatures
 from skconvgp.engine import KernelOracle
 from skconvgp.estimators.compute._progress import FitLine, ProgressLine
 from skconvgp.exceptions import JitterWarning
@@ -192,7 +195,7 @@ def test_a_long_fit_is_told_of_after_its_first_pairs(monkeypatch):
     long.report(2, 10_000)  # too early to say
     clock[0] = 64.0
     short.report(101, 10_000)
-    with pytest.warns(UserWarning, match=r"take some 667 minutes .*2.5 pairs.*Nystrom"):
+    with pytest.warns(UserWarning, match=r"take some 667 minutes .* 2.5 a .*Nystrom"):
         long.report(11, 100_000)
     clock[0] = 69.0
     long.report(21, 100_000)  # once is enough
@@ -235,6 +238,44 @@ def test_a_long_fit_through_landmarks_is_told_to_take_fewer(monkeypatch):
     clock[0] = 10.0
     with pytest.warns(UserWarning, match=r"some 166 minutes .* Fewer landmarks"):
         line.report(10, 10_000)
+
+
+def test_a_fit_of_several_workers_is_judged_when_all_have_reported(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    line = FitLine("fit", 0, n_workers=4)
+    line.report(0, 6000)
+    clock[0] = 5.0  # each worker has done one block: all together take 12 minutes
+    line.report(10, 6000)  # alone it would take 50
+    line.report(20, 6000)
+    line.report(30, 6000)
+    with pytest.warns(UserWarning, match=r"some 12 minutes"):
+        line.report(40, 6000)
+
+
+def test_a_long_fit_to_samples_without_pairs_promises_nothing(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    line = FitLine("fit", 0, 0)
+    line.report(0, 10_000)
+    clock[0] = 10.0
+    with pytest.warns(UserWarning, match=r"the 10000 samples, .* 1 a second\.$"):
+        line.report(10, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n_position_pairs"),
+    [
+        (ConvNetGPClassifier(tiny_network()), 64),
+        (NystromCompletedGP(tiny_network(), n_landmarks=5, random_state=0), 64),
+        (ConvNetGPClassifier(tiny_network(), completion=RandomFeatures(50)), 0),
+        (PatchGPClassifier(n_inducing=5, random_state=0), 0),
+    ],
+    ids=["exact", "landmarks", "features", "patches"],
+)
+def test_pairs_of_positions_are_those_of_pairs_of_samples(estimator, n_position_pairs):
+    report = estimator.fit(*digits(20)).fit_report_
+    assert report.n_position_pairs == n_position_pairs
 
 
 def test_progress_overwrites_its_line_on_a_terminal(capfd, monkeypatch):

@@ -12,8 +12,10 @@ MEASURED = 2.0  # seconds after which the speed of the first pairs is that of th
 LONG = 600.0  # seconds of a fit that its caller should know of
 # What needs fewer pairs, if all pairs are computed or if only a part of them is.
 REMEDIES = {
-    False: "NystromCompletedGP needs the pairs with a few landmarks only",
-    True: "Fewer landmarks, or a smaller share of entries, take less",
+    False: "NystromCompletedGP needs the pairs with a few landmarks only; `cache_dir` "
+    "keeps what is done if you interrupt.",
+    True: "Fewer landmarks, or a smaller share of entries, take less; with a number as "
+    "`random_state`, `cache_dir` keeps columns of landmarks if you interrupt.",
 }
 
 
@@ -126,17 +128,20 @@ class FitLine(ProgressLine):
 
     def _judge(self, done: int, total: int, now: float) -> None:
         """Warn if the fit will take long."""
-        if self._is_judged or now - self._first[1] < MEASURED:
+        is_known = self._n_awaited <= 0 and now - self._first[1] >= MEASURED
+        if self._is_judged or not is_known:
             return
         self._is_judged = True
         rate = self._rate(done, now)
         seconds = (total - done) / rate
         if seconds > LONG:
+            what, remedy = "samples", ""
+            if self._n_position_pairs:
+                what, remedy = "pairs of its samples", f" {self._remedy}"
             warn_caller(
                 f"`fit` will take some {seconds / 60.0:.0f} minutes for the "
-                f"{total} pairs of its samples, at the {rate:.3g} pairs a second of "
-                f"the first ones. {self._remedy}; `cache_dir` keeps what is done if "
-                "you interrupt.",
+                f"{total} {what}, at the speed of the first ones: {rate:.3g} a "
+                f"second.{remedy}",
                 UserWarning,
             )
 
