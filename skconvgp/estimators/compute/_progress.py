@@ -100,7 +100,8 @@ class FitLine(ProgressLine):
         self._n_awaited = n_workers  # reports until the speed is known
         self._remedy = REMEDIES[is_part]
         self._first = sys.maxsize, 0.0  # the report that is counted from
-        self._is_said = self._is_judged = False
+        # Nothing is said of what all samples take.
+        self._is_said, self._is_judged = not n_position_pairs, False
 
     def report(self, done: int, total: int) -> None:
         """Report `done` of `total`; say what all of it takes, and warn once."""
