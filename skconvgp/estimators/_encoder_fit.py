@@ -176,7 +176,9 @@ class _Work:
     def require_room(self, device: torch.device) -> None:
         """Raise a TileMemoryError unless a step, and the head, fit into the memory."""
         remedy = "lower `n_features`, `batch_size` or `n_draws`."
-        require_memory(self.needed, device, "Training the encoder", remedy)
+        there = self._data.rows.nbytes if device.type == "cpu" else 0
+        user = "Training the encoder"
+        require_memory(self.needed - int(there), device, user, remedy)
 
     def fit(self, placement: Placement, watch: Callable[[Epoch], bool]) -> _Fitted:
         """Return what is found on a device."""

@@ -214,11 +214,11 @@ def test_modules_and_convolutional_priors_read_images():
     labels = labels % 3
     model = classifier(
         network=tiny_convnet, prior=convnet(depth=1, kernel_size=3), optimizer=None
-    ).fit(X / 16.0, labels)
+    ).fit(X, labels)
     assert model.draws_["0.weight"].shape == (3, 2, 1, 3, 3)
     assert model.fit_report_.n_points == 22
-    rows = X.reshape(20, -1) / 16.0
-    np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(X / 16.0))
+    rows = X.reshape(20, -1)
+    np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(X))
     # One draw by hand.
     module = tiny_convnet().double()
     scales = {"0.weight": 2.0 / 9.0, "3.weight": 2.0 / 18.0}
@@ -226,9 +226,9 @@ def test_modules_and_convolutional_priors_read_images():
         for name, values in module.named_parameters():
             scale = np.sqrt(scales.get(name, 1.0))
             values.copy_(torch.from_numpy(model.draws_[name][1] * scale))
-        outputs = module(torch.from_numpy(X / 16.0)).numpy()
+        outputs = module(torch.from_numpy(X)).numpy()
     expected = model.latent_offset_ + model.latent_scale_ * outputs
-    np.testing.assert_allclose(model.sample_y(X / 16.0)[..., 1], expected)
+    np.testing.assert_allclose(model.sample_y(X)[..., 1], expected)
 
 
 def test_models_are_the_same_by_random_state_and_after_pickle():
@@ -272,6 +272,7 @@ def test_draws_that_diverge_are_left_out():
         ({"network": 3}, "None or a callable"),
         ({"network": nn.Identity, "noise_variance": "evidence"}, "a number"),
         ({"network": nn.Identity}, r"must return 1 numbers.*\(2, 16\)"),
+        ({"network": lambda: nn.Linear(3, 1)}, r"shape \(2, 16\).*image_shape=None"),
         ({"network": lambda: nn.BatchNorm1d(16)}, "buffers"),
         ({"network": lambda: nn.AvgPool1d(16)}, "a module with parameters"),
         ({"early_stopping": True, "validation_fraction": 0.99}, "leaves none"),
