@@ -241,9 +241,7 @@ class BaseGP(KernelEstimator):
         if fitted.landmarks is not None:
             self.landmark_indices_ = fitted.landmarks
         n_read = sum(cache.n_pairs_read for cache in run.caches)
-        n_position_pairs = 0
-        if prior is not None and evaluated is prior:
-            n_position_pairs = prior.n_position_pairs
+        of_positions = prior if evaluated is prior else None
         self.fit_report_ = FitReport(
             n_samples=process.model.n_samples,
             n_rows=len(process.model.targets),
@@ -259,7 +257,7 @@ class BaseGP(KernelEstimator):
             device=self.device_,
             dtype=self.dtype_,
             peak_memory=peak_memory(),
-            n_position_pairs=n_position_pairs,
+            n_position_pairs=of_positions.n_position_pairs if of_positions else 0,
             **{"kernel_reason": self._kernel_reason()} | record.report,
         )
         warn_of_facts(record.facts)
