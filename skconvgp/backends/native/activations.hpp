@@ -249,22 +249,23 @@ struct WithTangents {
 
 // The tangent kernel, or what it is without the covariance, times the slope by the
 // covariance.
-template <class T, bool JOINS>
+template <class T>
 struct KernelSlope {
     typedef typename Simd<T>::V V;
     const V *covariance, *rest;
+    V joins;  // 1, or 0 if the map does not lack the covariance
     SKCONVGP_INLINE_MEMBER V operator()(int p, V by_c) const {
-        return by_c * (JOINS ? covariance[p] + rest[p] : rest[p]);
+        return by_c * fma(joins, covariance[p], rest[p]);
     }
 };
 
 // It is computed together with the value.
-template <class T, bool JOINS>
+template <class T>
 struct WithKernel {
     typedef typename Simd<T>::V V;
     typedef Two<V> Result;
     static constexpr int AT_ONCE = 4;
-    KernelSlope<T, JOINS> kernel;
+    KernelSlope<T> kernel;
     template <int N>
     SKCONVGP_INLINE_MEMBER void put(int p, const V* values, const V* by_c, const V*,
                                     Result* out) const {
@@ -274,12 +275,12 @@ struct WithKernel {
 };
 
 // The same, written to memory.
-template <class T, bool JOINS>
+template <class T>
 struct KernelAside {
     typedef typename Simd<T>::V V;
     typedef V Result;
     static constexpr int AT_ONCE = 4;
-    KernelSlope<T, JOINS> kernel;
+    KernelSlope<T> kernel;
     V* written;
     template <int N>
     SKCONVGP_INLINE_MEMBER void put(int p, const V* values, const V* by_c, const V*,

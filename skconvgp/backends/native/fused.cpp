@@ -192,11 +192,11 @@ void with_kind(const Op& leaky, const Op& end, const Use& use) {
     leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
 }
 
-// The same with a tangent kernel. If it JOINS, its map lacks the covariance, which is
+// The same with a tangent kernel. If it joins, its map lacks the covariance, which is
 // added to it.
-template <class T, bool POSITIVE, bool JOINS>
+template <class T, bool POSITIVE>
 __attribute__((noinline)) void kernel_stage(const Pairs<T>& pairs, const Op& load,
-                                            const Op& leaky, const Op& end,
+                                            const Op& leaky, const Op& end, bool joins,
                                             const T* one) {
     typedef typename Simd<T>::V V;
     const ImageTable<T> base = ImageSource<T>{pairs, one, nullptr}.table(leaky);
@@ -205,7 +205,7 @@ __attribute__((noinline)) void kernel_stage(const Pairs<T>& pairs, const Op& loa
         const int first = i * end.cols.size, place = i * leaky.pitch;
         const V* const covariance = pairs.at(load.reg, 0) + first;
         const V* const rest = pairs.stored(load, 1, first);
-        const KernelSlope<T, JOINS> kernel{covariance, rest};
+        const KernelSlope<T> kernel{covariance, rest, set1(T(joins))};
         if (joint) {
             const auto target = [&](int m) SKCONVGP_INLINE_LAMBDA {
                 const V bias = set1(T(end.additive[m]));
@@ -213,16 +213,15 @@ __attribute__((noinline)) void kernel_stage(const Pairs<T>& pairs, const Op& loa
                     .shifted(end.cols.lead());
             };
             const BoxRows<Two<V>> targets{target(0), target(1)};
-            sum_along_short(
-                end.cols,
-                pairs.template leaky_joint<POSITIVE>(leaky, place, base, covariance,
-                                                     WithKernel<T, JOINS>{kernel}),
-                targets);
+            sum_along_short(end.cols,
+                            pairs.template leaky_joint<POSITIVE>(
+                                leaky, place, base, covariance, WithKernel<T>{kernel}),
+                            targets);
         } else {
-            end_row(pairs, end, 0, i,
-                    pairs.template leaky_joint<POSITIVE>(
-                        leaky, place, base, covariance,
-                        KernelAside<T, JOINS>{kernel, pairs.row}));
+            end_row(
+                pairs, end, 0, i,
+                pairs.template leaky_joint<POSITIVE>(
+                    leaky, place, base, covariance, KernelAside<T>{kernel, pairs.row}));
             end_row(pairs, end, 1, i, RowValue<V>{pairs.row});
         }
     }
@@ -239,10 +238,7 @@ bool run_kernel(const Pairs<T>& pairs, const Op* op, const T* one) {
         return false;
     begin_end(pairs, end, 2);
     const auto run = [&](auto positive) {
-        if (joins)
-            kernel_stage<T, positive.VALUE, true>(pairs, op[0], leaky, end, one);
-        else
-            kernel_stage<T, positive.VALUE, false>(pairs, op[0], leaky, end, one);
+        kernel_stage<T, positive.VALUE>(pairs, op[0], leaky, end, joins, one);
     };
     leaky.flag ? run(Constant<1>{}) : run(Constant<0>{});
     if (end.kind == SUM) pairs.store_sums(end);
