@@ -137,6 +137,14 @@ def test_a_search_asks_for_the_matrices_of_its_labels(asked):
     assert asked == [fitted, searched, fitted]
 
 
+@pytest.mark.filterwarnings("ignore:The hyperparameters .* are at a bound")
+def test_a_search_by_the_evidence_of_labels_asks_for_matrices_of_each_class(asked):
+    settings = {"likelihood": "laplace", "optimizer": "evidence"}
+    ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
+    # One for each of ten classes, and four or eight.
+    assert asked[:2] == [14 * 8 * N**2, 18 * 8 * N**2]
+
+
 def test_on_the_cpu_a_kept_factor_takes_nothing_of_the_budget(monkeypatch):
     gp = ConvNetGPRegressor(tiny_network(), device="cpu").fit(X, y)
     reserved = []
