@@ -1,7 +1,7 @@
 """Choice of the noise variance on a grid, mostly by one eigendecomposition."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -36,6 +36,7 @@ __all__ = [
 
 # The grid of relative noise variances, with eight values to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
+PIECE = 2**17  # numbers of a kind, of several noises at a time: a MiB
 
 
 def select_noise(
@@ -317,7 +318,8 @@ def _best_of(
     if criterion == "loo":
         left_out = samples.left_out(spectrum, noises)
     scores: list[float] = []
-    for part in spectrum.products_with(rotated, spectrum.inverses(noises)):
+    parts = spectrum.products_with(rotated, spectrum.inverses(noises))
+    for part in _in_pieces(parts):
         some = slice(len(scores), len(scores) + len(part))
         noise = noises[some, None]
         duals = (part + outside / noise[:, None]) * root[:, None]
@@ -339,6 +341,14 @@ def _best_of(
         if value >= spectrum.least and height > best_score:
             best, best_score = value, height
     return best, best_score
+
+
+def _in_pieces(parts: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Yield tensors (b, n, k) in pieces that are small, or have a single item."""
+    for part in parts:
+        size = max(1, PIECE // max(part[0].numel(), 1))
+        for start in range(0, len(part), size):
+            yield part[start : start + size]
 
 
 def log_density(data: MergedSamples, loo: LeaveOneOut, amplitude: Tensor) -> Tensor:
