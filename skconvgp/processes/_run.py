@@ -122,10 +122,10 @@ def clock(device: torch.device) -> float:
 
 
 def _show_nothing(
-    label: str,  # noqa: ARG001
-    n_position_pairs: int = 1,  # noqa: ARG001
+    label: str,  # noqa: ARG001  (nothing is shown)
+    n_position_pairs: int = 1,  # noqa: ARG001  (nothing is shown)
     *,
-    is_part: bool = False,  # noqa: ARG001
+    is_part: bool = False,  # noqa: ARG001  (nothing is shown)
 ) -> OnStep:
     return _silent
 
