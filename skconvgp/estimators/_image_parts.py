@@ -51,7 +51,7 @@ COLOR_PATCHES, GREY_PATCHES = (3, 6 / 32, 1024, 4), (5, 3.5 / 28, 256, 5)
 # (ADR 0056).
 SCATTERED_PATCHES, UNIT_LENGTHSCALE, SCATTERED_EPS = (1, 1 / 8, 512, 6), 0.7, 3.0
 # Angles and largest number of scales of scattering, and fewest positions along a side
-# that remain.
+# that remain. Components of colours have one scale more (ADR 0080).
 N_ANGLES, MOST_SCALES, FEWEST_POSITIONS = 8, 2, 4
 PAIR = 2
 
@@ -134,7 +134,7 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
         return pixels, PartChoice(network, view), PartChoice(network, upright)
     views = [
         (n_scales, None),
-        (n_scales, ChannelComponents.fit),
+        (_scales_of(size, MOST_SCALES + 1), ChannelComponents.fit),
         (n_scales - 1, ChannelComponents.fit),
     ]
     return pixels, *(_scattered_patches(size, *view) for view in views if view[0])
@@ -197,10 +197,10 @@ def _patches(
     return PartChoice(kernel, None, TermChoice("kmeans", n_patches, n_places))
 
 
-def _scales_of(size: Sequence[int]) -> int:
+def _scales_of(size: Sequence[int], most: int = MOST_SCALES) -> int:
     """Return the scales of scattering for images (h, w); 0 if they are too small."""
     positions = max(1, min(size) // FEWEST_POSITIONS)
-    return min(MOST_SCALES, positions.bit_length() - 1)
+    return min(most, positions.bit_length() - 1)
 
 
 def _part(estimator: Any, given: Any) -> PartChoice:

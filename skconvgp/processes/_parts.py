@@ -29,6 +29,7 @@ __all__ = ["KernelPart", "MirroredPart", "Part", "PatchPart"]
 
 NO_VARIANCES: FloatArray = np.empty(0)
 PAIRED = 16  # images whose covariances with their mirror images are computed at once
+PRODUCTS = 512  # images whose products with earlier ones are computed at once
 COMPARED = 8  # images that show whether a kernel commutes with mirroring
 MIRROR_ERROR = 1e-4  # of these covariances, relative to the largest
 
@@ -332,11 +333,15 @@ class PatchPart:
 
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
-        blocks = [
-            self._products(run.tensor(self.features[part]), run)
-            for part in slices(len(self.features), self._at_once(run.config))
-        ]
-        return symmetrize_(torch.cat(blocks))
+        n, config = len(self.features), run.config
+        gram = torch.empty((n, n), dtype=config.solve_dtype, device=config.device)
+        for part in slices(n, min(PRODUCTS, self._at_once(config))):
+            # Products with earlier images: those with later ones are the same.
+            products = self._products(run.tensor(self.features[part]), part.stop, run)
+            gram[part, : part.stop] = products
+            gram[: part.stop, part] = products.mT
+            symmetrize_(gram[part, part])
+        return gram
 
     def cross(
         self,
@@ -347,7 +352,8 @@ class PatchPart:
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images."""
         features = self._features(images, run)
-        return self._products(features, run), features.square().sum(1)
+        products = self._products(features, len(self.features), run)
+        return products, features.square().sum(1)
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
@@ -381,9 +387,9 @@ class PatchPart:
         if self.is_averaged:
             yield flip(images)
 
-    def _products(self, features: Tensor, run: Run) -> Tensor:
-        """Return products (b, n) of features (b, r) with those of training images."""
-        blocks = slices(len(self.features), self._at_once(run.config))
+    def _products(self, features: Tensor, n: int, run: Run) -> Tensor:
+        """Return products (b, n) of features (b, r) with n training images' features."""
+        blocks = slices(n, self._at_once(run.config))
         ours = [features @ run.tensor(self.features[part]).mT for part in blocks]
         return torch.cat(ours, 1)
 
