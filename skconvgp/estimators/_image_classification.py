@@ -42,8 +42,9 @@ class ImageClassifier(GPClassifier):
         all other kernels exactly. "auto" is patches of the pixels and two or three
         kernels of logarithms of scattering coefficients with weakly whitened channels.
         For images with three channels these compare single positions, in coefficients
-        of the channels, of principal components of the colours, and of these at a finer
-        scale. For others it is :class:`~skconvgp.kernels.convnet` twice: of the images,
+        of the channels at two scales, and in those of principal components of the
+        colours at three scales and at one; images of less than 32 pixels a side have
+        fewer scales. For others it is :class:`~skconvgp.kernels.convnet` twice: of the images,
         and of images that are centred and sheared until their shapes are upright.
         Below 8 pixels a side it is convnet of the pixels.
         Rows that are read as vectors have the single part

@@ -129,7 +129,9 @@ def test_usual_parts_see_images_upright_and_colours_as_components():
 
     assert ways((1, 28, 28)) == [(2, None), (2, Upright.fit)]
     components = ChannelComponents.fit
-    assert ways((3, 32, 32)) == [(2, None), (2, components), (1, components)]
+    assert ways((3, 32, 32)) == [(2, None), (3, components), (1, components)]
+    assert ways((3, 31, 40)) == [(2, None), (2, components), (1, components)]
+    assert ways((3, 96, 96)) == [(2, None), (3, components), (1, components)]
 
 
 def test_views_and_features_are_counted_before_any_work(monkeypatch):
