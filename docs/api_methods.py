@@ -1,6 +1,7 @@
 """The methods that the page of an estimator shows, and those that it names only."""
 
 import skconvgp
+import skconvgp.transforms
 
 __all__ = ["methods_of", "methods_of_estimators"]
 
@@ -26,10 +27,10 @@ def methods_of(estimator: type) -> dict[str, list[str]]:
 
 
 def methods_of_estimators() -> dict[str, dict[str, list[str]]]:
-    """Return the methods of each public estimator by its name."""
-    public = {name: getattr(skconvgp, name) for name in skconvgp.__all__}
+    """Return the methods of each public estimator and transformer by its name."""
     return {
         name: methods_of(item)
-        for name, item in public.items()
-        if isinstance(item, type) and hasattr(item, "fit")
+        for module in (skconvgp, skconvgp.transforms)
+        for name in module.__all__
+        if isinstance(item := getattr(module, name), type) and hasattr(item, "fit")
     }

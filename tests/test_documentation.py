@@ -8,10 +8,12 @@ import jinja2
 import pytest
 
 import skconvgp
+import skconvgp.transforms
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 faults_of_pages = runpy.run_path(str(ROOT / ".ci" / "check_pages.py"))["main"]
+ENCODERS = ("BinaryEncoder", "KernelFeatures", "KernelFlowsWarp")
 ESTIMATORS = runpy.run_path(str(DOCS / "api_methods.py"))["methods_of_estimators"]()
 
 
@@ -66,17 +68,19 @@ def test_the_page_about_the_source_names_files_that_exist():
 def test_each_public_estimator_is_among_those_whose_methods_are_shown():
     public = {name for name in skconvgp.__all__ if name[0].isupper()}
     assert public - set(ESTIMATORS) == {"SKOPS_TRUSTED_TYPES"}
+    assert set(skconvgp.transforms.__all__) <= set(ESTIMATORS)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_page_of_an_estimator_shows_its_methods(name):
-    transforms = name in ("BinaryEncoder", "KernelFeatures", "KernelFlowsWarp")
+    transforms = name in ENCODERS or name in skconvgp.transforms.__all__
     usual = {"fit", "transform" if transforms else "predict"}
     assert usual <= shown(name)
     assert "`get_metadata_routing`" in page_of(name)
 
 
 def test_what_base_classes_define_is_shown_too():
+    assert "inverse_transform" in shown("ChannelScaler")
     expected = {
         *("predict_proba", "predict_latent", "loo_predict", "loo_predict_proba"),
         *("sample_y", "latent_gradient", "score", "decision_function"),

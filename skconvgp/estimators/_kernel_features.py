@@ -26,6 +26,7 @@ from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, require_kernel
+from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import images_to_rows, shape_of_rows
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import Kernel
@@ -159,6 +160,7 @@ class KernelFeatures(
     dtype_: str
 
     _features: Features
+    _mean_squares: tuple[float, float]
 
     def __init__(
         self,
@@ -223,6 +225,7 @@ class KernelFeatures(
         """
         check_is_fitted(self)
         rows = read_new(self, X)
+        warn_of_scale(rows, self._mean_squares)
         resources = EstimatorResources(self, self._features.exact)
 
         def transform_at(placement: Placement) -> NDArray[Any]:
@@ -269,7 +272,7 @@ class KernelFeatures(
         expected = "None or a kernel of skconvgp.kernels"
         kernel = copy.deepcopy(require_kernel(self, "kernel", kernel, expected))
         shape = shape_of_rows(kernel, self.image_shape, rows.shape[1], given)
-        self.image_shape_ = shape
+        self.image_shape_, self._mean_squares = shape, mean_squares(rows)
         return KernelPrior(kernel, rows, np.arange(len(rows)), shape).resolved()
 
     def _labels(

@@ -12,7 +12,12 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._callbacks import with_callbacks
-from skconvgp.estimators._labels import as_labels, most_probable, require_classes
+from skconvgp.estimators._labels import (
+    accuracy,
+    as_labels,
+    most_probable,
+    require_classes,
+)
 from skconvgp.estimators._network import BayesianNetwork
 from skconvgp.estimators._network_fit import fit_networks
 from skconvgp.estimators._network_prior import NetworkPrior, PriorChoice
@@ -346,6 +351,28 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         draws = self._draws(X)
         mean: FloatArray = draws.mean(axis=0)
         return (mean, self._deviation(draws)) if return_std else mean
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the share of samples whose label is predicted correctly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+        y : array-like of shape (n,)
+            True labels. A label that is not in `classes_` counts as a mistake, and
+            causes a warning.
+        sample_weight : array-like of shape (n,), default=None
+            Weights.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        return accuracy(self, X, y, sample_weight)
 
     def sample_y(
         self, X: Any, n_samples: int | None = None, random_state: Any = None

@@ -1,24 +1,30 @@
 """Derivatives are the same whatever state torch's autograd is in."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skconvgp import (
+    BayesianNetworkRegressor,
+    BinaryEncoder,
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     KernelEnsembleClassifier,
     KernelFlowsClassifier,
     KernelFlowsRegressor,
     KernelFlowsWarp,
+    PatchGPRegressor,
     as_sklearn_kernel,
     gram_gradient,
     gram_vjp,
 )
-from skconvgp.completion import CoarseKernel
+from skconvgp.completion import CoarseKernel, NearestNeighbors
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization, GradientDescent
-from skconvgp.kernels import rbf
+from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.metrics import robustness_curve
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
@@ -169,6 +175,53 @@ def test_kernel_flows_of_a_regressor(switched_off):
     X, y = wave(20)
     gp = KernelFlowsRegressor(rbf(1.0), optimizer=Adam(max_iter=3), random_state=0)
     same_and_not_zero(lambda: learned(gp, X, y), switched_off)
+
+
+def test_patches_that_learn(switched_off):
+    X, y = small_digits(40)
+    gp = PatchGPRegressor(
+        PatchKernel(rbf(1.0), patch_size=2),
+        n_inducing=4,
+        optimizer="loo",
+        random_state=0,
+    )
+    same_and_not_zero(lambda: [gp.fit(X, y).kernel_.theta], switched_off)
+
+
+def test_neighbours_that_learn(switched_off):
+    X, y = wave(40)
+    gp = ConvNetGPRegressor(
+        rbf(1.0), completion=NearestNeighbors(5), optimizer="loo", random_state=0
+    )
+    same_and_not_zero(lambda: [gp.fit(X, y).predict(X)], switched_off)
+
+
+@pytest.mark.parametrize("inference", ["bootstrap", "sghmc"])
+def test_networks_that_are_trained(switched_off, inference):
+    X, y = wave(20)
+    network = BayesianNetworkRegressor(
+        (3,),
+        inference=inference,
+        n_draws=2,
+        n_chains=2,
+        max_iter=4,
+        burn_in=4,
+        thin=4,
+        random_state=0,
+    )
+
+    def predicted():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return [network.fit(X, y).predict(X)]
+
+    same_and_not_zero(predicted, switched_off)
+
+
+def test_an_encoder_that_is_trained(switched_off):
+    X, y = digits(60)
+    encoder = BinaryEncoder(8, max_iter=2, early_stopping=False, random_state=0)
+    same_and_not_zero(lambda: [encoder.fit(X, y).bit_probabilities(X)], switched_off)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

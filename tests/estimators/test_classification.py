@@ -13,6 +13,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import KFold, cross_val_score
 
 from skconvgp import (
+    BayesianNetworkClassifier,
     ConvNetGPClassifier,
     KernelEnsembleClassifier,
     NystromCompletedGP,
@@ -180,6 +181,14 @@ def test_unknown_labels_are_mistakes():
     with pytest.raises(ValueError, match="Mix of label input types"):
         gp.score(X, y.astype(str))
     assert gp.score(X[y < 2], y[y < 2], np.ones((y < 2).sum())) > 0.5
+
+
+def test_unknown_labels_are_mistakes_of_networks():
+    X, y = blobs(30)
+    network = BayesianNetworkClassifier((4,), n_draws=2, max_iter=5, random_state=0)
+    network.fit(X, y)
+    with pytest.warns(UserWarning, match=r"labels that `fit` has not seen.*\[9\]"):
+        assert network.score(X, np.where(y == 0, 9, y)) <= (y != 0).mean()
 
 
 @pytest.mark.parametrize(

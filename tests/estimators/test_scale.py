@@ -5,7 +5,12 @@ import warnings
 import numpy as np
 import pytest
 
-from skconvgp import ConvNetGPClassifier, KernelFlowsWarp, NystromCompletedGP
+from skconvgp import (
+    ConvNetGPClassifier,
+    KernelFeatures,
+    KernelFlowsWarp,
+    NystromCompletedGP,
+)
 from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import dense, rbf
 from skconvgp.metrics import robustness_curve
@@ -27,6 +32,14 @@ def test_pixels_up_to_255_and_up_to_1(kernel, n):
         for method in (gp.predict, gp.predict_proba, gp.predict_latent):
             with pytest.warns(ScaleWarning, match=r"root mean square.*X / 255"):
                 method(new * X[:n])
+
+
+def test_features_of_pixels_up_to_255_and_up_to_1():
+    X, _ = digits(40)
+    features = KernelFeatures(rbf(2.0), 8, random_state=0).fit(X)
+    features.transform(X)
+    with pytest.warns(ScaleWarning, match=r"root mean square"):
+        features.transform(255.0 * X)
 
 
 @every_kernel
