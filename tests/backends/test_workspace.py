@@ -9,7 +9,7 @@ from skconvgp.backends import choose_backend
 from skconvgp.backends._opcodes import AxisColumn, Column, Kind
 from skconvgp.backends._program import lower
 from skconvgp.kernels import Conv2d, Flatten, ReLU, Sequential, convnet
-from tests.helpers.fused import needs_extension
+from tests.helpers.fused import lanes, needs_extension
 
 pytestmark = needs_extension
 CPU = torch.device("cpu")
@@ -29,10 +29,10 @@ def sizes(side, is_double=False, name="", kernel=None):
 @pytest.mark.parametrize("is_double", [True, False])
 @pytest.mark.parametrize("name", door.instruction_sets())
 def test_workspace_holds_tables_of_a_group_and_a_map(name, is_double):
-    lanes = {"avx512": 64, "avx2": 32}.get(name, 16) // (8 if is_double else 4)
+    n_lanes = lanes(name, torch.float64 if is_double else torch.float32)
     tables, workspace = sizes(32, is_double, name)
-    a_map = 32 * 32 * lanes * (8 if is_double else 4)
-    assert lanes * tables + a_map <= workspace <= lanes * tables + 16 * a_map
+    a_map = 32 * 32 * n_lanes * (8 if is_double else 4)
+    assert n_lanes * tables + a_map <= workspace <= n_lanes * tables + 16 * a_map
 
 
 @pytest.mark.parametrize("name", door.instruction_sets())

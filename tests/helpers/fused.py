@@ -46,7 +46,13 @@ DIAG_BOUND = 1e-13
 # so do their errors.
 TANGENT_BOUNDS = {torch.float32: 1e-5, torch.float64: 1e-11}
 LANES = "lanes"  # the arithmetic of the GPU on this processor
-VECTOR_BYTES = {"avx512": 64, "avx2": 32, "baseline": 16, "lanes": 16}
+VECTOR_BYTES = {
+    "avx512": 64,
+    "avx512_newton": 64,
+    "avx2": 32,
+    "baseline": 16,
+    LANES: 16,
+}
 
 SHAPE = (2, 9, 7)
 BLANK_FREE = {"bias_variance": 0.0}

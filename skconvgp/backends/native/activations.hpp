@@ -16,12 +16,22 @@
 namespace skconvgp {
 namespace SKCONVGP_ISA {
 
+// How roots of values that are evaluated together are computed: by the processor, or,
+// if they are MIXED, some of them by steps of Newton. Which ones depends on their place
+// in the row.
+enum Roots { EXACT, MIXED };
+template <Roots ROOTS>
+SKCONVGP_INLINE constexpr bool is_by_steps(int j) {
+    return ROOTS == MIXED && j % 2 == 1;
+}
+
 // The values of a pair of images for one activation: for each position the pair (s, r),
 // then for each tangent ds / s; for erf, e of each position, then de. The first image
 // has numbers, or vectors of them where each lane has another one.
 template <class T, class One = T>
 struct ImageTable {
     typedef typename Simd<T>::V V;
+    static constexpr Roots ROOTS = HAS_INVERSE_ROOT ? MIXED : EXACT;  // allowed ones
     const One* one;
     const V* two;
     int positions, begin_one, begin_two;
@@ -48,6 +58,7 @@ struct ImageTable {
 template <class T>
 struct SampleTable {
     typedef typename Simd<T>::V V;
+    static constexpr Roots ROOTS = EXACT;  // a place in a row is one in a tile
     const T* one;
     const V* two;
     ptrdiff_t stride;
@@ -112,9 +123,27 @@ SKCONVGP_INLINE Polynomial<T, N> polynomial(const double (&given)[N], double fac
     return Polynomial<T, N>(given, factor);
 }
 
-template <class T, bool POSITIVE, class Table>
+// d sqrt(u) without the unit for roots and divisions, which a vector of roots blocks for
+// longer than all the rest takes on some processors: Newton's step from 1 / sqrt(u), and
+// in double precision the same series up to the third power. u must not be 0.
+SKCONVGP_INLINE FloatV times_root(FloatV d, FloatV u) {
+    const FloatV y = inverse_root(u), near = u * y, scaled = d * near;
+    const FloatV rest = fma(-near, y, set1(1.0f));
+    return fma(scaled * rest, set1(0.5f), scaled);
+}
+SKCONVGP_INLINE DoubleV times_root(DoubleV d, DoubleV u) {
+    const DoubleV y = inverse_root(u), near = u * y, scaled = d * near;
+    const DoubleV rest = fma(-near, y, set1(1.0));
+    const DoubleV series = fma(fma(rest, set1(0.3125), set1(0.375)), rest, set1(0.5));
+    return fma(scaled * rest, series, scaled);
+}
+
+template <class T, bool POSITIVE, class Table, Roots ROOTS = EXACT>
 struct LeakyValue {
     typedef typename Simd<T>::V V;
+    // Stands for 0, which has no inverse root: the factor of this root is 0 there, or a
+    // rounding error.
+    static constexpr double LEAST = ROOTS == MIXED ? 1e-30 : 0.0;
     const V* row;
     Table table;
     decltype(polynomial<T>(Fits<T, POSITIVE>::value, 1.0)) fit;
@@ -129,7 +158,7 @@ struct LeakyValue {
         const V c = row[p];
         kept = POSITIVE ? max(V{}, c) : max(c, c * mu);
         d = fma(table.s1(p), table.s2(p), POSITIVE ? -kept : -magnitude(c));
-        u = max(V{}, d * (table.r1(p) * table.r2(p)));
+        u = max(set1(T(LEAST)), d * (table.r1(p) * table.r2(p)));
     }
     SKCONVGP_INLINE_MEMBER V operator()(int p) const {
         V kept, d, u;
@@ -146,8 +175,8 @@ SKCONVGP_INLINE void evaluate(const F& f, int p, V* out) {
 }
 
 // Several values together, step by step: while one waits for its root, others proceed.
-template <int N, class T, bool POSITIVE, class Table>
-SKCONVGP_INLINE void evaluate(const LeakyValue<T, POSITIVE, Table>& f, int p,
+template <int N, class T, bool POSITIVE, class Table, Roots ROOTS>
+SKCONVGP_INLINE void evaluate(const LeakyValue<T, POSITIVE, Table, ROOTS>& f, int p,
                               typename Simd<T>::V* out) {
     typedef typename Simd<T>::V V;
     constexpr int TERMS = sizeof(f.fit.terms) / sizeof(V);
@@ -162,7 +191,8 @@ SKCONVGP_INLINE void evaluate(const LeakyValue<T, POSITIVE, Table>& f, int p,
 #pragma GCC unroll 8
         for (int j = 0; j < N; ++j) sum[j] = fma(sum[j], u[j], f.fit.terms[i]);
 #pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) d[j] = d[j] * root(u[j]);
+    for (int j = 0; j < N; ++j)
+        d[j] = is_by_steps<ROOTS>(j) ? times_root(d[j], u[j]) : d[j] * root(u[j]);
 #pragma GCC unroll 8
     for (int j = 0; j < N; ++j) out[j] = fma(d[j], sum[j], out[j]);
 }

@@ -147,7 +147,7 @@ SKCONVGP_INLINE void joint_row(const Pairs<T>& pairs, const Op& leaky, const Op&
 
 // An activation between windows, with one loop for a row. Each kind is a
 // separate function, since compilers optimise these better.
-template <class T, bool POSITIVE, int TANGENTS>
+template <class T, bool POSITIVE, int TANGENTS, Roots ROOTS>
 __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
                                            const T* one, const T* next) {
     typedef typename Simd<T>::V V;
@@ -159,7 +159,7 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
         if (next) prefetch_row(next + leaky.table, i, (1 + leaky.maps) * end.cols.size);
         for (int m = 0; m < leaky.maps; ++m) rows[m] = pairs.at(load.reg, m) + first;
         if constexpr (TANGENTS == 0) {
-            typedef LeakyValue<T, POSITIVE, ImageTable<T>> Value;
+            typedef LeakyValue<T, POSITIVE, ImageTable<T>, ROOTS> Value;
             end_row(pairs, end, 0, i, Value(leaky, rows[0], base.at(place, 2)));
         } else if constexpr (TANGENTS < MANY_TANGENTS) {
             joint_row<POSITIVE, TANGENTS>(pairs, leaky, end, i, base, rows);
@@ -174,20 +174,23 @@ __attribute__((noinline)) void leaky_stage(const Pairs<T>& pairs, const Op* op,
     last_rows(pairs, end, leaky.maps);
 }
 
-// Call `use` with two constants: whether the map is positive, and how many
-// derivatives are computed together with the value.
-template <class Use>
-void with_kind(const Op& leaky, const Op& end, const Use& use) {
+// Call `use` with three constants: whether the map is positive, how many derivatives
+// are computed together with the value, and how roots are computed without derivatives.
+template <Roots ALLOWED, class Use>
+void with_kind(const Op& leaky, const Op& end, bool mixes_roots, const Use& use) {
     const bool joins = end.kind == BOX && is_short(end.cols);
     const auto with_tangents = [&](auto positive) {
-        if (leaky.maps == 1)
-            use(positive, Constant<0>{});
+        constexpr Constant<EXACT> exact;
+        if (leaky.maps == 1 && mixes_roots)
+            use(positive, Constant<0>{}, Constant<ALLOWED>{});
+        else if (leaky.maps == 1)
+            use(positive, Constant<0>{}, exact);
         else if (leaky.maps == 2 && joins)
-            use(positive, Constant<1>{});
+            use(positive, Constant<1>{}, exact);
         else if (leaky.maps == 3 && joins)
-            use(positive, Constant<2>{});
+            use(positive, Constant<2>{}, exact);
         else
-            use(positive, Constant<MANY_TANGENTS>{});
+            use(positive, Constant<MANY_TANGENTS>{}, exact);
     };
     leaky.flag ? with_tangents(Constant<1>{}) : with_tangents(Constant<0>{});
 }
@@ -270,9 +273,12 @@ bool run_fused(const Pairs<T>& pairs, const Op* op, const T* one, const T* next)
         }
         last_rows(pairs, end, 1);
     } else {
-        with_kind(op[1], end, [&](auto positive, auto tangents) {
-            leaky_stage<T, positive.VALUE, tangents.VALUE>(pairs, op, one, next);
-        });
+        with_kind<ImageTable<T>::ROOTS>(
+            op[1], end, pairs.program.mixes_roots,
+            [&](auto positive, auto tangents, auto roots) {
+                leaky_stage<T, positive.VALUE, tangents.VALUE, Roots(roots.VALUE)>(
+                    pairs, op, one, next);
+            });
     }
     if (end.kind == SUM) pairs.store_sums(end);
     return true;
@@ -341,15 +347,21 @@ void move_ops(const Program& program, const Segment& segment, int down, int acro
     end.repeats = segment.is_half && down > 0 ? 2 : 1;
 }
 
+// Run a segment for n displacements, stage by stage. Each has a `Pairs` of its own, and
+// they add to sums in their order.
 template <class T, class One>
-void run_segment(const Pairs<T>& pairs, const ImageSource<T, One>& source,
-                 const Segment& segment) {
-    const Op* const end = pairs.moved + segment.end;
-    for (const Op* op = pairs.moved + segment.begin; op < end; ++op) {
-        bool is_done = false;
-        if constexpr (sizeof(One) == sizeof(T))
-            is_done = run_fused(pairs, op, source.one, (const T*)nullptr);
-        if (!is_done) run_stage(pairs, op, source);
+void run_segment(const Pairs<T>* pairs, int n, const One* one, const Segment& segment) {
+    const Op* op = pairs[0].moved + segment.begin;
+    const Op* const end = pairs[0].moved + segment.end;
+    for (; op < end; ++op) {
+        for (int i = 0; i < n; ++i) {
+            const Op* own = pairs[i].moved + (op - pairs[0].moved);
+            bool is_done = false;
+            if constexpr (sizeof(One) == sizeof(T))
+                is_done = run_fused(pairs[i], own, one, (const T*)nullptr);
+            if (!is_done)
+                run_stage(pairs[i], own, ImageSource<T, One>{pairs[i], one, nullptr});
+        }
         while (!ends_stage(op->kind)) ++op;
     }
 }
@@ -358,41 +370,45 @@ void run_segment(const Pairs<T>& pairs, const ImageSource<T, One>& source,
 // that are complete behind its pool. `done` has the number of these for each
 // segment.
 template <class T, class One>
-void run_row(const Pairs<T>& pairs, const ImageSource<T, One>& source,
+void run_row(const Pairs<T>* pairs, int n_pairs, const One* one,
              const Segment* segments, int number, int row, int last, int* done) {
+    const Program& program = pairs[0].program;
     const Segment& segment = segments[number];
     const int down = segment.rows.at[row];
-    for (int col = 0; col < segment.cols.n; ++col) {
-        if (number > 0) pairs.take_level(segments[number - 1], row, col);
-        move_ops(pairs.program, segment, down, segment.cols.at[col], pairs.moved);
-        run_segment(pairs, source, segment);
+    for (int col = 0; col < segment.cols.n; col += n_pairs) {
+        const int left = segment.cols.n - col, n = left < n_pairs ? left : n_pairs;
+        for (int i = 0; i < n; ++i) {
+            if (number > 0) pairs[i].take_level(segments[number - 1], row, col + i);
+            move_ops(program, segment, down, segment.cols.at[col + i], pairs[i].moved);
+        }
+        run_segment(pairs, n, one, segment);
     }
     if (number == last) return;
-    const Axis& windows = pairs.program.ops[segment.end - 1].rows;
+    const Axis& windows = program.ops[segment.end - 1].rows;
     for (int& next = done[number]; next < segment.down.n; ++next) {
         const int behind = segment.down.at[next];
         const bool is_last = row + 1 == segment.rows.n;
         if (!is_last && behind * windows.stride + windows.window - 1 > down) return;
-        run_row(pairs, source, segments, number + 1, next, last, done);
+        run_row(pairs, n_pairs, one, segments, number + 1, next, last, done);
     }
 }
 
-// Run the segments up to a last one for all displacements, always in the same
-// order.
+// Run the segments up to a last one for all displacements, `n_pairs` at a time. Their
+// maps and sums are added up in the same order for any number.
 template <class T, class One>
-void run_displacements(const Pairs<T>& pairs, const ImageSource<T, One>& source,
+void run_displacements(const Pairs<T>* pairs, int n_pairs, const One* one,
                        const Segment* segments, int last) {
     int done[MAX_SEGMENTS] = {};
-    pairs.clear_sums();
+    pairs[0].clear_sums();
     for (int row = 0; row < segments[0].rows.n; ++row)
-        run_row(pairs, source, segments, 0, row, last, done);
+        run_row(pairs, n_pairs, one, segments, 0, row, last, done);
 }
 
 // The same for each image with itself, one in each lane.
 void run_self(const Pairs<double>& pairs, int last) {
     const Program& program = pairs.program;
-    run_displacements(pairs, ImageSource<double, DoubleV>{pairs, pairs.group, nullptr},
-                      program.self + last * program.n_segments, last);
+    run_displacements(&pairs, 1, pairs.group, program.self + last * program.n_segments,
+                      last);
 }
 
 template <class T>
@@ -428,14 +444,13 @@ void write_results(const Pairs<T>& pairs, const Op& op, const Tile<T>& tile, int
     }
 }
 
-// Each stage is computed for several samples before the next stage, because
-// they read the same tables of the group.
+// Each stage is computed for several samples before the next stage, if they gain by
+// reading the same tables of the group.
 template <class T>
 void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one) {
     const Program& program = pairs[0].program;
     const int displaced = program.n_displaced;
-    const bool has_tangents = program.n_tangents && !program.is_ntk;
-    const int together = has_tangents && !displaced ? TOGETHER : 1;
+    const int n_pairs = pairs[0].n_together(), together = displaced ? 1 : n_pairs;
     for (int i = 0; i < n_one; i += together) {
         const int n = n_one - i < together ? n_one - i : together;
         const int begun = i % INPUT_ROWS;
@@ -445,8 +460,8 @@ void run_images(const Pairs<T>* pairs, const Tile<T>& tile, int first, int n_one
                                   n_one - i);
         const T* first_one = tile.one + i * tile.stride_one;
         if (displaced) {
-            run_displacements(pairs[0], ImageSource<T>{pairs[0], first_one, nullptr},
-                              program.segments, program.n_segments - 1);
+            run_displacements(pairs, n_pairs, first_one, program.segments,
+                              program.n_segments - 1);
             pairs[0].store_sums(program.ops[displaced - 1]);
         }
         for (const Op* op = program.ops + displaced; op < program.ops + program.n_ops;
@@ -551,7 +566,8 @@ const Api api = {SKCONVGP_NAME(SKCONVGP_ISA),
                  prepare<float>,
                  prepare<double>,
                  patches_bytes,
-                 respond_to_patches};
+                 respond_to_patches,
+                 false};
 
 }  // namespace SKCONVGP_ISA
 }  // namespace skconvgp

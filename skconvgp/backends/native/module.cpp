@@ -58,14 +58,31 @@ constexpr long long LARGEST_MAP = 1 << 26;  // or of the taps of all windows of 
 constexpr long long LARGEST_RING = 1 << 24;
 constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of values of a sample
 
+#if defined(SKCONVGP_HAS_X86_VARIANTS)
+// The same with MIXED roots, for processors on which roots of vectors are slow. It has a
+// name of its own, since the last bits of values differ.
+const Api& avx512_newton() {
+    static const Api api = [] {
+        Api changed = avx512::api;
+        changed.name = "avx512_newton";
+        changed.mixes_roots = true;
+        return changed;
+    }();
+    return api;
+}
+#endif
+
+// Those that the processor can run, the one to use first.
 std::vector<const Api*> available() {
     std::vector<const Api*> found;
 #if defined(SKCONVGP_HAS_X86_VARIANTS)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        found.push_back(&avx512::api);
+        __builtin_cpu_supports("avx512vl")) {
+        found = {&avx512::api, &avx512_newton()};
+        if (__builtin_cpu_is("intel")) std::swap(found[0], found[1]);
+    }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"))
         found.push_back(&avx2::api);
@@ -521,7 +538,9 @@ void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
            const Input<double>& diag_one, const Input<T>& two,
            const Input<double>& diag_two, bool upper, const Values& out,
            const std::string& instruction_set) {
-    const Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
+    const Api& api = choose(instruction_set);
+    Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
+    loaded.program.mixes_roots = api.mixes_roots;
     const Program& program = loaded.program;
     for (const Input<T>* side : {&one, &two})
         require(side->shape(1) == size_t(program.n_values) && has_plain_rows(*side),
@@ -533,7 +552,6 @@ void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
     require(out.shape(0) == one.shape(0) && out.shape(1) == two.shape(0) &&
                 out.shape(2) == size_t(1 + program.n_tangents),
             "result");
-    const Api& api = choose(instruction_set);
     require_accepted(program, api);
     const Tile<T> tile{one.data(),
                        two.data(),

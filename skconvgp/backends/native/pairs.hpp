@@ -9,7 +9,8 @@
 namespace skconvgp {
 namespace SKCONVGP_ISA {
 
-constexpr int TOGETHER = 4;          // samples whose stages share tables, with tangents
+constexpr int TOGETHER = 4;  // samples or displacements whose stages share tables
+constexpr size_t LARGE_TABLES = 768 << 10;  // bytes that leave the second cache
 constexpr int ROW_OF_SAMPLES = 128;  // samples in a row if maps have one position
 constexpr int DOT_ROWS = 8;          // samples whose inner products share loads
 constexpr int INPUT_ROWS = 8;        // samples whose input maps share loads
@@ -47,6 +48,14 @@ struct WeightedValue {
     }
 };
 
+template <int N, class T, class F>
+SKCONVGP_INLINE void evaluate(const WeightedValue<T, F>& f, int p,
+                              typename Simd<T>::V* out) {
+    evaluate<N>(f.value, p, out);
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) out[j] = out[j] * set1(T(f.weights[p + j]));
+}
+
 // The sum of values n, ..., m - 1 of a row, in four partial sums. Its order,
 // and so its rounding, is the same for every pair.
 template <class V, class F>
@@ -54,9 +63,12 @@ SKCONVGP_INLINE V sum_part(int n, int m, const F& value) {
     constexpr int PARTS = 4;
     V sum[PARTS] = {};
     int p = n;
-    for (; p + PARTS <= m; p += PARTS)
+    for (; p + PARTS <= m; p += PARTS) {
+        V values[PARTS];
+        evaluate<PARTS>(value, p, values);
 #pragma GCC unroll 4
-        for (int k = 0; k < PARTS; ++k) sum[k] += value(p + k);
+        for (int k = 0; k < PARTS; ++k) sum[k] += values[k];
+    }
     for (; p < m; ++p) sum[0] += value(p);
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
@@ -107,25 +119,39 @@ struct Pairs {
         by_kappa = arena.take<V>(width);
         boxes = arena.take<V>(size_t(n_maps) * box_size);
         zeros = arena.take<V>(width);
-        moved = arena.take<Op>(program.n_displaced);
         pooled = arena.take<V>(program.n_displaced ? n_maps * width : 0);
         for (int k = 0; k < program.n_segments - 1; ++k)
             levels[k] = arena.take<V>(level_size(k));
+        sums = arena.take<double>(n_maps * LANES);
         take_own(arena);
         if (!arena.start) return;
-        for (int k = 0; k < program.n_displaced; ++k) moved[k] = program.ops[k];
         for (int i = 0; i < width; ++i) zeros[i] = V{};
         for (int k = 0; k < program.n_segments - 1; ++k) clear_level(k);
         for (int m = 0; m < n_maps; ++m)
             for (size_t i = 0; i < window; ++i) boxes[m * box_size + i] = V{};
     }
 
-    // For another sample that is computed at the same time.
-    Pairs(const Pairs& other, Arena& arena) : Pairs(other) { take_own(arena); }
+    // For another sample or displacement that is computed at the same time.
+    // Displacements add to the same sums.
+    Pairs(const Pairs& other, Arena& arena) : Pairs(other) {
+        if (!program.n_displaced) sums = arena.take<double>(n_maps * LANES);
+        take_own(arena);
+    }
 
     void take_own(Arena& arena) {
         registers = arena.take<V>(size_t(program.n_registers) * n_maps * positions);
-        sums = arena.take<double>(n_maps * LANES);
+        moved = arena.take<Op>(program.n_displaced);
+        if (!arena.start) return;
+        for (int k = 0; k < program.n_displaced; ++k) moved[k] = program.ops[k];
+    }
+
+    // How many samples or displacements pass through a stage before the next one. They
+    // read its tables together, which pays if those of all stages leave the cache.
+    // Displaced maps with tangents would leave it themselves.
+    int n_together() const {
+        const bool has_tangents = program.n_tangents && !program.is_ntk;
+        if (has_tangents) return program.n_displaced ? 1 : TOGETHER;
+        return program.n_values * sizeof(V) > LARGE_TABLES ? TOGETHER : 1;
     }
 
     BoxMemory<V> box(int map) const {
@@ -364,9 +390,12 @@ struct Pairs {
 
     template <bool POSITIVE, class Table>
     void leaky_row(const Op& op, int n, int place, Table base, const V* in) const {
-        typedef LeakyValue<T, POSITIVE, Table> Value;
-        if (op.maps == 1)
-            write_row(n, Value(op, in, base.at(place, 2)), row);
+        const Table table = base.at(place, 2);
+        if (op.maps == 1 && program.mixes_roots)
+            write_row(n, LeakyValue<T, POSITIVE, Table, Table::ROOTS>(op, in, table),
+                      row);
+        else if (op.maps == 1)
+            write_row(n, LeakyValue<T, POSITIVE, Table>(op, in, table), row);
         else
             write_row(n, leaky_joint<POSITIVE>(op, place, base, in, slopes()), row);
     }

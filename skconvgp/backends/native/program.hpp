@@ -78,6 +78,7 @@ struct Program {
     int max_window;     // largest window
     bool is_vector;     // begins with DOT: all maps have one position
     bool is_ntk;        // has JOIN: the second map is the tangent kernel, not a tangent
+    bool mixes_roots;   // some roots of covariances are computed by steps
     int n_displaced;    // operations up to AVERAGE; 0 if there is none
     int n_segments;
     const Segment* segments;  // [n_segments], for two images
@@ -141,6 +142,7 @@ struct Api {
     void (*prepare_double)(const Program&, const Images<double>&, void* workspace);
     size_t (*patches_bytes)(const PatchTask&);
     void (*respond_to_patches)(const PatchTask&, void* workspace);
+    bool mixes_roots;  // Program::mixes_roots
 };
 
 }  // namespace skconvgp

@@ -71,6 +71,14 @@ SKCONVGP_INLINE void stream(FloatV a, float* to) { _mm512_stream_ps(to, (__m512)
 SKCONVGP_INLINE DoubleV max(DoubleV a, DoubleV b) {
     return (DoubleV)_mm512_max_pd((__m512d)a, (__m512d)b);
 }
+// 1 / sqrt(a) with a relative error below 2^-14, infinite for 0.
+constexpr bool HAS_INVERSE_ROOT = true;
+SKCONVGP_INLINE FloatV inverse_root(FloatV a) {
+    return (FloatV)_mm512_rsqrt14_ps((__m512)a);
+}
+SKCONVGP_INLINE DoubleV inverse_root(DoubleV a) {
+    return (DoubleV)_mm512_rsqrt14_pd((__m512d)a);
+}
 #elif defined(__AVX2__) && defined(__FMA__)
 SKCONVGP_INLINE FloatV set1(float x) { return (FloatV)_mm256_set1_ps(x); }
 SKCONVGP_INLINE DoubleV set1(double x) { return (DoubleV)_mm256_set1_pd(x); }
@@ -134,6 +142,14 @@ SKCONVGP_INLINE V root(V a) {
 template <class V>
 SKCONVGP_INLINE V max(V a, V b) {
     return a > b ? a : b;
+}
+#endif
+
+#if !defined(__AVX512F__)
+constexpr bool HAS_INVERSE_ROOT = false;
+template <class V>
+SKCONVGP_INLINE V inverse_root(V a) {
+    return (V{} + 1) / root(a);
 }
 #endif
 

@@ -161,7 +161,8 @@ const Api api = {"lanes",
                  prepare_float,
                  prepare_double,
                  patches_bytes,
-                 respond_to_patches};
+                 respond_to_patches,
+                 false};
 
 }  // namespace SKCONVGP_ISA
 }  // namespace skconvgp
