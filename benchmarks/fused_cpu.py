@@ -118,7 +118,7 @@ def parse() -> Any:
     options = parser.parse_args()
     cores = n_cores()
     options.threads = [n for n in sorted({1, *options.threads}) if n <= cores]
-    is_wide = (options.backend, options.instruction_set) == ("fused", WIDE)
+    is_wide = options.backend == "fused" and options.instruction_set.startswith(WIDE)
     options.narrower = NARROWER if is_wide else None
     options.cases = sorted(options.cases, key=CASES.index)
     options.python = neural_tangents_python(options)

@@ -98,7 +98,7 @@ def targets(record: Figures) -> list[Target]:
 
 
 def _of_case(case: Figures, instruction_set: str) -> list[Target]:
-    part = 1.0 if instruction_set == WIDE else 0.5
+    part = 1.0 if instruction_set.startswith(WIDE) else 0.5
     required = {
         "float32 / neural-tangents": 100 * part,
         "float32 / cnn-gp": 50 * part,

@@ -123,9 +123,9 @@ SKCONVGP_INLINE Polynomial<T, N> polynomial(const double (&given)[N], double fac
     return Polynomial<T, N>(given, factor);
 }
 
-// d sqrt(u) without the unit for roots and divisions, which a vector of roots blocks for
-// longer than all the rest takes on some processors: Newton's step from 1 / sqrt(u), and
-// in double precision the same series up to the third power. u must not be 0.
+// d sqrt(u) without the unit for roots, which some processors block for longer with a
+// vector than all the rest takes: a step of Newton from 1 / sqrt(u), and in double
+// precision the same series up to its third power. For u > 0.
 SKCONVGP_INLINE FloatV times_root(FloatV d, FloatV u) {
     const FloatV y = inverse_root(u), near = u * y, scaled = d * near;
     const FloatV rest = fma(-near, y, set1(1.0f));

@@ -59,8 +59,8 @@ constexpr long long LARGEST_RING = 1 << 24;
 constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of values of a sample
 
 #if defined(SKCONVGP_HAS_X86_VARIANTS)
-// The same with MIXED roots, for processors on which roots of vectors are slow. It has a
-// name of its own, since the last bits of values differ.
+// The same with MIXED roots, for processors on which roots of vectors are slow. It has
+// a name of its own, since the last bits of values differ.
 const Api& avx512_newton() {
     static const Api api = [] {
         Api changed = avx512::api;
