@@ -57,6 +57,8 @@ class NetworkSettings:
         Further points of the prior of functions, as a share of the samples.
     function_noise : float
         Variance that is added to the prior of functions, as a share of its mean.
+    features : object
+        How the prior of functions becomes features, for steps on some of the samples.
     validation_fraction : float
         Share of the samples that decide when to stop; 0 for no early stopping.
     schedule : Schedule
@@ -79,16 +81,22 @@ class NetworkSettings:
     bias_variance: float
     extra_points: float
     function_noise: float
+    features: object
     validation_fraction: float
     schedule: Schedule
     sampling: Sampling | None
     verbose: int
 
+    @property
+    def reads_features(self) -> bool:
+        """Whether the prior of functions is one of features."""
+        return self.kernel is not None and self.schedule.batch_size is not None
+
 
 def read_settings(owner: Any) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
     kernel, target = _prior(owner)
-    schedule = _schedule(owner, kernel)
+    schedule = _schedule(owner)
     if owner.network is not None and not callable(owner.network):
         reject(owner, "network", "None or a callable without arguments", owner.network)
     return NetworkSettings(
@@ -104,6 +112,7 @@ def read_settings(owner: Any) -> NetworkSettings:
         bias_variance=resolve_positive(owner, "bias_variance", allows_zero=True),
         extra_points=resolve_positive(owner, "extra_points", allows_zero=True),
         function_noise=resolve_positive(owner, "function_noise"),
+        features=owner.features,
         validation_fraction=resolve_validation(owner),
         schedule=schedule,
         sampling=_sampling(owner, schedule),
@@ -152,16 +161,10 @@ def _hidden_sizes(owner: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def _schedule(owner: Any, kernel: Kernel | None) -> Schedule:
+def _schedule(owner: Any) -> Schedule:
     batch_size = owner.batch_size
     if batch_size is not None:
         batch_size = resolve_count(owner, "batch_size", batch_size)
-        if kernel is not None:
-            expected = (
-                "None with a kernel as prior, which reads the outputs at all samples "
-                "in each step"
-            )
-            reject(owner, "batch_size", expected, batch_size)
     return Schedule(
         resolve_count(owner, "max_iter", owner.max_iter),
         resolve_positive(owner, "learning_rate"),
