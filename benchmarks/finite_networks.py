@@ -108,7 +108,7 @@ REPORTED_CLASSES: dict[str, dict[str, dict[str, tuple[float, float]]]] = {
 CLASSES = classes.SETS[classes.FUNCTIONS]
 KEYS = ("set", "split", "effort", "method")
 CLASS_KEYS = ("table", "set", "split", "n_asked", "effort", "method")
-IMAGE_KEYS = ("n", "side", "effort", "method")
+IMAGE_KEYS = ("n", "side", "effort", "rates", "method")
 PARTS = {"tables": KEYS, "classes": CLASS_KEYS, "images": IMAGE_KEYS}
 SCORES = ("rmse", "nlpd", "coverage")
 CLASS_SCORES = ("error", "log_loss", "calibration_error")
@@ -158,6 +158,7 @@ def main() -> None:
         print_classes(record["classes"], name)
     for n in options.images:
         place = {"n": n, "side": options.side, "effort": options.effort}
+        place |= {"rates": options.rates}
         fill(options, record, "images", place, _images(options, place))
         print_images(record["images"], place)
     print(f"\nwritten to {options.output}")
@@ -284,6 +285,7 @@ def parse() -> Any:
     add("--splits", nargs="+", type=int, default=[0])
     add("--images", nargs="*", type=int, default=[200], help="numbers of images")
     add("--side", type=int, choices=(14, 28), default=14, help="of the images")
+    add("--rates", nargs="+", type=float, default=list(images.RATES))
     add("--classes", nargs="*", choices=CLASSES, default=[], help="sets of classes")
     add("--class-tables", nargs="+", choices=classes.SETS, default=[*classes.SETS])
     add("--rows", type=int, default=10**6, help="training samples of classes, at most")

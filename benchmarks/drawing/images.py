@@ -69,9 +69,14 @@ def small(side: int) -> nn.Module:
 
 
 def measure(
-    n: int, side: int, effort: float, device: str, methods: list[str]
+    n: int,
+    side: int,
+    effort: float,
+    rates: list[float],
+    device: str,
+    methods: list[str],
 ) -> Iterator[tuple[str, Figures]]:
-    """Yield name and scores of each method; none is all."""
+    """Yield name and scores of each method; no method named is all."""
     X, y, X_test, y_test = load(n, side)
     kernel = convnet(depth=DEPTH, kernel_size=WINDOW)
     exact = ConvNetGPClassifier(
@@ -82,7 +87,7 @@ def measure(
         yield EXACT, row
     variance = float(np.mean(exact.amplitude_)) / _target_variance(y)
     unit = 1.0 / float(np.mean(gram_diag(kernel, X)))  # functions of mean variance 1
-    search = Search(X, y, side, effort, device)
+    search = Search(X, y, side, effort, rates, device)
     models = {
         FUNCTIONS: {"prior": variance * unit * kernel},
         FLAT: {"prior": unit * kernel},
@@ -104,21 +109,33 @@ def measure(
 
 
 class Search:
-    """The settings of training with the least log loss on held-out images."""
+    """The settings of training with the least log loss on held-out images.
+
+    With one rate there is no search.
+    """
 
     def __init__(
-        self, X: NDArray[Any], y: NDArray[Any], side: int, effort: float, device: str
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        side: int,
+        effort: float,
+        rates: list[float],
+        device: str,
     ) -> None:
         cut = 4 * len(y) // 5
         self._few, self._apart = (X[:cut], y[:cut]), (X[cut:], y[cut:])
         self._side, self._effort, self._device = side, effort, device
+        self._rates = rates
         self.tried: list[Figures] = []
 
-    def best(self, settings: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    def best(self, settings: dict[str, Any]) -> tuple[dict[str, Any], float | None]:
         """Return settings of the training, and their loss."""
         self.tried = []
         few, many = (max(4, round(one * self._effort)) for one in (FEW, MANY))
-        for rate in RATES:
+        if len(self._rates) == 1:
+            return {"learning_rate": self._rates[0], "max_iter": many}, None
+        for rate in self._rates:
             self._try(settings, {"learning_rate": rate, "max_iter": few})
         rate = self._least()["learning_rate"]
         for one in (rate, rate / 3.0):
