@@ -83,11 +83,12 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         networks that training begins with.
     bias_variance : float, default=1.0
         Prior variance of biases.
-    optimizer : None or "evidence", default="evidence"
+    optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel and likelihood="dirichlet", "evidence" learns its
         hyperparameters and its mean variance, by the evidence of the Gaussian process
-        on at most 1000 samples, which may have no weights other than 0 and 1. None
-        keeps the kernel as it is.
+        on at most 1000 samples, which may have no weights other than 0 and 1.
+        "amplitude" learns the mean variance alone, which takes one fit. None keeps the
+        kernel as it is: its variance is then in units of the scaled targets.
     extra_points : float, default=0.1
         With a kernel as prior, the number of further inputs at which the prior holds,
         as a share of the samples: uniform in the box of X, or Gaussian with the mean

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from skconvgp._settings import is_int
 from skconvgp.engine import require_memory
 from skconvgp.estimators._network_settings import NetworkSettings
 from skconvgp.networks import BatchedNetwork
@@ -91,8 +90,8 @@ def _rows_at_once(settings: NetworkSettings, n_points: int) -> int:
 
 def _n_features(features: object, n_points: int) -> int:
     """Return about how many features a setting makes."""
-    part: Any = 1000 if features is None else features
-    if is_int(part):
-        return int(part)
+    if isinstance(features, int):
+        return features
+    part: Any = features
     count = getattr(part, "n_features", None) or getattr(part, "n_landmarks", None)
     return int(count or LANDMARK_SHARE * n_points)

@@ -70,10 +70,11 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         Variance of the noise, in squared units of the scaled targets. "evidence"
         chooses it by the evidence of the Gaussian process with the kernel, or with that
         of wide networks.
-    optimizer : None or "evidence", default="evidence"
+    optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples, which
-        may have no weights other than 0 and 1. None keeps the kernel as it is.
+        may have no weights other than 0 and 1. "amplitude" learns the mean variance
+        alone, which takes one fit. None keeps the kernel as it is.
     extra_points : float, default=0.1
         With a kernel as prior, the number of further inputs at which the prior holds,
         as a share of the samples: uniform in the box of X, or Gaussian with the mean

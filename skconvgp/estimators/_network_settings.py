@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any
 
 from skconvgp._settings import is_int
+from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._resolve import (
     reject,
     require_kernel,
@@ -23,7 +24,7 @@ __all__ = ["EVIDENCE", "LEAST_TRACE", "NetworkSettings", "read_settings"]
 
 WEIGHTS, MATCHED = "weights", "matched"
 BOOTSTRAP, SGHMC = "bootstrap", "sghmc"
-EVIDENCE = "evidence"
+EVIDENCE, AMPLITUDE = "evidence", "amplitude"
 # Values of a chain, traced up to one a step, which are compared in halves.
 LEAST_TRACE = 4
 INFERENCES = ("ensemble", BOOTSTRAP, SGHMC)
@@ -47,8 +48,9 @@ class NetworkSettings:
         Kernel that a prior of weights is matched to.
     is_bootstrap : bool
         Whether each draw has random targets, and a random mean of the prior.
-    is_learned : bool
-        Whether hyperparameters of the kernel are learned.
+    learned : "", "amplitude" or "evidence"
+        What is learned of the kernel: nothing, its mean variance, or also its
+        hyperparameters.
     n_draws : int
         Number of draws.
     weight_variance, bias_variance : float
@@ -75,7 +77,7 @@ class NetworkSettings:
     kernel: Kernel | None
     target: Kernel | None
     is_bootstrap: bool
-    is_learned: bool
+    learned: str
     n_draws: int
     weight_variance: float
     bias_variance: float
@@ -106,13 +108,13 @@ def read_settings(owner: Any) -> NetworkSettings:
         kernel=kernel,
         target=target,
         is_bootstrap=_inference(owner) == BOOTSTRAP,
-        is_learned=_is_learned(owner, kernel or target),
+        learned=_learned(owner, kernel or target),
         n_draws=resolve_count(owner, "n_draws", owner.n_draws),
         weight_variance=resolve_positive(owner, "weight_variance"),
         bias_variance=resolve_positive(owner, "bias_variance", allows_zero=True),
         extra_points=resolve_positive(owner, "extra_points", allows_zero=True),
         function_noise=resolve_positive(owner, "function_noise"),
-        features=owner.features,
+        features=_features(owner),
         validation_fraction=resolve_validation(owner),
         schedule=schedule,
         sampling=_sampling(owner, schedule),
@@ -143,13 +145,21 @@ def _inference(owner: Any) -> str:
     return resolve_word(owner, "inference", owner.inference, INFERENCES)
 
 
-def _is_learned(owner: Any, kernel: Kernel | None) -> bool:
+def _learned(owner: Any, kernel: Kernel | None) -> str:
     optimizer = owner.optimizer
     if optimizer is None:
-        return False
-    if not (isinstance(optimizer, str) and optimizer == EVIDENCE):
-        reject(owner, "optimizer", f"None or {EVIDENCE!r}", optimizer)
-    return kernel is not None
+        return ""
+    words = EVIDENCE, AMPLITUDE
+    if not (isinstance(optimizer, str) and optimizer in words):
+        reject(owner, "optimizer", f"None, {AMPLITUDE!r} or {EVIDENCE!r}", optimizer)
+    return "" if kernel is None else optimizer
+
+
+def _features(owner: Any) -> object:
+    given = owner.features
+    if not (is_int(given, least=2) or isinstance(given, RandomFeatures | Nystrom)):
+        reject(owner, "features", "an int >= 2, RandomFeatures or Nystrom", given)
+    return given
 
 
 def _hidden_sizes(owner: Any) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 r"""A Gaussian process of features as prior, for steps that read some of the samples.
 
-The density of outputs with the covariance :math:`\Phi \Phi^\top + \gamma I` reads all of
-them. Given coefficients :math:`\beta` it is a product over samples, and the integral
+The density of outputs with the covariance :math:`\Phi \Phi^\top + \gamma I` reads all
+of them. Given coefficients :math:`\beta` it is a product over samples, and the integral
 over standard normal coefficients is the density again: docs/maths.rst, "Finite
 networks".
 """
