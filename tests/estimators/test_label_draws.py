@@ -13,11 +13,11 @@ N_NEW, DRAWS, SEEDS = 5, 20_000, 20
 PARTS = {"exact": None, "random": RandomFeatures(40), "landmarks": Nystrom(20)}
 
 
-def fitted(part=None, n_classes=3, likelihood="dirichlet"):
+def fitted(part=None, n_classes=3, likelihood="dirichlet", kernel=None):
     X, labels = blobs(30)
     y = np.unique(labels, return_inverse=True)[1] % n_classes
     gp = ConvNetGPClassifier(
-        2.0 * rbf(1.5),
+        kernel or 2.0 * rbf(1.5),
         completion=part,
         likelihood=likelihood,
         dtype="float64",
@@ -61,6 +61,27 @@ def test_a_draw_is_one_function(name):
     np.testing.assert_allclose(part, whole[4:1:-1], rtol=1e-8, atol=1e-10)
     assert whole.shape == (N_NEW, 3, 3)
     assert not np.allclose(gp.sample_y(new, 3, 8, "pathwise"), whole)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_draws_are_the_same_after_a_device_had_no_room(name, monkeypatch):
+    gp, new = fitted(PARTS[name])
+    expected = gp.sample_y(new, 3, 0, "pathwise")
+
+    def twice(placement, compute):
+        compute(placement)  # as if the end of it were an error of memory
+        return compute(placement)
+
+    monkeypatch.setattr("skconvgp.processes._label_draws.compute_at", twice)
+    assert np.array_equal(gp.sample_y(new, 3, 0, "pathwise"), expected)
+
+
+def test_many_samples_are_drawn_as_functions(monkeypatch):
+    monkeypatch.setattr("skconvgp.estimators._samples.MOST_JOINT", 3)
+    gp, new = fitted(kernel=rbf(1.5))
+    expected = gp.sample_y(new, 2, 0, "pathwise")
+    np.testing.assert_array_equal(gp.sample_y(new, 2, 0), expected)
+    assert not np.allclose(gp.sample_y(new, 2, 0, "joint"), expected)
 
 
 def test_draws_of_landmarks_leave_out_what_these_leave_out():
