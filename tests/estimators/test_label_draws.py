@@ -102,10 +102,11 @@ def test_two_classes_of_one_function_are_negatives():
 
 
 def test_links_have_no_targets_to_perturb():
-    gp, new = fitted(None, 2, "laplace")
+    X, labels = blobs(10)
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood="laplace").fit(X, labels)
     for method in ("pathwise", "bootstrap"):
         with pytest.raises(ValueError, match=r"like Gaussian\(\) or Dirichlet\(\)"):
-            gp.sample_y(new, 2, 0, method)
+            gp.sample_y(X, 2, 0, method)
 
 
 LARGE = """
