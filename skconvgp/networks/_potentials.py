@@ -224,7 +224,7 @@ class Potential:
         with torch.no_grad():
             parts = [
                 self.network.outputs(parameters, part)
-                for part in self.inputs.split(n_rows)
+                for part in torch.split(self.inputs, n_rows)
             ]
             self.prior.renew(torch.cat(parts, dim=1), generator)
 
