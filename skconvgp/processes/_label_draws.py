@@ -72,9 +72,8 @@ def label_draws(
         Draws the features, the functions and the noise.
     """
     k, needed = process.dual.shape[1], frozen_bytes(process.state)
-    features = None
+    features, prior = None, process.prior
     if n_features is not None:
-        prior = process.prior
         assert isinstance(prior, KernelPrior)
         features = feature_map(prior.kernel, prior.map_shape, n_features, generator)
     width = process.state.features.shape[1] if features is None else features.n_features
@@ -99,8 +98,9 @@ def label_draws(
                 process, rows, run, lambda cross: lift(cross, state.lift_map) @ weights
             )
         else:
+            assert isinstance(prior, KernelPrior)
             weights /= math.sqrt(mean_diag)
-            drawn = prior_values(features, process.prior.images(), weights, run)
+            drawn = prior_values(features, prior.images(), weights, run)
             solved = _solved(process, state, drawn, errors)
             means, change = _streamed(
                 process,
@@ -108,9 +108,10 @@ def label_draws(
                 run,
                 lambda cross: -state.with_training(cross, mean_diag) @ solved,
             )
-            change += prior_values(features, process.prior.images(rows), weights, run)
+            change += prior_values(features, prior.images(rows), weights, run)
         functions: FloatArray = to_numpy(change).reshape(len(rows), k, n_draws)
-        return functions + to_numpy(means)[:, :, None]
+        functions += to_numpy(means)[:, :, None]
+        return functions
 
     return compute_at(resources.placement(needed), draws_at), []
 
