@@ -98,13 +98,14 @@ def measure(
         WEIGHTS: {},
         ENSEMBLE: {"inference": "ensemble", "likelihood": "softmax"},
     }
+    variances = {FUNCTIONS: variance, FUNCTION_ENSEMBLE: variance, FLAT: 1.0}
     for name, settings in models.items():
         if name in methods or not methods:
             chosen, loss = search.best(settings)
             model = search.model(settings | chosen, n)
             row = _fitted(model, (X, y)) | _judged(model, (X_test, y_test))
             told = {"chosen": chosen, "validation_log_loss": loss}
-            told |= {"prior_variance": variance if name != FLAT else 1.0}
+            told |= {"prior_variance": variances.get(name)}
             yield name, row | told | {"tried": search.tried}
 
 
