@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Generator, Tensor
 
-from skconvgp.linalg import shifted_cholesky_
+from skconvgp.linalg import back_solve, cholesky_solve, shifted_cholesky_
 from skconvgp.networks._batched import Parameters
 
 __all__ = ["FeaturePrior", "feature_prior"]
@@ -77,12 +77,10 @@ class FeaturePrior:
         sums = self.features.mT @ (outputs - self.means)  # (k, r, n_outputs)
         n_draws, n_features, n_outputs = sums.shape
         columns = sums.transpose(0, 1).flatten(1)
-        means = torch.cholesky_solve(columns, self.factor)
+        means = cholesky_solve(self.factor, columns)
         if generator is not None:
             normal = torch.randn(means.shape, generator=generator, dtype=means.dtype)
-            spread = torch.linalg.solve_triangular(
-                self.factor.mT, normal.to(means.device), upper=True
-            )
+            spread = back_solve(self.factor, normal.to(means.device))
             means = means + self.noise**0.5 * spread
         split = means.reshape(n_features, n_draws, n_outputs)
         self.coefficients = split.transpose(0, 1)
