@@ -7,24 +7,35 @@ classifiers judge the codes of test images: a Gaussian process of optical random
 features, which is the source's system without its device, and the five nearest codes.
 Test images are the first ones. Table 3.3 has the encoder "lenet", table 3.6 "resnet".
 The source trains on all images, and does not say how long, nor with how many features.
+Three further rows have codes without such a training: signs of random directions of the
+images, and of their projection by linear discriminant analysis or by neighbourhood
+components, both of scikit-learn, which read the labels.
 Rows are written to benchmarks/results/binary_codes.json at once; old ones are skipped.
 Some minutes on a core; all of table 3.3 on MNIST, for which a GPU is recommended:
 
     python benchmarks/binary_codes.py --train 60000 --test 10000 --epochs 50
         --features 4000
+
+Parts can run in several processes, whose files a last call puts together:
+
+    python benchmarks/binary_codes.py --merge one.json two.json
 """
 
 import argparse
-import time
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from calibrating.source import Figures
 from completing.report import dated, put, read, save
+from drawing.place import ran_on
 from peers.machine import machine, versions
+from peers.pipe import Stopwatch
 from peers.report import find
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from skconvgp import BinaryEncoder, ConvNetGPClassifier
 from skconvgp.completion import RandomFeatures
@@ -42,7 +53,14 @@ REPORTED = {
     ("resnet", "cifar10"): {"autoencoder": 0.63, "score": 0.17},
 }
 AUTOENCODER = "autoencoder"
+SIGNS, DISCRIMINANT = "random signs", "discriminants, random signs"
+COMPONENTS = "components, random signs"
+PEERS = (SIGNS, DISCRIMINANT, COMPONENTS)
+# Neighbourhood components compare all pairs, and have no batches.
+MOST_PAIRS, N_COMPONENTS = 2000, 32
+N_NEAREST, BLOCK = 5, 500
 METHODS = (
+    *PEERS,
     AUTOENCODER,
     "feedback",
     "straight_through",
@@ -68,8 +86,28 @@ def images(data: str, subset: str, count: int) -> tuple[np.ndarray, np.ndarray]:
     return X.astype(np.float32), y
 
 
-def measure(named: Figures, train: tuple, test: tuple) -> Figures:
-    """Return the figures of one encoder."""
+def measure(named: Figures, train: tuple, test: tuple, device: str) -> Figures:
+    """Return the figures of one way to make codes."""
+    watch = Stopwatch()
+    if named["method"] in PEERS:
+        codes, told = _signs(named, train, test), {"device": "cpu"}
+    else:
+        codes, told = _learned(named, train, test, device)
+    seconds = watch.read()
+    gp = classifier(named, device).fit(codes[0], train[1])
+    is_near = nearest(*codes, train[1], told["device"]) == test[1]
+    row = {
+        "test_error": 1.0 - gp.score(codes[1], test[1]),
+        "nearest_error": float(1.0 - is_near.mean()),
+        "n_test": len(test[1]),
+        "fit_seconds": seconds["seconds"],
+        "fit_cpu_seconds": seconds["cpu_seconds"],
+    }
+    return row | told | ran_on(told["device"])
+
+
+def _learned(named: Figures, train: tuple, test: tuple, device: str) -> tuple:
+    """Return the codes of an encoder, and what is known of its training."""
     method, is_alone = named["method"], named["method"] == AUTOENCODER
     encoder = BinaryEncoder(
         named["n_bits"],
@@ -79,48 +117,68 @@ def measure(named: Figures, train: tuple, test: tuple) -> Figures:
         max_iter=named["epochs"],
         learning_rate=named["learning_rate"],
         dtype="float32",
+        device=device,
         random_state=0,
     )
-    cpu, start = time.process_time(), time.perf_counter()
     encoder.fit(train[0], None if is_alone else train[1])
-    seconds = time.perf_counter() - start, time.process_time() - cpu
     codes = encoder.transform(train[0]), encoder.transform(test[0])
-    return {
-        "test_error": 1.0
-        - classifier(named).fit(codes[0], train[1]).score(codes[1], test[1]),
-        "nearest_error": 1.0
-        - neighbours().fit(codes[0], train[1]).score(codes[1], test[1]),
-        "n_test": len(test[1]),
-        "n_iter": encoder.n_iter_,
-        "fit_seconds": seconds[0],
-        "fit_cpu_seconds": seconds[1],
-        "device": encoder.device_,
-    }
+    return codes, {"n_iter": encoder.n_iter_, "device": encoder.device_}
 
 
-def classifier(named: Figures) -> Any:
+def _signs(named: Figures, train: tuple, test: tuple) -> tuple[np.ndarray, np.ndarray]:
+    """Return signs of random directions, of images or of a projection of them."""
+    rows = [X.reshape(len(X), -1).astype(np.float64) for X, _ in (train, test)]
+    rows = [one - rows[0].mean(0) for one in rows]
+    if named["method"] != SIGNS:
+        n = len(rows[0])
+        projection: Any = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")
+        if named["method"] == COMPONENTS:
+            n = min(n, MOST_PAIRS)
+            projection = NeighborhoodComponentsAnalysis(
+                N_COMPONENTS, init="pca", max_iter=50, random_state=0
+            )
+        projection.fit(rows[0][:n], train[1][:n])
+        rows = [projection.transform(one) for one in rows]
+        rows = [one - rows[0].mean(0) for one in rows]
+    size = rows[0].shape[1], named["n_bits"]
+    directions = np.random.default_rng(0).normal(size=size)
+    one, two = ((part @ directions > 0.0).astype(np.uint8) for part in rows)
+    return one, two
+
+
+def nearest(
+    codes: np.ndarray, new: np.ndarray, labels: np.ndarray, device: str
+) -> np.ndarray:
+    """Return the most frequent label of the nearest codes, by products of matrices."""
+    kept, asked = (torch.from_numpy(one).to(device).float() for one in (codes, new))
+    known = torch.from_numpy(np.asarray(labels, np.int64)).to(device)
+    counts = kept.sum(1)
+    votes = []
+    for block in torch.split(asked, BLOCK):
+        different = counts - 2.0 * block @ kept.T  # but for the bits of the new code
+        near = different.topk(N_NEAREST, largest=False).indices
+        votes.append(known[near].mode(1).values)
+    return torch.cat(votes).cpu().numpy()
+
+
+def classifier(named: Figures, device: str) -> Any:
     """Return the Gaussian process that reads optical features of codes."""
     part = RandomFeatures(named["n_features"])
     kernel = optical(centered=True)
-    return ConvNetGPClassifier(kernel, completion=part, random_state=1)
-
-
-def neighbours() -> Any:
-    """Return the search among codes."""
-    return KNeighborsClassifier(5, metric="hamming")
+    return ConvNetGPClassifier(kernel, completion=part, device=device, random_state=1)
 
 
 def table(rows: list[Figures]) -> str:
     """Return the rows as a table, beside the errors of the source."""
     lines = [
-        f"{'data':8} {'encoder':7} {'gradient':16} {'images':>6} {'bits':>4} "
+        f"{'data':8} {'encoder':7} {'gradient':27} {'images':>6} {'bits':>4} "
         f"{'epochs':>6} {'error':>6} {'5 near':>6} {'source':>6} {'CPU s':>6}"
     ]
     for row in rows:
         reported = REPORTED.get((row["encoder"], row["data"]), {})
         source = reported.get(row["method"])
         lines.append(
-            f"{row['data']:8} {row['encoder']:7} {row['method']:16} "
+            f"{row['data']:8} {row['encoder']:7} {row['method']:27} "
             f"{row['n_train']:6d} {row['n_bits']:4d} {row['epochs']:6d} "
             f"{row['test_error']:6.3f} {row['nearest_error']:6.3f} "
             f"{'' if source is None else source:>6} {row['fit_cpu_seconds']:6.0f}"
@@ -144,12 +202,20 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=500)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--merge", nargs="*", type=Path, default=[])
     parser.add_argument("--again", action="store_true", help="measure old rows anew")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     record = {"codes": []} | read(options.output)
     record = {"codes": record["codes"], "versions": versions(), "machine": machine()}
     rows = record["codes"]
+    for path in options.merge:
+        for row in json.loads(path.read_text())["codes"]:
+            put(rows, row, *KEYS)
+    if options.merge:
+        save(options.output, record)
+        options.data = []
     for data in options.data:
         train = images(data, "train", options.train)
         test = images(data, "test", options.test)
@@ -161,7 +227,7 @@ def main() -> None:
                 named |= {"learning_rate": options.rate}
                 if not options.again and find(rows, **named):
                     continue
-                row = named | measure(named, train, test)
+                row = named | measure(named, train, test, options.device)
                 put(rows, dated(row), *KEYS)
                 save(options.output, record)
                 print(row, flush=True)

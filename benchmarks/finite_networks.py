@@ -1,28 +1,37 @@
-"""Finite networks as draws: tables of numbers, and a prior of functions for images.
+"""Finite networks as draws: tables of numbers and of classes, and images.
 
-    SKCONVGP_DATA=<folder with mnist.npz, uci_regression> \\
+    SKCONVGP_DATA=<folder with mnist.npz, uci_regression, uci_classification> \\
         python benchmarks/finite_networks.py
 
-Takes a minute on a core: split 0 of boston, and 200 images. --whole takes all sets and
-5000 images, which are hours. Each part can run alone:
+Takes two minutes on a core: split 0 of boston with some of the steps, and 200 images.
+--whole takes all sets and 5000 images, which are hours on a core. Each part can run
+alone, also in several processes, whose files a last call puts together:
 
     python benchmarks/finite_networks.py --sets energy --splits 0 1 --images
-    python benchmarks/finite_networks.py --sets --images 1000
+        --output one.json
+    python benchmarks/finite_networks.py --sets --images 1000 --output two.json
+    python benchmarks/finite_networks.py --merge one.json two.json
 
 Tables 6.1, 6.2 and 6.5 of Kozyrskiy (2023): errors and negative log densities of
 networks with a Gaussian process as prior, by Markov chains and by a bootstrap, in our
 form and in the one that is printed, beside those of the source and of exact processes
 of the same splits, which are in benchmarks/results/regression.json. The source does not
-state its settings of the chains.
+state its settings of the chains. Sets of more than 5000 samples have steps of 512
+samples, and features in place of the kernel.
+
+Tables 4.2 and 4.3, 6.3 and 6.4 (--classes): errors and log losses of networks beside
+processes of the same samples: the exact one, one of landmarks and one of random
+features.
 
 Images: does the prior of a deep convolutional network help a small one? The deep one
 has seven hidden layers. Compared are the exact process, and a network of two layers
 of convolutions with the prior of functions, with one of weights, and as an ensemble;
 each has 8 networks. They judge the first 1000 test images of MNIST. Those of 14 x 14
-pixels are means of 2 x 2.
+pixels are means of 2 x 2. drawing/images.py says how all of them are trained.
 
-Prints tables and writes benchmarks/results/finite_networks.json after each row. The
-rows of a set are not measured again if all are there, unless --again is given.
+Prints tables and writes benchmarks/results/finite_networks.json after each row. Rows
+that are there are not measured again, unless --again is given. --effort multiplies the
+number of steps.
 """
 
 import argparse
@@ -36,7 +45,7 @@ from calibrating.regression import CHOSEN, load
 from calibrating.report import read
 from calibrating.source import Figures
 from completing.report import dated, put, save
-from drawing import images, tables
+from drawing import classes, images, tables
 from peers.machine import machine, versions
 from peers.report import find
 
@@ -70,10 +79,57 @@ REPORTED: dict[str, dict[str, tuple[float, ...]]] = {
     },
 }
 SETS = tuple(REPORTED[tables.CHAINS])
-KEYS = ("set", "split", "method")
-IMAGE_KEYS = ("n", "side", "max_iter", "learning_rate", "method")
+# Of the source: error, and mean negative log likelihood.
+REPORTED_CLASSES: dict[str, dict[str, dict[str, tuple[float, float]]]] = {
+    classes.BOOTSTRAPS: {
+        classes.WEIGHTS: {"magic": (0.12, 0.31), "htru2": (0.02, 0.08)},
+        classes.CHAINS: {"magic": (0.12, 0.29), "htru2": (0.02, 0.07)},
+        classes.FEATURE_DRAWS: {"magic": (0.13, 0.33), "htru2": (0.02, 0.07)},
+        classes.SPARSE: {"magic": (0.13, 0.35), "htru2": (0.02, 0.07)},
+    },
+    classes.FUNCTIONS: {
+        classes.OF_FUNCTIONS: {
+            "eeg_eye_state": (0.0749, 0.33),
+            "htru2": (0.0190, 0.06),
+            "magic": (0.1184, 0.31),
+        },
+        classes.MATCHED: {
+            "eeg_eye_state": (0.0587, 0.18),
+            "htru2": (0.0197, 0.06),
+            "magic": (0.1163, 0.29),
+        },
+        classes.ENSEMBLE: {
+            "eeg_eye_state": (0.1096, 0.24),
+            "htru2": (0.0197, 0.07),
+            "magic": (0.1210, 0.30),
+        },
+    },
+}
+CLASSES = classes.SETS[classes.FUNCTIONS]
+KEYS = ("set", "split", "effort", "method")
+CLASS_KEYS = ("table", "set", "split", "n_asked", "effort", "method")
+IMAGE_KEYS = ("n", "side", "effort", "rates", "method")
+PARTS = {"tables": KEYS, "classes": CLASS_KEYS, "images": IMAGE_KEYS}
 SCORES = ("rmse", "nlpd", "coverage")
-IMAGE_SCORES = ("error", "log_loss", "calibration_error", "predict_cpu_seconds")
+CLASS_SCORES = ("error", "log_loss", "calibration_error")
+IMAGE_SCORES = (*CLASS_SCORES, "predict_cpu_seconds")
+# What is measured in a place. Printed forms follow the corrected ones, of few samples.
+METHODS = {
+    "tables": tuple(tables.MODELS),
+    "classes": (
+        classes.EXACT,
+        classes.SPARSE,
+        classes.FEATURES,
+        classes.FEATURE_DRAWS,
+        *dict.fromkeys(
+            [
+                *classes.networks(classes.BOOTSTRAPS),
+                *classes.networks(classes.FUNCTIONS),
+            ]
+        ),
+    ),
+    "images": images.NAMES,
+}
 # Exact processes: of the kernel of largest evidence, and of the networks' prior.
 EXACT = {CHOSEN: "exact, largest evidence", "rbf": "exact, prior of the networks"}
 
@@ -83,17 +139,46 @@ def main() -> None:
     options = parse()
     record = read(options.output, "tables") | {"machine": machine()}
     record |= {"versions": versions(), "reported": REPORTED}
-    record.setdefault("images", [])
+    record |= {"reported_classes": REPORTED_CLASSES}
+    for part in PARTS:
+        record.setdefault(part, [])
+    for path in options.merge:
+        merge(record, json.loads(path.read_text()))
+    if options.merge:
+        save(options.output, record)
+        options.sets, options.classes, options.images = [], [], []
     for name in options.sets:
         for split in options.splits:
-            place = {"set": name, "split": split}
-            fill(options, record, "tables", place, KEYS, _table(name, split))
+            place = {"set": name, "split": split, "effort": options.effort}
+            fill(options, record, "tables", place, _table(options, name, split))
         print_set(record["tables"], name)
+    for name in options.classes:
+        for split in options.splits:
+            fill_classes(options, record, name, split)
+        print_classes(record["classes"], name)
     for n in options.images:
-        place = {"n": n} | {key: getattr(options, key) for key in IMAGE_KEYS[1:-1]}
-        fill(options, record, "images", place, IMAGE_KEYS, _images(place))
+        place = {"n": n, "side": options.side, "effort": options.effort}
+        place |= {"rates": options.rates}
+        fill(options, record, "images", place, _images(options, place))
         print_images(record["images"], place)
     print(f"\nwritten to {options.output}")
+
+
+def merge(record: Figures, other: Figures) -> None:
+    """Add the rows of another file, in the place of those that they repeat."""
+    for part, keys in PARTS.items():
+        for row in other.get(part, []):
+            put(record[part], row, *keys)
+
+
+def fill_classes(options: Any, record: Figures, name: str, split: int) -> None:
+    """Add the rows of a set with classes to each table that has it."""
+    for table in options.class_tables:
+        if name not in classes.SETS[table]:
+            continue
+        place = {"table": table, "set": name, "split": split}
+        place |= {"n_asked": options.rows, "effort": options.effort}
+        fill(options, record, "classes", place, _classes(options, place))
 
 
 def fill(
@@ -101,28 +186,44 @@ def fill(
     record: Figures,
     part: str,
     place: Figures,
-    keys: tuple[str, ...],
-    measure: Callable[[], Iterator[tuple[str, Figures]]],
+    measure: Callable[[list[str]], Iterator[tuple[str, Figures]]],
 ) -> None:
-    """Add the rows of a place; leave them as they are if all are there."""
-    rows = record[part]
-    if find(rows, **place, is_last=True) and not options.again:
+    """Add the rows of a place that are not there."""
+    rows, keys = record[part], PARTS[part]
+    missing = [
+        method
+        for method in options.methods or METHODS[part]
+        if options.again or not find(rows, **place, method=method)
+    ]
+    if not missing:
         return
-    newest: Figures = {}
-    for method, row in measure():
-        newest = dated(place | {"method": method, "is_last": False} | row)
-        put(rows, newest, *keys)
+    for method, row in measure(missing):
+        put(rows, dated(place | {"method": method} | row), *keys)
         save(options.output, record)
-    put(rows, newest | {"is_last": True}, *keys)
-    save(options.output, record)
+        print(place, method, row, flush=True)
 
 
-def _table(name: str, split: int) -> Callable[[], Iterator[tuple[str, Figures]]]:
-    return lambda: tables.measure(load(name, split))
+def _table(options: Any, name: str, split: int) -> Any:
+    def run(methods: list[str]) -> Iterator[tuple[str, Figures]]:
+        table = load(name, split)
+        return tables.measure(name, table, options.device, options.effort, methods)
+
+    return run
 
 
-def _images(place: Figures) -> Callable[[], Iterator[tuple[str, Figures]]]:
-    return lambda: images.measure(**place)
+def _classes(options: Any, place: Figures) -> Any:
+    def run(methods: list[str]) -> Iterator[tuple[str, Figures]]:
+        table, name, split = place["table"], place["set"], place["split"]
+        data = classes.load(table, name, split, options.rows)
+        return classes.measure(table, data, options.device, options.effort, methods)
+
+    return run
+
+
+def _images(options: Any, place: Figures) -> Any:
+    return lambda methods: images.measure(
+        **place, device=options.device, methods=methods
+    )
 
 
 def print_set(rows: list[Figures], name: str) -> None:
@@ -140,6 +241,20 @@ def print_set(rows: list[Figures], name: str) -> None:
     for method in dict.fromkeys(row["method"] for row in own):
         chosen = [row for row in own if row["method"] == method]
         print_row(method, chosen, SCORES, str(REPORTED.get(method, {}).get(name, "")))
+
+
+def print_classes(rows: list[Figures], name: str) -> None:
+    """Print means over the splits of a set, with the source's figures behind."""
+    for table, of_source in REPORTED_CLASSES.items():
+        own = [row for row in rows if row["set"] == name and row["table"] == table]
+        if not own:
+            continue
+        print(f"\n{name}, tables {table}")
+        print(f"{'':<34}{'error':>9}{'log loss':>9}{'ECE':>9}   source")
+        for method in dict.fromkeys(row["method"] for row in own):
+            chosen = [row for row in own if row["method"] == method]
+            remark = str(of_source.get(method, {}).get(name, ""))
+            print_row(method, chosen, CLASS_SCORES, remark)
 
 
 def print_images(rows: list[Figures], place: Figures) -> None:
@@ -170,14 +285,21 @@ def parse() -> Any:
     add("--splits", nargs="+", type=int, default=[0])
     add("--images", nargs="*", type=int, default=[200], help="numbers of images")
     add("--side", type=int, choices=(14, 28), default=14, help="of the images")
-    add("--max-iter", type=int, default=300, help="steps of training on images")
-    add("--learning-rate", type=float, default=0.03, help="of these steps at first")
+    add("--rates", nargs="+", type=float, default=list(images.RATES))
+    add("--classes", nargs="*", choices=CLASSES, default=[], help="sets of classes")
+    add("--class-tables", nargs="+", choices=classes.SETS, default=[*classes.SETS])
+    add("--rows", type=int, default=10**6, help="training samples of classes, at most")
+    add("--methods", nargs="*", default=[], help="those of a part; none is all")
+    add("--effort", type=float, default=0.2, help="of the steps, a multiple")
+    add("--device", default="auto")
+    add("--merge", nargs="*", type=Path, default=[], help="files whose rows are added")
     add("--whole", action="store_true", help="all sets, ten splits, 5000 images")
     add("--again", action="store_true", help="measure rows again that are there")
     add("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.whole:
         options.sets, options.splits = list(SETS), range(10)
+        options.classes, options.effort = list(CLASSES), 1.0
         options.images, options.side = [1000, 5000], 28
     return options
 

@@ -8,6 +8,8 @@ run alone:
 
     python benchmarks/neighbors.py --sets boston kin8nm --splits 0 1 --draws
 
+Parts can run in several processes with an --output each, whose files --merge adds.
+
 Mean squared errors of processes on nearest neighbours, which are weighted or not
 (Kozyrskiy, 2023, table 5.2 and figure 5.3). The number of neighbours, the lengthscale
 and the noise have the least squared error on held-out training samples: on 600, or if
@@ -29,6 +31,7 @@ from calibrating.regression import CHOSEN, load
 from calibrating.report import read
 from calibrating.source import Figures
 from completing.report import dated, put, save
+from drawing.place import ran_on
 from localizing.measure import EXACT, measure_curve, measure_table
 from peers.machine import machine, versions
 from peers.report import find
@@ -56,6 +59,14 @@ def main() -> None:
     record = read(options.output, "tables") | {"machine": machine()}
     record |= {"versions": versions()}
     record.setdefault("curves", [])
+    for path in options.merge:
+        other = json.loads(path.read_text())
+        for part in ("tables", "curves"):
+            for row in other.get(part, []):
+                put(record[part], row, *KEYS)
+    if options.merge:
+        save(options.output, record)
+        options.sets, options.draws = [], []
     for name in options.sets:
         for split in filter(SPLITS.get(name, range(20)).__contains__, options.splits):
             place = {"set": name, "split": split}
@@ -84,7 +95,8 @@ def fill(
     measured = list(measure())
     for method, row in measured:
         is_last = method == measured[-1][0]
-        put(rows, dated(place | {"method": method, "is_last": is_last} | row), *KEYS)
+        named = {"method": method, "is_last": is_last} | ran_on("cpu")
+        put(rows, dated(place | named | row), *KEYS)
     save(options.output, record)
 
 
@@ -129,6 +141,7 @@ def parse() -> Any:
     add("--splits", nargs="+", type=int, default=[0])
     add("--draws", nargs="*", type=int, default=[0], help="seeds of the curve's noise")
     add("--whole", action="store_true", help="all sets, ten splits and ten draws")
+    add("--merge", nargs="*", type=Path, default=[], help="files whose rows are added")
     add("--again", action="store_true", help="measure rows again that are there")
     add("--output", type=Path, default=RESULTS)
     options = parser.parse_args()

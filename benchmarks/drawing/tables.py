@@ -1,5 +1,6 @@
 """Finite networks on tables of numbers, by all priors and inferences."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,10 @@ import torch
 from calibrating.regression import Table, judge
 from calibrating.source import Figures
 from peers.pipe import Stopwatch
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from drawing.place import ran_on, scaled
 from skconvgp import BayesianNetworkRegressor, gram_matrix
 from skconvgp.kernels import rbf
 from skconvgp.networks import (
@@ -38,6 +41,10 @@ SAMPLING = {
     "thin": 100,
     "learning_rate": 0.01,
 }
+# Larger sets: steps read some of the samples, as in the source.
+LARGE, MOST_PRINTED = 5000, 2000
+BATCH = {"batch_size": 512, "features": 1000}
+WIDER = {"protein": (200, 200)}
 # The source: tanh for chains, and ReLU for the bootstrap of functions, with 20 draws.
 MODELS: dict[str, dict[str, Any]] = {
     CHAINS: {"prior": KERNEL} | SAMPLING,
@@ -70,22 +77,46 @@ class PrintedPrior:
         return 0.5 * gaps.square().sum(dim=(1, 2))
 
 
-def measure(table: Table) -> Iterator[tuple[str, Figures]]:
-    """Yield name and scores of each method on a set."""
-    for name, settings in MODELS.items():
+def measure(
+    name: str, table: Table, device: str, effort: float, methods: list[str]
+) -> Iterator[tuple[str, Figures]]:
+    """Yield name and scores of each method on a set; no method named is all."""
+    for method, settings in MODELS.items():
+        is_corrected = method == CORRECTED
+        if methods and method not in methods:
+            continue
         watch = Stopwatch()
-        usual = {"activation": "tanh", "random_state": 0}
-        model = BayesianNetworkRegressor(SIZES, **usual | settings)
-        model.fit(table.X, table.y)
-        seconds = watch.read()["cpu_seconds"]
+        usual = {"activation": "tanh", "random_state": 0, "device": device}
+        scaled_settings = scaled(settings, effort)
+        if len(table.y) > LARGE:
+            scaled_settings = in_batches(scaled_settings, len(table.y))
+        model = BayesianNetworkRegressor(
+            WIDER.get(name, SIZES), **usual | scaled_settings
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(table.X, table.y)
+        found = watch.read()
         mean, std = model.predict_latent(table.X_test, return_std=True, noise=True)
         rhat = float(np.nanmax(model.rhat_)) if hasattr(model, "rhat_") else None
-        yield (
-            name,
-            {"fit_cpu_seconds": seconds, "rhat": rhat} | judge(table.y_test, mean, std),
-        )
-        if name == CORRECTED:
-            yield PRINTED, printed(table, model)
+        row = {
+            "fit_cpu_seconds": found["cpu_seconds"],
+            "fit_seconds": found["seconds"],
+            "rhat": rhat,
+            "n_diverged": model.fit_report_.n_diverged,
+            "device": model.device_,
+        } | ran_on(model.device_)
+        yield method, row | judge(table.y_test, mean, std)
+        if is_corrected and len(table.y) <= MOST_PRINTED:
+            where = {"device": model.device_} | ran_on(model.device_)
+            yield PRINTED, printed(table, model) | where
+
+
+def in_batches(settings: dict[str, Any], n: int) -> dict[str, Any]:
+    """Return settings with as many steps, each of which reads some of n samples."""
+    per_epoch = -(-n // BATCH["batch_size"])
+    epochs = {"max_iter": max(4, settings.get("max_iter", 0) // per_epoch)}
+    return settings | BATCH | (epochs if "max_iter" in settings else {})
 
 
 def printed(table: Table, model: BayesianNetworkRegressor) -> Figures:
@@ -98,25 +129,27 @@ def printed(table: Table, model: BayesianNetworkRegressor) -> Figures:
     uniform = torch.rand(*size, generator=generator, dtype=torch.float64).numpy()
     inputs = np.concatenate([table.X, low + (high - low) * uniform])
     K = torch.from_numpy(gram_matrix(model.kernel_, inputs, dtype="float64"))
-    values, vectors = torch.linalg.eigh(K)
+    device = torch.device(model.device_)
+    values, vectors = torch.linalg.eigh(K.to(device))
     values = values.clamp(min=JITTER)
-    gamma = model.function_noise * K.diagonal().mean()
+    gamma = model.function_noise * float(K.diagonal().mean())
     draws = sample_functions(vectors * values.sqrt(), n_draws, 1, generator)
     prior = PrintedPrior((vectors * values.sqrt() / (values + gamma)).mT, draws)
     sizes = (table.X.shape[1], *SIZES, 1)
     layers = ((model.weight_variance, model.bias_variance),) * (len(sizes) - 1)
     network = LayeredNetwork(sizes, "relu", layers)
-    X = torch.from_numpy(inputs)
-    y = torch.from_numpy((table.y - centre) / unit)[None, :, None]
-    noise = torch.full((n, 1), float(model.noise_variance_), dtype=torch.float64)
+    X = torch.from_numpy(inputs).to(device)
+    y = torch.from_numpy((table.y - centre) / unit)[None, :, None].to(X)
+    noise = X.new_full((n, 1), float(model.noise_variance_))
     data = GaussianData(y, noise).perturbed(n_draws, generator)
     start = initial_parameters(network, n_draws, generator, X)
     potential = Potential(network, X, n, data, prior)
     schedule = Schedule(model.max_iter, model.learning_rate)
     trained = train(potential, start, schedule, generator, lambda _epoch: False)
     with torch.no_grad():
-        new = network.outputs(trained.parameters, torch.from_numpy(table.X_test))
-    outputs = new[trained.is_finite, :, 0].numpy()
+        rows = torch.from_numpy(table.X_test).to(X)
+        new = network.outputs(trained.parameters, rows)
+    outputs = new[trained.is_finite, :, 0].cpu().numpy()
     var = outputs.var(axis=0, ddof=1) + float(model.noise_variance_)
     mean = centre + unit * outputs.mean(0)
     return judge(table.y_test, mean, unit * np.sqrt(var))

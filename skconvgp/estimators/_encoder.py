@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
-from skconvgp.estimators._callbacks import BaseCallbacks, with_callbacks
+from skconvgp.estimators._callbacks import with_callbacks
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._encoder_fit import (
     fit_encoder,
@@ -31,7 +31,7 @@ from skconvgp.estimators._labels import most_probable
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import DTYPES
 from skconvgp.estimators._scale import warn_of_scale
-from skconvgp.estimators._versions import with_version, without_version
+from skconvgp.estimators._trained import TrainedEstimator
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.networks import Encoder
 
@@ -39,7 +39,7 @@ __all__ = ["BinaryEncoder"]
 
 
 class BinaryEncoder(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseCallbacks, BaseEstimator
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, TrainedEstimator, BaseEstimator
 ):
     r"""Binary codes that are learned from labels, from numbers or from samples alone.
 
@@ -349,20 +349,10 @@ class BinaryEncoder(
         return outputs[:, 0] if self.head_.is_single else outputs
 
     def __sklearn_tags__(self) -> Tags:
-        """Declare that X may hold images, and that codes have their own type."""
+        """Declare that codes have their own type."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = []
-        tags.non_deterministic = self.random_state is None
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Add the version of the package."""
-        return with_version(super().__getstate__())
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Warn if another version of the package wrote the state."""
-        super().__setstate__(without_version(self, state))
 
     def _logits(self, X: Any) -> FloatArray:
         """Return the outputs (n, n_bits) of the encoder."""

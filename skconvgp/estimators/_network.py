@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, slices, to_numpy, to_tensor
-from skconvgp.estimators._callbacks import BaseCallbacks
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._network_fit import inputs_of
 from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._resolve import resolve_count
 from skconvgp.estimators._scale import warn_of_scale
-from skconvgp.estimators._versions import with_version, without_version
+from skconvgp.estimators._trained import TrainedEstimator
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.kernels import Kernel
 from skconvgp.networks import BatchedNetwork
@@ -32,10 +31,8 @@ __all__ = ["BayesianNetwork"]
 BLOCK = 2**22
 
 
-class BayesianNetwork(BaseCallbacks, BaseEstimator):
+class BayesianNetwork(TrainedEstimator, BaseEstimator):
     """An estimator whose functions are draws of finite networks."""
-
-    random_state: Any
 
     draws_: dict[str, FloatArray]
     kernel_: Kernel | None
@@ -48,21 +45,6 @@ class BayesianNetwork(BaseCallbacks, BaseEstimator):
 
     _network: BatchedNetwork
     _mean_squares: tuple[float, float]
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that X may hold images, and that `fit` draws random numbers."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.non_deterministic = self.random_state is None
-        return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Add the version of the package."""
-        return with_version(super().__getstate__())
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Warn if another version of the package wrote the state."""
-        super().__setstate__(without_version(self, state))
 
     def _outputs(self, X: Any) -> FloatArray:
         """Return the outputs (k, n, n_outputs) of all draws at X."""

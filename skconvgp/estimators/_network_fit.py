@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Generator, Tensor
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
 from skconvgp.estimators._callbacks import FitTasks
+from skconvgp.estimators._kernel_features import KernelFeatures
 from skconvgp.estimators._network_memory import require_room, training_bytes
 from skconvgp.estimators._network_prior import NetworkPrior
 from skconvgp.estimators._network_report import NetworkReport
@@ -30,7 +32,7 @@ from skconvgp.estimators._training import (
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.compute._resources import find_device
-from skconvgp.estimators.functions._gram import gram_matrix
+from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import shifted_cholesky_
 from skconvgp.metrics import split_rhat
@@ -47,6 +49,7 @@ from skconvgp.networks import (
     Trained,
     Validation,
     WeightPrior,
+    feature_prior,
     initial_parameters,
     module_network,
     sample_chains,
@@ -86,9 +89,10 @@ def fit_networks(
         Seed of everything that is random.
     """
     network = _make_network(estimator, settings, samples, targets, prior)
-    work = _Work(settings, samples, targets, network, prior.kernel)
+    work = _Work(settings, samples, targets, network, prior.kernel, seed)
     n_points = len(samples.rows) + work.n_extra
-    needed = training_bytes(settings, network, n_points)
+    sizes = n_points, targets.n_outputs
+    needed = training_bytes(settings, network, *sizes)
     placement = find_device(estimator, needed, is_fitted=False)
     start = time.perf_counter()
     tasks = FitTasks(estimator)
@@ -101,7 +105,7 @@ def fit_networks(
         return tasks.step(EPOCH)
 
     def run(placement: Placement) -> tuple[Trained, Parameters, Placement]:
-        require_room(settings, network, n_points, placement.device)
+        require_room(settings, network, *sizes, placement.device)
         # A fresh generator, for the case that another device begins again.
         generator = torch.Generator().manual_seed(seed)
         return *work.train(placement.device, generator, watch), placement
@@ -149,9 +153,10 @@ class _Work:
         targets: NetworkTargets,
         network: BatchedNetwork,
         kernel: Kernel | None,
+        seed: int,
     ) -> None:
         self._settings, self._samples, self._targets = settings, samples, targets
-        self._network, self._kernel = network, kernel
+        self._network, self._kernel, self._seed = network, kernel, seed % 2**32
         has_extra = settings.kernel is not None
         share = settings.extra_points if has_extra else 0.0
         self.n_extra = round(share * len(samples.rows))
@@ -181,10 +186,12 @@ class _Work:
             )
             validation = Validation(network, apart, targets.term(held_out, inputs))
         schedule, sampling = settings.schedule, settings.sampling
+        n_rows = schedule.batch_size or len(rows)
+        renew = partial(potential.renew, n_rows=n_rows)
         trained = (
             sample_chains(potential, start, sampling, generator, watch)
             if sampling is not None
-            else train(potential, start, schedule, generator, watch, validation)
+            else train(potential, start, schedule, generator, watch, validation, renew)
         )
         kept = trained.is_finite
         draws = {name: values[kept] for name, values in trained.parameters.items()}
@@ -210,7 +217,16 @@ class _Work:
         settings, is_bootstrap = self._settings, self._settings.is_bootstrap
         if settings.kernel is None or self._kernel is None:
             return WeightPrior(start if is_bootstrap else None)
-        device = next(iter(start.values())).device
+        like = next(iter(start.values()))
+        device, n_outputs = like.device, self._targets.n_outputs
+        if settings.reads_features:
+            return feature_prior(
+                to_tensor(self._features(rows, self._kernel, device), device),
+                settings.function_noise * self._mean_variance(rows, self._kernel),
+                n_outputs,
+                n_draws=settings.n_draws if is_bootstrap else 0,
+                generator=generator,
+            )
         gram = gram_matrix(
             self._kernel,
             rows,
@@ -222,11 +238,31 @@ class _Work:
         covariance = to_tensor(gram, device)
         noise = settings.function_noise * covariance.diagonal().mean()
         factor, _ = shifted_cholesky_(covariance, noise.expand(len(covariance)))
-        n_outputs = self._targets.n_outputs
         if not is_bootstrap:
             return FunctionPrior(factor, factor.new_zeros(1, 1, n_outputs))
         draws = sample_functions(factor, settings.n_draws, n_outputs, generator)
         return FunctionPrior(factor, draws)
+
+    def _features(
+        self, rows: NDArray[Any], kernel: Kernel, device: torch.device
+    ) -> FloatArray:
+        """Return features (m, r) of inputs, whose products approximate a kernel."""
+        phi = KernelFeatures(
+            kernel,
+            self._settings.features,
+            image_shape=self._samples.image_shape,
+            device=str(device),
+            dtype="float64",
+            random_state=self._seed,
+        )
+        inputs = np.asarray(rows, dtype=np.float64)
+        features: FloatArray = phi.fit(inputs).transform(inputs)
+        return features
+
+    def _mean_variance(self, rows: NDArray[Any], kernel: Kernel) -> float:
+        """Return the mean variance of the prior."""
+        shape = self._samples.image_shape
+        return float(np.mean(gram_diag(kernel, rows, image_shape=shape)))
 
 
 def _make_network(

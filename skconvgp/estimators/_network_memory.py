@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -16,10 +17,18 @@ BYTES = 8  # of a number in double precision
 # Copies of the parameters of all draws: values, derivatives, moments, the start, the
 # means of the prior and temporaries; and of the covariance of a prior of functions.
 PARAMETER_COPIES, COVARIANCE_COPIES = 10, 4
+# Copies of the features of a prior, with those of their products, and of the outputs at
+# all inputs that renew its coefficients, with their means.
+FEATURE_COPIES, OUTPUT_COPIES = 3, 4
+# Share of the samples that are landmarks if their number is not set.
+LANDMARK_SHARE = 0.2
 
 
 def training_bytes(
-    settings: NetworkSettings, network: BatchedNetwork, n_points: int
+    settings: NetworkSettings,
+    network: BatchedNetwork,
+    n_points: int,
+    n_outputs: int,
 ) -> int:
     """Return about how many bytes a training holds at once.
 
@@ -31,6 +40,8 @@ def training_bytes(
         The network.
     n_points : int
         The samples, and further points of a prior of functions.
+    n_outputs : int
+        Outputs of the network.
     """
     chains = settings.sampling
     n_begun = settings.n_draws if chains is None else chains.n_chains
@@ -38,7 +49,11 @@ def training_bytes(
     n_parameters = sum(map(math.prod, network.shapes.values()))
     held = n_begun * _rows_at_once(settings, n_points) * network.n_held
     held += (PARAMETER_COPIES * n_begun + n_kept) * n_parameters
-    if settings.kernel is not None:
+    if settings.reads_features:
+        n_features = _n_features(settings.features, n_points)
+        held += FEATURE_COPIES * n_features * (n_points + n_features)
+        held += OUTPUT_COPIES * n_begun * n_points * n_outputs
+    elif settings.kernel is not None:
         held += COVARIANCE_COPIES * n_points**2
     return BYTES * held
 
@@ -47,21 +62,36 @@ def require_room(
     settings: NetworkSettings,
     network: BatchedNetwork,
     n_points: int,
+    n_outputs: int,
     device: torch.device,
 ) -> None:
     """Raise a TileMemoryError unless a training fits into the free memory."""
     n_rows = _rows_at_once(settings, n_points)
     name = "n_draws" if settings.sampling is None else "n_chains"
     remedy = f"lower `{name}` or the size of the network, or set a smaller `batch_size`"
-    if settings.kernel is not None:
+    if settings.reads_features:
         remedy = (
-            f"lower `{name}` or the size of the network, or fit on fewer samples: a "
-            "kernel as prior reads all of them in each step"
+            f"lower `{name}`, `features` or the size of the network, or set a smaller "
+            "`batch_size`"
+        )
+    elif settings.kernel is not None:
+        remedy = (
+            f"lower `{name}` or the size of the network, fit on fewer samples, or set "
+            "`batch_size`: without it a kernel as prior reads all samples in each step"
         )
     user = f"A step of all draws with {n_rows} samples"
-    needed = training_bytes(settings, network, n_points)
+    needed = training_bytes(settings, network, n_points, n_outputs)
     require_memory(needed, device, user, f"{remedy}.")
 
 
 def _rows_at_once(settings: NetworkSettings, n_points: int) -> int:
     return min(n_points, settings.schedule.batch_size or n_points)
+
+
+def _n_features(features: object, n_points: int) -> int:
+    """Return about how many features a setting makes."""
+    if isinstance(features, int):
+        return features
+    part: Any = features
+    count = getattr(part, "n_features", None) or getattr(part, "n_landmarks", None)
+    return int(count or LANDMARK_SHARE * n_points)

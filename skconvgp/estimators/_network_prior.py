@@ -99,7 +99,7 @@ class PriorChoice:
         if is_chosen and self._start is None:
             expected = "a number if a `network` is given and prior='weights'"
             reject(owner, "noise_variance", expected, noise)
-        if self._start is None or not (is_chosen or self._settings.is_learned):
+        if self._start is None or not (is_chosen or self._settings.learned):
             prior = NetworkPrior(self._start, self._variances)
             return self._matched(prior), float(noise)
         prior, chosen = self._by_evidence(self._start, values[self._few.indices])
@@ -120,14 +120,14 @@ class PriorChoice:
 
     def _of_labels(self, targets: FloatArray | None, scale: float) -> NetworkPrior:
         """Return the prior of a classification before it is matched."""
-        kernel, few, is_learned = self._start, self._few, self._settings.is_learned
-        if kernel is None or targets is None or not is_learned:
+        kernel, few, learned = self._start, self._few, self._settings.learned
+        if kernel is None or targets is None or not learned:
             return NetworkPrior(kernel, self._variances)
         if not self._can_learn(targets[few.indices]):
             return NetworkPrior(kernel, self._variances)
         gp = ConvNetGPClassifier(
             kernel,
-            optimizer=EVIDENCE,
+            optimizer=EVIDENCE if learned == EVIDENCE else None,
             likelihood=self._owner.likelihood,
             image_shape=few.image_shape,
             device=self._owner.device,
@@ -140,14 +140,14 @@ class PriorChoice:
         self, kernel: Kernel, values: FloatArray
     ) -> tuple[NetworkPrior, float]:
         """Return the prior and the noise of the largest evidence."""
-        few, is_learned = self._few, self._settings.is_learned
+        few, learned = self._few, self._settings.learned
         if not self._can_learn(values):
             return NetworkPrior(kernel, self._variances), usual_noise(has_classes=False)
         gp = ConvNetGPRegressor(
             kernel,
-            optimizer=EVIDENCE if is_learned else None,
+            optimizer=EVIDENCE if learned == EVIDENCE else None,
             noise_variance=EVIDENCE,
-            amplitude="profile" if is_learned else None,
+            amplitude="profile" if learned else None,
             normalize_y=False,
             image_shape=few.image_shape,
             device=self._owner.device,
@@ -156,7 +156,7 @@ class PriorChoice:
         gp.fit(few.rows, values, few.weights)
         amplitude = float(np.mean(gp.amplitude_))
         noise = gp.noise_variance_ * amplitude
-        if not is_learned:
+        if not learned:
             return NetworkPrior(kernel, self._variances), noise
         return self._learned(gp.kernel_, amplitude), noise
 

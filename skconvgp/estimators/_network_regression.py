@@ -70,10 +70,11 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         Variance of the noise, in squared units of the scaled targets. "evidence"
         chooses it by the evidence of the Gaussian process with the kernel, or with that
         of wide networks.
-    optimizer : None or "evidence", default="evidence"
+    optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples, which
-        may have no weights other than 0 and 1. None keeps the kernel as it is.
+        may have no weights other than 0 and 1. "amplitude" learns the mean variance
+        alone, which takes one fit. None keeps the kernel as it is.
     extra_points : float, default=0.1
         With a kernel as prior, the number of further inputs at which the prior holds,
         as a share of the samples: uniform in the box of X, or Gaussian with the mean
@@ -81,6 +82,10 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     function_noise : float, default=1e-2
         With a kernel as prior, the variance that is added to it at each input, as a
         share of its mean variance.
+    features : int, RandomFeatures or Nystrom, default=1000
+        With a kernel as prior and a `batch_size`, the features whose products stand for
+        the kernel, as in :class:`KernelFeatures`. A number is that of random features;
+        for deep networks :class:`~skconvgp.completion.Nystrom` is more accurate.
     network : None or callable, default=None
         Called without arguments, makes a :class:`torch.nn.Module` that replaces the
         layers; it gets images (n, c, h, w) or rows, and returns (n, n_outputs) numbers.
@@ -88,7 +93,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         the prior variance `bias_variance`, any other one `weight_variance` divided by
         the product of its dimensions but the first.
     batch_size : None or int, default=None
-        Number of samples in a step; None is all. A kernel as prior needs all.
+        Number of samples in a step; None is all. With a kernel as prior, steps on some
+        of the samples read its `features` in place of the kernel.
     max_iter : int, default=1500
         Most epochs; not used by "sghmc".
     learning_rate : float, default=1e-2
@@ -215,6 +221,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         optimizer: object = "evidence",
         extra_points: float = 0.1,
         function_noise: float = 1e-2,
+        features: object = 1000,
         network: object = None,
         batch_size: int | None = None,
         max_iter: int = 1500,
@@ -242,6 +249,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         self.optimizer = optimizer
         self.extra_points = extra_points
         self.function_noise = function_noise
+        self.features = features
         self.network = network
         self.batch_size = batch_size
         self.max_iter = max_iter

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any
 
 from skconvgp._settings import is_int
+from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._resolve import (
     reject,
     require_kernel,
@@ -23,7 +24,7 @@ __all__ = ["EVIDENCE", "LEAST_TRACE", "NetworkSettings", "read_settings"]
 
 WEIGHTS, MATCHED = "weights", "matched"
 BOOTSTRAP, SGHMC = "bootstrap", "sghmc"
-EVIDENCE = "evidence"
+EVIDENCE, AMPLITUDE = "evidence", "amplitude"
 # Values of a chain, traced up to one a step, which are compared in halves.
 LEAST_TRACE = 4
 INFERENCES = ("ensemble", BOOTSTRAP, SGHMC)
@@ -47,8 +48,9 @@ class NetworkSettings:
         Kernel that a prior of weights is matched to.
     is_bootstrap : bool
         Whether each draw has random targets, and a random mean of the prior.
-    is_learned : bool
-        Whether hyperparameters of the kernel are learned.
+    learned : "", "amplitude" or "evidence"
+        What is learned of the kernel: nothing, its mean variance, or also its
+        hyperparameters.
     n_draws : int
         Number of draws.
     weight_variance, bias_variance : float
@@ -57,6 +59,8 @@ class NetworkSettings:
         Further points of the prior of functions, as a share of the samples.
     function_noise : float
         Variance that is added to the prior of functions, as a share of its mean.
+    features : object
+        How the prior of functions becomes features, for steps on some of the samples.
     validation_fraction : float
         Share of the samples that decide when to stop; 0 for no early stopping.
     schedule : Schedule
@@ -73,22 +77,28 @@ class NetworkSettings:
     kernel: Kernel | None
     target: Kernel | None
     is_bootstrap: bool
-    is_learned: bool
+    learned: str
     n_draws: int
     weight_variance: float
     bias_variance: float
     extra_points: float
     function_noise: float
+    features: object
     validation_fraction: float
     schedule: Schedule
     sampling: Sampling | None
     verbose: int
 
+    @property
+    def reads_features(self) -> bool:
+        """Whether the prior of functions is one of features."""
+        return self.kernel is not None and self.schedule.batch_size is not None
+
 
 def read_settings(owner: Any) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
     kernel, target = _prior(owner)
-    schedule = _schedule(owner, kernel)
+    schedule = _schedule(owner)
     if owner.network is not None and not callable(owner.network):
         reject(owner, "network", "None or a callable without arguments", owner.network)
     return NetworkSettings(
@@ -98,12 +108,13 @@ def read_settings(owner: Any) -> NetworkSettings:
         kernel=kernel,
         target=target,
         is_bootstrap=_inference(owner) == BOOTSTRAP,
-        is_learned=_is_learned(owner, kernel or target),
+        learned=_learned(owner, kernel or target),
         n_draws=resolve_count(owner, "n_draws", owner.n_draws),
         weight_variance=resolve_positive(owner, "weight_variance"),
         bias_variance=resolve_positive(owner, "bias_variance", allows_zero=True),
         extra_points=resolve_positive(owner, "extra_points", allows_zero=True),
         function_noise=resolve_positive(owner, "function_noise"),
+        features=_features(owner),
         validation_fraction=resolve_validation(owner),
         schedule=schedule,
         sampling=_sampling(owner, schedule),
@@ -134,13 +145,21 @@ def _inference(owner: Any) -> str:
     return resolve_word(owner, "inference", owner.inference, INFERENCES)
 
 
-def _is_learned(owner: Any, kernel: Kernel | None) -> bool:
+def _learned(owner: Any, kernel: Kernel | None) -> str:
     optimizer = owner.optimizer
     if optimizer is None:
-        return False
-    if not (isinstance(optimizer, str) and optimizer == EVIDENCE):
-        reject(owner, "optimizer", f"None or {EVIDENCE!r}", optimizer)
-    return kernel is not None
+        return ""
+    words = EVIDENCE, AMPLITUDE
+    if not (isinstance(optimizer, str) and optimizer in words):
+        reject(owner, "optimizer", f"None, {AMPLITUDE!r} or {EVIDENCE!r}", optimizer)
+    return "" if kernel is None else optimizer
+
+
+def _features(owner: Any) -> object:
+    given = owner.features
+    if not (is_int(given, least=2) or isinstance(given, RandomFeatures | Nystrom)):
+        reject(owner, "features", "an int >= 2, RandomFeatures or Nystrom", given)
+    return given
 
 
 def _hidden_sizes(owner: Any) -> tuple[int, ...]:
@@ -152,16 +171,10 @@ def _hidden_sizes(owner: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def _schedule(owner: Any, kernel: Kernel | None) -> Schedule:
+def _schedule(owner: Any) -> Schedule:
     batch_size = owner.batch_size
     if batch_size is not None:
         batch_size = resolve_count(owner, "batch_size", batch_size)
-        if kernel is not None:
-            expected = (
-                "None with a kernel as prior, which reads the outputs at all samples "
-                "in each step"
-            )
-            reject(owner, "batch_size", expected, batch_size)
     return Schedule(
         resolve_count(owner, "max_iter", owner.max_iter),
         resolve_positive(owner, "learning_rate"),

@@ -51,6 +51,8 @@ class LabelState:
         Number of members of each class.
     corrections : Tensor of shape (q,)
         Lower Cholesky factors of the matrices G_c, flattened, one after the other.
+    noise : Tensor of shape (n, k)
+        Noise variances of the samples, with their weights.
     jitter : float
         Largest jitter that had to be added to a diagonal; 0 if none.
     """
@@ -59,6 +61,7 @@ class LabelState:
     members: Tensor
     counts: Tensor
     corrections: Tensor
+    noise: Tensor
     jitter: float
 
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
@@ -91,14 +94,36 @@ class LabelState:
         cov = [common - part.mT @ part for part in self._class_halves(half)]
         return torch.stack(cov, dim=2)
 
+    def solve(self, columns: Tensor) -> Tensor:
+        """Return (K + N_c)^-1 times the columns (n, k, s) of each class c."""
+        solved = [
+            self._solve_class(columns[:, c], members, square)
+            for c, (members, square) in enumerate(self._classes())
+        ]
+        return torch.stack(solved, dim=1)
+
+    def _solve_class(self, columns: Tensor, members: Tensor, square: Tensor) -> Tensor:
+        common = cholesky_solve(self.factor, columns)
+        if not len(members):
+            return common
+        # B^-1 plus its columns of the class times G_c^-1 times these columns again
+        inner = torch.zeros_like(columns)
+        inner[members] = cholesky_solve(square, common[members])
+        return common + cholesky_solve(self.factor, inner)
+
     def _class_halves(self, half: Tensor) -> Iterator[Tensor]:
         """Yield R for each class: R^T R is the reduction of variance by G_c^-1."""
         whole = back_solve(self.factor, half)
+        for members, square in self._classes():
+            yield half_solve(square, whole[members])
+
+    def _classes(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the members of each class, and the factor of its matrix G_c."""
         first = start = 0
         for count in self.counts.tolist():
-            members = self.members[first : first + count]
             factor = self.corrections[start : start + count * count]
-            yield half_solve(factor.reshape(count, count), whole[members])
+            square = factor.reshape(count, count)
+            yield self.members[first : first + count], square
             first, start = first + count, start + count * count
 
 
@@ -200,6 +225,7 @@ def fit_labels(
         torch.cat(members),
         torch.tensor([len(of_class) for of_class in members]),
         torch.cat([factor.new_empty(0), *corrections]),
+        each,
         jitter,
     )
     return LabelFit(dual, torch.cat(evidence), loo_mean, loo_var, state)

@@ -43,6 +43,7 @@ from skconvgp.networks._estimates import (
     Score,
     StraightThrough,
 )
+from skconvgp.networks._feature_prior import FeaturePrior, feature_prior
 from skconvgp.networks._matching import match_covariance
 from skconvgp.networks._potentials import (
     CategoricalData,
@@ -85,6 +86,7 @@ __all__ = [
     "Encoder",
     "Epoch",
     "Estimate",
+    "FeaturePrior",
     "Feedback",
     "FunctionPrior",
     "GaussianData",
@@ -113,6 +115,7 @@ __all__ = [
     "ValidationLoss",
     "WeightPrior",
     "encoder_values",
+    "feature_prior",
     "fit_readout",
     "initial_parameters",
     "joined_parameters",

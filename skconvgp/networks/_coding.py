@@ -163,7 +163,7 @@ class CodingTask:
     generator: Generator
 
     @property
-    def n_samples(self) -> int:
+    def n_rows(self) -> int:
         """Number of samples to learn from."""
         return len(self.rows)
 
@@ -171,7 +171,7 @@ class CodingTask:
         """Return the value (1,) on all samples."""
         blocks = torch.split(self.rows, self.batch_size)
         sums = [self._losses(parameters, block).sum() for block in blocks]
-        mean = torch.stack(sums).sum() / self.n_samples
+        mean = torch.stack(sums).sum() / self.n_rows
         return (mean + self._penalty(parameters))[None]
 
     def on_batch(self, parameters: Parameters, rows: Tensor) -> Tensor:

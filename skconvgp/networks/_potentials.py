@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from skconvgp.linalg import half_solve
 from skconvgp.networks._batched import BatchedNetwork, Parameters
+from skconvgp.networks._feature_prior import FeaturePrior
 
 __all__ = [
     "CategoricalData",
@@ -42,6 +43,12 @@ class PriorTerm(Protocol):
 
     def __call__(self, parameters: Parameters, outputs: Tensor, /) -> Tensor:
         """Return the values (k,), from outputs at all inputs of the potential."""
+        ...
+
+    def on_batch(
+        self, parameters: Parameters, outputs: Tensor, rows: Tensor, /
+    ) -> Tensor:
+        """Return unbiased estimates (k,) of these values from outputs at some rows."""
         ...
 
 
@@ -117,6 +124,12 @@ class WeightPrior:
             total = total + 0.5 * gaps.square().flatten(1).sum(1)
         return total
 
+    def on_batch(
+        self, parameters: Parameters, outputs: Tensor, _rows: Tensor
+    ) -> Tensor:
+        """Return the same: the parameters are known whatever is read."""
+        return self(parameters, outputs)
+
 
 @dataclass(frozen=True)
 class FunctionPrior:
@@ -138,6 +151,12 @@ class FunctionPrior:
         gaps = (outputs - self.means).transpose(0, 1)  # (m, k, n_outputs)
         whitened = half_solve(self.factor, gaps.flatten(1))
         return 0.5 * whitened.square().sum(0).reshape(gaps.shape[1:]).sum(1)
+
+    def on_batch(
+        self, _parameters: Parameters, _outputs: Tensor, _rows: Tensor
+    ) -> Tensor:
+        """Raise a TypeError: a density of all outputs reads all of them."""
+        raise TypeError("Steps on some of the samples need a prior of features.")
 
 
 @dataclass(frozen=True)
@@ -170,14 +189,44 @@ class Potential:
         data = self.data(outputs[:, : self.n_samples], slice(0, self.n_samples))
         return data + self.prior(parameters, outputs)
 
-    def on_batch(self, parameters: Parameters, rows: Tensor) -> Tensor:
-        """Return unbiased estimates (k,) of the potential from some of the samples.
+    @property
+    def n_rows(self) -> int:
+        """Number of inputs, which batches are drawn from."""
+        return len(self.inputs)
 
-        The prior must read the parameters alone.
-        """
+    def on_batch(self, parameters: Parameters, rows: Tensor) -> Tensor:
+        """Return unbiased estimates (k,) of the potential from some of the inputs."""
+        n_data = len(rows)
+        if self.n_rows > self.n_samples:  # samples first, then what the prior reads
+            rows = rows.sort().values
+            n_data = int((rows < self.n_samples).sum())
         outputs = self.network.outputs(parameters, self.inputs[rows])
-        share = self.n_samples / len(rows)
-        return share * self.data(outputs, rows) + self.prior(parameters, outputs)
+        share = self.n_rows / len(rows)
+        data = share * self.data(outputs[:, :n_data], rows[:n_data])
+        return data + self.prior.on_batch(parameters, outputs, rows)
+
+    def renew(
+        self, parameters: Parameters, n_rows: int, generator: Generator | None = None
+    ) -> None:
+        """Renew what a prior of features knows of the outputs; nothing for others.
+
+        Parameters
+        ----------
+        parameters : dict of Tensor
+            Parameters of all draws.
+        n_rows : int
+            Inputs whose outputs are computed at once.
+        generator : torch.Generator, optional
+            Source of a draw; without it the most probable coefficients are set.
+        """
+        if not isinstance(self.prior, FeaturePrior):
+            return
+        with torch.no_grad():
+            parts = [
+                self.network.outputs(parameters, part)
+                for part in torch.split(self.inputs, n_rows)
+            ]
+            self.prior.renew(torch.cat(parts, dim=1), generator)
 
 
 def sample_functions(

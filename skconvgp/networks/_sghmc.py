@@ -126,7 +126,8 @@ def sample_chains(
     flat = FlatParameters(start)
     momentum, masses = torch.zeros_like(flat.values), _Masses(flat.values)
     schedule = Schedule(1, sampling.step_size, sampling.batch_size)
-    batches = _endless(schedule, potential.n_samples, generator)
+    batches = _endless(schedule, potential.n_rows, generator)
+    n_at_once = sampling.batch_size or potential.n_rows
     losses: list[float] = []
     kept: list[Tensor] = []
     levels: list[Tensor] = []  # potentials at the start, and when a draw is kept
@@ -134,7 +135,10 @@ def sample_chains(
     traced_every = max(1, sampling.thin // TRACED_BETWEEN)
     is_stopped = False
     for index in range(sampling.n_steps):
-        values, gradient = flat_gradient(potential, flat, next(batches))
+        rows, is_first = next(batches)
+        if is_first:  # a Gibbs step between those of an epoch
+            potential.renew(flat.split(flat.values), n_at_once, generator)
+        values, gradient = flat_gradient(potential, flat, rows)
         losses.append(finite_mean(values))
         if index == 0:
             levels.append(values)
@@ -184,11 +188,12 @@ def _is_sound(levels: Tensor, n_parameters: int) -> Tensor:
 
 
 def _endless(
-    schedule: Schedule, n_samples: int, generator: Generator
-) -> Iterator[Tensor | None]:
-    """Yield the samples of one step after another."""
+    schedule: Schedule, n_rows: int, generator: Generator
+) -> Iterator[tuple[Tensor | None, bool]]:
+    """Yield the inputs of one step after another, and whether an epoch begins."""
     while True:
-        yield from schedule.batches(n_samples, generator)
+        for i, rows in enumerate(schedule.batches(n_rows, generator)):
+            yield rows, i == 0
 
 
 def _move_(

@@ -54,12 +54,12 @@ class Schedule:
     look_every: int = 10
     patience: int = 10
 
-    def batches(self, n_samples: int, generator: Generator) -> Iterator[Tensor | None]:
-        """Yield the indices of the samples of each step of an epoch; None is all."""
-        if self.batch_size is None or self.batch_size >= n_samples:
+    def batches(self, n_rows: int, generator: Generator) -> Iterator[Tensor | None]:
+        """Yield the indices of the inputs of each step of an epoch; None is all."""
+        if self.batch_size is None or self.batch_size >= n_rows:
             yield None
         else:
-            order = torch.randperm(n_samples, generator=generator)
+            order = torch.randperm(n_rows, generator=generator)
             yield from torch.split(order, self.batch_size)
 
     def rate(self, share: float) -> float:
@@ -71,8 +71,8 @@ class TrainingLoss(Protocol):
     """What a training minimises: a number for each draw."""
 
     @property
-    def n_samples(self) -> int:
-        """Number of training samples."""
+    def n_rows(self) -> int:
+        """Number of samples and other inputs, which batches are drawn from."""
         ...
 
     def __call__(self, parameters: Parameters, /) -> Tensor:
@@ -224,6 +224,7 @@ def train(
     generator: Generator,
     watch: Callable[[Epoch], bool],
     validation: ValidationLoss | None = None,
+    renew: Callable[[Parameters], None] | None = None,
 ) -> Trained:
     """Minimise the potential of each draw.
 
@@ -246,6 +247,8 @@ def train(
     validation : ValidationLoss, optional
         With it, each draw keeps the parameters that were best on these samples, and
         training stops when no draw becomes better.
+    renew : callable, optional
+        Called with the parameters before each epoch, for a potential that changes.
 
     Returns
     -------
@@ -259,9 +262,11 @@ def train(
     is_stopped, values = False, flat.values.new_zeros(len(flat.values))
     for index in range(schedule.max_iter):
         rate = schedule.rate(index / schedule.max_iter)
+        if renew is not None:
+            renew(parameters)
         sums = [
             _step(potential, flat, descent, rate, rows)
-            for rows in schedule.batches(potential.n_samples, generator)
+            for rows in schedule.batches(potential.n_rows, generator)
         ]
         values = torch.stack(sums).mean(0)
         losses.append(finite_mean(values))
@@ -275,9 +280,24 @@ def train(
         parameters = best.parameters
     # The best parameters of a draw may be those from before it diverged.
     is_finite = values.isfinite() & flat.values.isfinite().all(1)
-    with torch.no_grad():
-        is_finite &= potential(parameters).isfinite()
+    is_finite &= _has_values(potential, parameters, schedule)
     return Trained(parameters, losses, is_finite, is_stopped)
+
+
+def _has_values(
+    potential: TrainingLoss, parameters: Parameters, schedule: Schedule
+) -> Tensor:
+    """Return which draws (k,) have finite values, in as much memory as a step takes."""
+    any_like = next(iter(parameters.values()))
+    batches = schedule.batches(potential.n_rows, torch.Generator())
+    with torch.no_grad():
+        values = [
+            potential(parameters)
+            if rows is None
+            else potential.on_batch(parameters, rows.to(any_like.device))
+            for rows in batches
+        ]
+    return torch.stack(values).isfinite().all(0)
 
 
 def _step(

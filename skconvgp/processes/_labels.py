@@ -186,7 +186,7 @@ class LabelProcess:
         self, state: LabelState, cross: Tensor, explained: Tensor, residual: Tensor
     ) -> Tensor:
         """Return variances (b, k), or covariances (b, k, k), in units of the prior."""
-        amplitude = self._amplitude
+        amplitude = self.amplitude
         training = state.with_training(cross, self.model.mean_diag)
         cov: Tensor = state.posterior.covariance(
             amplitude * training.mT, amplitude * explained
@@ -197,7 +197,7 @@ class LabelProcess:
         self, state: LabelState, cross: Tensor, prior: Tensor
     ) -> Tensor:
         """Return covariances (n1, n1, k) between samples, in units of the prior."""
-        amplitude = self._amplitude
+        amplitude = self.amplitude
         explained, residual = prior, torch.zeros_like(prior)
         if state.features.numel():
             lifted = lift(cross, state.lift_map)
@@ -211,7 +211,8 @@ class LabelProcess:
         return joint
 
     @property
-    def _amplitude(self) -> float:
+    def amplitude(self) -> float:
+        """Prior variance of the latent functions."""
         return float(np.max(self.model.amplitude))
 
 

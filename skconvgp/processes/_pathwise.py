@@ -11,14 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from skconvgp._protocols import FeatureMap
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
     compute_at,
     frozen_bytes,
-    slices,
-    stream_rows,
     to_numpy,
 )
 from skconvgp.inference import (
@@ -26,22 +23,26 @@ from skconvgp.inference import (
     pathwise_coefficients,
     posterior_mean,
 )
-from skconvgp.kernels._feature_maps import feature_map, shared_values
+from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._features import FeatureProcess
+from skconvgp.processes._label_draws import can_draw, label_draws, prior_values
+from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._latents import run_beside
 from skconvgp.processes._prior import KernelPrior
-from skconvgp.processes._run import Resources, Run
+from skconvgp.processes._run import Resources
 
 __all__ = ["bootstrap_draws", "function_prior", "pathwise_draws"]
 
 
 def function_prior(process: object) -> KernelPrior | None:
     """Return the prior of an exact process of which functions can be drawn, or None."""
-    if isinstance(process, ExactProcess) and isinstance(process.prior, KernelPrior):
-        return process.prior
-    return None
+    if isinstance(process, LabelProcess) and not can_draw(process, has_features=False):
+        return None
+    if not isinstance(process, ExactProcess | LabelProcess):
+        return None
+    return process.prior if isinstance(process.prior, KernelPrior) else None
 
 
 def pathwise_draws(
@@ -59,7 +60,7 @@ def pathwise_draws(
 
     Parameters
     ----------
-    process : ExactProcess or FeatureProcess
+    process : ExactProcess, FeatureProcess or LabelProcess
         The fitted process. One of features draws its coefficients, and leaves out the
         variance that the features leave out.
     rows : ndarray of shape (n, d)
@@ -89,15 +90,18 @@ def pathwise_draws(
         return _coefficient_draws(
             process, rows, n_draws, resources, directions, generator
         )
+    if isinstance(process, LabelProcess) and can_draw(process, has_features=True):
+        return label_draws(process, rows, n_draws, None, resources, generator)
     prior = function_prior(process)
     if prior is None:
         raise ValueError(
             "method='pathwise' draws functions of processes of features, and of exact "
-            "ones with a kernel object and one noise variance: fit with "
-            "completion=None, a kernel of skconvgp.kernels and, for classes, a "
-            "likelihood like Gaussian(), whose noise is the same for all samples, or "
-            "use method='joint'."
+            "ones with a kernel object: fit with completion=None, a kernel of "
+            "skconvgp.kernels and, for classes, a likelihood that turns labels into "
+            "targets, like Gaussian() or Dirichlet(), or use method='joint'."
         )
+    if isinstance(process, LabelProcess):
+        return label_draws(process, rows, n_draws, n_features, resources, generator)
     assert isinstance(process, ExactProcess)
     model = process.model
     features = feature_map(prior.kernel, prior.map_shape, n_features, generator)
@@ -116,12 +120,12 @@ def pathwise_draws(
             return process.solver.solve(state, columns).value
 
         noise = model.noise / run.tensor(model.weights)
-        at_training = _values(features, prior.images(), weights, run).to(noise)
+        at_training = prior_values(features, prior.images(), weights, run).to(noise)
         solved = pathwise_coefficients(solve, at_training, noise, generator)
         dual = torch.cat([run.tensor(process.dual), -solved / model.mean_diag], 1)
         stream = process.stream(rows, np.zeros(len(rows)), run, needs_diag=False)
         both = to_numpy(torch.cat([posterior_mean(cross, dual) for cross, _ in stream]))
-        prior_draws = to_numpy(_values(features, prior.images(rows), weights, run))
+        prior_draws = to_numpy(prior_values(features, prior.images(rows), weights, run))
         changes = (both[:, k:] + prior_draws).reshape(len(rows), k, n_draws)
         draws: FloatArray = changes * np.sqrt(model.amplitude)[:, None]
         draws += both[:, :k, None]
@@ -150,13 +154,15 @@ def bootstrap_draws(
     ValueError
         For another process.
     """
+    if isinstance(process, LabelProcess) and can_draw(process, has_features=True):
+        return label_draws(process, rows, n_draws, None, resources, generator)
     if not isinstance(process, FeatureProcess):
         raise ValueError(  # noqa: TRY004  (a setting of the user does not fit)
-            "method='bootstrap' draws coefficients of features, for targets with one "
-            "noise variance: fit with completion=RandomFeatures() or Nystrom(), and "
-            "for classes with a likelihood like Gaussian(). For exact processes "
-            "method='pathwise' is the same: it perturbs targets and draws a function "
-            "from the prior."
+            "method='bootstrap' draws coefficients of features: fit with "
+            "completion=RandomFeatures() or Nystrom(), and for classes with a "
+            "likelihood that turns labels into targets, like Gaussian() or "
+            "Dirichlet(). For exact processes method='pathwise' is the same: it "
+            "perturbs targets and draws a function from the prior."
         )
 
     def directions(state: Any, n_columns: int) -> Tensor:
@@ -202,16 +208,3 @@ def _coefficient_draws(
 
     drawn = compute_at(resources.placement(needed), draws_at)
     return drawn, process.facts_of(0.0, needs_var=False)
-
-
-def _values(features: FeatureMap, images: Tensor, weights: Tensor, run: Run) -> Tensor:
-    """Return features (n, r) of images times weights (r, s), some rows at a time."""
-    itemsize = weights.itemsize
-    budget = run.config.memory_budget - shared_values(features) * itemsize
-    n_rows = stream_rows(max(1, features.n_values), itemsize, budget)
-    return torch.cat(
-        [
-            features(images[part]).to(weights) @ weights
-            for part in slices(len(images), n_rows)
-        ]
-    )

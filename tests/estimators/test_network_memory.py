@@ -32,8 +32,12 @@ def free(monkeypatch):
         ({}, "`n_draws`.*`batch_size`"),
         ({"prior": rbf(1.0), "optimizer": None}, "`n_draws`.*fewer samples"),
         ({"inference": "sghmc"}, "`n_chains`.*`batch_size`"),
+        (
+            {"prior": rbf(1.0), "optimizer": None, "batch_size": 4},
+            "`n_draws`, `features`.*`batch_size`",
+        ),
     ],
-    ids=["weights", "functions", "chains"],
+    ids=["weights", "functions", "chains", "features"],
 )
 def test_a_step_that_does_not_fit_raises_before_any_work(settings, remedy, free):
     X, y = wave(40)

@@ -14,12 +14,22 @@ from skconvgp import (
     SKOPS_TRUSTED_TYPES,
     BayesianNetworkClassifier,
     BayesianNetworkRegressor,
+    ConvNetGPClassifier,
     ConvNetGPRegressor,
     gram_matrix,
 )
+from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._network_samples import read_samples
 from skconvgp.estimators._network_settings import read_settings
-from skconvgp.kernels import Dense, Erf, Flatten, Sequential, convnet, rbf
+from skconvgp.kernels import (
+    Dense,
+    Erf,
+    Flatten,
+    PatchKernel,
+    Sequential,
+    convnet,
+    rbf,
+)
 from skconvgp.likelihoods import Dirichlet
 from skconvgp.metrics import gaussian_wasserstein
 from tests.helpers.estimators import blobs, digits, wave
@@ -89,7 +99,34 @@ def test_kernels_are_learned_by_the_evidence_or_kept():
     np.testing.assert_allclose(learned.noise_variance_, noise, rtol=1e-6)
 
 
-def test_a_wide_network_with_a_kernel_prior_resembles_the_gaussian_process():
+def test_the_variance_of_a_kernel_can_be_learned_alone():
+    X, y = wave(20)
+    settings = {"noise_variance": "evidence", "optimizer": "amplitude", "max_iter": 1}
+    learned = regressor(prior=rbf(1.0), **settings).fit(X, y)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance="evidence").fit(X, y)
+    np.testing.assert_allclose(
+        y.var() * gram_matrix(learned.kernel_, X),
+        gp.amplitude_ * gram_matrix(rbf(1.0), X),
+        rtol=1e-6,
+    )
+    noise = gp.noise_variance_ * gp.amplitude_ / y.var()
+    np.testing.assert_allclose(learned.noise_variance_, noise, rtol=1e-6)
+    X, labels = blobs(20)
+    model = classifier(prior=rbf(1.0), optimizer="amplitude", max_iter=1)
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood="dirichlet").fit(X, labels)
+    np.testing.assert_allclose(
+        model.fit(X, labels).latent_scale_ ** 2 * gram_matrix(model.kernel_, X),
+        gp.amplitude_ * gram_matrix(rbf(1.0), X),
+        rtol=1e-6,
+    )
+
+
+# All samples as landmarks: products of features are the kernel.
+ALL = {"batch_size": 3, "features": Nystrom(n_landmarks=6, check_fraction=0.0)}
+
+
+@pytest.mark.parametrize("batches", [{}, ALL], ids=["all", "batches"])
+def test_a_wide_network_with_a_kernel_prior_resembles_the_gaussian_process(batches):
     X = np.linspace(-2.5, 2.5, 6)[:, None]
     y = np.cos(2.0 * X[:, 0])
     kernel, noise, added, n_draws = rbf(1.0), 0.05, 0.02, 200
@@ -104,6 +141,7 @@ def test_a_wide_network_with_a_kernel_prior_resembles_the_gaussian_process():
         n_draws=n_draws,
         max_iter=300,
         learning_rate=0.1,
+        **batches,
     ).fit(X, y)
     C = gram_matrix(kernel, X) + added * np.eye(6)
     gain = C @ np.linalg.inv(C + noise * np.eye(6))
@@ -155,6 +193,14 @@ def test_probabilities_are_means_over_draws():
         {"prior": rbf(1.0)},
         {"early_stopping": True, "max_iter": 200},
         {"batch_size": 8},
+        {"batch_size": 8, "prior": rbf(1.0), "features": RandomFeatures(50)},
+        {
+            "batch_size": 8,
+            "prior": rbf(1.0),
+            "optimizer": "amplitude",
+            "inference": "ensemble",
+            "early_stopping": True,
+        },
     ],
     ids=str,
 )
@@ -267,8 +313,8 @@ def test_draws_that_diverge_are_left_out():
         ({"kernel": rbf(1.0)}, "None unless prior='matched'"),
         ({"hidden_layer_sizes": (3, 0)}, "tuple of ints"),
         ({"noise_variance": 0.0}, "'evidence' or a finite number > 0"),
-        ({"optimizer": "loo"}, "None or 'evidence'"),
-        ({"prior": rbf(1.0), "batch_size": 4}, "None with a kernel"),
+        ({"optimizer": "loo"}, "None, 'amplitude' or 'evidence'"),
+        ({"features": 1}, "an int >= 2, RandomFeatures or Nystrom"),
         ({"network": 3}, "None or a callable"),
         ({"network": nn.Identity, "noise_variance": "evidence"}, "a number"),
         ({"network": nn.Identity}, r"must return 1 numbers.*\(2, 16\)"),
@@ -283,6 +329,14 @@ def test_wrong_settings_are_errors(settings, message):
     model = regressor(image_shape=None).set_params(**settings)
     with pytest.raises(ValueError, match=message):
         model.fit(X, X[:, 0])
+
+
+def test_batches_need_a_kernel_with_features():
+    X, y = wave(8)
+    kernel = PatchKernel(patch_size=1)
+    model = regressor(prior=kernel, optimizer=None, batch_size=4)
+    with pytest.raises(TypeError, match="has no random features"):
+        model.fit(X, y)
 
 
 def test_a_bootstrap_needs_targets():

@@ -14,7 +14,6 @@ from skconvgp import (
 from skconvgp.completion import NearestNeighbors, RandomFeatures
 from skconvgp.inference import bootstrap_directions
 from skconvgp.kernels import Dense, Flatten, ReLU, Sequential, rbf
-from skconvgp.likelihoods import Gaussian
 from skconvgp.solvers import ConjugateGradient
 from tests.helpers.estimators import blobs
 from tests.helpers.memory import needs_peak, peak_memory
@@ -215,7 +214,7 @@ def test_blocks_of_samples_see_the_same_network(monkeypatch):
         settings = {"method": "pathwise", "random_state": 3} | changes
         whole = model.sample_y(rows, 2, **settings)
         with monkeypatch.context() as patch:
-            for module in ("_expansion", "_pathwise"):
+            for module in ("_expansion", "_label_draws"):
                 name = f"skconvgp.processes.{module}.stream_rows"
                 patch.setattr(name, lambda *_: 5)
             parts = model.sample_y(rows, 2, **settings)
@@ -233,15 +232,6 @@ def test_neighbors_are_refused():
     gp, new = fitted(completion=NearestNeighbors(5))
     with pytest.raises(ValueError, match=r"'pathwise'.*completion=None"):
         gp.sample_y(new, 2, method="pathwise")
-
-
-def test_a_noise_for_each_class_is_refused():
-    X, labels = blobs(6)
-    gp = ConvNetGPClassifier(rbf(1.0), likelihood="dirichlet").fit(X, labels)
-    with pytest.raises(ValueError, match=r"a likelihood like Gaussian\(\)"):
-        gp.sample_y(X, 2, method="pathwise")
-    likely = ConvNetGPClassifier(rbf(1.0), likelihood=Gaussian()).fit(X, labels)
-    assert likely.sample_y(X, 2, method="pathwise").shape == (len(X), 3, 2)
 
 
 def test_draws_of_a_solver_that_did_not_converge_are_announced():

@@ -86,7 +86,7 @@ def test_early_stopping_keeps_the_best_of_each_draw():
 class Falling:
     """The root of 1 - w, which a descent follows out of its domain."""
 
-    n_samples = 1
+    n_rows = 1
 
     def __call__(self, parameters):
         w = parameters["w"]

@@ -1,0 +1,153 @@
+"""Finite networks on tables of two classes, beside processes of the same samples."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from calibrating.report import judge
+from calibrating.source import Figures
+from calibrating.tasks import load as load_task
+from numpy.typing import NDArray
+from peers.pipe import Stopwatch
+from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
+
+from drawing.place import ran_on, scaled
+from skconvgp import BayesianNetworkClassifier, ConvNetGPClassifier
+from skconvgp.completion import Nystrom, RandomFeatures
+from skconvgp.kernels import Kernel, rbf
+
+# Tables of the source: 4.2 and 4.3 have 5000 test samples, 6.3 and 6.4 a tenth.
+BOOTSTRAPS, FUNCTIONS = "4.2, 4.3", "6.3, 6.4"
+SETS = {
+    BOOTSTRAPS: ("magic", "htru2"),
+    FUNCTIONS: ("eeg_eye_state", "htru2", "magic"),
+}
+N_TEST = 5000
+N_LEARNED = 2000  # samples from which the kernel is learned
+KERNEL = rbf(2.0)
+EXACT, SPARSE = "exact process", "process of 500 landmarks"
+FEATURES, FEATURE_DRAWS = "random features, exact", "random features, 50 draws"
+WEIGHTS, CHAINS = "weights, bootstrap", "weights, chains"
+ENSEMBLE, MATCHED = "ensemble", "matched, chains"
+OF_FUNCTIONS, BY_BOOTSTRAP = "functions, chains", "functions, bootstrap"
+N_FEATURES = {BOOTSTRAPS: 5000, FUNCTIONS: 1000}
+SAMPLING = {
+    "inference": "sghmc",
+    "n_draws": 40,
+    "n_chains": 4,
+    "burn_in": 3000,
+    "thin": 200,
+    "learning_rate": 0.01,
+}
+TRAINING = {"n_draws": 20, "max_iter": 60, "learning_rate": 0.01}
+BY_SOFTMAX = {"likelihood": "softmax"}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Samples to learn from, and samples to be judged on; numbers around 0."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_test: NDArray[Any]
+    y_test: NDArray[Any]
+
+
+def load(table: str, name: str, split: int, n_train: int) -> Labelled:
+    """Return the samples of a table of the source, at most so many to learn from."""
+    task = load_task(name, split, 10**9, None)
+    codes = np.unique(task.y)
+    X = np.concatenate([task.X, task.X_test])
+    y = np.searchsorted(codes, np.concatenate([task.y, task.y_test]))
+    cut = len(task.y)
+    if table == BOOTSTRAPS:
+        order = np.random.default_rng(split).permutation(len(y))
+        X, y, cut = X[order], y[order], len(y) - N_TEST
+    n = min(cut, n_train)
+    return Labelled(X[:n], y[:n], X[cut:], y[cut:])
+
+
+def networks(table: str) -> dict[str, dict[str, Any]]:
+    """Return settings of the networks of a table."""
+    if table == BOOTSTRAPS:
+        usual = {"hidden_layer_sizes": (512, 512), "activation": "relu"}
+        models = {
+            WEIGHTS: TRAINING | {"n_draws": 50},
+            CHAINS: SAMPLING | BY_SOFTMAX | {"n_draws": 52},
+            ENSEMBLE: TRAINING | BY_SOFTMAX | {"inference": "ensemble"},
+        }
+    else:
+        usual = {"activation": "tanh"}
+        models = {
+            OF_FUNCTIONS: SAMPLING | {"prior": KERNEL},
+            BY_BOOTSTRAP: TRAINING | {"prior": KERNEL},
+            MATCHED: SAMPLING | {"prior": "matched", "kernel": KERNEL},
+            WEIGHTS: TRAINING,
+            ENSEMBLE: TRAINING | BY_SOFTMAX | {"inference": "ensemble"},
+        }
+    features = {"batch_size": 512, "features": N_FEATURES[FUNCTIONS]}
+    return {name: usual | features | chosen for name, chosen in models.items()}
+
+
+def measure(
+    table: str, data: Labelled, device: str, effort: float, methods: list[str]
+) -> Iterator[tuple[str, Figures]]:
+    """Yield name and scores of each method; none is all."""
+
+    def is_asked(name: str) -> bool:
+        return not methods or name in methods
+
+    yield from _processes(table, data, device, is_asked)
+    for name, settings in filter(lambda one: is_asked(one[0]), networks(table).items()):
+        model = BayesianNetworkClassifier(
+            **scaled(settings, effort), device=device, random_state=0
+        )
+        watch = Stopwatch()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(data.X, data.y)
+        row = watch.read()
+        rhat = float(np.nanmax(model.rhat_)) if hasattr(model, "rhat_") else None
+        yield (
+            name,
+            _row(row, data, model.predict_proba(data.X_test), model.device_)
+            | {"rhat": rhat, "n_diverged": model.fit_report_.n_diverged},
+        )
+
+
+def _processes(
+    table: str, data: Labelled, device: str, is_asked: Callable[[str], bool]
+) -> Iterator[tuple[str, Figures]]:
+    """Yield the scores of processes with one kernel, learned on some samples."""
+    usual = {"likelihood": "dirichlet", "device": device, "random_state": 0}
+    parts = {EXACT: None, SPARSE: Nystrom(500)}
+    if table == BOOTSTRAPS:
+        parts |= {FEATURES: RandomFeatures(N_FEATURES[table])}
+    if not any(map(is_asked, (*parts, FEATURE_DRAWS))):
+        return
+    few = slice(0, N_LEARNED)
+    learned = ConvNetGPClassifier(KERNEL, optimizer="evidence", **usual)
+    kernel: Kernel = learned.fit(data.X[few], data.y[few]).kernel_
+    for name, part in parts.items():
+        is_feature = name == FEATURES
+        if not (is_asked(name) or (is_feature and is_asked(FEATURE_DRAWS))):
+            continue
+        watch = Stopwatch()
+        gp = ConvNetGPClassifier(kernel, completion=part, **usual)
+        gp.fit(data.X, data.y)
+        row = watch.read() | {"kernel": repr(kernel)}
+        yield name, _row(row, data, gp.predict_proba(data.X_test), gp.device_)
+        if is_feature and is_asked(FEATURE_DRAWS):
+            draws = gp.sample_y(data.X_test, 50, random_state=0)
+            mean = softmax(draws, axis=1).mean(axis=2)
+            yield FEATURE_DRAWS, _row(row, data, mean, gp.device_)
+
+
+def _row(row: Figures, data: Labelled, probabilities: Any, device: str) -> Figures:
+    fitted = {"fit_seconds": row["seconds"], "fit_cpu_seconds": row["cpu_seconds"]}
+    kept = {name: row[name] for name in ("kernel",) if name in row}
+    sizes = {"n_train": len(data.y), "device": device}
+    return fitted | kept | sizes | ran_on(device) | judge(data.y_test, probabilities)

@@ -1,0 +1,31 @@
+"""TrainedEstimator: what estimators of finite networks share."""
+
+from typing import Any
+
+from sklearn.utils import Tags
+
+from skconvgp.estimators._callbacks import BaseCallbacks
+from skconvgp.estimators._versions import with_version, without_version
+
+__all__ = ["TrainedEstimator"]
+
+
+class TrainedEstimator(BaseCallbacks):
+    """An estimator that trains networks on samples or images, from a random start."""
+
+    random_state: Any
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare that X may hold images, and that `fit` draws random numbers."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Add the version of the package."""
+        return with_version(super().__getstate__())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Warn if another version of the package wrote the state."""
+        super().__setstate__(without_version(self, state))
