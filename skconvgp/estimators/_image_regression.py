@@ -40,9 +40,9 @@ class ImageRegressor(GPRegressor):
         For images with three channels these compare single positions, in coefficients
         of the channels at two scales, and in those of principal components of the
         colours at three scales and at one; images of less than 32 pixels a side have
-        fewer scales. For others it is :class:`~skconvgp.kernels.convnet` twice: of the images,
-        and of images that are centred and sheared until their shapes are upright.
-        Below 8 pixels a side it is convnet of the pixels.
+        fewer scales. For others it is :class:`~skconvgp.kernels.convnet` twice: of the
+        images, and of images that are centred and sheared until their shapes are
+        upright. Below 8 pixels a side it is convnet of the pixels.
         Rows that are read as vectors have the single part
         :class:`~skconvgp.kernels.rbf`.
         "patches" is patches of the pixels alone, in time and memory that grow linearly

@@ -388,7 +388,7 @@ class PatchPart:
             yield flip(images)
 
     def _products(self, features: Tensor, n: int, run: Run) -> Tensor:
-        """Return products (b, n) of features (b, r) with n training images' features."""
+        """Return products (b, n) of features (b, r) with those of training images."""
         blocks = slices(n, self._at_once(run.config))
         ours = [features @ run.tensor(self.features[part]).mT for part in blocks]
         return torch.cat(ours, 1)
