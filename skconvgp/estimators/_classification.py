@@ -70,7 +70,8 @@ class ConvNetGPClassifier(GPClassifier):
         and "evidence" choose it on a grid, from one eigendecomposition, by the
         leave-one-out log predictive density or by the evidence. "auto" is "loo" if that
         is affordable: for 10 to 5000 different inputs, if the eigenvectors fit into the
-        free memory or a completion provides a factor. Otherwise, and with likelihoods
+        free memory or a completion provides a factor, and if 10 inputs, and half of
+        all, have another one of their class. Otherwise, and with likelihoods
         that derive their noise from the labels, "auto" is 1e-4. With an `optimizer`, a
         number stays fixed. If `noise_variance` is a string, the noise is learned
         together with the kernel, within the bounds of the grid, because the best kernel

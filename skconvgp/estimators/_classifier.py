@@ -44,6 +44,7 @@ from skconvgp.processes import (
     Problem,
     Process,
     VariationalProcess,
+    knows_class,
 )
 
 __all__ = ["GPClassifier", "has_one_latent"]
@@ -478,12 +479,23 @@ class GPClassifier(ClassifierMixin, BaseGP):
             indices, mean, var = self._left_out(is_subset_enough=True)
             codes = self._training.codes
             assert codes is not None
+            # Where most labels are left out with their class, only the others tell
+            # what to think of new samples (ADR 0081).
+            weights = process.model.sample_weights
+            is_known = knows_class(codes, weights, process.model.class_left_out)
+            if 2.0 * weights[is_known].sum() >= weights.sum():
+                is_known[:] = True
+            some = is_known[indices]
+            units = weights[indices] * some
+            if some.any():
+                indices, units = indices[some], units[some]
+                mean, var = mean[some], var[some]
             self.calibration_ = self.likelihood_.calibrate(
                 _in_double(mean),
                 # A given matrix does not contain the prior variances of new samples.
                 _in_double(var) if process.prior.knows_variances else None,
                 torch.as_tensor(codes[indices]),
-                _in_double(process.model.sample_weights[indices]),
+                _in_double(units),
             )
         self.temperature_ = self.calibration_.temperature
         return self

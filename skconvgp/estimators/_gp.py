@@ -231,8 +231,7 @@ class BaseGP(KernelEstimator):
         if isinstance(process.prior, ExpansionPrior | PatchPrior | PartsPrior):
             evaluated = process.prior
         choice = None if evaluated is None else evaluated.choice(run)
-        self._process = process
-        self._training = training.take(fitted.used)
+        self._process, self._training = process, training.take(fitted.used)
         self.backend_ = choice.name if choice else PRECOMPUTED
         used = run.config.dtype if prior is None else prior.tile_dtype
         self.dtype_ = str(used).removeprefix("torch.")
@@ -258,6 +257,7 @@ class BaseGP(KernelEstimator):
             dtype=self.dtype_,
             peak_memory=peak_memory(),
             n_position_pairs=of_positions.n_position_pairs if of_positions else 0,
+            noise_reason=self.__dict__.pop("_noise_reason", ""),
             **{"kernel_reason": self._kernel_reason()} | record.report,
         )
         warn_of_facts(record.facts)

@@ -55,11 +55,11 @@ class ImageClassifier(GPClassifier):
         Weights of the parts, each of which is divided by the mean variance of its
         functions first. They are scaled to the sum 1. "auto" chooses multiples of 1/5
         by leave-one-out, or by the evidence with ``noise_variance="evidence"``, and
-        takes equal weights for fewer than 10 different images.
+        takes equal weights if these cannot choose a noise.
     flips : "auto" or bool, default="auto"
         Whether each part is averaged over images and their mirror images (left and
         right exchanged). "auto" decides by the criterion of the weights, and does not
-        for fewer than 10 different images.
+        average if that cannot choose a noise.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
@@ -69,7 +69,8 @@ class ImageClassifier(GPClassifier):
         Variance of the observation noise, as a share of the mean prior variance. "loo"
         and "evidence" choose it on a grid, from one eigendecomposition for each choice
         of weights, by the leave-one-out log predictive density or by the evidence.
-        "auto" is "loo" for 10 different inputs or more, and 1e-4 for fewer.
+        "auto" is "loo" if 10 different images or more, and half of all, have another
+        image of their class, and otherwise 1e-4.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None keeps the variance of the

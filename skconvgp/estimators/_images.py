@@ -23,7 +23,6 @@ from skconvgp.estimators._image_parts import (
     with_flips,
 )
 from skconvgp.estimators._noise import can_choose_noise
-from skconvgp.estimators._resolve import resolve_noise
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warn import warn_caller
@@ -78,13 +77,13 @@ def fit_images(
     resources, prior = EstimatorResources(estimator), _reduced(samples.prior)
     shape = prior.map_shape
     choices = resolve_parts(estimator, shape)
-    can_judge = can_choose_noise(problem.inputs.n_inputs, problem.targets)
+    can_judge = can_choose_noise(problem)
     weights = resolve_weights(estimator, len(choices))
     if weights is None and not can_judge:
         weights = np.full(len(choices), 1.0 / len(choices))
     mirrors = resolve_flips(estimator, shape, can_judge=can_judge)
     noise = noise_of(
-        resolve_noise(estimator, estimator.noise_variance),
+        estimator,
         problem,
         has_labels=False,
         affords_choice=lambda: True,

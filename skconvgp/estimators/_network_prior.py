@@ -198,7 +198,7 @@ class PriorChoice:
         """Return whether targets (m, k) of the few samples can choose anything."""
         rows, n_outputs = self._few.rows, values.shape[1]
         problem = Problem(rows, values, np.ones(len(rows)), np.ones(n_outputs))
-        return can_choose_noise(problem.inputs.n_inputs, values)
+        return can_choose_noise(problem)
 
     def _learned(self, kernel: Any, amplitude: float) -> NetworkPrior:
         """Return the prior with a learned kernel, whose mean variance is given."""

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from skconvgp._typing import FloatArray
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import FEWEST_INPUTS
 from skconvgp.processes import Problem
@@ -12,6 +11,7 @@ __all__ = [
     "can_choose_noise",
     "usual_noise",
     "warn_of_copies",
+    "why_no_choice",
 ]
 
 # Number of inputs up to which "auto" uses an eigendecomposition: there its n^3
@@ -30,12 +30,26 @@ def usual_noise(*, has_classes: bool) -> float:
     return CLASSIFIER_NOISE if has_classes else REGRESSOR_NOISE
 
 
-def can_choose_noise(n_inputs: int, targets: FloatArray) -> bool:
-    """Return whether inputs and targets (n, k) suffice to choose the noise."""
+def can_choose_noise(problem: Problem) -> bool:
+    """Return whether inputs and targets suffice to choose the noise."""
+    return not why_no_choice(problem)
+
+
+def why_no_choice(problem: Problem) -> str:
+    """Return why a noise cannot be chosen; empty if it can (ADR 0029, 0081)."""
+    targets, n_inputs = problem.targets, problem.inputs.n_left_out
     spread = float(np.ptp(targets, axis=0).max())
-    return n_inputs >= FEWEST_INPUTS and spread > LEAST_SPREAD * float(
-        np.abs(targets).max()
-    )
+    if n_inputs < FEWEST_INPUTS:
+        return f"{n_inputs} different inputs, and a choice takes {FEWEST_INPUTS}"
+    if spread <= LEAST_SPREAD * float(np.abs(targets).max()):
+        return "all targets are equal"
+    n_judged, least = problem.n_judged, max(FEWEST_INPUTS, -(-n_inputs // 2))
+    if n_judged < least:
+        return (
+            f"only {n_judged} of {n_inputs} different inputs have another one of their "
+            f"class, and a choice takes {least}"
+        )
+    return ""
 
 
 def warn_of_copies(problem: Problem) -> None:

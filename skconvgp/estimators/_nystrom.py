@@ -17,7 +17,6 @@ from skconvgp.estimators._gp import BaseGP, warn_of_prior
 from skconvgp.estimators._growing import publish_extension
 from skconvgp.estimators._resolve import (
     reject,
-    resolve_noise,
     resolve_word,
 )
 from skconvgp.estimators._settings import amplitude_of, noise_of
@@ -64,7 +63,7 @@ def fit_landmarks(
     require_common_noise(type(estimator).__name__, models)
     variance = resolve_word(estimator, "variance", estimator.variance, VARIANCES)
     noise = noise_of(
-        resolve_noise(estimator, estimator.noise_variance),
+        estimator,
         problem,
         has_labels=False,
         # With "fitc" each value of the noise needs a factorisation.

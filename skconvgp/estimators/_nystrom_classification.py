@@ -52,9 +52,10 @@ class NystromCompletedGP(GPClassifier):
     noise_variance : float, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. "loo"
         and "evidence" choose it on a grid, from one eigendecomposition, by the
-        leave-one-out log predictive density or by the evidence. "auto" is "loo" for 10
-        different inputs or more. It is 1e-4 for fewer inputs, and with variance="fitc",
-        which needs a factorisation for each value.
+        leave-one-out log predictive density or by the evidence. "auto" is "loo" if 10
+        different inputs or more, and half of all, have another input of their class. It
+        is 1e-4 otherwise, and with variance="fitc", which needs a factorisation for
+        each value.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None keeps the variance of the

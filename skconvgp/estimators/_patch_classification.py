@@ -83,8 +83,9 @@ class PatchGPClassifier(GPClassifier):
         Variance of the observation noise, as a share of the mean prior variance; at
         least 1e-6. "loo" and "evidence" search it in half decades, by the leave-one-out
         log predictive density of 2000 images or by the evidence of all. "auto" is
-        "loo" for 10 different inputs or more, and 1e-4 for fewer. With "dirichlet" and
-        "beta" it is a number that is added to the noise of the labels, 1e-4 by "auto".
+        "loo" if 10 different images or more, and half of all, have another image of
+        their class, and otherwise 1e-4. With "dirichlet" and "beta" it is a number that
+        is added to the noise of the labels, 1e-4 by "auto".
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence, in closed form or, for "dirichlet" and "beta",

@@ -75,7 +75,7 @@ class PatchGPRegressor(GPRegressor):
         Variance of the observation noise, as a share of the mean prior variance; at
         least 1e-6. "loo" and "evidence" search it in half decades, by the leave-one-out
         log predictive density of 2000 images or by the evidence of all. "auto" is
-        "loo" for 10 different inputs or more, and 1e-4 for fewer.
+        "loo" for 10 different inputs or more, and 1e-2 for fewer.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None keeps the variance of the

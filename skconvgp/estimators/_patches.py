@@ -20,7 +20,6 @@ from skconvgp.estimators._resolve import (
     PRECOMPUTED,
     VARIATIONAL_LIKELIHOODS,
     resolve_count,
-    resolve_noise,
     resolve_rate,
     resolve_tolerance,
     resolve_word,
@@ -97,7 +96,7 @@ def fit_patches(
         refuse_kernel(estimator, PRECOMPUTED)
     choices = resolve_terms(estimator, prior.kernel, prior.image_shape)
     noise = noise_of(
-        resolve_noise(estimator, estimator.noise_variance),
+        estimator,
         problem,
         has_labels=bool(noisy),
         affords_choice=lambda: True,

@@ -98,6 +98,9 @@ class FitReport:
         Whether the parts of a sum are averaged over mirror images.
     parts_reason : str
         Why a sum has a single part; empty otherwise.
+    noise_reason : str
+        Why ``noise_variance="auto"`` took the usual number, and weights and flips of a
+        sum were not chosen: too few samples say which. Empty otherwise.
     n_position_pairs : int
         Number of pairs of positions whose covariances a pair of samples needs, which
         its time grows with; of a sum, the most that one of its terms needs. It is 0
@@ -154,6 +157,7 @@ class FitReport:
     is_mirrored: bool = False
     parts_reason: str = ""
     n_position_pairs: int = 0
+    noise_reason: str = ""
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -186,6 +190,7 @@ class FitReport:
         reasons = {
             "not direct": "" if self.solver == DIRECT else self.solver_reason,
             "not fused": self.backend_reason,
+            "noise": self._noise(),
             "kernel": self.kernel_reason,
             "not float32": self.dtype_reason,
             "not on GPU": self.device_reason,
@@ -217,6 +222,10 @@ class FitReport:
         over = "averaged over" if self.is_mirrored else "without"
         text = f"weights {weights}; {over} mirror images"
         return f"{text}: {self.parts_reason}" if self.parts_reason else text
+
+    def _noise(self) -> str:
+        """Return why the noise was not chosen; empty if it was."""
+        return f"not chosen: {self.noise_reason}" if self.noise_reason else ""
 
     def _patches(self) -> str:
         """Return the line on inducing patches: those of each term."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skconvgp.estimators._doors import Training
-from skconvgp.estimators._noise import MOST_INPUTS, can_choose_noise, usual_noise
+from skconvgp.estimators._noise import MOST_INPUTS, usual_noise, why_no_choice
 from skconvgp.estimators._resolve import (
     AUTO,
     resolve_amplitude,
@@ -80,7 +80,7 @@ def settings_of(
     if learned is not None and learned.noise is not None:
         return Settings(learned.noise, amplitude)
     noise = noise_of(
-        resolve_noise(estimator, estimator.noise_variance),
+        estimator,
         problem,
         has_labels=bool(planner.parts.models_of(problem)),
         affords_choice=lambda: planner.affords_choice(problem, MOST_INPUTS),
@@ -97,7 +97,7 @@ def amplitude_of(estimator: Any, training: Training) -> float | str | None:
 
 
 def noise_of(
-    noise: float | str,
+    estimator: Any,
     problem: Problem,
     *,
     has_labels: bool,
@@ -108,8 +108,8 @@ def noise_of(
 
     Parameters
     ----------
-    noise : float or str
-        The setting.
+    estimator : estimator
+        Has the setting, and is told why the data choose no noise, for its report.
     problem : Problem
         The problem that will be fitted.
     has_labels : bool
@@ -119,12 +119,14 @@ def noise_of(
     learned : float or None
         Noise that was learned with the kernel.
     """
+    noise = resolve_noise(estimator, estimator.noise_variance)
     if noise != AUTO:
         return noise
     if not has_labels:
-        is_known = can_choose_noise(problem.inputs.n_left_out, problem.targets)
-        if is_known and affords_choice():
+        why_not = why_no_choice(problem)
+        if not why_not and affords_choice():
             return "loo"
         if learned is not None:
             return learned
+        estimator._noise_reason = why_not
     return usual_noise(has_classes=problem.codes is not None)

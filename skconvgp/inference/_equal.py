@@ -111,6 +111,21 @@ class EqualInputs:
             removed[images] = totals[members].sum(1)
         return removed
 
+    def removed_of_class(self, weights: Tensor, codes: Tensor) -> Tensor:
+        """Return the weight (n_images,) of its own class that leaves with a sample.
+
+        Parameters
+        ----------
+        weights : Tensor of shape (n,)
+            Sample weights.
+        codes : Tensor of shape (n,)
+            Class codes.
+        """
+        if self.n_inputs < FEWEST_INPUTS and self.n_versions == 1:
+            return weights.clamp(max=1.0)
+        own = self.of * (int(codes.max()) + 1) + codes.to(self.of)
+        return EqualInputs(_numbered(own), self.n_versions).removed(weights)
+
     def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
         """Return what leaves (n, ...) of sums when each sample is left out.
 

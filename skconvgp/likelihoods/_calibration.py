@@ -51,20 +51,25 @@ def fit_calibration(
     codes : Tensor of shape (n,)
         Class codes.
     weights : Tensor of shape (n,)
-        Sample weights; a prior counts as much as one sample.
+        Sample weights; a prior counts as much as one sample. If all are 0, samples
+        give the size of the latents alone.
     has_offsets : bool
         Whether classes have offsets.
     """
     # Evaluations are many and small: a call of numpy costs less than one of torch.
     means, masses = np.asarray(mean), np.asarray(weights)
     centred = means - means.mean(1, keepdims=True)
-    size = math.sqrt(np.average(np.square(centred).sum(1), weights=masses))
+    has_any = masses.any()
+    squares = np.square(centred).sum(1)
+    size = math.sqrt(np.average(squares, weights=masses if has_any else None))
     if size == 0.0:  # every class is as probable, whatever the temperature
         return Calibration()
     # In units of their size latents are the same, whatever the scale of the kernel.
     common = None if var is None else np.asarray(var).mean(1, keepdims=True) / size**2
     own = np.arange(len(means)), np.asarray(codes)
     posterior = _Posterior(centred / size, common, own, masses, has_offsets)
+    if not has_any:
+        return posterior.calibration(posterior.usual, size)
     point = _most_probable(posterior)
     return posterior.calibration(_sharpened(posterior, point), size)
 

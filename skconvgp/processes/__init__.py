@@ -77,6 +77,7 @@ from skconvgp.processes._problem import (
     Record,
     Settings,
     entries,
+    knows_class,
 )
 from skconvgp.processes._routes import (
     GRAM_COPIES,
@@ -169,6 +170,7 @@ __all__ = [
     "extend_patches",
     "function_prior",
     "iterative_route",
+    "knows_class",
     "left_out_neighborhoods",
     "missing_memory",
     "pathwise_draws",

@@ -15,7 +15,17 @@ from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
 from skconvgp.inference import EqualInputs, mean_variance
 from skconvgp.processes._facts import Fact
 
-__all__ = ["Latent", "Model", "Problem", "Record", "Settings", "entries"]
+__all__ = [
+    "Latent",
+    "Model",
+    "Problem",
+    "Record",
+    "Settings",
+    "entries",
+    "knows_class",
+]
+
+ROUNDING = 1e-9  # of sums of weights
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,30 @@ class Problem:
         """Weight (n_samples,) that leave-one-out removes with each sample."""
         return to_numpy(self.inputs.removed(rows_to_tensor(self.weights)))
 
+    @cached_property
+    def class_left_out(self) -> FloatArray:
+        """Weight (n_samples,) of its own class that is removed with each sample.
+
+        Without classes all weights count.
+        """
+        if self.codes is None:
+            return self.left_out_weights
+        weights, codes = rows_to_tensor(self.weights), torch.as_tensor(self.codes)
+        return to_numpy(self.inputs.removed_of_class(weights, codes))
+
+    @property
+    def n_judged(self) -> int:
+        """Number of distinct inputs that leave-one-out can predict.
+
+        With classes these are the inputs whose class other inputs have, too.
+        """
+        of = to_numpy(self.inputs.of)[: self.n_samples]
+        if self.codes is not None:
+            weights = self.weights[: self.n_samples] * self.n_versions
+            codes = self.codes[: self.n_samples]
+            of = of[knows_class(codes, weights, self.class_left_out)]
+        return len(np.unique(of))
+
     def mean_variance(self, diag: Tensor) -> float:
         """Return the weighted mean of the prior variances (n,) of the samples."""
         weights = to_tensor(self.weights, diag.device, diag.dtype)
@@ -115,6 +149,8 @@ class Model:
         Sample weights.
     left_out_weights : ndarray of shape (n_samples,)
         Weight that leave-one-out removes with each sample.
+    class_left_out : ndarray of shape (n_samples,)
+        Weight of its own class that leave-one-out removes with each sample.
     scale : ndarray of shape (k,)
         Units of the targets.
     mean_diag : float
@@ -132,6 +168,7 @@ class Model:
     targets: FloatArray
     weights: FloatArray
     left_out_weights: FloatArray
+    class_left_out: FloatArray
     scale: FloatArray
     mean_diag: float
     noise: float
@@ -182,6 +219,7 @@ class Model:
             problem.targets,
             problem.weights,
             problem.left_out_weights,
+            problem.class_left_out,
             problem.scale,
             mean_diag,
             noise,
@@ -220,6 +258,9 @@ class Model:
             weights=np.concatenate([self.weights, further.weights]),
             left_out_weights=np.concatenate(
                 [self.left_out_weights, further.left_out_weights]
+            ),
+            class_left_out=np.concatenate(
+                [self.class_left_out, further.class_left_out]
             ),
         )
         return replace(model, log_evidence=model.unscaled(evidence))
@@ -290,6 +331,25 @@ def _equal_inputs(rows: NDArray[Any], n_versions: int) -> EqualInputs:
         digest = hash((row + 0.0).tobytes())  # the sum turns -0.0 into 0.0
         indices.append(index_of.setdefault(digest, len(index_of)))
     return EqualInputs(torch.tensor(indices), n_versions)
+
+
+def knows_class(
+    codes: NDArray[Any], weights: FloatArray, left_out: FloatArray
+) -> NDArray[np.bool_]:
+    """Return whether each sample (n,) leaves others of its class when it is left out.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Class codes.
+    weights : ndarray of shape (n,)
+        Sample weights.
+    left_out : ndarray of shape (n,)
+        Weight of its own class that is removed with each sample.
+    """
+    totals = np.bincount(codes, weights)[codes]
+    is_known: NDArray[np.bool_] = totals - left_out > ROUNDING * totals
+    return is_known
 
 
 def entries(n_samples: int) -> int:
