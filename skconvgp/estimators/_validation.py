@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
+from skconvgp.estimators._columns import shape_of_columns
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Kernel
@@ -41,6 +42,8 @@ MAX_PROPOSALS = 4
 def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
     """Flatten images to rows; return also their shape (c, h, w), None for rows.
 
+    Rows of a data frame have the shape that names of its columns tell.
+
     Parameters
     ----------
     X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
@@ -51,7 +54,7 @@ def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
     ndim = getattr(X, "ndim", None)
     _require_samples(X, ndim)
     if ndim not in (3, 4):
-        return X, None
+        return X, shape_of_columns(X)
     X = np.asarray(X)
     shape = (1, *X.shape[1:]) if ndim == 3 else tuple(X.shape[1:])
     return X.reshape(X.shape[0], math.prod(shape)), shape

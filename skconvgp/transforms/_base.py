@@ -18,6 +18,7 @@ from torch import Tensor
 from skconvgp._settings import is_number
 from skconvgp._typing import ImageShape
 from skconvgp.engine import Placement, compute_at, rows_to_images, slices, to_numpy
+from skconvgp.estimators._columns import image_columns
 from skconvgp.estimators._doors import DTYPES, read_new
 from skconvgp.estimators._resolve import reject, resolve_memory_budget
 from skconvgp.estimators._validation import images_to_rows, read_shape
@@ -101,6 +102,31 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         held = self.map_.n_values(self.image_shape_)
         return self._in_form(self._apply(self.map_, rows, self.image_shape_, held))
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns of a data frame.
+
+        Names of images tell their shape, as ``downsample_1x4x4_0``, so that the next
+        step reads them without `image_shape`.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns of X, if X has none. They are kept where each value
+            becomes one value.
+
+        Returns
+        -------
+        feature_names_out : ndarray of str
+            The names.
+        """
+        names: NDArray[Any] = super().get_feature_names_out(input_features)
+        has_names = input_features is not None or hasattr(self, "feature_names_in_")
+        is_kept = isinstance(self, OneToOneFeatureMixin) and has_names
+        if is_kept or self.output_shape_[1:] == (1, 1):
+            return names
+        name = type(self).__name__.lower()
+        return np.array(image_columns(name, self.output_shape_), dtype=object)
+
     @property
     def _n_features_out(self) -> int:
         return math.prod(self.output_shape_)
@@ -168,7 +194,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         return images
 
 
-class InvertibleTransformer(OneToOneFeatureMixin, ImageTransformer):
+class InvertibleTransformer(ImageTransformer, OneToOneFeatureMixin):
     """A transformer whose map has an inverse."""
 
     map_: InvertibleMap

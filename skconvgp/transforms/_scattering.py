@@ -15,7 +15,7 @@ from skconvgp.transforms._base import ImageTransformer
 __all__ = ["ScatteringTransform"]
 
 
-class ScatteringTransform(ClassNamePrefixFeaturesOutMixin, ImageTransformer):
+class ScatteringTransform(ImageTransformer, ClassNamePrefixFeaturesOutMixin):
     r"""Scattering coefficients: local averages of moduli of wavelet transforms.
 
     An image of c channels becomes one of

@@ -15,7 +15,7 @@ from skconvgp.transforms._base import ImageTransformer, require_not_negative
 __all__ = ["ContrastNormalization", "Downsample", "ZCAWhitening"]
 
 
-class ContrastNormalization(OneToOneFeatureMixin, ImageTransformer):
+class ContrastNormalization(ImageTransformer, OneToOneFeatureMixin):
     r"""Subtracts the mean of each image, and divides by its standard deviation.
 
     :math:`\epsilon \bar v` is added to the variance, where :math:`\bar v` is the mean
@@ -95,7 +95,7 @@ class ContrastNormalization(OneToOneFeatureMixin, ImageTransformer):
         return self
 
 
-class ZCAWhitening(OneToOneFeatureMixin, ImageTransformer):
+class ZCAWhitening(ImageTransformer, OneToOneFeatureMixin):
     r"""Removes correlations of pixels; whitened images look like their edges.
 
     Each image is centred and scaled to length 1. The result, minus its mean over
@@ -178,7 +178,7 @@ class ZCAWhitening(OneToOneFeatureMixin, ImageTransformer):
         return self
 
 
-class Downsample(ClassNamePrefixFeaturesOutMixin, ImageTransformer):
+class Downsample(ImageTransformer, ClassNamePrefixFeaturesOutMixin):
     """Averages squares of pixels, so that images become smaller.
 
     Squares at the lower and right edge may be smaller. Nothing is learned.

@@ -8,7 +8,7 @@ import pytest
 import skops.io
 import torch
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skconvgp import SKOPS_TRUSTED_TYPES, ConvNetGPClassifier
@@ -189,3 +189,43 @@ def test_a_pipeline_predicts_better_than_pixels():
         for model in (whitened, plain)
     ]
     assert scores[0] > scores[1]
+
+
+def test_images_are_read_from_the_names_of_columns():
+    """9 channels of 9 x 9 are a square number of values, and no grey image."""
+    X = np.random.default_rng(0).random((12, 36, 36))
+    y = np.arange(12) % 2
+
+    def chain():
+        small = ConvNetGPClassifier(convnet(depth=1, kernel_size=3), noise_variance=0.1)
+        return make_pipeline(ScatteringTransform(L=2), ChannelWhitening(), small)
+
+    framed = chain().set_output(transform="pandas").fit(X, y)
+    assert framed[1].image_shape_ == framed[2].image_shape_ == (9, 9, 9)
+    assert framed[2].feature_names_in_[-1] == "scatteringtransform_9x9x9_728"
+    plain = chain().fit(X, y)
+    np.testing.assert_allclose(framed.predict_proba(X), plain.predict_proba(X))
+
+
+@pytest.mark.filterwarnings("ignore:Images are read as")  # of 3 columns of pixels
+@each
+def test_names_of_columns_tell_the_shape(transformer, images):
+    fitted = clone(transformer).set_output(transform="pandas").fit(images)
+    frame = fitted.transform(images)
+    again = ChannelScaler().fit(frame)
+    assert again.image_shape_ == fitted.output_shape_
+    assert list(again.get_feature_names_out()) == list(frame.columns)
+    # Columns that are missing or mixed are no image; neither is what a user names.
+    for other in (frame.iloc[:, :-1], frame.iloc[:, ::-1]):
+        assert ChannelScaler().fit(other).image_shape_[1:] == (1, 1)
+    rows = ChannelScaler(image_shape=None).fit(frame)
+    assert rows.image_shape_ == (frame.shape[1], 1, 1)
+
+
+def test_images_beside_each_other_are_one_image(images):
+    both = make_union(Downsample(), ScatteringTransform(J=1, L=2))
+    frame = both.set_output(transform="pandas").fit_transform(images)
+    assert ChannelScaler().fit(frame).image_shape_ == (3 + 9, 4, 6)
+    both = make_union(Downsample(3), ScatteringTransform(J=1, L=2))
+    frame = both.set_output(transform="pandas").fit_transform(images)
+    assert ChannelScaler().fit(frame).image_shape_[1:] == (1, 1)

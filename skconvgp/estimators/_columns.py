@@ -1,0 +1,66 @@
+"""Names of columns that tell which images the rows of a data frame are."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from skconvgp._typing import ImageShape
+
+__all__ = ["image_columns", "shape_of_columns"]
+
+# What precedes the index of a value: the name of a step, and the shape (c, h, w).
+FIRST = re.compile(r"(.*_(\d+)x(\d+)x(\d+)_)0")
+
+
+def image_columns(name: str, shape: ImageShape) -> list[str]:
+    """Return the names of the values of images of a shape, row-major."""
+    channels, height, width = shape
+    return _names(f"{name}_{channels}x{height}x{width}_", shape)
+
+
+def shape_of_columns(X: Any) -> ImageShape | None:
+    """Return the shape of the images that the columns of a data frame name.
+
+    Images of one size that stand beside each other, as of a `FeatureUnion`, are one
+    image with the channels of all. It is None where columns have other names.
+
+    Parameters
+    ----------
+    X : object
+        Samples; only a data frame has columns.
+    """
+    columns = getattr(X, "columns", None)
+    if columns is None or not len(columns):
+        return None
+    names = list(columns)
+    sizes: set[tuple[int, int]] = set()
+    n_channels = start = 0
+    while start < len(names):
+        shape = _shape_at(names, start)
+        if shape is None:
+            return None
+        n_channels += shape[0]
+        sizes.add(shape[1:])
+        start += math.prod(shape)
+    if len(sizes) > 1:
+        return None
+    height, width = sizes.pop()
+    return n_channels, height, width
+
+
+def _shape_at(names: Sequence[Any], start: int) -> ImageShape | None:
+    """Return the shape of an image whose values are named from an index on."""
+    match = FIRST.fullmatch(names[start]) if isinstance(names[start], str) else None
+    if match is None:
+        return None
+    shape = int(match[2]), int(match[3]), int(match[4])
+    n_values = math.prod(shape)
+    is_whole = names[start : start + n_values] == _names(match[1], shape)
+    return shape if n_values and is_whole else None
+
+
+def _names(prefix: str, shape: ImageShape) -> list[str]:
+    return [f"{prefix}{index}" for index in range(math.prod(shape))]
