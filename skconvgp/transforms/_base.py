@@ -132,7 +132,12 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         return math.prod(self.output_shape_)
 
     def _read(self, X: Any) -> Tensor:
-        """Return the images (n, c, h, w) of `fit`, and set what describes them."""
+        """Return the images (n, c, h, w) of `fit`, and set what describes them.
+
+        A device or budget that cannot be used is an error, also where `fit` needs none.
+        """
+        placement = find_device(self, is_fitted=False)
+        resolve_memory_budget(self, self.memory_budget, placement.device, 0, 1)
         rows, given = images_to_rows(X)
         rows = validate_data(self, rows, dtype=DTYPES)
         shape = read_shape(self.image_shape, rows.shape[1], given, is_spatial=True)

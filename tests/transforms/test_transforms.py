@@ -229,3 +229,17 @@ def test_images_beside_each_other_are_one_image(images):
     both = make_union(Downsample(3), ScatteringTransform(J=1, L=2))
     frame = both.set_output(transform="pandas").fit_transform(images)
     assert ChannelScaler().fit(frame).image_shape_[1:] == (1, 1)
+
+
+@each
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"device": "foo"}, "'device' parameter"),
+        ({"device": "cuda:99"}, "not on this machine"),
+        ({"memory_budget": -1}, "'memory_budget' parameter"),
+    ],
+)
+def test_fit_refuses_devices_and_budgets(transformer, setting, message, images):
+    with pytest.raises(ValueError, match=message):
+        clone(transformer).set_params(**setting).fit(images)
