@@ -228,9 +228,9 @@ class InvertibleTransformer(ImageTransformer, OneToOneFeatureMixin):
                 f"returns images of shape {self.output_shape_!r} (c, h, w)."
             )
         held = self.map_.n_values(self.output_shape_)
-        return self._in_form(
-            self._apply(self.map_.inverse, rows, self.output_shape_, held)
-        )
+        images = self._apply(self.map_.inverse, rows, self.output_shape_, held)
+        is_row = self.output_shape_[1:] == (1, 1)
+        return images.reshape(len(images), -1) if is_row else images
 
 
 def require_not_negative(owner: Any, name: str) -> None:

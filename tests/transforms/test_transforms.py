@@ -243,3 +243,9 @@ def test_images_beside_each_other_are_one_image(images):
 def test_fit_refuses_devices_and_budgets(transformer, setting, message, images):
     with pytest.raises(ValueError, match=message):
         clone(transformer).set_params(**setting).fit(images)
+
+
+def test_images_come_back_from_a_data_frame(images):
+    scaler = ChannelScaler().set_output(transform="pandas").fit(images)
+    back = scaler.inverse_transform(scaler.transform(images))
+    np.testing.assert_allclose(back, images)
