@@ -20,6 +20,7 @@ from skconvgp.kernels import Kernel
 __all__ = [
     "check_same_shape",
     "check_weights",
+    "has_channels_last",
     "images_to_rows",
     "make_generator",
     "normalize_shape",
@@ -210,11 +211,16 @@ def _warn_of_guess(shape: ImageShape) -> None:
     )
 
 
+def has_channels_last(shape: ImageShape) -> bool:
+    """Return whether the shape of the images suggests that channels are last."""
+    channels, height, width = shape
+    return width in CHANNELS and channels not in CHANNELS and height not in CHANNELS
+
+
 def _warn_of_channels(shape: ImageShape) -> None:
     """Warn if the shape of the images suggests that channels are last."""
     channels, height, width = shape
-    is_last = width in CHANNELS and channels not in CHANNELS and height not in CHANNELS
-    if is_last:
+    if has_channels_last(shape):
         warn_once(
             f"Images are read as (c, h, w) = {shape!r}: {channels} channels of "
             f"{height} x {width} pixels. If the last of the axes holds the channels, "

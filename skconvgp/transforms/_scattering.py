@@ -9,6 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_count
+from skconvgp.estimators._validation import has_channels_last
 from skconvgp.image_maps import Pooling, Scattering
 from skconvgp.transforms._base import ImageTransformer
 
@@ -142,9 +143,19 @@ class ScatteringTransform(ImageTransformer, ClassNamePrefixFeaturesOutMixin):
 
     def _require_size(self, scattering: Scattering) -> None:
         height, width = self.image_shape_[1:]
-        least = 2**scattering.n_scales
-        if min(height, width) < least:
-            raise ValueError(
-                f"Images of {height} x {width} pixels are smaller than 2**J = {least} "
-                f"on a side: lower J={self.J!r}."
+        least, shortest = 2**scattering.n_scales, min(height, width)
+        if shortest >= least:
+            return
+        largest = shortest.bit_length() - 1
+        remedy = f"lower J={self.J!r} to {largest} or less."
+        if not largest:
+            remedy = "no J fits, as scattering takes 2 x 2 pixels or more."
+        if has_channels_last(self.image_shape_):
+            remedy = (
+                f"they were read as {self.image_shape_!r} (c, h, w); if the last axis "
+                f"holds the channels, pass np.moveaxis(X, -1, 1). Otherwise {remedy}"
             )
+        raise ValueError(
+            f"Images of {height} x {width} pixels are smaller than 2**J = {least} on a "
+            f"side: {remedy}"
+        )

@@ -122,3 +122,21 @@ def test_a_channel_more_is_not_taken_for_the_last_axis():
     gp = ImageClassifier([rbf()]).fit(random_images(3, 4, 4), Y)
     with pytest.raises(ValueError, match=r"\(1, 4, 4\).*\(3, 4, 4\)\.$"):
         gp.predict(random_images(4, 4))
+
+
+@pytest.mark.filterwarnings("ignore:Images are read as")
+@pytest.mark.parametrize(
+    ("shape", "n_scales", "message"),
+    [
+        (
+            (32, 32, 3),
+            2,
+            r"32 x 3 pixels .*\(32, 32, 3\) .*pass np\.moveaxis\(X, -1, 1",
+        ),
+        ((1, 10), 1, r"1 x 10 pixels .*: no J fits, .* 2 x 2 pixels or more\.$"),
+        ((7, 10), 3, r"7 x 10 pixels are smaller than 2\*\*J = 8 .*lower J=3 to 2 or"),
+    ],
+)
+def test_images_that_are_too_small_to_scatter(shape, n_scales, message):
+    with pytest.raises(ValueError, match=message):
+        ScatteringTransform(J=n_scales).fit(np.zeros((2, *shape)))
