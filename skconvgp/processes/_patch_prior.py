@@ -168,8 +168,9 @@ class PatchPrior:
             raise TileMemoryError(
                 f"The patches of a single image need {COPIES * (shared + an_image)} "
                 f"bytes{for_each(n_workers, 'workers')} and `memory_budget` allows "
-                f"{share}: raise `memory_budget`, {fewer}lower `n_inducing` or "
-                "`n_locations`, or raise `stride` of the kernel."
+                f"{share}: raise `memory_budget`, {fewer}or pass a PatchKernel "
+                "with a larger `stride` or, to an estimator of patches, a smaller "
+                "`n_inducing` or `n_locations`."
             )
         return min(MOST_IMAGES, n_images)
 

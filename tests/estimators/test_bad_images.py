@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from skconvgp import ImageClassifier, ImageRegressor
-from skconvgp.exceptions import ImageShapeWarning
+from skconvgp.exceptions import ImageShapeWarning, TileMemoryError
 from skconvgp.kernels import Conv2d, Dense, Flatten, PatchKernel, Sequential, rbf
 from skconvgp.transforms import (
     ChannelScaler,
@@ -140,3 +140,10 @@ def test_a_channel_more_is_not_taken_for_the_last_axis():
 def test_images_that_are_too_small_to_scatter(shape, n_scales, message):
     with pytest.raises(ValueError, match=message):
         ScatteringTransform(J=n_scales).fit(np.zeros((2, *shape)))
+
+
+@both
+def test_a_budget_for_no_image_is_to_be_raised(estimator):
+    gp = clone(estimator).set_params(parts="auto", memory_budget="1 KiB")
+    with pytest.raises(TileMemoryError, match=r"raise `memory_budget`.* a PatchKernel"):
+        gp.fit(random_images(6, 6), Y)
