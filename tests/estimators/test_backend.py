@@ -16,6 +16,8 @@ import torch
 from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    ImageClassifier,
+    PatchGPClassifier,
     as_sklearn_kernel,
     gram_diag,
     gram_matrix,
@@ -23,13 +25,22 @@ from skconvgp import (
 from skconvgp.backends import ReferenceBackend
 from skconvgp.backends import choose_backend as choose
 from skconvgp.backends._fused_cpu import instruction_sets
-from skconvgp.kernels import Dense, Elementwise, Flatten, Kernel, Sequential, rbf
+from skconvgp.kernels import (
+    Dense,
+    Elementwise,
+    Flatten,
+    Kernel,
+    PatchKernel,
+    Sequential,
+    rbf,
+)
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.fused import BOUNDS, needs_extension
 
 CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
 CPU = torch.device("cpu")
 MISSING = "the compiled extension was left at home"
+WINDOWS = PatchKernel(patch_size=3, location_lengthscale=None)
 CHOOSERS = [
     "processes._prior.choose_backend",
     "estimators.compute._resources.choose_backend",
@@ -409,3 +420,21 @@ def test_a_fit_lowers_its_kernel_once(monkeypatch):
     monkeypatch.setattr(f"skconvgp.{CHOOSERS[0]}", counted)
     gp = ConvNetGPClassifier(tiny_network()).fit(*digits(12))
     assert [choice.name for choice in chosen] == [gp.backend_]
+
+
+@needs_extension
+@pytest.mark.parametrize(
+    "gp",
+    [PatchGPClassifier(), ImageClassifier([WINDOWS, tiny_network()])],
+    ids=["patches", "parts"],
+)
+def test_responses_to_patches_are_fused_after_a_fit_that_was(gp, monkeypatch):
+    X, y = digits(20)
+    gp.set_params(backend="fused", device="cpu", dtype="float32", random_state=0)
+    gp.fit(X, y)
+    expected = gp.predict_proba(X)  # without a warning
+    missing = "skconvgp.backends._patch_responses.missing_extension"
+    monkeypatch.setattr(missing, lambda: MISSING)
+    with pytest.warns(UserWarning, match=f"used here: {MISSING}"):
+        found = gp.predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-3)

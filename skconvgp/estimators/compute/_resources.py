@@ -80,7 +80,6 @@ class EstimatorResources:
             dtype = resolve_dtype(owner, owner.dtype, device, "torch")
         else:
             dtype = DTYPES[owner.dtype_]
-            backend = self._backend_at_hand(backend, device, self._fitted)
         runner, n_workers = make_runner(resolve_jobs(owner, owner.n_jobs), device)
         budget = resolve_memory_budget(
             owner, owner.memory_budget, device, reserved, n_workers
@@ -89,7 +88,8 @@ class EstimatorResources:
         config = ComputeConfig(device, dtype, solve_dtype, budget, n_workers)
         verbose = resolve_verbose(owner, owner.verbose)
         progress = partial(_progress, verbose=verbose, n_workers=n_workers)
-        return Run(placement, config, runner, backend, progress, self._find_cache)
+        run = Run(placement, config, runner, backend, progress, self._find_cache)
+        return run if self._fitted is None else self._at_hand(run, self._fitted)
 
     def with_precision(self, prior: AnyKernel, run: Run) -> AnyKernel:
         """Return a prior of training samples with the precision of its tiles.
@@ -120,14 +120,17 @@ class EstimatorResources:
         """Return a random generator; with a seed, an equal one each time."""
         return make_generator(self._owner.random_state)
 
-    def _backend_at_hand(
-        self, backend: str, device: torch.device, fitted: AnyPrior
-    ) -> str:
-        """Return the backend for predictions; warn if "fused" is missing here."""
+    def _at_hand(self, run: Run, fitted: AnyPrior) -> Run:
+        """Return how to compute predictions; warn if "fused" is missing here."""
         prior = kernel_prior(fitted)
-        if backend != "fused" or prior is None:
-            return backend
-        choice = choose_backend(prior.kernel, prior.map_shape, "auto", device)
+        if run.backend != "fused" or prior is None:
+            return run
+        run = replace(run, backend="auto")
+        if isinstance(fitted, PatchPrior | PartsPrior):
+            choice: Any = fitted.choice(run)
+        else:
+            device = run.config.device
+            choice = choose_backend(prior.kernel, prior.map_shape, "auto", device)
         if choice.name != "fused":
             warn_caller(
                 f"backend='fused' was asked for and cannot be used here: "
@@ -135,7 +138,7 @@ class EstimatorResources:
                 f"{prior.dtype}.",
                 UserWarning,
             )
-        return "auto"
+        return run
 
     def _find_cache(
         self, choice: BackendChoice, config: ComputeConfig, images: Tensor
