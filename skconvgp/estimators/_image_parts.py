@@ -123,15 +123,20 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
     """Return the parts of a sum; a kernel for vectors if images are vectors."""
     channels, *size = shape
     if max(size) == 1:
-        return (PartChoice(rbf()),)
+        return (PartChoice(rbf(), name="rbf()"),)
     n_scales, pixels = _scales_of(size), _pixels(shape)
     network, is_color = convnet(depth=2, kernel_size=3), channels == COLORS
     if not n_scales:
-        return pixels, PartChoice(network)
+        return pixels, PartChoice(network, name="network on pixels")
     if not is_color:
         view = ScatteredFit(Scattering(n_scales, N_ANGLES, order=2))
         upright = replace(view, fit_first=Upright.fit)
-        return pixels, PartChoice(network, view), PartChoice(network, upright)
+        names = "network on scattering", "network on scattering of upright images"
+        return (
+            pixels,
+            PartChoice(network, view, name=names[0]),
+            PartChoice(network, upright, name=names[1]),
+        )
     views = [
         (n_scales, None),
         (_scales_of(size, MOST_SCALES + 1), ChannelComponents.fit),
@@ -153,9 +158,10 @@ def _patches_alone(estimator: Any, shape: ImageShape) -> PartChoice:
 def _pixels(shape: ImageShape) -> PartChoice:
     """Return patches of the pixels."""
     channels, *size = shape
-    if channels == COLORS:
-        return _patches(size, COLOR_PATCHES, PatchWhitening(0.03))
-    return _patches(size, GREY_PATCHES, None)
+    is_color = channels == COLORS
+    settings = COLOR_PATCHES if is_color else GREY_PATCHES
+    whitening = PatchWhitening(0.03) if is_color else None
+    return replace(_patches(size, settings, whitening), name="patches of pixels")
 
 
 def _scattered_patches(
@@ -172,7 +178,9 @@ def _scattered_patches(
         fit_first=fit_first,
         has_unit_length=True,
     )
-    return replace(part, fit_view=view)
+    of = "channels" if fit_first is None else "components of colours"
+    name = f"scattering of {of}, J={n_scales}"
+    return replace(part, fit_view=view, name=name)
 
 
 def _patches(
@@ -214,8 +222,11 @@ def _part(estimator: Any, given: Any) -> PartChoice:
     )
     if not is_kernel(kernel) or not is_transformer:
         _reject_parts(estimator, estimator.parts)
-    view = None if transformer is None else TransformerFit(transformer)
-    return PartChoice(kernel, view)
+    name = type(kernel).__name__
+    if transformer is None:
+        return PartChoice(kernel, name=name)
+    name = f"{name} on {type(transformer).__name__}"
+    return PartChoice(kernel, TransformerFit(transformer), name=name)
 
 
 def _require_kernel(estimator: Any, kernel: Kernel, shape: ImageShape) -> None:

@@ -98,6 +98,7 @@ def fit_images(
         zeros = (0.0,) * (len(choices) - 1)
         report = {"part_weights": (1.0, *zeros), "is_mirrored": is_mirrored}
         report |= {"parts_reason": why_alone, "kernel_reason": ""}
+        report |= {"part_names": tuple(choice.name for choice in choices)}
     else:
         fitted, run = plan.fit(problem, resources)
         why_vectors = _why_vectors(estimator, shape)

@@ -94,6 +94,8 @@ class FitReport:
         processes.
     part_weights : tuple of float
         Weights of the parts of a sum; empty for other processes.
+    part_names : tuple of str
+        What these parts are.
     is_mirrored : bool
         Whether the parts of a sum are averaged over mirror images.
     parts_reason : str
@@ -154,6 +156,7 @@ class FitReport:
     n_inducing: tuple[int, ...] = ()
     inducing_reason: str = ""
     part_weights: tuple[float, ...] = ()
+    part_names: tuple[str, ...] = ()
     is_mirrored: bool = False
     parts_reason: str = ""
     n_position_pairs: int = 0
@@ -217,11 +220,14 @@ class FitReport:
         return text
 
     def _parts(self) -> str:
-        """Return the line on the parts of a sum: weights and mirror images."""
-        weights = ", ".join(f"{weight:.2g}" for weight in self.part_weights)
+        """Return the lines on the parts of a sum: mirror images, weights and names."""
         over = "averaged over" if self.is_mirrored else "without"
-        text = f"weights {weights}; {over} mirror images"
-        return f"{text}: {self.parts_reason}" if self.parts_reason else text
+        text = f"{over} mirror images"
+        if self.parts_reason:
+            text += f"; {self.parts_reason}"
+        each = zip(self.part_weights, self.part_names, strict=True)
+        lines = [text, *(f"{weight:.2g} {name}" for weight, name in each)]
+        return f"\n{' ' * 13}".join(lines)
 
     def _noise(self) -> str:
         """Return why the noise was not chosen; empty if it was."""

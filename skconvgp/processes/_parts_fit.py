@@ -61,11 +61,14 @@ class PartChoice:
         Fits the view through which it sees images.
     inducing : TermChoice
         How inducing patches and places of a `PatchKernel` are chosen.
+    name : str
+        What a report calls it.
     """
 
     kernel: Kernel
     fit_view: FitView | None = None
     inducing: TermChoice = KMEANS
+    name: str = ""
 
     def n_shown(self, image_shape: ImageShape) -> int:
         """Return how many numbers of an image its view holds in a fit; 0 if unknown."""
@@ -226,6 +229,7 @@ class PartsPlan:
         )
         report = {
             "part_weights": tuple(weights.tolist()),
+            "part_names": tuple(choice.name for choice in self.choices),
             "is_mirrored": built.is_mirrored,
         }
         record = replace(record, report=record.report | report)

@@ -154,6 +154,12 @@ def test_a_mirror_image_is_predicted_alike():
     one, two = (gp.predict_proba(x) for x in (images[50:], images[50:, :, :, ::-1]))
     np.testing.assert_allclose(one, two, atol=1e-4)
     assert "averaged over mirror images" in str(gp.fit_report_)
+    for weight, name in zip(
+        gp.fit_report_.part_weights,
+        ["patches of pixels", "network on scattering"],
+        strict=False,
+    ):
+        assert f"\n             {weight:.2g} {name}\n" in str(gp.fit_report_)
 
 
 def test_vectors_have_a_kernel_for_vectors():
@@ -304,3 +310,26 @@ def test_settings_can_be_searched():
     assert search.best_score_ > 0.5
     again = clone(search.best_estimator_)
     assert again.get_params() == search.best_estimator_.get_params()
+
+
+def test_parts_have_names_of_their_own():
+    colours, grey, small, vectors, own = (
+        [part.name for part in resolve_parts(ImageClassifier(parts), shape)]
+        for parts, shape in (
+            ("auto", (3, 32, 32)),
+            ("auto", (1, 28, 28)),
+            ("auto", (1, 4, 4)),
+            ("auto", (5, 1, 1)),
+            ([NETWORK, (Centred(), VECTORS)], (1, 8, 8)),
+        )
+    )
+    assert colours == [
+        "patches of pixels",
+        "scattering of channels, J=2",
+        "scattering of components of colours, J=3",
+        "scattering of components of colours, J=1",
+    ]
+    assert len(set(grey)) == 3
+    assert small == ["patches of pixels", "network on pixels"]
+    assert vectors == ["rbf()"]
+    assert own == ["convnet", "rbf on Centred"]
