@@ -30,6 +30,7 @@ from skconvgp.likelihoods import Gaussian
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 from tests.helpers.suite import cases_of, id_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:Rows of X were read as vectors")
 PAIR = [
     (name, ConvNetGPClassifier(rbf(1.0), noise_variance=noise))
     for name, noise in (("small", 1e-3), ("large", 1e-1))

@@ -13,6 +13,8 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
 from skconvgp.estimators._resolve import AUTO, is_kernel, reject
 from skconvgp.estimators._views import TransformerFit
+from skconvgp.estimators._warn import warn_once
+from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.image_maps import (
     ChannelComponents,
     ImageBlocks,
@@ -38,6 +40,7 @@ __all__ = [
     "resolve_flips",
     "resolve_parts",
     "resolve_weights",
+    "warn_of_kind",
     "with_flips",
 ]
 
@@ -54,6 +57,8 @@ SCATTERED_PATCHES, UNIT_LENGTHSCALE, SCATTERED_EPS = (1, 1 / 8, 512, 6), 0.7, 3.
 # that remain. Components of colours have one scale more (ADR 0080).
 N_ANGLES, MOST_SCALES, FEWEST_POSITIONS = 8, 2, 4
 PAIR = 2
+WITH_OPACITY = 4  # channels
+ONLY_RBF = "the only part is rbf()"
 
 
 def is_auto(setting: object) -> bool:
@@ -103,11 +108,13 @@ def resolve_flips(
 ) -> tuple[bool, ...]:
     """Return whether mirror images are averaged over; both values if it is chosen."""
     flips = estimator.flips
-    if isinstance(flips, bool | np.bool_):
-        return (bool(flips),)
-    if not is_auto(flips):
+    if not isinstance(flips, bool | np.bool_) and not is_auto(flips):
         reject(estimator, "flips", "'auto', True or False", flips)
-    return (False, True) if can_judge and shape[2] > 1 else (False,)
+    if shape[2] == 1:  # each is its own mirror image
+        return (False,)
+    if is_auto(flips):
+        return (False, True) if can_judge else (False,)
+    return (bool(flips),)
 
 
 def with_flips(kernel: Kernel) -> FlipAverage:
@@ -117,6 +124,35 @@ def with_flips(kernel: Kernel) -> FlipAverage:
         if isinstance(whitening, PatchWhitening):
             kernel = replace(kernel, normalization=replace(whitening, flips=True))
     return FlipAverage(kernel)
+
+
+def warn_of_kind(
+    estimator: Any, shape: ImageShape, choices: Sequence[PartChoice]
+) -> None:
+    """Warn of vectors, and of images with a channel that is no colour."""
+    channels, *size = shape
+    if max(size) == 1:
+        spatial = [one.kernel for one in choices if _reads_positions(one)]
+        if spatial or is_auto(estimator.parts):
+            seen = f"{spatial[0]!r} sees a single pixel" if spatial else ONLY_RBF
+            warn_once(
+                f"Rows of X were read as vectors: {seen}. Pass images or set "
+                f"`image_shape`, or take {for_vectors(estimator)}, which is for "
+                "vectors.",
+                ImageShapeWarning,
+            )
+    elif channels == WITH_OPACITY and isinstance(estimator.parts, str):
+        warn_once(
+            f"Images of shape {shape!r} (c, h, w) have the parts of grey images, as "
+            "those of colours are for three channels. If the last channel is the "
+            "opacity (alpha), drop it: X[:, :3].",
+            ImageShapeWarning,
+        )
+
+
+def _reads_positions(choice: PartChoice) -> bool:
+    """Return whether a part compares positions of images that no view shows it."""
+    return choice.fit_view is None and choice.kernel.is_spatial
 
 
 def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:

@@ -20,6 +20,7 @@ from skconvgp.estimators._image_parts import (
     resolve_flips,
     resolve_parts,
     resolve_weights,
+    warn_of_kind,
     with_flips,
 )
 from skconvgp.estimators._noise import can_choose_noise
@@ -77,6 +78,7 @@ def fit_images(
     resources, prior = EstimatorResources(estimator), _reduced(samples.prior)
     shape = prior.map_shape
     choices = resolve_parts(estimator, shape)
+    warn_of_kind(estimator, shape, choices)
     can_judge = can_choose_noise(problem)
     weights = resolve_weights(estimator, len(choices))
     if weights is None and not can_judge:

@@ -6,7 +6,15 @@ from sklearn.base import clone
 
 from skconvgp import ImageClassifier, ImageRegressor
 from skconvgp.exceptions import ImageShapeWarning, TileMemoryError
-from skconvgp.kernels import Conv2d, Dense, Flatten, PatchKernel, Sequential, rbf
+from skconvgp.kernels import (
+    Conv2d,
+    Dense,
+    Flatten,
+    PatchKernel,
+    Sequential,
+    convnet,
+    rbf,
+)
 from skconvgp.transforms import (
     ChannelScaler,
     ChannelWhitening,
@@ -107,8 +115,16 @@ def test_vectors_are_sent_to_the_estimator_that_wants_them(estimator):
     kind = type(estimator).__name__.removeprefix("Image")
     wanted = f"ConvNetGP{kind}(rbf())"
     vectors = random_images(10)
-    gp = clone(estimator).set_params(parts="auto").fit(vectors, Y)
+    gp = clone(estimator).set_params(parts="auto", flips=True)
+    with pytest.warns(ImageShapeWarning, match="only part is rbf") as warned:
+        gp.fit(vectors, Y)
+    assert wanted in str(warned[0].message)
     assert wanted in gp.fit_report_.parts_reason
+    assert not gp.fit_report_.is_mirrored
+    gp = clone(estimator).set_params(parts=[convnet(1, 3), rbf()])
+    with pytest.warns(ImageShapeWarning, match="sees a single pixel") as warned:
+        gp.fit(vectors, Y)
+    assert wanted in str(warned[0].message)
     for kernel in (
         PatchKernel(patch_size=3, location_lengthscale=None),
         Sequential(Conv2d(3, padding="valid"), Flatten(), Dense()),
@@ -147,3 +163,20 @@ def test_a_budget_for_no_image_is_to_be_raised(estimator):
     gp = clone(estimator).set_params(parts="auto", memory_budget="1 KiB")
     with pytest.raises(TileMemoryError, match=r"raise `memory_budget`.* a PatchKernel"):
         gp.fit(random_images(6, 6), Y)
+
+
+@both
+def test_opacity_is_no_colour(estimator):
+    images = random_images(4, 5, 6)
+    gp = clone(estimator).set_params(parts="patches", flips=False)
+    with pytest.warns(ImageShapeWarning, match=r"alpha\), drop it: X\[:, :3\]"):
+        gp.fit(images, Y)
+    gp.fit(images[:, :3], Y)
+    gp.set_params(parts=[rbf()]).fit(images, Y)  # parts of one's own
+
+
+@both
+def test_a_single_column_has_no_mirror_image(estimator):
+    images = random_images(1, 6, 1)
+    gp = clone(estimator).set_params(flips=True).fit(images, Y)
+    assert not gp.fit_report_.is_mirrored

@@ -15,6 +15,7 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.estimators._image_parts import resolve_parts
+from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.image_maps import ChannelComponents, Upright
 from skconvgp.kernels import FlipAverage, PatchKernel, convnet, rbf
 from tests.helpers.estimators import DensePosterior, blobs, digits
@@ -164,7 +165,8 @@ def test_a_mirror_image_is_predicted_alike():
 
 def test_vectors_have_a_kernel_for_vectors():
     X, y = blobs(40)
-    gp = ImageClassifier().fit(X[:30], y[:30])
+    with pytest.warns(ImageShapeWarning, match="read as vectors"):
+        gp = ImageClassifier().fit(X[:30], y[:30])
     other = ConvNetGPClassifier(rbf()).fit(X[:30], y[:30])
     np.testing.assert_allclose(
         gp.predict_proba(X[30:]), other.predict_proba(X[30:]), rtol=1e-6
