@@ -162,11 +162,14 @@ class ImageRegressor(GPRegressor):
     these are averaged over: at a few hundred training images that is most of the time.
 
     Time grows with the square of the number n of images for covariances and with n^3
-    for the choice of weights and noise; a fit holds about nine matrices of n^2 numbers.
-    Above 8000 images, or if these do not fit into the memory, "auto" fits the process
-    of patches alone, as "patches" and :class:`~skconvgp.PatchGPRegressor` do, and
-    `fit_report_` says so. Weights and flips are chosen on at most 1000 images, drawn at
-    random.
+    for the choice of weights and noise. A fit holds up to 13 matrices of n^2 numbers
+    for images with three channels and 11 for others, and above 1000 images, where
+    weights and flips are chosen on 1000 of them that are drawn at random, 9 and 8. Up
+    to some thousand images these are less than the features of patches and the images
+    as the parts see them, tens of thousands of numbers in single precision for each
+    image. Above 8000 images, or if all this does not fit into the memory, "auto" fits
+    the process of patches alone, as "patches" and the estimators of patches do, and
+    `fit_report_` says so.
 
     `partial_fit` adds images to the sums of a fit of patches alone. Inducing patches,
     flips, noise and units stay those of the first call.
