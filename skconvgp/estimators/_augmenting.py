@@ -71,6 +71,9 @@ def _resolve_augment(estimator: Any) -> Sequence[Augmentation]:
         if isinstance(one, type) or not isinstance(one, Augmentation):
             expected = "None, a part of skconvgp.augmentation such as Flip(), or a list"
             reject(estimator, "augment", expected, given)
+    if not chosen or any(one in chosen[:i] for i, one in enumerate(chosen)):
+        expected = "None for no versions, or a list of different parts"
+        reject(estimator, "augment", expected, given)
     return chosen
 
 

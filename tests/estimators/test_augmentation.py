@@ -244,6 +244,8 @@ def test_reports_and_mixtures_take_augmented_processes():
 VECTORS = digits(12)[0].reshape(12, 64)
 REFUSED = {
     "not a part": ({"augment": "flip"}, "'augment' parameter .* 'flip'"),
+    "no part": ({"augment": []}, "'augment' parameter .* None for no versions"),
+    "a part twice": ({"augment": [Shift(), Flip(), Shift()]}, "different parts"),
     "a class": ({"augment": Flip}, "'augment' parameter"),
     "pixels": ({"augment": Shift(0)}, "'pixels' .* an int >= 1"),
     "too far": ({"augment": Shift(8)}, "8 pixels, and nothing of images"),
