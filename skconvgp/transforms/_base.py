@@ -9,7 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+)
 from sklearn.utils import Tags
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -69,6 +74,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
     output_shape_: ImageShape
     map_: ImageMap
 
+    _keeps_values = False  # whether each value of X becomes one value
+
     def __sklearn_tags__(self) -> Tags:
         """Declare that X may hold images, and that its precision is kept."""
         tags = super().__sklearn_tags__()
@@ -119,9 +126,14 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         feature_names_out : ndarray of str
             The names.
         """
-        names: NDArray[Any] = super().get_feature_names_out(input_features)
+        of_values = (
+            OneToOneFeatureMixin
+            if self._keeps_values
+            else ClassNamePrefixFeaturesOutMixin
+        )
+        names: NDArray[Any] = of_values.get_feature_names_out(self, input_features)
         has_names = input_features is not None or hasattr(self, "feature_names_in_")
-        is_kept = isinstance(self, OneToOneFeatureMixin) and has_names
+        is_kept = self._keeps_values and has_names
         if is_kept or self.output_shape_[1:] == (1, 1):
             return names
         name = type(self).__name__.lower()
@@ -199,8 +211,10 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         return images
 
 
-class InvertibleTransformer(ImageTransformer, OneToOneFeatureMixin):
+class InvertibleTransformer(ImageTransformer):
     """A transformer whose map has an inverse."""
+
+    _keeps_values = True
 
     map_: InvertibleMap
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any, Self
 
-from sklearn.base import ClassNamePrefixFeaturesOutMixin
-
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_count
 from skconvgp.estimators._validation import has_channels_last
@@ -16,7 +14,7 @@ from skconvgp.transforms._base import ImageTransformer
 __all__ = ["ScatteringTransform"]
 
 
-class ScatteringTransform(ImageTransformer, ClassNamePrefixFeaturesOutMixin):
+class ScatteringTransform(ImageTransformer):
     r"""Scattering coefficients: local averages of moduli of wavelet transforms.
 
     An image of c channels becomes one of

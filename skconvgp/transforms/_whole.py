@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Self
 
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin
-
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import resolve_count
 from skconvgp.image_maps import Contrast, PixelZCA, Pooling
@@ -15,7 +13,7 @@ from skconvgp.transforms._base import ImageTransformer, require_not_negative
 __all__ = ["ContrastNormalization", "Downsample", "ZCAWhitening"]
 
 
-class ContrastNormalization(ImageTransformer, OneToOneFeatureMixin):
+class ContrastNormalization(ImageTransformer):
     r"""Subtracts the mean of each image, and divides by its standard deviation.
 
     :math:`\epsilon \bar v` is added to the variance, where :math:`\bar v` is the mean
@@ -61,6 +59,8 @@ class ContrastNormalization(ImageTransformer, OneToOneFeatureMixin):
     True
     """
 
+    _keeps_values = True
+
     def __init__(
         self,
         eps: float = 0.01,
@@ -95,7 +95,7 @@ class ContrastNormalization(ImageTransformer, OneToOneFeatureMixin):
         return self
 
 
-class ZCAWhitening(ImageTransformer, OneToOneFeatureMixin):
+class ZCAWhitening(ImageTransformer):
     r"""Removes correlations of pixels; whitened images look like their edges.
 
     Each image is centred and scaled to length 1. The result, minus its mean over
@@ -144,6 +144,8 @@ class ZCAWhitening(ImageTransformer, OneToOneFeatureMixin):
     (20, 1, 8, 8)
     """
 
+    _keeps_values = True
+
     def __init__(
         self,
         eps: float = 0.1,
@@ -178,7 +180,7 @@ class ZCAWhitening(ImageTransformer, OneToOneFeatureMixin):
         return self
 
 
-class Downsample(ImageTransformer, ClassNamePrefixFeaturesOutMixin):
+class Downsample(ImageTransformer):
     """Averages squares of pixels, so that images become smaller.
 
     Squares at the lower and right edge may be smaller. Nothing is learned.
