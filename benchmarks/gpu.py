@@ -3,10 +3,12 @@
     SKCONVGP_DATA=<folder with mnist.npz, cifar10.npz> python benchmarks/gpu.py
 
 Measures the card's arithmetic, the time of a pair beside it and beside torch, errors
-beside float64 on the processor, and fits and predicts all of MNIST. Without the data
+beside float64 on the processor, networks that average over positions, and fits and
+predicts all of MNIST. Without the data
 the images are generated and MNIST is downloaded. Each part can run alone:
 
     python benchmarks/gpu.py --skip-mnist
+    python benchmarks/gpu.py --only-pools    (networks that average over positions)
     python benchmarks/gpu.py --skip-speed --kernels convnet
     python benchmarks/gpu.py --device cpu --n 256 --n-train 300    (tries it out)
 
@@ -33,6 +35,13 @@ from on_gpu.mnist import (
     measure_mnist,
 )
 from on_gpu.pairs import measure_errors, measure_pairs, share_of_peak, why_not_fused
+from on_gpu.pools import (
+    NETWORKS,
+    SIDES,
+    measure_pools,
+    print_pools,
+    why_not_fused_pools,
+)
 from on_gpu.report import (
     DIRECT,
     missing,
@@ -54,6 +63,7 @@ import skconvgp
 RESULTS = Path(__file__).parent / "results" / "gpu.json"
 # What tells rows of a table apart.
 PAIRS = ("network", "data", "source", "dtype", "n", "backend")
+POOLS = ("network", "side", "source", "dtype", "backend")
 FITS = ("kernel", "split", "n_train", "n_test", "backend")
 # The larger images with the main network only.
 CASES = [*((name, "mnist") for name in KERNELS), ("convnet", "cifar10")]
@@ -68,10 +78,13 @@ def main() -> None:
     torch.zeros(1, device=options.device)  # the driver starts, before any clock
     card = describe(options.device)
     empty: dict[str, Any] = {"peak": {}, "pairs": [], "errors": [], "mnist": []}
+    empty["pools"] = []
     figures = empty | read(options.output).get(card["name"], {})
     figures |= {"card": card, "versions": versions()}
     if not options.skip_speed:
         measure_speed(figures, options)
+    if not options.skip_pools:
+        measure_all_pools(figures, options)
     if not options.skip_mnist:
         measure_all_of_mnist(figures, options)
     is_good = print_targets(targets(figures)) and not options.left_out
@@ -100,6 +113,8 @@ def parse() -> Any:
     add("--n-test", type=int, default=N_TEST, help="test images of MNIST")
     add("--published-split", action="store_true", help="fit on 50 000 images")
     add("--skip-speed", action="store_true", help="leave out all before MNIST")
+    add("--skip-pools", action="store_true", help="leave averages over positions out")
+    add("--only-pools", action="store_true", help="leave all else out")
     add("--skip-torch", action="store_true", help="leave torch's times out")
     add("--skip-mnist", action="store_true", help="leave out fit and predict")
     add(
@@ -110,6 +125,8 @@ def parse() -> Any:
     add("--output", type=Path, help="by default results/gpu.json for a GPU")
     options = parser.parse_args()
     options.left_out = []
+    options.skip_speed |= options.only_pools
+    options.skip_mnist |= options.only_pools
     options.is_whole = not (options.skip_speed or options.skip_mnist)
     options.is_whole = options.is_whole and set(options.kernels) == set(names)
     if options.device.type == "cuda" and not options.output:
@@ -151,6 +168,21 @@ def measure_speed(figures: dict[str, Any], options: Any) -> None:
             put(figures["errors"], dated(row), "network", "source", "backend")
             keep(figures, options)
     measure_precision(figures, options)
+
+
+def measure_all_pools(figures: dict[str, Any], options: Any) -> None:
+    """Measure networks that average over positions."""
+    for network in NETWORKS:
+        for side in SIDES:
+            reason = why_not_fused_pools(network, side, options)
+            if reason:
+                leave_out(f"{network}, {side} x {side}", reason, options)
+                continue
+            for dtype in DTYPES:
+                row = measure_pools(network, side, dtype, options)
+                print_pools(row)
+                put(figures["pools"], dated(row), *POOLS)
+                keep(figures, options)
 
 
 def measure_precision(figures: dict[str, Any], options: Any) -> None:

@@ -32,24 +32,23 @@ def measure_pairs(network: str, data: str, dtype: str, n: int, options: Any) -> 
         "source": source,
         "image_shape": images.shape[1:],
     }
-    figures |= _timed(network, images, dtype, options.backend, options)
+    kernel = KERNELS[network]()
+    figures |= timed(kernel, images, dtype, options.backend, options)
     fewer = images[: min(max(n // TORCH_SHARE, 2), N_TORCH)]
     if not options.skip_torch:
-        figures["torch"] = _timed(network, fewer, dtype, "torch", options)
+        figures["torch"] = timed(kernel, fewer, dtype, "torch", options)
         figures["ratio"] = figures["torch"]["nanoseconds"] / figures["nanoseconds"]
     return figures
 
 
-def _timed(
-    network: str, images: Any, dtype: str, backend: str, options: Any
-) -> Figures:
+def timed(kernel: Any, images: Any, dtype: str, backend: str, options: Any) -> Figures:
     """Time one backend.
 
     ``compile_seconds`` is what the very first call takes more than the second,
     ``table_seconds`` what is computed for each image alone, ``whole_seconds`` all from
     arrays to an array.
     """
-    kernel, device = KERNELS[network](), options.device
+    device = options.device
     settings = {"device": str(device), "dtype": dtype, "backend": backend}
 
     def first() -> object:

@@ -56,6 +56,7 @@ PAIRS = [
     "Of the peak",
     "Torch / ours",
 ]
+POOLS = ["Network", "Images", "Precision", "n", "us a pair", "Torch / ours", "Error"]
 MNIST = ["Kernel", "Trained on", "Fit", "Predict", "Memory", "Error", "Published"]
 
 
@@ -85,6 +86,8 @@ def of_card(figures: Any) -> str:
     parts = [told, ""]
     if figures["pairs"]:
         parts += [*of_pairs(figures), of_errors(figures), ""]
+    if ours(figures.get("pools", [])):
+        parts += [*of_pools(figures), ""]
     complete = [row for row in ours(figures["mnist"]) if is_complete(row)]
     if complete:
         parts += [*of_mnist(complete), ""]
@@ -110,6 +113,24 @@ def of_pairs(figures: Any) -> list[str]:
     title = "Time of a pair; for convnet on MNIST in float32 the aim is "
     title += f"{LARGEST_NANOSECONDS:.0f} ns"
     return [*list_table(title, rows), ""]
+
+
+def of_pools(figures: Any) -> list[str]:
+    """Return the table of networks that average over positions."""
+    rows = [POOLS]
+    for row in ours(figures["pools"]):
+        rows.append(
+            [
+                row["network"],
+                f"{row['side']} x {row['side']}",
+                row["dtype"],
+                f"{row['n']:,}",
+                f"{row['nanoseconds'] / 1e3:,.1f}",
+                f"{row['ratio']:,.0f}x" if "ratio" in row else "",
+                f"{row['error']:.0e}",
+            ]
+        )
+    return list_table("Networks that average over positions", rows)
 
 
 def of_errors(figures: Any) -> str:

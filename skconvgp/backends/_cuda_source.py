@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from skconvgp.backends._displacements import Passes, lists_of, passes_of
 from skconvgp.backends._opcodes import (
     LANES,
     STAGE_ENDS,
@@ -25,9 +27,13 @@ __all__ = ["KERNEL_NAME", "Layout", "cuda_source", "layout_of"]
 
 KERNEL_NAME = "skconvgp_cross"
 REGISTERS = 150  # of the 255 of a thread, for maps; larger programs use memory
+ROWS_IN_WORK = 6  # that a displaced map takes besides those under windows
 PAIRS = ((2, 2), (2, 1), (1, 1))  # images of each side of a warp: the first that fit
 # Parts of the source, in an order in which each follows those that it includes.
-LIBRARY = ("opcodes.hpp", "coefficients.hpp", "lanes.hpp", "warp.hpp")
+LIBRARY = (
+    *("opcodes.hpp", "coefficients.hpp", "lanes.hpp", "warp.hpp"),
+    "displaced.hpp",
+)
 
 
 @dataclass(frozen=True)
@@ -65,29 +71,92 @@ class Layout:
 def layout_of(program: Program, *, is_double: bool) -> Layout:
     """Return the layout of a program for maps of single or double precision."""
     sizes, outputs = map(program.of_axes, (AxisColumn.SIZE, AxisColumn.OUTPUTS))
+    # The windows of an average are counted, and not computed.
+    outputs = np.where((program.kinds == Kind.AVERAGE)[:, None], 0, outputs)
     n_rows, n_columns = np.maximum(sizes.max(0), outputs.max(0)).tolist()
     windows = program.of_axes(AxisColumn.WINDOW)[program.kinds == Kind.BOX]
     n_window = int(windows[:, 0].max(initial=1))
     has_windows = bool((program.kinds == Kind.CONV).any())
     n_parts = -(-n_columns // LANES)
+    n_bytes_each = (1 + program.n_tangents) * n_parts * (8 if is_double else 4)
+    passes = passes_of(program)
+    if passes:
+        n_streamed = max(_n_stages(program, item) for item in passes)
+        held = n_bytes_each // 4 * (n_streamed * (n_window - 1) + ROWS_IN_WORK)
+        pairs = _fitting(held)
+        n_kept = _n_level_rows(program, passes)
+        if len(passes) > 1 or not all(item.is_streamed for item in passes):
+            n_kept += program.n_registers * n_rows
+        n_kept += n_rows if has_windows else 0
+        return Layout(
+            pairs,
+            n_parts,
+            n_rows,
+            n_window,
+            has_windows,
+            in_registers=not n_kept,
+            n_bytes=n_bytes_each * n_kept * pairs[0] * pairs[1],
+        )
     # Rows of the registers and under the window, the row in work, and the sum.
     n_rows_held = program.n_registers * n_rows + n_window + 2
-    held = (1 + program.n_tangents) * n_parts * n_rows_held * (2 if is_double else 1)
-    fitting = [pairs for pairs in PAIRS if held * pairs[0] * pairs[1] <= REGISTERS]
-    pairs = fitting[0] if fitting else PAIRS[-1]
+    held = n_bytes_each // 4 * n_rows_held
+    pairs = _fitting(held)
+    fits = held * pairs[0] * pairs[1] <= REGISTERS
     if has_windows:  # direct sums need the whole map before the first window
         held += held // n_rows_held * n_rows
     n_bytes = 4 * held * pairs[0] * pairs[1]
-    return Layout(pairs, n_parts, n_rows, n_window, has_windows, bool(fitting), n_bytes)
+    return Layout(pairs, n_parts, n_rows, n_window, has_windows, fits, n_bytes)
+
+
+def _fitting(held: int) -> tuple[int, int]:
+    """Return the pairs of a warp whose numbers fit into registers, or one."""
+    fitting = [pairs for pairs in PAIRS if held * pairs[0] * pairs[1] <= REGISTERS]
+    return fitting[0] if fitting else PAIRS[-1]
+
+
+def _n_stages(program: Program, passes: Passes) -> int:
+    """Return through how many stages a row goes at once."""
+    if not passes.is_streamed:
+        return 1
+    return int(np.isin(program.kinds[passes.begin : passes.end], STAGE_ENDS).sum())
+
+
+def _n_level_rows(program: Program, passes: tuple[Passes, ...]) -> int:
+    """Return rows of the maps behind all pools, with two rows of displacements."""
+    outputs = program.of_axes(AxisColumn.OUTPUTS)[:, 0]
+    pairs = pairwise(passes)
+    return sum(2 * len(two.cols) * int(outputs[one.end - 1]) for one, two in pairs)
+
+
+def _passes(program: Program, width: int) -> list[str]:
+    """Return passes as initialisers of the struct of displaced.hpp.
+
+    A row of a map has `width` numbers in a lane.
+    """
+    items = passes_of(program)
+    outputs = program.of_axes(AxisColumn.OUTPUTS)[:, 0]
+    lists, level, found = 0, 0, []
+    for number, item in enumerate(items):
+        n_next = len(items[number + 1].cols) if number + 1 < len(items) else 0
+        sizes = len(item.rows), len(item.cols), int(item.is_seamed)
+        code = item.begin, item.end, *sizes, lists, level, n_next
+        found.append(f"{{{', '.join(map(str, code))}}}")
+        lists += len(item.numbers)
+        level += 2 * n_next * int(outputs[item.end - 1]) * width
+    return found or ["{}"]
 
 
 @lru_cache(maxsize=256)
 def cuda_source(program: Program, *, is_double: bool) -> str:
     """Return the source of the kernel of a program."""
     layout = layout_of(program, is_double=is_double)
-    segments = _segments(program)
+    segments, passes = _segments(program), passes_of(program)
+    n_maps = 1 + program.n_tangents
+    width = n_maps * layout.pairs[0] * layout.pairs[1] * layout.n_parts
+    lists = lists_of(program).tolist()
+    pools = program.of_axes(AxisColumn.WINDOW)[program.kinds == Kind.POOL]
     constants = {
-        "n_maps": 1 + program.n_tangents,
+        "n_maps": n_maps,
         "n_registers": max(program.n_registers, 1),
         "n_rows": layout.n_rows,
         "n_window": layout.n_window,
@@ -97,9 +166,14 @@ def cuda_source(program: Program, *, is_double: bool) -> str:
         "PARTS": layout.n_parts,
         "n_ops": len(program.codes),
         "n_segments": len(segments),
+        "n_passes": len(passes),
+        "n_streamed": max((_n_stages(program, item) for item in passes), default=1),
+        "n_levels": _n_level_rows(program, passes) * width,
+        "n_pool_window": int(pools[:, 1].max(initial=1)),
     }
     library = map(_source, LIBRARY)
-    unroll = "unroll" if layout.in_registers else "unroll 1"
+    is_unrolled = layout.in_registers and not passes
+    unroll = "unroll" if is_unrolled else "unroll 1"
     code = [
         f"typedef {'double' if is_double else 'float'} Number;",
         "namespace skconvgp { namespace warp {",
@@ -108,7 +182,9 @@ def cuda_source(program: Program, *, is_double: bool) -> str:
         *(f"static constexpr int {name} = {n};" for name, n in constants.items()),
         f"static constexpr Op ops[] = {{{', '.join(_ops(program))}}};",
         f"static constexpr Segment segments[] = {{{', '.join(segments)}}};",
+        f"static constexpr Passes passes[] = {{{', '.join(_passes(program, width))}}};",
         "}; } }",
+        f"__constant__ int skconvgp_lists[] = {{{', '.join(map(str, lists)) or 0}}};",
     ]
     head = f'#define SKCONVGP_UNROLL_ROWS _Pragma("{unroll}")'
     return "\n".join([head, *library, *code, _source("cuda.hpp")])

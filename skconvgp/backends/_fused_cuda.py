@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.backends._cuda_source import KERNEL_NAME, cuda_source, layout_of
+from skconvgp.backends._displacements import passes_of, weights_of
 from skconvgp.backends._fused_cpu import Extension, table_size
 from skconvgp.backends._nvrtc import (
     CudaKernel,
@@ -84,11 +85,7 @@ class Gpu:
         return TANGENTS_AT_ONCE
 
     def require_accepted(self, program: Program) -> None:
-        """Raise NotFusableError if a program is too large or averages positions."""
-        if (program.kinds == Kind.AVERAGE).any():
-            raise NotFusableError(
-                "on a GPU there are no fused kernels for averages over positions"
-            )
+        """Raise NotFusableError if a program is too large or of a tangent kernel."""
         if program.is_ntk:
             raise NotFusableError("on a GPU there are no fused tangent kernels")
         Extension().require_accepted(program)
@@ -157,6 +154,7 @@ class Gpu:
                 *(first_diag.contiguous(), second_diag.contiguous()),
                 *_constants(program, first.dtype, first.device),
                 out,
+                _weights(program, first.device),
                 *(len(first), len(second), first.shape[1], program.n_pixels),
                 int(is_upper),
             ],
@@ -171,6 +169,13 @@ def _running_threads(device: torch.device) -> int:
 
 def _kernel(program: Program, is_double: bool, device: torch.device) -> CudaKernel:
     return load_kernel(cuda_source(program, is_double=is_double), KERNEL_NAME, device)
+
+
+@lru_cache(maxsize=256)
+def _weights(program: Program, device: torch.device) -> Tensor:
+    """Return numbers of windows; none if no positions are averaged."""
+    weights = weights_of(program) if passes_of(program) else np.zeros(1, np.float32)
+    return torch.from_numpy(weights).to(device)
 
 
 @lru_cache(maxsize=256)

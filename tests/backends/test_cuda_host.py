@@ -14,6 +14,8 @@ from skconvgp.backends._fused_cuda import Gpu
 from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.engine import KernelOracle
 from skconvgp.kernels import convnet
+from tests.backends.test_fused_pools import NETWORKS as POOLED
+from tests.backends.test_fused_pools import SHAPE, WIDTHS
 from tests.helpers.fused import (
     LANES,
     MNIST_NETWORKS,
@@ -87,6 +89,40 @@ def test_derivatives_are_those_of_the_lanes(name):
         FusedTangentBackend(
             *lower_with_tangents(kernel, shape, HOST.tangents_at_once, processor.roots),
             processor,
+        )
+        for processor in (HOST, Extension())
+    )
+    assert torch.equal(tile(one, given), tile(two, given))
+
+
+AVERAGES = {name: (kernel, SHAPE) for name, kernel in POOLED.items()} | WIDTHS
+FEW_AVERAGES = ["lattice", "strides", "branches", "pools of 7 x 6", "70 columns"]
+OTHER_AVERAGES = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in AVERAGES
+    if name not in FEW_AVERAGES
+]
+
+
+@pytest.mark.parametrize("name", [*FEW_AVERAGES, *OTHER_AVERAGES])
+def test_averages_over_positions(name):
+    kernel, shape = AVERAGES[name]
+    kernel.check(shape)
+    given = images(5, shape).float()
+    one, two = (
+        FusedBackend(lower(kernel, shape, processor.roots), processor)
+        for processor in (HOST, Extension())
+    )
+    assert torch.equal(tile(one, given), tile(two, given))
+
+
+@pytest.mark.parametrize("name", ["near positions", "pools apart"])
+def test_derivatives_of_averages(name):
+    kernel, given = POOLED[name], images(3, SHAPE)
+    kernel.check(SHAPE)
+    one, two = (
+        FusedTangentBackend(
+            *lower_with_tangents(kernel, SHAPE, 2, processor.roots), processor
         )
         for processor in (HOST, Extension())
     )
@@ -187,5 +223,5 @@ def launched(kernel, program):
     side = -(-n // (2 * layout_of(program, is_double=False).pairs[0]))
     given = [tables, tables, diag, diag, constants.float(), constants[-1].contiguous()]
     sizes = [n, n, tables.shape[1], program.n_pixels, 0]
-    kernel.launch(side * side, 128, [*given, out, *sizes])
+    kernel.launch(side * side, 128, [*given, out, torch.zeros(1), *sizes])
     return out

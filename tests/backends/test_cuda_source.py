@@ -18,7 +18,9 @@ from skconvgp.kernels import (
     ReLU,
     Sequential,
     convnet,
+    convnet_gap,
     dense,
+    myrtle,
     residual_convnet,
     resnet32,
 )
@@ -110,11 +112,22 @@ def test_precision_and_sizes_are_constants():
         (convnet(), (1, 64, 64), 0, False, (1, 1), 2, True),
         (convnet(), (1, 33, 33), 0, True, (1, 1), 2, False),
         (dense(), (1, 1, 500), 0, False, (2, 2), 1, True),
+        (convnet_gap(5), CIFAR, 0, False, (2, 2), 1, True),
+        (convnet_gap(20), CIFAR, 0, False, (2, 1), 1, True),
+        (convnet_gap(5), (3, 40, 40), 0, False, (2, 2), 2, True),
+        (myrtle(5), CIFAR, 0, False, (2, 2), 1, False),
     ],
 )
 def test_layout(kernel, shape, n_tangents, is_double, pairs, n_parts, fits):
     layout = layout_of(lowered(kernel, shape, n_tangents), is_double=is_double)
     assert (layout.pairs, layout.n_parts, layout.in_registers) == (pairs, n_parts, fits)
+
+
+def test_memory_of_maps_behind_pools():
+    # Two rows of displacements of 16 x 16 and of 8 x 8 maps, of which a lane has one
+    # column, and the register that a map behind a pool is moved to; four pairs.
+    layout = layout_of(lowered(myrtle(5), CIFAR), is_double=False)
+    assert layout.n_bytes == 4 * 4 * (2 * 16 * 16 + 2 * 8 * 8 + 32)
 
 
 MIXED = Sequential(
@@ -134,6 +147,9 @@ MIXED = Sequential(
     [
         (convnet(), MNIST, 0, False, "sm_90"),
         (dense(), (1, 1, 50), 2, False, "sm_100"),
+        (convnet(2, 3, pooling="local"), (3, 8, 32), 0, False, "sm_90"),
+        pytest.param(convnet_gap(5), CIFAR, 0, False, "sm_90", marks=slow),
+        pytest.param(myrtle(5), CIFAR, 0, False, "sm_90", marks=slow),
         pytest.param(convnet(), MNIST, 0, False, "sm_80", marks=slow),
         pytest.param(convnet(), MNIST, 0, False, "sm_100", marks=slow),
         pytest.param(convnet(), MNIST, 0, True, "sm_90", marks=slow),
@@ -191,6 +207,8 @@ needs_nvrtc = pytest.mark.skipif(
             (convnet(depth=1, kernel_size=3), (1, 3, 4), 0, False, architecture)
             for architecture in ("sm_70", "sm_75", "sm_90")
         ),
+        (myrtle(5), (3, 8, 8), 0, False, "sm_90"),
+        (convnet(2, 3, pooling="local"), (1, 5, 40), 2, True, "sm_80"),
         *(
             pytest.param(
                 *NETWORKS[name], n_tangents, is_double, architecture, marks=marks

@@ -1,15 +1,17 @@
 """Averages over positions, on displaced maps."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 
 from skconvgp.backends import choose_backend
+from skconvgp.backends._displacements import passes_of
 from skconvgp.backends._fused_cpu import Extension, instruction_sets
 from skconvgp.backends._fused_cuda import Gpu
 from skconvgp.backends._opcodes import Kind
 from skconvgp.backends._program import lower
-from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import (
     AvgPool2d,
     Conv2d,
@@ -27,6 +29,7 @@ from skconvgp.kernels import (
 from tests.helpers.all_pairs import all_pairs_gram, waves
 from tests.helpers.fused import (
     DTYPES,
+    LANES,
     assert_values,
     assert_within,
     fused,
@@ -106,7 +109,7 @@ def exact(kernel, given):
 def test_all_pairs_of_positions_give_the_same_covariances(name, monkeypatch):
     kernel, given = NETWORKS[name], images(6, SHAPE).float()
     expected = exact(kernel, given)
-    for isa in instruction_sets():
+    for isa in [*instruction_sets(), LANES]:
         monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
         for dtype in DTYPES:
             assert_values(fused(kernel, SHAPE), given.to(dtype), *expected)
@@ -151,8 +154,10 @@ PUBLISHED = {  # neural-tangents 0.6.5
 }
 
 
+@pytest.mark.parametrize("isa", ["", LANES])
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_values_that_were_published(name):
+def test_values_that_were_published(name, isa, monkeypatch):
+    monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
     kernel, expected, size = PUBLISHED[name]
     given = waves(3, 3, size, size)
     found = tile(fused(kernel, (3, size, size)), given)[0]
@@ -167,10 +172,12 @@ def test_images_that_are_hard_for_single_precision():
         assert_values(fused(kernel, shape), given.to(dtype), *expected)
 
 
+@pytest.mark.parametrize("isa", ["", LANES])
 @pytest.mark.parametrize(
     "name", ["windows apart", "strides", "branches", "pools apart"]
 )
-def test_derivatives_are_finite_differences(name):
+def test_derivatives_are_finite_differences(name, isa, monkeypatch):
+    monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
     kernel, given = NETWORKS[name], images(4, SHAPE).float()
     theta, step = kernel.theta, 1e-4
 
@@ -194,7 +201,9 @@ def test_derivatives_are_finite_differences(name):
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 @pytest.mark.parametrize("name", ["near positions", "pools of 7 x 6"])
 @pytest.mark.parametrize("build", [fused, fused_tangents])
-def test_a_pair_has_the_same_bits_in_every_tile(build, name, dtype):
+@pytest.mark.parametrize("isa", ["", LANES])
+def test_a_pair_has_the_same_bits_in_every_tile(isa, build, name, dtype, monkeypatch):
+    monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
     backend = build(NETWORKS[name], SHAPE)
     given = images(19, SHAPE).to(dtype)
     given[7] = given[2]
@@ -279,10 +288,53 @@ def test_torch_computes_other_averages(name):
     assert reason in choice.reason
 
 
-def test_gpus_and_their_arithmetic_refuse_averages():
-    program = lower(NETWORKS["pixels"], SHAPE, roots=1)
-    with pytest.raises(NotFusableError, match="on a GPU there are no fused kernels"):
-        Gpu(torch.device("cuda")).require_accepted(program)
+# Rows that are narrower than a warp, as wide and wider, with seams and without; windows
+# of more rows than are summed at once; and images that lose columns in pools.
+WIDTHS = {
+    "a warp": (closed(*STEP, *STEP, GlobalAvgPool2d(4)), (1, 5, 32)),
+    "33 columns": (closed(*STEP, conv(5), ReLU(), blur(1, 3), Flatten()), (1, 4, 33)),
+    "70 columns": (
+        closed(*STEP, AvgPool2d((1, 2)), *STEP, AvgPool2d((2, 3)), Flatten()),
+        (2, 4, 70),
+    ),
+    "large windows": (
+        closed(conv(7), ReLU(), conv((4, 6)), blur(2), Flatten()),
+        (1, 9, 12),
+    ),
+    "odd sizes": (
+        closed(*STEP, AvgPool2d(2, stride=3), *STEP, AvgPool2d(2), Flatten()),
+        (1, 11, 13),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_rows_of_a_gpu(name, monkeypatch):
+    kernel, shape = WIDTHS[name]
+    given = images(5, shape).float()
+    expected = exact(kernel, given)
+    monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", LANES)
+    for dtype in DTYPES:
+        assert_values(fused(kernel, shape), given.to(dtype), *expected)
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, "two pools"])
+def test_a_gpu_works_out_the_same_displacements(name):
+    kernel, shape = NETWORKS.get(name), SHAPE
+    if name == "two pools":
+        kernel, shape = PUBLISHED[name][0], (3, 8, 8)
+    kernel.check(shape)
+    program = lower(kernel, shape, roots=1)
+    passes = passes_of(program)
+    n_pools = int((program.kinds == Kind.POOL).sum())
+    assert len(passes) == n_pools + 1
+    assert [item.end for item in passes[:-1]] == [item.begin for item in passes[1:]]
+    for one, two in pairwise(passes):
+        numbers = {number for number in one.down if number >= 0}
+        assert numbers == set(range(len(two.rows)))
+        numbers = {number for number in one.across if number >= 0}
+        assert numbers == set(range(len(two.cols)))
+    Gpu(torch.device("cuda")).require_accepted(program)
 
 
 def test_memory_of_displaced_maps_is_counted():

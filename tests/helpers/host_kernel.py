@@ -22,6 +22,7 @@ BEFORE = """
 struct Place { unsigned x; };
 static Place blockIdx, threadIdx;
 #define __global__
+#define __constant__
 #define __launch_bounds__(n)
 """
 AFTER = f"""
@@ -38,10 +39,10 @@ static void launch(int n_blocks, int n_threads, T... given) {{
 extern "C" void run(
     int n_blocks, int n_threads, const Number* one, const Number* two,
     const double* diag_one, const double* diag_two, const Number* constants,
-    const double* result, double* out, int n_one, int n_two, int n_values, int n_pixels,
-    int is_upper) {{
+    const double* result, double* out, const float* weights, int n_one, int n_two,
+    int n_values, int n_pixels, int is_upper) {{
     launch(n_blocks, n_threads, one, two, diag_one, diag_two, constants, result, out,
-           n_one, n_two, n_values, n_pixels, is_upper);
+           weights, n_one, n_two, n_values, n_pixels, is_upper);
 }}
 """
 

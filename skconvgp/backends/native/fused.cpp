@@ -530,11 +530,29 @@ void prepare_all(const Variances& variances, const Images<T>& images) {
         variances.run(images, first);
 }
 
+// The same program, with standard deviations and their inverses in tables. Those of
+// the GPU have no inverses; the covariances of an image with itself need them.
+Program with_inverses(const Program& program, Arena& arena) {
+    Program wide = program;
+    Op* const ops = arena.take<Op>(program.n_ops);
+    if (arena.start) wide.ops = ops;
+    wide.n_values += program.n_values - program.n_pixels;
+    for (int k = 0; arena.start && k < program.n_ops; ++k) {
+        ops[k] = program.ops[k];
+        if (ops[k].kind == LEAKY && ops[k].roots == 2) return program;
+        if (ops[k].kind == LEAKY) ops[k].roots = 2;
+        if (ops[k].kind == LEAKY || ops[k].kind == ERF)
+            ops[k].table += ops[k].table - program.n_pixels;
+    }
+    return wide;
+}
+
 template <class T>
 void prepare(const Program& program, const Images<T>& images, void* workspace) {
     Arena arena{(char*)workspace, 0};
     if (program.n_displaced) {
-        const Pairs<double> self(program, arena);
+        const Program wide = with_inverses(program, arena);
+        const Pairs<double> self(wide, arena);
         prepare_all(Variances(program, arena, &self, run_self), images);
     } else {
         prepare_all(Variances(program, arena, nullptr, run_self), images);
@@ -543,7 +561,10 @@ void prepare(const Program& program, const Images<T>& images, void* workspace) {
 
 size_t prepare_bytes(const Program& program) {
     Arena arena{nullptr, 0};
-    if (program.n_displaced) Pairs<double>(program, arena);
+    if (program.n_displaced) {
+        const Program wide = with_inverses(program, arena);
+        Pairs<double>(wide, arena);
+    }
     Variances(program, arena, nullptr, run_self);
     return arena.used;
 }

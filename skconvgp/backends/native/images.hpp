@@ -32,7 +32,8 @@ struct Variances {
     const int n_maps, positions;
     // Null if no positions are averaged. Otherwise the memory for pairs of an
     // image with itself, and the function that runs the program up to the end of
-    // a segment.
+    // a segment. Tables of its program have inverses, even if those of images have
+    // none.
     const Pairs<double>* self;
     void (*run_self)(const Pairs<double>&, int segment);
     V* registers;  // [n_registers][n_maps][positions]
@@ -87,6 +88,11 @@ struct Variances {
                 out[m] = result.factor[0] * own(m)[0][l] + result.factor[m] * value +
                          result.additive[m];
         }
+    }
+
+    // That operation of the program that covariances of an image with itself run.
+    const Op& own_op(const Op& op) const {
+        return self ? self->program.ops[&op - program.ops] : op;
     }
 
     template <class X>
@@ -256,6 +262,9 @@ struct Variances {
     void put(T* tables, int n, int place, V value) const {
         for (int l = 0; l < n; ++l)
             tables[ptrdiff_t(l) * program.n_values + place] = T(value[l]);
+    }
+    // Write one into the table that covariances of an image with itself read.
+    void put_own(int place, V value) const {
         if (self) self->group[place] = value;
     }
 
@@ -263,15 +272,20 @@ struct Variances {
     void leaky(const Op& op, int size, T* tables, int n) const {
         watch<T>(map, size);
         const V smallest = set1(Range<T>::SMALLEST_ROOT);
+        const int own_table = own_op(op).table;
         for (int p = 0; p < size; ++p) {
             const V s = root(max(map[p], V{}));
             const V r = s > smallest ? set1(1.0) / s : V{};
             put(tables, n, op.table + op.roots * p, s);
             if (op.roots == 2) put(tables, n, op.table + 2 * p + 1, r);
+            put_own(own_table + 2 * p, s);
+            put_own(own_table + 2 * p + 1, r);
             // Both images are one variable, whose slope is 1 in these units.
-            for (int m = 1; m < op.maps && !program.is_ntk; ++m)
-                put(tables, n, op.table + (op.roots + m - 1) * size + p,
-                    own(m)[p] * r * r * 0.5);
+            for (int m = 1; m < op.maps && !program.is_ntk; ++m) {
+                const V change = own(m)[p] * r * r * 0.5;
+                put(tables, n, op.table + (op.roots + m - 1) * size + p, change);
+                put_own(own_table + (m + 1) * size + p, change);
+            }
         }
     }
 
@@ -280,6 +294,7 @@ struct Variances {
         watch<T>(map, size);
         const auto fit = polynomial<double>(ArcsineFit<double>::fit, 1.0);
         const V one = set1(1.0), kappa = set1(op.factor[0]);
+        const int own_table = own_op(op).table;
         hold(kappa);
         faint[0] *= kappa;
         for (int p = 0; p < size; ++p) {
@@ -287,11 +302,14 @@ struct Variances {
             hold(grown);
             const V e = one / root(one + grown);
             put(tables, n, op.table + p, e);
+            put_own(own_table + p, e);
             const V slope = one / ((one + grown) * root(one + grown + grown));
             if (program.is_ntk) own(1)[p] *= kappa / root(one + grown + grown);
             for (int m = 1; m < op.maps && !program.is_ntk; ++m) {
                 const V change = kappa * own(m)[p] + set1(op.factor[m]) * v;
-                put(tables, n, op.table + m * size + p, e * e * e * change * -0.5);
+                const V slope_of_e = e * e * e * change * -0.5;
+                put(tables, n, op.table + m * size + p, slope_of_e);
+                put_own(own_table + m * size + p, slope_of_e);
                 own(m)[p] = slope * change;
             }
             map[p] = arcsine<double>(grown / (one + grown), fit);

@@ -467,7 +467,6 @@ void require_accepted(const Program& program, const Api& api) {
         require(program.ops[i].kind != LEAKY || program.ops[i].roots == api.roots,
                 "numbers");
     require(program.n_channels == 1 || api.roots == 2, "numbers");
-    require(!program.n_displaced || api.roots == 2, "average");
     require(!program.is_ntk || api.roots == 2, "tangent kernel");
     require(!api.largest_width || program.max_width <= api.largest_width, "width");
     require(!api.largest_window || program.max_window <= api.largest_window, "window");

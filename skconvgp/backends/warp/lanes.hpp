@@ -25,6 +25,14 @@ constexpr unsigned ALL = 0xffffffffu;
 
 SKCONVGP_WARP int lane() { return threadIdx.x % LANES; }
 
+// A number for each lane, made from the number of the lane.
+template <class T, class F>
+SKCONVGP_WARP Lanes<T> each_lane(const F& f) {
+    return f(lane());
+}
+// The number of a lane: on a GPU that of the thread itself.
+SKCONVGP_WARP int in_lane(int x, int) { return x; }
+
 template <class T>
 SKCONVGP_WARP Lanes<T> splat(T x) {
     return x;
@@ -118,6 +126,31 @@ SKCONVGP_WARP T taken(const T* row, int n_parts, int part, int stride, int offse
     return found;
 }
 
+// Lane l gets the number of lane l + k if that is in its range, which begins with lane
+// `first` and ends before lane `stop`; otherwise zero.
+template <class T>
+SKCONVGP_WARP T within(T x, int k, int first, int stop) {
+    const T moved = __shfl_sync(ALL, x, lane() + k);
+    const int from = lane() + k;
+    return from >= first && from < stop ? moved : T(0);
+}
+
+// The numbers at places of an array; zero where `is_there` is negative. The load does
+// not depend on it, because a branch would take longer.
+template <class T>
+SKCONVGP_WARP T pick(const T* from, int is_there, int place) {
+    const T found = __ldg(from + (is_there < 0 ? 0 : place));
+    return is_there < 0 ? T(0) : found;
+}
+
+// Add to the array of each lane at a place, which is none if it is negative.
+template <class T>
+SKCONVGP_WARP void add_at(T* array, int place, T x) {
+    if (place >= 0) array[place] = array[place] + x;
+}
+
+SKCONVGP_WARP bool are_same(int a, int b) { return __all_sync(ALL, a == b); }
+
 template <class T>
 SKCONVGP_WARP double wide(T x) {
     return double(x);
@@ -162,6 +195,11 @@ SKCONVGP_WARP Lanes<T> each_lane(const F& f) {
     Lanes<T> result;
     for (int l = 0; l < LANES; ++l) result.at[l] = f(l);
     return result;
+}
+
+template <class T>
+SKCONVGP_WARP T in_lane(const Lanes<T>& x, int l) {
+    return x.at[l];
 }
 
 #define SKCONVGP_OPERATOR(SIGN)                                                        \
@@ -242,6 +280,31 @@ SKCONVGP_WARP Lanes<T> taken(const Lanes<T>* row, int n_parts, int part, int str
         const bool is_there = column >= 0 && column < size && column < LANES * n_parts;
         return is_there ? row[column / LANES].at[column % LANES] : T(0);
     });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> within(const Lanes<T>& x, int k, const Lanes<int>& first,
+                              const Lanes<int>& stop) {
+    return each_lane<T>([&](int l) {
+        const int from = l + k;
+        return from >= first.at[l] && from < stop.at[l] ? x.at[from] : T(0);
+    });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> pick(const T* from, const Lanes<int>& is_there,
+                            const Lanes<int>& place) {
+    return each_lane<T>(
+        [&](int l) { return is_there.at[l] >= 0 ? from[place.at[l]] : T(0); });
+}
+template <class T>
+SKCONVGP_WARP void add_at(Lanes<T>* array, const Lanes<int>& place,
+                          const Lanes<T>& x) {
+    for (int l = 0; l < LANES; ++l)
+        if (place.at[l] >= 0) array[place.at[l]].at[l] += x.at[l];
+}
+SKCONVGP_WARP bool are_same(const Lanes<int>& a, const Lanes<int>& b) {
+    for (int l = 0; l < LANES; ++l)
+        if (a.at[l] != b.at[l]) return false;
+    return true;
 }
 template <class T>
 SKCONVGP_WARP Lanes<double> wide(const Lanes<T>& x) {

@@ -94,6 +94,19 @@ struct Tile {
     const double* result;               // those of the last operation
     int n_one, n_two, n_pixels;
     double* out;  // [n_one][n_two][n_maps]
+    // Null if no positions are averaged. Otherwise the displacements, and how often
+    // pairs of positions are averaged; displaced.hpp describes them.
+    const int* lists;
+    const float* weights;
+};
+
+// The displacement of the map in work: that of a row of x' against its row of x, and that
+// of the column that each lane holds. `is_seamed` if a row of lanes holds two
+// displacements; lanes from `first` to before `stop` have the same one.
+struct Displacement {
+    int down;
+    Lanes<int> across, first, stop;
+    bool is_seamed;
 };
 
 // A warp that computes PX times PY pairs. `Memory` has the arrays, whose sizes may be
@@ -111,6 +124,7 @@ struct Warp {
     const T* constants;
     int table_shift = 0;  // of a repeated stage, to the tables of the next layers
     int constant_shift = 0;
+    Displacement moved;  // only if memory.is_displaced
 
     SKCONVGP_WARP_MEMBER explicit Warp(Memory& memory) : memory(memory) {}
 
@@ -144,11 +158,46 @@ struct Warp {
         for (int y = 0; y < PY; ++y)
             b[y] = load(two[y] + from + LANES * part, n - LANES * part);
     }
+    // The same for row i of a map, which may be displaced.
+    SKCONVGP_WARP_MEMBER void load_map_row(const Op& op, int from, int i, int part,
+                                           V* a, V* b) const {
+        const int width = op.cols.size;
+        if (!memory.is_displaced) {
+            load_row(from + i * width, width, part, a, b);
+            return;
+        }
+        const Lanes<int> column = column_of(width, part);
+        const int row_one = from + (i + begin_one()) * width;
+        const int row_two = row_one + moved.down * width;
+        SKCONVGP_UNROLL
+        for (int x = 0; x < PX; ++x) a[x] = pick(one[x] + row_one, column, column);
+        const Lanes<int> partner = each_lane<int>(
+            [&](int l) { return in_lane(column, l) + in_lane(moved.across, l); });
+        SKCONVGP_UNROLL
+        for (int y = 0; y < PY; ++y) b[y] = pick(two[y] + row_two, column, partner);
+    }
     SKCONVGP_WARP_MEMBER void load_table(const Op& op, int map, int i, int part, V* a,
                                          V* b) const {
         const int before = map ? op.roots + map - 1 : 0;
-        const int start = before * op.rows.size * op.cols.size + i * op.cols.size;
-        load_row(op.table + table_shift + start, op.cols.size, part, a, b);
+        const int start = before * op.rows.size * op.cols.size;
+        load_map_row(op, op.table + table_shift + start, i, part, a, b);
+    }
+
+    // The columns of a part of a map of some width; negative if they are beyond it or
+    // have no partner.
+    SKCONVGP_WARP_MEMBER Lanes<int> column_of(int width, int part) const {
+        return each_lane<int>([&](int l) {
+            const int p = LANES * part + l, q = p + in_lane(moved.across, l);
+            return p < width && q >= 0 && q < width ? p : -1;
+        });
+    }
+    // Rows by which a displaced map is lower, and the first row of x that it has.
+    SKCONVGP_WARP_MEMBER int rows_less() const {
+        if (!memory.is_displaced) return 0;
+        return moved.down < 0 ? -moved.down : moved.down;
+    }
+    SKCONVGP_WARP_MEMBER int begin_one() const {
+        return moved.down < 0 ? -moved.down : 0;
     }
 
     // ---- operations that make or change row i of a map
@@ -176,7 +225,7 @@ struct Warp {
         for (int part = 0; part < count_parts(width); ++part) SKCONVGP_UNROLL
         for (int c = 0; c < op.flag; ++c) {
             V a[PX], b[PY];
-            load_row(c * plane + i * width, width, part, a, b);
+            load_map_row(op, c * plane, i, part, a, b);
             add_products(a, b, part);
         }
     }
@@ -438,16 +487,18 @@ struct Warp {
 
     SKCONVGP_WARP_MEMBER void add_windows(const Op& op, int maps) const {
         const Axis& axis = op.rows;
+        const int n_rows = axis.size - rows_less();
+        const int n_outputs = axis.outputs - rows_less() / axis.stride;
         SKCONVGP_UNROLL
         for (int m = 0; m < maps; ++m) SKCONVGP_UNROLL_ROWS
-        for (int i = 0; i < axis.outputs; ++i) {
+        for (int i = 0; i < n_outputs; ++i) {
             SKCONVGP_UNROLL
             for (int e = 0; e < WIDTH; ++e) sum(0, e) = additive(op, m);
             SKCONVGP_UNROLL
             for (int tap = 0; tap < axis.window; ++tap) {
                 int from = i * axis.stride - axis.before + tap * axis.dilation;
                 if (op.circular) from = (from % axis.size + axis.size) % axis.size;
-                if (from < 0 || from >= axis.size) continue;
+                if (from < 0 || from >= n_rows) continue;
                 SKCONVGP_UNROLL
                 for (int e = 0; e < WIDTH; ++e)
                     sum(0, e) = sum(0, e) + whole(m, from, e);
