@@ -117,20 +117,19 @@ def of_pairs(figures: Any) -> list[str]:
 
 def of_pools(figures: Any) -> list[str]:
     """Return the table of networks that average over positions."""
-    rows = [POOLS]
-    for row in ours(figures["pools"]):
-        rows.append(
-            [
-                row["network"],
-                f"{row['side']} x {row['side']}",
-                row["dtype"],
-                f"{row['n']:,}",
-                f"{row['nanoseconds'] / 1e3:,.1f}",
-                f"{row['ratio']:,.0f}x" if "ratio" in row else "",
-                f"{row['error']:.0e}",
-            ]
-        )
-    return list_table("Networks that average over positions", rows)
+    rows = [
+        [
+            row["network"],
+            f"{row['side']} x {row['side']}",
+            row["dtype"],
+            f"{row['n']:,}",
+            f"{row['nanoseconds'] / 1e3:,.1f}",
+            f"{row['ratio']:,.0f}x" if "ratio" in row else "",
+            f"{row['error']:.0e}",
+        ]
+        for row in ours(figures["pools"])
+    ]
+    return list_table("Networks that average over positions", [POOLS, *rows])
 
 
 def of_errors(figures: Any) -> str:
