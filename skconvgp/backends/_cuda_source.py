@@ -27,6 +27,7 @@ __all__ = ["KERNEL_NAME", "Layout", "cuda_source", "layout_of"]
 
 KERNEL_NAME = "skconvgp_cross"
 REGISTERS = 150  # of the 255 of a thread, for maps; larger programs use memory
+LARGEST_MEMORY = 2**14  # bytes of a lane, for maps behind pools of several pairs
 ROWS_IN_WORK = 6  # that a displaced map takes besides those under windows
 PAIRS = ((2, 2), (2, 1), (1, 1))  # images of each side of a warp: the first that fit
 # Parts of the source, in an order in which each follows those that it includes.
@@ -82,20 +83,18 @@ def layout_of(program: Program, *, is_double: bool) -> Layout:
     passes = passes_of(program)
     if passes:
         n_streamed = max(_n_stages(program, item) for item in passes)
-        held = n_bytes_each // 4 * (n_streamed * (n_window - 1) + ROWS_IN_WORK)
-        pairs = _fitting(held)
-        n_kept = _n_level_rows(program, passes)
+        n_held = n_streamed * (n_window - 1) + ROWS_IN_WORK
+        n_kept = _n_level_rows(program, passes) + (n_rows if has_windows else 0)
         if len(passes) > 1 or not all(item.is_streamed for item in passes):
             n_kept += program.n_registers * n_rows
-        n_kept += n_rows if has_windows else 0
+        held, n_bytes = n_bytes_each // 4 * n_held, n_bytes_each * n_kept
+        pairs = _fitting(held, n_bytes)
+        if held * pairs[0] * pairs[1] > REGISTERS:
+            n_bytes += n_bytes_each * n_held
         return Layout(
-            pairs,
-            n_parts,
-            n_rows,
-            n_window,
-            has_windows,
-            in_registers=not n_kept,
-            n_bytes=n_bytes_each * n_kept * pairs[0] * pairs[1],
+            *(pairs, n_parts, n_rows, n_window, has_windows),
+            in_registers=n_bytes == 0,
+            n_bytes=n_bytes * pairs[0] * pairs[1],
         )
     # Rows of the registers and under the window, the row in work, and the sum.
     n_rows_held = program.n_registers * n_rows + n_window + 2
@@ -108,9 +107,14 @@ def layout_of(program: Program, *, is_double: bool) -> Layout:
     return Layout(pairs, n_parts, n_rows, n_window, has_windows, fits, n_bytes)
 
 
-def _fitting(held: int) -> tuple[int, int]:
-    """Return the pairs of a warp whose numbers fit into registers, or one."""
-    fitting = [pairs for pairs in PAIRS if held * pairs[0] * pairs[1] <= REGISTERS]
+def _fitting(held: int, n_bytes: int = 0) -> tuple[int, int]:
+    """Return the pairs of a warp whose registers and memory suffice, or one."""
+    fitting = [
+        (n_one, n_two)
+        for n_one, n_two in PAIRS
+        if held * n_one * n_two <= REGISTERS
+        and n_bytes * n_one * n_two <= LARGEST_MEMORY
+    ]
     return fitting[0] if fitting else PAIRS[-1]
 
 

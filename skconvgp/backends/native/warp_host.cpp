@@ -160,8 +160,8 @@ warp::Op op_of(const Program& program, int i) {
             op.lambda,        op.mu,    i};
 }
 
-// The stages of operations `first`, ..., `stop` - 1, one row after the other: each stage
-// takes the row that the one before has completed.
+// The stages of operations `first`, ..., `stop` - 1, one row after the other: each
+// stage takes the row that the one before has completed.
 template <class W>
 void stream(W& warp, const warp::Passes& passes, const warp::Op* ops, int first,
             int stop, int n_stages) {
@@ -254,8 +254,7 @@ void run(const Program& program, warp::Tile<T> tile, bool upper, Arena& arena) {
         for (int j = 0; j < tile.n_two; j += PY) {
             if (upper && j + PY <= i) continue;
             warp.place(tile, i, j);
-            if (memory.is_displaced)
-                run_displaced(warp, program, ops, memory.passes);
+            if (memory.is_displaced) run_displaced(warp, program, ops, memory.passes);
             run_pair(warp, program, ops, program.n_displaced);
             warp.write_results(ops[program.n_ops - 1], tile, i, j);
         }
@@ -285,10 +284,10 @@ void cross_in(const Program& program, const skconvgp::Tile<T>& given, Arena& are
         result[m] = last.additive[m];
         result[n_maps + m] = last.factor[m];
     }
-    const warp::Tile<T> tile{given.one,        given.two,        given.stride_one,
-                             given.stride_two, given.diag_one,   given.diag_two,
-                             constants,        result,           given.n_one,
-                             given.n_two,      program.n_pixels, given.out, nullptr, nullptr};
+    const warp::Tile<T> tile{
+        given.one,        given.two, given.stride_one, given.stride_two, given.diag_one,
+        given.diag_two,   constants, result,           given.n_one,      given.n_two,
+        program.n_pixels, given.out, nullptr,          nullptr};
     // As on a GPU, a warp holds fewer pairs if these have more maps.
     const int n_parts = warp::count_parts(program.max_width);
     if (n_parts > 3)

@@ -73,8 +73,9 @@ SKCONVGP_WARP void run_segments(W& warp) {
 
 // ---- averages over positions: operations run for one displacement after the other
 
-// Let each stage from operation FIRST on take the row that the one before has completed.
-// After `t` rows of the first stage, stage number STAGE is `lag` rows behind.
+// Let each stage from operation FIRST on take the row that the one before has
+// completed. After `t` rows of the first stage, stage number STAGE is `lag` rows
+// behind.
 template <int K, int FIRST, int STOP, int STAGE, int LAG, class W>
 SKCONVGP_WARP void stream_row(W& warp, int t) {
     if constexpr (FIRST < STOP) {
@@ -120,8 +121,9 @@ SKCONVGP_WARP void run_maps(W& warp) {
     }
 }
 
-// Run the operations of Code::passes[K] for a row of displacements, and then those behind
-// their pool for the rows of displacements that are complete. `done` has their numbers.
+// Run the operations of Code::passes[K] for a row of displacements, and then those
+// behind their pool for the rows of displacements that are complete. `done` has their
+// numbers.
 template <int K, class W>
 SKCONVGP_WARP void run_passes(W& warp, int row, int* done) {
     constexpr Passes passes = Code::passes[K];
@@ -209,9 +211,8 @@ SKCONVGP_WARP void cross(const Tile<T>& tile, bool is_upper) {
 extern "C" __global__ void __launch_bounds__(skconvgp::warp::THREADS)
     skconvgp_cross(const Number* one, const Number* two, const double* diag_one,
                    const double* diag_two, const Number* constants,
-                   const double* result, double* out, const float* weights,
-                   int n_one, int n_two, int n_values, int n_pixels,
-                   int is_upper) {
+                   const double* result, double* out, const float* weights, int n_one,
+                   int n_two, int n_values, int n_pixels, int is_upper) {
     using namespace skconvgp::warp;
     cross(Tile<Number>{one, two, n_values, n_values, diag_one, diag_two, constants,
                        result, n_one, n_two, n_pixels, out, skconvgp_lists, weights},

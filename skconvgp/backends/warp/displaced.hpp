@@ -20,7 +20,8 @@ namespace warp {
 // POOL, for each displacement behind it from the smallest that is possible on: for rows
 // whether it is wanted, and for columns its number among those of the next operations,
 // or -1. Tile::weights has for the AVERAGE, for each displacement from the smallest and
-// each position: the number of windows with both positions, of rows and then of columns.
+// each position: the number of windows with both positions, of rows and then of
+// columns.
 struct Passes {
     int begin, end, n_rows, n_cols, is_seamed, lists;
     int level;      // start of the maps behind the POOL, in Memory::levels
@@ -64,10 +65,10 @@ SKCONVGP_WARP constexpr int steps_of_stream(const Ops& ops, int begin, int end) 
 SKCONVGP_WARP int floor_divide(int a, int b) { return (a < 0 ? a - b + 1 : a) / b; }
 
 // `Memory` has, besides the arrays of a Warp: under [streamed stages][n_maps]
-// [n_window][WIDTH], sums along the rows that are under a window; pooled [n_maps][WIDTH];
-// places [largest window of a POOL][PARTS] in integers; and levels, with the maps
-// behind each POOL, two rows of displacements of each:
-// [2][n_cols of the next operations][n_maps][rows of outputs][WIDTH].
+// [n_window][WIDTH], sums along the rows that are under a window; pooled
+// [n_maps][WIDTH]; places [largest window of a POOL][PARTS] in integers; and levels,
+// with the maps behind each POOL, two rows of displacements of each: [2][n_cols of the
+// next operations][n_maps][rows of outputs][WIDTH].
 template <class T, class Memory, int PX, int PY, int PARTS>
 struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
     typedef Warp<T, Memory, PX, PY, PARTS> Plain;
@@ -110,8 +111,9 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
             return passes.is_seamed && l + by >= width ? by - width : by;
         });
         moved.is_seamed = passes.is_seamed;
-        moved.first = each_lane<int>(
-            [&](int l) { return passes.is_seamed && l + by >= width ? width - by : 0; });
+        moved.first = each_lane<int>([&](int l) {
+            return passes.is_seamed && l + by >= width ? width - by : 0;
+        });
         moved.stop = each_lane<int>([&](int l) {
             return passes.is_seamed && l + by < width ? width - by : width;
         });
@@ -128,8 +130,8 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
     // `op` is the first operation of a stage.
     SKCONVGP_WARP_MEMBER void begin_stage(const Op& op) {
         moved.down = down * op.rows.stride;
-        moved.across = each_lane<int>(
-            [&](int l) { return in_lane(across, l) * op.cols.stride; });
+        moved.across =
+            each_lane<int>([&](int l) { return in_lane(across, l) * op.cols.stride; });
     }
     SKCONVGP_WARP_MEMBER void clear_under(int n_stages) const {
         SKCONVGP_UNROLL
@@ -216,9 +218,8 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
         }
     }
     SKCONVGP_WARP_MEMBER V& under(int stage, int m, int r, int e) const {
-        return memory.under[((stage * memory.n_maps + m) * memory.n_window + r) *
-                                WIDTH +
-                            e];
+        return memory
+            .under[((stage * memory.n_maps + m) * memory.n_window + r) * WIDTH + e];
     }
 
     SKCONVGP_WARP_MEMBER void sum_along(const Axis& axis, const V* x, V* out) const {
@@ -259,8 +260,7 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
             const Lanes<int> column = this->column_of(width, j);
             const Lanes<int> at = each_lane<int>([&](int l) {
                 const int p = in_lane(column, l);
-                return p < 0 ? -1
-                             : (in_lane(moved.across, l) + width - 1) * width + p;
+                return p < 0 ? -1 : (in_lane(moved.across, l) + width - 1) * width + p;
             });
             const auto counts = pick(columns, at, at);
             const V weight = each_lane<T>([&](int l) { return T(in_lane(counts, l)); });
@@ -284,14 +284,15 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
         }
     }
 
-    // ---- pools: each pair of positions is added to the one pair of windows that has it
+    // ---- pools: each pair of positions is added to the one pair of windows that has
+    // it
 
     // Work out where the columns under windows are added: the number among those of the
     // next operations of the displacement behind the pool, or -1.
     SKCONVGP_WARP_MEMBER void begin_pool(const Passes& passes, const Op& op, int by) {
         const Axis& axis = op.cols;
-        const int wanted = passes.lists + passes.n_rows + passes.n_cols +
-                           2 * op.rows.outputs - 1;
+        const int wanted =
+            passes.lists + passes.n_rows + passes.n_cols + 2 * op.rows.outputs - 1;
         SKCONVGP_UNROLL
         for (int f = 0; f < axis.window; ++f) SKCONVGP_UNROLL
         for (int j = 0; j < count_parts(axis.outputs); ++j) {
@@ -339,10 +340,8 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
                                    int i, int n_rows) const {
         const PooledRow here = pooled_row(passes, op, i, n_rows);
         if (!here.is_wanted) return;
-        const bool is_more =
-            are_together(here, pooled_row(passes, op, i - 1, n_rows));
-        const bool is_last =
-            !are_together(here, pooled_row(passes, op, i + 1, n_rows));
+        const bool is_more = are_together(here, pooled_row(passes, op, i - 1, n_rows));
+        const bool is_last = !are_together(here, pooled_row(passes, op, i + 1, n_rows));
         SKCONVGP_UNROLL
         for (int m = 0; m < before.maps; ++m) SKCONVGP_UNROLL
         for (int k = 0; k < PAIRS; ++k) {

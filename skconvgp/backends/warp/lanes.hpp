@@ -296,8 +296,7 @@ SKCONVGP_WARP Lanes<T> pick(const T* from, const Lanes<int>& is_there,
         [&](int l) { return is_there.at[l] >= 0 ? from[place.at[l]] : T(0); });
 }
 template <class T>
-SKCONVGP_WARP void add_at(Lanes<T>* array, const Lanes<int>& place,
-                          const Lanes<T>& x) {
+SKCONVGP_WARP void add_at(Lanes<T>* array, const Lanes<int>& place, const Lanes<T>& x) {
     for (int l = 0; l < LANES; ++l)
         if (place.at[l] >= 0) array[place.at[l]].at[l] += x.at[l];
 }

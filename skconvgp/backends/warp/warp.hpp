@@ -100,8 +100,8 @@ struct Tile {
     const float* weights;
 };
 
-// The displacement of the map in work: that of a row of x' against its row of x, and that
-// of the column that each lane holds. `is_seamed` if a row of lanes holds two
+// The displacement of the map in work: that of a row of x' against its row of x, and
+// that of the column that each lane holds. `is_seamed` if a row of lanes holds two
 // displacements; lanes from `first` to before `stop` have the same one.
 struct Displacement {
     int down;
