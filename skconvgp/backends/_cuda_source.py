@@ -139,7 +139,8 @@ def _passes(program: Program, width: int) -> list[str]:
     """
     items = passes_of(program)
     outputs = program.of_axes(AxisColumn.OUTPUTS)[:, 0]
-    lists, level, found = 0, 0, []
+    lists, level = 0, 0
+    found: list[str] = []
     for number, item in enumerate(items):
         n_next = len(items[number + 1].cols) if number + 1 < len(items) else 0
         sizes = len(item.rows), len(item.cols), int(item.is_seamed)

@@ -66,15 +66,14 @@ class Passes:
 @lru_cache(maxsize=256)
 def passes_of(program: Program) -> tuple[Passes, ...]:
     """Return what is run for displacements; nothing if no positions are averaged."""
-    last = np.flatnonzero(program.kinds == Kind.AVERAGE)
-    if not len(last):
+    ends: list[int] = np.flatnonzero(np.isin(program.kinds, ENDS)).tolist()
+    if not ends:
         return ()
-    ends = [*np.flatnonzero(program.kinds == Kind.POOL), last[0]]
-    wanted = [_averaged(program, last[0], start) for start in AXES]
+    wanted = [_averaged(program, ends[-1], start) for start in AXES]
     behind: Passes | None = None
     passes: list[Passes] = []
     for k in reversed(range(len(ends))):
-        begin, end = int(ends[k - 1]) + 1 if k else 0, int(ends[k]) + 1
+        begin, end = ends[k - 1] + 1 if k else 0, ends[k] + 1
         now = Passes(
             begin,
             end,
@@ -85,8 +84,8 @@ def passes_of(program: Program) -> tuple[Passes, ...]:
             outputs = program.of_axes(AxisColumn.OUTPUTS)[end - 1].tolist()
             now = replace(
                 now,
-                down=_places(wanted[0], outputs[0], 0),
-                across=_places(wanted[1], outputs[1], behind.is_seamed),
+                down=_places(wanted[0], outputs[0], is_seamed=False),
+                across=_places(wanted[1], outputs[1], is_seamed=behind.is_seamed),
             )
             wanted = [
                 _pooled(program, end - 1, *pair)
@@ -153,7 +152,7 @@ def _pooled(
     return sorted(d for d in found if abs(d) < size)
 
 
-def _places(wanted: list[int], size: int, is_seamed: bool) -> tuple[int, ...]:
+def _places(wanted: list[int], size: int, *, is_seamed: bool) -> tuple[int, ...]:
     """Return the number of each displacement among those that are wanted, or -1."""
     keys = {d: d % size if is_seamed else d for d in wanted}
     order = {key: number for number, key in enumerate(sorted(set(keys.values())))}
@@ -177,4 +176,5 @@ def _is_seamed(program: Program, begin: int, end: int) -> bool:
 
 def _axis(program: Program, index: int, start: int) -> list[int]:
     """Return size, window, padding before, stride, dilation and outputs of windows."""
-    return program.codes[index, start : start + len(AxisColumn)].tolist()
+    numbers: list[int] = program.codes[index, start : start + len(AxisColumn)].tolist()
+    return numbers
