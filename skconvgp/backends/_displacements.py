@@ -137,9 +137,9 @@ def _counts(program: Program, index: int, start: int) -> NDArray[np.int64]:
 
 def _averaged(program: Program, index: int, start: int) -> list[int]:
     """Return displacements at which a window has a pair of positions."""
-    has_pairs = _counts(program, index, start).any(1)
-    size = len(has_pairs) // 2 + 1
-    return [int(place) - size + 1 for place in np.flatnonzero(has_pairs)]
+    counts = _counts(program, index, start)
+    size = counts.shape[1]
+    return [int(place) - size + 1 for place in np.flatnonzero(counts.any(1))]
 
 
 def _pooled(
