@@ -45,7 +45,7 @@ def test_the_least_value_is_the_density_of_the_outputs(features):
     prior.renew(outputs, None)
     gaps = (outputs - prior.means).numpy()
     precision = np.linalg.inv(covariance(features))
-    expected = 0.5 * np.einsum("kno,nm,kmo->k", gaps, precision, gaps)
+    expected = 0.5 * np.einsum("kio,ij,kjo->k", gaps, precision, gaps)
     np.testing.assert_allclose(prior({}, outputs), expected)
     # No other coefficients have a smaller value.
     prior.coefficients += 0.01 * outputs_of(4)[:, :R]
