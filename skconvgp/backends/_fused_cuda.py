@@ -171,7 +171,7 @@ def _kernel(program: Program, is_double: bool, device: torch.device) -> CudaKern
     return load_kernel(cuda_source(program, is_double=is_double), KERNEL_NAME, device)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8)  # some megabytes each for long images
 def _weights(program: Program, device: torch.device) -> Tensor:
     """Return numbers of windows; none if no positions are averaged."""
     weights = weights_of(program) if passes_of(program) else np.zeros(1, np.float32)

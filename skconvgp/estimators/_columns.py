@@ -9,10 +9,16 @@ from typing import Any
 
 from skconvgp._typing import ImageShape
 
-__all__ = ["image_columns", "shape_of_columns"]
+__all__ = ["NamedShape", "image_columns", "shape_of_columns"]
 
 # What precedes the index of a value: the name of a step, and the shape (c, h, w).
 FIRST = re.compile(r"(.*_(\d+)x(\d+)x(\d+)_)0")
+
+
+class NamedShape(tuple[int, int, int]):
+    """The shape (c, h, w) that names of columns tell; a setting goes before it."""
+
+    __slots__ = ()
 
 
 def image_columns(name: str, shape: ImageShape) -> list[str]:
@@ -21,7 +27,7 @@ def image_columns(name: str, shape: ImageShape) -> list[str]:
     return _names(f"{name}_{channels}x{height}x{width}_", shape)
 
 
-def shape_of_columns(X: Any) -> ImageShape | None:
+def shape_of_columns(X: Any) -> NamedShape | None:
     """Return the shape of the images that the columns of a data frame name.
 
     Images of one size that stand beside each other, as of a `FeatureUnion`, are one
@@ -48,7 +54,7 @@ def shape_of_columns(X: Any) -> ImageShape | None:
     if len(sizes) > 1:
         return None
     height, width = sizes.pop()
-    return n_channels, height, width
+    return NamedShape((n_channels, height, width))
 
 
 def _shape_at(names: Sequence[Any], start: int) -> ImageShape | None:
@@ -58,8 +64,10 @@ def _shape_at(names: Sequence[Any], start: int) -> ImageShape | None:
         return None
     shape = int(match[2]), int(match[3]), int(match[4])
     n_values = math.prod(shape)
+    if not 0 < n_values <= len(names) - start:
+        return None
     is_whole = names[start : start + n_values] == _names(match[1], shape)
-    return shape if n_values and is_whole else None
+    return shape if is_whole else None
 
 
 def _names(prefix: str, shape: ImageShape) -> list[str]:

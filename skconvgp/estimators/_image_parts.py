@@ -133,7 +133,8 @@ def warn_of_kind(
     channels, *size = shape
     if max(size) == 1:
         spatial = [one.kernel for one in choices if _reads_positions(one)]
-        if spatial or is_auto(estimator.parts):
+        is_asked_for = estimator.image_shape is None
+        if spatial or (is_auto(estimator.parts) and not is_asked_for):
             seen = f"{spatial[0]!r} sees a single pixel" if spatial else ONLY_RBF
             warn_once(
                 f"Rows of X were read as vectors: {seen}. Pass images or set "
@@ -141,11 +142,12 @@ def warn_of_kind(
                 "vectors.",
                 ImageShapeWarning,
             )
-    elif channels == WITH_OPACITY and isinstance(estimator.parts, str):
+    elif channels == WITH_OPACITY and is_auto(estimator.parts):
         warn_once(
             f"Images of shape {shape!r} (c, h, w) have the parts of grey images, as "
             "those of colours are for three channels. If the last channel is the "
-            "opacity (alpha), drop it: X[:, :3].",
+            "opacity (alpha), drop it: X[:, :3] of images (n, 4, h, w). If it is not, "
+            "name `parts`.",
             ImageShapeWarning,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -90,8 +91,8 @@ def _rows_at_once(settings: NetworkSettings, n_points: int) -> int:
 
 def _n_features(features: object, n_points: int) -> int:
     """Return about how many features a setting makes."""
-    if isinstance(features, int):
-        return features
+    if isinstance(features, Integral):
+        return int(features)
     part: Any = features
     count = getattr(part, "n_features", None) or getattr(part, "n_landmarks", None)
     return int(count or LANDMARK_SHARE * n_points)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import zip_longest
 
 import torch
 
@@ -225,7 +226,7 @@ class FitReport:
         text = f"{over} mirror images"
         if self.parts_reason:
             text += f"; {self.parts_reason}"
-        each = zip(self.part_weights, self.part_names, strict=True)
+        each = zip_longest(self.part_weights, self.part_names, fillvalue="")
         lines = [text, *(f"{weight:.2g} {name}" for weight, name in each)]
         return f"\n{' ' * 13}".join(lines)
 

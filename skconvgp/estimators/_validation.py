@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
-from skconvgp.estimators._columns import shape_of_columns
+from skconvgp.estimators._columns import NamedShape, shape_of_columns
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Kernel
@@ -183,6 +183,7 @@ def resolve_image_shape(
         square = _square_shape(n_features) if is_spatial else None
         return (square, True) if square else ((n_features, 1, 1), False)
     shape = normalize_shape(image_shape)
+    given = None if isinstance(given, NamedShape) else given
     is_fitting = math.prod(shape) == n_features and given in (None, shape)
     if not is_spatial and not is_fitting:
         return given or (n_features, 1, 1), False
@@ -247,7 +248,9 @@ def normalize_shape(image_shape: object) -> ImageShape:
 
 def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
     """Raise if images have another shape than in `fit`; rows have none."""
-    if given is None or fitted == (math.prod(given), 1, 1):
+    if given is None or isinstance(given, NamedShape):
+        return
+    if fitted == (math.prod(given), 1, 1):
         return
     if given != fitted:
         is_last = given == (*fitted[1:], fitted[0])

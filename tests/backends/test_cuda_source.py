@@ -179,6 +179,19 @@ def test_source_compiles(kernel, shape, n_tangents, is_double, architecture, tmp
         assert "0 bytes stack frame, 0 bytes spill stores" in done.stderr
 
 
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc here")
+@pytest.mark.parametrize("is_double", [False, True])
+def test_no_covariance_becomes_an_integer(is_double, tmp_path):
+    program = lowered(myrtle(5), (3, 8, 8), 0)
+    (tmp_path / "pools.cu").write_text(cuda_source(program, is_double=is_double))
+    target = tmp_path / "pools.ptx"
+    command = ["nvcc", "-std=c++17", "-arch=sm_90", "-ptx", "-o", target]
+    subprocess.run([*map(str, command), str(tmp_path / "pools.cu")], check=True)
+    text = target.read_text()
+    assert "shfl.sync" in text
+    assert not re.search(r"cvt\.r[a-z]i\.[su]\d+\.f", text)
+
+
 def find_nvrtc():
     """Return a version of CUDA whose run-time compiler is there, and what it knows."""
     for version in ("13.0", "12.8"):

@@ -168,11 +168,12 @@ def test_a_budget_for_no_image_is_to_be_raised(estimator):
 @both
 def test_opacity_is_no_colour(estimator):
     images = random_images(4, 5, 6)
-    gp = clone(estimator).set_params(parts="patches", flips=False)
+    gp = clone(estimator).set_params(parts="auto", flips=False)
     with pytest.warns(ImageShapeWarning, match=r"alpha\), drop it: X\[:, :3\]"):
         gp.fit(images, Y)
     gp.fit(images[:, :3], Y)
-    gp.set_params(parts=[rbf()]).fit(images, Y)  # parts of one's own
+    for parts in ("patches", [rbf()]):  # asked for by name
+        gp.set_params(parts=parts).fit(images, Y)
 
 
 @both

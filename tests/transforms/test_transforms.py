@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skconvgp import SKOPS_TRUSTED_TYPES, ConvNetGPClassifier
 from skconvgp.exceptions import ImageShapeWarning, TileMemoryError
 from skconvgp.image_maps import Scattering
-from skconvgp.kernels import convnet
+from skconvgp.kernels import convnet, rbf
 from skconvgp.transforms import (
     ChannelScaler,
     ChannelWhitening,
@@ -205,6 +205,24 @@ def test_images_are_read_from_the_names_of_columns():
     assert framed[2].feature_names_in_[-1] == "scatteringtransform_9x9x9_728"
     plain = chain().fit(X, y)
     np.testing.assert_allclose(framed.predict_proba(X), plain.predict_proba(X))
+
+
+def test_a_setting_goes_before_the_names_of_columns():
+    X, y = digits(30)
+    frame = Downsample(2).set_output(transform="pandas").fit_transform(X)
+    rows = frame.to_numpy()
+    kernel = convnet(1, 3)
+    shape = (4, 2, 2)
+    named = ConvNetGPClassifier(kernel, image_shape=shape).fit(frame, y)
+    plain = ConvNetGPClassifier(kernel, image_shape=shape).fit(rows, y)
+    assert named.image_shape_ == plain.image_shape_ == shape
+    np.testing.assert_array_equal(named.predict_proba(frame), plain.predict_proba(rows))
+
+
+def test_names_of_far_more_values_than_there_are_columns():
+    frame = pd.DataFrame(np.eye(12, 2), columns=["video_9999x9999x9999_0", "b"])
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(frame, np.arange(12) % 2)
+    assert gp.image_shape_ == (2, 1, 1)
 
 
 @pytest.mark.filterwarnings("ignore:Images are read as")  # of 3 columns of pixels

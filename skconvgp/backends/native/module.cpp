@@ -539,7 +539,7 @@ void cross(const Codes& codes, const Constants& constants, const Slopes& slopes,
            const std::string& instruction_set) {
     const Api& api = choose(instruction_set);
     Loaded loaded(codes, constants, slopes, n_registers, n_pixels);
-    loaded.program.mixes_roots = api.mixes_roots;
+    loaded.program.mixes_roots = api.mixes_roots && !loaded.program.n_tangents;
     const Program& program = loaded.program;
     for (const Input<T>* side : {&one, &two})
         require(side->shape(1) == size_t(program.n_values) && has_plain_rows(*side),

@@ -61,12 +61,13 @@ struct Memory {
     typedef warp::Lanes<T> V;
     int n_maps, n_rows, n_window, n_levels = 0;
     bool is_displaced;
-    V *registers, *row, *sum, *ring, *whole, *under, *pooled, *levels;
-    warp::Lanes<int>* places;
+    V *registers, *row, *sum, *ring, *whole;
+    V *under = nullptr, *pooled = nullptr, *levels = nullptr;  // of displaced programs
+    warp::Lanes<int>* places = nullptr;
     warp::Lanes<double>* totals;
-    warp::Passes* passes;
-    int* lists;
-    float* weights;
+    warp::Passes* passes = nullptr;
+    int* lists = nullptr;
+    float* weights = nullptr;
 
     Memory(const Program& program, int n_pairs, int n_parts, Arena& arena)
         : n_maps(1 + program.n_tangents), n_rows(1), n_window(program.max_window),

@@ -30,8 +30,12 @@ template <class T, class F>
 SKCONVGP_WARP Lanes<T> each_lane(const F& f) {
     return f(lane());
 }
-// The number of a lane: on a GPU that of the thread itself.
-SKCONVGP_WARP int in_lane(int x, int) { return x; }
+// The number of a lane: on a GPU that of the thread itself. Of each type a function: a
+// covariance that became an int would be 0.
+template <class T>
+SKCONVGP_WARP T in_lane(T x, int) {
+    return x;
+}
 
 template <class T>
 SKCONVGP_WARP Lanes<T> splat(T x) {
