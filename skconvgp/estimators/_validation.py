@@ -179,7 +179,8 @@ def resolve_image_shape(
         return (n_features, 1, 1), False
     if isinstance(image_shape, str) and image_shape == "auto":
         if given is not None:
-            return given, False
+            channels, height, width = given  # a plain tuple, which files may hold
+            return (channels, height, width), False
         square = _square_shape(n_features) if is_spatial else None
         return (square, True) if square else ((n_features, 1, 1), False)
     shape = normalize_shape(image_shape)

@@ -219,6 +219,17 @@ def test_a_setting_goes_before_the_names_of_columns():
     np.testing.assert_array_equal(named.predict_proba(frame), plain.predict_proba(rows))
 
 
+def test_a_shape_from_names_of_columns_is_a_plain_tuple():
+    X, y = digits(30)
+    frame = Downsample(2).set_output(transform="pandas").fit_transform(X)
+    gp = ConvNetGPClassifier(convnet(1, 3)).fit(frame, y)
+    assert type(gp.image_shape_) is tuple
+    assert gp.image_shape_ == (1, 4, 4)
+    assert not set(skops.io.get_untrusted_types(data=skops.io.dumps(gp))) - set(
+        SKOPS_TRUSTED_TYPES
+    )
+
+
 def test_names_of_far_more_values_than_there_are_columns():
     frame = pd.DataFrame(np.eye(12, 2), columns=["video_9999x9999x9999_0", "b"])
     gp = ConvNetGPClassifier(rbf(1.0)).fit(frame, np.arange(12) % 2)
