@@ -121,17 +121,17 @@ def weights_of(program: Program) -> NDArray[np.float32]:
     return np.concatenate(counts).astype(np.float32)
 
 
-def _counts(program: Program, index: int, start: int) -> NDArray[np.int64]:
+def _counts(program: Program, index: int, start: int) -> NDArray[np.float64]:
     """Return numbers of windows (2 size - 1, size) with positions p and p + d."""
     size, window, before, stride, dilation, outputs = _axis(program, index, start)
-    counts = np.zeros((2 * size - 1, size), dtype=np.int64)
     first = np.arange(outputs)[:, None] * stride - before
     positions = first + np.arange(window) * dilation
-    for one in positions.T:
-        for two in positions.T:
-            is_inside = (one >= 0) & (one < size) & (two >= 0) & (two < size)
-            places = (two - one)[is_inside] + size - 1, one[is_inside]
-            np.add.at(counts, places, 1)
+    is_inside = (positions >= 0) & (positions < size)
+    is_in_window = np.zeros((outputs, size))
+    is_in_window[np.nonzero(is_inside)[0], positions[is_inside]] = 1.0
+    one, two = np.indices((size, size))
+    counts = np.zeros((2 * size - 1, size))
+    counts[two - one + size - 1, one] = is_in_window.T @ is_in_window
     return counts
 
 
