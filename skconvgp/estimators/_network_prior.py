@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from skconvgp._settings import is_number
@@ -21,6 +22,7 @@ from skconvgp.estimators._resolve import reject
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
+from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.networks import match_covariance
 from skconvgp.processes import KernelPrior, Problem
 
@@ -29,6 +31,8 @@ __all__ = ["NetworkPrior", "PriorChoice"]
 LAYERS: dict[str, type[Layer]] = {"tanh": Tanh, "relu": ReLU, "erf": Erf}
 # Samples from which the evidence chooses hyperparameters and noise.
 MOST_ROWS = 1000
+# Enough to see that a kernel has random features.
+FEW_FEATURES = 64
 # Points at which wide networks are compared with a kernel (Tran et al., 2022).
 MATCHED_SAMPLES, MATCHED_UNIFORM = 70, 30
 
@@ -216,7 +220,10 @@ class PriorChoice:
             return None if is_module else self._wide_limit()
         prior = KernelPrior(given, samples.rows, np.arange(n), samples.image_shape)
         given.check(prior.map_shape)
-        return prior.resolved().kernel
+        kernel = prior.resolved().kernel
+        if settings.draws_features:  # a kernel without them is refused before any work
+            feature_map(kernel, prior.map_shape, FEW_FEATURES, torch.Generator())
+        return kernel
 
     def _wide_limit(self) -> Kernel:
         """Return the covariance of wide networks."""

@@ -94,6 +94,11 @@ class NetworkSettings:
         """Whether the prior of functions is one of features."""
         return self.kernel is not None and self.schedule.batch_size is not None
 
+    @property
+    def draws_features(self) -> bool:
+        """Whether these features are random, and not those of landmarks."""
+        return self.reads_features and not isinstance(self.features, Nystrom)
+
 
 def read_settings(owner: Any) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""

@@ -331,12 +331,17 @@ def test_wrong_settings_are_errors(settings, message):
         model.fit(X, X[:, 0])
 
 
-def test_batches_need_a_kernel_with_features():
+def test_batches_need_a_kernel_with_features(monkeypatch):
+    def search(*_):
+        raise AssertionError("searched before the kernel was refused")
+
+    monkeypatch.setattr(ConvNetGPRegressor, "fit", search)
     X, y = wave(8)
     kernel = PatchKernel(patch_size=1)
-    model = regressor(prior=kernel, optimizer=None, batch_size=4)
-    with pytest.raises(TypeError, match="has no random features"):
-        model.fit(X, y)
+    for optimizer in (None, "evidence"):
+        model = regressor(prior=kernel, optimizer=optimizer, batch_size=4)
+        with pytest.raises(TypeError, match="has no random features"):
+            model.fit(X, y)
 
 
 def test_a_bootstrap_needs_targets():
