@@ -18,6 +18,7 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends import Responses
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.kernels import Kernel, PatchKernel
+from skconvgp.kernels._flips import flip
 from skconvgp.processes import Term, terms_of
 from skconvgp.processes._patch_features import (
     Whitening,
@@ -230,8 +231,8 @@ def _tile(
     ):
         kernel = term.of_patches(shape)
         responses = Responses(kernel.base_kernel, patches, "torch")
-        args = kernel, responses, given, images
-        features = whitened_features(*args, is_averaged=term.is_averaged)
+        versions = (images, flip(images)) if term.is_averaged else (images,)
+        features = whitened_features(kernel, responses, given, *versions)
         found.append(features * term.factor**0.5)
     return torch.cat(found, 1)
 

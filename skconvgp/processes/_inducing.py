@@ -78,8 +78,11 @@ class Inducing(Protocol):
         """Return the same with features for a mean prior variance `unit`."""
         ...
 
-    def features(self, images: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
-        """Return features (n, r) of images (n, c, h, w), whitened in a precision."""
+    def features(self, *versions: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
+        """Return features (n, r) of images (n, c, h, w), whitened in a precision.
+
+        Those of several versions of the images are averaged.
+        """
         ...
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
@@ -186,11 +189,13 @@ class InducingSet:
         """Return the set with features for a mean prior variance `unit`."""
         return replace(self, unit=unit)
 
-    def features(self, images: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
+    def features(self, *versions: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
         """Return features (n, r) of images (n, c, h, w), whitened in a precision.
 
-        Products of matrices in single precision depend on how many images there are.
+        Those of several versions of the images are averaged. Products of matrices in
+        single precision depend on how many images there are.
         """
+        images = versions[0]
         device = images.device
         scale = math.sqrt(self.factor / self.unit)
         factors = Whitening(
@@ -200,9 +205,9 @@ class InducingSet:
         )
         inducing = to_tensor(self.patches, device, images.dtype)
         responses = Responses(self.kernel.base_kernel, inducing, backend)
-        return whitened_features(
-            self.kernel, responses, factors, images, is_averaged=self.is_averaged
-        )
+        if self.is_averaged:
+            versions = (*versions, *map(flip, versions))
+        return whitened_features(self.kernel, responses, factors, *versions)
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""

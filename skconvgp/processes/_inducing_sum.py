@@ -136,11 +136,13 @@ class InducingSum:
         """Return the same with features for a mean prior variance `unit`."""
         return replace(self, terms=tuple(term.in_units(unit) for term in self.terms))
 
-    def features(self, images: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
+    def features(self, *versions: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
         """Return the features (n, r) of images (n, c, h, w), term by term."""
-        return torch.cat(
-            [term.features(images, backend, dtype) for term in self.terms], 1
-        )
+        of_terms = [
+            term.features(*versions, backend=backend, dtype=dtype)
+            for term in self.terms
+        ]
+        return torch.cat(of_terms, 1)
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""

@@ -14,7 +14,6 @@ from torch import Tensor
 from skconvgp._typing import ImageShape, Scalar
 from skconvgp.backends import Responses
 from skconvgp.kernels import PatchKernel
-from skconvgp.kernels._flips import flip
 from skconvgp.kernels._patch_grid import PatchGrid
 from skconvgp.linalg import whitening_root
 
@@ -74,21 +73,26 @@ def whitened_features(
     kernel: PatchKernel,
     responses: Responses,
     factors: Whitening,
-    images: Tensor,
-    *,
-    is_averaged: bool = False,
+    *versions: Tensor,
 ) -> Tensor:
     """Return features (n, r) of images (n, c, h, w), in the precision of the lift.
 
-    Products of matrices in single precision depend on how many images there are. The
-    features of an average over flips are means over an image and its flip.
+    Features of several versions of the images, such as their flips, are averaged. The
+    lift is linear: it is applied to the mean alone. Products of matrices in single
+    precision depend on how many images there are.
     """
-    if is_averaged:
-        upright, flipped = (
-            whitened_features(kernel, responses, factors, given)
-            for given in (images, flip(images))
-        )
-        return (upright + flipped) / 2
+    first, *others = (
+        _pooled(kernel, responses, factors, images).to(factors.lift)
+        for images in versions
+    )
+    mean = sum(others, first) / len(versions) if others else first
+    return (mean @ factors.lift).flatten(1)
+
+
+def _pooled(
+    kernel: PatchKernel, responses: Responses, factors: Whitening, images: Tensor
+) -> Tensor:
+    """Return sums (n, g, a, b, m) over the patches of images at whitened places."""
     patches, weights = patches_of(kernel, images)
     parts = [
         responses.pooled(
@@ -96,7 +100,7 @@ def whitened_features(
         )
         for group in range(patches.shape[1])
     ]
-    return (torch.stack(parts, 1).to(factors.lift) @ factors.lift).flatten(1)
+    return torch.stack(parts, 1)
 
 
 def patches_of(kernel: PatchKernel, images: Tensor) -> tuple[Tensor, Tensor]:

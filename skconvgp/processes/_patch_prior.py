@@ -92,13 +92,21 @@ class PatchPrior:
 
     def features(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return features (n, r) of a block of rows."""
+        return self.mean_features([rows], run)
+
+    def mean_features(self, versions: list[NDArray[Any]], run: Run) -> Tensor:
+        """Return means (n, r) of the features of versions of images, as blocks of rows.
+
+        They cost less than features of each version, as the whitening is linear.
+        """
         evaluate = partial(self.inducing.features, dtype=run.config.solve_dtype)
-        return torch.cat(self._in_tiles(evaluate, rows, run))
+        return torch.cat(self._in_tiles(evaluate, versions, run))
 
     def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return prior variances (n,) of rows, in the precision of solves."""
         evaluate = self.inducing.variances
-        return torch.cat(self._in_tiles(evaluate, rows, run)).to(run.config.solve_dtype)
+        variances = torch.cat(self._in_tiles(evaluate, [rows], run))
+        return variances.to(run.config.solve_dtype)
 
     def blocks(
         self, rows: NDArray[Any], run: Run, label: str
@@ -144,7 +152,7 @@ class PatchPrior:
         parts = []
         for part in slices(len(rows), self.images_at_once(run.config)):
             given = images[part].to(device, torch.float64).requires_grad_()
-            features = self.inducing.features(given, "torch", given.dtype)
+            features = self.inducing.features(given, backend="torch", dtype=given.dtype)
             factors = to_tensor(sums[part], device, torch.float64)
             (gradient,) = torch.autograd.grad((features * factors).sum(), given)
             parts.append(gradient)
@@ -179,21 +187,26 @@ class PatchPrior:
         itemsize = config.solve_dtype.itemsize
         return stream_rows(self.n_samples, itemsize, config.memory_budget)
 
-    def _in_tiles(self, evaluate: Any, rows: NDArray[Any], run: Run) -> list[Tensor]:
-        """Return the results of tiles of rows, in their order."""
-        images, config = self.exact.images(rows), run.config
+    def _in_tiles(
+        self, evaluate: Any, versions: list[NDArray[Any]], run: Run
+    ) -> list[Tensor]:
+        """Return the results of tiles of rows of one or more versions, in their order.
+
+        `evaluate` takes as many blocks of images as there are versions.
+        """
+        images, config = [self.exact.images(rows) for rows in versions], run.config
         n_images = self.images_at_once(config)
         jobs = (
             partial(
                 _tile,
                 evaluate,
                 i,
-                images[part],
+                [of_version[part] for of_version in images],
                 config.device,
                 self.tile_dtype,
                 run.backend,
             )
-            for i, part in enumerate(slices(len(images), n_images))
+            for i, part in enumerate(slices(len(images[0]), n_images))
         )
         return [
             values for _, values in sorted(run.runner(jobs), key=lambda one: one[0])
@@ -203,10 +216,11 @@ class PatchPrior:
 def _tile(
     evaluate: Any,
     index: int,
-    images: Tensor,
+    versions: list[Tensor],
     device: torch.device,
     dtype: torch.dtype,
     backend: str,
 ) -> tuple[int, Tensor]:
     with torch.no_grad():
-        return index, evaluate(images.to(device, dtype), backend=backend)
+        given = [images.to(device, dtype) for images in versions]
+        return index, evaluate(*given, backend=backend)

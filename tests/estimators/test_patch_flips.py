@@ -42,7 +42,8 @@ def inducing_of(kernel, X, **settings):
 
 
 def features(inducing, X):
-    return inducing.features(torch.as_tensor(X), "torch", torch.float64).numpy()
+    found = inducing.features(torch.as_tensor(X), backend="torch", dtype=torch.float64)
+    return found.numpy()
 
 
 @pytest.mark.parametrize(

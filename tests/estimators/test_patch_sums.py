@@ -100,7 +100,8 @@ def test_products_of_features_are_those_of_the_terms():
     gp = fitted(two_sizes(), inducing=Z, n_locations=[2, "auto", (2, 1)])
     unit = gram_diag(two_sizes(), X[:N], dtype="float64").mean()
     inducing = gp._fitted.prior.inducing
-    F = inducing.features(torch.as_tensor(X), "torch", torch.float64).numpy()
+    given = torch.as_tensor(X)
+    F = inducing.features(given, backend="torch", dtype=torch.float64).numpy()
     small, no_places, large = gp.locations_
     assert (len(small), no_places, len(large)) == (4, None, 2)
     dense = 1.4 * explained_by_patches(X, Z[0], 3, 2.0, small, 1.5)

@@ -94,7 +94,8 @@ def explained(X, Z, places, stride=1, length=None, weights=None):
 def features_of(gp, X):
     """Return features of images by a fitted estimator, for its mean variance."""
     inducing = gp._fitted.prior.inducing
-    return inducing.features(torch.as_tensor(X), "torch", torch.float64).numpy()
+    found = inducing.features(torch.as_tensor(X), backend="torch", dtype=torch.float64)
+    return found.numpy()
 
 
 def fitted(spec, inducing, X=None, y=None, weights=None, **settings):

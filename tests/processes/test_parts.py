@@ -13,6 +13,7 @@ from skconvgp.processes import (
     MirroredPart,
     PartChoice,
     PartsPlan,
+    PatchPart,
     Problem,
     Settings,
     TermChoice,
@@ -145,6 +146,32 @@ def test_covariances_are_those_of_mirror_images_too():
     assert_close(covariance[:5], covariance[5:], kind="solve")
     variances = [d for _, d in process.prior.stream(rows, run(), needs_diag=True)]
     assert_close(torch.cat(variances), covariance.diagonal()[:5], kind="solve")
+
+
+@pytest.mark.parametrize("mirrors", [(False,), (True,)])
+def test_means_are_sums_over_covariances(mirrors, monkeypatch):
+    images = digits(N)[0]
+    settings = {"noise": 0.1, "weights": np.array([0.3, 0.7]), "mirrors": mirrors}
+    process, _ = fitted(images, targets_of(0), **settings)
+    # Several blocks of training images, the last of which is smaller.
+    monkeypatch.setattr(PatchPart, "_at_once", lambda *_: 7)
+    rows = digits(9)[0].reshape(9, -1)[:, ::-1]
+    dual = torch.as_tensor(np.random.default_rng(0).normal(size=(N, 3)))
+    stream = process.prior.stream(rows, run(), needs_diag=False)
+    cross = torch.cat([covariances for covariances, _ in stream])
+    means = torch.cat(list(process.prior.means(rows, dual, run())))
+    assert_close(means, cross @ dual, kind="solve")
+
+
+def test_features_of_versions_are_averaged():
+    images = digits(N)[0]
+    process, _ = fitted(images, targets_of(0), noise=0.1, weights=np.array([0.0, 1.0]))
+    prior = process.prior.parts[0].prior
+    rows = images[:5].reshape(5, -1)
+    versions = [rows, images[:5, :, :, ::-1].reshape(5, -1), rows**2]
+    each = [prior.features(one, run()) for one in versions]
+    together = prior.mean_features(versions, run())
+    assert_close(together, torch.stack(each).mean(0), kind="solve")
 
 
 def squared(images):
