@@ -1,31 +1,41 @@
-"""Speed of networks that average over positions, beside torch and the arithmetic floor.
+"""Speed of networks that average over positions, beside peers and the floor.
 
     python benchmarks/pooled_speed.py
 
-Takes about eight minutes on one core, of which torch has most; `--no-torch` takes one.
-All networks have convolutions of 3 x 3 and ReLU on images of 32 x 32 with three
-channels, in float32 on one thread; the best of several runs counts, in seconds of the
-processor. Images are random. Tables of images are not counted, and are shown in a
-column of their own; so is the neural tangent kernel of the same network, in times of
-the covariance. The floor is that of
-`benchmarks/fused_cpu.py`, an activation and its share of a window in registers, for as
-many pairs of positions as the network has; it is measured in the same run. torch
-computes tiles of a few pairs. Prints a table and writes
-benchmarks/results/pooled_speed.json.
+Takes about 15 minutes on one core, of which torch and neural-tangents have most;
+`--no-torch --no-neural-tangents` takes a minute or less. neural-tangents is installed
+into an environment of its own. All networks have convolutions of 3 x 3 and ReLU on
+images of 32 x 32 with three channels, in float32 on one thread; the best of several
+runs counts, in seconds of the processor. Images are random, those of neural-tangents
+smooth. Tables of images are not counted, and are shown in a column of their own; so is
+the neural tangent kernel of the same network, in times of the covariance. The floor is
+that of `benchmarks/fused_cpu.py`, an activation and its share of a window in registers,
+for as many pairs of positions as the network has; it is measured in the same run. torch
+computes tiles of a few pairs, neural-tangents compiled blocks of 4 x 4 pairs; it has no
+averages with steps. Prints a table and writes benchmarks/results/pooled_speed.json.
 """
 
 import argparse
+import math
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from completing.report import save
+from peers.case import AGREEMENT, difference
+from peers.environment import default_folder, python_with_neural_tangents
 from peers.floor import build, prepare
+from peers.images import generated
 from peers.machine import machine, versions
+from peers.pipe import Worker
+from peers.pooled import POOLED, POOLED_SIZE, POOLED_VARIANCE, Steps, is_common
 
+from skconvgp import gram_matrix
 from skconvgp.backends import choose_backend
 from skconvgp.backends._fused_cpu import instruction_set
 from skconvgp.kernels import (
@@ -41,28 +51,44 @@ from skconvgp.kernels import (
 
 RESULTS = Path(__file__).parent / "results" / "pooled_speed.json"
 SHAPE = (3, 32, 32)
+BATCH = 4  # images of a side of a block of neural-tangents
 CPU = torch.device("cpu")
 Figures = dict[str, Any]
 
 
+def body(steps: Steps) -> list[Layer]:
+    """Return the layers of a network but for the dense one."""
+    found: list[Layer] = []
+    for kind, *sizes in steps:
+        found += LAYERS[kind](*sizes)
+    return found
+
+
 def layers(n: int) -> list[Layer]:
     """Return n convolutions with ReLU."""
-    return [Conv2d(3, weight_variance=2.0), ReLU()] * n
+    return [Conv2d(POOLED_SIZE, weight_variance=POOLED_VARIANCE), ReLU()] * n
 
 
-def blur(radius: int, step: int = 1) -> AvgPool2d:
+def blur(radius: int, step: int) -> list[Layer]:
     """Return a local average."""
-    return AvgPool2d(2 * radius + 1, stride=1, padding="same", dilation=step)
+    return [AvgPool2d(2 * radius + 1, stride=1, padding="same", dilation=step)]
+
+
+LAYERS: dict[str, Callable[..., list[Layer]]] = {
+    "layers": layers,
+    "pool": lambda side: [AvgPool2d(side)],
+    "average": blur,
+    "global": lambda lattice: [GlobalAvgPool2d(lattice)],
+    "flatten": lambda: [Flatten()],
+}
 
 
 @dataclass(frozen=True)
-class Case:
-    """A network, and what of it counts as work.
+class Work:
+    """What counts as work of a network.
 
     Parameters
     ----------
-    body : list of Layer
-        The network without its dense layer.
     step, reach : int
         Displacements of the average along an axis, multiples of a step.
     n_one, n_two : int
@@ -71,7 +97,6 @@ class Case:
         Sides of maps, and the layers that each of them has.
     """
 
-    body: list[Layer]
     step: int = 1
     reach: int = 31
     n_one: int = 1
@@ -90,24 +115,17 @@ class Case:
         return total
 
 
-def myrtle(*depths: int) -> Case:
-    """Return convolutions at three resolutions, with pools of 2 x 2 between them."""
-    one, two, three = map(layers, depths)
-    body = [*one, AvgPool2d(2), *two, AvgPool2d(2), *three, GlobalAvgPool2d()]
-    return Case(body, levels=tuple(zip((32, 16, 8), depths, strict=True)))
-
-
-NETWORKS = {
-    "5 layers, Flatten": Case([*layers(5), Flatten()], 1, 0, 64, 64),
-    "radius 2": Case([*layers(5), blur(2), Flatten()], 1, 4, 8),
-    "radius 2, step 2": Case([*layers(5), blur(2, 2), Flatten()], 2, 8, 8),
-    "lattice 4": Case([*layers(5), GlobalAvgPool2d(4)], 4, 28, 8),
-    "lattice 2": Case([*layers(5), GlobalAvgPool2d(2)], 2, 30, 2),
-    "all positions": Case([*layers(5), GlobalAvgPool2d()]),
-    "all positions, 20": Case([*layers(20), GlobalAvgPool2d()], levels=((32, 20),)),
-    "Myrtle-5": myrtle(2, 1, 1),
-    "Myrtle-7": myrtle(2, 2, 2),
-    "Myrtle-10": myrtle(3, 3, 3),
+WORK = {
+    "5 layers, Flatten": Work(1, 0, 64, 64),
+    "radius 2": Work(1, 4, 8),
+    "radius 2, step 2": Work(2, 8, 8),
+    "lattice 4": Work(4, 28, 8),
+    "lattice 2": Work(2, 30, 2),
+    "all positions": Work(),
+    "all positions, 20": Work(levels=((32, 20),)),
+    "Myrtle-5": Work(levels=((32, 2), (16, 1), (8, 1))),
+    "Myrtle-7": Work(levels=((32, 2), (16, 2), (8, 2))),
+    "Myrtle-10": Work(levels=((32, 3), (16, 3), (8, 3))),
 }
 
 
@@ -119,50 +137,61 @@ def main() -> None:
     record["settings"] = {"repeat": options.repeat, "torch": options.torch}
     record |= {"instruction_set": instruction_set(), "rows": []}
     print("microseconds a pair, milliseconds of tables an image, and times the floor")
-    heads = (
-        f"{'pair':>9}{'/ floor':>9}{'tables':>8}{'ntk':>6}{'torch':>10}{'/ ours':>8}"
-    )
-    print(f"{'':<20}{heads}")
+    heads = f"{'pair':>9}{'/ floor':>9}{'tables':>8}{'ntk':>6}"
+    print(f"{'':<20}{heads}{'torch':>10}{'/ ours':>8}{'n.-t.':>10}{'/ ours':>8}")
     for name in options.networks:
-        record["rows"].append(measure(name, options))
+        record["rows"].append(measure(name, options, record["versions"]))
         save(options.output, record)
 
 
 def parse() -> Any:
     """Return the options."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
-    add("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
+    add("--networks", nargs="+", default=list(POOLED), choices=list(POOLED))
     add("--repeat", type=int, default=3)
     add("--torch", action=argparse.BooleanOptionalAction, default=True)
+    add("--neural-tangents-env", type=Path, default=default_folder())
+    add("--neural-tangents", action=argparse.BooleanOptionalAction, default=True)
     add("--output", type=Path, default=RESULTS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.python = None
+    if options.neural_tangents:
+        options.python = python_with_neural_tangents(options.neural_tangents_env)
+    return options
 
 
-def measure(name: str, options: Any) -> Figures:
+def measure(name: str, options: Any, versions: Figures) -> Figures:
     """Return the figures of a network, and print them."""
-    case = NETWORKS[name]
+    work, network = WORK[name], body(POOLED[name])
     generator = torch.Generator().manual_seed(0)
-    given = torch.randn(case.n_one + case.n_two, *SHAPE, generator=generator)
-    n_pairs, vector = case.n_one * case.n_two, floor()
+    given = torch.randn(work.n_one + work.n_two, *SHAPE, generator=generator)
+    n_pairs, vector = work.n_one * work.n_two, floor()
     row: Figures = {"network": name}
     for kind, prefix in (("nngp", ""), ("ntk", "ntk_")):
-        kernel = Sequential(*case.body, Dense(), kind=kind)
-        runs, tables = by_us(kernel, given, case.n_one, options.repeat)
+        kernel = Sequential(*network, Dense(), kind=kind)
+        runs, tables = by_us(kernel, given, work.n_one, options.repeat)
         row |= {f"{prefix}pair_us": 1e6 * min(runs) / n_pairs, f"{prefix}runs": runs}
         row |= {f"{prefix}tables_ms": tables}
     pair, tables = row["pair_us"], row["tables_ms"]
-    least = 1e6 * case.n_activations * vector
-    row |= {"n_activations": case.n_activations, "floor_us": least}
+    least = 1e6 * work.n_activations * vector
+    row |= {"n_activations": work.n_activations, "floor_us": least}
     row |= {"pair / floor": pair / least, "ntk / pair": row["ntk_pair_us"] / pair}
-    row |= {"torch_us": None}
+    row |= {"torch_us": None, "neural_tangents_us": None}
+    kernel = Sequential(*network, Dense())
     if options.torch:
-        row["torch_us"] = by_torch(Sequential(*case.body, Dense()), given)
-    shown = row["torch_us"] or float("nan")
+        row["torch_us"] = by_torch(kernel, given)
+    if options.python and is_common(name):
+        found = by_neural_tangents(name, kernel, options.python)
+        row["neural_tangents_us"] = found["us"]
+        versions |= found["versions"]
+    peers = [row[peer] or math.nan for peer in ("torch_us", "neural_tangents_us")]
     print(
         f"{name:<20}{pair:>9.1f}{pair / least:>9.2f}{tables:>8.2f}"
-        f"{row['ntk / pair']:>6.2f}{shown:>10.0f}"
-        f"{shown / pair:>8.0f}",
+        f"{row['ntk / pair']:>6.2f}"
+        + "".join(f"{peer:>10.0f}{peer / pair:>8.0f}" for peer in peers),
         flush=True,
     )
     return row
@@ -205,6 +234,30 @@ def by_torch(kernel: Sequential, given: torch.Tensor) -> float:
     n_one = 1 if len(given) < 100 else 16
     one, two = backend.prepare(given[:n_one]), backend.prepare(given[-4:])
     return 1e6 * min(seconds(1, lambda: backend.cross(one, two))) / (n_one * 4)
+
+
+def by_neural_tangents(name: str, kernel: Sequential, python: str) -> Figures:
+    """Return microseconds of a pair by neural-tangents, and its versions.
+
+    It is refused if its values are not ours: it would compute another network.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        images, values = Path(folder) / "images.npy", Path(folder) / "values.npy"
+        X = generated(2 * BATCH, SHAPE)
+        np.save(images, X)
+        settings = {"network": name, "images": str(images), "dtype": "float32"}
+        worker = Worker("neural_tangents", settings, python=python)
+        try:
+            run = worker.ask("measure", batch=BATCH, seconds=0)
+            worker.ask("values", n=BATCH, path=str(values))
+            told = worker.ask("versions")
+        finally:
+            worker.close()
+        ours = gram_matrix(kernel, X[:BATCH], dtype="float64")
+        apart = difference(np.load(values), ours)
+    if not apart <= AGREEMENT:
+        raise RuntimeError(f"neural-tangents differs by {apart:.1e} on {name}.")
+    return {"us": 1e6 * run["cpu_seconds"] / run["pairs"], "versions": told}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Runner of neural-tangents, in its own environment: compiled, square blocks."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from peers.networks import (
     WEIGHT_VARIANCE,
 )
 from peers.pipe import serve_blocks, settings
+from peers.pooled import POOLED, POOLED_SIZE, POOLED_VARIANCE
 
 
 def convnet() -> Any:
@@ -44,6 +46,34 @@ def resnet32() -> Any:
     return stax.serial(*layers, stax.Flatten(), *head)[2]
 
 
+def pooled(name: str) -> Any:
+    """Return the kernel of a network that averages over positions."""
+    layers = []
+    for kind, *sizes in POOLED[name]:
+        layers += POOLED_LAYERS[kind](*sizes)
+    return stax.serial(*layers, dense())[2]
+
+
+def convolutions(n: int) -> list[Any]:
+    """Return convolutions with ReLU."""
+    scale = (POOLED_VARIANCE * POOLED_SIZE**2) ** 0.5
+    return [conv(POOLED_SIZE, W_std=scale), stax.Relu()] * n
+
+
+def average(radius: int, _step: int) -> list[Any]:
+    """Return the mean of positions around each position; there are no steps here."""
+    return [stax.AvgPool((2 * radius + 1,) * 2, (1, 1), "SAME")]
+
+
+POOLED_LAYERS: dict[str, Callable[..., list[Any]]] = {
+    "layers": convolutions,
+    "pool": lambda side: [stax.AvgPool((side, side), (side, side))],
+    "average": average,
+    "global": lambda _lattice: [stax.GlobalAvgPool()],
+    "flatten": lambda: [stax.Flatten()],
+}
+
+
 def conv(size: int, stride: int = 1, **scales: float) -> Any:
     """Return a convolution; images are (n, h, w, channels) here."""
     return stax.Conv(1, (size, size), (stride, stride), "SAME", **scales)
@@ -66,6 +96,9 @@ def sum_of(*branches: Any) -> Any:
     )
 
 
+NETWORKS = {"convnet": convnet, "resnet32": resnet32}
+
+
 def main() -> None:
     """Serve one network on one set of images."""
     given = settings()
@@ -73,7 +106,8 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="`FanIn` layers assume independent")
     jax.config.update("jax_enable_x64", given["dtype"] == "float64")
     images = np.load(given["images"]).astype(given["dtype"]).transpose(0, 2, 3, 1)
-    kernel = {"convnet": convnet, "resnet32": resnet32}[given["network"]]()
+    name = given["network"]
+    kernel = pooled(name) if name in POOLED else NETWORKS[name]()
     block = jax.jit(lambda one, two: kernel(one, two, "nngp"))
 
     def compute(rows: slice, columns: slice) -> Any:
