@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from calibrating.report import judge
 from calibrating.source import Figures
+from peers.machine import machine
 from peers.report import find
 
 from few_images.draws import PHOTOGRAPHS, Split
@@ -31,7 +32,10 @@ def make(rows: list[Figures], place: Figures, model: str) -> Any:
 
 
 def measure(classifier: Any, images: Split, most_seconds: float) -> Figures:
-    """Return scores and seconds; all test images, if they take at most so long."""
+    """Return scores and seconds; all test images, if they take at most so long.
+
+    Names the processor, as a file may have rows of several machines.
+    """
     start = _now()
     classifier.fit(images.X, images.y)
     fitted = _since(start)
@@ -53,7 +57,8 @@ def measure(classifier: Any, images: Split, most_seconds: float) -> Figures:
     row |= zip(of_1000, (1000 * each / n for each in predicted), strict=True)
     if isinstance(classifier, TimedCNN):
         row["n_epochs"] = round(classifier.n_epochs, 1)
-    return row | {"n_threads": torch.get_num_threads()}
+    place = {"processor": machine()["processor"]}
+    return row | place | {"n_threads": torch.get_num_threads()}
 
 
 def _now() -> Seconds:

@@ -7,6 +7,7 @@ benchmarks/results/small_data.json, and says how to make it if there is none.
 import math
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,25 @@ def tables(record: Any) -> str:
         head = f"{DATA[data]}, {n_train} training images"
         found = averages(rows, data, n_train)
         table = [HEADER] + [cells(name, row) for name, row in found.items()]
-        parts.append("\n".join([*list_table(head, table), ""]))
-    machine = record["machine"]
+        here = [r for r in rows if (r["data"], r["n_train"]) == (data, n_train)]
+        parts += [*list_table(head, table), "", measured_on(here), ""]
+    return "\n".join(parts)
+
+
+def measured_on(rows: list[Any]) -> str:
+    """Return a sentence with the processor of most rows, and those of the others."""
     n_threads = max(row["n_threads"] for row in rows)
     threads = "one thread" if n_threads == 1 else f"{n_threads} threads"
-    footer = f"Measured on {threads} of: {machine['processor']}.\n"
-    return "\n".join([*parts, footer])
+    (usual, _), *others = Counter(row["processor"] for row in rows).most_common()
+    parts = [f"Measured on {threads} of: {usual}"]
+    for processor, _ in others:
+        listed = ", ".join(
+            f"{NAMES.get(row['model'], row['model'])} (draw {row['draw']})"
+            for row in rows
+            if row["processor"] == processor
+        )
+        parts.append(f"{processor}: {listed}")
+    return "; ".join(parts) + "."
 
 
 def places(rows: list[Any]) -> list[tuple[str, int]]:
@@ -88,7 +102,7 @@ def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
         scores = {score for row in draws for score in row}
         found[name] = {
             score: statistics.fmean(row[score] for row in draws if score in row)
-            for score in scores - {"data", "model", "day", "first"}
+            for score in scores - {"data", "model", "day", "first", "processor"}
         }
         found[name]["n_draws"] = len(draws)
     return dict(sorted(found.items(), key=lambda pair: (pair[1]["error"], pair[0])))
