@@ -56,8 +56,7 @@ def pooled(name: str) -> Any:
 
 def convolutions(n: int) -> list[Any]:
     """Return convolutions with ReLU."""
-    scale = (POOLED_VARIANCE * POOLED_SIZE**2) ** 0.5
-    return [conv(POOLED_SIZE, W_std=scale), stax.Relu()] * n
+    return [conv(POOLED_SIZE, W_std=POOLED_VARIANCE**0.5), stax.Relu()] * n
 
 
 def average(radius: int, _step: int) -> list[Any]:

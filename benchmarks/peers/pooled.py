@@ -9,7 +9,7 @@ All have convolutions of 3 x 3 with ReLU. Steps of a network are
 - ("flatten",): no average.
 """
 
-POOLED_SIZE, POOLED_VARIANCE = 3, 2.0  # of windows, and of a single weight
+POOLED_SIZE, POOLED_VARIANCE = 3, 2.0  # of windows, and of weights times the fan-in
 
 Steps = tuple[tuple[str, *tuple[int, ...]], ...]
 
