@@ -56,6 +56,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
     likelihood: object
 
     _has_variational: ClassVar[bool] = False  # inference
+    _instead: ClassVar[str] = "'laplace' or 'gaussian'"  # likelihoods without it
 
     classes_: NDArray[Any]
     likelihood_: Any  # a Likelihood, a LinkLikelihood or a VariationalLikelihood
@@ -454,7 +455,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             raise ValueError(
                 f"{self.likelihood_!r} needs variational inference, which "
                 f"PatchGPClassifier has and {type(self).__name__} has not: use "
-                "likelihood='laplace' or 'gaussian'."
+                f"likelihood={self._instead}."
             )
         if isinstance(self.likelihood_, LinkLikelihood) and (weights != 1.0).any():
             raise ValueError(

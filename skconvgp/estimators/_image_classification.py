@@ -340,6 +340,8 @@ class ImageClassifier(GPClassifier):
         fit_images(self, problem, samples, models, keeps_left_out=self._calibrates)
         return self._calibrate()
 
+    _instead = "'gaussian'"
+
     @property
     def parts_(self) -> list[tuple[Any, Kernel]]:
         """Fitted transformer, or None, and kernel of each part used."""

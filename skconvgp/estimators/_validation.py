@@ -208,7 +208,8 @@ def _warn_of_guess(shape: ImageShape) -> None:
     warn_once(
         f"Each row of X was read as an image of shape {shape!r} (c, h, w). Set "
         f"image_shape={shape!r} to confirm, or image_shape=None to read rows as plain "
-        "vectors; both silence this.",
+        "vectors; both silence this. For tables take a kernel for vectors, as in "
+        "ConvNetGPClassifier(rbf()).",
         ImageShapeWarning,
     )
 

@@ -46,6 +46,18 @@ class TransformerFit:
     transformer: Any
 
     def __call__(self, images: Tensor) -> tuple[TransformedView, Tensor]:
-        """Return the view of a copy that is fitted to images, and these through it."""
-        view = TransformedView(clone(self.transformer).fit(to_numpy(images)))
-        return view, view(images)
+        """Return the view of a copy that is fitted to images, and these through it.
+
+        Raises
+        ------
+        ValueError
+            If the transformer refuses images.
+        """
+        try:
+            view = TransformedView(clone(self.transformer).fit(to_numpy(images)))
+            return view, view(images)
+        except ValueError as error:
+            raise ValueError(
+                f"The transformer {self.transformer!r} of `parts` refused images of "
+                f"shape {tuple(images.shape)!r} (n, c, h, w): {error}"
+            ) from error

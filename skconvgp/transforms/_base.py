@@ -94,8 +94,9 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         Returns
         -------
         X_new : ndarray of shape (n, c', h', w'), or (n, d')
-            Images of shape `output_shape_`, in the precision of X. They are rows if
-            that shape is a single pixel, or if `set_output` asks for a data frame.
+            Images of shape `output_shape_`, in the precision of X. They are rows if X
+            has rows that are read as single pixels, or if `set_output` asks for a data
+            frame.
 
         Raises
         ------
@@ -107,7 +108,9 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         rows = read_new(self, X)
         held = self.map_.n_values(self.image_shape_)
-        return self._in_form(self._apply(self.map_, rows, self.image_shape_, held))
+        images = self._apply(self.map_, rows, self.image_shape_, held)
+        wants_frame = _get_output_config("transform", self)["dense"] != "default"
+        return _as_rows(images) if wants_frame or self._are_pixels(X) else images
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns of a data frame.
@@ -133,8 +136,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         )
         names: NDArray[Any] = of_values.get_feature_names_out(self, input_features)
         has_names = input_features is not None or hasattr(self, "feature_names_in_")
-        is_kept = self._keeps_values and has_names
-        if is_kept or self.output_shape_[1:] == (1, 1):
+        if self._keeps_values and has_names:
             return names
         name = type(self).__name__.lower()
         return np.array(image_columns(name, self.output_shape_), dtype=object)
@@ -203,12 +205,9 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
 
         return compute_at(placement, apply_at)
 
-    def _in_form(self, images: NDArray[Any]) -> NDArray[Any]:
-        """Return images, or rows if a data frame is to follow or they are no images."""
-        wants_frame = _get_output_config("transform", self)["dense"] != "default"
-        if wants_frame or images.shape[2:] == (1, 1):
-            return images.reshape(len(images), -1)
-        return images
+    def _are_pixels(self, X: Any) -> bool:
+        """Return whether samples are rows that are read as single pixels."""
+        return self.image_shape_[1:] == (1, 1) and images_to_rows(X)[1] is None
 
 
 class InvertibleTransformer(ImageTransformer):
@@ -228,7 +227,7 @@ class InvertibleTransformer(ImageTransformer):
 
         Returns
         -------
-        X_original : ndarray of shape (n, c, h, w), or (n, d) for single pixels
+        X_original : ndarray of shape (n, c, h, w), or (n, d) for rows of single pixels
             The images.
         """
         check_is_fitted(self)
@@ -243,8 +242,11 @@ class InvertibleTransformer(ImageTransformer):
             )
         held = self.map_.n_values(self.output_shape_)
         images = self._apply(self.map_.inverse, rows, self.output_shape_, held)
-        is_row = self.output_shape_[1:] == (1, 1)
-        return images.reshape(len(images), -1) if is_row else images
+        return _as_rows(images) if self._are_pixels(X) else images
+
+
+def _as_rows(images: NDArray[Any]) -> NDArray[Any]:
+    return images.reshape(len(images), -1)
 
 
 def require_not_negative(owner: Any, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_count
-from skconvgp.estimators._validation import has_channels_last
+from skconvgp.estimators._validation import CHANNELS, has_channels_last
 from skconvgp.image_maps import Pooling, Scattering
 from skconvgp.transforms._base import ImageTransformer
 
@@ -140,7 +140,7 @@ class ScatteringTransform(ImageTransformer):
         )
 
     def _require_size(self, scattering: Scattering) -> None:
-        height, width = self.image_shape_[1:]
+        channels, height, width = self.image_shape_
         least, shortest = 2**scattering.n_scales, min(height, width)
         if shortest >= least:
             return
@@ -152,6 +152,11 @@ class ScatteringTransform(ImageTransformer):
             remedy = (
                 f"they were read as {self.image_shape_!r} (c, h, w); if the last axis "
                 f"holds the channels, pass np.moveaxis(X, -1, 1). Otherwise {remedy}"
+            )
+        elif channels == 1 and width in CHANNELS and height > width:
+            remedy = (
+                "if X is a single picture with its colours in the last axis, pass "
+                f"np.moveaxis(X, -1, 0)[None]. Otherwise {remedy}"
             )
         raise ValueError(
             f"Images of {height} x {width} pixels are smaller than 2**J = {least} on a "

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 
 from skconvgp import (
     ConvNetGPClassifier,
@@ -289,6 +290,11 @@ def test_one_image_of_each_class_is_enough():
         ({"flips": "never"}, "'flips'"),
         ({"flips": 1}, "'flips'"),
         ({"likelihood": "dirichlet"}, "share one noise"),
+        ({"likelihood": "softmax"}, r"variational.*use likelihood='gaussian'\."),
+        (
+            {"parts": [(StandardScaler(), rbf())]},
+            r"StandardScaler\(\) of `parts` refused images of shape \(20, 1, 8, 8\)",
+        ),
     ],
 )
 def test_settings_that_cannot_be_used(settings, message):

@@ -231,6 +231,11 @@ def _t(array: np.ndarray) -> torch.Tensor:
     [
         (three_layer_convnet(), (1, 8, 8), ["layer2", "stride=2", "width 8", "odd"]),
         (residual_convnet(), (1, 9, 9), ["layer0", "kernel_size=4", "width 9"]),
+        (
+            Sequential(Conv2d(3), ReLU(), AvgPool2d(3), Flatten(), Dense()),
+            (1, 6, 8),
+            ["AvgPool2d", "leave out 2 of its columns"],
+        ),
         (resnet32(), (3, 32, 32), ["layer8", "width 32", "16 windows"]),
         (rbf(lengthscale=(1.0, 2.0)), (1, 1, 2), ["lengthscales", "width 2"]),
         (

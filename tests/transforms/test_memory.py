@@ -17,6 +17,9 @@ transformers = [
 for one in transformers:
     one.fit(X[:2000])
 few = ZCAWhitening(memory_budget="1 MiB").fit(X[:100])
+scattering = ScatteringTransform(J=1, L=2, order=1, memory_budget="1 MiB").fit(X)
+for one in (*transformers, scattering):  # libraries take their buffers
+    one.transform(X[:100])
 """
 
 
@@ -28,3 +31,15 @@ def test_fits_read_a_block_of_images_at_a_time():
     assert max(channels) <= MIB + beside
     assert pixels <= MIB + 8 * 5 * SIDE**4 + beside
     assert few <= MIB + 8 * (4 * 100**2 + 100 * SIDE**2) + beside
+
+
+def test_images_are_transformed_a_block_at_a_time():
+    """Spectra of all images would take 31 MiB."""
+    calls = [f"transformers[{i}].transform(X)" for i in range(4)]
+    *others, scattered = peaks(
+        SETUP.format(n=N, side=SIDE), [*calls, "scattering.transform(X)"]
+    )
+    image = 4 * SIDE**2
+    assert max(others) <= N * image + MIB + MIB // 2
+    # Three channels at a quarter of the positions.
+    assert scattered <= N * image * 3 // 4 + MIB + MIB // 2

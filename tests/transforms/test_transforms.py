@@ -150,6 +150,18 @@ def test_scattering_is_that_of_its_map(images):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("output", ["default", "pandas"])
+@pytest.mark.parametrize("shape", [(1, 4, 4), (3, 7, 7)])
+def test_next_steps_read_maps_of_a_single_position_as_such(shape, output):
+    X = np.random.default_rng(0).random((9, *shape))
+    steps = ScatteringTransform(), ChannelWhitening(), ChannelScaler()
+    model = make_pipeline(*steps).set_output(transform=output).fit(X)
+    maps = (81 * shape[0], 1, 1)
+    assert [step.image_shape_ for _, step in model.steps] == [shape, maps, maps]
+    sides = (9, *maps) if output == "default" else (9, maps[0])
+    assert np.shape(model.transform(X)) == sides
+
+
 def test_single_pixels_are_not_changed():
     X = np.random.default_rng(0).random((4, 5))
     np.testing.assert_array_equal(ScatteringTransform().fit_transform(X), X)
@@ -174,6 +186,11 @@ def test_single_pixels_are_not_changed():
 def test_wrong_settings_are_refused(transformer, message, images):
     with pytest.raises(ValueError, match=message):
         transformer.fit_transform(images)
+
+
+def test_a_single_picture_in_colour_is_told_from_small_images():
+    with pytest.raises(ValueError, match=r"pass np\.moveaxis\(X, -1, 0\)\[None\]"):
+        ScatteringTransform().fit(np.ones((32, 32, 3)))
 
 
 def test_a_pipeline_predicts_better_than_pixels():
