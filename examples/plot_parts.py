@@ -76,9 +76,9 @@ for row, image, maps in zip(rows, examples, maps_of, strict=True):
 #
 # Each part is brought to one unit first, so that weights can be compared. Without
 # further settings they are chosen by how probable the targets of left-out training
-# images are, in closed form. The dotted line marks the choice. The log loss of left-out
-# images hardly depends on the weights while the network has a share, and that of test
-# images, which other writers drew, does not much either.
+# images are, in closed form. The dotted line marks the choice. As long as the network
+# has some weight, the log loss of left-out images hardly depends on the weights; nor
+# does that of the test images, which are of other writers.
 
 shares = np.linspace(0.0, 1.0, 11)
 models = [

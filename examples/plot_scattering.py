@@ -43,15 +43,15 @@ for ax in axes.flat:
     ax.set_axis_off()
 
 # %%
-# This digit is a one. Its strokes are steep, and answer to the waves that run across
-# them.
+# This digit is a one. Its strokes are steep; the wavelets whose waves run across them
+# answer most.
 
 # %%
 # A shift by one pixel
 # --------------------
 #
-# The digit is moved by a pixel to the right. The change of the image is nearly as large
-# as the image; the coefficients of two scales change less.
+# The digits are moved by a pixel to the right. The change of an image is nearly as
+# large as the image; the coefficients change less, those of two scales least.
 
 moved = np.roll(X, 1, axis=3)
 moved[..., 0] = 0.0

@@ -17,6 +17,10 @@ __all__ = ["Flip", "Part", "Shift"]
 class Flip(Part):
     """Left-right flips of images.
 
+    Flipped is what the estimator sees: behind a
+    :class:`~skconvgp.transforms.ScatteringTransform` these are maps of coefficients,
+    which are not the coefficients of the flipped image.
+
     Raises
     ------
     ValueError

@@ -17,7 +17,7 @@ RESULTS = BENCHMARKS / "results" / "small_data.json"
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/small_data.py`` measures them.\n"
+    "``python benchmarks/small_data.py --sizes 500 1000 5000`` measures them.\n"
 )
 DATA = {"digits": "Digits of 8x8 pixels", "mnist": "MNIST", "cifar10": "CIFAR-10"}
 NAMES = {
@@ -90,12 +90,12 @@ def places(rows: list[Any]) -> list[tuple[str, int]]:
 def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
     """Return means over the draws of each model, the most accurate first.
 
-    All rows are judged on the same test images. The accuracy is that on the first ones;
-    so are the other scores, unless all rows have them on all images.
+    All rows are judged on the same test images: on all of them, or on the first ones if
+    there are rows of these alone.
     """
     here = [row for row in rows if (row["data"], row["n_train"]) == (data, n_train)]
-    is_whole = all(row["n_test"] > FIRST for row in here)
-    here = [on_first(row, is_whole=is_whole) for row in here]
+    if any(row["n_test"] <= FIRST for row in here):
+        here = [on_first(row) for row in here]
     found = {}
     for name in {row["model"] for row in here}:
         draws = [row for row in here if row["model"] == name]
@@ -108,11 +108,10 @@ def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
     return dict(sorted(found.items(), key=lambda pair: (pair[1]["error"], pair[0])))
 
 
-def on_first(row: Any, *, is_whole: bool) -> Any:
+def on_first(row: Any) -> Any:
     """Return a row with its scores on the first test images, where these are known.
 
     Of more images, the error on the first follows from those on all and on the others.
-    Other scores stay those on all images if `is_whole`.
     """
     n = row["n_test"]
     if n <= FIRST:
@@ -120,8 +119,6 @@ def on_first(row: Any, *, is_whole: bool) -> Any:
     error = (n * row["error"] - (n - FIRST) * row["error_of_others"]) / FIRST
     found = row | {"error": error}
     found["standard_error"] = math.sqrt(error * (1.0 - error) / FIRST)
-    if is_whole:
-        return found
     others = {key: found[key] for key in found if key not in PROBABILISTIC}
     return others | {key: row["first"][key] for key in PROBABILISTIC if "first" in row}
 

@@ -33,7 +33,8 @@ class ImageRegressor(GPRegressor):
     parts : "auto", "patches" or list, default="auto"
         The parts of the sum: kernels of :mod:`skconvgp.kernels`, and pairs of a
         transformer, or None, and a kernel, which then sees images as the transformer
-        shows them. A copy of the transformer is fitted to the training images. A
+        shows them. A copy of the transformer is fitted to the training images, an array
+        (n, c, h, w). A
         :class:`~skconvgp.kernels.PatchKernel` is evaluated through inducing patches,
         all other kernels exactly. "auto" is patches of the pixels and two or three
         kernels of logarithms of scattering coefficients with weakly whitened channels.
