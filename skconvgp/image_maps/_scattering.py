@@ -18,6 +18,10 @@ from skconvgp.image_maps._filters import (
 
 __all__ = ["Scattering"]
 
+# Numbers that a processor holds at once: their spectra stay in its caches. A GPU is
+# busy with more.
+HELD_AT_ONCE = 2**21
+
 
 @dataclass(frozen=True)
 class Scattering:
@@ -58,6 +62,16 @@ class Scattering:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return coefficients (n, c', h', w') of images (n, c, h, w)."""
+        if images.device.type != "cpu":
+            return self._scattered(images)
+        channels, height, width = images.shape[1:]
+        n_images = max(1, HELD_AT_ONCE // self.n_values((channels, height, width)))
+        return torch.cat(
+            [self._scattered(part) for part in torch.split(images, n_images)]
+        )
+
+    def _scattered(self, images: Tensor) -> Tensor:
+        """Return coefficients (n, c', h', w') of images (n, c, h, w), all at once."""
         n, _, height, width = images.shape
         sizes = padded_size(height, self.n_scales), padded_size(width, self.n_scales)
         bank = filter_bank(
@@ -108,13 +122,15 @@ def _moduli(spectra: Tensor, waves: Tensor, step: int) -> Tensor:
 
 
 def _modulus(values: Tensor) -> Tensor:
-    """Return the modulus of complex numbers; with derivatives only if they are asked.
+    """Return the modulus of complex numbers, which may be overwritten.
 
-    That of `abs` is 0 at 0; it takes three times as long.
+    With derivatives only if they are asked for: that of `abs` is 0 at 0; it takes three
+    times as long.
     """
     if values.requires_grad:
         return values.abs()
-    return values.real.square().addcmul_(values.imag, values.imag).sqrt_()
+    squares = torch.view_as_real(values).square_()
+    return (squares[..., 0] + squares[..., 1]).sqrt_()
 
 
 def _reflect(images: Tensor, size: int, dim: int) -> Tensor:
