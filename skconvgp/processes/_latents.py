@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -16,15 +14,12 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy
 from skconvgp.inference import CovarianceUpdate, join_updates, posterior_mean
 from skconvgp.processes._facts import Fact
-from skconvgp.processes._parts_prior import PartsPrior
 from skconvgp.processes._prior import AnyPrior, Stream
 from skconvgp.processes._problem import Latent, Model
 from skconvgp.processes._run import Resources, Run
 
 __all__ = ["CLIP_TOLERANCE", "CovarianceUpdateProcess", "run_beside"]
 
-NO_VARIANCES: FloatArray = np.empty((0, 1))
-NO_COVARIANCES: FloatArray = np.empty(0)
 CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
 
 
@@ -111,15 +106,14 @@ class CovarianceUpdateProcess(ABC):
         def latent_at(placement: Placement) -> Latent:
             run = run_beside(resources, placement, needed)
             dual = run.tensor(self.dual)
-            if not has_state:
-                blocks = list(self._means(rows, diag, dual, run))
-                return Latent(to_numpy(torch.cat(blocks)), NO_VARIANCES, NO_COVARIANCES)
-            state = self.state_at(placement, run)
+            state = self.state_at(placement, run) if has_state else None
             means, variances = [], []
             updates: list[CovarianceUpdate] = []
             clipped = 0.0
-            for cross, prior in self.stream(rows, diag, run, needs_diag=True):
+            for cross, prior in self.stream(rows, diag, run, needs_diag=has_state):
                 means.append(posterior_mean(cross, dual))
+                if state is None:
+                    continue
                 update = self.covariance_update(state, cross)
                 var, worst = update.variance(prior / unit)
                 clipped = max(clipped, worst)
@@ -133,21 +127,11 @@ class CovarianceUpdateProcess(ABC):
                 cov_scale = float(prior.diagonal().mean())
                 cov = join_updates(updates).covariance(prior)[:, :, None]
             var = torch.cat(variances)[:, None] if variances else torch.empty(0, 1)
-            facts = self.facts_of(clipped, needs_var=needs_var)
+            facts = self.facts_of(clipped, needs_var=needs_var) if has_state else []
             mean = to_numpy(torch.cat(means))
             return Latent(mean, to_numpy(var), to_numpy(cov), cov_scale, facts=facts)
 
         return compute_at(resources.placement(needed), latent_at)
-
-    def _means(
-        self, rows: NDArray[Any], diag: FloatArray, dual: Tensor, run: Run
-    ) -> Iterator[Tensor]:
-        """Yield posterior means (b, k) of new samples."""
-        if isinstance(self.prior, PartsPrior):  # needs no covariances for them
-            yield from self.prior.means(rows, dual, run)
-            return
-        for cross, _ in self.stream(rows, diag, run, needs_diag=False):
-            yield posterior_mean(cross, dual)
 
 
 def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:

@@ -5,7 +5,7 @@ The formulas: docs/maths.rst, "Sums of parts".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -73,13 +73,6 @@ class Part(Protocol):
         """
         ...
 
-    def means(self, dual: Tensor, run: Run) -> Callable[[Tensor], Tensor]:
-        """Return the function from new images to sums (b, k) over their covariances.
-
-        `dual` (n, k) has the factors of the covariances with training images.
-        """
-        ...
-
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
         ...
@@ -140,10 +133,6 @@ class KernelPart:
         )
         cross, diag = zip(*stream, strict=True)
         return torch.cat(cross), torch.cat(diag)
-
-    def means(self, dual: Tensor, run: Run) -> Callable[[Tensor], Tensor]:
-        """Return the function from new images to sums (b, k) over their covariances."""
-        return lambda images: self.cross(images, run, needs_diag=False)[0] @ dual
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
@@ -233,10 +222,6 @@ class MirroredPart:
         if not needs_diag:
             return cross, cross.new_zeros(len(cross))
         return cross, self._variances(rows[0], rows[1], quiet)
-
-    def means(self, dual: Tensor, run: Run) -> Callable[[Tensor], Tensor]:
-        """Return the function from new images to sums (b, k) over their covariances."""
-        return lambda images: self.cross(images, run, needs_diag=False)[0] @ dual
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
@@ -369,17 +354,6 @@ class PatchPart:
         features = self._features(images, run)
         products = self._products(features, len(self.features), run)
         return products, features.square().sum(1)
-
-    def means(self, dual: Tensor, run: Run) -> Callable[[Tensor], Tensor]:
-        """Return the function from new images to sums (b, k) over their covariances.
-
-        It needs no covariances: sums over the features of training images are the
-        weights of features.
-        """
-        blocks = slices(len(self.features), self._at_once(run.config))
-        sums = [run.tensor(self.features[part]).mT @ dual[part] for part in blocks]
-        weights = torch.stack(sums).sum(0)
-        return lambda images: self._features(images, run) @ weights
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""

@@ -111,18 +111,6 @@ class PartsPrior:
             yield cross, diag
             show(block.stop, len(rows))
 
-    def means(self, rows: NDArray[Any], dual: Tensor, run: Run) -> Iterator[Tensor]:
-        """Yield sums (b, k) over covariances of new images, times `dual` (n, k)."""
-        show = run.progress("predict")
-        functions = [part.means(dual, run) for part in self.parts]
-        for block in slices(len(rows), self.rows_at_once(run.config)):
-            images = self.images.images(rows[block])
-            total = dual.new_zeros(len(images), dual.shape[1])
-            for of_part, factor in zip(functions, self.factors.tolist(), strict=True):
-                total.add_(of_part(images), alpha=factor)
-            yield total
-            show(block.stop, len(rows))
-
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new images with each other, in a unit."""
         images = self.images.images(rows)

@@ -13,7 +13,6 @@ from skconvgp.processes import (
     MirroredPart,
     PartChoice,
     PartsPlan,
-    PatchPart,
     Problem,
     Settings,
     TermChoice,
@@ -146,21 +145,6 @@ def test_covariances_are_those_of_mirror_images_too():
     assert_close(covariance[:5], covariance[5:], kind="solve")
     variances = [d for _, d in process.prior.stream(rows, run(), needs_diag=True)]
     assert_close(torch.cat(variances), covariance.diagonal()[:5], kind="solve")
-
-
-@pytest.mark.parametrize("mirrors", [(False,), (True,)])
-def test_means_are_sums_over_covariances(mirrors, monkeypatch):
-    images = digits(N)[0]
-    settings = {"noise": 0.1, "weights": np.array([0.3, 0.7]), "mirrors": mirrors}
-    process, _ = fitted(images, targets_of(0), **settings)
-    # Several blocks of training images, the last of which is smaller.
-    monkeypatch.setattr(PatchPart, "_at_once", lambda *_: 7)
-    rows = digits(9)[0].reshape(9, -1)[:, ::-1]
-    dual = torch.as_tensor(np.random.default_rng(0).normal(size=(N, 3)))
-    stream = process.prior.stream(rows, run(), needs_diag=False)
-    cross = torch.cat([covariances for covariances, _ in stream])
-    means = torch.cat(list(process.prior.means(rows, dual, run())))
-    assert_close(means, cross @ dual, kind="solve")
 
 
 def test_features_of_versions_are_averaged():
