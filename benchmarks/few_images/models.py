@@ -37,8 +37,8 @@ def _of_pixels(model: Any) -> Any:
 def scaled_rbf(X: NDArray[Any], X_fit: NDArray[Any]) -> NDArray[Any]:
     """Return the kernel of `SVC()`, as one product of matrices.
 
-    SVC itself evaluates it pair by pair, which takes hours with 15 552 coefficients of
-    5000 images.
+    SVC itself evaluates pairs one by one: with 15 552 coefficients of 5000 images that
+    takes many times as long.
     """
     gram: NDArray[Any] = rbf_kernel(X, X_fit, 1.0 / (X_fit.shape[1] * X_fit.var()))
     return gram
