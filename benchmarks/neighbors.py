@@ -32,13 +32,13 @@ from calibrating.report import read
 from calibrating.source import Figures
 from completing.report import dated, put, save
 from drawing.place import ran_on
-from localizing.measure import EXACT, measure_curve, measure_table
+from localizing.measure import ALONE, EXACT, measure_curve, measure_table
 from peers.machine import machine, versions
 from peers.report import find
 
 RESULTS = Path(__file__).parent / "results" / "neighbors.json"
 EXACT_RESULTS = RESULTS.with_name("regression.json")
-# Of the source, in this order: Hilbert, Epanechnikov, exact, neighbours alone.
+# Of the source, in the order of the names below.
 REPORTED = {
     "yacht": (0.63, 2.02, 1.09, 57.80),
     "boston": (14.78, 15.30, 17.94, 23.30),
@@ -47,7 +47,7 @@ REPORTED = {
     "power_plant": (14.65, 14.40, 16.85, 15.35),
     "protein": (36.85, 12.50, 17.03, 19.89),
 }
-NAMES = ("Hilbert", "Epanechnikov", "exact", "neighbours alone")
+NAMES = ("hilbert", "epanechnikov", EXACT, ALONE)
 SPLITS = {"protein": range(5)}  # that are stored
 SIZES = (400, 200, 100)  # of the curve
 KEYS = ("set", "split", "method")
@@ -57,7 +57,7 @@ def main() -> None:
     """Measure, print and save."""
     options = parse()
     record = read(options.output, "tables") | {"machine": machine()}
-    record |= {"versions": versions()}
+    record |= {"versions": versions(), "reported": reported()}
     record.setdefault("curves", [])
     for path in options.merge:
         other = json.loads(path.read_text())
@@ -108,6 +108,13 @@ def _curve(n: int, draw: int) -> Callable[[], Iterator[tuple[str, Figures]]]:
     return lambda: measure_curve(n, draw)
 
 
+def reported() -> Figures:
+    """Return the figures of the source by set and method."""
+    return {
+        name: dict(zip(NAMES, values, strict=True)) for name, values in REPORTED.items()
+    }
+
+
 def exact_of(name: str) -> list[Figures]:
     """Return rows of exact processes, with their mean squared errors."""
     rows = json.loads(EXACT_RESULTS.read_text())["regression"]
@@ -127,7 +134,7 @@ def print_rows(rows: list[Figures], name: str, exact: list[Figures]) -> None:
     for method in dict.fromkeys(row["method"] for row in chosen):
         values = [row["mse"] for row in chosen if row["method"] == method]
         print(f"{method:<32}{statistics.fmean(values):>12.4f}", flush=True)
-    for method, value in zip(NAMES, REPORTED.get(name, ()), strict=False):
+    for method, value in reported().get(name, {}).items():
         print(f"{'source: ' + method:<32}{value:>12}")
 
 

@@ -10,13 +10,18 @@ error; so do training images that are left out. Seconds are those of the process
 microseconds of a pair are those of predictions, tables of images included.
 
 Each row is written to benchmarks/results/pooling.json at once and is skipped the next
-time. The usual rows need 15 to 20 minutes of a core, all of them more than a day:
+time. The usual rows need 15 to 20 minutes of a core, all of them more than a day. Parts
+can run in several processes, with an --output each, whose rows --merge adds:
 
     python benchmarks/pooling.py --whole
     python benchmarks/pooling.py --data mnist --sizes 1000 --models "local 4"
+    python benchmarks/pooling.py --data "cifar10 16x16" --sizes 5000 --ways landmarks
+        --models "myrtle 7, ZCA"
+    python benchmarks/pooling.py --merge one.json two.json
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +29,13 @@ from calibrating.report import judge, read
 from calibrating.source import Figures
 from completing.report import dated, put, save
 from few_images.draws import Split, split
+from few_images.pooled_sum import PooledSum
 from few_images.rows import measure
 from peers.machine import machine, versions
 from peers.report import find
 from sklearn.pipeline import make_pipeline
 
-from skconvgp import ConvNetGPClassifier, NystromCompletedGP
+from skconvgp import ConvNetGPClassifier, ImageClassifier, NystromCompletedGP
 from skconvgp.kernels import (
     AvgPool2d,
     Conv2d,
@@ -66,9 +72,10 @@ WAYS = ("exact", "landmarks")
 SHOWN = ("error", "log_loss", "calibration_error", "loo_log_loss", "fit_cpu_seconds")
 
 
-def local(radius: int, step: int = 1) -> Kernel:
+def local(radius: int, step: int = 1, **settings: Any) -> Kernel:
     """Return a network that averages its last map within windows."""
-    return convnet(**SETTINGS, pooling="local", radius=radius, step=step)
+    settings |= {"pooling": "local", "radius": radius, "step": step}
+    return convnet(**SETTINGS, **settings)
 
 
 def myrtle_local() -> Kernel:
@@ -91,17 +98,34 @@ KERNELS = {
     "lattice 2": convnet_gap(depth=5, lattice=2),
     "myrtle": myrtle(),
     "myrtle, local 2": myrtle_local(),
+    "flatten, NTK": convnet(**SETTINGS, kind="ntk"),
+    "local 2, step 2, NTK": local(2, 2, kind="ntk"),
+    "myrtle, NTK": myrtle(kind="ntk"),
 }
 EDGES = ("flatten", "local 2, step 2", "myrtle", "myrtle, local 2")
 WHITENED = tuple(f"{name}, ZCA" for name in EDGES)
 FLIPPED = tuple(f"{name}, flips" for name in WHITENED)
 MODELS = (*KERNELS, *WHITENED, *FLIPPED)  # digits are neither whitened nor mirrored
+# For more images, with landmarks.
+DEEP = {"myrtle 7": myrtle(7)}
+# The sum of parts of ImageClassifier, and the same with one of these networks more.
+SUM, LONGER_SUM = "ImageClassifier", "ImageClassifier and an average"
+IN_SUM = {
+    "mnist": KERNELS["local 2"],
+    HALF: (ZCAWhitening(), myrtle()),
+    "cifar10 32x32": (make_pipeline(Downsample(2), ZCAWhitening()), myrtle()),
+}
+ALL = (*MODELS, "myrtle 7", "myrtle 7, ZCA", "myrtle 7, ZCA, flips", SUM, LONGER_SUM)
 
 
 def make(place: Figures) -> Any:
     """Return a classifier that is not fitted."""
+    if place["model"] == SUM:
+        return make_pipeline(ImageClassifier(random_state=0))
+    if place["model"] == LONGER_SUM:
+        return make_pipeline(PooledSum(IN_SUM[place["data"]]))
     name, *words = place["model"].split(", ZCA")
-    kernel = KERNELS[name]
+    kernel = (KERNELS | DEEP)[name]
     if words == [", flips"]:
         kernel = FlipAverage(kernel)
     gp: Any = ConvNetGPClassifier(kernel)
@@ -118,6 +142,8 @@ def row_of(place: Figures, images: Split) -> Figures:
     row = measure(classifier, images, 0.0)
     left_out = judge(images.y, classifier[-1].loo_predict_proba())
     row |= {f"loo_{score}": left_out[score] for score in ("error", "log_loss")}
+    if isinstance(classifier[-1], PooledSum):
+        row["part_weights"] = classifier[-1].model_.fit_report_.part_weights
     n_columns = place["n_train"] // (1 if place["way"] == "exact" else SHARE)
     seconds = row["predict_cpu_seconds_of_1000"]
     return place | row | {"pair_us": 1e6 * seconds / (1000 * n_columns)}
@@ -134,6 +160,12 @@ def main() -> None:
     options = parse()
     record = read(options.output, PART)
     record |= {"versions": versions(), "machine": machine()}
+    for path in options.merge:
+        for row in json.loads(path.read_text())[PART]:
+            put(record[PART], row, *KEYS)
+    if options.merge:
+        save(options.output, record)
+        options.data = []
     print(f"{'':<52}" + "".join(f"{name:>18}" for name in SHOWN))
     for data in options.data:
         sizes = options.sizes or (SIZES[data] if options.whole else SIZES[data][:1])
@@ -151,7 +183,7 @@ def measure_draw(
     places = [
         dict(zip(KEYS, (data, n_train, draw, model, way), strict=True))
         for model in models
-        for way in options.ways
+        for way in (("exact",) if model in (SUM, LONGER_SUM) else options.ways)
     ]
     if not options.again:
         places = [place for place in places if not find(record[PART], **place)]
@@ -175,10 +207,11 @@ def parse() -> Any:
     add("--data", nargs="+", choices=SIZES, default=list(SIZES))
     add("--sizes", nargs="+", type=int, help="training images")
     add("--draws", nargs="+", type=int, default=[0])
-    add("--models", nargs="+", choices=MODELS)
+    add("--models", nargs="+", choices=ALL)
     add("--ways", nargs="+", choices=WAYS, default=WAYS)
     add("--whole", action="store_true", help="all sizes and all models")
     add("--again", action="store_true", help="measure old rows anew")
+    add("--merge", nargs="*", type=Path, default=[], help="files whose rows are added")
     add("--output", type=Path, default=RESULTS)
     return parser.parse_args()
 
