@@ -41,8 +41,8 @@ def join_averages(graph: Graph) -> None:
     Raises
     ------
     NotFusableError
-        If windows of a pool overlap, branches of different segments meet, or positions
-        are averaged in front of windows or behind a sum over positions.
+        If branches of different segments meet, or positions are averaged in front of
+        windows or behind a sum over positions.
     """
     for node in list(graph.nodes):
         _join(graph, node)
@@ -99,19 +99,6 @@ def _require_chain(graph: Graph, ends: list[Node]) -> None:
         raise NotFusableError(
             "there are no fused kernels for windows behind an average over positions"
         )
-    for end in ends[:-1]:
-        is_apart = all(
-            axis.kernel <= axis.stride
-            and axis.dilation == 1
-            and axis.before == 0
-            and axis.n_outputs == (axis.size - axis.kernel) // axis.stride + 1
-            for axis in end.axes
-        )
-        if not is_apart:
-            raise NotFusableError(
-                "between convolutions there are fused kernels only for averages over "
-                "windows that do not overlap, without padding"
-            )
 
 
 def _displace(nodes: list[Node]) -> None:

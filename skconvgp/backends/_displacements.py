@@ -19,7 +19,7 @@ from skconvgp.backends._opcodes import (
 )
 from skconvgp.backends._program import Program
 
-__all__ = ["Passes", "lists_of", "passes_of", "weights_of"]
+__all__ = ["Passes", "has_pools_apart", "lists_of", "passes_of", "weights_of"]
 
 # Operations between which maps have to be kept as a whole.
 ENDS = (Kind.AVERAGE, Kind.POOL)
@@ -61,6 +61,19 @@ class Passes:
     def numbers(self) -> tuple[int, ...]:
         """Return all numbers that the kernel reads."""
         return self.rows + self.cols + self.down + self.across
+
+
+def has_pools_apart(program: Program) -> bool:
+    """Return whether windows of pools are side by side on the map, without padding."""
+    for index in np.flatnonzero(program.kinds == Kind.POOL).tolist():
+        for start in AXES:
+            size, window, before, stride, dilation, outputs = _axis(
+                program, index, start
+            )
+            is_inside = before == 0 and (outputs - 1) * stride + window <= size
+            if window > stride or dilation > 1 or not is_inside:
+                return False
+    return True
 
 
 @lru_cache(maxsize=256)

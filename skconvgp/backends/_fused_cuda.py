@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from skconvgp.backends._cuda_source import KERNEL_NAME, cuda_source, layout_of
-from skconvgp.backends._displacements import passes_of, weights_of
+from skconvgp.backends._displacements import has_pools_apart, passes_of, weights_of
 from skconvgp.backends._fused_cpu import Extension, table_size
 from skconvgp.backends._nvrtc import (
     CudaKernel,
@@ -85,9 +85,14 @@ class Gpu:
         return TANGENTS_AT_ONCE
 
     def require_accepted(self, program: Program) -> None:
-        """Raise NotFusableError if a program is too large or of a tangent kernel."""
+        """Raise NotFusableError if a program has no kernel, or is too large for one."""
         if program.is_ntk:
             raise NotFusableError("on a GPU there are no fused tangent kernels")
+        if not has_pools_apart(program):
+            raise NotFusableError(
+                "between convolutions GPUs have kernels only for averages over windows "
+                "that do not overlap, without padding"
+            )
         Extension().require_accepted(program)
         sizes, outputs = map(program.of_axes, (AxisColumn.SIZE, AxisColumn.OUTPUTS))
         width = max(sizes[:, 1].max(), outputs[:, 1].max())

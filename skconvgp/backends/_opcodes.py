@@ -60,7 +60,7 @@ class Kind(_Explained):
     POOL = (
         14,
         "consume: add to windows of the map behind it, each pair of positions to the "
-        "one pair of windows that has it",
+        "pairs of windows that have it",
     )
     JOIN = (
         15,

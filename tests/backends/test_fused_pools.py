@@ -12,6 +12,7 @@ from skconvgp.backends._fused_cpu import Extension, instruction_sets
 from skconvgp.backends._fused_cuda import Gpu
 from skconvgp.backends._opcodes import Kind
 from skconvgp.backends._program import lower
+from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import (
     AvgPool2d,
     Conv2d,
@@ -97,6 +98,37 @@ NETWORKS = {
     ),
     "behind a sum": closed(conv(), ReLU(), Flatten(), blur(), AvgPool2d(2, padding=1)),
 }
+# Windows between convolutions that overlap or reach beyond the map: not on a GPU.
+OVERLAPPING = {
+    "windows of 3, steps of 2": closed(
+        *(conv(), ReLU(), AvgPool2d(3, stride=2), conv(2), ReLU(), GlobalAvgPool2d()),
+    ),
+    "padded windows": closed(
+        *(conv(), ReLU(), AvgPool2d(3, stride=2, padding=1), conv(), ReLU()),
+        *(AvgPool2d(2, padding=1), conv(), Erf(), Flatten()),
+    ),
+    "padding at the end": closed(
+        *(conv(), LeakyReLU(0.2), AvgPool2d(2, padding="same"), conv(), ReLU()),
+        GlobalAvgPool2d(),
+    ),
+    "blurred maps": closed(
+        *(conv(), ReLU(), blur(), conv(), ReLU(), blur(1, 2), ReLU()),
+        *(conv(2), ReLU(), Flatten()),
+    ),
+    "apart down, not across": closed(
+        *(conv(), ReLU(), AvgPool2d((2, 3), stride=(3, 1)), conv(), ReLU()),
+        GlobalAvgPool2d(2),
+    ),
+    "windows with gaps": closed(
+        *(conv(), ReLU(), AvgPool2d(2, stride=1, dilation=(3, 2)), conv(), ReLU()),
+        *(AvgPool2d((2, 3), stride=(2, 1), padding=(0, 2), dilation=(1, 2)), ReLU()),
+        *(conv(1), GlobalAvgPool2d()),
+    ),
+    "a stride in front": closed(
+        *(conv(), ReLU(), AvgPool2d(3, stride=1), conv(2, stride=2), ReLU()),
+        *(AvgPool2d(2, stride=1), conv(), ReLU(), blur(), Flatten()),
+    ),
+}
 
 
 def exact(kernel, given):
@@ -105,11 +137,13 @@ def exact(kernel, given):
     return gram, gram.diagonal()
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*NETWORKS, *OVERLAPPING])
 def test_all_pairs_of_positions_give_the_same_covariances(name, monkeypatch):
-    kernel, given = NETWORKS[name], images(6, SHAPE).float()
+    kernel, given = (NETWORKS | OVERLAPPING)[name], images(6, SHAPE).float()
+    kernel.check(SHAPE)
     expected = exact(kernel, given)
-    for isa in [*instruction_sets(), LANES]:
+    of_gpus = [LANES] if name in NETWORKS else []
+    for isa in [*instruction_sets(), *of_gpus]:
         monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
         for dtype in DTYPES:
             assert_values(fused(kernel, SHAPE), given.to(dtype), *expected)
@@ -172,13 +206,17 @@ def test_images_that_are_hard_for_single_precision():
         assert_values(fused(kernel, shape), given.to(dtype), *expected)
 
 
-@pytest.mark.parametrize("isa", ["", LANES])
+DERIVED = ["windows apart", "strides", "branches", "pools apart"]
+
+
 @pytest.mark.parametrize(
-    "name", ["windows apart", "strides", "branches", "pools apart"]
+    ("name", "isa"),
+    [(name, isa) for name in DERIVED for isa in ("", LANES)]
+    + [("padded windows", ""), ("windows with gaps", "")],
 )
 def test_derivatives_are_finite_differences(name, isa, monkeypatch):
     monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
-    kernel, given = NETWORKS[name], images(4, SHAPE).float()
+    kernel, given = (NETWORKS | OVERLAPPING)[name], images(4, SHAPE).float()
     theta, step = kernel.theta, 1e-4
 
     def both(change):
@@ -199,12 +237,19 @@ def test_derivatives_are_finite_differences(name, isa, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
-@pytest.mark.parametrize("name", ["near positions", "pools of 7 x 6"])
+@pytest.mark.parametrize(
+    ("name", "isa"),
+    [
+        (name, isa)
+        for name in ["near positions", "pools of 7 x 6"]
+        for isa in ("", LANES)
+    ]
+    + [("padded windows", "")],
+)
 @pytest.mark.parametrize("build", [fused, fused_tangents])
-@pytest.mark.parametrize("isa", ["", LANES])
 def test_a_pair_has_the_same_bits_in_every_tile(isa, build, name, dtype, monkeypatch):
     monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
-    backend = build(NETWORKS[name], SHAPE)
+    backend = build((NETWORKS | OVERLAPPING)[name], SHAPE)
     given = images(19, SHAPE).to(dtype)
     given[7] = given[2]
     whole = tile(backend, given)
@@ -247,18 +292,6 @@ REFUSED = {
     "windows that wrap around": (
         closed(conv(padding="circular"), ReLU(), GlobalAvgPool2d()),
         "wrap around",
-    ),
-    "windows that overlap": (
-        closed(conv(), ReLU(), AvgPool2d(3, stride=2), conv(), ReLU(), Flatten()),
-        "do not overlap",
-    ),
-    "padding between layers": (
-        closed(conv(), ReLU(), AvgPool2d(2, padding=1), conv(), ReLU(), Flatten()),
-        "do not overlap",
-    ),
-    "padding at the end": (
-        closed(conv(), AvgPool2d(2, padding="same"), conv(), Flatten()),
-        "do not overlap",
     ),
     "windows behind an average": (
         closed(conv(), GlobalAvgPool2d(), conv(2, padding=1), ReLU(), Flatten()),
@@ -338,6 +371,13 @@ def test_a_gpu_works_out_the_same_displacements(name):
     Gpu(torch.device("cuda")).require_accepted(program)
 
 
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_a_gpu_has_no_windows_that_overlap(name):
+    program = lower(OVERLAPPING[name], SHAPE, roots=1)
+    with pytest.raises(NotFusableError, match="windows that do not overlap"):
+        Gpu(torch.device("cuda")).require_accepted(program)
+
+
 def test_memory_of_displaced_maps_is_counted():
     # Two rows of displacements of maps of 16 x 16 are held, 2 x 31 x 256 numbers of
     # each pair.
@@ -350,3 +390,7 @@ def test_memory_of_displaced_maps_is_counted():
     width = lanes(instruction_sets()[0], image.dtype)
     held, less = (Extension().worker_bytes(item, image) for item in (whole, flat))
     assert held - less >= 2 * 30 * 256 * width * image.itemsize
+    # Windows of 3 in steps of 1 overlap: five rows are held, of maps of 30 x 30.
+    layers = THIN, ReLU(), AvgPool2d(3, stride=1), THIN, ReLU(), GlobalAvgPool2d()
+    held = Extension().worker_bytes(lower(Sequential(*layers), (1, 32, 32)), image)
+    assert held - less >= 5 * 58 * 900 * width * image.itemsize

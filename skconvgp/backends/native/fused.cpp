@@ -388,7 +388,7 @@ void run_row(const Pairs<T>* pairs, int n_pairs, const One* one,
     for (int& next = done[number]; next < segment.down.n; ++next) {
         const int behind = segment.down.at[next];
         const bool is_last = row + 1 == segment.rows.n;
-        if (!is_last && behind * windows.stride + windows.window - 1 > down) return;
+        if (!is_last && behind * windows.stride + windows.reach() > down) return;
         run_row(pairs, n_pairs, one, segments, number + 1, next, last, done);
     }
 }

@@ -171,7 +171,8 @@ class Loaded {
                   circular,
                   code[AxisColumn::OUTPUTS],
                   nullptr,
-                  nullptr};
+                  nullptr,
+                  false};
         require(axis.size > 0 && axis.size < LARGEST_SIZE, "size");
         program.max_width = std::max(program.max_width, axis.size);
         if (axis.window == 0) return axis;
@@ -238,7 +239,7 @@ class Loaded {
     static List pooled(const Axis& axis, const List& wanted) {
         List found;
         for (int behind : wanted) {
-            const int centre = behind * axis.stride, reach = axis.window - 1;
+            const int centre = behind * axis.stride, reach = axis.reach();
             int d = std::max(centre - reach, 1 - axis.size);
             if (!found.empty()) d = std::max(d, found.back() + 1);
             for (; d <= std::min(centre + reach, axis.size - 1); ++d)
@@ -400,13 +401,20 @@ class Loaded {
             count_pairs(op.cols, 1);
             program.n_displaced = int(ops_.size()) + 1;
         }
-        if (op.kind == POOL)
-            for (const Axis& axis : {op.rows, op.cols})
-                require(axis.window > 0 && axis.window <= axis.stride &&
-                            axis.before == 0 && axis.dilation == 1 && !circular &&
-                            axis.window <= axis.size &&
-                            axis.outputs == (axis.size - axis.window) / axis.stride + 1,
+        if (op.kind == POOL) {
+            long long n_kept = 1;
+            for (Axis* axis : {&op.rows, &op.cols}) {
+                const long long reach = (axis->window - 1LL) * axis->dilation;
+                const long long last = (axis->outputs - 1LL) * axis->stride;
+                require(axis->window > 0 && !circular && reach < 2LL * axis->size &&
+                            axis->before <= reach && last - axis->before < axis->size,
                         "pool");
+                axis->is_apart = axis->window <= axis->stride && axis->dilation == 1 &&
+                                 axis->before == 0 && last + reach < axis->size;
+                n_kept *= (2 * reach / axis->stride + 1) * axis->outputs;
+                require(n_kept < LARGEST_MAP, "pool");
+            }
+        }
         program.max_positions =
             std::max(program.max_positions, int(std::max(size, outputs)));
         if (op.kind == LEAKY || op.kind == ERF) {
@@ -468,6 +476,12 @@ void require_accepted(const Program& program, const Api& api) {
                 "numbers");
     require(program.n_channels == 1 || api.roots == 2, "numbers");
     require(!program.is_ntk || api.roots == 2, "tangent kernel");
+    for (int i = 0; i < program.n_displaced; ++i) {
+        const Op& op = program.ops[i];
+        require(
+            op.kind != POOL || api.roots == 2 || (op.rows.is_apart && op.cols.is_apart),
+            "pool");
+    }
     require(!api.largest_width || program.max_width <= api.largest_width, "width");
     require(!api.largest_window || program.max_window <= api.largest_window, "window");
 }

@@ -95,8 +95,8 @@ struct Pairs {
     double* sums;             // [n_maps][LANES]
     Op* moved;                // operations on the maps of one displacement
     V* pooled;                // rows in front of a pool, [n_maps][width]
-    V* levels[MAX_SEGMENTS];  // maps behind a pool, two rows of displacements of
-                              // each: [2][columns of
+    V* levels[MAX_SEGMENTS];  // maps behind a pool, of the rows of displacements
+                              // that are not complete: [n_open][columns of
                               // displacements][n_maps][positions]
     int width;
     size_t box_size;
@@ -187,13 +187,19 @@ struct Pairs {
         const Op& pool = program.ops[program.segments[segment].end - 1];
         return pool.rows.outputs * pool.cols.outputs;
     }
+    // Rows of displacements behind a pool that one in front of it contributes to.
+    int n_open(int segment) const {
+        const Axis& rows = program.ops[program.segments[segment].end - 1].rows;
+        return 2 * rows.reach() / rows.stride + 1;
+    }
     size_t level_size(int segment) const {
-        return size_t(2) * program.segments[segment].across.n * n_maps *
+        return size_t(n_open(segment)) * program.segments[segment].across.n * n_maps *
                level_positions(segment);
     }
     V* level(int segment, int down, int col, int map) const {
-        const int cols = program.segments[segment].across.n;
-        const size_t place = (size_t(down & 1) * cols + col) * n_maps + map;
+        const int cols = program.segments[segment].across.n, n = n_open(segment);
+        const int row = down - floor_divide(down, n) * n;
+        const size_t place = (size_t(row) * cols + col) * n_maps + map;
         return levels[segment] + place * level_positions(segment);
     }
     void clear_level(int segment) const {
@@ -237,15 +243,20 @@ struct Pairs {
                     is_inside(partner, bottom) &&
                     op.segment->down.place(bottom - top) >= 0};
     }
-    // Add row i of the displaced map to the windows that have its positions.
-    // Windows lie apart, so that only one pair of them has a pair of positions. Rows
-    // of the same windows are added up before.
+    // Add row i of the displaced map to the windows that have its positions. Where
+    // windows lie apart, only one pair of them has a pair of positions, and rows of the
+    // same windows are added up before.
     template <class F>
     SKCONVGP_INLINE_MEMBER void pool_row(const Op& op, int map, int i,
                                          const F& value) const {
+        V* const sum = pooled + map * width;
+        if (!op.rows.is_apart || !op.cols.is_apart) {
+            write_row(op.cols.size, value, sum);
+            gather_row(op, map, i, sum);
+            return;
+        }
         const PooledRow at = pooled_row(op, i);
         if (!at.is_wanted) return;
-        V* const sum = pooled + map * width;
         if (i > 0 && pooled_row(op, i - 1) == at)
             add_to_row(op.cols.size, value, sum);
         else
@@ -276,6 +287,44 @@ struct Pairs {
             else
                 for (int k = 0; k < n_columns; ++k)
                     for (int p = 0; p < n; ++p) out[p] += in[p * stride + k];
+        }
+    }
+
+    // Add a row to all pairs of windows that have its positions, which may be several.
+    void gather_row(const Op& op, int map, int i, const V* row) const {
+        const Axis& rows = op.rows;
+        const int y = larger(0, -op.down) + i, partner = y + op.down;
+        for (int top = rows.first_window(y); top <= rows.last_window(y); ++top)
+            for (int bottom = rows.first_window(partner);
+                 bottom <= rows.last_window(partner); ++bottom)
+                if (rows.has(top, y) && rows.has(bottom, partner) &&
+                    op.segment->down.place(bottom - top) >= 0)
+                    gather_columns(op, map, top, bottom - top, row);
+    }
+    // The same along the columns: each column of a window of the first image with each
+    // one of a window of the second image that is its partner.
+    void gather_columns(const Op& op, int map, int top, int down, const V* row) const {
+        const Segment& segment = *op.segment;
+        const Axis& cols = op.cols;
+        const int left = larger(0, -op.across), right = left + cols.size;
+        for (int one = 0; one < cols.window; ++one) {
+            for (int two = 0; two < cols.window; ++two) {
+                const int apart = op.across + (one - two) * cols.dilation;
+                const int across = floor_divide(apart, cols.stride);
+                if (across * cols.stride != apart) continue;
+                const int col = segment.across.place(across);
+                if (col < 0) continue;
+                // Windows of the first image whose column is in the row.
+                const int begin = larger(0, -across);
+                const int n = cols.outputs - distance(across);
+                const int at = one * cols.dilation - cols.before;
+                const int first = larger(begin, -floor_divide(at - left, cols.stride));
+                const int last = floor_divide(right - 1 - at, cols.stride);
+                V* out = level(segment.number, down, col, map) +
+                         (top - larger(0, -down)) * n - begin;
+                for (int p = first; p <= last && p < begin + n; ++p)
+                    out[p] += row[p * cols.stride + at - left];
+            }
         }
     }
 

@@ -20,9 +20,24 @@ struct Axis {
     const int* taps;     // [outputs][window]: position, negative outside the map
     const float* pairs;  // AVERAGE, [2 size - 1][size]: number of windows that
                          // have positions p and p + d, for each d and p
+    bool is_apart;       // POOL: windows are side by side on the map
     // Steps of a running sum before the first output, and after the last input:
     int lead() const { return window - 1 - before; }
     int tail() const { return outputs - size + lead(); }
+    // POOL: distance from the first to the last position of a window; and the windows
+    // that may have a position, of which those do that have one of their own there.
+    int reach() const { return (window - 1) * dilation; }
+    int first_window(int p) const {
+        const int past = p + before - reach();
+        return past > 0 ? (past + stride - 1) / stride : 0;
+    }
+    int last_window(int p) const {
+        const int last = (p + before) / stride;
+        return last < outputs ? last : outputs - 1;
+    }
+    bool has(int output, int p) const {
+        return (p + before - output * stride) % dilation == 0;
+    }
 };
 
 // Column describes the integers.

@@ -21,7 +21,7 @@ enum Kind : int {
     AVERAGE = 13,  // consume: sum over pairs of positions of two images, each as often
                    // as windows have both
     POOL = 14,     // consume: add to windows of the map behind it, each pair of
-                   // positions to the one pair of windows that has it
+                   // positions to the pairs of windows that have it
     JOIN = 15,     // tangent kernel, whose part behind an affine layer that is not the
                    // covariance is the second map: add the first map to the second one
 };
