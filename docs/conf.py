@@ -159,11 +159,14 @@ def write_figures(_app):
     import accuracy_seconds
     import cache
     import calibration_table
+    import codes_table
     import completion_table
     import features_table
     import floors
     import flows_table
     import gpu_table
+    import neighbors_table
+    import networks_table
     import pooling_table
     import robustness_table
     import roofline
@@ -178,7 +181,7 @@ def write_figures(_app):
             figure.main(target / f"{figure.__name__}.svg")
     tables = [speed_table, gpu_table, completion_table, flows_table]
     tables += [calibration_table, features_table, pooling_table, robustness_table]
-    tables += [small_data_table]
+    tables += [small_data_table, codes_table, neighbors_table, networks_table]
     for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 
