@@ -11,10 +11,9 @@ Three further rows have codes without such a training: signs of random direction
 images, and of their projection by linear discriminant analysis or by neighbourhood
 components, both of scikit-learn, which read the labels.
 Rows are written to benchmarks/results/binary_codes.json at once; old ones are skipped.
-Some minutes on a core; all of table 3.3 on MNIST, for which a GPU is recommended:
+Some minutes on a core; both tables, for which a GPU is recommended:
 
-    python benchmarks/binary_codes.py --train 60000 --test 10000 --epochs 50
-        --features 4000
+    python benchmarks/binary_codes.py --whole
 
 Parts can run in several processes, whose files a last call puts together:
 
@@ -63,6 +62,7 @@ PEERS = (SIGNS, DISCRIMINANT, COMPONENTS)
 # Neighbourhood components compare all pairs, and have no batches.
 MOST_PAIRS, N_COMPONENTS = 2000, 32
 N_NEAREST, BLOCK = 5, 500
+WHOLE = 60_000, 10_000  # images to learn from, or all there are, and to judge
 METHODS = (
     *PEERS,
     AUTOENCODER,
@@ -207,10 +207,15 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--whole", action="store_true", help="the tables of the source")
     parser.add_argument("--merge", nargs="*", type=Path, default=[])
     parser.add_argument("--again", action="store_true", help="measure old rows anew")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
+    if options.whole:
+        options.data, options.encoders = list(FETCH), list(REPORTED)
+        options.train, options.test = WHOLE
+        options.epochs, options.features = 50, 4000
     record = {"codes": []} | read(options.output)
     record = {"codes": record["codes"], "versions": versions(), "machine": machine()}
     record["reported"] = REPORTED
@@ -227,7 +232,7 @@ def main() -> None:
         for encoder in options.encoders:
             for method in options.methods:
                 named = {"data": data, "encoder": encoder, "method": method}
-                named |= {"n_train": options.train, "n_bits": options.bits}
+                named |= {"n_train": len(train[1]), "n_bits": options.bits}
                 named |= {"n_features": options.features, "epochs": options.epochs}
                 named |= {"learning_rate": options.rate}
                 if not options.again and find(rows, **named):

@@ -115,7 +115,7 @@ CLASS_SCORES = ("error", "log_loss", "calibration_error")
 IMAGE_SCORES = (*CLASS_SCORES, "predict_cpu_seconds")
 # What is measured in a place. Printed forms follow the corrected ones, of few samples.
 METHODS = {
-    "tables": tuple(tables.MODELS),
+    "tables": (*tables.MODELS, tables.PRINTED),
     "classes": (
         classes.EXACT,
         classes.SPARSE,
@@ -190,9 +190,10 @@ def fill(
 ) -> None:
     """Add the rows of a place that are not there."""
     rows, keys = record[part], PARTS[part]
+    asked = [name for name in METHODS[part] if name in options.methods]
     missing = [
         method
-        for method in options.methods or METHODS[part]
+        for method in asked or METHODS[part]
         if options.again or not find(rows, **place, method=method)
     ]
     if not missing:
@@ -289,7 +290,8 @@ def parse() -> Any:
     add("--classes", nargs="*", choices=CLASSES, default=[], help="sets of classes")
     add("--class-tables", nargs="+", choices=classes.SETS, default=[*classes.SETS])
     add("--rows", type=int, default=10**6, help="training samples of classes, at most")
-    add("--methods", nargs="*", default=[], help="those of a part; none is all")
+    all_methods = [name for part in METHODS.values() for name in part]
+    add("--methods", nargs="*", default=[], choices=all_methods, help="none is all")
     add("--effort", type=float, default=0.2, help="of the steps, a multiple")
     add("--device", default="auto")
     add("--merge", nargs="*", type=Path, default=[], help="files whose rows are added")

@@ -82,8 +82,8 @@ def measure(
 ) -> Iterator[tuple[str, Figures]]:
     """Yield name and scores of each method on a set; no method named is all."""
     for method, settings in MODELS.items():
-        is_corrected = method == CORRECTED
-        if methods and method not in methods:
+        wanted = {method, PRINTED} if method == CORRECTED else {method}
+        if methods and not wanted & set(methods):
             continue
         watch = Stopwatch()
         usual = {"activation": "tanh", "random_state": 0, "device": device}
@@ -107,7 +107,7 @@ def measure(
             "device": model.device_,
         } | ran_on(model.device_)
         yield method, row | judge(table.y_test, mean, std)
-        if is_corrected and len(table.y) <= MOST_PRINTED:
+        if PRINTED in wanted and len(table.y) <= MOST_PRINTED:
             where = {"device": model.device_} | ran_on(model.device_)
             yield PRINTED, printed(table, model) | where
 

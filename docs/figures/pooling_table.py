@@ -35,14 +35,20 @@ NETWORKS = {
     "lattice 2": "``lattice=2``",
     "myrtle": "``myrtle()``",
     "myrtle, local 2": "Myrtle-5, radius 2 at its end",
+    "flatten, NTK": "``Flatten``, NTK",
+    "local 2, step 2, NTK": "local, radius 2, step 2, NTK",
+    "myrtle, NTK": "``myrtle()``, NTK",
+    "myrtle 7": "``myrtle(7)``",
+    "ImageClassifier": "``ImageClassifier``",
+    "ImageClassifier and an average": "``ImageClassifier`` and an average",
 }
-WAYS = {"exact": "all", "landmarks": "N / 5"}
+WAYS = {"exact": "", "landmarks": "N / 5 landmarks", "subset": "N / 5 images"}
 # Means over the draws.
 MEANS = ("error", "log_loss", "calibration_error", "loo_log_loss")
 MEANS += ("fit_cpu_seconds", "pair_us")
 HEADER = [
     "Network",
-    "Landmarks",
+    "Of",
     "Accuracy",
     "Log loss",
     "Left out",
@@ -71,8 +77,9 @@ def tables(record: Any) -> str:
             parts.append("\n".join([*list_table(head, table), ""]))
     n_threads = max(row["n_threads"] for row in rows)
     threads = "one thread" if n_threads == 1 else f"{n_threads} threads"
-    processor = record["machine"]["processor"]
-    return "\n".join([*parts, f"Measured on {threads} of: {processor}.\n"])
+    own = record["machine"]["processor"]  # of rows that do not tell theirs
+    processors = dict.fromkeys(row.get("processor", own) for row in rows)
+    return "\n".join([*parts, f"Measured on {threads} of: {', '.join(processors)}.\n"])
 
 
 def lines(rows: list[Any]) -> list[list[str]]:

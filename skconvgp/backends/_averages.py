@@ -14,6 +14,8 @@ from skconvgp.kernels._windows import Axis
 
 __all__ = ["join_averages", "windows_of"]
 
+LARGEST_SEGMENTS = 16  # as in native/program.hpp
+
 
 def windows_of(
     layer: AvgPool2d | GlobalAvgPool2d, shape: MapShape
@@ -51,6 +53,11 @@ def join_averages(graph: Graph) -> None:
         return
     if ends[-1].kind == "pool":
         ends.append(_flattened(graph, ends[-1]))
+    if len(ends) > LARGEST_SEGMENTS:
+        raise NotFusableError(
+            f"there are fused kernels for at most {LARGEST_SEGMENTS} averages one "
+            "after the other"
+        )
     _require_chain(graph, ends)
     begin = 0
     for end in ends:

@@ -34,6 +34,7 @@ from skconvgp.estimators._encoder_settings import (
     SCORE,
     STRAIGHT_THROUGH,
     EncoderSettings,
+    require_draws,
 )
 from skconvgp.estimators._resolve import AUTO, reject, resolve_dtype
 from skconvgp.estimators._training import (
@@ -120,7 +121,7 @@ def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -
     placement = find_device(estimator, work.needed, is_fitted=False)
     fitted = compute_at(placement, partial(work.fit, watch=watch))
     tasks.end()
-    _judge_bits(fitted.n_constant, settings.n_bits)
+    _judge_bits(fitted.n_constant, settings)
     estimator.encoder_, estimator.head_ = fitted.values, fitted.head
     estimator.loss_curve_ = np.array(fitted.losses)
     estimator.n_iter_ = len(fitted.losses)
@@ -286,6 +287,7 @@ class _Work:
         has_mean = features.mean(like.new_zeros(1, settings.n_bits)) is not None
         if gradient == AUTO:
             gradient = ANALYTIC if has_mean else SCORE
+            require_draws(self._estimator, settings, gradient)
         if gradient in (SCORE, ISOLATED):
             sampled = Score if gradient == SCORE else Isolated
             return sampled(settings.n_draws, settings.baseline)
@@ -324,13 +326,19 @@ class _Work:
         )
 
 
-def _judge_bits(n_constant: int, n_bits: int) -> None:
+def _judge_bits(n_constant: int, settings: EncoderSettings) -> None:
     """Warn if many bits do not tell samples apart."""
+    n_bits = settings.n_bits
+    remedy = "Lower `n_bits`, or raise `max_iter`."
+    if not isinstance(settings.encoder, str):
+        remedy = (
+            "A module as `encoder` sees X as it is: scale X to mean 0 and numbers near "
+            "1. Otherwise lower `n_bits`, or raise `max_iter`."
+        )
     if n_constant > LARGEST_CONSTANT * n_bits:
         warn_caller(
             f"{n_constant} of {n_bits} bits are equal for all training samples, and "
-            "tell none apart. A module as `encoder` sees X as it is: scale X to mean 0 "
-            "and numbers near 1. Otherwise lower `n_bits`, or raise `max_iter`.",
+            f"tell none apart. {remedy}",
             ConvergenceWarning,
         )
 

@@ -15,7 +15,12 @@ from skconvgp.estimators._resolve import (
     resolve_verbose,
     resolve_word,
 )
-from skconvgp.estimators._training import resolve_positive, resolve_validation
+from skconvgp.estimators._training import (
+    A_MAKER,
+    makes_modules,
+    resolve_positive,
+    resolve_validation,
+)
 from skconvgp.kernels import Kernel, optical
 from skconvgp.networks import ENCODERS, Schedule
 
@@ -129,9 +134,10 @@ def read_encoder_settings(owner: Any) -> EncoderSettings:
 
 def _encoder(owner: Any) -> Any:
     encoder = owner.encoder
-    if not (callable(encoder) or (isinstance(encoder, str) and encoder in ENCODERS)):
+    is_word = isinstance(encoder, str) and encoder in ENCODERS
+    if not (is_word or makes_modules(encoder)):
         words = ", ".join(map(repr, ENCODERS))
-        reject(owner, "encoder", f"{words} or a callable without arguments", encoder)
+        reject(owner, "encoder", f"{words} or {A_MAKER}", encoder)
     return encoder
 
 
@@ -155,6 +161,11 @@ def _require_consistent(owner: Any, settings: EncoderSettings) -> None:
             "which has no derivatives"
         )
         reject(owner, "gradient", expected, gradient)
+    require_draws(owner, settings, gradient)
+
+
+def require_draws(owner: Any, settings: EncoderSettings, gradient: str) -> None:
+    """Raise a ValueError if a gradient needs more random codes of a sample."""
     is_sampled = gradient in (SCORE, ISOLATED)
     if is_sampled and settings.baseline and settings.n_draws < 2:
         expected = "an int >= 2 with baseline=True, the mean of the other draws"

@@ -29,7 +29,7 @@ from skconvgp.estimators._resolve import reject, require_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import images_to_rows, shape_of_rows
 from skconvgp.estimators.compute._resources import EstimatorResources
-from skconvgp.kernels import Kernel
+from skconvgp.kernels import Kernel, rbf
 from skconvgp.processes import (
     ExpansionPrior,
     Fact,
@@ -62,8 +62,8 @@ class KernelFeatures(
     ----------
     kernel : None or Kernel, default=None
         Covariance function, from :mod:`skconvgp.kernels`. None is
-        :class:`~skconvgp.kernels.convnet`, a kernel for images; for tables use
-        :class:`~skconvgp.kernels.rbf`.
+        :class:`~skconvgp.kernels.rbf`, a kernel for vectors, whose lengthscale follows
+        from the samples.
     features : None, int, RandomFeatures or Nystrom, default=None
         How features are made: by a part of :mod:`skconvgp.completion`. A number is that
         of :class:`~skconvgp.completion.RandomFeatures`, and None stands for 1000.
@@ -161,6 +161,8 @@ class KernelFeatures(
 
     _features: Features
     _mean_squares: tuple[float, float]
+
+    _default_kernel = rbf
 
     def __init__(
         self,
@@ -301,7 +303,9 @@ class KernelFeatures(
             run = resources.run(placement)
             precise = resources.with_precision(prior, run)
             if isinstance(part, Expansion):
-                return expand(part, precise, resources.generator()), []
+                drawn = expand(part, precise, resources.generator())
+                drawn.require_room(run.config)
+                return drawn, []
             problem = Problem.unlabelled(precise.rows, labels)
             completed = complete(
                 part, OBSERVED_FRACTION, resources.generator(), problem, precise, run

@@ -69,7 +69,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     noise_variance : "evidence" or float, default="evidence"
         Variance of the noise, in squared units of the scaled targets. "evidence"
         chooses it by the evidence of the Gaussian process with the kernel, or with that
-        of wide networks.
+        of wide networks. With a `network` and ``prior="weights"`` there is no kernel,
+        and a number is needed.
     optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples, which

@@ -16,7 +16,12 @@ from skconvgp.estimators._resolve import (
     resolve_verbose,
     resolve_word,
 )
-from skconvgp.estimators._training import resolve_positive, resolve_validation
+from skconvgp.estimators._training import (
+    A_MAKER,
+    makes_modules,
+    resolve_positive,
+    resolve_validation,
+)
 from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
@@ -104,8 +109,8 @@ def read_settings(owner: Any) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
     kernel, target = _prior(owner)
     schedule = _schedule(owner)
-    if owner.network is not None and not callable(owner.network):
-        reject(owner, "network", "None or a callable without arguments", owner.network)
+    if owner.network is not None and not makes_modules(owner.network):
+        reject(owner, "network", f"None or {A_MAKER}", owner.network)
     return NetworkSettings(
         hidden_sizes=_hidden_sizes(owner),
         activation=resolve_word(owner, "activation", owner.activation, ACTIVATIONS),

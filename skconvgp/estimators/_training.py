@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from numbers import Real
 from typing import Any
 
@@ -17,16 +18,22 @@ from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._resolve import reject, resolve_flag
 
 __all__ = [
+    "A_MAKER",
     "EPOCH",
     "hold_out",
     "images_or_rows",
     "made_module",
+    "makes_modules",
     "require_outputs",
     "resolve_positive",
     "resolve_validation",
 ]
 
 EPOCH = "epoch"  # name of the task that callbacks are told of
+A_MAKER = (
+    "a callable without arguments that returns a module (not the module, but "
+    "`lambda: module`)"
+)
 
 
 def resolve_positive(owner: Any, name: str, *, allows_zero: bool = False) -> float:
@@ -37,6 +44,19 @@ def resolve_positive(owner: Any, name: str, *, allows_zero: bool = False) -> flo
         sign = ">=" if allows_zero else ">"
         reject(owner, name, f"a finite number {sign} 0", value)
     return float(value)
+
+
+def makes_modules(given: object) -> bool:
+    """Return whether this is not a module, and can be called without arguments."""
+    if isinstance(given, nn.Module) or not callable(given):
+        return False
+    try:
+        signature(given).bind()
+    except TypeError:
+        return False
+    except ValueError:  # it does not tell its arguments
+        return True
+    return True
 
 
 def resolve_validation(owner: Any) -> float:

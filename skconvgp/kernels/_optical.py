@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Generator, Tensor
@@ -139,7 +140,7 @@ class optical(VectorKernel):
 
     def _check_settings(self) -> None:
         power, is_flag = self.power, isinstance(self.centered, bool)
-        is_number = isinstance(power, int | float) and not isinstance(power, bool)
+        is_number = isinstance(power, Real) and not isinstance(power, bool)
         if not (is_number and LEAST_POWER <= power <= LARGEST_POWER):
             raise ValueError(
                 f"`power` must be a number from {LEAST_POWER:g} to {LARGEST_POWER:g}, "

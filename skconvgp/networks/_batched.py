@@ -51,7 +51,9 @@ class FlatParameters:
 
     def __init__(self, parameters: Parameters) -> None:
         self._shapes = {name: one.shape[1:] for name, one in parameters.items()}
-        self.values = torch.cat([one.flatten(1) for one in parameters.values()], dim=1)
+        self.values = torch.cat(
+            [one.reshape(len(one), -1) for one in parameters.values()], dim=1
+        )
 
     def split(self, values: Tensor) -> Parameters:
         """Return the views of values (k, p)."""

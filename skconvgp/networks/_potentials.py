@@ -121,7 +121,7 @@ class WeightPrior:
         total = outputs.new_zeros(len(outputs))
         for name, values in parameters.items():
             gaps = values if self.anchors is None else values - self.anchors[name]
-            total = total + 0.5 * gaps.square().flatten(1).sum(1)
+            total = total + 0.5 * gaps.square().reshape(len(gaps), -1).sum(1)
         return total
 
     def on_batch(

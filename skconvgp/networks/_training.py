@@ -55,12 +55,16 @@ class Schedule:
     patience: int = 10
 
     def batches(self, n_rows: int, generator: Generator) -> Iterator[Tensor | None]:
-        """Yield the indices of the inputs of each step of an epoch; None is all."""
+        """Yield the indices of the inputs of each step of an epoch; None is all.
+
+        Batches have at most `batch_size` inputs and differ by one input at most: the
+        inputs of a small rest would count much more than the others.
+        """
         if self.batch_size is None or self.batch_size >= n_rows:
             yield None
         else:
             order = torch.randperm(n_rows, generator=generator)
-            yield from torch.split(order, self.batch_size)
+            yield from torch.tensor_split(order, -(-n_rows // self.batch_size))
 
     def rate(self, share: float) -> float:
         """Return the rate after a share of all epochs."""

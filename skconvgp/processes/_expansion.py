@@ -57,6 +57,10 @@ class ExpansionPrior:
     def indices(self) -> None:
         """Indices of training samples that are kept: none."""
 
+    def require_room(self, config: ComputeConfig) -> None:
+        """Raise a TileMemoryError if a sample needs more than the budget."""
+        _block_rows(thaw(self.features, config.device), config)
+
     @property
     def rows(self) -> None:
         """Training samples that are kept: none."""

@@ -79,7 +79,8 @@ NAMED = {
     ),
 }
 POOLED = {
-    name: (of_kind_ntk(kernel), pools.SHAPE) for name, kernel in pools.NETWORKS.items()
+    name: (of_kind_ntk(kernel), pools.SHAPE)
+    for name, kernel in (pools.NETWORKS | pools.OVERLAPPING).items()
 }
 NETWORKS = FLAT | {f"named {name}": item for name, item in NAMED.items()}
 
@@ -123,7 +124,7 @@ def test_kernel_is_the_change_when_weights_become_less_alike(name):
     torch.testing.assert_close(found[away], expected[away], rtol=1e-6, atol=0.0)
 
 
-@pytest.mark.parametrize("letter", ["A", "B", "D", "E", "F"])
+@pytest.mark.parametrize("letter", ["A", "B", "C", "D", "E", "F"])
 def test_values_that_were_published(letter):
     layers, _, size = VALUES[letter]
     kernel = Sequential(*layers, kind="ntk")

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, note
+from hypothesis import given, note, reject
 from hypothesis import strategies as st
 
 from skconvgp.exceptions import NotFusableError
@@ -33,13 +33,25 @@ DIAG_BOUND = 1e-8
 
 
 @st.composite
+def inner_pools(draw):
+    """Draw a pool between convolutions: side by side, or overlapping, padded, apart."""
+    window = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    if draw(st.booleans()):
+        return AvgPool2d(window)
+    stride = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    padding = tuple(draw(st.integers(0, size // 2)) for size in window)
+    dilation = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    return AvgPool2d(window, stride=stride, padding=padding, dilation=dilation)
+
+
+@st.composite
 def pooled(draw):
     """Draw a network with pools, and images for it."""
     shape = draw(st.integers(4, 9)), draw(st.integers(4, 9))
     layers = []
     for _ in range(draw(st.integers(0, 2))):
         layers += draw(st.lists(same_size(MODERATE, 1), max_size=2))
-        layers.append(AvgPool2d((draw(st.integers(1, 2)), draw(st.integers(1, 2)))))
+        layers.append(draw(inner_pools()))
     layers += draw(st.lists(same_size(MODERATE, 1), min_size=1, max_size=3))
     layers += draw(
         st.sampled_from([
@@ -48,6 +60,10 @@ def pooled(draw):
         ])
     )  # fmt: skip
     images = pixels((draw(st.integers(1, 9)), 2, *shape), draw(st.integers(0, 999)))
+    try:
+        Sequential(*layers).check((2, *shape))
+    except ValueError:  # windows that have become larger than the map
+        reject()
     return Problem(Sequential(*layers), images)
 
 

@@ -121,8 +121,12 @@ OVERLAPPING = {
     ),
     "windows with gaps": closed(
         *(conv(), ReLU(), AvgPool2d(2, stride=1, dilation=(3, 2)), conv(), ReLU()),
-        *(AvgPool2d((2, 3), stride=(2, 1), padding=(0, 2), dilation=(1, 2)), ReLU()),
+        *(AvgPool2d((2, 3), stride=(2, 1), padding=(0, 1), dilation=(1, 2)), ReLU()),
         *(conv(1), GlobalAvgPool2d()),
+    ),
+    "gaps of 4": closed(
+        *(conv(), ReLU(), AvgPool2d(3, stride=1, padding="same", dilation=4), conv()),
+        *(ReLU(), Flatten()),
     ),
     "a stride in front": closed(
         *(conv(), ReLU(), AvgPool2d(3, stride=1), conv(2, stride=2), ReLU()),
@@ -185,11 +189,19 @@ PUBLISHED = {  # neural-tangents 0.6.5
         (0.5256832523836, 0.4864411210627, 0.4531474662775),
         7,
     ),
+    "windows of 3, steps of 2": (
+        closed(*BIASED, AvgPool2d(3, stride=2), *BIASED, Flatten()),
+        (0.7117552959394, 0.6577257741092, 0.5546890998509),
+        9,
+    ),
 }
 
 
-@pytest.mark.parametrize("isa", ["", LANES])
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    ("name", "isa"),
+    [(name, "") for name in PUBLISHED]
+    + [(name, LANES) for name in PUBLISHED if name not in OVERLAPPING],
+)
 def test_values_that_were_published(name, isa, monkeypatch):
     monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
     kernel, expected, size = PUBLISHED[name]
@@ -280,7 +292,29 @@ def test_padding_that_no_window_reaches_is_left_out():
     assert (same == plain).all()
 
 
+BLURS = (
+    AvgPool2d(3, stride=2, padding=1),
+    AvgPool2d(3, stride=1, padding="same", dilation=2),
+    blur(2),
+)
+
+
+@pytest.mark.parametrize(
+    ("shape", "pool"),
+    [(shape, pool) for shape in [(2, 1, 9), (2, 8, 1)] for pool in BLURS]
+    + [(shape, blur()) for shape in [(2, 1, 2), (2, 2, 1), (2, 1, 1)]],
+)
+def test_square_windows_on_maps_of_one_row_or_column(shape, pool):
+    kernel, given = closed(conv(), ReLU(), pool, conv(), Flatten()), images(5, shape)
+    kernel.check(shape)
+    assert_values(fused(kernel, shape), given, *exact(kernel, given))
+
+
 REFUSED = {
+    "many pools": (
+        closed(*(conv(), ReLU(), blur()) * 17, Flatten()),
+        "at most 16 averages",
+    ),
     "two averages": (
         closed(conv(), GlobalAvgPool2d()) + closed(conv(), GlobalAvgPool2d(2)),
         "branches of which one averages",

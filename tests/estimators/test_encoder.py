@@ -312,6 +312,8 @@ def test_large_sets_are_computed_in_blocks(monkeypatch):
         ({"head": optical(3), "gradient": "analytic"}, "'gradient'"),
         ({"gradient": "exact"}, "'straight_through' or 'feedback'"),
         ({"gradient": "score", "n_draws": 1}, "int >= 2 with baseline=True"),
+        ({"head": rbf(1.0), "n_draws": 1}, "int >= 2 with baseline=True"),
+        ({"encoder": nn.Linear(4, 8)}, r"not the module, but `lambda: module`"),
         ({"baseline": 1}, "'baseline'.*True or False"),
         ({"alpha_head": -1.0}, "'alpha_head'.*finite number >= 0"),
         ({"learning_rate": 0.0}, "'learning_rate'.*finite number > 0"),

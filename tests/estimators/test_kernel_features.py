@@ -151,13 +151,29 @@ def test_bad_settings_are_refused(settings, error, message):
 def test_budgets_are_for_at_least_a_sample():
     with pytest.raises(ValueError, match="'memory_budget' parameter"):
         KernelFeatures(rbf(1.0), 10, memory_budget=-1).fit(rows())
-    phi = KernelFeatures(rbf(1.0), 4000, memory_budget=100, random_state=0).fit(rows())
     with pytest.raises(TileMemoryError, match="`memory_budget`"):
-        phi.transform(rows())
+        KernelFeatures(rbf(1.0), 4000, memory_budget=100, random_state=0).fit(rows())
     X = digits(2)[0]
-    phi = KernelFeatures(convnet(1, 3), 200, memory_budget="1 MiB").fit(X)
-    with pytest.raises(TileMemoryError, match="`memory_budget`"):
-        phi.transform(X)  # the weights alone do not fit
+    with pytest.raises(TileMemoryError, match="`memory_budget`"):  # of the weights
+        KernelFeatures(convnet(1, 3), 200, memory_budget="1 MiB").fit(X)
+    part = RandomFeatures(200, readout="exact")
+    with pytest.raises(TileMemoryError, match="features of a sample need"):
+        KernelFeatures(convnet(1, 3), part, memory_budget=10_000).fit(X)
+
+
+def test_one_column_has_no_orthogonal_frequencies():
+    column = rows()[:, :1]
+    found = [
+        KernelFeatures(
+            rbf(1.0), RandomFeatures(20, orthogonal=flag), random_state=0
+        ).fit_transform(column)
+        for flag in (True, False)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_the_usual_kernel_is_that_of_vectors():
+    assert isinstance(KernelFeatures(random_state=0).fit(rows()).kernel_, rbf)
 
 
 def test_other_shapes_are_refused():

@@ -303,6 +303,32 @@ def test_draws_that_diverge_are_left_out():
         regressor(learning_rate=1e200).fit(X, y)
 
 
+class Fragile(nn.Module):
+    """A line with a number that makes it infinite where it is negative."""
+
+    def __init__(self):
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(1.0))
+        self.line = nn.Linear(1, 1)
+
+    def forward(self, rows):
+        return self.line(rows) * torch.where(self.slope < 0.0, torch.inf, 1.0)
+
+
+def test_one_draw_that_diverges_is_left_out_with_a_warning():
+    X, y = wave(12)
+    settings = {"network": Fragile, "noise_variance": 0.1, "n_draws": 8}
+    with pytest.warns(ConvergenceWarning, match="diverged in training and are left"):
+        model = regressor(**settings).fit(X, y)
+    n_diverged = model.fit_report_.n_diverged
+    assert 0 < n_diverged < 8
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    n_left = 8 - n_diverged
+    assert model.sample_y(X, n_left, random_state=0).shape == (12, n_left)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -316,6 +342,8 @@ def test_draws_that_diverge_are_left_out():
         ({"optimizer": "loo"}, "None, 'amplitude' or 'evidence'"),
         ({"features": 1}, "an int >= 2, RandomFeatures or Nystrom"),
         ({"network": 3}, "None or a callable"),
+        ({"network": nn.Linear(1, 1)}, r"not the module, but `lambda: module`"),
+        ({"network": nn.Linear}, "a callable without arguments"),
         ({"network": nn.Identity, "noise_variance": "evidence"}, "a number"),
         ({"network": nn.Identity}, r"must return 1 numbers.*\(2, 16\)"),
         ({"network": lambda: nn.Linear(3, 1)}, r"shape \(2, 16\).*image_shape=None"),

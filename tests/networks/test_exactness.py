@@ -104,7 +104,7 @@ def test_batches_estimate_the_potential_without_bias():
     torch.testing.assert_close(torch.stack(parts).mean(0), potential(parameters))
 
 
-@pytest.mark.parametrize("batch_size", [None, 3])
+@pytest.mark.parametrize("batch_size", [None, 3, 5])
 def test_chains_draw_from_the_posterior_of_a_linear_model(batch_size):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(6, 2)), rng.normal(size=6)

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 
 from skconvgp.networks import (
@@ -49,6 +50,18 @@ def test_a_draw_that_diverges_is_reported_and_harms_no_other():
     trained = train(potential, start, Schedule(20, 0.05), generator(), never)
     assert trained.is_finite.tolist() == [True, False, True]
     assert trained.losses[-1] < trained.losses[0]
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "sizes"),
+    [(33, 32, [17, 16]), (33, 16, [11, 11, 11]), (6, 3, [3, 3]), (7, 1, [1] * 7)],
+)
+def test_batches_of_an_epoch_are_equally_large_and_have_each_sample_once(
+    n, size, sizes
+):
+    batches = list(Schedule(1, 0.1, size).batches(n, generator()))
+    assert [len(one) for one in batches] == sizes
+    assert sorted(torch.cat(batches).tolist()) == list(range(n))
 
 
 def test_steps_are_those_of_adam():

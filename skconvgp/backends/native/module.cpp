@@ -56,6 +56,8 @@ constexpr long long LARGEST_MAP = 1 << 26;  // or of the taps of all windows of 
 // The largest window times the widest row: times MAX_TANGENTS it still fits in
 // an int.
 constexpr long long LARGEST_RING = 1 << 24;
+// Positions that a window of a pool may be longer than twice its map.
+constexpr long long SHORT_WINDOW = 256;
 constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of values of a sample
 
 #if defined(SKCONVGP_HAS_X86_VARIANTS)
@@ -237,14 +239,15 @@ class Loaded {
 
     // Those in front of a pool that contribute to some behind it.
     static List pooled(const Axis& axis, const List& wanted) {
-        List found;
+        std::vector<bool> is_found(size_t(2 * axis.size - 1), false);
         for (int behind : wanted) {
             const int centre = behind * axis.stride, reach = axis.reach();
-            int d = std::max(centre - reach, 1 - axis.size);
-            if (!found.empty()) d = std::max(d, found.back() + 1);
-            for (; d <= std::min(centre + reach, axis.size - 1); ++d)
-                found.push_back(d);
+            for (int d = centre - reach; d <= centre + reach; d += axis.dilation)
+                if (std::abs(d) < axis.size) is_found[size_t(d + axis.size - 1)] = true;
         }
+        List found;
+        for (int d = 1 - axis.size; d < axis.size; ++d)
+            if (is_found[size_t(d + axis.size - 1)]) found.push_back(d);
         return found;
     }
 
@@ -406,7 +409,8 @@ class Loaded {
             for (Axis* axis : {&op.rows, &op.cols}) {
                 const long long reach = (axis->window - 1LL) * axis->dilation;
                 const long long last = (axis->outputs - 1LL) * axis->stride;
-                require(axis->window > 0 && !circular && reach < 2LL * axis->size &&
+                require(axis->window > 0 && !circular &&
+                            reach < std::max(2LL * axis->size, SHORT_WINDOW) &&
                             axis->before <= reach && last - axis->before < axis->size,
                         "pool");
                 axis->is_apart = axis->window <= axis->stride && axis->dilation == 1 &&
