@@ -192,30 +192,7 @@ def table(rows: list[Figures]) -> str:
 
 def main() -> None:
     """Measure, print and save."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", nargs="+", choices=FETCH, default=["mnist"])
-    parser.add_argument(
-        "--encoders", nargs="+", choices=["lenet", "resnet"], default=["lenet"]
-    )
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    parser.add_argument("--train", type=int, default=2000)
-    parser.add_argument("--test", type=int, default=1000)
-    parser.add_argument("--bits", type=int, default=400)
-    parser.add_argument("--features", type=int, default=500)
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--rate", type=float, default=3e-3)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--whole", action="store_true", help="the tables of the source")
-    parser.add_argument("--merge", nargs="*", type=Path, default=[])
-    parser.add_argument("--again", action="store_true", help="measure old rows anew")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    if options.whole:
-        options.data, options.encoders = list(FETCH), list(REPORTED)
-        options.train, options.test = WHOLE
-        options.epochs, options.features = 50, 4000
+    options = parse()
     record = {"codes": []} | read(options.output)
     record = {"codes": record["codes"], "versions": versions(), "machine": machine()}
     record["reported"] = REPORTED
@@ -242,6 +219,35 @@ def main() -> None:
                 save(options.output, record)
                 print(row, flush=True)
     print(table(rows))
+
+
+def parse() -> Any:
+    """Return the options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", nargs="+", choices=FETCH, default=["mnist"])
+    parser.add_argument(
+        "--encoders", nargs="+", choices=["lenet", "resnet"], default=["lenet"]
+    )
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--train", type=int, default=2000)
+    parser.add_argument("--test", type=int, default=1000)
+    parser.add_argument("--bits", type=int, default=400)
+    parser.add_argument("--features", type=int, default=500)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--whole", action="store_true", help="the tables of the source")
+    parser.add_argument("--merge", nargs="*", type=Path, default=[])
+    parser.add_argument("--again", action="store_true", help="measure old rows anew")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    if options.whole:
+        options.data, options.encoders = list(FETCH), list(REPORTED)
+        options.train, options.test = WHOLE
+        options.epochs, options.features = 50, 4000
+    return options
 
 
 if __name__ == "__main__":
