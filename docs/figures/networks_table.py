@@ -46,7 +46,7 @@ NAMES = {
     "exact process": "Exact process",
     "process of 500 landmarks": "Process, 500 landmarks",
     "random features, exact": "Process, 5000 features",
-    "random features, 50 draws": "The same, 50 draws",
+    "random features, 50 draws": "Process, 5000 features, 50 draws",
 }
 SCORES = {"rmse": "Root mean square error", "nlpd": "Negative log density"}
 CLASS_SCORES = {"error": "Error", "log_loss": "Log loss"}
@@ -115,7 +115,7 @@ def by_set(
         figures = [values.get(name, ()) for name in sets]
         if any(len(found) > index for found in figures):
             cells = [
-                f"*{found[index]:.3g}*" if len(found) > index else ""
+                f"*{figure(found[index], score)}*" if len(found) > index else ""
                 for found in figures
             ]
             table.append([f"*{NAMES[method]}*", *cells])
@@ -127,7 +127,11 @@ def mean(rows: list[Any], name: str, score: str) -> str:
     values = [row[score] for row in rows if row["set"] == name]
     if not values:
         return ""
-    value = statistics.fmean(values)
+    return figure(statistics.fmean(values), score)
+
+
+def figure(value: float, score: str) -> str:
+    """Return a score as text; errors are per cent."""
     return f"{value:.1%}" if score == "error" else f"{value:.3g}"
 
 

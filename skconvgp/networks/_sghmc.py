@@ -101,7 +101,7 @@ def sample_chains(
     :math:`w \leftarrow w + v`, where :math:`\xi` has the variance
     :math:`\eta^2 \mu (2 - \mu) M^{-1}`, with which a momentum without force is
     stationary. Nothing is subtracted for the noise of gradients from batches: batches
-    of an epoch are disjoint, so that their errors cancel.
+    of an epoch are disjoint and equally large, so that their errors cancel.
 
     Parameters
     ----------
