@@ -66,9 +66,7 @@ class BackendChoice:
         """Return the backend that computes values."""
         if self.program is None or self.processor is None:
             return ReferenceBackend(self.kernel)
-        return self._finished(
-            FusedBackend(self.program, self.processor, self._n_passes)
-        )
+        return self._finished(FusedBackend(self.program, self.processor, self.n_passes))
 
     def tangents(self) -> TileBackend:
         """Return the backend that computes values with derivatives by `theta`."""
@@ -81,12 +79,12 @@ class BackendChoice:
             self.processor.roots,
         )
         return self._finished(
-            FusedTangentBackend(*lowered, self.processor, self._n_passes)
+            FusedTangentBackend(*lowered, self.processor, self.n_passes)
         )
 
     @property
-    def _n_passes(self) -> int:
-        """Maps that a pair takes: one, or those of all displacements."""
+    def n_passes(self) -> int:
+        """Return how many maps a pair takes: one, or those of all displacements."""
         _, height, width = self.image_shape
         n_pairs = _network(self.kernel).n_position_pairs(self.image_shape)
         return max(1, n_pairs // (height * width))

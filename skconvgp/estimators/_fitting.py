@@ -17,6 +17,7 @@ from skconvgp.estimators._searches import (
     flow_search,
     warn_of_bounds,
     warn_of_result,
+    warn_of_slow_derivatives,
 )
 from skconvgp.estimators._settings import settings_of
 from skconvgp.estimators.compute._resources import EstimatorResources
@@ -122,7 +123,9 @@ def _learn(
     """Run a search; warn if it failed."""
     prior, known = samples.prior, None
     assert isinstance(prior, KernelPrior)
-    planner = Planner(prior, parts, EstimatorResources(estimator))
+    resources = EstimatorResources(estimator)
+    warn_of_slow_derivatives(prior.choice(resources.run(resources.placement(0))))
+    planner = Planner(prior, parts, resources)
     if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
         known = Learned(prior.kernel, NOISE_START)
     settings = settings_of(estimator, problem, planner, known, samples.training)

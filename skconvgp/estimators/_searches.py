@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._protocols import Localization, Step
+from skconvgp.backends import BackendChoice
 from skconvgp.estimators._noise import warn_of_copies
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -48,6 +49,7 @@ __all__ = [
     "require_samples",
     "warn_of_bounds",
     "warn_of_result",
+    "warn_of_slow_derivatives",
 ]
 
 # Remedies if a search ends at a bound of the noise or of the amplitude.
@@ -186,6 +188,23 @@ def warn_of_result(
             f"{search.optimizer!r}: the best ones so far are used. Start from "
             "others, or hold some of them.",
             ConvergenceWarning,
+        )
+
+
+def warn_of_slow_derivatives(choice: BackendChoice) -> None:
+    """Warn if compiled code has the values of a kernel of many maps and torch the rest.
+
+    Parameters
+    ----------
+    choice : BackendChoice
+        The backend of the kernel.
+    """
+    if choice.program is not None and not choice.has_tangents and choice.n_passes > 1:
+        warn_caller(
+            "Torch computes the derivatives of tangent kernels. For networks that "
+            "average over positions it takes some hundred times as long as compiled "
+            "code for values: learn with kind='nngp', or on fewer images.",
+            UserWarning,
         )
 
 

@@ -1,6 +1,9 @@
 """Neural tangent kernels in estimators and functions."""
 
+import warnings
+
 import numpy as np
+import pytest
 import torch
 
 from skconvgp import (
@@ -13,7 +16,7 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.flows import Adam
-from skconvgp.kernels import convnet
+from skconvgp.kernels import convnet, convnet_gap
 from tests.helpers.fused import needs_extension
 from tests.helpers.kernels import cross
 
@@ -52,3 +55,15 @@ def test_compiled_code_computes_it():
     )
     assert fused.backend_ == "fused"
     np.testing.assert_allclose(fused.predict(X), torch_only.predict(X), rtol=1e-8)
+
+
+@needs_extension
+@pytest.mark.parametrize("kind", ["ntk", "nngp"])
+def test_slow_derivatives_are_told(kind):
+    network = convnet_gap(1, bias_variance=0.1, kind=kind)
+    flow = KernelFlowsRegressor(network, optimizer=Adam(max_iter=1), random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        flow.fit(X[:, :, :2, :2], Y)
+    told = [one for one in caught if "derivatives of tangent" in str(one.message)]
+    assert len(told) == (kind == "ntk")
