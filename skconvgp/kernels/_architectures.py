@@ -86,8 +86,14 @@ class Network(Layer):
         return self.layers.leaves(shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map after the last layer."""
-        return self.layers.out_shape(shape)
+        """Return the size of the map after the last layer; name what does not fit."""
+        layers = self.layers
+        try:
+            return layers.out_shape(shape)
+        except ValueError as error:
+            size = f"{shape[0]}x{shape[1]}"
+            message = f"{self!r} does not fit images of {size} pixels: {error}"
+            raise ValueError(message) from error
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n) through all layers."""

@@ -123,9 +123,9 @@ def require_no_pool(layer: Any, shape: MapShape) -> None:
     if pool is not None:
         raise ValueError(
             f"{pool!r} averages over positions within {layer!r}: maps of different "
-            "positions are not added across a pool. Pool both branches first: put the "
-            "pool into the chain in front of the sum or behind it, which is the same "
-            "network if both branches are pooled."
+            "positions are not added across a pool. Put one pool into the chain, in "
+            "front of the sum or behind it; behind it is the same network if both "
+            "branches end with this pool."
         )
 
 
