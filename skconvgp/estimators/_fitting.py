@@ -123,9 +123,8 @@ def _learn(
     """Run a search; warn if it failed."""
     prior, known = samples.prior, None
     assert isinstance(prior, KernelPrior)
-    resources = EstimatorResources(estimator)
-    warn_of_slow_derivatives(prior.choice(resources.run(resources.placement(0))))
-    planner = Planner(prior, parts, resources)
+    warn_of_slow_derivatives(estimator, prior)
+    planner = Planner(prior, parts, EstimatorResources(estimator))
     if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
         known = Learned(prior.kernel, NOISE_START)
     settings = settings_of(estimator, problem, planner, known, samples.training)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._protocols import Localization, Step
-from skconvgp.backends import BackendChoice
+from skconvgp.backends import choose_backend
 from skconvgp.estimators._noise import warn_of_copies
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -191,14 +192,18 @@ def warn_of_result(
         )
 
 
-def warn_of_slow_derivatives(choice: BackendChoice) -> None:
+def warn_of_slow_derivatives(estimator: Any, prior: KernelPrior) -> None:
     """Warn if compiled code has the values of a kernel of many maps and torch the rest.
 
     Parameters
     ----------
-    choice : BackendChoice
-        The backend of the kernel.
+    estimator : estimator
+        Its `backend` may be torch, which is then as slow for values.
+    prior : KernelPrior
+        Has the kernel, and the shape of the images.
     """
+    backend = estimator.backend
+    choice = choose_backend(prior.kernel, prior.map_shape, backend, torch.device("cpu"))
     if choice.program is not None and not choice.has_tangents and choice.n_passes > 1:
         warn_caller(
             "Torch computes the derivatives of tangent kernels. For networks that "
