@@ -113,22 +113,26 @@ FLIPPED = tuple(f"{name}, flips" for name in WHITENED)
 MODELS = (*KERNELS, *WHITENED, *FLIPPED)  # digits are neither whitened nor mirrored
 # For more images, with landmarks.
 DEEP = {"myrtle 7": myrtle(7)}
-# The sum of parts of ImageClassifier, and the same with one of these networks more.
+# The sum of parts of ImageClassifier; the same of parts that are given, whose inducing
+# patches are others; and with one of these networks more.
 SUM, LONGER_SUM = "ImageClassifier", "ImageClassifier and an average"
+GIVEN_SUM = "ImageClassifier, parts given"
+SUMS = (SUM, GIVEN_SUM, LONGER_SUM)
 IN_SUM = {
     "mnist": KERNELS["local 2"],
     HALF: (ZCAWhitening(), myrtle()),
     "cifar10 32x32": (make_pipeline(Downsample(2), ZCAWhitening()), myrtle()),
 }
-ALL = (*MODELS, "myrtle 7", "myrtle 7, ZCA", "myrtle 7, ZCA, flips", SUM, LONGER_SUM)
+ALL = (*MODELS, "myrtle 7", "myrtle 7, ZCA", "myrtle 7, ZCA, flips", *SUMS)
 
 
 def make(place: Figures, cache_dir: Path | None) -> Any:
     """Return a classifier that is not fitted, and keeps its covariances in a folder."""
     if place["model"] == SUM:
         return make_pipeline(ImageClassifier(random_state=0))
-    if place["model"] == LONGER_SUM:
-        return make_pipeline(PooledSum(IN_SUM[place["data"]]))
+    if place["model"] in (GIVEN_SUM, LONGER_SUM):
+        is_longer = place["model"] == LONGER_SUM
+        return make_pipeline(PooledSum(IN_SUM[place["data"]] if is_longer else None))
     name, *words = place["model"].split(", ZCA")
     kernel = (KERNELS | DEEP)[name]
     if words == [", flips"]:
@@ -195,7 +199,7 @@ def measure_draw(
     places = [
         dict(zip(KEYS, (data, n_train, draw, model, way), strict=True))
         for model in models
-        for way in (("exact",) if model in (SUM, LONGER_SUM) else options.ways)
+        for way in (("exact",) if model in SUMS else options.ways)
     ]
     if not options.again:
         places = [place for place in places if not find(record[PART], **place)]

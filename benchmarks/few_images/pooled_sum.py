@@ -38,7 +38,7 @@ class PooledSum(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    part : kernel, or pair of a transformer and a kernel
+    part : kernel, pair of a transformer and a kernel, or None
         The further part. Its weight is chosen together with the others.
     """
 
@@ -53,7 +53,8 @@ class PooledSum(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts = [
             (Shown(view), kernel) if view else kernel for view, kernel in usual.parts_
         ]
-        self.model_ = ImageClassifier([*parts, self.part], random_state=0).fit(X, y)
+        more = [] if self.part is None else [self.part]
+        self.model_ = ImageClassifier([*parts, *more], random_state=0).fit(X, y)
         self.classes_ = self.model_.classes_
         return self
 

@@ -40,6 +40,7 @@ NETWORKS = {
     "myrtle, NTK": "``myrtle()``, NTK",
     "myrtle 7": "``myrtle(7)``",
     "ImageClassifier": "``ImageClassifier``",
+    "ImageClassifier, parts given": "``ImageClassifier`` of given parts",
     "ImageClassifier and an average": "``ImageClassifier`` and an average",
 }
 WAYS = {"exact": "", "landmarks": "N / 5 landmarks", "subset": "N / 5 images"}
