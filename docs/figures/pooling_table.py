@@ -43,7 +43,12 @@ NETWORKS = {
     "ImageClassifier, parts given": "``ImageClassifier`` of given parts",
     "ImageClassifier and an average": "``ImageClassifier`` and an average",
 }
-WAYS = {"exact": "", "landmarks": "N / 5 landmarks", "subset": "N / 5 images"}
+WAYS = {
+    "exact": "",
+    "landmarks": "N / 5 landmarks",
+    "subset": "N / 5 images",
+    "larger subset": "3 N / 5 images",
+}
 # Means over the draws.
 MEANS = ("error", "log_loss", "calibration_error", "loo_log_loss")
 MEANS += ("fit_cpu_seconds", "pair_us")
