@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from skconvgp import ImageClassifier
 
 
-class Shown(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Shown(TransformerMixin, BaseEstimator):
     """Images as a part of a fitted sum sees them.
 
     Parameters
@@ -33,7 +33,7 @@ class Shown(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.view(torch.as_tensor(X)))
 
 
-class PooledSum(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PooledSum(ClassifierMixin, BaseEstimator):
     """ImageClassifier with the parts that it uses, and one more.
 
     Parameters

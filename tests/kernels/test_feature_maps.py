@@ -92,6 +92,13 @@ def test_features_are_unbiased(kernel):
     assert_unbiased(grams, cross(kernel, VECTORS))
 
 
+def test_powers_of_numpy_are_numbers():
+    X = np.ones((2, 3))
+    for power in (np.int64(2), np.float32(2.0)):
+        found = gram_matrix(optical(power), X)
+        np.testing.assert_array_equal(found, gram_matrix(optical(2), X))
+
+
 def test_features_of_a_linear_kernel_have_no_error():
     kernel = dot_product(bias_variance=0.3)
     (gram,) = approximations(kernel, VECTORS, 2, 1, exact_diag=False)

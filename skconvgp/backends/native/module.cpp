@@ -56,7 +56,7 @@ constexpr long long LARGEST_MAP = 1 << 26;  // or of the taps of all windows of 
 // The largest window times the widest row: times MAX_TANGENTS it still fits in
 // an int.
 constexpr long long LARGEST_RING = 1 << 24;
-// Positions that a window of a pool may be longer than twice its map.
+// A window of a pool reaches less far than this, or than twice its map.
 constexpr long long SHORT_WINDOW = 256;
 constexpr size_t LARGEST_COUNT = 1 << 30;  // of samples and of values of a sample
 
