@@ -21,7 +21,7 @@ samples, and features in place of the kernel.
 
 Tables 4.2 and 4.3, 6.3 and 6.4 (--classes): errors and log losses of networks beside
 processes of the same samples: the exact one, one of landmarks and one of random
-features.
+features. All of these tables have a bag of scikit-learn's networks beside them.
 
 Images: does the prior of a deep convolutional network help a small one? The deep one
 has seven hidden layers. Compared are the exact process, and a network of two layers
@@ -45,7 +45,7 @@ from calibrating.regression import CHOSEN, load
 from calibrating.report import read
 from calibrating.source import Figures
 from completing.report import dated, put, save
-from drawing import classes, images, tables
+from drawing import bagged, classes, images, tables
 from peers.machine import machine, versions
 from peers.report import find
 
@@ -115,12 +115,13 @@ CLASS_SCORES = ("error", "log_loss", "calibration_error")
 IMAGE_SCORES = (*CLASS_SCORES, "predict_cpu_seconds")
 # What is measured in a place. Printed forms follow the corrected ones, of few samples.
 METHODS = {
-    "tables": (*tables.MODELS, tables.PRINTED),
+    "tables": (bagged.BAG, *tables.MODELS, tables.PRINTED),
     "classes": (
         classes.EXACT,
         classes.SPARSE,
         classes.FEATURES,
         classes.FEATURE_DRAWS,
+        bagged.BAG,
         *dict.fromkeys(
             [
                 *classes.networks(classes.BOOTSTRAPS),

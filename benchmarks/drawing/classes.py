@@ -14,6 +14,7 @@ from peers.pipe import Stopwatch
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
+from drawing import bagged
 from drawing.place import ran_on, scaled
 from skconvgp import BayesianNetworkClassifier, ConvNetGPClassifier
 from skconvgp.completion import Nystrom, RandomFeatures
@@ -43,6 +44,7 @@ SAMPLING = {
     "learning_rate": 0.01,
 }
 TRAINING = {"n_draws": 20, "max_iter": 60, "learning_rate": 0.01}
+BAGGED_SIZES = (100, 100)  # as BayesianNetworkClassifier by default
 BY_SOFTMAX = {"likelihood": "softmax"}
 
 
@@ -101,6 +103,10 @@ def measure(
         return not methods or name in methods
 
     yield from _processes(table, data, device, is_asked)
+    if is_asked(bagged.BAG):
+        sizes = networks(table)[ENSEMBLE].get("hidden_layer_sizes", BAGGED_SIZES)
+        found, row = bagged.classes(data.X, data.y, data.X_test, sizes)
+        yield bagged.BAG, row | {"n_train": len(data.y)} | judge(data.y_test, found)
     for name, settings in filter(lambda one: is_asked(one[0]), networks(table).items()):
         model = BayesianNetworkClassifier(
             **scaled(settings, effort), device=device, random_state=0

@@ -13,6 +13,7 @@ from peers.pipe import Stopwatch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from drawing import bagged
 from drawing.place import ran_on, scaled
 from skconvgp import BayesianNetworkRegressor, gram_matrix
 from skconvgp.kernels import rbf
@@ -81,6 +82,8 @@ def measure(
     name: str, table: Table, device: str, effort: float, methods: list[str]
 ) -> Iterator[tuple[str, Figures]]:
     """Yield name and scores of each method on a set; no method named is all."""
+    if not methods or bagged.BAG in methods:
+        yield bagged.BAG, bagged.numbers(table, WIDER.get(name, SIZES))
     for method, settings in MODELS.items():
         wanted = {method}
         if method == CORRECTED and len(table.y) <= MOST_PRINTED:

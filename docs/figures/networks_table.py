@@ -42,6 +42,7 @@ NAMES = {
     "weights, bootstrap": '"weights", "bootstrap"',
     "weights, chains": '"weights", "sghmc"',
     "ensemble": '"weights", "ensemble"',
+    "scikit-learn, bag of networks": "scikit-learn, 20 networks",
     **{name: name for name in EXACT.values()},
     "exact process": "Exact process",
     "process of 500 landmarks": "Process, 500 landmarks",

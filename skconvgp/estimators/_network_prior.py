@@ -19,6 +19,7 @@ from skconvgp.estimators._network_settings import EVIDENCE, NetworkSettings
 from skconvgp.estimators._noise import can_choose_noise, usual_noise
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import reject
+from skconvgp.estimators._warn import warnings_concern
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
@@ -137,7 +138,7 @@ class PriorChoice:
             device=self._owner.device,
             random_state=self._seed,
         )
-        gp.fit(few.rows, few.y, few.weights)
+        self._fit(gp, few.y)
         return self._learned(gp.kernel_, float(np.mean(gp.amplitude_)) / scale**2)
 
     def _by_evidence(
@@ -157,12 +158,20 @@ class PriorChoice:
             device=self._owner.device,
             random_state=self._seed,
         )
-        gp.fit(few.rows, values, few.weights)
+        self._fit(gp, values)
         amplitude = float(np.mean(gp.amplitude_))
         noise = gp.noise_variance_ * amplitude
         if not learned:
             return NetworkPrior(kernel, self._variances), noise
         return self._learned(gp.kernel_, amplitude), noise
+
+    def _fit(self, gp: Any, y: NDArray[Any]) -> None:
+        """Fit a Gaussian process to targets (m,) or (m, k) of the few samples."""
+        few = self._few
+        name, owner = type(gp).__name__, type(self._owner).__name__
+        part = f"the {name} of {len(few.rows)} samples"
+        with warnings_concern(f"{part} that chooses the prior of {owner}"):
+            gp.fit(few.rows, y, few.weights)
 
     def _matched(self, prior: NetworkPrior) -> NetworkPrior:
         """Return the prior of weights that resembles a kernel, if this is asked for."""

@@ -18,6 +18,7 @@ from skconvgp.estimators._resolve import (
     reject,
     resolve_amplitude,
     resolve_count,
+    resolve_device,
     resolve_noise,
     resolve_verbose,
 )
@@ -198,13 +199,16 @@ def warn_of_slow_derivatives(estimator: Any, prior: KernelPrior) -> None:
     Parameters
     ----------
     estimator : estimator
-        Its `backend` may be torch, which is then as slow for values.
+        Its `backend` may be torch, which is then as slow for values, as on a GPU.
     prior : KernelPrior
         Has the kernel, and the shape of the images.
     """
     backend = estimator.backend
     choice = choose_backend(prior.kernel, prior.map_shape, backend, torch.device("cpu"))
-    if choice.program is not None and not choice.has_tangents and choice.n_passes > 1:
+    is_slower = choice.program is not None and not choice.has_tangents
+    if not is_slower or choice.n_passes == 1:
+        return
+    if resolve_device(estimator, estimator.device).device.type == "cpu":
         warn_caller(
             "Torch computes the derivatives of tangent kernels. For networks that "
             "average over positions it takes some hundred times as long as compiled "

@@ -2,12 +2,13 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-__all__ = ["ask_each", "warn_caller", "warn_once"]
+__all__ = ["ask_each", "warn_caller", "warn_once", "warnings_concern"]
 
 Answer = TypeVar("Answer")
 
@@ -76,17 +77,45 @@ def ask_each(
     try:
         for name, one in estimators.items():
             held_back: list[Warned] = []
-            token = HELD_BACK.set(held_back)
             try:
-                answers.append(ask(one))
+                with _holding(held_back):
+                    answers.append(ask(one))
             finally:
-                HELD_BACK.reset(token)
                 for warned in held_back:
                     by_kind.setdefault(warned.kind, {}).setdefault(name, warned)
     finally:
         for by_name in by_kind.values():
             _warn_of_several(by_name, len(estimators))
     return answers
+
+
+@contextmanager
+def warnings_concern(part: str) -> Iterator[None]:
+    """Name the part of an estimator that warnings within are of.
+
+    Parameters
+    ----------
+    part : str
+        What the user did not fit, such as an estimator within an estimator.
+    """
+    held_back: list[Warned] = []
+    try:
+        with _holding(held_back):
+            yield
+    finally:
+        for warned in held_back:
+            message = f"{warned.message} This concerns {part}."
+            warn_caller(message, warned.category, warned.kind)
+
+
+@contextmanager
+def _holding(held_back: list[Warned]) -> Iterator[None]:
+    """Hold back the warnings within."""
+    token = HELD_BACK.set(held_back)
+    try:
+        yield
+    finally:
+        HELD_BACK.reset(token)
 
 
 def _warn_of_several(by_name: dict[str, Warned], n_asked: int) -> None:

@@ -14,7 +14,8 @@ from skconvgp.linalg import gaussian_transport
 
 __all__ = ["match_covariance"]
 
-MOST_STEPS = 200
+# Smaller steps change the variances of layers in their third digit.
+LIMITS = {"maxiter": 200, "ftol": 1e-6}
 
 
 def match_covariance(
@@ -58,6 +59,6 @@ def match_covariance(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": MOST_STEPS},
+        options=LIMITS,
     )
     return np.asarray(found.x), float(found.fun)

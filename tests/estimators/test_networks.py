@@ -99,6 +99,18 @@ def test_kernels_are_learned_by_the_evidence_or_kept():
     np.testing.assert_allclose(learned.noise_variance_, noise, rtol=1e-6)
 
 
+def test_warnings_of_the_evidence_name_their_process():
+    X, y = wave(20)
+    narrow = rbf(1.0, lengthscale_bounds=(0.99, 1.01))
+    model = regressor(prior=narrow, noise_variance="evidence")
+    with pytest.warns(ConvergenceWarning, match="at a bound") as caught:
+        model.fit(X, y)
+    part = f"the ConvNetGPRegressor of {len(X)} samples that chooses the prior of "
+    told = [str(one.message) for one in caught if "at a bound" in str(one.message)]
+    assert len(told) == 1
+    assert told[0].endswith(f"This concerns {part}BayesianNetworkRegressor.")
+
+
 def test_the_variance_of_a_kernel_can_be_learned_alone():
     X, y = wave(20)
     settings = {"noise_variance": "evidence", "optimizer": "amplitude", "max_iter": 1}

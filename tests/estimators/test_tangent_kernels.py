@@ -15,8 +15,10 @@ from skconvgp import (
     gram_diag,
     gram_matrix,
 )
+from skconvgp.estimators._searches import warn_of_slow_derivatives
 from skconvgp.flows import Adam
 from skconvgp.kernels import convnet, convnet_gap
+from skconvgp.processes import KernelPrior
 from tests.helpers.fused import needs_extension
 from tests.helpers.kernels import cross
 
@@ -67,3 +69,16 @@ def test_slow_derivatives_are_told(kind):
         flow.fit(X[:, :, :2, :2], Y)
     told = [one for one in caught if "derivatives of tangent" in str(one.message)]
     assert len(told) == (kind == "ntk")
+
+
+@needs_extension
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_derivatives_on_a_gpu_are_as_fast_as_values(device):
+    # Torch has both there, so that only a CPU is worth a warning.
+    network = convnet_gap(1, bias_variance=0.1, kind="ntk")
+    estimator = ConvNetGPRegressor(network, device=device)
+    prior = KernelPrior(network, np.zeros((2, 16)), np.arange(2), (1, 4, 4))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_slow_derivatives(estimator, prior)
+    assert len(caught) == (device == "cpu")
