@@ -345,7 +345,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
                 Batches(len(points), codes, generator),
                 self._covariances(self.kernel_, placement),
                 self._covariances(self.field_kernel_, placement),
-                ProgressLine("fit", resolve_verbose(self, self.verbose)),
+                ProgressLine("fit", resolve_verbose(self, self.verbose), "steps"),
             )
             self.embedding_ = to_numpy(warp.points)
             self.is_monotone_ = keeps_order(points, warp.points)

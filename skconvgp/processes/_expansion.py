@@ -200,7 +200,7 @@ def expand(
 def expanded(prior: ExpansionPrior, rows: NDArray[Any], run: Run) -> Completed:
     """Return the matrix of the products of features of samples (n, d), on the host."""
     start = clock(run.config.device)
-    show = run.progress("fit", 0)  # of samples, not of pairs
+    show = run.progress("fit", unit="samples")
     blocks = prior.blocks(rows, run, on_step=show)
     features = torch.cat([block.to(HOST) for block in blocks])
     diag = (features * features).sum(1)

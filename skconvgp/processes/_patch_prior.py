@@ -113,7 +113,7 @@ class PatchPrior:
     ) -> Iterator[tuple[slice, Tensor]]:
         """Yield blocks of rows with their features (b, r), in solve precision."""
         size = min(MOST_ROWS, self.rows_at_once(run.config))
-        show = run.progress(label, 0)  # of images, not of pairs
+        show = run.progress(label, unit="images")
         for part in slices(len(rows), size):
             yield part, self.features(rows[part], run)
             show(part.stop, len(rows))

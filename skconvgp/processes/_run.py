@@ -22,7 +22,12 @@ class ShowProgress(Protocol):
     """Returns what is called with the progress of a computation."""
 
     def __call__(
-        self, label: str, n_position_pairs: int = 1, *, is_part: bool = False
+        self,
+        label: str,
+        n_position_pairs: int = 1,
+        *,
+        unit: str = "pairs",
+        is_part: bool = False,
     ) -> OnStep:
         """Return a progress callback.
 
@@ -31,8 +36,9 @@ class ShowProgress(Protocol):
         label : str
             Name of the computation.
         n_position_pairs : int, default=1
-            Pairs of positions whose covariances a pair of samples needs; 0 if no pairs
-            are computed.
+            Pairs of positions whose covariances a pair of samples needs.
+        unit : str, default="pairs"
+            What is counted.
         is_part : bool, default=False
             Whether a part of the pairs of training samples is computed, as settings of
             the user say, and not all of them.
@@ -125,6 +131,7 @@ def _show_nothing(
     label: str,  # noqa: ARG001  (nothing is shown)
     n_position_pairs: int = 1,  # noqa: ARG001  (nothing is shown)
     *,
+    unit: str = "pairs",  # noqa: ARG001  (nothing is shown)
     is_part: bool = False,  # noqa: ARG001  (nothing is shown)
 ) -> OnStep:
     return _silent

@@ -209,7 +209,8 @@ class _Ascent:
         n, total_weight = len(self.weights), float(self.weights.sum())
         previous, gain, n_calm = -math.inf, math.inf, 0
         n_batches, rate = steps.n_batches(n), steps.first_rate(n)
-        show, n_steps = run.progress("variational steps"), steps.max_iter * n_batches
+        show = run.progress("variational steps", unit="steps")
+        n_steps = steps.max_iter * n_batches
         for epoch in range(steps.max_iter):
             order = torch.randperm(n, generator=generator)
             total = 0.0

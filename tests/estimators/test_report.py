@@ -155,6 +155,17 @@ def test_verbose_gram_matrix_writes_progress_to_stderr(capfd):
     assert re.fullmatch(LINE.format(label="gram"), err.splitlines()[-1])
 
 
+@pytest.mark.parametrize(
+    ("completion", "unit"), [(RandomFeatures(20), "samples"), (None, "pairs")]
+)
+def test_progress_names_what_it_counts(completion, unit, capfd):
+    X, y = wave(30)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.1, completion=completion)
+    gp.set_params(verbose=1).fit(X, y)
+    units = re.findall(r"^fit: .* (\w+)/s", capfd.readouterr().err, re.MULTILINE)
+    assert set(units) == {unit}
+
+
 def test_progress_is_whole_lines_where_there_is_no_terminal(capfd, monkeypatch):
     monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
     settings = {"memory_budget": "40 KB", "backend": "torch"}  # several blocks
@@ -256,7 +267,7 @@ def test_a_fit_of_several_workers_is_judged_when_all_have_reported(monkeypatch):
 def test_a_long_fit_to_samples_without_pairs_promises_nothing(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    line = FitLine("fit", 0, 0)
+    line = FitLine("fit", 0, unit="samples")
     line.report(0, 10_000)
     clock[0] = 10.0
     with pytest.warns(UserWarning, match=r"the 10000 samples, .* 1 a second\.$"):

@@ -16,6 +16,7 @@ from skconvgp.kernels import (
     LeakyReLU,
     ReLU,
     Sequential,
+    Tanh,
 )
 from tests.helpers.estimators import digits
 from tests.helpers.fused import needs_extension
@@ -69,12 +70,26 @@ def test_the_report_says_why_it_is_not_single(layer, weight, dtype):
         assert gp.set_params(dtype="float32").fit(X, LABELS * 1.0).dtype_ == "float32"
 
 
-@pytest.mark.parametrize(("side", "n_tried"), [(16, 4), (17, 1)])
-def test_one_sample_is_tried_where_a_pair_takes_long(side, n_tried, monkeypatch):
+@pytest.mark.parametrize(
+    ("layer", "side", "n_tried"),
+    [(Tanh(), 16, 4), (Tanh(), 17, 1), (ReLU(), 17, 4), (ReLU(), 48, 4)],
+    ids=repr,
+)
+def test_one_sample_is_tried_where_torch_takes_long(layer, side, n_tried, monkeypatch):
     tried = []
     monkeypatch.setattr(
         _steep, "_largest_error", lambda _, few: tried.append(len(few)) or 0.0
     )
-    network = Sequential(Conv2d(3), ReLU(), GlobalAvgPool2d(), Dense())
+    network = Sequential(Conv2d(3), layer, GlobalAvgPool2d(), Dense())
     assert _steep.why_double(network, torch.zeros(8, 1, side, side)) == ""
     assert sum(tried) == n_tried
+
+
+def test_compiled_code_tries_itself(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("torch takes minutes for what compiled code does at once")
+
+    monkeypatch.setattr(Sequential, "cross", refuse)
+    network = Sequential(Conv2d(3), ReLU(), GlobalAvgPool2d(), Dense())
+    gram = gram_matrix(network, torch.ones(2, 1, 8, 8))
+    assert gram.shape == (2, 2)

@@ -5,8 +5,9 @@ import time
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["FitLine", "ProgressLine"]
+__all__ = ["PAIRS", "FitLine", "ProgressLine"]
 
+PAIRS = "pairs"  # the unit of most computations
 INTERVAL = 0.5  # seconds between two lines
 MEASURED = 2.0  # seconds after which the speed of the first pairs is that of the others
 LONG = 600.0  # seconds of a fit that its caller should know of
@@ -35,7 +36,7 @@ class ProgressLine:
         Unit of the counts.
     """
 
-    def __init__(self, label: str, verbose: int, unit: str = "pairs") -> None:
+    def __init__(self, label: str, verbose: int, unit: str = PAIRS) -> None:
         self._label, self._unit = label, unit
         self._verbose = verbose
         self._start = self._last = time.perf_counter()
@@ -78,10 +79,11 @@ class FitLine(ProgressLine):
     verbose : int
         0 writes nothing; the warning of a long fit is given nevertheless.
     n_position_pairs : int, default=1
-        Pairs of positions whose covariances a pair of samples needs; 0 if no pairs are
-        computed, whose cost then has no line.
+        Pairs of positions whose covariances a pair of samples needs.
     n_workers : int, default=1
         Blocks in work at the same time: the first one is no measure of their speed.
+    unit : str, default="pairs"
+        Unit of the counts. Only the cost of pairs has a line.
     is_part : bool, default=False
         Whether only a part of all pairs is computed.
     """
@@ -93,15 +95,15 @@ class FitLine(ProgressLine):
         n_position_pairs: int = 1,
         n_workers: int = 1,
         *,
+        unit: str = PAIRS,
         is_part: bool = False,
     ) -> None:
-        super().__init__(label, verbose)
+        super().__init__(label, verbose, unit)
         self._n_position_pairs = n_position_pairs
         self._n_awaited = n_workers  # reports until the speed is known
         self._remedy = REMEDIES[is_part]
         self._first = sys.maxsize, 0.0  # the report that is counted from
-        # Nothing is said of what all samples take.
-        self._is_said, self._is_judged = not n_position_pairs, False
+        self._is_said, self._is_judged = unit != PAIRS, False
 
     def report(self, done: int, total: int) -> None:
         """Report `done` of `total`; say what all of it takes, and warn once."""
@@ -120,7 +122,7 @@ class FitLine(ProgressLine):
 
     def _say_cost(self, total: int, rate: float) -> None:
         """Write what all pairs take, at the speed of the first blocks."""
-        if self._verbose < 1 or not self._n_position_pairs:
+        if self._verbose < 1:
             return
         cost = f"{total} pairs of samples"
         if self._n_position_pairs > 1:
@@ -136,8 +138,8 @@ class FitLine(ProgressLine):
         rate = self._rate(done, now)
         seconds = (total - done) / rate
         if seconds > LONG:
-            what, remedy = "samples", ""
-            if self._n_position_pairs:
+            what, remedy = self._unit, ""
+            if self._unit == PAIRS:
                 what, remedy = "pairs of its samples", f" {self._remedy}"
             warn_caller(
                 f"`fit` will take some {seconds / 60.0:.0f} minutes for the "

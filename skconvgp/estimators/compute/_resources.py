@@ -28,7 +28,7 @@ from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._kept_tiles import find_cache, resolve_cache_dir
 from skconvgp.estimators.compute._parallel import make_runner
-from skconvgp.estimators.compute._progress import FitLine, ProgressLine
+from skconvgp.estimators.compute._progress import PAIRS, FitLine, ProgressLine
 from skconvgp.estimators.compute._steep import why_double
 from skconvgp.processes import (
     AnyPrior,
@@ -151,14 +151,18 @@ def _progress(
     label: str,
     n_position_pairs: int = 1,
     *,
+    unit: str = PAIRS,
     is_part: bool = False,
     verbose: int,
     n_workers: int,
 ) -> OnStep:
     """Return what is called while pairs are computed, for a fit or for predictions."""
     if label != "fit":
-        return ProgressLine(label, verbose)
-    return FitLine(label, verbose, n_position_pairs, n_workers, is_part=is_part).report
+        return ProgressLine(label, verbose, unit)
+    line = FitLine(
+        label, verbose, n_position_pairs, n_workers, unit=unit, is_part=is_part
+    )
+    return line.report
 
 
 def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:

@@ -3,13 +3,16 @@
 import torch
 from torch import Tensor
 
+from skconvgp._protocols import TileBackend
+from skconvgp.backends import choose_backend
 from skconvgp.kernels import Kernel
 
 __all__ = ["why_double"]
 
 TRIED = 4  # samples
-# Images of at most so many pixels are tried at once. All pairs of them are computed, of
-# which four are read: what a call costs beside its arithmetic is more than these.
+# If a pair has at most so many positions, all samples are tried at once. All pairs of
+# them are computed, of which four are read: what a call costs beside its arithmetic is
+# more than these.
 FEW_POSITIONS = 48**2
 # A pair of more positions than this takes torch a second: one sample is tried.
 MANY_POSITION_PAIRS = 2**16
@@ -23,13 +26,19 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
     Saturated activations turn the rounding errors of samples that are close to each
     other into errors that are many times as large, whatever the formula.
     """
-    channels, height, width = images.shape[1:]
-    is_slow = kernel.n_position_pairs((channels, height, width)) > MANY_POSITION_PAIRS
+    _, channels, height, width = images.shape
+    shape = channels, height, width
+    choice = choose_backend(kernel, shape, "auto", torch.device("cpu"))
+    tiles, is_compiled = choice.tiles(), choice.program is not None
+    n_position_pairs = kernel.n_position_pairs(shape)
+    is_slow = n_position_pairs > MANY_POSITION_PAIRS and not is_compiled
     step = max(1, len(images) // TRIED)
     tried = images[: 1 if is_slow else step * TRIED : step]
-    n_together = TRIED if height * width <= FEW_POSITIONS else 1
+    # Torch computes maps of all positions at once.
+    n_positions = n_position_pairs if is_compiled else height * width
+    n_together = TRIED if n_positions <= FEW_POSITIONS else 1
     errors = [
-        _largest_error(kernel, tried[start : start + n_together])
+        _largest_error(tiles, tried[start : start + n_together])
         for start in range(0, len(tried), n_together)
     ]
     largest = max(errors, default=0.0)
@@ -41,7 +50,7 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
     )
 
 
-def _largest_error(kernel: Kernel, images: Tensor) -> float:
+def _largest_error(tiles: TileBackend, images: Tensor) -> float:
     """Return the largest error of float32 for samples and ones close to them.
 
     Errors that are not finite count as 0.
@@ -49,8 +58,8 @@ def _largest_error(kernel: Kernel, images: Tensor) -> float:
     one = images.to(torch.float32)
     two = one * (1.0 + NEAR)
     with torch.no_grad():
-        single = kernel.cross(kernel.prepare(one), kernel.prepare(two)).double()
-        first, second = (kernel.prepare(side.double()) for side in (one, two))
-        scale = (kernel.diag(first) * kernel.diag(second)).sqrt()
-        errors = (single - kernel.cross(first, second)).diagonal().abs() / scale
+        single = tiles.cross(tiles.prepare(one), tiles.prepare(two)).double()
+        first, second = (tiles.prepare(side.double()) for side in (one, two))
+        scale = (tiles.diag(first) * tiles.diag(second)).sqrt()
+        errors = (single - tiles.cross(first, second)).diagonal().abs() / scale
     return float(torch.where(torch.isfinite(errors), errors, 0.0).max())
