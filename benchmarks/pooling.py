@@ -77,6 +77,8 @@ FEW = {
 }
 WAYS = ("exact", "landmarks", "subset", "larger subset")
 SUBSETS = ("subset", "larger subset")
+# Landmarks that the columns so far explain least, not drawn uniformly.
+PIVOTED = "pivoted landmarks"
 SHOWN = ("error", "log_loss", "calibration_error", "loo_log_loss", "fit_cpu_seconds")
 
 
@@ -112,8 +114,15 @@ KERNELS = {
 }
 EDGES = ("flatten", "local 2, step 2", "myrtle", "myrtle, local 2", "myrtle, NTK")
 WHITENED = tuple(f"{name}, ZCA" for name in EDGES)
-FLIPPED = tuple(f"{name}, flips" for name in WHITENED)
+FLIPS = ", flips"
+FLIPPED = tuple(f"{name}{FLIPS}" for name in WHITENED)
 MODELS = (*KERNELS, *WHITENED, *FLIPPED)  # digits are neither whitened nor mirrored
+# The same with more than the usual 0.1 mean eigenvalues added to each: few images tell
+# little of the small ones.
+EPS = (0.3, 1.0)
+DAMPED = tuple(
+    name.replace("ZCA", f"ZCA {eps:g}") for eps in EPS for name in (*WHITENED, *FLIPPED)
+)
 # For more images, with landmarks.
 DEEP = {"myrtle 7": myrtle(7)}
 # The sum of parts of ImageClassifier; the same of parts that are given, whose inducing
@@ -126,7 +135,7 @@ IN_SUM = {
     HALF: (ZCAWhitening(), myrtle()),
     "cifar10 32x32": (make_pipeline(Downsample(2), ZCAWhitening()), myrtle()),
 }
-ALL = (*MODELS, "myrtle 7", "myrtle 7, ZCA", "myrtle 7, ZCA, flips", *SUMS)
+ALL = (*MODELS, *DAMPED, "myrtle 7", "myrtle 7, ZCA", "myrtle 7, ZCA, flips", *SUMS)
 
 
 def make(place: Figures, cache_dir: Path | None) -> Any:
@@ -136,21 +145,24 @@ def make(place: Figures, cache_dir: Path | None) -> Any:
     if place["model"] in (GIVEN_SUM, LONGER_SUM):
         is_longer = place["model"] == LONGER_SUM
         return make_pipeline(PooledSum(IN_SUM[place["data"]] if is_longer else None))
-    name, *words = place["model"].split(", ZCA")
+    name, *words = place["model"].removesuffix(FLIPS).split(", ZCA")
     kernel = (KERNELS | DEEP)[name]
-    if words == [", flips"]:
+    if place["model"].endswith(FLIPS):
         kernel = FlipAverage(kernel)
     n_few = place["n_train"] // SHARE
     gp: Any = ConvNetGPClassifier(kernel, cache_dir=cache_dir)
-    if place["way"] == "landmarks":
-        settings = {"n_landmarks": n_few, "cache_dir": cache_dir}
-        gp = NystromCompletedGP(kernel, **settings, random_state=0)
+    if place["way"] in ("landmarks", PIVOTED):
+        settings = {"n_landmarks": n_few, "cache_dir": cache_dir, "random_state": 0}
+        if place["way"] == PIVOTED:
+            settings["landmarks"] = "random_pivoted"
+        gp = NystromCompletedGP(kernel, **settings)
     if place["way"] in SUBSETS:
         n_kept = round(LARGER * place["n_train"])
         part = SubsetOfData(n_few if place["way"] == "subset" else n_kept)
         gp.set_params(completion=part, random_state=0)
     steps: list[Any] = [Downsample(2)] if place["data"] == HALF else []
-    return make_pipeline(*steps, *([ZCAWhitening()] if words else []), gp)
+    steps += [ZCAWhitening(float(word or 0.1)) for word in words]
+    return make_pipeline(*steps, gp)
 
 
 def row_of(place: Figures, images: Split, cache_dir: Path | None) -> Figures:
@@ -230,7 +242,7 @@ def parse() -> Any:
     add("--sizes", nargs="+", type=int, help="training images")
     add("--draws", nargs="+", type=int, default=[0])
     add("--models", nargs="+", choices=ALL)
-    add("--ways", nargs="+", choices=WAYS, default=WAYS)
+    add("--ways", nargs="+", choices=(*WAYS, PIVOTED), default=WAYS)
     add("--whole", action="store_true", help="all sizes and all models")
     add("--again", action="store_true", help="measure old rows anew")
     add("--merge", nargs="*", type=Path, default=[], help="files whose rows are added")
