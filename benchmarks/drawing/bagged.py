@@ -21,7 +21,7 @@ def numbers(table: Table, sizes: tuple[int, ...]) -> Figures:
     """Return the scores of a bag; samples that a network left out tell the noise."""
     watch = Stopwatch()
     centre, unit = table.y.mean(), table.y.std()
-    network = MLPRegressor(sizes, **TRAINING)
+    network = MLPRegressor(hidden_layer_sizes=sizes, **TRAINING)
     bag = BaggingRegressor(network, N_NETWORKS, oob_score=True, random_state=0)
     bag.fit(table.X, (table.y - centre) / unit)
     row = seconds(watch)
@@ -36,7 +36,7 @@ def classes(
 ) -> tuple[NDArray[Any], Figures]:
     """Return probabilities of the classes, and seconds."""
     watch = Stopwatch()
-    network = MLPClassifier(sizes, **TRAINING)
+    network = MLPClassifier(hidden_layer_sizes=sizes, **TRAINING)
     bag = BaggingClassifier(network, N_NETWORKS, random_state=0)
     bag.fit(X, y)
     return bag.predict_proba(X_test), seconds(watch)

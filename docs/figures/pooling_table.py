@@ -48,6 +48,7 @@ WAYS = {
     "landmarks": "N / 5 landmarks",
     "subset": "N / 5 images",
     "larger subset": "3 N / 5 images",
+    "pivoted landmarks": "N / 5 landmarks by pivots",
 }
 # Means over the draws.
 MEANS = ("error", "log_loss", "calibration_error", "loo_log_loss")

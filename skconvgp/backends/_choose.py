@@ -14,8 +14,9 @@ from skconvgp.backends._fused_cpu import Extension, missing_extension
 from skconvgp.backends._fused_cuda import Gpu, unusable_gpu
 from skconvgp.backends._program import Program, lower, lower_with_tangents
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
+from skconvgp.backends._terms import SumBackend
 from skconvgp.exceptions import NotFusableError
-from skconvgp.kernels import FlipAverage, Kernel, MaxNormalization
+from skconvgp.kernels import FlipAverage, Kernel, MaxNormalization, Sum
 from skconvgp.kernels._normalizations import CORRELATION
 
 __all__ = ["BACKENDS", "BackendChoice", "choose_backend"]
@@ -34,11 +35,14 @@ class BackendChoice:
     image_shape : (c, h, w)
         Shape of the images.
     program : Program or None
-        The network lowered for the fused backend; None if torch computes.
+        The network lowered for the fused backend; None if torch computes, or the
+        terms of a sum have a program each.
     reason : str
         Why torch computes; empty if the fused backend computes or torch was asked for.
     processor : Processor or None
         Runs the program; None if torch computes.
+    terms : tuple of BackendChoice
+        Those of the terms of a sum, if one program cannot have them all.
     """
 
     kernel: Kernel
@@ -46,15 +50,23 @@ class BackendChoice:
     program: Program | None
     reason: str = ""
     processor: Processor | None = None
+    terms: "tuple[BackendChoice, ...]" = ()
+
+    @property
+    def is_fused(self) -> bool:
+        """Return whether the fused backend computes values."""
+        return self.program is not None or bool(self.terms)
 
     @property
     def name(self) -> str:
         """Return "fused" or "torch"."""
-        return "torch" if self.program is None else "fused"
+        return "fused" if self.is_fused else "torch"
 
     @property
     def has_tangents(self) -> bool:
         """Return whether the fused backend has derivatives: not of tangent kernels."""
+        if self.terms:
+            return all(term.has_tangents for term in self.terms)
         return self.program is not None and self.program.n_tangents == 0
 
     @property
@@ -64,6 +76,8 @@ class BackendChoice:
 
     def tiles(self) -> TileBackend:
         """Return the backend that computes values."""
+        if self.terms:
+            return self._finished(SumBackend(tuple(t.tiles() for t in self.terms)))
         if self.program is None or self.processor is None:
             return ReferenceBackend(self.kernel)
         return self._finished(FusedBackend(self.program, self.processor, self.n_passes))
@@ -72,6 +86,8 @@ class BackendChoice:
         """Return the backend that computes values with derivatives by `theta`."""
         if not self.has_tangents or self.processor is None:
             return TangentBackend(self.kernel)
+        if self.terms:
+            return self._finished(SumBackend(tuple(t.tangents() for t in self.terms)))
         lowered = lower_with_tangents(
             _network(self.kernel),
             self.image_shape,
@@ -125,32 +141,38 @@ def choose_backend(
     if backend == "torch":
         return BackendChoice(kernel, image_shape, None)
     reason = missing_extension() or unusable_gpu(device)
-    program, processor = None, None
-    if not reason:
+    if reason:
+        choice = BackendChoice(kernel, image_shape, None, reason)
+    else:
         processor = Extension() if device.type == "cpu" else Gpu(device)
-        program, reason = _lowered(kernel, image_shape, processor)
-    if backend == "fused" and reason:
+        choice = _choose(kernel, image_shape, processor)
+    if backend == "fused" and not choice.is_fused:
         raise ValueError(
-            f"backend='fused' cannot run this kernel: {reason}. Use backend='auto' or "
-            "'torch'."
+            f"backend='fused' cannot run this kernel: {choice.reason}. Use "
+            "backend='auto' or 'torch'."
         )
-    if program is None:
-        return BackendChoice(kernel, image_shape, None, reason)
-    return BackendChoice(kernel, image_shape, program, "", processor)
+    return choice
 
 
-def _lowered(
+def _choose(
     kernel: Kernel, image_shape: ImageShape, processor: Processor
-) -> tuple[Program | None, str]:
-    """Return the program of a network, or None and the reason why there is none."""
+) -> BackendChoice:
+    """Choose the backend of a kernel: one program, one for each term, or torch."""
+    network = _network(kernel)
     try:
-        program = lower(_network(kernel), image_shape, processor.roots)
+        program = lower(network, image_shape, processor.roots)
         processor.require_accepted(program)
     except NotFusableError as error:
-        return None, str(error)
+        reason = str(error)
     except OverflowError:
-        return None, "its sizes and tables are too large"
-    return program, ""
+        reason = "its sizes and tables are too large"
+    else:
+        return BackendChoice(kernel, image_shape, program, "", processor)
+    if type(network) is Sum:
+        terms = tuple(_choose(term, image_shape, processor) for term in network.parts)
+        if all(term.is_fused for term in terms):
+            return BackendChoice(kernel, image_shape, None, "", processor, terms)
+    return BackendChoice(kernel, image_shape, None, reason)
 
 
 def _network(kernel: Kernel) -> Kernel:

@@ -36,6 +36,7 @@ class FlipBackend:
             costs,
             image_bytes=2 * costs.image_bytes,
             pair_bytes=costs.pair_bytes + LIVE_RESULTS * costs.value_bytes,
+            n_passes=2 * costs.n_passes,
         )
 
     def prepare(self, images: Tensor) -> Prepared:

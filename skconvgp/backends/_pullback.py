@@ -49,10 +49,12 @@ class ReversePullback:
         an_image = max(0, wide - small - a_pair)
         # c is counted as part of an image.
         an_image += max(0, small - a_pair - 2 * an_image)
-        n_maps = self.kernel.n_positions(image_shape_of(image)) * LIVE_MAPS
+        shape = image_shape_of(image)
+        n_positions = self.kernel.n_positions(shape)
         return TileCosts(
             image_bytes=an_image + 4 * image.nbytes,
-            pair_bytes=a_pair + n_maps * image.itemsize,
+            pair_bytes=a_pair + n_positions * LIVE_MAPS * image.itemsize,
+            n_passes=max(1, self.kernel.n_position_pairs(shape) // n_positions),
         )
 
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
@@ -128,6 +130,7 @@ class TangentPullback:
             image_bytes=costs.image_bytes + image.nbytes,
             pair_bytes=costs.pair_bytes + costs.value_bytes + 2 * in_double,
             worker_bytes=costs.worker_bytes,
+            n_passes=costs.n_passes * math.prod(costs.value_shape),
         )
 
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:

@@ -65,6 +65,9 @@ class PullbackCosts:
         Weight of one pair of a block.
     worker_bytes : int
         Workspace of each worker, for a tile of any size.
+    n_passes : int
+        How often the maps of a pair are computed one after another: for each derivative
+        in forward mode, and for each displacement in front of a pool.
     """
 
     pair_bytes: int
@@ -72,6 +75,7 @@ class PullbackCosts:
     result_bytes: int
     weight_bytes: int
     worker_bytes: int = 0
+    n_passes: int = 1
 
 
 @dataclass(frozen=True)
@@ -287,6 +291,9 @@ def plan_pullback(
     block = _largest_side(share - held, block_pair, block_image)
     fair = max(fair // tile, 1) * tile
     block = max(1, min(block, fair, MAX_BLOCK, max(n_rows, n_cols)))
+    if not on_gpu:  # progress is told after a block, and Ctrl-C waits for one
+        in_time = _in_vectors(math.isqrt(MAX_BLOCK**2 // costs.n_passes))
+        block = min(block, max(in_time, LANES))
     tile = -(-block // -(-block // tile))  # as many tiles, now nearly of one size
     return TilePlan(n_rows, n_cols, is_symmetric, block, tile, keeps_tables=False)
 

@@ -128,6 +128,7 @@ def _plan(
             result_bytes=image.nbytes + image[0].numel() * double,
             weight_bytes=double,
             worker_bytes=measured.worker_bytes,
+            n_passes=measured.n_passes,
         ),
         memory_budget=config.memory_budget,
         n_workers=config.n_workers,

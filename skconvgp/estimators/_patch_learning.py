@@ -19,7 +19,7 @@ from skconvgp.estimators._searches import (
     warn_of_bounds,
     warn_of_result,
 )
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import STEPS, FitLine
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._patch_search import PatchSearch
@@ -97,10 +97,10 @@ def _search(
     require_samples(problem)
     require_plain(estimator, problem)
     verbose = resolve_verbose(estimator, estimator.verbose)
-    progress = ProgressLine(choice.criterion, verbose, "steps")
+    progress = FitLine(choice.criterion, verbose, unit=STEPS)
 
     def watch(step: Step) -> bool:
-        progress(step.index + 1, step.total)
+        progress.report(step.index + 1, step.total)
         return False
 
     noise = resolve_noise(estimator, estimator.noise_variance)

@@ -32,7 +32,7 @@ from skconvgp.estimators._resolve_search import (
     resolve_restarts,
 )
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import STEPS, FitLine
 from skconvgp.flows import FlowResult
 from skconvgp.flows._kernel_search import EvidenceSearch, FlowSearch
 from skconvgp.flows._label_evidence import AMPLITUDE_LABEL
@@ -54,6 +54,9 @@ __all__ = [
     "warn_of_slow_derivatives",
 ]
 
+# Maps of a pair from which on torch is far behind compiled code. Sums of a few networks
+# have less.
+FEW_PASSES = 4
 # Remedies if a search ends at a bound of the noise or of the amplitude.
 REMEDIES = {
     NOISE_LABEL: "hold the noise by a number as `noise_variance`",
@@ -76,10 +79,10 @@ def evidence_search(
     if choice.criterion == "loo":
         warn_of_copies(problem)
     verbose = resolve_verbose(estimator, estimator.verbose)
-    progress = ProgressLine(choice.criterion, verbose, "steps")
+    progress = FitLine(choice.criterion, verbose, unit=STEPS)
 
     def watch(step: Step) -> bool:
-        progress(step.index + 1, step.total)
+        progress.report(step.index + 1, step.total)
         return False
 
     # The noise is chosen again after the search if `noise_variance` names the other
@@ -143,10 +146,10 @@ def flow_search(
     sizes = resolve_batch_sizes(estimator, estimator.batch_size, len(problem.rows))
     require_room(problem.codes, min(sizes))
     verbose = 0 if is_watched else resolve_verbose(estimator, estimator.verbose)
-    progress = ProgressLine("flow", verbose, "steps")
+    progress = FitLine("flow", verbose, unit=STEPS)
 
     def watch_step(step: Step) -> bool:
-        progress(step.index + 1, step.total)
+        progress.report(step.index + 1, step.total)
         return watch(step)
 
     # An objective that was given as an object has its own noise.
@@ -205,8 +208,8 @@ def warn_of_slow_derivatives(estimator: Any, prior: KernelPrior) -> None:
     """
     backend = estimator.backend
     choice = choose_backend(prior.kernel, prior.map_shape, backend, torch.device("cpu"))
-    is_slower = choice.program is not None and not choice.has_tangents
-    if not is_slower or choice.n_passes == 1:
+    is_slower = choice.is_fused and not choice.has_tangents
+    if not is_slower or choice.n_passes < FEW_PASSES:
         return
     if resolve_device(estimator, estimator.device).device.type == "cpu":
         warn_caller(

@@ -212,8 +212,8 @@ class Sum(Kernel):
         return max(term.n_positions(image_shape) for term in self.parts)
 
     def n_position_pairs(self, image_shape: ImageShape) -> int:
-        """Return the most pairs of positions that one of the terms needs."""
-        return max(term.n_position_pairs(image_shape) for term in self.parts)
+        """Return the pairs of positions that all terms need."""
+        return sum(term.n_position_pairs(image_shape) for term in self.parts)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare the images for each term."""
@@ -305,8 +305,8 @@ class Product(Kernel):
         return max(factor.n_positions(image_shape) for factor in self.parts)
 
     def n_position_pairs(self, image_shape: ImageShape) -> int:
-        """Return the most pairs of positions that one of the factors needs."""
-        return max(factor.n_position_pairs(image_shape) for factor in self.parts)
+        """Return the pairs of positions that all factors need."""
+        return sum(factor.n_position_pairs(image_shape) for factor in self.parts)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare the images for each factor."""

@@ -34,7 +34,8 @@ class AvgPool2d(Layer):
     over the k x k positions i and j of a window, with stride s and padding b. It needs
     covariances of different positions of the layers in front of it, exactly: a network
     whose last layers are ``AvgPool2d(k)`` and `Flatten` costs :math:`(2k - 1)^2` times
-    as much as with `Flatten` alone.
+    as much as with `Flatten` alone, and less on a map that is not much larger than the
+    window.
 
     Parameters
     ----------
@@ -44,7 +45,8 @@ class AvgPool2d(Layer):
         Rows and columns between windows; None takes the window itself.
     padding : int or tuple of int or "same", default=0
         Zeros on every side, at most half a window, or so many that the size of the map
-        stays (divided by `stride`). They count in the averages. A window may be larger
+        stays (divided by `stride`); of an odd number the last one is at the end, and a
+        :class:`FlipAverage` refuses such windows. Zeros count in the averages. A window may be larger
         than a map of n rows, up to 2 n - 1 rows with stride 1, but each of its elements
         must have a position on the map in one of the windows.
     dilation : int or tuple of int, default=1
@@ -101,10 +103,13 @@ class AvgPool2d(Layer):
         self._check_settings()
         rows, cols = self.axes(shape)
         if rows.n_outputs < 1 or cols.n_outputs < 1:
+            advice = "take a smaller window or padding='same'"
+            if shape == (1, 1):
+                advice = "put it in front of the layer that leaves one position"
             raise ValueError(
                 f"`window`={self.window!r} with `padding`={self.padding!r} and "
                 f"`dilation`={self.dilation!r} does not fit into a map of size "
-                f"{shape[0]}x{shape[1]}: take a smaller window or padding='same'."
+                f"{shape[0]}x{shape[1]}: {advice}."
             )
         for axis in (rows, cols):
             if not axis.matrix(torch.empty(0)).any(1).all():

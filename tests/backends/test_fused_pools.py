@@ -19,13 +19,17 @@ from skconvgp.kernels import (
     Dense,
     Erf,
     Flatten,
+    FlipAverage,
     GlobalAvgPool2d,
     LeakyReLU,
+    MaxNormalization,
     ReLU,
     Residual,
     Sequential,
     Sum,
     convnet,
+    convnet_gap,
+    myrtle,
 )
 from tests.helpers.all_pairs import all_pairs_gram, waves
 from tests.helpers.fused import (
@@ -315,12 +319,9 @@ REFUSED = {
         closed(*(conv(), ReLU(), blur()) * 17, Flatten()),
         "at most 16 averages",
     ),
-    "two averages": (
-        closed(conv(), GlobalAvgPool2d()) + closed(conv(), GlobalAvgPool2d(2)),
-        "branches of which one averages",
-    ),
-    "a branch without average": (
-        closed(conv(), Flatten()) + closed(conv(), GlobalAvgPool2d()),
+    "a term that wraps around": (
+        closed(conv(), Flatten())
+        + closed(conv(padding="circular"), ReLU(), GlobalAvgPool2d()),
         "of which one averages",
     ),
     "windows that wrap around": (
@@ -353,6 +354,59 @@ def test_torch_computes_other_averages(name):
     choice = choose_backend(kernel, SHAPE, "auto", CPU)
     assert choice.name == "torch"
     assert reason in choice.reason
+
+
+SUMS = {
+    "two averages": closed(conv(), ReLU(), GlobalAvgPool2d()) + myrtle(),
+    "an average and none": closed(conv(), ReLU(), Flatten())
+    + closed(conv(), ReLU(), blur(), Flatten()),
+    "scaled terms": 0.3 * closed(conv(), GlobalAvgPool2d()) + 2.0 * myrtle(),
+    "flips": FlipAverage(convnet_gap(2) + convnet(1, 3)),
+    "one flipped": FlipAverage(convnet_gap(1)) + convnet(1, 3),
+    "correlations": MaxNormalization(convnet_gap(1) + convnet(1, 3)),
+    "three terms": Sum(convnet_gap(1), convnet_gap(2, lattice=2), convnet(1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_terms_of_sums_are_compiled_one_by_one(name):
+    kernel, given = SUMS[name], images(6, (2, 6, 8))
+    kernel.check((2, 6, 8))
+    choice = choose_backend(kernel, (2, 6, 8), "fused", CPU)
+    assert (choice.name, choice.reason) == ("fused", "")
+    assert choice.program is None
+    assert choice.has_tangents
+    plain = choose_backend(kernel, (2, 6, 8), "torch", CPU)
+    for mine, theirs in ((choice.tiles(), plain.tiles()),
+                         (choice.tangents(), plain.tangents())):  # fmt: skip
+        one, two = mine.prepare(given[:4]), mine.prepare(given[3:])
+        first, second = theirs.prepare(given[:4]), theirs.prepare(given[3:])
+        expected = theirs.cross(first, second)
+        torch.testing.assert_close(
+            mine.cross(one, two), expected, rtol=1e-10, atol=1e-10
+        )
+        torch.testing.assert_close(
+            mine.diag(one), theirs.diag(first), rtol=1e-10, atol=1e-10
+        )
+        upper = torch.ones(4, 4, dtype=torch.bool).triu(1)
+        torch.testing.assert_close(
+            mine.gram(one)[upper], theirs.gram(first)[upper], rtol=1e-10, atol=1e-10
+        )
+        costs = mine.measure(given[:1])
+        assert costs.value_shape == expected.shape[2:]
+        assert costs.value_bytes == 8 * max(1, *expected.shape[2:], 1)
+        assert costs.n_passes > 1
+
+
+def test_a_sum_of_both_kinds_of_kernel_is_compiled():
+    kernel = convnet(1, 3) + convnet(1, 3, kind="ntk")
+    choice = choose_backend(kernel, SHAPE, "fused", CPU)
+    assert not choice.has_tangents
+    given = images(5, SHAPE)
+    torch.testing.assert_close(
+        tile(choice.tiles(), given), kernel.cross(*[kernel.prepare(given)] * 2),
+        rtol=1e-7, atol=1e-10,
+    )  # fmt: skip
 
 
 # Rows that are narrower than a warp, as wide and wider, with seams and without; windows

@@ -1,5 +1,7 @@
 """The cuts cover every pair once and stay within the budget."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -203,6 +205,19 @@ def test_a_gpu_gets_larger_tiles():
         for is_gpu in (False, True)
     )
     assert on_gpu.tile >= 3 * on_cpu.tile
+
+
+def test_blocks_back_are_small_where_a_pair_takes_long():
+    # The user sees progress, and can stop the computation, after a block.
+    costs = PullbackCosts(20_000, 100_000, 12_544, 8)
+    cut = {"is_symmetric": True, "memory_budget": 8 * 2**30}
+    plans = [
+        plan_pullback(9000, 9000, costs=replace(costs, n_passes=n), **cut)
+        for n in (1, 3, 1000, 10**7)
+    ]
+    assert plans[0].block == plans[1].block > 300
+    assert plans[2].block ** 2 <= MAX_BLOCK**2 / 1000
+    assert plans[3].block == plans[3].tile == 16
 
 
 @pytest.mark.parametrize("n_workers", [2, 4])

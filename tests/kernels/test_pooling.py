@@ -465,6 +465,6 @@ def test_position_pairs_are_those_of_the_table_of_costs():
     pairs = myrtle().n_position_pairs((1, 16, 16))
     assert pairs == n_positions**2 + level + level // 16
     assert FlipAverage(gap).n_position_pairs((1, 16, 16)) == 2 * n_positions**2
-    assert (gap * gap + 2.0 * gap).n_position_pairs((1, 16, 16)) == n_positions**2
+    assert (gap * gap + 2.0 * gap).n_position_pairs((1, 16, 16)) == 3 * n_positions**2
     assert rbf(1.0).n_position_pairs((1, 16, 16)) == 1
     assert MaxNormalization(closed(Flatten())).n_position_pairs((1, 3, 2)) == 6

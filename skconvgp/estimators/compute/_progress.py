@@ -5,9 +5,9 @@ import time
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["PAIRS", "FitLine", "ProgressLine"]
+__all__ = ["PAIRS", "STEPS", "FitLine", "ProgressLine"]
 
-PAIRS = "pairs"  # the unit of most computations
+PAIRS, STEPS = "pairs", "steps"  # what most computations count, and searches
 INTERVAL = 0.5  # seconds between two lines
 MEASURED = 2.0  # seconds after which the speed of the first pairs is that of the others
 LONG = 600.0  # seconds of a fit that its caller should know of
@@ -18,6 +18,10 @@ REMEDIES = {
     True: "Fewer landmarks, or a smaller share of entries, take less; with a number as "
     "`random_state`, `cache_dir` keeps columns of landmarks if you interrupt.",
 }
+
+LEARN_LESS = (
+    "Learn `kernel_` on a part of the samples, and fit it to all with optimizer=None."
+)
 
 
 class ProgressLine:
@@ -138,13 +142,14 @@ class FitLine(ProgressLine):
         rate = self._rate(done, now)
         seconds = (total - done) / rate
         if seconds > LONG:
-            what, remedy = self._unit, ""
+            will, what, remedy = "will take some", self._unit, ""
             if self._unit == PAIRS:
                 what, remedy = "pairs of its samples", f" {self._remedy}"
+            if self._unit == STEPS:  # of which a search may need less
+                will, remedy = "may take up to", f" {LEARN_LESS}"
             warn_caller(
-                f"`fit` will take some {seconds / 60.0:.0f} minutes for the "
-                f"{total} {what}, at the speed of the first ones: {rate:.3g} a "
-                f"second.{remedy}",
+                f"`fit` {will} {seconds / 60.0:.0f} minutes for the {total} {what}, "
+                f"at the speed of the first ones: {rate:.3g} a second.{remedy}",
                 UserWarning,
             )
 
