@@ -14,6 +14,7 @@ __all__ = ["NearestNeighbors"]
 
 METRICS = ("cosine", "euclidean")
 UNIFORM = "uniform"
+AT_ONCE = 4096  # points that are copied in double precision at a time
 NEAREST = 1e-3  # distance below which weights of "hilbert" no longer grow
 LEAST_WEIGHT = 1e-9  # of a neighbour as far as the nearest sample beyond all of them
 # Weights as functions of r, the distance divided by that of the nearest sample beyond.
@@ -159,10 +160,10 @@ class NearestNeighbors(Part):
         similarities : Tensor of shape (n1, n)
             Larger is nearer.
         """
+        if self.metric == "euclidean":
+            return _closeness(new, points)
         squares = torch.einsum("ij,ij->i", points, points)
         products = new @ points.mT
-        if self.metric == "euclidean":
-            return products.sub_(squares / 2.0)
         smallest = torch.finfo(points.dtype).tiny
         return products.mul_(squares.clamp(min=smallest).rsqrt())
 
@@ -207,3 +208,20 @@ class NearestNeighbors(Part):
         beyond = distances[:, -1:].clamp(min=torch.finfo(distances.dtype).tiny)
         ratios = (distances[:, :-1] / beyond).clamp(max=1.0)
         return WEIGHTS[self.weights](ratios).clamp(min=LEAST_WEIGHT)
+
+
+def _closeness(new: Tensor, points: Tensor) -> Tensor:
+    """Return minus half the squared distances (n1, n), up to a constant in each row.
+
+    Around the mean of the points and in double precision, a small distance is no
+    difference of large numbers.
+    """
+    centre = points.mean(0, dtype=torch.float64)
+    from_centre = new.double() - centre
+    values = from_centre.new_empty(len(new), len(points))
+    for start in range(0, len(points), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        others = points[part].double() - centre
+        halves = torch.einsum("ij,ij->i", others, others) / 2.0
+        values[:, part] = (from_centre @ others.mT).sub_(halves)
+    return values

@@ -260,10 +260,15 @@ class _Work:
         codes = torch.cat([(logits > 0.0).to(logits) for logits in parts])
         if settings.function is not None:
             first = np.asarray(settings.function(to_numpy(codes[:2]).astype(np.uint8)))
-            if first.ndim != 2:
+            if first.ndim != 2 or not first.shape[1]:
                 raise ValueError(
                     "`head` must return an array of two dimensions, a row of features "
                     f"for each code, and returned the shape {first.shape!r}."
+                )
+            if np.iscomplexobj(first):
+                raise ValueError(
+                    "`head` must return real numbers, and returned complex ones: "
+                    "return their squared moduli, or real and imaginary parts."
                 )
             box = BlackBox(settings.function, first.shape[1])
             return BlackBox(settings.function, box.n_features, unit_scale(box, codes))

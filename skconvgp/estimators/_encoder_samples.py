@@ -166,8 +166,8 @@ def read_coded_samples(
     decoded: Decoded = units
     if y is not None:
         require_unmasked(y, "y")
-        decoded = _read_targets(estimator, y, settings)
         check_consistent_length(rows, y)
+        decoded = _read_targets(estimator, y, settings)
     return CodedSamples(rows, decoded, units, shape, mean_squares(rows))
 
 

@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import unique_labels
 
-from skconvgp._protocols import Expansion
+from skconvgp._protocols import Expansion, LinkLikelihood
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._fact_warnings import warn_of_facts
+from skconvgp.estimators._resolve import LIKELIHOODS
+from skconvgp.likelihoods import Beta, Dirichlet, Gaussian
 from skconvgp.processes import FeatureProcess, PatchLabelProcess, Record
 
 __all__ = [
@@ -32,7 +34,11 @@ def only_with_features(method: Method) -> Method:
 
 
 def _computes_features(estimator: Any) -> bool:
-    return isinstance(estimator.completion, Expansion)
+    likelihood = getattr(estimator, "likelihood", None)  # a regressor has none
+    if isinstance(likelihood, str):
+        likelihood = LIKELIHOODS.get(likelihood, Gaussian)()
+    has_own_noise = isinstance(likelihood, Dirichlet | Beta | LinkLikelihood)
+    return isinstance(estimator.completion, Expansion) and not has_own_noise
 
 
 def publish_extension(

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 from skconvgp._protocols import Completion, Expansion
 from skconvgp._settings import is_int
 from skconvgp._typing import ImageShape
-from skconvgp.completion import RandomFeatures
+from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.engine import Placement, compute_at, to_numpy
 from skconvgp.estimators._doors import DTYPES, read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
@@ -258,7 +258,7 @@ class KernelFeatures(
             return RandomFeatures(USUAL_FEATURES)
         if isinstance(features, type):
             reject(self, "features", "an object, not a class", features)
-        if isinstance(features, Expansion | Completion):
+        if isinstance(features, Expansion | Nystrom):
             return features
         if not is_int(features):
             expected = "None, an int, RandomFeatures or Nystrom"

@@ -54,6 +54,7 @@ from skconvgp.networks import (
     module_network,
     sample_chains,
     sample_functions,
+    seeded,
     train,
 )
 
@@ -88,7 +89,7 @@ def fit_networks(
     seed : int
         Seed of everything that is random.
     """
-    network = _make_network(estimator, settings, samples, targets, prior)
+    network = _make_network(estimator, settings, samples, targets, prior, seed)
     work = _Work(settings, samples, targets, network, prior.kernel, seed)
     n_points = len(samples.rows) + work.n_extra
     sizes = n_points, targets.n_outputs
@@ -271,12 +272,14 @@ def _make_network(
     samples: NetworkSamples,
     targets: NetworkTargets,
     prior: NetworkPrior,
+    seed: int,
 ) -> BatchedNetwork:
     n_inputs, n_outputs = samples.rows.shape[1], targets.n_outputs
     if settings.make_module is None:
         sizes = (n_inputs, *settings.hidden_sizes, n_outputs)
         return LayeredNetwork(sizes, settings.activation, prior.variances)
-    module = made_module(estimator, "network", settings.make_module)
+    make = partial(seeded, settings.make_module, seed)
+    module = made_module(estimator, "network", make)
     module = module.to(torch.float64).eval()
     rows, shape = np.asarray(samples.rows[:2], np.float64), samples.image_shape
     inputs = images_or_rows(rows, shape, is_image=max(shape[1:]) > 1)

@@ -22,6 +22,7 @@ from skconvgp.estimators._training import (
     resolve_positive,
     resolve_validation,
 )
+from skconvgp.estimators.compute._resources import find_device
 from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
@@ -107,6 +108,7 @@ class NetworkSettings:
 
 def read_settings(owner: Any) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
+    find_device(owner, is_fitted=False)  # raises for one that is not there
     kernel, target = _prior(owner)
     schedule = _schedule(owner)
     if owner.network is not None and not makes_modules(owner.network):

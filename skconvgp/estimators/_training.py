@@ -120,13 +120,19 @@ def require_outputs(
     given = tuple(inputs.shape)
     try:
         with torch.no_grad():
-            shape = tuple(module(inputs).shape)
+            outputs = module(inputs)
     except RuntimeError as error:
         raise ValueError(
             f"`{name}` makes a module that cannot read inputs of shape {given!r}: "
             f"{error}. Rows are read as images if that is possible; set "
             "image_shape=None for inputs of shape (n, d), or the shape of an image."
         ) from error
+    if not isinstance(outputs, Tensor):
+        made = type(outputs).__name__
+        raise ValueError(  # noqa: TRY004  (what a setting makes, not its type)
+            f"`{name}` makes a module that returns a {made}, and must return a tensor."
+        )
+    shape = tuple(outputs.shape)
     if shape != (len(inputs), n_outputs):
         raise ValueError(
             f"`{name}` must return {n_outputs} numbers for each sample, one for each "

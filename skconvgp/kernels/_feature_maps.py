@@ -220,6 +220,6 @@ def _draw(
                 )
             except TypeError as error:
                 raise TypeError(
-                    f"{kernel!r} has no random features: {error} {KNOWN}."
+                    f"{kernel!r} has no random features: {error} But {KNOWN}."
                 ) from error
     raise TypeError(f"{kernel!r} has no random features: {KNOWN}.")

@@ -46,9 +46,9 @@ class AvgPool2d(Layer):
     padding : int or tuple of int or "same", default=0
         Zeros on every side, at most half a window, or so many that the size of the map
         stays (divided by `stride`); of an odd number the last one is at the end, and a
-        :class:`FlipAverage` refuses such windows. Zeros count in the averages. A window may be larger
-        than a map of n rows, up to 2 n - 1 rows with stride 1, but each of its elements
-        must have a position on the map in one of the windows.
+        :class:`FlipAverage` refuses such windows. Zeros count in the averages. A window
+        may be larger than a map of n rows, up to 2 n - 1 rows with stride 1, but each
+        of its elements must have a position on the map in one of the windows.
     dilation : int or tuple of int, default=1
         Distance between the elements of a window. Half of the positions along each
         axis, ``dilation=2``, cost a quarter for the same reach.

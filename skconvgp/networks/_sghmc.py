@@ -14,6 +14,7 @@ from skconvgp.networks._training import (
     Epoch,
     Schedule,
     Trained,
+    are_sound,
     finite_mean,
     flat_gradient,
 )
@@ -24,9 +25,6 @@ __all__ = ["Sampling", "sample_chains"]
 # draws that are kept.
 MOST_TRACED, TRACED_BETWEEN = 50, 20
 SMALLEST_MASS = 1e-8
-# A potential that is as many times larger than that of the start and the number of
-# parameters together is no draw: see `_is_sound`.
-LARGEST_GROWTH = 10.0
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ def sample_chains(
     if not kept:
         kept, trace = [flat.values.clone()], [_outputs(potential, flat)]
     draws = torch.stack(kept, dim=1)  # (n_chains, n_kept, p)
-    is_finite = draws.isfinite().all(2).all(1) & _is_sound(
+    is_finite = draws.isfinite().all(2).all(1) & are_sound(
         torch.stack([*levels, values]), draws.shape[2]
     )
     return Trained(
@@ -167,24 +165,6 @@ def sample_chains(
         is_stopped,
         torch.stack(trace, dim=1)[is_finite],
     )
-
-
-def _is_sound(levels: Tensor, n_parameters: int) -> Tensor:
-    """Return which chains (n_chains,) have potentials that draws can have.
-
-    A potential of a posterior has its minimum plus about half the number of parameters,
-    and the minimum is below that of the start. Far above both, a chain has left the
-    posterior, and is on its way to infinity.
-
-    Parameters
-    ----------
-    levels : Tensor of shape (1 + n, n_chains)
-        Potentials, which are >= 0, at the start and later.
-    n_parameters : int
-        Number of parameters of a chain.
-    """
-    largest = LARGEST_GROWTH * (levels[0] + n_parameters)
-    return (levels[1:] <= largest).all(0)
 
 
 def _endless(

@@ -20,6 +20,7 @@ __all__ = [
     "TrainingLoss",
     "Validation",
     "ValidationLoss",
+    "are_sound",
     "finite_mean",
     "flat_gradient",
     "initial_parameters",
@@ -28,6 +29,9 @@ __all__ = [
 
 # Settings of Adam, as its authors recommend.
 MEAN_DECAY, SQUARE_DECAY, SMALLEST_SCALE = 0.9, 0.999, 1e-8
+# A potential that is as many times larger than that of the start and the number of
+# parameters together has diverged: see `are_sound`.
+LARGEST_GROWTH = 10.0
 
 
 @dataclass(frozen=True)
@@ -264,6 +268,7 @@ def train(
     best = None if validation is None else _Best(validation, schedule.patience)
     losses: list[float] = []
     is_stopped, values = False, flat.values.new_zeros(len(flat.values))
+    first = values
     for index in range(schedule.max_iter):
         rate = schedule.rate(index / schedule.max_iter)
         if renew is not None:
@@ -273,6 +278,7 @@ def train(
             for rows in schedule.batches(potential.n_rows, generator)
         ]
         values = torch.stack(sums).mean(0)
+        first = sums[0] if index == 0 else first
         losses.append(finite_mean(values))
         is_stopped = watch(Epoch(index, schedule.max_iter, losses[-1]))
         if best is not None and index % schedule.look_every == 0:
@@ -284,14 +290,33 @@ def train(
         parameters = best.parameters
     # The best parameters of a draw may be those from before it diverged.
     is_finite = values.isfinite() & flat.values.isfinite().all(1)
-    is_finite &= _has_values(potential, parameters, schedule)
+    last = _values(potential, parameters, schedule)
+    is_finite &= are_sound(torch.stack([first, last]), flat.values.shape[1])
     return Trained(parameters, losses, is_finite, is_stopped)
 
 
-def _has_values(
+def are_sound(levels: Tensor, n_parameters: int) -> Tensor:
+    """Return which draws (k,) have potentials that draws can have.
+
+    A potential of a posterior has its minimum plus about half the number of parameters,
+    and the minimum is below that of the start. Far above both, a chain or a training
+    has left the posterior, and is on its way to infinity.
+
+    Parameters
+    ----------
+    levels : Tensor of shape (1 + n, k)
+        Potentials, which are >= 0, at the start and later.
+    n_parameters : int
+        Number of parameters of a draw.
+    """
+    largest = LARGEST_GROWTH * (levels[0] + n_parameters)
+    return (levels[1:] <= largest).all(0)
+
+
+def _values(
     potential: TrainingLoss, parameters: Parameters, schedule: Schedule
 ) -> Tensor:
-    """Return which draws (k,) have finite values, in as much memory as a step takes."""
+    """Return the potentials (k,), in as much memory as a step takes."""
     any_like = next(iter(parameters.values()))
     batches = schedule.batches(potential.n_rows, torch.Generator())
     with torch.no_grad():
@@ -301,7 +326,7 @@ def _has_values(
             else potential.on_batch(parameters, rows.to(any_like.device))
             for rows in batches
         ]
-    return torch.stack(values).isfinite().all(0)
+    return torch.stack(values).mean(0)
 
 
 def _step(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import cdist
 
 from skconvgp.completion import NearestNeighbors
 from tests.helpers.oracles import seeded
@@ -33,6 +34,19 @@ def test_order_is_that_of_the_metric(metric, dtype):
     )
     assert torch.equal(new, before[0])
     assert torch.equal(points, before[1])
+
+
+def test_points_far_from_zero_keep_their_neighbours():
+    # The squared distances are 1e-7 of the squared lengths, and less: float32 has none.
+    points = 1e4 + some_points(200, 0)
+    points[:, 0] = torch.arange(200.0) + 1e6
+    points = points.to(torch.float32)
+    found = NearestNeighbors(metric="euclidean").similarities(points, points)
+    distances = cdist(points.double().numpy(), points.double().numpy())
+    np.testing.assert_array_equal(
+        found.argsort(dim=1, descending=True)[:, :20],
+        np.argsort(distances, axis=1)[:, :20],
+    )
 
 
 @pytest.mark.parametrize("metric", METRICS)

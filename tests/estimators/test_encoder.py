@@ -298,12 +298,15 @@ def test_large_sets_are_computed_in_blocks(monkeypatch):
         ({"encoder": "mlp"}, "'linear', 'lenet', 'resnet' or a callable"),
         ({"encoder": lambda: 3}, "a callable that returns a torch module"),
         ({"encoder": lambda: nn.BatchNorm1d(64)}, "`encoder`.*buffers"),
+        ({"encoder": lambda: nn.LSTM(64, 6)}, "returns a tuple, and must return a"),
         ({"encoder": lambda: nn.Linear(64, 2)}, "must return 6 numbers.*each bit"),
         ({"encoder": lambda: nn.Linear(3, 6)}, r"shape \(2, 64\).*image_shape=None"),
         ({"encoder": "lenet", "image_shape": (4, 16)}, "8 x 8 pixels or more"),
         ({"head": "laser"}, "'optical', a kernel .* or a function"),
         ({"head": optical}, "'optical', a kernel .* or a function"),
         ({"head": lambda codes: codes[:, 0]}, "an array of two dimensions"),
+        ({"head": lambda codes: codes[:, :0]}, "an array of two dimensions"),
+        ({"head": lambda codes: codes * 1j}, "real numbers"),
         ({"head": lambda codes: codes[:2]}, "`head` returned an array of shape"),
         ({"head": lambda codes: codes / 0.0}, "NaN or infinite"),
         ({"head": lambda codes: codes, "gradient": "analytic"}, "no derivatives"),
@@ -364,10 +367,17 @@ def test_wrong_codes_are_errors():
         model.decode(np.full((2, 6), 2))
 
 
-def test_a_training_that_diverges_is_an_error():
+def test_targets_of_other_length_are_refused_before_they_are_read():
+    X, labels = blobs(20)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        encoder().fit(X, labels[:1])
+
+
+@pytest.mark.parametrize("learning_rate", [1e8, 1e200])
+def test_a_training_that_diverges_is_an_error(learning_rate):
     X, labels = blobs(20)
     with pytest.raises(FloatingPointError, match="`learning_rate`"):
-        encoder(learning_rate=1e200, early_stopping=False).fit(X, labels)
+        encoder(learning_rate=learning_rate, early_stopping=False).fit(X, labels)
 
 
 class Root(nn.Module):

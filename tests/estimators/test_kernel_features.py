@@ -12,7 +12,12 @@ from sklearn.pipeline import make_pipeline
 
 import skconvgp
 from skconvgp import ConvNetGPRegressor, KernelFeatures, gram_matrix
-from skconvgp.completion import NearestNeighbors, Nystrom, RandomFeatures
+from skconvgp.completion import (
+    IterativeSVD,
+    NearestNeighbors,
+    Nystrom,
+    RandomFeatures,
+)
 from skconvgp.datasets import load_digits_images
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, convnet, rbf
@@ -127,6 +132,7 @@ def test_landmarks_may_be_stratified():
         ({"features": 2.5}, ValueError, "'features' parameter of KernelFeatures"),
         ({"features": Nystrom}, ValueError, "an object, not a class"),
         ({"features": NearestNeighbors()}, ValueError, "None, an int, RandomFeatures"),
+        ({"features": IterativeSVD(5)}, ValueError, "None, an int, RandomFeatures"),
         ({"kernel": "precomputed"}, ValueError, "None or a kernel"),
         ({"kernel": rbf}, ValueError, "None or a kernel"),
         ({"device": 3}, ValueError, "'device' parameter of KernelFeatures"),

@@ -357,6 +357,8 @@ def test_one_draw_that_diverges_is_left_out_with_a_warning():
         ({"network": nn.Linear(1, 1)}, r"not the module, but `lambda: module`"),
         ({"network": nn.Linear}, "a callable without arguments"),
         ({"network": nn.Identity, "noise_variance": "evidence"}, "a number"),
+        ({"device": "tpu"}, "'device' parameter of BayesianNetworkRegressor"),
+        ({"network": lambda: nn.LSTM(16, 1)}, "returns a tuple, and must return a"),
         ({"network": nn.Identity}, r"must return 1 numbers.*\(2, 16\)"),
         ({"network": lambda: nn.Linear(3, 1)}, r"shape \(2, 16\).*image_shape=None"),
         ({"network": lambda: nn.BatchNorm1d(16)}, "buffers"),

@@ -52,6 +52,15 @@ def test_a_draw_that_diverges_is_reported_and_harms_no_other():
     assert trained.losses[-1] < trained.losses[0]
 
 
+@pytest.mark.parametrize("batch_size", [None, 5])
+def test_a_training_that_grows_to_finite_numbers_has_diverged(batch_size):
+    potential, start = problem()
+    wild = Schedule(20, 1e6, batch_size)
+    assert not train(potential, start, wild, generator(), never).is_finite.any()
+    usual = Schedule(20, 0.05, batch_size)
+    assert train(potential, start, usual, generator(), never).is_finite.all()
+
+
 @pytest.mark.parametrize(
     ("n", "size", "sizes"),
     [(33, 32, [17, 16]), (33, 16, [11, 11, 11]), (6, 3, [3, 3]), (7, 1, [1] * 7)],
