@@ -10,7 +10,15 @@ from torch import Tensor
 from skconvgp._typing import MapShape, Prepared, Scalar
 from skconvgp.kernels._steps import SAME, Steps, facing
 
-__all__ = ["NNGP", "NTK", "MapLayer", "Maps", "map_layer", "require_layer_kind"]
+__all__ = [
+    "NNGP",
+    "NTK",
+    "MapLayer",
+    "Maps",
+    "has_tangent_kernel",
+    "map_layer",
+    "require_layer_kind",
+]
 
 NNGP, NTK = "nngp", "ntk"  # kinds of a network's kernel
 
@@ -173,3 +181,11 @@ def require_layer_kind(layer: object) -> None:
             f"{layer!r} is a complete kernel and cannot be a layer of a network: set "
             "`kind` of the whole network alone."
         )
+
+
+def has_tangent_kernel(kernel: object) -> bool:
+    """Return whether a kernel, or one that it consists of, is a tangent kernel."""
+    if getattr(kernel, "kind", NNGP) == NTK:
+        return True
+    inner = [*getattr(kernel, "parts", ()), getattr(kernel, "kernel", None)]
+    return any(has_tangent_kernel(part) for part in inner if part is not None)

@@ -13,7 +13,7 @@ from tests.helpers.estimators import digits
 KERNEL = PatchKernel(rbf(2.0), patch_size=4, stride=2, location_lengthscale=2.0)
 SETTINGS = {"n_inducing": 4, "n_locations": 2, "random_state": 0}
 LINE = re.compile(
-    r"(fit|predict|leave out|loo|variational steps): +(\d+)%, \S+ (pairs|steps)/s, "
+    r"(fit|predict|leave out|loo|variational steps): +(\d+)%, \S+ (images|steps)/s, "
     r"\d+:\d\d elapsed, \d+:\d\d left"
 )
 

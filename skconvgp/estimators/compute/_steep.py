@@ -6,7 +6,7 @@ from torch import Tensor
 from skconvgp._protocols import TileBackend
 from skconvgp.backends import choose_backend
 from skconvgp.kernels import Kernel
-from skconvgp.kernels._map_layer import NNGP, NTK
+from skconvgp.kernels._map_layer import has_tangent_kernel
 
 __all__ = ["why_double"]
 
@@ -47,19 +47,13 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
         for start in range(0, len(tried), n_together)
     ]
     largest = max(errors, default=0.0)
-    if largest <= (LARGEST_TANGENT_ERROR if _has_tangent(kernel) else LARGEST_ERROR):
+    if largest <= (
+        LARGEST_TANGENT_ERROR if has_tangent_kernel(kernel) else LARGEST_ERROR
+    ):
         return ""
     return (
         f"covariances of samples close to each other are wrong by {largest:.0e} in "
         "float32"
-    )
-
-
-def _has_tangent(kernel: Kernel) -> bool:
-    """Return whether a kernel, or one that it consists of, is a tangent kernel."""
-    inner = [*getattr(kernel, "parts", ()), getattr(kernel, "kernel", None)]
-    return getattr(kernel, "kind", NNGP) == NTK or any(
-        _has_tangent(part) for part in inner if isinstance(part, Kernel)
     )
 
 
