@@ -1,5 +1,7 @@
 """Averages over flips from tiles of the fused backend."""
 
+import re
+
 import pytest
 import torch
 
@@ -111,8 +113,15 @@ def test_averages_come_to_the_outside_with_their_hyperparameters_in_order():
     assert flips_outside(mixed) is mixed
 
 
-def test_the_reason_is_told_if_torch_computes():
-    choice = choose_backend(FlipAverage(rbf(1.0)), SHAPE, "auto", torch.device("cpu"))
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (FlipAverage(rbf(1.0)), "no fused kernels for rbf"),
+        (FlipAverage(ONE) + rbf(1.0), "FlipAverage.*only fused if"),
+    ],
+    ids=["all of it", "a term"],
+)
+def test_the_reason_is_told_if_torch_computes(kernel, reason):
+    choice = choose_backend(kernel, SHAPE, "auto", torch.device("cpu"))
     assert choice.name == "torch"
-    assert "rbf" in choice.reason
-    assert "FlipAverage" not in choice.reason
+    assert re.search(reason, choice.reason)

@@ -47,9 +47,8 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
         for start in range(0, len(tried), n_together)
     ]
     largest = max(errors, default=0.0)
-    if largest <= (
-        LARGEST_TANGENT_ERROR if has_tangent_kernel(kernel) else LARGEST_ERROR
-    ):
+    is_tangent = has_tangent_kernel(kernel)
+    if largest <= (LARGEST_TANGENT_ERROR if is_tangent else LARGEST_ERROR):
         return ""
     return (
         f"covariances of samples close to each other are wrong by {largest:.0e} in "
