@@ -34,7 +34,8 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
     _, channels, height, width = images.shape
     shape = channels, height, width
     choice = choose_backend(kernel, shape, "auto", torch.device("cpu"))
-    tiles, is_compiled = choice.tiles(), choice.is_fused
+    is_compiled = choice.is_fused
+    tiles = choice.tiles() if is_compiled else kernel
     n_position_pairs = kernel.n_position_pairs(shape)
     is_slow = n_position_pairs > MANY_POSITION_PAIRS and not is_compiled
     step = max(1, len(images) // TRIED)
@@ -56,7 +57,7 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
     )
 
 
-def _largest_error(tiles: TileBackend, images: Tensor) -> float:
+def _largest_error(tiles: TileBackend | Kernel, images: Tensor) -> float:
     """Return the largest error of float32 for samples and ones close to them.
 
     Errors that are not finite count as 0.
