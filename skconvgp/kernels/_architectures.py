@@ -112,7 +112,11 @@ class Network(Layer):
         assert not isinstance(bias, tuple)
         return [(weight * fan_in, bias) for fan_in in self.fan_ins]
 
+    def _check_words(self) -> None:
+        """Raise for a setting that only this network has; most have none."""
+
     def _check_settings(self) -> None:
+        self._check_words()
         for name in ("depth", "kernel_size"):
             require_positive_int(name, getattr(self, name, 1))
         for name in ("weight_variance", "bias_variance"):

@@ -71,10 +71,6 @@ class myrtle(Network):
         self._check_words()
         return (1,) * self.depth
 
-    def _check_settings(self) -> None:
-        self._check_words()
-        super()._check_settings()
-
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         left = iter(variances)
         layers: list[MapLayer] = []

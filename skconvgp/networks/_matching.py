@@ -14,7 +14,8 @@ from skconvgp.linalg import gaussian_transport
 
 __all__ = ["match_covariance"]
 
-# Smaller steps change the variances of layers in their third digit.
+# Smaller steps lowered the distance of a point by 2e-5 at most, and took half as many
+# evaluations again.
 LIMITS = {"maxiter": 200, "ftol": 1e-6}
 
 
