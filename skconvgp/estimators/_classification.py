@@ -15,7 +15,7 @@ from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._nystrom import add_samples, read_more
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._settings import parts_of
-from skconvgp.processes import require_common_noise
+from skconvgp.processes import require_columns
 
 __all__ = ["ConvNetGPClassifier"]
 
@@ -347,7 +347,7 @@ class ConvNetGPClassifier(GPClassifier):
     ) -> Self:
         problem, samples = self._read_labels(X, y, sample_weight, classes)
         if classes is not None:
-            require_common_noise("partial_fit", self._label_models(problem))
+            require_columns("partial_fit", self._label_models(problem), problem)
         parts = parts_of(self, self._label_models, keeps_left_out=self._calibrates)
         fit_process(self, problem, samples, parts)
         return self._calibrate()

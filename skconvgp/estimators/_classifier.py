@@ -36,11 +36,11 @@ from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
+    CodedLabelProcess,
     LabelModel,
     LabelProcess,
     LinkModel,
     NoisyModel,
-    PatchLabelProcess,
     Problem,
     Process,
     VariationalProcess,
@@ -328,7 +328,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Means and variances; covariances (m, k, k) if the functions have some.
         """
         process = self._process
-        if isinstance(process, PatchLabelProcess):
+        if isinstance(process, CodedLabelProcess):
             indices, mean, var = process.leave_out(
                 self._resources(), is_subset_enough=is_subset_enough
             )
@@ -383,7 +383,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """Return samples to add to a fitted process; the offset stays."""
         codes = self._codes_of(samples.y)
         targets = self._regression_targets(codes, samples.weights)
-        if isinstance(self._process, PatchLabelProcess):  # has targets of its own
+        if isinstance(self._process, CodedLabelProcess):  # has targets of its own
             return self._problem(samples, codes, targets)
         targets = replace(targets, offset=rows_to_tensor(self.latent_offset_))
         return self._problem(samples, codes, targets)
@@ -466,7 +466,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def _calibrate(self) -> Self:
         """Fit the calibration of latent functions, if the likelihood has one."""
         process = self._process
-        if isinstance(process, LabelProcess | PatchLabelProcess):
+        if isinstance(process, LabelProcess | CodedLabelProcess):
             self.likelihood_ = process.likelihood
             self.latent_offset_ = process.offset
         self.calibration_ = Calibration()
@@ -508,7 +508,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
 def has_one_latent(process: Process) -> bool:
     """Return whether two classes share one latent function, the first its negative."""
-    if isinstance(process, LabelProcess | PatchLabelProcess | VariationalProcess):
+    if isinstance(process, LabelProcess | CodedLabelProcess | VariationalProcess):
         return process.has_one_latent
     return False
 

@@ -15,8 +15,8 @@ from skconvgp._protocols import Expansion, LinkLikelihood
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._resolve import LIKELIHOODS
-from skconvgp.likelihoods import Beta, Dirichlet, Gaussian
-from skconvgp.processes import FeatureProcess, PatchLabelProcess, Record
+from skconvgp.likelihoods import Gaussian
+from skconvgp.processes import CodedLabelProcess, FeatureProcess, Record
 
 __all__ = [
     "first_classes",
@@ -37,13 +37,13 @@ def _computes_features(estimator: Any) -> bool:
     likelihood = getattr(estimator, "likelihood", None)  # a regressor has none
     if isinstance(likelihood, str):
         likelihood = LIKELIHOODS.get(likelihood, Gaussian)()
-    has_own_noise = isinstance(likelihood, Dirichlet | Beta | LinkLikelihood)
-    return isinstance(estimator.completion, Expansion) and not has_own_noise
+    has_targets = not isinstance(likelihood, LinkLikelihood)
+    return isinstance(estimator.completion, Expansion) and has_targets
 
 
 def publish_extension(
     estimator: Any,
-    process: FeatureProcess | PatchLabelProcess,
+    process: FeatureProcess | CodedLabelProcess,
     training: Training,
     record: Record,
     fields: Mapping[str, Any],
@@ -54,7 +54,7 @@ def publish_extension(
     ----------
     estimator : BaseGP
         Fitted to earlier samples.
-    process : FeatureProcess or PatchLabelProcess
+    process : FeatureProcess or CodedLabelProcess
         Process of all samples.
     training : Training
         Record of all samples.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, cast
@@ -23,6 +23,7 @@ from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
 from skconvgp.processes import (
+    FeatureLabelProcess,
     FeatureProcess,
     LabelModel,
     MatrixPrior,
@@ -32,7 +33,7 @@ from skconvgp.processes import (
     entries,
     extend_features,
     plan_landmarks,
-    require_common_noise,
+    require_columns,
 )
 
 __all__ = ["add_samples", "extend", "fit_landmarks", "read_more"]
@@ -44,7 +45,7 @@ def fit_landmarks(
     estimator: Any,
     problem: Problem,
     samples: Samples,
-    models: Sequence[LabelModel] = (),
+    models_of: Callable[[Problem], list[LabelModel]] = lambda _: [],
 ) -> None:
     """Fit a process through the columns of landmarks.
 
@@ -56,21 +57,25 @@ def fit_landmarks(
         The problem to fit.
     samples : Samples
         Its samples, as they were given.
-    models : sequence of LabelModel
-        Models of labels that determine their own noise; they are refused.
+    models_of : callable
+        Returns the models of labels that give each label its noise; none if all targets
+        share one noise variance.
     """
     resources, strategy = EstimatorResources(estimator), _strategy(estimator)
-    require_common_noise(type(estimator).__name__, models)
+    models = models_of(problem)
+    require_columns(type(estimator).__name__, models, problem)
     variance = resolve_word(estimator, "variance", estimator.variance, VARIANCES)
     noise = noise_of(
         estimator,
         problem,
-        has_labels=False,
+        has_labels=bool(models),
         # With "fitc" each value of the noise needs a factorisation.
         affords_choice=lambda: variance != "fitc",
     )
     settings = Settings(noise, amplitude_of(estimator, samples.training))
-    plan = plan_landmarks(strategy, variance, samples.prior, settings, resources)
+    plan = plan_landmarks(
+        strategy, variance, samples.prior, settings, resources, models_of, problem
+    )
     warn_of_prior(plan.prior, samples.rows)
     fitted, run = plan.fit(problem, resources)
     estimator._publish(samples.training, fitted, run, resources)
@@ -86,8 +91,9 @@ def read_more(
     **options: Any,
 ) -> Samples:
     """Return further samples; parameters are those of `read_training`."""
-    process = estimator._process
-    if not isinstance(process, FeatureProcess) or process.sums is None:
+    process: Any = estimator._process
+    has_columns = isinstance(process, FeatureProcess | FeatureLabelProcess)
+    if not has_columns or process.reservoir is None:
         raise ValueError(
             f"This {type(estimator).__name__} was fitted with other settings, and no "
             "samples can be added: call `fit`, or `partial_fit` of a new estimator."

@@ -285,5 +285,5 @@ class NystromCompletedGP(GPClassifier):
         problem, samples = self._read_labels(
             X, y, sample_weight, classes, keeps_rows=False
         )
-        fit_landmarks(self, problem, samples, self._label_models(problem))
+        fit_landmarks(self, problem, samples, self._label_models)
         return self._calibrate()

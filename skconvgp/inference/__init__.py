@@ -1,7 +1,7 @@
 """Inference with Gaussian processes: posterior, evidence, leave-one-out, noise."""
 
 from skconvgp.inference._amplitude import choose_amplitude
-from skconvgp.inference._class_sums import ClassSums, LabelCode
+from skconvgp.inference._class_sums import ClassMoments, ClassSums, LabelCode
 from skconvgp.inference._draws import bootstrap_directions, pathwise_coefficients
 from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
@@ -31,8 +31,8 @@ from skconvgp.inference._labels import (
     LABEL_COPIES,
     LabelFit,
     LabelState,
+    Sites,
     fit_labels,
-    leave_sites_out,
 )
 from skconvgp.inference._laplace import (
     LaplaceFit,
@@ -79,6 +79,7 @@ __all__ = [
     "FEWEST_INPUTS",
     "LABEL_COPIES",
     "Blocks",
+    "ClassMoments",
     "ClassSums",
     "Coefficients",
     "CovarianceUpdate",
@@ -96,6 +97,7 @@ __all__ = [
     "MergedSamples",
     "NaturalPosterior",
     "OneLatentState",
+    "Sites",
     "SoftmaxState",
     "bootstrap_directions",
     "choose_amplitude",
@@ -114,7 +116,6 @@ __all__ = [
     "leave_one_out",
     "leave_one_out_laplace",
     "leave_one_unit_out",
-    "leave_sites_out",
     "left_out_covariance",
     "local_posterior",
     "local_spectra",

@@ -4,22 +4,24 @@ The formulas: docs/maths.rst, "Patches of labels as counts".
 
 A label gives each latent function a target and a noise variance, so that all that a
 posterior needs are the sums of each class: :math:`M_c = F^\top W_c F`,
-:math:`F^\top w_c` and the total weight. The noise of a function has two values, one for
-its class and one for all others.
+:math:`F^\top w_c` and the total weight. The noise of a function usually has two values,
+one for its class and one for all others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from skconvgp._protocols import Targets
 from skconvgp.inference._features import FeatureSums
+from skconvgp.linalg import Moments
 
-__all__ = ["ClassSums", "LabelCode"]
+__all__ = ["ClassMoments", "ClassSums", "LabelCode"]
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,12 @@ class LabelCode:
     @property
     def has_two_levels(self) -> bool:
         """Whether all labels but that of a function give it the same noise."""
-        others = ~torch.eye(len(self.noise), dtype=torch.bool)
-        return all(
-            bool((column[other] == column[other][0]).all())
-            for column, other in zip(self.noise.mT, others, strict=True)
-        )
+        labels = torch.arange(len(self.noise), device=self.noise.device)
+        for i, column in enumerate(self.noise.mT):
+            others = column[labels != self.label_of(i)]
+            if bool((others != others[0]).any()):
+                return False
+        return True
 
     def of_second(self) -> LabelCode:
         """Return the code of the function of the second label alone."""
@@ -124,11 +127,12 @@ class ClassSums:
         whole : Tensor of shape (r, r)
             Sum of the moments of all classes.
         """
-        own, column = code.label_of(index), slice(index, index + 1)
+        column, usual = slice(index, index + 1), code.label_of(index) - 1  # any other
         values, precision = code.values[:, column], 1.0 / code.noise[:, column]
-        usual = precision[own - 1]  # of any other class
-        moment = whole * usual
-        moment.add_(self.moments[own], alpha=float(precision[own] - usual))
+        excess = precision[:, 0] - precision[usual]
+        moment = whole * precision[usual]
+        for label in excess.nonzero()[:, 0].tolist():  # its own, with two levels
+            moment.add_(self.moments[label], alpha=float(excess[label]))
         return FeatureSums(
             moment,
             self.totals @ (values * precision),
@@ -136,3 +140,58 @@ class ClassSums:
             code.log_noise(self.weights)[index],
             self.weights.sum(),
         )
+
+    def factors(self, code: LabelCode) -> Tensor:
+        """Return room (k, r, r) for a factor of each function, made from these sums.
+
+        With two levels of noise the sum of all classes and the moment of its own are
+        all that a function reads: the moment can be overwritten as soon as it was read.
+        """
+        first = code.label_of(0)
+        if code.has_two_levels:
+            return self.moments[first:]
+        return torch.empty_like(self.moments[first:])
+
+
+@dataclass
+class ClassMoments:
+    """Sums over the samples of each class, to which blocks of samples are added.
+
+    Parameters
+    ----------
+    squares : Tensor of shape (c, r, r)
+        Overwritten by the moments.
+    dtype : torch.dtype
+        Precision of products within a block.
+    """
+
+    squares: Tensor
+    dtype: torch.dtype
+    _each: list[Moments]
+
+    @classmethod
+    def empty(
+        cls, n_classes: int, n_features: int, dtype: torch.dtype, device: torch.device
+    ) -> Self:
+        """Return sums over no samples."""
+        size = n_classes, n_features, n_features
+        return cls(torch.zeros(size, dtype=torch.float64, device=device), dtype, [])
+
+    def add(self, features: Tensor, weights: Tensor) -> None:
+        """Add samples with features (b, r), of weights (b, c) in each class."""
+        if not self._each:
+            centre = features.mean(0)
+            self._each = list(
+                map(partial(Moments.around, centre, 1, self.dtype), self.squares)
+            )
+        for own, of_class in zip(self._each, weights.mT, strict=True):
+            members = of_class.nonzero()[:, 0]
+            if len(members):
+                ones = of_class.new_ones(len(members), 1)
+                own.add(features[members], ones, of_class[members])
+
+    def finish(self) -> ClassSums:
+        """Return the sums; no further samples can be added."""
+        totals = torch.cat([own.finish()[1] for own in self._each], 1)
+        weights = torch.stack([own.weight for own in self._each])
+        return ClassSums(self.squares, totals, weights)

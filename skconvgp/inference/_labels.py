@@ -13,6 +13,7 @@ serves all classes, with a small matrix for the members of each:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -28,7 +29,13 @@ from skconvgp.linalg import (
     shifted_cholesky_,
 )
 
-__all__ = ["LABEL_COPIES", "LabelFit", "LabelState", "fit_labels", "leave_sites_out"]
+__all__ = [
+    "LABEL_COPIES",
+    "LabelFit",
+    "LabelState",
+    "Sites",
+    "fit_labels",
+]
 
 # Matrices of the size of the Gram matrix that are held at once: it, its factor, and
 # the inverse; of the members of a class, which may be almost all samples, columns of
@@ -219,7 +226,8 @@ def fit_labels(
     # Posterior means and variances at the samples.
     mean = targets - each * dual
     var = (each - diag * each.square()).clamp(min=0.0)
-    loo_mean, loo_var = leave_sites_out(mean, var, targets, each, weights, inputs)
+    sites = Sites.of(targets, each, weights, inputs)
+    loo_mean, loo_var = sites.leave_out(mean, var)
     state = LabelState(
         factor,
         torch.cat(members),
@@ -231,33 +239,44 @@ def fit_labels(
     return LabelFit(dual, torch.cat(evidence), loo_mean, loo_var, state)
 
 
-def leave_sites_out(
-    mean: Tensor,
-    var: Tensor,
-    targets: Tensor,
-    noise: Tensor,
-    weights: Tensor,
-    inputs: EqualInputs,
-) -> tuple[Tensor, Tensor]:
-    """Return leave-one-out means and variances (n, k) of the latent functions.
-
-    The Gaussian likelihood of all samples with an input is divided out of the posterior
-    there. If there are few distinct inputs, only one unit of the sample's weight is.
+@dataclass(frozen=True)
+class Sites:
+    """Gaussian likelihoods that leave the posterior when each sample is left out.
 
     Parameters
     ----------
-    mean, var : Tensor of shape (n, k)
-        Posterior means and variances at the samples.
-    targets, noise : Tensor of shape (n, k)
-        Targets, and the noise variance of each: that of a single observation, divided
-        by the weight.
-    weights : Tensor of shape (n,)
-        Sample weights.
-    inputs : EqualInputs
-        Which samples have equal inputs.
+    precision : Tensor of shape (n, k)
+        Their precisions.
+    shift : Tensor of shape (n, k)
+        Precisions times targets.
     """
-    removed = inputs.leaving(1.0 / noise, weights)
-    removed_targets = inputs.leaving(targets / noise, weights)
-    # 1 / var - removed, times var; by rounding it may not be positive.
-    kept = (1.0 - removed * var).clamp(min=torch.finfo(var.dtype).eps)
-    return (mean - var * removed_targets) / kept, var / kept
+
+    precision: Tensor
+    shift: Tensor
+
+    @classmethod
+    def of(
+        cls, targets: Tensor, noise: Tensor, weights: Tensor, inputs: EqualInputs
+    ) -> Self:
+        """Return the likelihoods of all samples with the input of each.
+
+        If there are few distinct inputs, only one unit of the sample's weight leaves.
+
+        Parameters
+        ----------
+        targets, noise : Tensor of shape (n, k)
+            Targets, and the noise variance of each: that of a single observation,
+            divided by the weight.
+        weights : Tensor of shape (n,)
+            Sample weights.
+        inputs : EqualInputs
+            Which samples have equal inputs.
+        """
+        precision = inputs.leaving(1.0 / noise, weights)
+        return cls(precision, inputs.leaving(targets / noise, weights))
+
+    def leave_out(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+        """Return leave-one-out means and variances (n, k), given the posterior's."""
+        # By rounding the share that is kept may not be positive.
+        kept = (1.0 - self.precision * var).clamp(min=torch.finfo(var.dtype).eps)
+        return (mean - var * self.shift) / kept, var / kept

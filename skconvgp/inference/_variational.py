@@ -27,6 +27,8 @@ from skconvgp.linalg import (
 
 __all__ = ["Coefficients", "NaturalPosterior", "gaussian_sites"]
 
+ROWS = 4096  # of features that are solved for at once
+
 
 @dataclass(frozen=True)
 class Coefficients:
@@ -45,8 +47,12 @@ class Coefficients:
 
     def marginals(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return means (b,) and variances (b,) of F u, given features (b, r)."""
-        var = half_solve(self.factor, features.mT).square().sum(0)
-        return features @ self.mean, var
+        means, variances = [], []
+        for rows in torch.split(features, ROWS):
+            given = rows.to(self.factor)
+            means.append(given @ self.mean)
+            variances.append(half_solve(self.factor, given.mT).square().sum(0))
+        return torch.cat(means), torch.cat(variances)
 
     def divergence(self) -> Tensor:
         """Return the Kullback-Leibler divergence of the posterior from N(0, I)."""

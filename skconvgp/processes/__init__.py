@@ -1,5 +1,6 @@
 """Fitted processes: frozen values, and the functions that fit them."""
 
+from skconvgp.processes._coded_labels import CodedLabelProcess
 from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._completed import complete
 from skconvgp.processes._exact import ExactProcess
@@ -17,7 +18,12 @@ from skconvgp.processes._facts import (
     Unfinished,
     Unsolved,
 )
-from skconvgp.processes._feature_samples import FeatureSamples, Reservoir
+from skconvgp.processes._feature_labels import FeatureLabelProcess
+from skconvgp.processes._feature_samples import (
+    FeatureSamples,
+    FeatureSites,
+    Reservoir,
+)
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted, Parts, Process
 from skconvgp.processes._fitting import scaled_gram
@@ -38,6 +44,7 @@ from skconvgp.processes._inducing_sum import (
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labels import LabelProcess, LabelState
 from skconvgp.processes._landmark_features import LandmarkFeatures
+from skconvgp.processes._landmark_plan import plan_landmarks
 from skconvgp.processes._neighbors import NeighborProcess, left_out_neighborhoods
 from skconvgp.processes._parts import KernelPart, MirroredPart, PatchPart
 from skconvgp.processes._parts_fit import JUDGED, PartChoice, PartsPlan
@@ -57,10 +64,7 @@ from skconvgp.processes._plan import (
     Plan,
     Planner,
     placement_of_fit,
-    plan_landmarks,
     prepare_fit,
-    require_added_noise,
-    require_common_noise,
 )
 from skconvgp.processes._prior import (
     AnyPrior,
@@ -78,6 +82,11 @@ from skconvgp.processes._problem import (
     Settings,
     entries,
     knows_class,
+)
+from skconvgp.processes._requirements import (
+    require_added_noise,
+    require_columns,
+    require_common_noise,
 )
 from skconvgp.processes._routes import (
     GRAM_COPIES,
@@ -98,13 +107,16 @@ __all__ = [
     "AnyPrior",
     "BoundMoving",
     "Clipped",
+    "CodedLabelProcess",
     "CoefficientState",
     "ExactProcess",
     "Exceeded",
     "ExpansionPrior",
     "Fact",
+    "FeatureLabelProcess",
     "FeatureProcess",
     "FeatureSamples",
+    "FeatureSites",
     "FeatureState",
     "FitView",
     "Fitted",
@@ -180,6 +192,7 @@ __all__ = [
     "plan_patches",
     "prepare_fit",
     "require_added_noise",
+    "require_columns",
     "require_common_noise",
     "scaled_gram",
     "terms_of",

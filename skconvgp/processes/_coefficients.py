@@ -10,12 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skconvgp._protocols import lift
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, thaw, to_numpy
 from skconvgp.inference import CovarianceUpdate, join_updates, posterior_mean
 from skconvgp.linalg import half_solve
-from skconvgp.processes._latents import run_beside
+from skconvgp.processes._expansion import ExpansionPrior
+from skconvgp.processes._latents import excess_facts, run_beside
 from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._prior import PlainPrior, Stream
 from skconvgp.processes._problem import Latent, Model
 from skconvgp.processes._run import Resources, Run
 
@@ -31,9 +34,12 @@ class CoefficientState:
     factors : ndarray of shape (k, r, r)
         Lower Cholesky factors of the precisions of the coefficients, one for each
         latent function.
+    lift_map : ndarray of shape (m, r) or (), or None, default=None
+        As in `FeatureState`.
     """
 
     factors: Any
+    lift_map: Any = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,12 @@ class CoefficientProcess:
     ----------
     model : Model
         Targets, noise, amplitude, log evidence.
-    prior : PatchPrior
-        Features of new samples.
+    prior : PatchPrior, ExpansionPrior, KernelPrior or MatrixPrior
+        Features of new samples, or their covariances with the m anchors.
     state : CoefficientState
         Factors for predictive variances, as arrays.
-    dual : ndarray of shape (r, n_outputs)
-        Means are features times these.
+    dual : ndarray of shape (m, n_outputs)
+        Means are what the prior gives of new samples times these.
     variance : {"dtc", "sor"}
         How the variance that the features do not explain is treated.
     has_one_latent : bool
@@ -57,7 +63,7 @@ class CoefficientProcess:
     """
 
     model: Model
-    prior: PatchPrior
+    prior: PlainPrior | ExpansionPrior | PatchPrior
     state: CoefficientState
     dual: FloatArray
     variance: str
@@ -68,7 +74,7 @@ class CoefficientProcess:
     def latent(
         self,
         rows: NDArray[Any],
-        diag: FloatArray,  # noqa: ARG002  (which only a given matrix reads)
+        diag: FloatArray,
         resources: Resources,
         *,
         needs_var: bool = False,
@@ -77,24 +83,27 @@ class CoefficientProcess:
         """Return the posterior at new samples, a block of rows at a time."""
         has_state, unit = needs_var or needs_cov, self.model.mean_diag
         needed = frozen_bytes(self.state) if has_state else 0
-        needs_diag = needs_var and self.variance != "sor"
 
         def latent_at(placement: Placement) -> Latent:
             run = run_beside(resources, placement, needed)
             dual = run.tensor(self.dual)
-            state = self._state_at(run) if has_state else None
+            state = self.state_at(run) if has_state else None
             means, variances = [], []
             halves: list[list[CovarianceUpdate]] = []
-            for features, prior in self.prior.stream(rows, run, needs_diag=needs_diag):
-                means.append(posterior_mean(features, dual))
+            excess = 0.0
+            for cross, prior in self.stream(rows, diag, run, needs_diag=needs_var):
+                means.append(posterior_mean(cross, dual))
                 if state is None:
                     continue
                 if needs_var:
-                    updates = self._updates(state, features)  # one is held at once
-                    each = [one.variance(prior / unit)[0] for one in updates]
+                    updates = self.updates(state, cross)  # one is held at once
+                    each, clipped = zip(
+                        *(one.variance(prior / unit) for one in updates), strict=True
+                    )
                     variances.append(torch.stack(each))
+                    excess = max(excess, *clipped)
                 if needs_cov:
-                    halves.append(list(self._updates(state, features)))
+                    halves.append(list(self.updates(state, cross)))
             cov, cov_scale = torch.empty(0), 0.0
             if needs_cov:
                 prior = self.prior.covariance(rows, run, unit)
@@ -107,18 +116,28 @@ class CoefficientProcess:
                 to_numpy(self._of_outputs(var)),
                 to_numpy(self._of_outputs(cov)),
                 cov_scale,
+                facts=excess_facts(self.prior, excess),
             )
 
         return compute_at(resources.placement(needed), latent_at)
 
-    def _state_at(self, run: Run) -> CoefficientState:
-        state = thaw(self.state, run.config.device)
-        return replace(state, factors=state.factors.to(run.config.solve_dtype))
+    def state_at(self, run: Run) -> CoefficientState:
+        """Return the state on the device of a run, in the precision of solves."""
+        state, dtype = thaw(self.state, run.config.device), run.config.solve_dtype
+        return replace(state, factors=state.factors.to(dtype))
 
-    def _updates(
-        self, state: CoefficientState, features: Tensor
+    def stream(
+        self, rows: NDArray[Any], diag: FloatArray, run: Run, *, needs_diag: bool
+    ) -> Stream:
+        """Yield covariances or features, and prior variances of new samples."""
+        needs_diag = needs_diag and self.variance != "sor"
+        return self.prior.stream(rows, diag, run, needs_diag=needs_diag)
+
+    def updates(
+        self, state: CoefficientState, cross: Tensor
     ) -> Iterator[CovarianceUpdate]:
-        """Yield the update of each latent function, given features (b, r)."""
+        """Yield the update of each latent function, given what the prior streams."""
+        features = cross if state.lift_map is None else lift(cross, state.lift_map)
         minus = None if self.variance == "sor" else features.mT
         for factor in state.factors:
             yield CovarianceUpdate(minus, half_solve(factor, features.mT))

@@ -44,6 +44,32 @@ class Completed:
     seconds: float
     facts: list[Fact]
 
+    def in_units_(self, problem: Problem) -> tuple[float, Tensor, Tensor, Tensor]:
+        """Divide features by the root of the mean prior variance, in place.
+
+        Parameters
+        ----------
+        problem : Problem
+            Has the weights of the mean.
+
+        Returns
+        -------
+        mean_diag : float
+            Mean prior variance.
+        features : Tensor of shape (n, r)
+            The features.
+        residual_diag : Tensor of shape (n,)
+            Variances, of mean 1, that they do not explain.
+        lift_map : Tensor of shape (m, r) or ()
+            Gives features of new samples.
+        """
+        mean_diag = problem.mean_variance(self.diag)
+        unit = math.sqrt(mean_diag)
+        features = self.gram.factor.div_(unit)
+        explained = torch.einsum("ij,ij->i", features, features)
+        residual_diag = (self.diag / mean_diag - explained).clamp(min=0.0)
+        return mean_diag, features, residual_diag, self.gram.lift_map / unit
+
     def reported(self, record: Record) -> Record:
         """Return the record of a fit to the matrix, with the facts about it."""
         figures = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Generator, Tensor
@@ -13,6 +13,8 @@ from skconvgp.engine import to_numpy, to_tensor
 from skconvgp.inference import (
     FeaturePosterior,
     FeatureSums,
+    LabelCode,
+    Sites,
     feature_leave_one_out,
     leave_one_unit_out,
     sum_features,
@@ -20,7 +22,9 @@ from skconvgp.inference import (
 from skconvgp.processes._problem import Problem
 
 __all__ = [
+    "FeatureRows",
     "FeatureSamples",
+    "FeatureSites",
     "Reservoir",
     "jitter_of",
     "left_out_values",
@@ -31,15 +35,43 @@ __all__ = [
 # after more samples have been added; those of all samples would need all features.
 RESERVOIR = 500
 
+Rows = TypeVar("Rows", bound="FeatureRows")
+
 
 @dataclass(frozen=True)
-class FeatureSamples:
-    """Samples given by features, with all that sums and leave-one-out values need.
+class FeatureRows:
+    """Samples given by features.
 
     Parameters
     ----------
     features : Tensor of shape (n, r)
         F, for a mean prior variance of 1.
+    residual_diag : Tensor of shape (n,)
+        Prior variances minus the diagonal of F F^T.
+    """
+
+    features: Tensor
+    residual_diag: Tensor
+
+    def take(self, indices: Any) -> Self:
+        """Return the samples at these indices."""
+        return type(self)(*(getattr(self, one.name)[indices] for one in fields(self)))
+
+    def join(self, other: Self) -> Self:
+        """Return the samples of both."""
+        names = [one.name for one in fields(self)]
+        pairs = ([getattr(self, name), getattr(other, name)] for name in names)
+        return type(self)(*map(torch.cat, pairs))
+
+
+@dataclass(frozen=True)
+class FeatureSamples(FeatureRows):
+    """Samples given by features, with all that sums and leave-one-out values need.
+
+    Parameters
+    ----------
+    features, residual_diag : Tensor
+        As in `FeatureRows`.
     targets : Tensor of shape (n, k)
         Scaled targets.
     weights : Tensor of shape (n,)
@@ -48,17 +80,13 @@ class FeatureSamples:
         Weighted mean target of all samples that have the same input.
     totals, staying : Tensor of shape (n,)
         Their total weight, and the part of it that stays if the sample is left out.
-    residual_diag : Tensor of shape (n,)
-        Prior variances minus the diagonal of F F^T.
     """
 
-    features: Tensor
     targets: Tensor
     weights: Tensor
     whole_targets: Tensor
     totals: Tensor
     staying: Tensor
-    residual_diag: Tensor
 
     @classmethod
     def of(
@@ -88,27 +116,51 @@ class FeatureSamples:
         which = slice(None) if indices is None else indices
         return cls(
             features,
+            residual_diag,
             targets[which],
             weights[which],
             whole.targets[inputs.of][which],
             whole.weights[inputs.of][which],
             inputs.staying(weights)[which],
-            residual_diag,
         )
-
-    def take(self, indices: Any) -> Self:
-        """Return the samples at these indices."""
-        return type(self)(*(getattr(self, one.name)[indices] for one in fields(self)))
-
-    def join(self, other: Self) -> Self:
-        """Return the samples of both."""
-        names = [one.name for one in fields(self)]
-        pairs = ([getattr(self, name), getattr(other, name)] for name in names)
-        return type(self)(*map(torch.cat, pairs))
 
 
 @dataclass(frozen=True)
-class Reservoir:
+class FeatureSites(FeatureRows):
+    """Samples given by features, with what leaves the posterior with each of them.
+
+    Parameters
+    ----------
+    features, residual_diag : Tensor
+        As in `FeatureRows`.
+    precision, shift : Tensor of shape (n, k)
+        As in `Sites`.
+    """
+
+    precision: Tensor
+    shift: Tensor
+
+    @classmethod
+    def of(
+        cls, features: Tensor, residual_diag: Tensor, problem: Problem, code: LabelCode
+    ) -> Self:
+        """Return samples of a problem, given their features and a code of labels."""
+        device, dtype = code.noise.device, code.noise.dtype
+        weights = to_tensor(problem.weights, device, dtype)
+        assert problem.codes is not None
+        codes, inputs = to_tensor(problem.codes, device), problem.inputs.to(device)
+        noise = code.noise[codes] / weights[:, None]
+        sites = Sites.of(code.values[codes], noise, weights, inputs)
+        return cls(features, residual_diag, sites.precision, sites.shift)
+
+    @property
+    def sites(self) -> Sites:
+        """What leaves with each sample."""
+        return Sites(self.precision, self.shift)
+
+
+@dataclass(frozen=True)
+class Reservoir(Generic[Rows]):
     """A random subset of all samples so far, of a bounded size.
 
     Each sample gets a random key, and those with the smallest keys are kept: then a
@@ -120,20 +172,20 @@ class Reservoir:
         Indices of the kept samples, in increasing order.
     keys : Tensor of shape (r,)
         Their keys.
-    data : FeatureSamples
+    data : FeatureSamples or FeatureSites
         The kept samples.
     """
 
     indices: Tensor
     keys: Tensor
-    data: FeatureSamples
+    data: Rows
 
     @classmethod
-    def of(cls, data: FeatureSamples, n_before: int, generator: Generator) -> Self:
+    def of(cls, data: Rows, n_before: int, generator: Generator) -> Self:
         """Draw a reservoir from samples that follow `n_before` earlier ones."""
         # The keys of earlier samples are drawn again: then a seed gives each sample the
         # same key, however samples are cut into batches.
-        n, device = n_before + len(data.targets), data.targets.device
+        n, device = n_before + len(data.features), data.features.device
         keys = torch.rand(n, generator=generator)[n_before:]
         indices = torch.arange(n_before, n)
         return cls(indices.to(device), keys.to(device), data)._smallest()

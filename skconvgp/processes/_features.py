@@ -6,7 +6,6 @@ over the r columns of F: r^3 + n r^2 operations in place of n^3.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -41,7 +40,7 @@ from skconvgp.inference import (
 from skconvgp.linalg import half_solve
 from skconvgp.processes._completed import Completed
 from skconvgp.processes._expansion import ExpansionPrior
-from skconvgp.processes._facts import Exceeded, Fact
+from skconvgp.processes._facts import Fact
 from skconvgp.processes._feature_samples import (
     FeatureSamples,
     Reservoir,
@@ -51,8 +50,8 @@ from skconvgp.processes._feature_samples import (
 )
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._latents import (
-    CLIP_TOLERANCE,
     CovarianceUpdateProcess,
+    excess_facts,
     run_beside,
 )
 from skconvgp.processes._left_out import kept_values
@@ -135,7 +134,9 @@ class FeatureProcess(CovarianceUpdateProcess):
     variance: str
     loo: tuple[FloatArray, FloatArray] = field(repr=False)
     sums: FeatureSums | None = field(default=None, repr=False)
-    reservoir: Reservoir | PatchReservoir | None = field(default=None, repr=False)
+    reservoir: Reservoir[FeatureSamples] | PatchReservoir | None = field(
+        default=None, repr=False
+    )
     loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
         default=None, repr=False
     )
@@ -155,10 +156,7 @@ class FeatureProcess(CovarianceUpdateProcess):
 
     def facts_of(self, clipped: float, *, needs_var: bool) -> list[Fact]:  # noqa: ARG002  (clipped for covariances, too)
         """Return a fact if features explain more than the variance of a sample."""
-        # Features of patches are a projection of the kernel: in exact arithmetic they
-        # never exceed the variance.
-        is_rounding = isinstance(self.prior, PatchPrior) or clipped <= CLIP_TOLERANCE
-        return [] if is_rounding else [Exceeded(clipped)]
+        return excess_facts(self.prior, clipped)
 
     def state_at(self, placement: Placement, run: Run) -> Any:
         """Return the state on the device of a placement, in the precision of solves."""
@@ -170,9 +168,7 @@ class FeatureProcess(CovarianceUpdateProcess):
     ) -> Stream:
         """Yield covariances or features, and prior variances of new samples."""
         needs_diag = needs_diag and self.variance != "sor"
-        if not isinstance(self.prior, PatchPrior):
-            return self.prior.stream(rows, diag, run, needs_diag=needs_diag)
-        return self.prior.stream(rows, run, needs_diag=needs_diag)
+        return self.prior.stream(rows, diag, run, needs_diag=needs_diag)
 
     def covariance_update(self, state: Any, cross: Tensor) -> CovarianceUpdate:
         """Return the update by the data, given covariances (b, m) of new samples."""
@@ -239,10 +235,7 @@ def fit_features(
     """
     gram, diag = completed.gram, completed.diag
     start = clock(diag.device)
-    mean_diag = problem.mean_variance(diag)
-    features = gram.factor.div_(math.sqrt(mean_diag))
-    explained = torch.einsum("ij,ij->i", features, features)
-    residual_diag = (diag / mean_diag - explained).clamp(min=0.0)
+    mean_diag, features, residual_diag, lift_map = completed.in_units_(problem)
     data = FeatureSamples.of(features, problem, residual_diag)
     amplitude = fixed_amplitude(
         settings.amplitude, mean_diag, data.targets, problem.scale
@@ -257,7 +250,6 @@ def fit_features(
     posterior = feature_posterior(sums)
     evidence, amplitude = feature_evidence(sums, posterior, amplitude)
     loo = left_out_values(data, posterior, noise, variance)
-    lift_map = gram.lift_map / math.sqrt(mean_diag)
     process = FeatureProcess(
         Model.of(
             problem,

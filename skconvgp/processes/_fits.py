@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Generator
 
 from skconvgp._protocols import Completion, Expansion, Localization, Solver
 from skconvgp.completion import CoarseKernel, SubsetOfData
@@ -18,7 +19,8 @@ from skconvgp.engine import to_numpy
 from skconvgp.processes._completed import Completed, complete, sample_oracle
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._expansion import ExpansionPrior, expanded
-from skconvgp.processes._features import FeatureProcess, fit_features
+from skconvgp.processes._feature_labels import FeatureLabelProcess
+from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._label_models import LabelModel
 from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._neighbors import NeighborProcess, fit_neighbors
@@ -52,6 +54,7 @@ __all__ = [
 Process: TypeAlias = (
     ExactProcess
     | FeatureProcess
+    | FeatureLabelProcess
     | NeighborProcess
     | LabelProcess
     | PatchLabelProcess
@@ -90,8 +93,9 @@ class CompletedFit(Protocol):
         /,
         *,
         completed: Completed,
-        least_noise: float,
-    ) -> tuple[FeatureProcess | LabelProcess, Record]:
+        least_noise: float = 0.0,
+        reservoir_generator: Generator | None = None,
+    ) -> tuple[FeatureProcess | FeatureLabelProcess | LabelProcess, Record]:
         """Return the process and the record of the fit."""
         ...
 
@@ -223,7 +227,7 @@ def fit_expanded(
     exact = replace(prior.exact, dtype=samples.dtype)
     prior = replace(prior, exact=exact)
     completed = expanded(prior, problem.rows, run)
-    process, record = fit(problem, prior, run, completed=completed, least_noise=0.0)
+    process, record = fit(problem, prior, run, completed=completed)
     return Fitted(process, completed.reported(record), np.arange(len(problem.rows)))
 
 
@@ -285,8 +289,7 @@ def fit_sum(
 
 def fit_landmarks(
     strategy: Any,
-    variance: str,
-    settings: Settings,
+    fit: CompletedFit,
     resources: Resources,
     problem: Problem,
     prior: PlainPrior,
@@ -299,14 +302,9 @@ def fit_landmarks(
     oracle = sample_oracle(problem, prior, run, n_allowed)
     gram = strategy.complete(oracle, 1.0, resources.generator())
     completed = Completed(gram, oracle.diag(), clock(device) - start, [])
-    process, record = fit_features(
-        problem,
-        prior,
-        run,
-        completed=completed,
-        settings=settings,
-        variance=variance,
-        reservoir_generator=resources.generator(),
+    generator = resources.generator()
+    process, record = fit(
+        problem, prior, run, completed=completed, reservoir_generator=generator
     )
     record = completed.reported(record)
     return Fitted(process, record, np.arange(n), process.prior.indices)

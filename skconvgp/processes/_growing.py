@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -12,14 +11,17 @@ from torch import Generator
 from skconvgp._protocols import lift
 from skconvgp.engine import Placement, compute_at, freeze, thaw, to_numpy
 from skconvgp.inference import feature_evidence, feature_posterior
+from skconvgp.processes._feature_label_fit import extend_feature_labels
+from skconvgp.processes._feature_labels import FeatureLabelProcess
 from skconvgp.processes._feature_samples import (
+    FeatureRows,
     FeatureSamples,
     Reservoir,
     jitter_of,
     left_out_values,
     sums_of,
 )
-from skconvgp.processes._features import FeatureProcess, FeatureState
+from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._run import Resources, Run, clock
@@ -28,18 +30,18 @@ __all__ = ["extend_features"]
 
 
 def extend_features(
-    process: FeatureProcess,
+    process: FeatureProcess | FeatureLabelProcess,
     problem: Problem,
     amplitude: float | str | None,
     generator: Generator,
     resources: Resources,
-) -> tuple[FeatureProcess, Record]:
+) -> tuple[FeatureProcess | FeatureLabelProcess, Record]:
     """Return the process of these and further samples, with the same anchors and noise.
 
     Parameters
     ----------
-    process : FeatureProcess
-        Fitted with sums and a reservoir.
+    process : FeatureProcess or FeatureLabelProcess
+        Fitted with a reservoir.
     problem : Problem
         The further samples.
     amplitude : float, str or None
@@ -49,32 +51,52 @@ def extend_features(
     resources : Resources
         Devices and memory that may be used.
     """
-    assert process.sums is not None
-    moment = process.sums.moment
-    needed = moment.nbytes + len(problem.rows) * len(moment) * moment.itemsize
-    extend_at = partial(_extend_at, process, problem, amplitude, generator, resources)
+    if isinstance(process, FeatureLabelProcess):
+        held = process.state.factors
+    else:
+        assert process.sums is not None
+        held = process.sums.moment
+    needed = held.nbytes + len(problem.rows) * held.shape[-1] * held.itemsize
+
+    def extend_at(
+        placement: Placement,
+    ) -> tuple[FeatureProcess | FeatureLabelProcess, Record]:
+        device, run = placement.device, resources.run(placement)
+        start = clock(device)
+        rows = _rows_of(process, problem, run)
+        gram_seconds = clock(device) - start
+        extended: FeatureProcess | FeatureLabelProcess
+        if isinstance(process, FeatureLabelProcess):
+            extended, record = extend_feature_labels(
+                process, problem, rows, generator, run
+            )
+        else:
+            extended, record = _extend(
+                process, problem, rows, amplitude, generator, run
+            )
+        has_anchors = np.ndim(process.state.lift_map) > 0
+        n_compared = len(process.dual) + 1 if has_anchors else 0
+        n_pairs = len(problem.rows) * n_compared
+        return extended, replace(record, n_pairs=n_pairs, gram_seconds=gram_seconds)
+
     return compute_at(resources.placement(needed), extend_at)
 
 
-def _extend_at(
+def _extend(
     process: FeatureProcess,
     problem: Problem,
+    rows: FeatureRows,
     amplitude: float | str | None,
     generator: Generator,
-    resources: Resources,
-    placement: Placement,
+    run: Run,
 ) -> tuple[FeatureProcess, Record]:
-    device, model = placement.device, process.model
+    device, model = run.config.device, process.model
     start = clock(device)
     assert process.sums is not None
     assert isinstance(process.reservoir, Reservoir)
     state, sums = thaw(process.state, device), thaw(process.sums, device)
     reservoir = thaw(process.reservoir, device)
-    run = resources.run(placement)
-    data = _samples_of(process, state, problem, run)
-    gram_seconds = clock(device) - start
-
-    start = clock(device)
+    data = FeatureSamples.of(rows.features, problem, rows.residual_diag)
     sums = sums + sums_of(data, model.noise, process.variance)
     posterior = feature_posterior(sums)
     fixed = fixed_amplitude(amplitude, model.mean_diag, data.targets, problem.scale)
@@ -104,28 +126,24 @@ def _extend_at(
         reservoir=freeze(reservoir),
         loo_subset=(indices, *reservoir_loo),
     )
-    n_compared = len(process.dual) + 1 if state.lift_map.ndim else 0
-    n_pairs = len(problem.rows) * n_compared
     facts = jitter_facts(jitter, model.noise, process.prior, run)
     seconds, report = clock(device) - start, {"jitter": jitter}
-    return extended, Record(n_pairs, gram_seconds, seconds, report, facts)
+    return extended, Record(0, 0.0, seconds, report, facts)
 
 
-def _samples_of(
-    process: FeatureProcess,
-    state: FeatureState,
-    problem: Problem,
-    run: Run,
-) -> FeatureSamples:
+def _rows_of(
+    process: FeatureProcess | FeatureLabelProcess, problem: Problem, run: Run
+) -> FeatureRows:
     """Return further samples, given by their features."""
     no_diag, unit = np.zeros(len(problem.rows)), process.model.mean_diag
+    lift_map = thaw(process.state, run.config.device).lift_map
     lifted, residual_diags = [], []
     for cross, prior in process.stream(problem.rows, no_diag, run, needs_diag=True):
-        features = lift(cross, state.lift_map)
+        features = lift(cross, lift_map)
         explained = torch.einsum("ij,ij->i", features, features)
         residual_diag = (prior / unit - explained).clamp(min=0.0)
         lifted.append(features)
         if not process.prior.knows_variances:  # the diagonal above is all zeros
             residual_diag = torch.full_like(residual_diag, torch.nan)
         residual_diags.append(residual_diag)
-    return FeatureSamples.of(torch.cat(lifted), problem, torch.cat(residual_diags))
+    return FeatureRows(torch.cat(lifted), torch.cat(residual_diags))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -334,36 +333,26 @@ def _covariances(
     completed: Completed | None,
 ) -> _Covariances:
     """Return the prior covariances of the samples, of mean variance 1."""
-    if completed is None:
-        assert not isinstance(prior, ExpansionPrior)
-        oracle = prior.cached_oracle(run)
-        diag = oracle.diag()
-    else:
-        diag = completed.diag
-    mean_diag = problem.mean_variance(diag)
     require_finite_noise(1.0 / run.tensor(problem.weights))
-
-    def residual_diag(gram: Tensor) -> Tensor:
-        return (diag.to(gram) / mean_diag - gram.diagonal()).clamp(min=0.0)
-
-    if completed is None:
-        gram, n = oracle.gram(), len(diag)
-        gram /= mean_diag
-        empty = diag.new_empty(0, 0)
+    if completed is not None:
+        mean_diag, features, residual_diag, lift_map = completed.in_units_(problem)
         return _Covariances(
-            gram, mean_diag, entries(n), empty, empty, None, residual_diag(gram)
+            features @ features.mT,
+            mean_diag,
+            completed.gram.n_evaluated,
+            features,
+            lift_map,
+            completed.gram.anchors,
+            residual_diag,
         )
-    features = completed.gram.factor.div_(math.sqrt(mean_diag))
-    gram = features @ features.mT
-    return _Covariances(
-        gram,
-        mean_diag,
-        completed.gram.n_evaluated,
-        features,
-        completed.gram.lift_map / math.sqrt(mean_diag),
-        completed.gram.anchors,
-        residual_diag(gram),
-    )
+    assert not isinstance(prior, ExpansionPrior)
+    oracle = prior.cached_oracle(run)
+    diag, gram = oracle.diag(), oracle.gram()
+    mean_diag = problem.mean_variance(diag)
+    gram /= mean_diag
+    empty, n = diag.new_empty(0, 0), len(diag)
+    residual_diag = (diag.to(gram) / mean_diag - gram.diagonal()).clamp(min=0.0)
+    return _Covariances(gram, mean_diag, entries(n), empty, empty, None, residual_diag)
 
 
 def _variances(cov: Tensor) -> tuple[Tensor, Tensor, float]:

@@ -13,12 +13,13 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy
 from skconvgp.inference import CovarianceUpdate, join_updates, posterior_mean
-from skconvgp.processes._facts import Fact
+from skconvgp.processes._facts import Exceeded, Fact
+from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import AnyPrior, Stream
 from skconvgp.processes._problem import Latent, Model
 from skconvgp.processes._run import Resources, Run
 
-__all__ = ["CLIP_TOLERANCE", "CovarianceUpdateProcess", "run_beside"]
+__all__ = ["CLIP_TOLERANCE", "CovarianceUpdateProcess", "excess_facts", "run_beside"]
 
 CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
 
@@ -138,3 +139,19 @@ def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:
     """Return how to predict while a state of `needed` bytes is held."""
     # On the CPU the arrays of the state are used without a copy.
     return resources.run(placement, 0 if placement.device.type == "cpu" else needed)
+
+
+def excess_facts(prior: AnyPrior, excess: float) -> list[Fact]:
+    """Return a fact if features explain more than the variance of a sample.
+
+    Parameters
+    ----------
+    prior : object
+        Prior of the features.
+    excess : float
+        What they explain beyond it, as a share of the mean prior variance.
+    """
+    # Features of patches are a projection of the kernel: in exact arithmetic they
+    # never exceed the variance.
+    is_rounding = isinstance(prior, PatchPrior) or excess <= CLIP_TOLERANCE
+    return [] if is_rounding else [Exceeded(excess)]

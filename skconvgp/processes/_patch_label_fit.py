@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,33 +10,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from skconvgp._protocols import Targets
 from skconvgp._typing import FloatArray
 from skconvgp.engine import freeze, rows_to_tensor, to_numpy
 from skconvgp.inference import (
     ClassSums,
-    Coefficients,
     EqualInputs,
-    FeatureSums,
     LabelCode,
-    feature_evidence,
-    feature_posterior,
 )
 from skconvgp.linalg import row_factor
+from skconvgp.processes._coded_labels import of_outputs
 from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._fitting import jitter_facts
 from skconvgp.processes._label_choice import CHOOSING, amplitude_of_model
+from skconvgp.processes._label_functions import Candidate, Functions, fit_functions
 from skconvgp.processes._label_models import (
     NoisyModel,
     left_out_loss,
     spread_over_classes,
 )
 from skconvgp.processes._patch_images import followed_by, unexplained_of
-from skconvgp.processes._patch_labels import (
-    LabelledImages,
-    PatchLabelProcess,
-    of_outputs,
-)
+from skconvgp.processes._patch_labels import LabelledImages, PatchLabelProcess
 from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patch_reading import Reading, sum_classes, unit_of
@@ -44,40 +37,27 @@ from skconvgp.processes._problem import Model, Problem, Record, Settings
 from skconvgp.processes._run import Run, clock
 
 __all__ = [
-    "Functions",
-    "fit_functions",
     "fit_patch_labels",
-    "model_of_classes",
+    "require_two_levels",
     "values_of_labels",
 ]
 
 
-def model_of_classes(model: NoisyModel, problem: Problem) -> NoisyModel:
-    """Return the model of a sample of each class, given that of all samples.
+def require_two_levels(model: NoisyModel) -> None:
+    """Raise if the noise of a latent function has more than two values.
 
-    Raises
-    ------
-    ValueError
-        If the noise of a latent function has more than two values.
+    Parameters
+    ----------
+    model : NoisyModel
+        Model of a sample of each class.
     """
-    n_classes = len(model.offset)
-    every = torch.arange(n_classes)
-    codes = torch.cat([torch.as_tensor(problem.codes), every])
-    # Classes are added with weights of zero, so that the prior means stay.
-    weights = torch.cat([model.weights, model.weights.new_zeros(n_classes)])
-    targets = model.likelihood.targets(codes, n_classes, weights)
-    assert targets.noise is not None
-    own = Targets(
-        targets.values[-n_classes:], targets.offset, targets.noise[-n_classes:]
-    )
-    if not LabelCode.of(own, 1.0, 0.0).has_two_levels:
+    if not LabelCode.of(model.targets, 1.0, 0.0).has_two_levels:
         raise ValueError(
             f"{model.likelihood!r} gives a latent function more than two noise "
             "variances. Patches need one for the class of the function, and one for "
             "all other classes: fit ConvNetGPClassifier, or use "
             "likelihood='dirichlet'."
         )
-    return NoisyModel(model.likelihood, own, torch.ones(n_classes), EqualInputs(every))
 
 
 def values_of_labels(
@@ -87,89 +67,6 @@ def values_of_labels(
     # A moment for each class, and samples on which an amplitude is chosen.
     n_classes, copies = len(models[0].offset), models[0].n_copies()
     return n_classes * n_features**2 + copies * min(n_samples, CHOOSING) ** 2
-
-
-@dataclass(frozen=True)
-class Functions:
-    """Posterior of k latent functions.
-
-    Parameters
-    ----------
-    coefficients : Tensor of shape (r, k)
-        Posterior means of the coefficients.
-    evidence : float
-        Log evidence of all of them.
-    jitters : tuple of float
-        Jitter that had to be added to the diagonal of each precision.
-    mean, var : Tensor of shape (q, k)
-        Means and variances at images whose features were given.
-    """
-
-    coefficients: Tensor
-    evidence: float
-    jitters: tuple[float, ...]
-    mean: Tensor
-    var: Tensor
-
-
-def fit_functions(
-    each: Iterable[FeatureSums],
-    amplitude: float,
-    features: Tensor,
-    factors: Tensor | None = None,
-) -> Functions:
-    """Return the posterior of latent functions, given the sums of each.
-
-    Parameters
-    ----------
-    each : iterable of FeatureSums
-        Sums of the k functions, made one after the other.
-    amplitude : float
-        Mean prior variance of the functions.
-    features : Tensor of shape (q, r)
-        Features of images.
-    factors : Tensor of shape (k, r, r), optional
-        Overwritten by the Cholesky factors of the precisions, each after its sums have
-        been made.
-    """
-    means, jitters, marginals, evidence = [], [], [], 0.0
-    for i, sums in enumerate(each):
-        posterior = feature_posterior(sums)
-        evidence += float(
-            feature_evidence(sums, posterior, sums.energy.new_tensor([amplitude]))[0]
-        )
-        mean = posterior.mean[:, 0]
-        means.append(mean)
-        jitters.append(posterior.jitter)
-        marginals.append(Coefficients(posterior.factor, mean).marginals(features))
-        if factors is not None:
-            factors[i] = posterior.factor
-    mean, var = (torch.stack(part, 1) for part in zip(*marginals, strict=True))
-    return Functions(torch.stack(means, 1), evidence, tuple(jitters), mean, var)
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A likelihood, with the amplitude that belongs to it.
-
-    Parameters
-    ----------
-    model : NoisyModel
-        Model of a sample of each class.
-    amplitude : float
-        Mean prior variance of the latent functions.
-    code : LabelCode
-        Targets and noise of each label.
-    """
-
-    model: NoisyModel
-    amplitude: float
-    code: LabelCode
-
-    def sums(self, of_classes: ClassSums, whole: Tensor) -> Iterator[FeatureSums]:
-        """Yield the sums of each latent function, given those of each class."""
-        for i in range(self.code.noise.shape[1]):
-            yield of_classes.of_function(i, self.code, whole)
 
 
 @dataclass(frozen=True)
@@ -199,7 +96,7 @@ class _Kept:
 
     def candidate(
         self, model: NoisyModel, settings: Settings, mean_diag: float
-    ) -> _Candidate:
+    ) -> Candidate:
         """Return a model with its amplitude, chosen on the images with each label."""
         subset, noise = self.reading.subset, settings.noise
         assert not isinstance(noise, str)
@@ -217,9 +114,7 @@ class _Kept:
         amplitude = amplitude_of_model(
             of_images, gram, mean_diag, of_labels, settings.amplitude, noise
         )
-        code = LabelCode.of(model.targets, amplitude, noise)
-        code = code.of_second() if model.has_one_latent else code
-        return _Candidate(model, amplitude, code.to(self.features.device))
+        return Candidate.of(model, amplitude, noise, self.features.device)
 
     def in_few_coordinates(self, n_classes: int) -> tuple[ClassSums, Tensor]:
         """Return sums and features of all images, as many features as images.
@@ -232,7 +127,7 @@ class _Kept:
         return ClassSums(moments, features.mT @ weights, weights.sum(0)), features
 
     def left_out(
-        self, candidate: _Candidate, functions: Functions
+        self, candidate: Candidate, functions: Functions
     ) -> tuple[FloatArray, FloatArray]:
         """Return leave-one-out means and variances (s, n_outputs) of the samples."""
         labelled = LabelledImages(
@@ -244,7 +139,7 @@ class _Kept:
         marginals = functions.mean, functions.var
         return labelled.leave_out(*marginals, self.residual_diag, candidate.amplitude)
 
-    def loss(self, candidate: _Candidate, functions: Functions) -> float:
+    def loss(self, candidate: Candidate, functions: Functions) -> float:
         """Return the mean log loss of leave-one-out probabilities."""
         samples = self.reading.subset.samples
         mean, var = map(rows_to_tensor, self.left_out(candidate, functions))
@@ -297,7 +192,7 @@ def fit_patch_labels(
     settings = replace(settings, noise=noise)
     whole = sums.moments.sum(0)
     best = _best(sums, whole, kept, models, settings, mean_diag)
-    factors = sums.moments[best.code.label_of(0) :]  # each is read before it is written
+    factors = sums.factors(best.code)
     functions = fit_functions(best.sums(sums, whole), best.amplitude, features, factors)
     if len(factors) < n_classes:  # free the moments of the first class
         factors = factors.clone()
@@ -321,7 +216,7 @@ def fit_patch_labels(
         offset=to_numpy(best.model.offset),
         code=freeze(best.code),
         codes=kept.codes,
-        jitters=np.array(functions.jitters),
+        jitters=functions.jitters,
         unexplained=1.0 - explained,
         loo=followed_by((nothing, nothing), n, subset.samples, (mean, var)),
         reservoir=reading.reservoir(0, residual_diag, dtype),
@@ -341,7 +236,7 @@ def _best(
     models: Sequence[NoisyModel],
     settings: Settings,
     mean_diag: float,
-) -> _Candidate:
+) -> Candidate:
     """Return the candidate with the least leave-one-out log loss."""
     candidates = [kept.candidate(model, settings, mean_diag) for model in models]
     if len(candidates) == 1:
@@ -351,7 +246,7 @@ def _best(
         sums, features = kept.in_few_coordinates(len(sums.weights))
         whole = sums.moments.sum(0)
 
-    def loss(candidate: _Candidate) -> float:
+    def loss(candidate: Candidate) -> float:
         each, amplitude = candidate.sums(sums, whole), candidate.amplitude
         return kept.loss(candidate, fit_functions(each, amplitude, features))
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from torch import Generator
 
 from skconvgp.engine import freeze, thaw, to_tensor
-from skconvgp.inference import ClassSums, FeaturePosterior, FeatureSums, LabelCode
+from skconvgp.processes._coded_labels import of_outputs
 from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._fitting import jitter_facts
+from skconvgp.processes._label_functions import fit_functions, sums_with
 from skconvgp.processes._patch_images import followed_by, unexplained_of
-from skconvgp.processes._patch_label_fit import fit_functions
-from skconvgp.processes._patch_labels import PatchLabelProcess, of_outputs
+from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._patch_reading import Reading, sum_classes
 from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._run import Run, clock
@@ -58,8 +57,11 @@ def extend_patch_labels(
 
     start = clock(device)
     code = thaw(process.code, device)
-    each, amplitude = _sums(process, more, code), float(model.amplitude[0])
-    factors = more.moments[code.label_of(0) :]  # each is read before it is written
+    amplitude, earlier = float(model.amplitude[0]), thaw(process.state, device).factors
+    coefficients = to_tensor(process.dual, device)[:, code.label_of(0) :]
+    weights = process.class_weights().to(device)
+    each = sums_with(more, code, weights, earlier, coefficients, process.jitters)
+    factors = more.factors(code)
     functions = fit_functions(each, amplitude, features[:0], factors)
     if len(factors) < n_classes:  # free the moments of the first class
         factors = factors.clone()
@@ -72,7 +74,7 @@ def extend_patch_labels(
         state=freeze(CoefficientState(factors)),
         dual=of_outputs(functions.coefficients, n_classes),
         codes=np.concatenate([process.codes, problem.codes]),
-        jitters=np.array(functions.jitters),
+        jitters=functions.jitters,
         reservoir=reservoir,
         images=None,
     )
@@ -87,22 +89,3 @@ def extend_patch_labels(
     n_pairs, seconds = len(problem.rows) * prior.n_samples, clock(device) - start
     report = {"jitter": process.jitter}
     return process, Record(n_pairs, gram_seconds, seconds, report, facts)
-
-
-def _sums(
-    process: PatchLabelProcess, more: ClassSums, code: LabelCode
-) -> Iterator[FeatureSums]:
-    """Yield the sums of each latent function over earlier and further samples."""
-    device, first = more.totals.device, code.label_of(0)
-    factors = thaw(process.state, device).factors
-    means = to_tensor(process.dual, device)[:, first:]
-    weights = process.class_weights().to(device)
-    energy, log_noise = code.energy(weights), code.log_noise(weights)
-    whole = more.moments.sum(0)
-    for i, jitter in enumerate(process.jitters):
-        mean = means[:, i : i + 1]
-        moment, response = FeaturePosterior(factors[i], mean, float(jitter)).sums()
-        before = FeatureSums(
-            moment, response, energy[i : i + 1], log_noise[i], weights.sum()
-        )
-        yield before + more.of_function(i, code, whole)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,51 +15,34 @@ from skconvgp.engine import (
     compute_at,
     frozen_bytes,
     thaw,
-    to_numpy,
     to_tensor,
 )
-from skconvgp.inference import Coefficients, LabelCode, leave_sites_out
-from skconvgp.processes._coefficients import CoefficientProcess
+from skconvgp.inference import Coefficients, LabelCode, Sites
+from skconvgp.processes._coded_labels import CodedLabelProcess, left_out_outputs
 from skconvgp.processes._latents import run_beside
 from skconvgp.processes._patch_images import (
     PatchImages,
     PatchReservoir,
     unexplained_of,
 )
+from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._run import Resources, Run
 
-__all__ = [
-    "LabelledImages",
-    "PatchLabelProcess",
-    "marginals_of",
-    "of_outputs",
-]
+__all__ = ["LabelledImages", "PatchLabelProcess"]
 
 
 @dataclass(frozen=True)
-class PatchLabelProcess(CoefficientProcess):
+class PatchLabelProcess(CodedLabelProcess):
     """A process of labels, by the features of patches.
 
     Parameters
     ----------
     model, prior, state, dual, variance, has_one_latent : object
         As in `CoefficientProcess`.
-    likelihood : object
-        The likelihood that was chosen.
-    offset : ndarray of shape (n_outputs,)
-        Prior means of the latent functions.
-    code : LabelCode
-        Targets and noise of each label, as arrays.
-    codes : ndarray of shape (n,)
-        Class codes of the samples.
-    jitters : ndarray of shape (k,)
-        Jitter that had to be added to the diagonal of each precision; 0 if none.
+    likelihood, offset, code, codes, jitters, loo : object
+        As in `CodedLabelProcess`.
     unexplained : float
         Share of the mean prior variance that the features leave out.
-    loo : tuple of ndarray
-        Leave-one-out means and variances (n, n_outputs) of the samples, without noise,
-        given all samples that had been added with each or before it; NaN if they are
-        not known.
     reservoir : PatchReservoir
         Random images of those added so far.
     loo_subset : tuple of ndarray
@@ -70,13 +52,8 @@ class PatchLabelProcess(CoefficientProcess):
         Training images, if leave-one-out predictions are computed on demand.
     """
 
-    likelihood: Any
-    offset: FloatArray
-    code: LabelCode = field(repr=False)
-    codes: NDArray[np.intp] = field(repr=False)
-    jitters: FloatArray = field(repr=False)
+    prior: PatchPrior
     unexplained: float
-    loo: tuple[FloatArray, FloatArray] = field(repr=False)
     reservoir: PatchReservoir = field(repr=False)
     loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] = field(repr=False)
     images: PatchImages | None = field(repr=False)
@@ -89,41 +66,10 @@ class PatchLabelProcess(CoefficientProcess):
         precision = float(code.precision(self.class_weights()).sum())
         return self.model.log_evidence - 0.5 * self.unexplained * precision
 
-    @property
-    def jitter(self) -> float:
-        """Noise, as a share of the amplitude, with the effect of the largest jitter."""
-        return float(self.jitters.max()) * self.least_noise
-
-    @property
-    def least_noise(self) -> float:
-        """Least noise of an observation, as a share of the amplitude."""
-        return float(self.code.noise.min())
-
-    def class_weights(self) -> Tensor:
-        """Return the total weight (c,) of the samples of each class."""
-        n_classes = len(self.offset)
-        totals = np.bincount(self.codes, self.model.weights, minlength=n_classes)
-        return torch.as_tensor(totals)
-
     def leave_out(
         self, resources: Resources, *, is_subset_enough: bool
     ) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
-        """Return indices of samples, and their leave-one-out latent functions.
-
-        Parameters
-        ----------
-        resources : Resources
-            Devices and memory that may be used.
-        is_subset_enough : bool
-            Whether the images that are kept are enough.
-
-        Returns
-        -------
-        indices : ndarray of shape (m,)
-            Which samples.
-        mean, var : ndarray of shape (m, n_outputs)
-            Means, without the offset, and variances.
-        """
+        """Return indices of samples, and their leave-one-out latent functions."""
         if is_subset_enough:
             return self.loo_subset
         images, needed = self.images, frozen_bytes(self.state)
@@ -162,7 +108,7 @@ class PatchLabelProcess(CoefficientProcess):
             features = block.to(torch.float64)
             known = None if residual_diag is None else residual_diag[part]
             own = images.rows[part], prior, model.mean_diag, self.variance, run, known
-            marginals = marginals_of(posteriors, features)
+            marginals = _marginals(posteriors, features)
             found.append((*marginals, unexplained_of(features, *own)))
         mean, var, unexplained = map(torch.cat, zip(*found, strict=True))
         labelled = LabelledImages(images, self.codes, model.weights, code)
@@ -212,20 +158,12 @@ class LabelledImages:
         targets = self.code.values[codes]
         noise = self.code.noise[codes] / weights[:, None]
         own = mean[inputs.of], var[inputs.of]
-        mean, var = leave_sites_out(*own, targets, noise, weights, inputs)
-        var = amplitude * (var + residual_diag[inputs.of, None])
-        n_outputs = len(self.code.noise)
-        return of_outputs(mean, n_outputs), to_numpy(var.expand(-1, n_outputs))
+        sites = Sites.of(targets, noise, weights, inputs)
+        left = residual_diag[inputs.of]
+        return left_out_outputs(sites, *own, left, amplitude, len(self.code.noise))
 
 
-def of_outputs(mean: Tensor, n_outputs: int) -> FloatArray:
-    """Return means (n, k) of latent functions for all outputs."""
-    if mean.shape[1] < n_outputs:  # of the second of two classes
-        mean = torch.cat([-mean, mean], dim=1)
-    return to_numpy(mean)
-
-
-def marginals_of(
+def _marginals(
     posteriors: list[Coefficients], features: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return means and variances (b, k) of latent functions, given features (b, r)."""

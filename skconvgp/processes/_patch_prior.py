@@ -19,7 +19,7 @@ from skconvgp.engine import for_each, slices, stream_rows, to_numpy, to_tensor
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Kernel
 from skconvgp.processes._inducing import Inducing
-from skconvgp.processes._prior import KernelPrior
+from skconvgp.processes._prior import KernelPrior, Stream
 from skconvgp.processes._run import Run
 
 __all__ = ["PatchPrior"]
@@ -119,8 +119,13 @@ class PatchPrior:
             show(part.stop, len(rows))
 
     def stream(
-        self, rows: NDArray[Any], run: Run, *, needs_diag: bool
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+        self,
+        rows: NDArray[Any],
+        diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
+        run: Run,
+        *,
+        needs_diag: bool = True,
+    ) -> Stream:
         """Yield features (b, r) and prior variances (b,) of new samples.
 
         A variance takes P^2 evaluations of the base kernel for an image of P patches.

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Generator, Tensor
 
 from skconvgp.engine import to_numpy
-from skconvgp.inference import ClassSums, FeatureSums, MergedSamples, mean_variance
+from skconvgp.inference import (
+    ClassMoments,
+    ClassSums,
+    FeatureSums,
+    MergedSamples,
+    mean_variance,
+)
 from skconvgp.linalg import Moments
 from skconvgp.processes._patch_images import (
     ImageFeatures,
@@ -230,22 +236,11 @@ def sum_classes(
     prior, run : object
         As in `sum_images`.
     """
-    of_classes = reading.class_weights(n_classes)
-    r = prior.n_samples
-    squares = of_classes.new_zeros(n_classes, r, r)
-    moments: list[Moments] = []
+    of_classes, dtype = reading.class_weights(n_classes), reading.dtype
+    moments = ClassMoments.empty(n_classes, prior.n_samples, dtype, of_classes.device)
 
     def add(part: slice, block: Tensor) -> None:
-        if not moments:
-            centre = block.mean(0)
-            around = partial(Moments.around, centre, 1, reading.dtype)
-            moments.extend(map(around, squares))
-        for own, weights in zip(moments, of_classes[part].mT, strict=True):
-            shown = weights.nonzero()[:, 0]
-            if len(shown):
-                ones = weights.new_ones(len(shown), 1)
-                own.add(block[shown], ones, weights[shown])
+        moments.add(block, of_classes[part])
 
     features = reading.read(prior, run, add)
-    totals = torch.cat([own.finish()[1] for own in moments], 1)  # `squares` is written
-    return ClassSums(squares, totals, of_classes.sum(0)), features
+    return moments.finish(), features

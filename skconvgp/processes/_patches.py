@@ -29,11 +29,12 @@ from skconvgp.processes._inducing_sum import (
     missing_patches,
     terms_of,
 )
+from skconvgp.processes._label_functions import model_of_classes
 from skconvgp.processes._label_models import NoisyModel
 from skconvgp.processes._patch_images import followed_by
 from skconvgp.processes._patch_label_fit import (
     fit_patch_labels,
-    model_of_classes,
+    require_two_levels,
     values_of_labels,
 )
 from skconvgp.processes._patch_labels import PatchLabelProcess
@@ -93,6 +94,8 @@ class PatchPlan:
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and how it was computed."""
         models = [model_of_classes(model, problem) for model in self.models]
+        for model in models:
+            require_two_levels(model)
 
         def fit_at(placement: Placement) -> tuple[Fitted, Run]:
             n_matrices = f"{len(problem.scale)} matrices" if models else "matrix"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,13 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.inference import (
+    CovarianceUpdate,
     bootstrap_directions,
     pathwise_coefficients,
     posterior_mean,
 )
 from skconvgp.kernels._feature_maps import feature_map
+from skconvgp.processes._coded_labels import CodedLabelProcess
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._features import FeatureProcess
@@ -38,7 +41,7 @@ __all__ = ["bootstrap_draws", "function_prior", "pathwise_draws"]
 
 def function_prior(process: object) -> KernelPrior | None:
     """Return the prior of an exact process of which functions can be drawn, or None."""
-    if isinstance(process, LabelProcess) and not can_draw(process, has_features=False):
+    if isinstance(process, LabelProcess) and not can_draw(process):
         return None
     if not isinstance(process, ExactProcess | LabelProcess):
         return None
@@ -60,7 +63,7 @@ def pathwise_draws(
 
     Parameters
     ----------
-    process : ExactProcess, FeatureProcess or LabelProcess
+    process : ExactProcess, FeatureProcess, CodedLabelProcess or LabelProcess
         The fitted process. One of features draws its coefficients, and leaves out the
         variance that the features leave out.
     rows : ndarray of shape (n, d)
@@ -81,17 +84,15 @@ def pathwise_draws(
     TypeError
         If no random features of the kernel are known.
     """
-    if isinstance(process, FeatureProcess):
+    if isinstance(process, FeatureProcess | CodedLabelProcess):
 
-        def directions(_state: Any, n_columns: int) -> Tensor:
-            size = len(process.state.factor), n_columns
+        def directions(factor: Tensor, _jitter: float, n_columns: int) -> Tensor:
+            size = len(factor), n_columns
             return torch.randn(size, generator=generator, dtype=torch.float64)
 
         return _coefficient_draws(
             process, rows, n_draws, resources, directions, generator
         )
-    if isinstance(process, LabelProcess) and can_draw(process, has_features=True):
-        return label_draws(process, rows, n_draws, None, resources, generator)
     prior = function_prior(process)
     if prior is None:
         raise ValueError(
@@ -154,9 +155,7 @@ def bootstrap_draws(
     ValueError
         For another process.
     """
-    if isinstance(process, LabelProcess) and can_draw(process, has_features=True):
-        return label_draws(process, rows, n_draws, None, resources, generator)
-    if not isinstance(process, FeatureProcess):
+    if not isinstance(process, FeatureProcess | CodedLabelProcess):
         raise ValueError(  # noqa: TRY004  (a setting of the user does not fit)
             "method='bootstrap' draws coefficients of features: fit with "
             "completion=RandomFeatures() or Nystrom(), and for classes with a "
@@ -165,24 +164,24 @@ def bootstrap_draws(
             "perturbs targets and draws a function from the prior."
         )
 
-    def directions(state: Any, n_columns: int) -> Tensor:
-        return bootstrap_directions(state.factor, state.jitter, n_columns, generator)
+    def directions(factor: Tensor, jitter: float, n_columns: int) -> Tensor:
+        return bootstrap_directions(factor, jitter, n_columns, generator)
 
     return _coefficient_draws(process, rows, n_draws, resources, directions, generator)
 
 
 def _coefficient_draws(
-    process: FeatureProcess,
+    process: FeatureProcess | CodedLabelProcess,
     rows: NDArray[Any],
     n_draws: int,
     resources: Resources,
-    directions: Callable[[Any, int], Tensor],
+    directions: Callable[[Tensor, float, int], Tensor],
     generator: Generator,
 ) -> tuple[FloatArray, list[Fact]]:
     """Return draws of functions whose coefficients are L^-T z, and their facts.
 
-    Given the state and a number, `directions` returns as many draws z (r, s) of the
-    generator.
+    Given a factor L (r, r), its jitter and a number, `directions` returns as many draws
+    z (r, s) of the generator.
     """
     k, needed = process.dual.shape[1], frozen_bytes(process.state)
     begin = generator.get_state()
@@ -190,21 +189,40 @@ def _coefficient_draws(
     def draws_at(placement: Placement) -> FloatArray:
         generator.set_state(begin)  # for the same draws if a GPU has no room
         run = run_beside(resources, placement, needed)
-        state, dual = process.state_at(placement, run), run.tensor(process.dual)
-        draws, means, changes = directions(state, k * n_draws), [], []
+        dual, means, changes = run.tensor(process.dual), [], []
+        updates: Callable[[Tensor], Iterable[CovarianceUpdate]]
+        if isinstance(process, FeatureProcess):  # all functions have one posterior
+            state = process.state_at(placement, run)
+            updates = partial(_one_update, process, state)
+            draws = [directions(state.factor, state.jitter, k * n_draws)]
+        else:
+            state = process.state_at(run)
+            updates = partial(process.updates, state)
+            posteriors = zip(state.factors, process.jitters, strict=True)
+            draws = [directions(one, float(jit), n_draws) for one, jit in posteriors]
         for cross, _ in process.stream(
             rows, np.zeros(len(rows)), run, needs_diag=False
         ):
-            half = process.covariance_update(state, cross).plus
-            assert half is not None
             means.append(posterior_mean(cross, dual))
-            changes.append(half.mT @ draws.to(half))
-        mean = to_numpy(torch.cat(means))
-        shape = len(rows), k, n_draws
-        own = to_numpy(torch.cat(changes)).reshape(shape)
+            each = zip(updates(cross), draws, strict=True)
+            changes.append(torch.cat([_change(one, z) for one, z in each], 1))
+        own = to_numpy(torch.cat(changes)).reshape(len(rows), -1, n_draws)
         drawn: FloatArray = own * np.sqrt(process.model.amplitude)[:, None]
-        drawn += mean[:, :, None]
+        drawn += to_numpy(torch.cat(means))[:, :, None]
         return drawn
 
     drawn = compute_at(resources.placement(needed), draws_at)
-    return drawn, process.facts_of(0.0, needs_var=False)
+    return drawn, []
+
+
+def _one_update(
+    process: FeatureProcess, state: Any, cross: Tensor
+) -> list[CovarianceUpdate]:
+    """Return the update that all functions share."""
+    return [process.covariance_update(state, cross)]
+
+
+def _change(update: CovarianceUpdate, directions: Tensor) -> Tensor:
+    """Return changes (b, s) of functions whose coefficients are draws (r, s)."""
+    assert update.plus is not None
+    return update.plus.mT @ directions.to(update.plus)

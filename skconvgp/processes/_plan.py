@@ -7,13 +7,13 @@ missing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Generator
 
 from skconvgp._protocols import Completion, Expansion, Localization, Solver
 from skconvgp.completion import CoarseKernel, SubsetOfData
@@ -22,6 +22,11 @@ from skconvgp.exceptions import TileMemoryError
 from skconvgp.processes._coarse import coarsened
 from skconvgp.processes._exact import fit_exact
 from skconvgp.processes._expansion import expand
+from skconvgp.processes._feature_label_fit import (
+    fit_feature_labels,
+    follow_labels,
+    values_of_classes,
+)
 from skconvgp.processes._features import fit_features
 from skconvgp.processes._fits import (
     CompletedFit,
@@ -31,7 +36,6 @@ from skconvgp.processes._fits import (
     Parts,
     fit_completed,
     fit_expanded,
-    fit_landmarks,
     fit_local,
     fit_selected,
     fit_sum,
@@ -45,18 +49,18 @@ from skconvgp.processes._prior import (
     PlainPrior,
 )
 from skconvgp.processes._problem import Problem, Record, Settings
+from skconvgp.processes._requirements import (
+    require_added_noise,
+    require_common_noise,
+)
 from skconvgp.processes._routes import Route, missing_memory, route_of
 from skconvgp.processes._run import Resources, Run
-from skconvgp.solvers import Cholesky
 
 __all__ = [
     "Plan",
     "Planner",
     "placement_of_fit",
-    "plan_landmarks",
     "prepare_fit",
-    "require_added_noise",
-    "require_common_noise",
 ]
 
 
@@ -171,9 +175,9 @@ class Planner:
             case SubsetOfData() as selection:
                 return self._plan_selected(selection, models, settings)
             case Completion() as completion:
-                return self._plan_completed(completion, models, settings)
+                return self._plan_completed(completion, models, problem, settings)
             case Expansion() as expansion:
-                return self._plan_expanded(expansion, models, settings)
+                return self._plan_expanded(expansion, models, problem, settings)
             case Localization() as localization:
                 require_common_noise(repr(localization), models)
                 return self._plan_local(localization, settings)
@@ -243,21 +247,65 @@ class Planner:
         fit_at = partial(fit_selected, selection, m, fit, self.parts, self.resources)
         return Plan(self.prior, route.size, route.solver, fit_at)
 
+    def _by_columns(
+        self,
+        models: list[LabelModel],
+        settings: Settings,
+        variance: str,
+        held: int,
+        n_features: int = 0,
+        generator: Generator | None = None,
+    ) -> tuple[Size, CompletedFit]:
+        """Return the size of a fit by columns of features, and the function that fits.
+
+        Parameters
+        ----------
+        models : list of LabelModel
+            Models of the labels; if there are any, `follow_labels` holds for them.
+        settings : Settings
+            Noise and amplitude.
+        variance : {"dtc", "sor"}
+            How the variance that the features do not explain is treated.
+        held : int
+            Numbers that are held beside sums over the samples of each class.
+        n_features : int, default=0
+            Number of features; 0 if it is not known before.
+        generator : torch.Generator, optional
+            Draws the samples that are kept, so that others can be added.
+        """
+        options: dict[str, Any] = {"settings": settings, "variance": variance}
+        options["reservoir_generator"] = generator
+        if not models:
+            return Size(held, 0, held), partial(fit_features, **options)
+        n_classes = len(models[0].offset)
+        held += values_of_classes(n_classes, n_features, self.prior.n_samples)
+        fit = partial(fit_feature_labels, models_of=self.parts.models_of, **options)
+        return Size(held, 0, held), fit
+
     def _plan_completed(
-        self, completion: Completion, models: list[LabelModel], settings: Settings
+        self,
+        completion: Completion,
+        models: list[LabelModel],
+        problem: Problem,
+        settings: Settings,
     ) -> Plan:
         self._require_direct(completion)
         n = self.prior.n_samples
         held = completion.n_values(n, self.parts.fraction)
-        fit: CompletedFit = partial(fit_features, settings=settings, variance="dtc")
-        size = Size(held, 0, held)
-        if models:
+        fit: CompletedFit
+        if models and not follow_labels(models, problem):
             size, fit = _label_size(models, n, held), self._label_fit(settings)
+        else:
+            size, fit = self._by_columns(models, settings, "dtc", held)
         fit_at = partial(fit_completed, completion, fit, self.parts, self.resources)
         return Plan(self.prior, size, self.parts.solver, fit_at)
 
     def _plan_expanded(
-        self, expansion: Expansion, models: list[LabelModel], settings: Settings
+        self,
+        expansion: Expansion,
+        models: list[LabelModel],
+        problem: Problem,
+        settings: Settings,
     ) -> Plan:
         """Return the plan of a fit by features; draws them, which may raise."""
         if not isinstance(self.prior, KernelPrior):
@@ -268,17 +316,15 @@ class Planner:
         self._require_direct(expansion)
         generator = self.resources.generator
         prior, n = expand(expansion, self.prior, generator()), self.prior.n_samples
-        held = FEATURE_COPIES * (n + prior.n_samples) * prior.n_samples
-        # Features do not cover a variance that could be missing.
-        fit: CompletedFit = partial(
-            fit_features,
-            settings=settings,
-            variance="sor",
-            reservoir_generator=generator(),
-        )
-        size = Size(held, 0, held)
-        if models:
+        r = prior.n_samples
+        held = FEATURE_COPIES * (n + r) * r
+        fit: CompletedFit
+        if models and not follow_labels(models, problem):
             size, fit = _label_size(models, n, held), self._label_fit(settings)
+        else:
+            # Features do not cover a variance that could be missing.
+            options = "sor", held, r, generator()
+            size, fit = self._by_columns(models, settings, *options)
         fit_at = partial(fit_expanded, prior, fit)
         return Plan(self.prior, size, self.parts.solver, fit_at)
 
@@ -351,25 +397,6 @@ class Planner:
         require_added_noise(name, settings.noise)
 
 
-def require_added_noise(name: str, noise: float | str) -> None:
-    """Raise if the noise is to be chosen, and follows from the labels."""
-    if isinstance(noise, str):
-        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
-            f"{name} derives its noise from the labels, and `noise_variance` is "
-            f"added to it: use a number, got {noise!r}."
-        )
-
-
-def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
-    """Raise if the noise follows from the labels, or there is none."""
-    if models:
-        raise ValueError(
-            f"{name} needs a likelihood whose targets share one noise variance, such "
-            f"as 'gaussian', got {models[0].likelihood!r}: fit "
-            "ConvNetGPClassifier exactly, or with completion=Nystrom()."
-        )
-
-
 def _fit_all(fit: DenseFit, problem: Problem, prior: PlainPrior, run: Run) -> Fitted:
     """Fit to all samples."""
     return Fitted(*fit(problem, prior, run), np.arange(problem.n_samples))
@@ -381,26 +408,3 @@ def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
     copies += KEPT_COPIES if len(models) > 1 else 0
     held = copies * n**2 + extra
     return Size(held, held, held)
-
-
-def plan_landmarks(
-    strategy: Any,
-    variance: str,
-    prior: PlainPrior,
-    settings: Settings,
-    resources: Resources,
-) -> Plan:
-    """Return the plan of a fit by landmarks, to which samples can be added.
-
-    Parameters
-    ----------
-    strategy : Nystrom
-        Chooses the landmarks.
-    variance : {"dtc", "sor", "fitc"}
-        How the variance that they do not explain is treated.
-    prior, settings, resources : object
-        As in `Planner`.
-    """
-    held = strategy.n_values(prior.n_samples, 1.0)
-    fit_at = partial(fit_landmarks, strategy, variance, settings, resources)
-    return Plan(prior, Size(held, 0, held), Cholesky(), fit_at)

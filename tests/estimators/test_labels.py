@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skconvgp import (
     ConvNetGPClassifier,
     KernelFlowsClassifier,
-    NystromCompletedGP,
     gram_matrix,
 )
 from skconvgp._protocols import Objective
@@ -334,12 +333,6 @@ def test_settings_that_need_a_common_noise_are_refused(name, settings, message):
     X, y = data(name)
     with pytest.raises(ValueError, match=message):
         classifier(name, **settings).fit(X, y)
-
-
-def test_columns_of_landmarks_alone_need_a_common_noise():
-    X, y = data("dirichlet")
-    with pytest.raises(ValueError, match="NystromCompletedGP needs a likelihood whose"):
-        NystromCompletedGP(rbf(1.0), likelihood="dirichlet").fit(X, y)
 
 
 @pytest.mark.parametrize("name", ONE_LATENT)

@@ -1,0 +1,308 @@
+"""Fit of labels that determine their noise, by columns of features.
+
+A label gives each latent function a target and a noise, so that all that the posterior
+needs are the sums of features over the samples of each class: n r^2 operations, and
+r^3 for each class, in place of n^3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._protocols import lift
+from skconvgp._typing import FloatArray
+from skconvgp.engine import freeze, require_memory, slices, thaw, to_numpy, to_tensor
+from skconvgp.inference import ClassMoments, ClassSums
+from skconvgp.processes._coded_labels import left_out_outputs, of_outputs
+from skconvgp.processes._coefficients import CoefficientState
+from skconvgp.processes._completed import Completed
+from skconvgp.processes._expansion import ExpansionPrior
+from skconvgp.processes._feature_labels import FeatureLabelProcess
+from skconvgp.processes._feature_samples import FeatureRows, FeatureSites, Reservoir
+from skconvgp.processes._features import SMALLEST_NOISE
+from skconvgp.processes._fitting import jitter_facts, require_finite_noise
+from skconvgp.processes._label_choice import CHOOSING, amplitude_of_model
+from skconvgp.processes._label_functions import (
+    Candidate,
+    Functions,
+    fit_functions,
+    model_of_classes,
+    sums_with,
+)
+from skconvgp.processes._label_models import (
+    LabelModel,
+    NoisyModel,
+    left_out_loss,
+    spread_over_classes,
+)
+from skconvgp.processes._prior import PlainPrior
+from skconvgp.processes._problem import Model, Problem, Record, Settings
+from skconvgp.processes._run import Run, clock
+
+__all__ = [
+    "extend_feature_labels",
+    "fit_feature_labels",
+    "follow_labels",
+    "values_of_classes",
+]
+
+# Samples whose left-out log loss chooses a likelihood.
+JUDGED = 5000
+SQUARE_COPIES = 4  # of the precision of a function, while it is summed and factorised
+ROWS = 4096  # of features that are summed at a time
+
+
+def follow_labels(models: Sequence[LabelModel], problem: Problem) -> bool:
+    """Return whether a label alone says what the targets and the noise of it are."""
+    codes = torch.as_tensor(problem.codes)
+    for model in models:
+        if not isinstance(model, NoisyModel):
+            return False
+        own = model_of_classes(model, problem).targets
+        assert own.noise is not None
+        assert model.targets.noise is not None
+        is_same = torch.equal(own.values[codes], model.targets.values)
+        if not (is_same and torch.equal(own.noise[codes], model.targets.noise)):
+            return False
+    return bool(models)
+
+
+def values_of_classes(n_classes: int, n_features: int, n_samples: int) -> int:
+    """Return the number of values that a fit holds, beside those of the features.
+
+    Parameters
+    ----------
+    n_classes, n_features, n_samples : int
+        Their numbers.
+    """
+    squares = (SQUARE_COPIES + n_classes) * n_features**2
+    return squares + 2 * min(n_samples, CHOOSING) ** 2
+
+
+def fit_feature_labels(
+    problem: Problem,
+    prior: PlainPrior | ExpansionPrior,
+    run: Run,
+    *,
+    completed: Completed,
+    models_of: Callable[[Problem], list[LabelModel]],
+    settings: Settings,
+    variance: str,
+    least_noise: float = 0.0,
+    reservoir_generator: Generator | None = None,
+) -> tuple[FeatureLabelProcess, Record]:
+    """Fit every model of the labels; keep the lowest leave-one-out log loss.
+
+    Parameters
+    ----------
+    problem, prior, run, completed, variance, least_noise, reservoir_generator : object
+        As for `fit_features`; "fitc" is no variance here.
+    models_of : callable
+        Returns the candidates, for which `follow_labels` holds.
+    settings : Settings
+        Amplitude, and noise added to that of the labels.
+    """
+    gram, device = completed.gram, completed.diag.device
+    start, n_classes = clock(device), len(problem.scale)
+    require_finite_noise(1.0 / run.tensor(problem.weights))
+    mean_diag, features, residual_diag, lift_map = completed.in_units_(problem)
+    residual_diag = residual_diag if variance == "dtc" else 0.0 * residual_diag
+    n, r = features.shape
+    needed = values_of_classes(n_classes, r, n) * torch.float64.itemsize
+    what = f"The sums of {r} features over the samples of {n_classes} classes"
+    require_memory(needed, device, what, "use fewer features, or landmarks.")
+    assert not isinstance(settings.noise, str)
+    noise = max(float(settings.noise), least_noise, SMALLEST_NOISE[features.dtype])
+    rows = FeatureRows(features, residual_diag)
+    sums = _sum_classes(problem, features, n_classes)
+    whole = sums.moments.sum(0)
+    settings = replace(settings, noise=noise)
+    candidates = _candidates(models_of(problem), problem, features, mean_diag, settings)
+    best = _best(candidates, problem, rows, sums, whole, prior.knows_variances)
+    factors = sums.factors(best.code)
+    functions = fit_functions(best.sums(sums, whole), best.amplitude, features, factors)
+    data = FeatureSites.of(features, residual_diag, problem, best.code)
+    loo = _left_out(data, functions, best.amplitude, n_classes)
+    coefficients = functions.coefficients
+    if len(factors) < n_classes:  # free the moments of the first class
+        factors = factors.clone()
+    process = FeatureLabelProcess(
+        Model.of(
+            problem,
+            mean_diag=mean_diag,
+            noise=noise,
+            amplitude=np.full(n_classes, best.amplitude),
+            evidence=functions.evidence,
+        ),
+        prior.take(to_numpy(gram.anchors)),
+        freeze(CoefficientState(factors, lift_map)),
+        of_outputs(lift(lift_map.to(coefficients), coefficients), n_classes),
+        variance,
+        best.model.has_one_latent,
+        best.model.likelihood,
+        to_numpy(best.model.offset),
+        freeze(best.code),
+        np.asarray(problem.codes),
+        functions.jitters,
+        loo,
+        to_numpy(coefficients),
+        None,
+    )
+    if reservoir_generator is not None:
+        reservoir = Reservoir.of(data, 0, reservoir_generator)
+        process = replace(process, reservoir=freeze(reservoir))
+    facts = jitter_facts(process.jitter, process.least_noise, prior, run)
+    report = {"jitter": process.jitter, "solver": "Cholesky"}
+    seconds = completed.seconds, clock(device) - start
+    return process, Record(gram.n_evaluated, *seconds, report, facts)
+
+
+def extend_feature_labels(
+    process: FeatureLabelProcess,
+    problem: Problem,
+    rows: FeatureRows,
+    generator: Generator,
+    run: Run,
+) -> tuple[FeatureLabelProcess, Record]:
+    """Return the process of these and further samples.
+
+    Features, noise, units, likelihood, prior means and amplitude stay.
+
+    Parameters
+    ----------
+    process : FeatureLabelProcess
+        Fitted with a reservoir.
+    problem : Problem
+        The further samples.
+    rows : FeatureRows
+        Their features.
+    generator : torch.Generator
+        Draws the reservoir.
+    run : Run
+        How to compute.
+    """
+    device, model, n_classes = run.config.device, process.model, len(process.offset)
+    start, code = clock(device), thaw(process.code, device)
+    more = _sum_classes(problem, rows.features, n_classes)
+    data = FeatureSites.of(rows.features, rows.residual_diag, problem, code)
+    assert process.reservoir is not None
+    drawn = Reservoir.of(data, len(process.codes), generator)
+    reservoir = thaw(process.reservoir, device) + drawn
+    state = thaw(process.state, device)
+    each = sums_with(
+        more,
+        code,
+        process.class_weights().to(device),
+        state.factors,
+        to_tensor(process.coefficients, device),
+        process.jitters,
+    )
+    # Features of earlier samples are kept for the reservoir only, so that only its
+    # values are brought up to date.
+    known = data.join(reservoir.data)
+    amplitude, factors = float(model.amplitude[0]), more.factors(code)
+    functions = fit_functions(each, amplitude, known.features, factors)
+    if len(factors) < n_classes:  # free the moments of the first class
+        factors = factors.clone()
+    means, variances = _left_out(known, functions, amplitude, n_classes)
+    n, indices = len(data.features), to_numpy(reservoir.indices)
+    mean = np.vstack([process.loo[0], means[:n]])
+    var = np.vstack([process.loo[1], variances[:n]])
+    mean[indices], var[indices] = means[n:], variances[n:]
+    coefficients = functions.coefficients
+    assert problem.codes is not None
+    process = replace(
+        process,
+        model=model.extended(
+            problem, amplitude=model.amplitude, evidence=functions.evidence
+        ),
+        state=freeze(replace(state, factors=factors)),
+        dual=of_outputs(lift(state.lift_map.to(coefficients), coefficients), n_classes),
+        codes=np.concatenate([process.codes, problem.codes]),
+        jitters=functions.jitters,
+        loo=(mean, var),
+        coefficients=to_numpy(coefficients),
+        reservoir=freeze(reservoir),
+        loo_subset=(indices, means[n:], variances[n:]),
+    )
+    facts = jitter_facts(process.jitter, process.least_noise, process.prior, run)
+    report = {"jitter": process.jitter}
+    return process, Record(0, 0.0, clock(device) - start, report, facts)
+
+
+def _sum_classes(problem: Problem, features: Tensor, n_classes: int) -> ClassSums:
+    """Return sums over the samples of each class, of features (n, r)."""
+    n, r = features.shape
+    moments = ClassMoments.empty(n_classes, r, torch.float64, features.device)
+    weights = to_tensor(problem.weights, features.device)
+    codes = to_tensor(np.asarray(problem.codes), features.device)
+    labels = torch.arange(n_classes, device=features.device)
+    for part in slices(n, ROWS):
+        of_class = (codes[part, None] == labels) * weights[part, None]
+        moments.add(features[part].to(torch.float64), of_class)
+    return moments.finish()
+
+
+def _candidates(
+    models: list[LabelModel],
+    problem: Problem,
+    features: Tensor,
+    mean_diag: float,
+    settings: Settings,
+) -> list[Candidate]:
+    """Return models of the labels, each with an amplitude that few samples choose."""
+    assert problem.codes is not None
+    assert not isinstance(settings.noise, str)
+    amplitude, noise = settings.amplitude, settings.noise
+    chosen = spread_over_classes(problem.codes, CHOOSING)
+    codes = problem.codes[to_numpy(chosen)]
+    few = features[chosen.to(features.device)].to(torch.float64)
+    gram, found = few @ few.mT, []
+    for model in models:
+        assert isinstance(model, NoisyModel)
+        own = model.take(chosen)
+        value = amplitude_of_model(own, gram, mean_diag, codes, amplitude, noise)
+        of_classes = model_of_classes(model, problem)
+        found.append(Candidate.of(of_classes, value, noise, features.device))
+    return found
+
+
+def _best(
+    candidates: list[Candidate],
+    problem: Problem,
+    rows: FeatureRows,
+    sums: ClassSums,
+    whole: Tensor,
+    knows_variances: bool,
+) -> Candidate:
+    """Return the candidate with the least leave-one-out log loss."""
+    if len(candidates) == 1:
+        return candidates[0]
+    assert problem.codes is not None
+    judged = spread_over_classes(problem.codes, JUDGED)
+    codes = torch.as_tensor(problem.codes)[judged]
+    weights = torch.as_tensor(problem.weights)[judged]
+
+    def loss(one: Candidate) -> float:
+        data = FeatureSites.of(rows.features, rows.residual_diag, problem, one.code)
+        data = data.take(judged.to(rows.features.device))
+        functions = fit_functions(one.sums(sums, whole), one.amplitude, data.features)
+        found = _left_out(data, functions, one.amplitude, len(problem.scale))
+        mean, var = map(torch.as_tensor, found)
+        return left_out_loss(one.model, mean, var, codes, weights, knows_variances)
+
+    return min(candidates, key=loss)
+
+
+def _left_out(
+    data: FeatureSites, functions: Functions, amplitude: float, n_outputs: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return leave-one-out means and variances (n, n_outputs) of samples."""
+    residual_diag = data.residual_diag.to(functions.var)
+    marginals = functions.mean, functions.var
+    return left_out_outputs(data.sites, *marginals, residual_diag, amplitude, n_outputs)

@@ -1,0 +1,40 @@
+"""What processes require of likelihoods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skconvgp.processes._feature_label_fit import follow_labels
+from skconvgp.processes._label_models import LabelModel
+from skconvgp.processes._problem import Problem
+
+__all__ = ["require_added_noise", "require_columns", "require_common_noise"]
+
+
+def require_added_noise(name: str, noise: float | str) -> None:
+    """Raise if the noise is to be chosen, and follows from the labels."""
+    if isinstance(noise, str):
+        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+            f"{name} derives its noise from the labels, and `noise_variance` is "
+            f"added to it: use a number, got {noise!r}."
+        )
+
+
+def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
+    """Raise if the noise follows from the labels, or there is none."""
+    if models:
+        raise ValueError(
+            f"{name} needs a likelihood whose targets share one noise variance, such "
+            f"as 'gaussian', got {models[0].likelihood!r}: fit "
+            "ConvNetGPClassifier exactly, or with completion=Nystrom()."
+        )
+
+
+def require_columns(name: str, models: Sequence[LabelModel], problem: Problem) -> None:
+    """Raise if labels need more than sums over the samples of each class."""
+    if models and not follow_labels(models, problem):
+        raise ValueError(
+            f"{name} needs a likelihood that turns each label into targets, such as "
+            f"'gaussian' or 'dirichlet', got {models[0].likelihood!r}: fit "
+            "ConvNetGPClassifier exactly, or with completion=Nystrom()."
+        )

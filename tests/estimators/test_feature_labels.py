@@ -1,0 +1,304 @@
+"""Labels that determine their noise, by columns of features: no matrix of all samples.
+
+The reference is the process that holds it.
+"""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import skconvgp
+from skconvgp import ConvNetGPClassifier, NystromCompletedGP, gram_matrix
+from skconvgp.completion import EnsembleNystrom, Nystrom, RandomFeatures, SoftImpute
+from skconvgp.kernels import rbf
+from skconvgp.likelihoods import Dirichlet, Laplace, Targets
+from skconvgp.processes import FeatureLabelProcess, LabelProcess
+from tests.helpers.estimators import blobs
+from tests.helpers.memory import needs_peak, peak_memory
+
+KERNEL = 2.0 * rbf(1.5)
+PARTS = {"random": RandomFeatures(60), "landmarks": Nystrom(15)}
+
+
+class Graded(Dirichlet):
+    """A likelihood of a third party: three levels of noise of each function."""
+
+    def targets(self, codes, n_classes, weights):
+        own = super().targets(codes, n_classes, weights)
+        return Targets(own.values, own.offset, own.noise * (1.0 + 0.1 * codes[:, None]))
+
+
+class Doubting(Dirichlet):
+    """A likelihood of a third party: the noise depends on the weights."""
+
+    def targets(self, codes, n_classes, weights):
+        own = super().targets(codes, n_classes, weights)
+        return Targets(own.values, own.offset, own.noise * (2.0 + weights[:, None]))
+
+
+LIKELIHOODS = {
+    "dirichlet": ("dirichlet", 3),
+    "two of dirichlet": ("dirichlet", 2),
+    "chosen": (Dirichlet("loo"), 3),
+    "beta": ("beta", 2),
+    "graded": (Graded(0.1), 3),
+}
+
+
+def samples(n_classes=3, n=40):
+    X, labels = blobs(n)
+    X = np.vstack([X, X[:5]])  # some are equal
+    y = np.unique(labels, return_inverse=True)[1] % n_classes
+    weights = np.tile([1.0, 0.4, 3.0], len(X))[: len(X)]
+    return X, np.concatenate([y, y[:5]]), weights
+
+
+def classifier(part, likelihood, **settings):
+    settings = {"dtype": "float64", "random_state": 0} | settings
+    return ConvNetGPClassifier(
+        KERNEL, completion=part, likelihood=likelihood, **settings
+    )
+
+
+def by_a_matrix(monkeypatch, gp, *data):
+    """Return the estimator fitted by the matrix of all samples."""
+    with monkeypatch.context() as patch:
+        patch.setattr("skconvgp.processes._plan.follow_labels", lambda *_: False)
+        gp.fit(*data)
+    assert isinstance(gp._process, LabelProcess)
+    return gp
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("amplitude", [None, 3.0, "profile"])
+@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("part", PARTS)
+def test_all_is_as_by_the_matrix(part, name, amplitude, noise, monkeypatch):
+    likelihood, n_classes = LIKELIHOODS[name]
+    X, y, weights = samples(n_classes)
+    settings = {"amplitude": amplitude, "noise_variance": noise}
+    gp = classifier(PARTS[part], likelihood, **settings).fit(X, y, weights)
+    dense = classifier(PARTS[part], likelihood, **settings)
+    by_a_matrix(monkeypatch, dense, X, y, weights)
+    assert isinstance(gp._process, FeatureLabelProcess)
+    assert gp.likelihood_ == dense.likelihood_
+    new = X[:9] + 0.4
+    for mine, other in zip(
+        gp.predict_latent(new, return_std=True),
+        dense.predict_latent(new, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-7)
+    for method in ("predict_proba", "latent_gradient"):
+        mine, other = (getattr(one, method)(new) for one in (gp, dense))
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-7)
+    for method in ("loo_predict_proba", "loo_predict", "log_marginal_likelihood"):
+        mine, other = (getattr(one, method)() for one in (gp, dense))
+        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-6)
+    mine, other = (one._latent(new, None, needs_cov=True) for one in (gp, dense))
+    np.testing.assert_allclose(mine.cov, other.cov, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(gp.amplitude_, dense.amplitude_, rtol=1e-6)
+    np.testing.assert_allclose(gp.dual_coef_, dense.dual_coef_, rtol=1e-4, atol=1e-6)
+
+
+def test_few_inputs_leave_single_observations(monkeypatch):
+    X = np.repeat(np.eye(3), 8, axis=0)
+    y = np.tile([0, 0, 1], 8)
+    gp = classifier(RandomFeatures(20), "dirichlet").fit(X, y)
+    dense = by_a_matrix(monkeypatch, classifier(RandomFeatures(20), "dirichlet"), X, y)
+    np.testing.assert_allclose(
+        gp.loo_predict_proba(), dense.loo_predict_proba(), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("part", [SoftImpute(max_iter=30), EnsembleNystrom(2)])
+def test_other_completions_fit(part):
+    X, y, weights = samples()
+    gp = classifier(part, "dirichlet", observed_fraction=0.4).fit(X, y, weights)
+    assert isinstance(gp._process, FeatureLabelProcess)
+    assert gp.score(X, y) > 0.65
+
+
+def test_landmarks_of_a_given_matrix(monkeypatch):
+    X, y, weights = samples()
+    gram = gram_matrix(KERNEL, X)
+    own = {"completion": Nystrom(15), "likelihood": "dirichlet", "random_state": 0}
+    gp = ConvNetGPClassifier("precomputed", **own).fit(gram, y, weights)
+    dense = ConvNetGPClassifier("precomputed", **own)
+    by_a_matrix(monkeypatch, dense, gram, y, weights)
+    diag = gram.diagonal()
+    for mine, other in zip(
+        gp.predict_latent(gram, return_std=True, diag=diag),
+        dense.predict_latent(gram, return_std=True, diag=diag),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_batches_are_a_fit_of_all_samples(name):
+    likelihood, n_classes = LIKELIHOODS[name]
+    X, y, weights = samples(n_classes, 60)
+    if name == "chosen":  # by the first batch, and it stays
+        likelihood = Dirichlet(0.1)
+    settings = {"amplitude": 3.0}
+    gp = classifier(RandomFeatures(40), likelihood, **settings)
+    classes = range(n_classes)
+    for part in (slice(0, 50), slice(50, 53), slice(53, None)):
+        gp.partial_fit(X[part], y[part], classes, weights[part])
+    whole = classifier(RandomFeatures(40), likelihood, **settings).fit(X, y, weights)
+    shift = whole.latent_offset_ - gp.latent_offset_  # that of the first batch stays
+    assert np.abs(shift).max() < 0.5
+    assert gp.fit_report_.n_samples == len(X)
+    np.testing.assert_allclose(
+        gp._process.class_weights(), whole._process.class_weights()
+    )
+    std, other = (one.predict_latent(X, return_std=True)[1] for one in (gp, whole))
+    np.testing.assert_allclose(std, other, rtol=1e-8)
+    np.testing.assert_array_equal(gp.predict(X), whole.predict(X))
+    assert gp.score(X, y) > 0.65
+    copy = pickle.loads(pickle.dumps(gp))
+    copy.partial_fit(X[:3], y[:3])
+    assert len(copy.loo_predict()) == len(X) + 3
+
+
+def test_batches_are_a_fit_where_the_prior_mean_is_the_same():
+    X, y, weights = samples(2, 60)
+    whole = classifier(RandomFeatures(40), "beta", amplitude=3.0).fit(X, y, weights)
+    gp = classifier(RandomFeatures(40), "beta", amplitude=3.0)
+    for part in (slice(0, 30), slice(30, None)):
+        gp.partial_fit(X[part], y[part], [0, 1], weights[part])
+    np.testing.assert_allclose(
+        gp.log_marginal_likelihood(), whole.log_marginal_likelihood(), rtol=1e-8
+    )
+    for method in ("predict_latent", "predict_proba"):
+        mine, other = (getattr(one, method)(X) for one in (gp, whole))
+        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-8)
+    # Equal samples of different batches are left out one by one.
+    distinct = np.arange(5, 60)
+    mine, other = (one.loo_predict_proba()[distinct] for one in (gp, whole))
+    np.testing.assert_allclose(mine, other, rtol=1e-6)
+
+
+def test_only_the_reservoir_is_brought_up_to_date(monkeypatch):
+    monkeypatch.setattr("skconvgp.processes._feature_samples.RESERVOIR", 20)
+    X, y, _ = samples(2, 60)
+    gp = classifier(RandomFeatures(40), "dirichlet").fit(X[:30], y[:30])
+    before = gp._process.loo[0].copy()
+    gp.partial_fit(X[30:], y[30:])
+    kept, mean, var = gp._process.loo_subset
+    assert len(kept) == 20
+    np.testing.assert_array_equal(gp._process.loo[0][kept], mean)
+    np.testing.assert_array_equal(gp._process.loo[1][kept], var)
+    others = np.setdiff1d(np.arange(30), kept)
+    np.testing.assert_array_equal(gp._process.loo[0][others], before[others])
+    assert np.isfinite(gp._process.loo[0]).all()
+
+
+def test_noise_that_does_not_follow_from_labels_needs_the_matrix():
+    X, y, weights = samples()
+    gp = classifier(RandomFeatures(40), Doubting(0.1)).fit(X, y, weights)
+    assert isinstance(gp._process, LabelProcess)
+    assert gp.score(X, y) > 0.65
+    for method in ("pathwise", "bootstrap"):
+        with pytest.raises(ValueError, match=f"method='{method}'"):
+            gp.sample_y(X, 1, 0, method)
+    gp = classifier(RandomFeatures(40), Doubting(0.1))
+    with pytest.raises(ValueError, match="turns each label into targets"):
+        gp.partial_fit(X, y, [0, 1, 2], weights)
+    with pytest.raises(NotFittedError):
+        gp.predict(X)
+
+
+@pytest.mark.parametrize("variance", ["dtc", "sor"])
+def test_landmarks_take_further_labels(variance):
+    X, y, weights = samples(2, 60)
+    settings = {"n_landmarks": 20, "likelihood": "beta", "variance": variance}
+    settings |= {"random_state": 0, "amplitude": 2.0, "dtype": "float64"}
+    gp = NystromCompletedGP(KERNEL, **settings)
+    gp.partial_fit(X[:30], y[:30], [0, 1], weights[:30])
+    gp.partial_fit(X[30:], y[30:], sample_weight=weights[30:])
+    other = NystromCompletedGP(KERNEL, **settings)
+    other.partial_fit(X[:30], y[:30], [0, 1], weights[:30])
+    other.partial_fit(X[30:40], y[30:40], sample_weight=weights[30:40])
+    other.partial_fit(X[40:], y[40:], sample_weight=weights[40:])
+    for mine, its in zip(
+        gp.predict_latent(X, return_std=True),
+        other.predict_latent(X, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-8)
+    assert gp.score(X, y) > 0.75
+    assert gp.fit_report_.n_pairs > 20 * len(X) - 20 * 20
+    # The exact posterior of the completed matrix of the same landmarks.
+    landmarks = X[gp.landmark_indices_]
+    near, cross = gram_matrix(KERNEL, landmarks), gram_matrix(KERNEL, X, landmarks)
+    completed = cross @ np.linalg.solve(near, cross.T)
+    exact = ConvNetGPClassifier("precomputed", likelihood="beta")
+    # The kernel has variance 2, which is the amplitude; units are those of the fit.
+    exact.set_params(amplitude=np.average(completed.diagonal(), weights=weights))
+    exact.fit(completed, y, weights)
+    np.testing.assert_allclose(
+        gp.predict_latent(X), exact.predict_latent(completed), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_landmarks_are_the_completion_of_the_exact_estimator():
+    X, y, weights = samples()
+    shared = {"likelihood": "dirichlet", "random_state": 0, "dtype": "float64"}
+    gp = NystromCompletedGP(KERNEL, n_landmarks=15, **shared).fit(X, y, weights)
+    part = Nystrom(15, check_fraction=0.0)
+    other = ConvNetGPClassifier(KERNEL, completion=part, **shared).fit(X, y, weights)
+    np.testing.assert_array_equal(gp.landmark_indices_, other.landmark_indices_)
+    np.testing.assert_allclose(gp.predict_proba(X), other.predict_proba(X), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"variance": "fitc"}, "variance='fitc' needs one noise variance"),
+        ({"noise_variance": "loo"}, "derives its noise from the labels"),
+        ({"likelihood": Laplace()}, "turns each label into targets"),
+    ],
+)
+def test_landmarks_refuse(settings, message):
+    X, y, _ = samples()
+    gp = NystromCompletedGP(KERNEL, likelihood="dirichlet").set_params(**settings)
+    with pytest.raises(ValueError, match=message):
+        gp.fit(X, y)
+
+
+def test_files_of_skops_hold_sums(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    X, y, _ = samples()
+    gp = classifier(RandomFeatures(20), "dirichlet").fit(X, y)
+    skops.dump(gp, tmp_path / "gp.skops")
+    copy = skops.load(tmp_path / "gp.skops", trusted=skconvgp.SKOPS_TRUSTED_TYPES)
+    np.testing.assert_array_equal(copy.predict_proba(X), gp.predict_proba(X))
+    copy.partial_fit(X[:4], y[:4])
+    gp.partial_fit(X[:4], y[:4])
+    np.testing.assert_array_equal(copy.predict_proba(X), gp.predict_proba(X))
+
+
+MANY = """
+import numpy as np
+from skconvgp import ConvNetGPClassifier
+from skconvgp.completion import {part}
+from skconvgp.kernels import rbf
+X = np.random.default_rng(0).normal(size=(20_000, 2))
+y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1)
+gp = ConvNetGPClassifier(
+    rbf(1.5), completion={part}(30), likelihood="dirichlet", memory_budget="32 MiB"
+)
+gp.fit(X[:50], y[:50])
+"""
+
+
+@needs_peak
+@pytest.mark.parametrize("part", ["RandomFeatures", "Nystrom"])
+def test_a_fit_holds_no_matrix_of_all_samples(part):
+    # Features of 4.8 MB, a copy, and some columns; the matrix has 3.2 GB.
+    peak = peak_memory(MANY.format(part=part), "gp.fit(X, y)")
+    assert peak < 100 * 2**20
