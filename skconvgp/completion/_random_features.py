@@ -66,11 +66,12 @@ class RandomFeatures(Part):
     -----
     The model is the Gaussian process of the covariance
     :math:`\phi(x)^\top \phi(x')`: evidence, noise, leave-one-out values and
-    calibration are exact for it. `observed_fraction` is not used. With a likelihood
-    whose targets share one noise variance, "gaussian", a fit takes n r² operations, the
-    model keeps no sample, and the estimator has ``partial_fit``, which adds samples in
-    the time of their features. Other likelihoods are solved with n x n numbers, and
-    :math:`n^3` operations for each latent function; so is a search by `optimizer`.
+    calibration are exact for it. `observed_fraction` is not used. A fit takes n r²
+    operations, the model keeps no sample, and the estimator has ``partial_fit``, which
+    adds samples in the time of their features. If each class has a noise of its own, as
+    with "dirichlet", a fit takes n r² + r³ operations more for each, and the model r²
+    numbers. "laplace" is solved with n x n numbers, and has no ``partial_fit``; a
+    search by `optimizer` is that of the exact process.
 
     All features of a network share the fluctuation of its hidden layers, which grows
     with depth: more features do not remove it, more channels or networks do. For deep

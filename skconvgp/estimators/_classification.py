@@ -312,8 +312,9 @@ class ConvNetGPClassifier(GPClassifier):
         """Add samples to those of earlier calls; the first one is a `fit`.
 
         Only with a completion that computes features, such as
-        :class:`~skconvgp.completion.RandomFeatures`. Features, noise and units of the
-        targets stay those of the first call.
+        :class:`~skconvgp.completion.RandomFeatures`, and with a likelihood that turns
+        labels into targets. Features, noise and units of the targets stay those of the
+        first call, and so do amplitude and prior means if labels determine the noise.
 
         Parameters
         ----------

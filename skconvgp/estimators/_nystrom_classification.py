@@ -43,7 +43,7 @@ class NystromCompletedGP(GPClassifier):
         from the landmarks. "dtc" (deterministic training conditional) adds it to the
         variances of predictions, with the means and the evidence of "sor". "fitc"
         (fully independent training conditional) also counts it as noise of the training
-        samples.
+        samples; it needs a likelihood whose targets share one noise variance.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
@@ -60,10 +60,11 @@ class NystromCompletedGP(GPClassifier):
         Mean prior variance of the latent functions, in squared units of the targets.
         "profile" maximises the evidence in closed form; None keeps the variance of the
         kernel.
-    likelihood : "gaussian" or likelihood object, default="gaussian"
+    likelihood : "gaussian", "dirichlet", "beta" or object, default="gaussian"
         How labels become targets, and latent functions become probabilities; see
-        :mod:`skconvgp.likelihoods`. All targets must share one noise variance, so that
-        "dirichlet", "beta" and "laplace" are refused.
+        :mod:`skconvgp.likelihoods`. With "dirichlet" and "beta" the noise follows from
+        the labels, and `noise_variance` is added to it. "laplace" has no targets, and
+        is refused.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -153,11 +154,13 @@ class NystromCompletedGP(GPClassifier):
     -----
     Memory is O(n m), time O(n m^2) and n m evaluations of the kernel, for n samples and
     m landmarks; no n x n array is made. A fitted model holds the landmarks and m^2
-    numbers, and the leave-one-out predictions of its samples.
+    numbers, and the leave-one-out predictions of its samples. With a likelihood that
+    gives each class a noise of its own, each class takes time and numbers of its own.
 
     `partial_fit` adds samples to the sums from which the posterior is computed. The
-    landmarks, the noise and the units stay those of the first call; predictions are
-    those of a single `fit` with these. The features of at most 500 samples, drawn from
+    landmarks, the noise and the units stay those of the first call, and so do the
+    amplitude and the prior means if labels determine the noise; predictions are those
+    of a single `fit` with these. The features of at most 500 samples, drawn from
     all, are kept, and the probabilities are calibrated on their leave-one-out
     predictions. The leave-one-out predictions of all other samples are not updated
     after the call that added them.

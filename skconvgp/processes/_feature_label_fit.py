@@ -100,12 +100,16 @@ def fit_feature_labels(
 
     Parameters
     ----------
-    problem, prior, run, completed, variance, least_noise, reservoir_generator : object
-        As for `fit_features`; "fitc" is no variance here.
+    problem, prior, run, completed : object
+        As for `fit_features`.
     models_of : callable
         Returns the candidates, for which `follow_labels` holds.
     settings : Settings
         Amplitude, and noise added to that of the labels.
+    variance : {"dtc", "sor"}
+        As for `fit_features`, without "fitc".
+    least_noise, reservoir_generator : object
+        As for `fit_features`.
     """
     gram, device = completed.gram, completed.diag.device
     start, n_classes = clock(device), len(problem.scale)
