@@ -77,10 +77,11 @@ def require_room(
         )
     elif settings.kernel is not None:
         remedy = (
-            f"lower `{name}` or the size of the network, fit on fewer samples, or set "
-            "`batch_size`: without it a kernel as prior reads all samples in each step"
+            f"lower `{name}`, `extra_points` or the size of the network, fit on fewer "
+            "samples, or set `batch_size`: without it a kernel as prior reads all "
+            "samples in each step"
         )
-    user = f"A step of all draws with {n_rows} samples"
+    user = f"A step of all draws with {n_rows} samples and points"
     needed = training_bytes(settings, network, n_points, n_outputs)
     require_memory(needed, device, user, f"{remedy}.")
 

@@ -60,3 +60,9 @@ def test_there_are_no_more_neighbors_than_samples():
     assert NearestNeighbors().count(1000) == 100
     assert NearestNeighbors(np.int64(7)).count(1000) == 7
     assert NearestNeighbors().count(3) == 3
+
+
+@pytest.mark.parametrize("metric", ["kernel", "manhattan", None, 2])
+def test_other_metrics_are_refused(metric):
+    with pytest.raises(ValueError, match="'metric' parameter.*'cosine' or 'euclidean'"):
+        NearestNeighbors(metric=metric).count(10)

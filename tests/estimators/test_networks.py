@@ -458,6 +458,30 @@ def test_chains_may_stop_before_they_can_be_compared(monkeypatch):
     assert len(model.draws_["weight0"]) == 2
 
 
+@pytest.mark.parametrize("inference", ["ensemble", "bootstrap"])
+def test_callbacks_may_stop_a_training(inference, monkeypatch):
+    monkeypatch.setattr(
+        "skconvgp.estimators._network_fit.FitTasks.step", lambda *_: True
+    )
+    model = regressor(inference=inference).fit(*wave(12))
+    assert model.fit_report_.is_stopped
+    assert model.n_iter_ == len(model.loss_curve_) == 1
+    assert np.isfinite(model.predict(wave(12)[0])).all()
+
+
+@pytest.mark.filterwarnings("ignore:The chains disagree")
+@pytest.mark.parametrize(
+    ("inference", "unit"),
+    [("ensemble", "epochs"), ("bootstrap", "epochs"), ("sghmc", "steps")],
+)
+def test_progress_is_shown(inference, unit, capsys):
+    settings = {"n_chains": 1, "burn_in": 2, "thin": 4, "max_iter": 2}
+    regressor(inference=inference, verbose=1, **settings).fit(*wave(12))
+    shown = capsys.readouterr().err
+    assert "networks: 100%" in shown
+    assert unit in shown
+
+
 @pytest.mark.filterwarnings("ignore:The chains disagree")
 def test_chains_learn_by_the_cross_entropy():
     X, labels = blobs(15)

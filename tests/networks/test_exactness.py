@@ -145,3 +145,25 @@ def test_chains_of_the_prior_have_its_variance():
         assert len(values) == 5000
         assert abs(float(values.mean())) < 0.06
         assert abs(float(values.var()) - 1.0) < 0.05
+
+
+def test_the_density_of_a_function_is_bounded_by_its_norm():
+    """A function of the kernel's space has a finite density at any number of points."""
+    rng = np.random.default_rng(0)
+    centres, weights = np.linspace(-1.0, 1.0, 7)[:, None], rng.normal(size=7)
+
+    def kernel(x, y):
+        return np.exp(-0.5 * (x - y.T) ** 2 / 0.3**2)
+
+    norm = weights @ kernel(centres, centres) @ weights
+    found = []
+    for n in (5, 20, 100):
+        x = np.linspace(-1.5, 1.5, n)[:, None]
+        outputs = torch.from_numpy(kernel(x, centres) @ weights)[None, :, None]
+        covariance = torch.from_numpy(kernel(x, x))
+        factor, _ = shifted_cholesky_(covariance, torch.full((n,), 1e-8).double())
+        prior = FunctionPrior(factor, torch.zeros_like(outputs))
+        found.append(2.0 * float(prior({}, outputs)))
+    assert found == sorted(found)
+    assert 0.5 * norm < found[-1] <= norm
+    np.testing.assert_allclose(found[-1], norm, rtol=1e-3)
