@@ -32,8 +32,9 @@ class RandomFeatures(Part):
         How features of a network are made; kernels for vectors ignore it. "draw":
         outputs of random networks. "exact": their last hidden maps, which leaves out
         the noise of the readout, with one feature for each channel and position; the
-        last hidden layer has as many channels as make r features. "auto" is "exact" if
-        the last hidden map has a single position, as in dense networks.
+        last hidden layer has as many channels as make r features, and r must be enough
+        for one. "auto" is "exact" if the last hidden map has a single position, as in
+        dense networks.
     width : int, default=64
         Channels of all other hidden layers of a network. Their number limits the
         precision: twice as many halve the error, in four times the time.

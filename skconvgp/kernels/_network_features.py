@@ -143,6 +143,8 @@ def network_features(
     ------
     TypeError
         If a layer has no finite twin.
+    ValueError
+        If "exact" makes more features than are asked for with a single channel.
     """
     layers = _flat(network)
     readout = layers[-1] if isinstance(layers[-1], Dense) else None
@@ -159,6 +161,13 @@ def network_features(
     is_exact = settings.readout == "exact" or (
         readout is None or (settings.readout == "auto" and is_single)
     )
+    if settings.readout == "exact" and share < n_positions:
+        raise ValueError(
+            f"readout='exact' makes a feature of each of the {n_positions} positions of "
+            f"the last hidden map, in each channel, and {share} are asked for: raise "
+            f"`n_features` to a multiple of {n_positions * settings.n_networks}, or use "
+            "readout='draw'."
+        )
     widths = [settings.width] * len(layers)
     if last is not None and is_exact:
         widths[last] = max(1, share // n_positions)

@@ -255,6 +255,9 @@ def test_bad_combinations_are_refused():
         ConvNetGPRegressor(PatchKernel(patch_size=2), completion=part).fit(
             np.ones((3, 1, 4, 4)), [0, 1, 2]
         )
+    few = RandomFeatures(120, readout="exact", n_networks=2)
+    with pytest.raises(ValueError, match="`n_features` to a multiple of 128, or use"):
+        ConvNetGPRegressor(convnet(1, 3), completion=few).fit(*digits(10))
     with pytest.raises(TileMemoryError):
         ConvNetGPRegressor(rbf(1.0), completion=RandomFeatures(200_000)).fit(X, y)
     with pytest.raises(NotFiniteError, match=r"not finite in torch\.float64"):
