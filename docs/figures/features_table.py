@@ -1,7 +1,8 @@
 """Write what features cost and are worth as tables for the page on random features.
 
 Run as ``python docs/figures/features_table.py <target>``; reads
-benchmarks/results/features.json, and says how to make it if there is none.
+benchmarks/results/features.json and feature_fits.json, and says how to make them if
+there are none.
 """
 
 import sys
@@ -11,10 +12,11 @@ from typing import Any
 from speed_table import BENCHMARKS, list_table, read_record
 
 RESULTS = BENCHMARKS / "results" / "features.json"
+FITS = BENCHMARKS / "results" / "feature_fits.json"
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/features.py`` measures them.\n"
+    "``python benchmarks/features.py`` and ``feature_fits.py`` measure them.\n"
 )
 KERNELS = {
     "rbf": "``rbf()``, 5000 images",
@@ -30,20 +32,28 @@ NAMES = {
     "RBFSampler": "scikit-learn's ``RBFSampler``",
     "Nystroem": "scikit-learn's ``Nystroem``",
 }
+FITTED = {
+    "random features, gaussian": '``RandomFeatures(2000)``, "gaussian"',
+    "random features, dirichlet": '``RandomFeatures(2000)``, "dirichlet"',
+    "landmarks, gaussian": '1000 landmarks, "gaussian"',
+    "landmarks, dirichlet": '1000 landmarks, "dirichlet"',
+    "RBFSampler, logistic regression": "``RBFSampler(2000)``, logistic regression",
+    "Nystroem, logistic regression": "``Nystroem(1000)``, logistic regression",
+}
+FITS_HEADER = ["Model", "Error", "Log loss", "Calibration error", "Fit s", "Predict s"]
 HEADER = ["Features", "Number", "Accuracy", "Error of the kernel", "CPU seconds"]
 
 
 def main(target: Path) -> None:
     """Write the tables."""
-    target.write_text(tables(read_record(RESULTS)))
+    target.write_text(tables(read_record(RESULTS), read_record(FITS)))
 
 
-def tables(record: Any) -> str:
-    """Return a table for each kernel that was measured."""
-    rows = record["features"] if record else []
-    if not rows:
+def tables(record: Any, fits: Any) -> str:
+    """Return a table for each kernel that was measured, and of classifiers."""
+    if not (record and fits):
         return MISSING
-    parts = []
+    parts, rows = [], record["features"]
     for kernel, title in KERNELS.items():
         chosen = [row for row in rows if row["kernel"] == kernel]
         if chosen:
@@ -55,7 +65,28 @@ def tables(record: Any) -> str:
         "share of the standard deviation of their correlations. Seconds are of the "
         f"processor, for features of the training images: {machine['processor']}.\n"
     )
+    for size in sorted({row["n_train"] for row in fits["fits"]}):
+        chosen = [row for row in fits["fits"] if row["n_train"] == size]
+        table = [FITS_HEADER, *map(fit_cells, chosen)]
+        title = f"Classifiers, ``rbf()``, {size} images and all test images"
+        parts.append("\n".join([*list_table(title, table), ""]))
+    parts.append(
+        "Seconds of the processor, with the choice of noise and calibration, or of the "
+        f"penalty; one draw each: {fits['machine']['processor']}.\n"
+    )
     return "\n".join(parts)
+
+
+def fit_cells(row: Any) -> list[str]:
+    """Return the cells of a classifier."""
+    return [
+        FITTED[row["model"]],
+        f"{100 * row['error']:.1f} %",
+        f"{row['log_loss']:.3f}",
+        f"{row['calibration_error']:.3f}",
+        f"{row['fit_cpu_seconds']:.0f}",
+        f"{row['predict_cpu_seconds']:.1f}",
+    ]
 
 
 def cells(row: Any) -> list[str]:
