@@ -7,9 +7,8 @@ Takes two minutes on a core: split 0 of boston with some of the steps, and 200 i
 --whole takes all sets and 5000 images, which are hours on a core. Each part can run
 alone, also in several processes, whose files a last call puts together:
 
-    python benchmarks/finite_networks.py --sets energy --splits 0 1 --images
-        --output one.json
-    python benchmarks/finite_networks.py --sets --images 1000 --output two.json
+    python benchmarks/finite_networks.py --sets energy --splits 0 1 --output one.json
+    python benchmarks/finite_networks.py --images 1000 --output two.json
     python benchmarks/finite_networks.py --merge one.json two.json
 
 Tables 6.1, 6.2 and 6.5 of Kozyrskiy (2023): errors and negative log densities of
@@ -283,12 +282,14 @@ def parse() -> Any:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--sets", nargs="*", choices=SETS, default=["boston"])
+    add(
+        "--sets", nargs="*", choices=SETS, help="boston, if no other data are asked for"
+    )
     add("--splits", nargs="+", type=int, default=[0])
-    add("--images", nargs="*", type=int, default=[200], help="numbers of images")
+    add("--images", nargs="*", type=int, help="their numbers; 200, as for --sets")
     add("--side", type=int, choices=(14, 28), default=14, help="of the images")
     add("--rates", nargs="+", type=float, default=list(images.RATES))
-    add("--classes", nargs="*", choices=CLASSES, default=[], help="sets of classes")
+    add("--classes", nargs="*", choices=CLASSES, help="sets of classes")
     add("--class-tables", nargs="+", choices=classes.SETS, default=[*classes.SETS])
     add("--rows", type=int, default=10**6, help="training samples of classes, at most")
     all_methods = [name for part in METHODS.values() for name in part]
@@ -300,6 +301,10 @@ def parse() -> Any:
     add("--again", action="store_true", help="measure rows again that are there")
     add("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
+    if options.sets is options.classes is options.images is None:
+        options.sets, options.images = ["boston"], [200]
+    for name in ("sets", "classes", "images"):
+        setattr(options, name, getattr(options, name) or [])
     if options.whole:
         options.sets, options.splits = list(SETS), range(10)
         options.classes, options.effort = list(CLASSES), 1.0
