@@ -179,7 +179,12 @@ class GPClassifier(ClassifierMixin, BaseGP):
         labels : ndarray of shape (n_samples,)
             Labels.
         """
-        return most_probable(self, self.loo_predict_proba())
+        check_is_fitted(self)
+        mean, var = self._left_out()[1:]
+        scores = self._probabilities(mean, var)
+        # Without a variance the label is that of the mean, as in `predict`.
+        scores = np.where(np.isfinite(scores), scores, mean)
+        return most_probable(self, scores)
 
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
@@ -377,13 +382,24 @@ class GPClassifier(ClassifierMixin, BaseGP):
         self._require_usable_likelihood(samples.weights)
         targets = self._regression_targets(codes, samples.weights)
         self.latent_offset_ = to_numpy(targets.offset)
-        return self._problem(samples, codes, targets)
+        problem, samples = self._problem(samples, codes, targets)
+        missing = np.setdiff1d(np.arange(len(self.classes_)), codes)
+        if len(missing) and self._label_models(problem):
+            warn_caller(
+                f"The first call of `partial_fit` has no samples of the classes "
+                f"{self.classes_[missing].tolist()}. Their prior means, and the "
+                "amplitude of all, stay those that follow from this call: begin with "
+                "a batch that has samples of every class.",
+                UserWarning,
+            )
+        return problem, samples
 
     def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; the offset stays."""
         codes = self._codes_of(samples.y)
         targets = self._regression_targets(codes, samples.weights)
-        if isinstance(self._process, CodedLabelProcess):  # has targets of its own
+        # Labels that determine their noise have targets of their own.
+        if isinstance(self._process, CodedLabelProcess | LabelProcess):
             return self._problem(samples, codes, targets)
         targets = replace(targets, offset=rows_to_tensor(self.latent_offset_))
         return self._problem(samples, codes, targets)

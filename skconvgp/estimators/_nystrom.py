@@ -23,13 +23,12 @@ from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
 from skconvgp.processes import (
-    FeatureLabelProcess,
-    FeatureProcess,
     LabelModel,
     MatrixPrior,
     PlainPrior,
     Problem,
     Settings,
+    can_grow,
     entries,
     extend_features,
     plan_landmarks,
@@ -92,14 +91,13 @@ def read_more(
 ) -> Samples:
     """Return further samples; parameters are those of `read_training`."""
     process: Any = estimator._process
-    has_columns = isinstance(process, FeatureProcess | FeatureLabelProcess)
-    if not has_columns or process.reservoir is None:
+    if not can_grow(process):
         raise ValueError(
             f"This {type(estimator).__name__} was fitted with other settings, and no "
             "samples can be added: call `fit`, or `partial_fit` of a new estimator."
         )
     prior = cast(PlainPrior, kernel_prior(process.prior) or process.prior)
-    if process.variance == "fitc" and isinstance(prior, MatrixPrior):
+    if getattr(process, "variance", None) == "fitc" and isinstance(prior, MatrixPrior):
         raise ValueError(
             "variance='fitc' needs the prior variances of further samples, which "
             "kernel='precomputed' does not give: use a kernel object."
@@ -141,9 +139,11 @@ def add_samples(estimator: Any, problem: Problem, samples: Samples) -> None:
     warn_of_prior(process.prior, samples.rows)
     training = estimator._training.join(samples.training)
     resources = estimator._resources()
+    problem = replace(problem, n_before=len(process.model.targets))
     extended, record = extend_features(
         process,
         problem,
+        estimator._training.codes,
         amplitude_of(estimator, training),
         resources.generator(),
         resources,

@@ -55,16 +55,15 @@ class NystromCompletedGP(GPClassifier):
         leave-one-out log predictive density or by the evidence. "auto" is "loo" if 10
         different inputs or more, and half of all, have another input of their class. It
         is 1e-4 otherwise, and with variance="fitc", which needs a factorisation for
-        each value.
+        each value. "dirichlet" and "beta" derive their noise from the labels: this one
+        is added, "auto" is 1e-4, and the two criteria are refused.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None keeps the variance of the
-        kernel.
+        "profile" maximises the evidence, in closed form or, for "dirichlet" and "beta",
+        of at most 1000 samples by a search; None keeps the variance of the kernel.
     likelihood : "gaussian", "dirichlet", "beta" or object, default="gaussian"
         How labels become targets, and latent functions become probabilities; see
-        :mod:`skconvgp.likelihoods`. With "dirichlet" and "beta" the noise follows from
-        the labels, and `noise_variance` is added to it. "laplace" has no targets, and
-        is refused.
+        :mod:`skconvgp.likelihoods`. "laplace" has no targets, and is refused.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -154,13 +153,13 @@ class NystromCompletedGP(GPClassifier):
     -----
     Memory is O(n m), time O(n m^2) and n m evaluations of the kernel, for n samples and
     m landmarks; no n x n array is made. A fitted model holds the landmarks and m^2
-    numbers, and the leave-one-out predictions of its samples. With a likelihood that
-    gives each class a noise of its own, each class takes time and numbers of its own.
+    numbers, and the leave-one-out predictions of its samples. With "dirichlet" each
+    class takes O(n m^2 + m^3) and m^2 numbers of its own.
 
     `partial_fit` adds samples to the sums from which the posterior is computed. The
-    landmarks, the noise and the units stay those of the first call, and so do the
-    amplitude and the prior means if labels determine the noise; predictions are those
-    of a single `fit` with these. The features of at most 500 samples, drawn from
+    landmarks, the noise and the units stay those of the first call; predictions are
+    those of a single `fit` with these. "dirichlet" and "beta" also keep the prior
+    count, the amplitude and the prior means of the first call. The features of at most 500 samples, drawn from
     all, are kept, and the probabilities are calibrated on their leave-one-out
     predictions. The leave-one-out predictions of all other samples are not updated
     after the call that added them.

@@ -169,6 +169,7 @@ def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> No
     """
     training = estimator._training.join(samples.training)
     resources = estimator._resources()
+    problem = replace(problem, n_before=len(estimator._process.model.targets))
     extended, record = extend_patches(
         estimator._process,
         problem,

@@ -7,7 +7,7 @@ the function. Rows that were made of one image belong to it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,10 +32,13 @@ class EqualInputs:
     n_versions : int, default=1
         How many samples each image is. The images are the first samples, and then come
         further versions of all of them, in the same order.
+    n_before : int, default=0
+        Number of samples that were added before these, with inputs of their own.
     """
 
     of: Tensor
     n_versions: int = 1
+    n_before: int = 0
 
     @classmethod
     def none_of(cls, samples: Tensor) -> EqualInputs:
@@ -47,9 +50,14 @@ class EqualInputs:
         """Number m of distinct inputs."""
         return int(self.of.max()) + 1
 
+    @property
+    def are_few(self) -> bool:
+        """Whether a prediction of an input from the others would be chance."""
+        return self.n_inputs + self.n_before < FEWEST_INPUTS
+
     def to(self, device: torch.device) -> EqualInputs:
         """Return the same on a device."""
-        return EqualInputs(self.of.to(device), self.n_versions)
+        return replace(self, of=self.of.to(device))
 
     @property
     def n_images(self) -> int:
@@ -73,7 +81,7 @@ class EqualInputs:
 
     def take(self, indices: Tensor) -> EqualInputs:
         """Return the equal inputs among the samples at these indices."""
-        return EqualInputs(_numbered(self.of[indices]))
+        return EqualInputs(_numbered(self.of[indices]), n_before=self.n_before)
 
     def first(self) -> Tensor:
         """Return the index (m,) of the first sample with each input."""
@@ -97,7 +105,7 @@ class EqualInputs:
         only one unit of the weight of the sample is left out, and the others stay. With
         further versions of images, an image is always left out as a whole.
         """
-        if self.n_inputs >= FEWEST_INPUTS or self.n_versions > 1:
+        if self.n_versions > 1 or not self.are_few:
             return torch.zeros_like(weights)
         return self.sum(weights)[self.of] - weights.clamp(max=1.0)
 
@@ -121,10 +129,10 @@ class EqualInputs:
         codes : Tensor of shape (n,)
             Class codes.
         """
-        if self.n_inputs < FEWEST_INPUTS and self.n_versions == 1:
+        if self.n_versions == 1 and self.are_few:
             return weights.clamp(max=1.0)
         own = self.of * (int(codes.max()) + 1) + codes.to(self.of)
-        return EqualInputs(_numbered(own), self.n_versions).removed(weights)
+        return replace(self, of=_numbered(own)).removed(weights)
 
     def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
         """Return what leaves (n, ...) of sums when each sample is left out.
@@ -136,7 +144,7 @@ class EqualInputs:
         weights : Tensor of shape (n,)
             Sample weights: how many observations a sample is.
         """
-        if self.n_inputs >= FEWEST_INPUTS:
+        if not self.are_few:
             return self.sum(values)[self.of]
         units = weights.clamp(min=1.0).reshape(-1, *[1] * (values.ndim - 1))
         return values / units

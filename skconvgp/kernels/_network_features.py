@@ -163,10 +163,10 @@ def network_features(
     )
     if settings.readout == "exact" and share < n_positions:
         raise ValueError(
-            f"readout='exact' makes a feature of each of the {n_positions} positions of "
-            f"the last hidden map, in each channel, and {share} are asked for: raise "
-            f"`n_features` to a multiple of {n_positions * settings.n_networks}, or use "
-            "readout='draw'."
+            "readout='exact' makes a feature of each position of the last hidden map, "
+            f"in each channel: of {n_positions}, and {share} are asked for. Raise "
+            f"`n_features` to a multiple of {n_positions * settings.n_networks}, or "
+            "use readout='draw'."
         )
     widths = [settings.width] * len(layers)
     if last is not None and is_exact:

@@ -44,7 +44,8 @@ class Dirichlet(Counting):
     Notes
     -----
     One factorisation of the matrix with the larger noise serves all classes; each class
-    adds a smaller factorisation, for the samples of that class.
+    adds a smaller factorisation, for the samples of that class. With features, such as
+    those of `RandomFeatures` or `Nystrom`, each class has a factorisation of its own.
 
     References
     ----------

@@ -18,6 +18,7 @@ from skconvgp.processes._facts import (
     Unfinished,
     Unsolved,
 )
+from skconvgp.processes._feature_label_fit import require_columns
 from skconvgp.processes._feature_labels import FeatureLabelProcess
 from skconvgp.processes._feature_samples import (
     FeatureSamples,
@@ -27,7 +28,7 @@ from skconvgp.processes._feature_samples import (
 from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted, Parts, Process
 from skconvgp.processes._fitting import scaled_gram
-from skconvgp.processes._growing import extend_features
+from skconvgp.processes._growing import can_grow, extend_features
 from skconvgp.processes._inducing import (
     INDUCING,
     Inducing,
@@ -85,7 +86,6 @@ from skconvgp.processes._problem import (
 )
 from skconvgp.processes._requirements import (
     require_added_noise,
-    require_columns,
     require_common_noise,
 )
 from skconvgp.processes._routes import (
@@ -173,6 +173,7 @@ __all__ = [
     "VariationalProcess",
     "View",
     "bootstrap_draws",
+    "can_grow",
     "choose_inducing",
     "complete",
     "entries",

@@ -12,12 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._protocols import lift
 from skconvgp._typing import FloatArray
-from skconvgp.engine import freeze, require_memory, slices, thaw, to_numpy, to_tensor
-from skconvgp.inference import ClassMoments, ClassSums
+from skconvgp.engine import freeze, slices, thaw, to_numpy, to_tensor
+from skconvgp.inference import ClassMoments, ClassSums, LabelCode
 from skconvgp.processes._coded_labels import left_out_outputs, of_outputs
 from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._completed import Completed
@@ -40,20 +41,27 @@ from skconvgp.processes._label_models import (
     left_out_loss,
     spread_over_classes,
 )
+from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import Model, Problem, Record, Settings
 from skconvgp.processes._run import Run, clock
 
 __all__ = [
+    "SQUARE_COPIES",
+    "by_columns",
     "extend_feature_labels",
     "fit_feature_labels",
     "follow_labels",
+    "pay",
+    "require_columns",
     "values_of_classes",
 ]
 
 # Samples whose left-out log loss chooses a likelihood.
 JUDGED = 5000
 SQUARE_COPIES = 4  # of the precision of a function, while it is summed and factorised
+COLUMN_COPIES = 8  # of a value for each sample and class: targets, sites, predictions
+MATRICES = 2  # of all samples, which a fit without columns takes
 ROWS = 4096  # of features that are summed at a time
 
 
@@ -72,16 +80,47 @@ def follow_labels(models: Sequence[LabelModel], problem: Problem) -> bool:
     return bool(models)
 
 
-def values_of_classes(n_classes: int, n_features: int, n_samples: int) -> int:
+def require_columns(name: str, models: Sequence[LabelModel], problem: Problem) -> None:
+    """Raise if labels need more than sums over the samples of each class."""
+    if models and not follow_labels(models, problem):
+        raise ValueError(
+            f"{name} needs a likelihood that turns each label into targets, such as "
+            f"'gaussian' or 'dirichlet', got {models[0].likelihood!r}: fit "
+            "ConvNetGPClassifier exactly, or with completion=Nystrom()."
+        )
+
+
+def pay(n_classes: int, n_features: int, n_samples: int) -> bool:
+    """Return whether columns of features take less than the matrix of all samples.
+
+    Each class has r^2 numbers, and r^2 operations for each sample; all classes share
+    about two matrices of n^2.
+    """
+    return n_classes * n_features**2 <= MATRICES * n_samples**2
+
+
+def values_of_classes(
+    models: Sequence[LabelModel], problem: Problem, n_features: int
+) -> int:
     """Return the number of values that a fit holds, beside those of the features.
 
     Parameters
     ----------
-    n_classes, n_features, n_samples : int
-        Their numbers.
+    models : sequence of LabelModel
+        Candidates, for which `follow_labels` holds.
+    problem : Problem
+        The samples.
+    n_features : int
+        Number of features.
     """
-    squares = (SQUARE_COPIES + n_classes) * n_features**2
-    return squares + 2 * min(n_samples, CHOOSING) ** 2
+    n, n_classes, n_squares = len(problem.rows), len(problem.scale), 1
+    for model in models:
+        assert isinstance(model, NoisyModel)
+        targets = model_of_classes(model, problem).targets
+        if not LabelCode.of(targets, 1.0, 0.0).has_two_levels:
+            n_squares = 2  # factors do not overwrite the moments of classes
+    held = (SQUARE_COPIES + n_squares * n_classes) * n_features**2
+    return held + COLUMN_COPIES * n * n_classes + 2 * min(n, CHOOSING) ** 2
 
 
 def fit_feature_labels(
@@ -116,54 +155,144 @@ def fit_feature_labels(
     require_finite_noise(1.0 / run.tensor(problem.weights))
     mean_diag, features, residual_diag, lift_map = completed.in_units_(problem)
     residual_diag = residual_diag if variance == "dtc" else 0.0 * residual_diag
-    n, r = features.shape
-    needed = values_of_classes(n_classes, r, n) * torch.float64.itemsize
-    what = f"The sums of {r} features over the samples of {n_classes} classes"
-    require_memory(needed, device, what, "use fewer features, or landmarks.")
     assert not isinstance(settings.noise, str)
     noise = max(float(settings.noise), least_noise, SMALLEST_NOISE[features.dtype])
     rows = FeatureRows(features, residual_diag)
     sums = _sum_classes(problem, features, n_classes)
-    whole = sums.moments.sum(0)
     settings = replace(settings, noise=noise)
     candidates = _candidates(models_of(problem), problem, features, mean_diag, settings)
-    best = _best(candidates, problem, rows, sums, whole, prior.knows_variances)
-    factors = sums.factors(best.code)
-    functions = fit_functions(best.sums(sums, whole), best.amplitude, features, factors)
-    data = FeatureSites.of(features, residual_diag, problem, best.code)
-    loo = _left_out(data, functions, best.amplitude, n_classes)
-    coefficients = functions.coefficients
-    if len(factors) < n_classes:  # free the moments of the first class
-        factors = factors.clone()
-    process = FeatureLabelProcess(
-        Model.of(
-            problem,
-            mean_diag=mean_diag,
-            noise=noise,
-            amplitude=np.full(n_classes, best.amplitude),
-            evidence=functions.evidence,
-        ),
+    best = _best(candidates, problem, rows, sums, prior.knows_variances)
+    process = _fit_candidate(
+        best,
+        problem,
         prior.take(to_numpy(gram.anchors)),
-        freeze(CoefficientState(factors, lift_map)),
-        of_outputs(lift(lift_map.to(coefficients), coefficients), n_classes),
+        mean_diag,
+        noise,
+        rows,
+        sums,
+        lift_map,
         variance,
-        best.model.has_one_latent,
-        best.model.likelihood,
-        to_numpy(best.model.offset),
-        freeze(best.code),
-        np.asarray(problem.codes),
-        functions.jitters,
-        loo,
-        to_numpy(coefficients),
-        None,
+        reservoir_generator,
     )
-    if reservoir_generator is not None:
-        reservoir = Reservoir.of(data, 0, reservoir_generator)
-        process = replace(process, reservoir=freeze(reservoir))
     facts = jitter_facts(process.jitter, process.least_noise, prior, run)
     report = {"jitter": process.jitter, "solver": "Cholesky"}
     seconds = completed.seconds, clock(device) - start
     return process, Record(gram.n_evaluated, *seconds, report, facts)
+
+
+def by_columns(
+    process: LabelProcess, codes: NDArray[np.intp], generator: Generator, run: Run
+) -> FeatureLabelProcess:
+    """Return the process of sums of features, so that samples can be added.
+
+    Parameters
+    ----------
+    process : LabelProcess
+        Fitted to the product of the features of its samples, by labels that are
+        followed.
+    codes : ndarray of shape (n,)
+        Class codes of these.
+    generator : torch.Generator
+        Draws the samples that are kept.
+    run : Run
+        How to compute.
+    """
+    model, n_classes = process.model, len(process.offset)
+    assert isinstance(process.prior, ExpansionPrior)
+    state = thaw(process.state, run.config.device)
+    features = state.features
+    # Equal samples have equal features.
+    problem = Problem(
+        to_numpy(features), model.targets, model.weights, model.scale, codes
+    )
+    weights = torch.as_tensor(model.weights)
+    targets = process.likelihood.targets(torch.as_tensor(codes), n_classes, weights)
+    targets = replace(targets, offset=torch.as_tensor(process.offset))
+    labels = NoisyModel(process.likelihood, targets, weights, problem.inputs)
+    require_columns("partial_fit", [labels], problem)
+    noise = max(model.noise, SMALLEST_NOISE[features.dtype])
+    own = model_of_classes(labels, problem)
+    found = _fit_candidate(
+        Candidate.of(own, process.amplitude, noise, features.device),
+        problem,
+        process.prior,
+        model.mean_diag,
+        noise,
+        FeatureRows(features, torch.zeros_like(features[:, 0])),
+        _sum_classes(problem, features, n_classes),
+        state.lift_map,
+        "sor",
+        generator,
+    )
+    return replace(found, model=replace(model, noise=noise), loo=process.loo)
+
+
+def _fit_candidate(
+    candidate: Candidate,
+    problem: Problem,
+    prior: PlainPrior | ExpansionPrior,
+    mean_diag: float,
+    noise: float,
+    rows: FeatureRows,
+    sums: ClassSums,
+    lift_map: Tensor,
+    variance: str,
+    generator: Generator | None,
+) -> FeatureLabelProcess:
+    """Return the process of one likelihood and amplitude; overwrites the sums.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        The likelihood.
+    problem : Problem
+        The samples.
+    prior : object
+        Gives features of new samples, or covariances with the landmarks.
+    mean_diag, noise : float
+        As in `Model`.
+    rows : FeatureRows
+        Features of the samples.
+    sums : ClassSums
+        Their sums.
+    lift_map : Tensor
+        As in `FeatureState`.
+    variance : {"dtc", "sor"}
+        How the variance that the features do not explain is treated.
+    generator : torch.Generator or None
+        Draws the samples that are kept, if others can be added.
+    """
+    n_classes, whole = len(candidate.model.offset), sums.moments.sum(0)
+    each, factors = candidate.sums(sums, whole), sums.factors(candidate.code)
+    functions = fit_functions(each, candidate.amplitude, rows.features, factors)
+    if len(factors) < n_classes:  # free the moments of the first class
+        factors = factors.clone()
+    data = FeatureSites.of(rows.features, rows.residual_diag, problem, candidate.code)
+    coefficients, reservoir = functions.coefficients, None
+    if generator is not None:
+        reservoir = freeze(Reservoir.of(data, 0, generator))
+    return FeatureLabelProcess(
+        Model.of(
+            problem,
+            mean_diag=mean_diag,
+            noise=noise,
+            amplitude=np.full(n_classes, candidate.amplitude),
+            evidence=functions.evidence,
+        ),
+        prior,
+        freeze(CoefficientState(factors, lift_map)),
+        of_outputs(lift(lift_map.to(coefficients), coefficients), n_classes),
+        variance,
+        candidate.model.has_one_latent,
+        candidate.model.likelihood,
+        to_numpy(candidate.model.offset),
+        freeze(candidate.code),
+        np.asarray(problem.codes),
+        functions.jitters,
+        _left_out(data, functions, candidate.amplitude, n_classes),
+        to_numpy(coefficients),
+        reservoir,
+    )
 
 
 def extend_feature_labels(
@@ -192,8 +321,12 @@ def extend_feature_labels(
     """
     device, model, n_classes = run.config.device, process.model, len(process.offset)
     start, code = clock(device), thaw(process.code, device)
+    require_finite_noise(1.0 / run.tensor(problem.weights))
     more = _sum_classes(problem, rows.features, n_classes)
-    data = FeatureSites.of(rows.features, rows.residual_diag, problem, code)
+    residual_diag = rows.residual_diag
+    if process.variance == "sor":
+        residual_diag = torch.zeros_like(residual_diag)
+    data = FeatureSites.of(rows.features, residual_diag, problem, code)
     assert process.reservoir is not None
     drawn = Reservoir.of(data, len(process.codes), generator)
     reservoir = thaw(process.reservoir, device) + drawn
@@ -281,13 +414,13 @@ def _best(
     problem: Problem,
     rows: FeatureRows,
     sums: ClassSums,
-    whole: Tensor,
     knows_variances: bool,
 ) -> Candidate:
     """Return the candidate with the least leave-one-out log loss."""
     if len(candidates) == 1:
         return candidates[0]
     assert problem.codes is not None
+    whole = sums.moments.sum(0)
     judged = spread_over_classes(problem.codes, JUDGED)
     codes = torch.as_tensor(problem.codes)[judged]
     weights = torch.as_tensor(problem.weights)[judged]

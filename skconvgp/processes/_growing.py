@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator
 
 from skconvgp._protocols import lift
 from skconvgp.engine import Placement, compute_at, freeze, thaw, to_numpy
-from skconvgp.inference import feature_evidence, feature_posterior
-from skconvgp.processes._feature_label_fit import extend_feature_labels
+from skconvgp.inference import LabelState, feature_evidence, feature_posterior
+from skconvgp.processes._expansion import ExpansionPrior
+from skconvgp.processes._feature_label_fit import (
+    SQUARE_COPIES,
+    by_columns,
+    extend_feature_labels,
+)
 from skconvgp.processes._feature_labels import FeatureLabelProcess
 from skconvgp.processes._feature_samples import (
     FeatureRows,
@@ -23,15 +29,30 @@ from skconvgp.processes._feature_samples import (
 )
 from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
+from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._run import Resources, Run, clock
 
-__all__ = ["extend_features"]
+__all__ = ["can_grow", "extend_features"]
+
+
+def can_grow(process: object) -> bool:
+    """Return whether samples can be added to a process."""
+    match process:
+        case FeatureProcess():
+            return process.sums is not None
+        case FeatureLabelProcess():
+            return process.reservoir is not None
+        case LabelProcess():
+            has_features = isinstance(process.prior, ExpansionPrior)
+            return has_features and isinstance(process.state.posterior, LabelState)
+    return False
 
 
 def extend_features(
-    process: FeatureProcess | FeatureLabelProcess,
+    process: FeatureProcess | FeatureLabelProcess | LabelProcess,
     problem: Problem,
+    codes: NDArray[np.intp] | None,
     amplitude: float | str | None,
     generator: Generator,
     resources: Resources,
@@ -40,10 +61,12 @@ def extend_features(
 
     Parameters
     ----------
-    process : FeatureProcess or FeatureLabelProcess
-        Fitted with a reservoir.
+    process : FeatureProcess, FeatureLabelProcess or LabelProcess
+        One for which `can_grow` holds.
     problem : Problem
         The further samples.
+    codes : ndarray of shape (n,) or None
+        Class codes of the samples so far.
     amplitude : float, str or None
         The setting of the amplitude.
     generator : torch.Generator
@@ -51,35 +74,50 @@ def extend_features(
     resources : Resources
         Devices and memory that may be used.
     """
-    if isinstance(process, FeatureLabelProcess):
-        held = process.state.factors
-    else:
-        assert process.sums is not None
-        held = process.sums.moment
-    needed = held.nbytes + len(problem.rows) * held.shape[-1] * held.itemsize
+    needed = _bytes_held(process, problem)
+    begin = generator.get_state()
 
     def extend_at(
         placement: Placement,
     ) -> tuple[FeatureProcess | FeatureLabelProcess, Record]:
+        generator.set_state(begin)  # for the same draws if a GPU has no room
         device, run = placement.device, resources.run(placement)
         start = clock(device)
-        rows = _rows_of(process, problem, run)
+        grown = process
+        if isinstance(grown, LabelProcess):
+            assert codes is not None
+            grown = by_columns(grown, codes, generator, run)
+            generator.set_state(begin)
+        rows = _rows_of(grown, problem, run)
         gram_seconds = clock(device) - start
         extended: FeatureProcess | FeatureLabelProcess
-        if isinstance(process, FeatureLabelProcess):
+        if isinstance(grown, FeatureLabelProcess):
             extended, record = extend_feature_labels(
-                process, problem, rows, generator, run
+                grown, problem, rows, generator, run
             )
         else:
-            extended, record = _extend(
-                process, problem, rows, amplitude, generator, run
-            )
+            extended, record = _extend(grown, problem, rows, amplitude, generator, run)
         has_anchors = np.ndim(process.state.lift_map) > 0
         n_compared = len(process.dual) + 1 if has_anchors else 0
         n_pairs = len(problem.rows) * n_compared
         return extended, replace(record, n_pairs=n_pairs, gram_seconds=gram_seconds)
 
     return compute_at(resources.placement(needed), extend_at)
+
+
+def _bytes_held(
+    process: FeatureProcess | FeatureLabelProcess | LabelProcess, problem: Problem
+) -> int:
+    """Return the bytes that adding samples takes."""
+    if isinstance(process, FeatureProcess):
+        assert process.sums is not None
+        r, n_squares = len(process.sums.moment), 1
+    else:
+        r = process.prior.n_samples
+        # The factors so far, moments of the classes, and factors of both.
+        n_squares = SQUARE_COPIES + 3 * len(process.offset)
+    held = r * (n_squares * r + len(problem.rows))
+    return int(held * torch.float64.itemsize)
 
 
 def _extend(

@@ -59,7 +59,7 @@ def plan_landmarks(
                 f"sample, and {name} gives each class its own: use variance='dtc'."
             )
         n_features = min(n, strategy.n_landmarks or n)
-        held += values_of_classes(len(problem.scale), n_features, n)
+        held += values_of_classes(models, problem, n_features)
         fit = partial(fit_feature_labels, models_of=models_of, **options)
     fit_at = partial(fit_landmarks, strategy, fit, resources)
     return Plan(prior, Size(held, 0, held), Cholesky(), fit_at)

@@ -41,7 +41,7 @@ __all__ = ["bootstrap_draws", "function_prior", "pathwise_draws"]
 
 def function_prior(process: object) -> KernelPrior | None:
     """Return the prior of an exact process of which functions can be drawn, or None."""
-    if isinstance(process, LabelProcess) and not can_draw(process):
+    if isinstance(process, LabelProcess) and not can_draw(process, has_features=False):
         return None
     if not isinstance(process, ExactProcess | LabelProcess):
         return None
@@ -93,6 +93,8 @@ def pathwise_draws(
         return _coefficient_draws(
             process, rows, n_draws, resources, directions, generator
         )
+    if isinstance(process, LabelProcess) and can_draw(process, has_features=True):
+        return label_draws(process, rows, n_draws, None, resources, generator)
     prior = function_prior(process)
     if prior is None:
         raise ValueError(
@@ -155,6 +157,8 @@ def bootstrap_draws(
     ValueError
         For another process.
     """
+    if isinstance(process, LabelProcess) and can_draw(process, has_features=True):
+        return label_draws(process, rows, n_draws, None, resources, generator)
     if not isinstance(process, FeatureProcess | CodedLabelProcess):
         raise ValueError(  # noqa: TRY004  (a setting of the user does not fit)
             "method='bootstrap' draws coefficients of features: fit with "

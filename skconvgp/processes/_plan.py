@@ -25,6 +25,7 @@ from skconvgp.processes._expansion import expand
 from skconvgp.processes._feature_label_fit import (
     fit_feature_labels,
     follow_labels,
+    pay,
     values_of_classes,
 )
 from skconvgp.processes._features import fit_features
@@ -247,29 +248,32 @@ class Planner:
         fit_at = partial(fit_selected, selection, m, fit, self.parts, self.resources)
         return Plan(self.prior, route.size, route.solver, fit_at)
 
-    def _by_columns(
+    def _by_features(
         self,
         models: list[LabelModel],
+        problem: Problem,
         settings: Settings,
         variance: str,
         held: int,
-        n_features: int = 0,
+        n_features: int,
         generator: Generator | None = None,
     ) -> tuple[Size, CompletedFit]:
-        """Return the size of a fit by columns of features, and the function that fits.
+        """Return the size of a fit by features, and the function that fits.
 
         Parameters
         ----------
         models : list of LabelModel
-            Models of the labels; if there are any, `follow_labels` holds for them.
+            Models of the labels; none if all targets share one noise variance.
+        problem : Problem
+            The samples.
         settings : Settings
             Noise and amplitude.
         variance : {"dtc", "sor"}
             How the variance that the features do not explain is treated.
         held : int
-            Numbers that are held beside sums over the samples of each class.
-        n_features : int, default=0
-            Number of features; 0 if it is not known before.
+            Numbers that are held beside those of labels.
+        n_features : int
+            Number of features, at most.
         generator : torch.Generator, optional
             Draws the samples that are kept, so that others can be added.
         """
@@ -277,8 +281,11 @@ class Planner:
         options["reservoir_generator"] = generator
         if not models:
             return Size(held, 0, held), partial(fit_features, **options)
-        n_classes = len(models[0].offset)
-        held += values_of_classes(n_classes, n_features, self.prior.n_samples)
+        n = self.prior.n_samples
+        has_few = pay(len(problem.scale), n_features, n)
+        if not (has_few and follow_labels(models, problem)):
+            return _label_size(models, n, held), self._label_fit(settings)
+        held += values_of_classes(models, problem, n_features)
         fit = partial(fit_feature_labels, models_of=self.parts.models_of, **options)
         return Size(held, 0, held), fit
 
@@ -292,11 +299,9 @@ class Planner:
         self._require_direct(completion)
         n = self.prior.n_samples
         held = completion.n_values(n, self.parts.fraction)
-        fit: CompletedFit
-        if models and not follow_labels(models, problem):
-            size, fit = _label_size(models, n, held), self._label_fit(settings)
-        else:
-            size, fit = self._by_columns(models, settings, "dtc", held)
+        n_features = min(n, held // (FEATURE_COPIES * n))
+        options = settings, "dtc", held, n_features
+        size, fit = self._by_features(models, problem, *options)
         fit_at = partial(fit_completed, completion, fit, self.parts, self.resources)
         return Plan(self.prior, size, self.parts.solver, fit_at)
 
@@ -318,13 +323,9 @@ class Planner:
         prior, n = expand(expansion, self.prior, generator()), self.prior.n_samples
         r = prior.n_samples
         held = FEATURE_COPIES * (n + r) * r
-        fit: CompletedFit
-        if models and not follow_labels(models, problem):
-            size, fit = _label_size(models, n, held), self._label_fit(settings)
-        else:
-            # Features do not cover a variance that could be missing.
-            options = "sor", held, r, generator()
-            size, fit = self._by_columns(models, settings, *options)
+        # Features do not cover a variance that could be missing.
+        options = settings, "sor", held, r, generator()
+        size, fit = self._by_features(models, problem, *options)
         fit_at = partial(fit_expanded, prior, fit)
         return Plan(self.prior, size, self.parts.solver, fit_at)
 

@@ -46,6 +46,8 @@ class Problem:
         Class codes, if there are classes.
     n_versions : int, default=1
         How many rows each sample is, as in `EqualInputs`.
+    n_before : int, default=0
+        Number of samples that were fitted before.
     """
 
     rows: NDArray[Any]
@@ -54,6 +56,7 @@ class Problem:
     scale: FloatArray
     codes: NDArray[Any] | None = None
     n_versions: int = 1
+    n_before: int = 0
 
     @classmethod
     def unlabelled(cls, rows: NDArray[Any], labels: Any = None) -> Self:
@@ -67,7 +70,8 @@ class Problem:
     @cached_property
     def inputs(self) -> EqualInputs:
         """Which rows have equal inputs, and which are versions of one sample."""
-        return _equal_inputs(self.rows, self.n_versions)
+        inputs = _equal_inputs(self.rows, self.n_versions)
+        return replace(inputs, n_before=self.n_before)
 
     @property
     def n_samples(self) -> int:

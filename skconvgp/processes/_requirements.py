@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skconvgp.processes._feature_label_fit import follow_labels
 from skconvgp.processes._label_models import LabelModel
-from skconvgp.processes._problem import Problem
 
-__all__ = ["require_added_noise", "require_columns", "require_common_noise"]
+__all__ = ["require_added_noise", "require_common_noise"]
 
 
 def require_added_noise(name: str, noise: float | str) -> None:
@@ -26,15 +24,5 @@ def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
         raise ValueError(
             f"{name} needs a likelihood whose targets share one noise variance, such "
             f"as 'gaussian', got {models[0].likelihood!r}: fit "
-            "ConvNetGPClassifier exactly, or with completion=Nystrom()."
-        )
-
-
-def require_columns(name: str, models: Sequence[LabelModel], problem: Problem) -> None:
-    """Raise if labels need more than sums over the samples of each class."""
-    if models and not follow_labels(models, problem):
-        raise ValueError(
-            f"{name} needs a likelihood that turns each label into targets, such as "
-            f"'gaussian' or 'dirichlet', got {models[0].likelihood!r}: fit "
             "ConvNetGPClassifier exactly, or with completion=Nystrom()."
         )

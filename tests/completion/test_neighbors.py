@@ -64,5 +64,7 @@ def test_there_are_no_more_neighbors_than_samples():
 
 @pytest.mark.parametrize("metric", ["kernel", "manhattan", None, 2])
 def test_other_metrics_are_refused(metric):
-    with pytest.raises(ValueError, match="'metric' parameter.*'cosine' or 'euclidean'"):
+    with pytest.raises(
+        ValueError, match=r"'metric' parameter.*'cosine' or 'euclidean'"
+    ):
         NearestNeighbors(metric=metric).count(10)

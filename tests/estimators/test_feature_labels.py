@@ -7,19 +7,23 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
 
 import skconvgp
 from skconvgp import ConvNetGPClassifier, NystromCompletedGP, gram_matrix
 from skconvgp.completion import EnsembleNystrom, Nystrom, RandomFeatures, SoftImpute
+from skconvgp.engine import Placement
+from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Dirichlet, Laplace, Targets
 from skconvgp.processes import FeatureLabelProcess, LabelProcess
+from skconvgp.processes._feature_label_fit import by_columns
 from tests.helpers.estimators import blobs
 from tests.helpers.memory import needs_peak, peak_memory
 
-KERNEL = 2.0 * rbf(1.5)
-PARTS = {"random": RandomFeatures(60), "landmarks": Nystrom(15)}
+KERNEL, HERE = 2.0 * rbf(1.5), Placement(torch.device("cpu"))
+PARTS = {"random": RandomFeatures(30), "landmarks": Nystrom(15)}
 
 
 class Graded(Dirichlet):
@@ -107,6 +111,7 @@ def test_few_inputs_leave_single_observations(monkeypatch):
     X = np.repeat(np.eye(3), 8, axis=0)
     y = np.tile([0, 0, 1], 8)
     gp = classifier(RandomFeatures(20), "dirichlet").fit(X, y)
+    assert isinstance(gp._process, FeatureLabelProcess)
     dense = by_a_matrix(monkeypatch, classifier(RandomFeatures(20), "dirichlet"), X, y)
     np.testing.assert_allclose(
         gp.loo_predict_proba(), dense.loo_predict_proba(), rtol=1e-6
@@ -117,8 +122,45 @@ def test_few_inputs_leave_single_observations(monkeypatch):
 def test_other_completions_fit(part):
     X, y, weights = samples()
     gp = classifier(part, "dirichlet", observed_fraction=0.4).fit(X, y, weights)
-    assert isinstance(gp._process, FeatureLabelProcess)
+    # A strategy that holds the whole matrix may return as many columns as samples.
+    has_columns = not isinstance(part, SoftImpute)
+    assert isinstance(gp._process, FeatureLabelProcess) == has_columns
     assert gp.score(X, y) > 0.65
+
+
+@pytest.mark.parametrize("part", [RandomFeatures(200), Nystrom(40)])
+def test_many_features_take_the_matrix(part):
+    X, y, weights = samples()
+    gp = classifier(part, "dirichlet").fit(X, y, weights)
+    assert isinstance(gp._process, LabelProcess)
+    for method in ("pathwise", "bootstrap"):
+        assert gp.sample_y(X[:3], 2, 0, method).shape == (3, 3, 2)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_sums_follow_from_the_matrix(name):
+    """Samples are added to a fit by the matrix: it becomes one by columns."""
+    likelihood, n_classes = LIKELIHOODS[name]
+    X, y, weights = samples(n_classes, 60)
+    few, more = slice(0, 30), slice(30, None)
+    parts = {"amplitude": 3.0}
+    gp = classifier(RandomFeatures(60), likelihood, **parts)
+    gp.fit(X[few], y[few], weights[few])
+    assert isinstance(gp._process, LabelProcess)
+    before = gp.loo_predict_proba()
+    mean, std = gp.predict_latent(X, return_std=True)
+    gp._process = by_columns(
+        gp._process, gp._training.codes, torch.Generator(), gp._resources().run(HERE)
+    )
+    np.testing.assert_allclose(gp.predict_latent(X, return_std=True)[1], std, rtol=1e-6)
+    np.testing.assert_allclose(gp.predict_latent(X), mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(gp.loo_predict_proba(), before, rtol=1e-6)
+    gp.partial_fit(X[more], y[more], sample_weight=weights[more])
+    other = classifier(RandomFeatures(60), likelihood, **parts)
+    other.fit(X[few], y[few], weights[few])
+    other.partial_fit(X[more], y[more], sample_weight=weights[more])
+    np.testing.assert_allclose(gp.predict_latent(X), other.predict_latent(X), rtol=1e-6)
+    assert gp.fit_report_.n_samples == len(X)
 
 
 def test_landmarks_of_a_given_matrix(monkeypatch):
@@ -202,9 +244,8 @@ def test_noise_that_does_not_follow_from_labels_needs_the_matrix():
     gp = classifier(RandomFeatures(40), Doubting(0.1)).fit(X, y, weights)
     assert isinstance(gp._process, LabelProcess)
     assert gp.score(X, y) > 0.65
-    for method in ("pathwise", "bootstrap"):
-        with pytest.raises(ValueError, match=f"method='{method}'"):
-            gp.sample_y(X, 1, 0, method)
+    with pytest.raises(ValueError, match="turns each label into targets"):
+        gp.partial_fit(X, y, None, weights)
     gp = classifier(RandomFeatures(40), Doubting(0.1))
     with pytest.raises(ValueError, match="turns each label into targets"):
         gp.partial_fit(X, y, [0, 1, 2], weights)
@@ -302,3 +343,65 @@ def test_a_fit_holds_no_matrix_of_all_samples(part):
     # Features of 4.8 MB, a copy, and some columns; the matrix has 3.2 GB.
     peak = peak_memory(MANY.format(part=part), "gp.fit(X, y)")
     assert peak < 100 * 2**20
+
+
+def test_a_first_batch_without_a_class_warns():
+    X, y, _ = samples()
+    some = y != 2
+    gp = classifier(RandomFeatures(20), "dirichlet")
+    with pytest.warns(UserWarning, match=r"no samples of the classes \[2\]"):
+        gp.partial_fit(X[some], y[some], [0, 1, 2])
+    gp.partial_fit(X[~some], y[~some])
+    assert gp.score(X, y) > 0.65
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "beta"])
+def test_small_batches_leave_whole_inputs_out(likelihood):
+    X, y, _ = samples(2, 60)
+    X, y, weights = X[:60], y[:60], np.full(60, 5.0)
+    settings = {"amplitude": 2.0, "noise_variance": 0.1}
+    whole = classifier(RandomFeatures(20), likelihood, **settings).fit(X, y, weights)
+    gp = classifier(RandomFeatures(20), likelihood, **settings)
+    gp.partial_fit(X[:20], y[:20], [0, 1], weights[:20])
+    for start in range(20, 60, 8):
+        part = slice(start, start + 8)
+        gp.partial_fit(X[part], y[part], sample_weight=weights[part])
+    for mine, other in zip(gp._left_out()[1:], whole._left_out()[1:], strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("variance", ["dtc", "sor"])
+def test_samples_without_a_variance_are_left_out_by_their_mean(variance):
+    X, y, _ = samples(2, 60)
+    gram = gram_matrix(KERNEL, X)
+    gp = NystromCompletedGP(
+        "precomputed",
+        n_landmarks=20,
+        likelihood="beta",
+        variance=variance,
+        random_state=0,
+    )
+    gp.partial_fit(gram[:40, :40], y[:40], [0, 1])
+    gp.partial_fit(gram[40:, :40], y[40:])
+    assert np.isfinite(gp.loo_predict_proba()[40:]).all() == (variance == "sor")
+    assert (gp.loo_predict() == y).mean() > 0.6
+    assert set(gp.loo_predict()[40:]) == {0, 1}
+
+
+def test_tiny_weights_of_further_samples_are_refused():
+    X, y, weights = samples()
+    gp = classifier(RandomFeatures(20), "dirichlet").fit(X, y)
+    with pytest.raises(ValueError, match="set tiny weights to 0"):
+        gp.partial_fit(X, y, None, 1e-310 * weights)
+
+
+def test_columns_that_do_not_fit_raise_before_any_work(monkeypatch):
+    X, y, _ = samples()
+    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 10_000)
+    evaluated = []
+    monkeypatch.setattr(
+        "skconvgp.processes._fits.complete", lambda *_: evaluated.append(1)
+    )
+    with pytest.raises(TileMemoryError):
+        classifier(Nystrom(15), "dirichlet").fit(X, y)
+    assert not evaluated

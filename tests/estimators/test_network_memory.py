@@ -30,7 +30,10 @@ def free(monkeypatch):
     ("settings", "remedy"),
     [
         ({}, "`n_draws`.*`batch_size`"),
-        ({"prior": rbf(1.0), "optimizer": None}, "`n_draws`, `extra_points`.*fewer samples"),
+        (
+            {"prior": rbf(1.0), "optimizer": None},
+            "`n_draws`, `extra_points`.*fewer samples",
+        ),
         ({"inference": "sghmc"}, "`n_chains`.*`batch_size`"),
         (
             {"prior": rbf(1.0), "optimizer": None, "batch_size": 4},
