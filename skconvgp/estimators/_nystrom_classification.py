@@ -159,10 +159,10 @@ class NystromCompletedGP(GPClassifier):
     `partial_fit` adds samples to the sums from which the posterior is computed. The
     landmarks, the noise and the units stay those of the first call; predictions are
     those of a single `fit` with these. "dirichlet" and "beta" also keep the prior
-    count, the amplitude and the prior means of the first call. The features of at most 500 samples, drawn from
-    all, are kept, and the probabilities are calibrated on their leave-one-out
-    predictions. The leave-one-out predictions of all other samples are not updated
-    after the call that added them.
+    count, the amplitude and the prior means of the first call. The features of at most
+    500 samples, drawn from all, are kept, and the probabilities are calibrated on their
+    leave-one-out predictions. The leave-one-out predictions of all other samples are
+    not updated after the call that added them.
 
     References
     ----------
