@@ -30,6 +30,7 @@ from skconvgp.estimators._labels import (
     as_labels,
     most_probable,
     require_classes,
+    warn_of_missing_classes,
 )
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._samples import sample_latent
@@ -183,8 +184,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         mean, var = self._left_out()[1:]
         scores = self._probabilities(mean, var)
         # Without a variance the label is that of the mean, as in `predict`.
-        scores = np.where(np.isfinite(scores), scores, mean)
-        return most_probable(self, scores)
+        return most_probable(self, np.where(np.isfinite(scores), scores, mean))
 
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
@@ -383,15 +383,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         targets = self._regression_targets(codes, samples.weights)
         self.latent_offset_ = to_numpy(targets.offset)
         problem, samples = self._problem(samples, codes, targets)
-        missing = np.setdiff1d(np.arange(len(self.classes_)), codes)
-        if len(missing) and self._label_models(problem):
-            warn_caller(
-                f"The first call of `partial_fit` has no samples of the classes "
-                f"{self.classes_[missing].tolist()}. Their prior means, and the "
-                "amplitude of all, stay those that follow from this call: begin with "
-                "a batch that has samples of every class.",
-                UserWarning,
-            )
+        warn_of_missing_classes(self, problem)
         return problem, samples
 
     def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:

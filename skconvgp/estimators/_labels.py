@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.processes import Problem
 
 __all__ = [
     "accuracy",
@@ -16,6 +17,7 @@ __all__ = [
     "most_probable",
     "require_classes",
     "require_one_kind",
+    "warn_of_missing_classes",
 ]
 
 
@@ -79,3 +81,17 @@ def most_probable(classifier: Any, scores: NDArray[Any]) -> NDArray[Any]:
     """Return the label of the largest score (n, n_classes) of each sample."""
     labels: NDArray[Any] = classifier.classes_[scores.argmax(axis=1)]
     return labels
+
+
+def warn_of_missing_classes(classifier: Any, problem: Problem) -> None:
+    """Warn if labels that determine their noise lack a class: `partial_fit` is used."""
+    classes = classifier.classes_
+    missing = np.setdiff1d(np.arange(len(classes)), problem.codes)
+    if len(missing) and classifier._label_models(problem):
+        warn_caller(
+            "The first call of `partial_fit` has no samples of the classes "
+            f"{classes[missing].tolist()}. Their prior means, and the amplitude of "
+            "all, stay those that follow from this call: begin with a batch that has "
+            "samples of every class.",
+            UserWarning,
+        )

@@ -143,10 +143,10 @@ def add_samples(estimator: Any, problem: Problem, samples: Samples) -> None:
     extended, record = extend_features(
         process,
         problem,
-        estimator._training.codes,
         amplitude_of(estimator, training),
         resources.generator(),
         resources,
+        estimator._training.codes,
     )
     n = len(extended.model.targets)
     n_pairs = estimator.fit_report_.n_pairs + record.n_pairs

@@ -12,12 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._protocols import lift
 from skconvgp._typing import FloatArray
-from skconvgp.engine import freeze, slices, thaw, to_numpy, to_tensor
+from skconvgp.engine import freeze, slices, to_numpy, to_tensor
 from skconvgp.inference import ClassMoments, ClassSums, LabelCode
 from skconvgp.processes._coded_labels import left_out_outputs, of_outputs
 from skconvgp.processes._coefficients import CoefficientState
@@ -33,7 +32,6 @@ from skconvgp.processes._label_functions import (
     Functions,
     fit_functions,
     model_of_classes,
-    sums_with,
 )
 from skconvgp.processes._label_models import (
     LabelModel,
@@ -41,19 +39,19 @@ from skconvgp.processes._label_models import (
     left_out_loss,
     spread_over_classes,
 )
-from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import Model, Problem, Record, Settings
 from skconvgp.processes._run import Run, clock
 
 __all__ = [
     "SQUARE_COPIES",
-    "by_columns",
-    "extend_feature_labels",
+    "fit_candidate",
     "fit_feature_labels",
     "follow_labels",
+    "left_out_rows",
     "pay",
     "require_columns",
+    "sum_by_class",
     "values_of_classes",
 ]
 
@@ -158,11 +156,11 @@ def fit_feature_labels(
     assert not isinstance(settings.noise, str)
     noise = max(float(settings.noise), least_noise, SMALLEST_NOISE[features.dtype])
     rows = FeatureRows(features, residual_diag)
-    sums = _sum_classes(problem, features, n_classes)
+    sums = sum_by_class(problem, features, n_classes)
     settings = replace(settings, noise=noise)
     candidates = _candidates(models_of(problem), problem, features, mean_diag, settings)
     best = _best(candidates, problem, rows, sums, prior.knows_variances)
-    process = _fit_candidate(
+    process = fit_candidate(
         best,
         problem,
         prior.take(to_numpy(gram.anchors)),
@@ -180,54 +178,7 @@ def fit_feature_labels(
     return process, Record(gram.n_evaluated, *seconds, report, facts)
 
 
-def by_columns(
-    process: LabelProcess, codes: NDArray[np.intp], generator: Generator, run: Run
-) -> FeatureLabelProcess:
-    """Return the process of sums of features, so that samples can be added.
-
-    Parameters
-    ----------
-    process : LabelProcess
-        Fitted to the product of the features of its samples, by labels that are
-        followed.
-    codes : ndarray of shape (n,)
-        Class codes of these.
-    generator : torch.Generator
-        Draws the samples that are kept.
-    run : Run
-        How to compute.
-    """
-    model, n_classes = process.model, len(process.offset)
-    assert isinstance(process.prior, ExpansionPrior)
-    state = thaw(process.state, run.config.device)
-    features = state.features
-    # Equal samples have equal features.
-    problem = Problem(
-        to_numpy(features), model.targets, model.weights, model.scale, codes
-    )
-    weights = torch.as_tensor(model.weights)
-    targets = process.likelihood.targets(torch.as_tensor(codes), n_classes, weights)
-    targets = replace(targets, offset=torch.as_tensor(process.offset))
-    labels = NoisyModel(process.likelihood, targets, weights, problem.inputs)
-    require_columns("partial_fit", [labels], problem)
-    noise = max(model.noise, SMALLEST_NOISE[features.dtype])
-    own = model_of_classes(labels, problem)
-    found = _fit_candidate(
-        Candidate.of(own, process.amplitude, noise, features.device),
-        problem,
-        process.prior,
-        model.mean_diag,
-        noise,
-        FeatureRows(features, torch.zeros_like(features[:, 0])),
-        _sum_classes(problem, features, n_classes),
-        state.lift_map,
-        "sor",
-        generator,
-    )
-    return replace(found, model=replace(model, noise=noise), loo=process.loo)
-
-
-def _fit_candidate(
+def fit_candidate(
     candidate: Candidate,
     problem: Problem,
     prior: PlainPrior | ExpansionPrior,
@@ -289,90 +240,13 @@ def _fit_candidate(
         freeze(candidate.code),
         np.asarray(problem.codes),
         functions.jitters,
-        _left_out(data, functions, candidate.amplitude, n_classes),
+        left_out_rows(data, functions, candidate.amplitude, n_classes),
         to_numpy(coefficients),
         reservoir,
     )
 
 
-def extend_feature_labels(
-    process: FeatureLabelProcess,
-    problem: Problem,
-    rows: FeatureRows,
-    generator: Generator,
-    run: Run,
-) -> tuple[FeatureLabelProcess, Record]:
-    """Return the process of these and further samples.
-
-    Features, noise, units, likelihood, prior means and amplitude stay.
-
-    Parameters
-    ----------
-    process : FeatureLabelProcess
-        Fitted with a reservoir.
-    problem : Problem
-        The further samples.
-    rows : FeatureRows
-        Their features.
-    generator : torch.Generator
-        Draws the reservoir.
-    run : Run
-        How to compute.
-    """
-    device, model, n_classes = run.config.device, process.model, len(process.offset)
-    start, code = clock(device), thaw(process.code, device)
-    require_finite_noise(1.0 / run.tensor(problem.weights))
-    more = _sum_classes(problem, rows.features, n_classes)
-    residual_diag = rows.residual_diag
-    if process.variance == "sor":
-        residual_diag = torch.zeros_like(residual_diag)
-    data = FeatureSites.of(rows.features, residual_diag, problem, code)
-    assert process.reservoir is not None
-    drawn = Reservoir.of(data, len(process.codes), generator)
-    reservoir = thaw(process.reservoir, device) + drawn
-    state = thaw(process.state, device)
-    each = sums_with(
-        more,
-        code,
-        process.class_weights().to(device),
-        state.factors,
-        to_tensor(process.coefficients, device),
-        process.jitters,
-    )
-    # Features of earlier samples are kept for the reservoir only, so that only its
-    # values are brought up to date.
-    known = data.join(reservoir.data)
-    amplitude, factors = float(model.amplitude[0]), more.factors(code)
-    functions = fit_functions(each, amplitude, known.features, factors)
-    if len(factors) < n_classes:  # free the moments of the first class
-        factors = factors.clone()
-    means, variances = _left_out(known, functions, amplitude, n_classes)
-    n, indices = len(data.features), to_numpy(reservoir.indices)
-    mean = np.vstack([process.loo[0], means[:n]])
-    var = np.vstack([process.loo[1], variances[:n]])
-    mean[indices], var[indices] = means[n:], variances[n:]
-    coefficients = functions.coefficients
-    assert problem.codes is not None
-    process = replace(
-        process,
-        model=model.extended(
-            problem, amplitude=model.amplitude, evidence=functions.evidence
-        ),
-        state=freeze(replace(state, factors=factors)),
-        dual=of_outputs(lift(state.lift_map.to(coefficients), coefficients), n_classes),
-        codes=np.concatenate([process.codes, problem.codes]),
-        jitters=functions.jitters,
-        loo=(mean, var),
-        coefficients=to_numpy(coefficients),
-        reservoir=freeze(reservoir),
-        loo_subset=(indices, means[n:], variances[n:]),
-    )
-    facts = jitter_facts(process.jitter, process.least_noise, process.prior, run)
-    report = {"jitter": process.jitter}
-    return process, Record(0, 0.0, clock(device) - start, report, facts)
-
-
-def _sum_classes(problem: Problem, features: Tensor, n_classes: int) -> ClassSums:
+def sum_by_class(problem: Problem, features: Tensor, n_classes: int) -> ClassSums:
     """Return sums over the samples of each class, of features (n, r)."""
     n, r = features.shape
     moments = ClassMoments.empty(n_classes, r, torch.float64, features.device)
@@ -429,14 +303,14 @@ def _best(
         data = FeatureSites.of(rows.features, rows.residual_diag, problem, one.code)
         data = data.take(judged.to(rows.features.device))
         functions = fit_functions(one.sums(sums, whole), one.amplitude, data.features)
-        found = _left_out(data, functions, one.amplitude, len(problem.scale))
+        found = left_out_rows(data, functions, one.amplitude, len(problem.scale))
         mean, var = map(torch.as_tensor, found)
         return left_out_loss(one.model, mean, var, codes, weights, knows_variances)
 
     return min(candidates, key=loss)
 
 
-def _left_out(
+def left_out_rows(
     data: FeatureSites, functions: Functions, amplitude: float, n_outputs: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return leave-one-out means and variances (n, n_outputs) of samples."""

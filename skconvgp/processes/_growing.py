@@ -13,11 +13,8 @@ from skconvgp._protocols import lift
 from skconvgp.engine import Placement, compute_at, freeze, thaw, to_numpy
 from skconvgp.inference import LabelState, feature_evidence, feature_posterior
 from skconvgp.processes._expansion import ExpansionPrior
-from skconvgp.processes._feature_label_fit import (
-    SQUARE_COPIES,
-    by_columns,
-    extend_feature_labels,
-)
+from skconvgp.processes._feature_label_fit import SQUARE_COPIES
+from skconvgp.processes._feature_label_growing import by_columns, extend_feature_labels
 from skconvgp.processes._feature_labels import FeatureLabelProcess
 from skconvgp.processes._feature_samples import (
     FeatureRows,
@@ -52,10 +49,10 @@ def can_grow(process: object) -> bool:
 def extend_features(
     process: FeatureProcess | FeatureLabelProcess | LabelProcess,
     problem: Problem,
-    codes: NDArray[np.intp] | None,
     amplitude: float | str | None,
     generator: Generator,
     resources: Resources,
+    codes: NDArray[np.intp] | None = None,
 ) -> tuple[FeatureProcess | FeatureLabelProcess, Record]:
     """Return the process of these and further samples, with the same anchors and noise.
 
@@ -65,14 +62,14 @@ def extend_features(
         One for which `can_grow` holds.
     problem : Problem
         The further samples.
-    codes : ndarray of shape (n,) or None
-        Class codes of the samples so far.
     amplitude : float, str or None
         The setting of the amplitude.
     generator : torch.Generator
         Draws the reservoir.
     resources : Resources
         Devices and memory that may be used.
+    codes : ndarray of shape (n,), optional
+        Class codes of the samples so far.
     """
     needed = _bytes_held(process, problem)
     begin = generator.get_state()

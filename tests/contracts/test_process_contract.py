@@ -98,17 +98,20 @@ def fit_all_landmarks(task):
     return planned(task, Nystrom(len(task.numbers)))
 
 
+def no_labels(_problem):
+    return []
+
+
 def fit_landmarks(task, variance, some=slice(None)):
-    plan = plan_landmarks(
-        task.nystrom(6), variance, task.prior(some), task.settings, RESOURCES
-    )
+    given = task.prior(some), task.settings, RESOURCES, no_labels, task.problem(some)
+    plan = plan_landmarks(task.nystrom(6), variance, *given)
     return plan.fit(task.problem(some), RESOURCES)[0].process
 
 
 def fit_landmarks_that_are_all(task, variance):
     count = len(task.numbers)
-    prior, settings = task.prior(), task.settings
-    plan = plan_landmarks(Nystrom(count), variance, prior, settings, RESOURCES)
+    given = task.prior(), task.settings, RESOURCES, no_labels, task.problem()
+    plan = plan_landmarks(Nystrom(count), variance, *given)
     return plan.fit(task.problem(), RESOURCES)[0].process
 
 

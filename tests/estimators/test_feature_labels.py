@@ -18,7 +18,7 @@ from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Dirichlet, Laplace, Targets
 from skconvgp.processes import FeatureLabelProcess, LabelProcess
-from skconvgp.processes._feature_label_fit import by_columns
+from skconvgp.processes._feature_label_growing import by_columns
 from tests.helpers.estimators import blobs
 from tests.helpers.memory import needs_peak, peak_memory
 
