@@ -86,6 +86,7 @@ def most_probable(classifier: Any, scores: NDArray[Any]) -> NDArray[Any]:
 def warn_of_missing_classes(classifier: Any, problem: Problem) -> None:
     """Warn if labels that determine their noise lack a class: `partial_fit` is used."""
     classes = classifier.classes_
+    assert problem.codes is not None
     missing = np.setdiff1d(np.arange(len(classes)), problem.codes)
     if len(missing) and classifier._label_models(problem):
         warn_caller(
