@@ -2,7 +2,7 @@
 
 A label gives each latent function a target and a noise, so that all that the posterior
 needs are the sums of features over the samples of each class: n r^2 operations, and
-r^3 for each class, in place of n^3.
+n r^2 + r^3 for each class, in place of n^3.
 """
 
 from __future__ import annotations
