@@ -45,11 +45,11 @@ from skconvgp.processes._run import Run, clock
 
 __all__ = [
     "SQUARE_COPIES",
+    "columns_pay",
     "fit_candidate",
     "fit_feature_labels",
     "follow_labels",
     "left_out_rows",
-    "pay",
     "require_columns",
     "sum_by_class",
     "values_of_classes",
@@ -88,7 +88,7 @@ def require_columns(name: str, models: Sequence[LabelModel], problem: Problem) -
         )
 
 
-def pay(n_classes: int, n_features: int, n_samples: int) -> bool:
+def columns_pay(n_classes: int, n_features: int, n_samples: int) -> bool:
     """Return whether columns of features take less than the matrix of all samples.
 
     Each class has r^2 numbers, and r^2 operations for each sample; all classes share

@@ -23,9 +23,9 @@ from skconvgp.processes._coarse import coarsened
 from skconvgp.processes._exact import fit_exact
 from skconvgp.processes._expansion import expand
 from skconvgp.processes._feature_label_fit import (
+    columns_pay,
     fit_feature_labels,
     follow_labels,
-    pay,
     values_of_classes,
 )
 from skconvgp.processes._features import fit_features
@@ -282,7 +282,7 @@ class Planner:
         if not models:
             return Size(held, 0, held), partial(fit_features, **options)
         n = self.prior.n_samples
-        has_few = pay(len(problem.scale), n_features, n)
+        has_few = columns_pay(len(problem.scale), n_features, n)
         if not (has_few and follow_labels(models, problem)):
             return _label_size(models, n, held), self._label_fit(settings)
         held += values_of_classes(models, problem, n_features)
