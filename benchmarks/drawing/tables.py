@@ -44,6 +44,7 @@ SAMPLING = {
 }
 # Larger sets: steps read some of the samples, as in the source.
 LARGE, MOST_PRINTED = 5000, 2000
+MOST_TRIALS = 4  # learning rates, if all draws diverge
 BATCH = {"batch_size": 512, "features": 1000}
 WIDER = {"protein": (200, 200)}
 # The source: tanh for chains, and ReLU for the bootstrap of functions, with 20 draws.
@@ -98,9 +99,7 @@ def measure(
         model = BayesianNetworkRegressor(
             WIDER.get(name, SIZES), **usual | scaled_settings
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(table.X, table.y)
+        fit_slower(model, table)
         found = watch.read()
         mean, std = model.predict_latent(table.X_test, return_std=True, noise=True)
         rhat = float(np.nanmax(model.rhat_)) if hasattr(model, "rhat_") else None
@@ -109,12 +108,27 @@ def measure(
             "fit_seconds": found["seconds"],
             "rhat": rhat,
             "n_diverged": model.fit_report_.n_diverged,
+            "learning_rate": model.learning_rate,
             "device": model.device_,
         } | ran_on(model.device_)
         yield method, row | judge(table.y_test, mean, std)
         if PRINTED in wanted:
             where = {"device": model.device_} | ran_on(model.device_)
             yield PRINTED, printed(table, model) | where
+
+
+def fit_slower(model: BayesianNetworkRegressor, table: Table) -> None:
+    """Fit, at a lower learning rate if all draws diverge, as the error advises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for _ in range(MOST_TRIALS):
+            try:
+                model.fit(table.X, table.y)
+            except FloatingPointError:
+                model.set_params(learning_rate=model.learning_rate / 4.0)
+            else:
+                return
+    raise FloatingPointError(f"All draws diverged at {model.learning_rate:.1e}.")
 
 
 def in_batches(settings: dict[str, Any], n: int) -> dict[str, Any]:
