@@ -73,7 +73,7 @@ def all_tables(record: Any, exact: list[Any]) -> str:
     if not record:
         return MISSING
     parts = of_images(record["images"])
-    rows = most_steps(record["tables"], "set", "split", "method")
+    rows = most_splits(record["tables"])
     places = {(row["set"], row["split"]) for row in rows}
     rows += [
         row | {"method": EXACT[row["method"]]}
@@ -84,10 +84,23 @@ def all_tables(record: Any, exact: list[Any]) -> str:
         parts += by_set(title, rows, score, record["reported"], i)
     for name, reported in record.get("reported_classes", {}).items():
         own = [row for row in record.get("classes", []) if row["table"] == name]
-        own = most_steps(own, "set", "split", "method")
+        own = most_splits(own)
         for i, (score, title) in enumerate(CLASS_SCORES.items()):
             parts += by_set(f"{title}, tables {name}", own, score, reported, i)
     return "\n".join([*parts, told_of(record)])
+
+
+def most_splits(rows: list[Any]) -> list[Any]:
+    """Return, for each set and method, the rows of one number of steps.
+
+    It is the one with the most splits, and of these the largest.
+    """
+    splits = Counter((row["set"], row["method"], row["effort"]) for row in rows)
+    best: dict[Any, Any] = {}
+    for (name, method, effort), count in splits.items():
+        place = (name, method)
+        best[place] = max(best.get(place, (0, 0.0)), (count, effort))
+    return [row for row in rows if best[row["set"], row["method"]][1] == row["effort"]]
 
 
 def most_steps(rows: list[Any], *keys: str) -> list[Any]:
