@@ -314,8 +314,8 @@ class ConvNetGPClassifier(GPClassifier):
         Only with a completion that computes features, such as
         :class:`~skconvgp.completion.RandomFeatures`, and with a likelihood that turns
         labels into targets. Features, noise and units of the targets stay those of the
-        first call; "dirichlet" and "beta" also keep the prior count, the amplitude and
-        the prior means, so that it should have samples of all classes.
+        first call. "dirichlet" and "beta" also keep the prior count, the amplitude and
+        the prior means: the first call should then have samples of all classes.
 
         Parameters
         ----------

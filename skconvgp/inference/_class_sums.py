@@ -163,11 +163,13 @@ class ClassMoments:
         Overwritten by the moments.
     dtype : torch.dtype
         Precision of products within a block.
+    each : list of Moments
+        Sums of each class; none before the first block.
     """
 
     squares: Tensor
     dtype: torch.dtype
-    _each: list[Moments]
+    each: list[Moments]
 
     @classmethod
     def empty(
@@ -179,12 +181,12 @@ class ClassMoments:
 
     def add(self, features: Tensor, weights: Tensor) -> None:
         """Add samples with features (b, r), of weights (b, c) in each class."""
-        if not self._each:
+        if not self.each:
             centre = features.mean(0)
-            self._each = list(
+            self.each = list(
                 map(partial(Moments.around, centre, 1, self.dtype), self.squares)
             )
-        for own, of_class in zip(self._each, weights.mT, strict=True):
+        for own, of_class in zip(self.each, weights.mT, strict=True):
             members = of_class.nonzero()[:, 0]
             if len(members):
                 ones = of_class.new_ones(len(members), 1)
@@ -192,6 +194,6 @@ class ClassMoments:
 
     def finish(self) -> ClassSums:
         """Return the sums; no further samples can be added."""
-        totals = torch.cat([own.finish()[1] for own in self._each], 1)
-        weights = torch.stack([own.weight for own in self._each])
+        totals = torch.cat([own.finish()[1] for own in self.each], 1)
+        weights = torch.stack([own.weight for own in self.each])
         return ClassSums(self.squares, totals, weights)

@@ -31,6 +31,7 @@ from skconvgp.processes._label_functions import (
     Candidate,
     Functions,
     fit_functions,
+    kept_factors,
     model_of_classes,
 )
 from skconvgp.processes._label_models import (
@@ -216,8 +217,6 @@ def fit_candidate(
     n_classes, whole = len(candidate.model.offset), sums.moments.sum(0)
     each, factors = candidate.sums(sums, whole), sums.factors(candidate.code)
     functions = fit_functions(each, candidate.amplitude, rows.features, factors)
-    if len(factors) < n_classes:  # free the moments of the first class
-        factors = factors.clone()
     data = FeatureSites.of(rows.features, rows.residual_diag, problem, candidate.code)
     coefficients, reservoir = functions.coefficients, None
     if generator is not None:
@@ -231,7 +230,7 @@ def fit_candidate(
             evidence=functions.evidence,
         ),
         prior,
-        freeze(CoefficientState(factors, lift_map)),
+        freeze(CoefficientState(kept_factors(factors, n_classes), lift_map)),
         of_outputs(lift(lift_map.to(coefficients), coefficients), n_classes),
         variance,
         candidate.model.has_one_latent,

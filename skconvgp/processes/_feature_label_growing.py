@@ -26,6 +26,7 @@ from skconvgp.processes._fitting import jitter_facts, require_finite_noise
 from skconvgp.processes._label_functions import (
     Candidate,
     fit_functions,
+    kept_factors,
     model_of_classes,
     sums_with,
 )
@@ -133,8 +134,6 @@ def extend_feature_labels(
     known = data.join(reservoir.data)
     amplitude, factors = float(model.amplitude[0]), more.factors(code)
     functions = fit_functions(each, amplitude, known.features, factors)
-    if len(factors) < n_classes:  # free the moments of the first class
-        factors = factors.clone()
     means, variances = left_out_rows(known, functions, amplitude, n_classes)
     n, indices = len(data.features), to_numpy(reservoir.indices)
     mean = np.vstack([process.loo[0], means[:n]])
@@ -147,7 +146,7 @@ def extend_feature_labels(
         model=model.extended(
             problem, amplitude=model.amplitude, evidence=functions.evidence
         ),
-        state=freeze(replace(state, factors=factors)),
+        state=freeze(replace(state, factors=kept_factors(factors, n_classes))),
         dual=of_outputs(lift(state.lift_map.to(coefficients), coefficients), n_classes),
         codes=np.concatenate([process.codes, problem.codes]),
         jitters=functions.jitters,

@@ -24,7 +24,14 @@ from skconvgp.inference import (
 from skconvgp.processes._label_models import NoisyModel
 from skconvgp.processes._problem import Problem
 
-__all__ = ["Candidate", "Functions", "fit_functions", "model_of_classes", "sums_with"]
+__all__ = [
+    "Candidate",
+    "Functions",
+    "fit_functions",
+    "kept_factors",
+    "model_of_classes",
+    "sums_with",
+]
 
 
 def model_of_classes(model: NoisyModel, problem: Problem) -> NoisyModel:
@@ -142,6 +149,15 @@ def fit_functions(
             factors[i] = posterior.factor
     mean, var = (torch.stack(part, 1) for part in zip(*marginals, strict=True))
     return Functions(torch.stack(means, 1), evidence, np.array(jitters), mean, var)
+
+
+def kept_factors(factors: Tensor, n_classes: int) -> Tensor:
+    """Return factors (k, r, r) that a process keeps.
+
+    Those of the second of two classes alone are copied, so that the moments of the
+    first, which lie beside them, are freed.
+    """
+    return factors.clone() if len(factors) < n_classes else factors
 
 
 def sums_with(

@@ -22,7 +22,12 @@ from skconvgp.processes._coded_labels import of_outputs
 from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._fitting import jitter_facts
 from skconvgp.processes._label_choice import CHOOSING, amplitude_of_model
-from skconvgp.processes._label_functions import Candidate, Functions, fit_functions
+from skconvgp.processes._label_functions import (
+    Candidate,
+    Functions,
+    fit_functions,
+    kept_factors,
+)
 from skconvgp.processes._label_models import (
     NoisyModel,
     left_out_loss,
@@ -194,8 +199,6 @@ def fit_patch_labels(
     best = _best(sums, whole, kept, models, settings, mean_diag)
     factors = sums.factors(best.code)
     functions = fit_functions(best.sums(sums, whole), best.amplitude, features, factors)
-    if len(factors) < n_classes:  # free the moments of the first class
-        factors = factors.clone()
     mean, var = kept.left_out(best, functions)
     subset, nothing = reading.subset, np.empty((0, n_classes))
     dtype = prior.tile_dtype
@@ -208,7 +211,7 @@ def fit_patch_labels(
             evidence=functions.evidence,
         ),
         prior,
-        freeze(CoefficientState(factors)),
+        freeze(CoefficientState(kept_factors(factors, n_classes))),
         of_outputs(functions.coefficients, n_classes),
         variance,
         best.model.has_one_latent,

@@ -11,7 +11,11 @@ from skconvgp.engine import freeze, thaw, to_tensor
 from skconvgp.processes._coded_labels import of_outputs
 from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._fitting import jitter_facts
-from skconvgp.processes._label_functions import fit_functions, sums_with
+from skconvgp.processes._label_functions import (
+    fit_functions,
+    kept_factors,
+    sums_with,
+)
 from skconvgp.processes._patch_images import followed_by, unexplained_of
 from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._patch_reading import Reading, sum_classes
@@ -63,15 +67,13 @@ def extend_patch_labels(
     each = sums_with(more, code, weights, earlier, coefficients, process.jitters)
     factors = more.factors(code)
     functions = fit_functions(each, amplitude, features[:0], factors)
-    if len(factors) < n_classes:  # free the moments of the first class
-        factors = factors.clone()
     assert problem.codes is not None
     process = replace(
         process,
         model=model.extended(
             problem, amplitude=model.amplitude, evidence=functions.evidence
         ),
-        state=freeze(CoefficientState(factors)),
+        state=freeze(CoefficientState(kept_factors(factors, n_classes))),
         dual=of_outputs(functions.coefficients, n_classes),
         codes=np.concatenate([process.codes, problem.codes]),
         jitters=functions.jitters,

@@ -340,3 +340,16 @@ def test_sums_that_do_not_fit_are_refused_before_work(monkeypatch):
     monkeypatch.setattr(_patch_growing, "SQUARE_COPIES", 10**15)
     with pytest.raises(TileMemoryError, match=r"n_inducing.*n_locations"):
         gp.partial_fit(X[30:], y[30:])
+
+
+@pytest.mark.parametrize("method", ["pathwise", "bootstrap"])
+@pytest.mark.parametrize("likelihood", ["dirichlet", "beta"])
+def test_draws_have_the_moments_of_the_posterior(method, likelihood):
+    X, y = digits(60, (3, 8) if likelihood == "beta" else (3, 5, 8))
+    gp = classifier(likelihood=likelihood, variance="sor").fit(X[:50], y[:50])
+    mean, std = gp.predict_latent(X[50:], return_std=True)
+    draws = gp.sample_y(X[50:], 4000, 0, method)
+    assert np.abs((draws.mean(2) - mean) / std).max() < 5.0 / 4000**0.5
+    np.testing.assert_allclose(draws.std(2), std, rtol=0.07)
+    if likelihood == "beta":
+        np.testing.assert_array_equal(draws[:, 0], -draws[:, 1])
