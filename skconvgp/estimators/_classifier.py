@@ -28,6 +28,7 @@ from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import (
     accuracy,
     as_labels,
+    codes_of,
     most_probable,
     require_classes,
     warn_of_missing_classes,
@@ -304,7 +305,10 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """Return means (n, k) and variances, calibrated for probabilities."""
         check_is_fitted(self)
         needs_var = self._needs_variances or self.calibration_.spread > 0.0
-        latent, amplitude = self._latent(X, None, needs_var=needs_var), self._amplitude
+        latent = self._latent(
+            X, None, needs_var=needs_var, is_mean_enough=not self._needs_variances
+        )
+        amplitude = self._amplitude
         var = latent.var * amplitude
         if latent.between.size:
             var = latent.between * amplitude[0]
@@ -376,7 +380,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             self, X, y, sample_weight, read_y=as_labels, keeps_rows=keeps_rows
         )
         self.classes_ = np.unique(samples.y) if classes is None else classes
-        codes = self._codes_of(samples.y)
+        codes = codes_of(samples.y, self.classes_)
         require_classes(self.classes_, "y" if classes is None else "`classes`")
         self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
         self._require_usable_likelihood(samples.weights)
@@ -388,7 +392,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
     def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; the offset stays."""
-        codes = self._codes_of(samples.y)
+        codes = codes_of(samples.y, self.classes_)
         targets = self._regression_targets(codes, samples.weights)
         # Labels that determine their noise have targets of their own.
         if isinstance(self._process, CodedLabelProcess | LabelProcess):
@@ -406,16 +410,6 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Problem(samples.rows, centred, samples.weights, unit, codes),
             replace(samples, training=training),
         )
-
-    def _codes_of(self, labels: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the index of each label in `classes_`."""
-        known = np.isin(labels, self.classes_)
-        if not known.all():
-            raise ValueError(
-                f"y holds labels that are not in `classes`, {self.classes_!r}: "
-                f"{np.unique(labels[~known])!r}."
-            )
-        return np.searchsorted(self.classes_, labels)
 
     @property
     def _calibrates(self) -> bool:

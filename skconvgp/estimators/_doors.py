@@ -25,9 +25,16 @@ from skconvgp.estimators._validation import (
     shape_of_rows,
 )
 from skconvgp.estimators.compute._kept_tiles import resolve_cache_dir, warn_of_unknown
-from skconvgp.processes import KernelPrior, MatrixPrior
+from skconvgp.processes import AnyPrior, KernelPrior, MatrixPrior
 
-__all__ = ["Samples", "Training", "read_further", "read_new", "read_training"]
+__all__ = [
+    "Samples",
+    "Training",
+    "given_diag",
+    "read_further",
+    "read_new",
+    "read_training",
+]
 
 DTYPES = [np.float64, np.float32]
 
@@ -224,3 +231,41 @@ def _weigh(
     weights = check_weights(sample_weight, rows)
     kept = np.flatnonzero(weights)
     return weights[kept], kept
+
+
+def given_diag(prior: AnyPrior, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
+    """Return the prior variances (n,) of new samples for a given matrix.
+
+    Parameters
+    ----------
+    prior : object
+        Prior of a fitted process.
+    diag : array-like of shape (n,) or None
+        The variances; None gives zeros.
+    n : int
+        Number of new samples.
+    is_needed : bool
+        Whether variances are read.
+
+    Raises
+    ------
+    ValueError
+        If variances are needed and not known, or have another shape.
+    """
+    if diag is None:
+        if is_needed and not prior.knows_variances:
+            raise ValueError(
+                "With kernel='precomputed' standard deviations need the prior "
+                "variances of the samples: pass `diag`, an array of k(x, x) for "
+                "each row of X, to `predict_latent` or `predict_interval`. "
+                "Probabilities by a likelihood that reads variances need a kernel "
+                "object."
+            )
+        return np.zeros(n)
+    values = np.asarray(diag, dtype=np.float64)
+    if values.shape != (n,):
+        raise ValueError(
+            f"`diag` must have shape {(n,)!r}, one prior variance for each row of "
+            f"X, got {values.shape!r}."
+        )
+    return values

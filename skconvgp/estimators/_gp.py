@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skconvgp._autograd import enabled_autograd
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy
-from skconvgp.estimators._doors import Training, read_new
+from skconvgp.estimators._doors import Training, given_diag, read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._report import FitReport, peak_memory
@@ -26,6 +26,7 @@ from skconvgp.inference import LeaveOneOut
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     AnyPrior,
+    CodedLabelProcess,
     ExactProcess,
     ExpansionPrior,
     FeatureProcess,
@@ -285,41 +286,30 @@ class BaseGP(KernelEstimator):
         return rows
 
     def _latent(
-        self, X: Any, diag: Any, *, needs_var: bool = False, needs_cov: bool = False
+        self,
+        X: Any,
+        diag: Any,
+        *,
+        needs_var: bool = False,
+        needs_cov: bool = False,
+        is_mean_enough: bool = False,
     ) -> Latent:
-        """Return the posterior at X."""
+        """Return the posterior at X; the mean of the variances of X may be enough."""
         check_is_fitted(self)
+        process = self._process
+        if is_mean_enough and isinstance(process, CodedLabelProcess):
+            process = process.of_mean_variance()
         rows = self._read_new(X)
-        warn_of_prior(self._process.prior, rows)
-        latent = self._process.latent(
+        warn_of_prior(process.prior, rows)
+        latent = process.latent(
             rows,
-            self._given_diag(diag, len(rows), is_needed=needs_var),
+            given_diag(process.prior, diag, len(rows), is_needed=needs_var),
             self._resources(),
             needs_var=needs_var,
             needs_cov=needs_cov,
         )
         warn_of_facts(latent.facts)
         return latent
-
-    def _given_diag(self, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
-        """Return the prior variances (n,) of new samples for a given matrix."""
-        if diag is None:
-            if is_needed and not self._process.prior.knows_variances:
-                raise ValueError(
-                    "With kernel='precomputed' standard deviations need the prior "
-                    "variances of the samples: pass `diag`, an array of k(x, x) for "
-                    "each row of X, to `predict_latent` or `predict_interval`. "
-                    "Probabilities by a likelihood that reads variances need a kernel "
-                    "object."
-                )
-            return np.zeros(n)
-        values = np.asarray(diag, dtype=np.float64)
-        if values.shape != (n,):
-            raise ValueError(
-                f"`diag` must have shape {(n,)!r}, one prior variance for each row of "
-                f"X, got {values.shape!r}."
-            )
-        return values
 
     def _uncertain_latent(
         self, X: Any, diag: Any, return_std: bool, return_cov: bool

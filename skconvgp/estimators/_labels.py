@@ -14,6 +14,7 @@ from skconvgp.processes import Problem
 __all__ = [
     "accuracy",
     "as_labels",
+    "codes_of",
     "most_probable",
     "require_classes",
     "require_one_kind",
@@ -48,6 +49,17 @@ def require_classes(classes: NDArray[Any], origin: str = "y") -> None:
             f"{origin} must have at least two classes, got one class: "
             f"{classes.tolist()[0]!r}."
         )
+
+
+def codes_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the index of each label in sorted classes; raise if one is missing."""
+    known = np.isin(labels, classes)
+    if not known.all():
+        raise ValueError(
+            f"y holds labels that are not in `classes`, {classes!r}: "
+            f"{np.unique(labels[~known])!r}."
+        )
+    return np.searchsorted(classes, labels)
 
 
 def accuracy(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.inference import LabelCode, Sites
-from skconvgp.processes._coefficients import CoefficientProcess
+from skconvgp.processes._coefficients import CoefficientProcess, CoefficientState
 from skconvgp.processes._run import Resources
 
 __all__ = ["CodedLabelProcess", "left_out_outputs", "of_outputs"]
@@ -66,6 +66,16 @@ class CodedLabelProcess(CoefficientProcess, ABC):
         n_classes = len(self.offset)
         totals = np.bincount(self.codes, self.model.weights, minlength=n_classes)
         return torch.as_tensor(totals)
+
+    def of_mean_variance(self) -> Self:
+        """Return the process whose one variance is the mean over latent functions.
+
+        It is this process if that would take as long.
+        """
+        if self.state.mean_factor is None:
+            return self
+        factors, lift_map = self.state.mean_factor, self.state.lift_map
+        return replace(self, state=CoefficientState(factors, lift_map))
 
     @abstractmethod
     def leave_out(

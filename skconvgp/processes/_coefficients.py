@@ -36,10 +36,14 @@ class CoefficientState:
         latent function.
     lift_map : ndarray of shape (m, r) or (), or None, default=None
         As in `FeatureState`.
+    mean_factor : ndarray of shape (1, r, r) or None, default=None
+        Lower Cholesky factor of the inverse of the mean of the k posterior covariances:
+        it gives the mean of the k variances in the time of one. None if `factors` do.
     """
 
     factors: Any
     lift_map: Any = None
+    mean_factor: Any = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import freeze, slices, to_numpy, to_tensor
 from skconvgp.inference import ClassMoments, ClassSums, LabelCode
 from skconvgp.processes._coded_labels import left_out_outputs, of_outputs
-from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._completed import Completed
 from skconvgp.processes._expansion import ExpansionPrior
 from skconvgp.processes._feature_labels import FeatureLabelProcess
@@ -31,7 +30,7 @@ from skconvgp.processes._label_functions import (
     Candidate,
     Functions,
     fit_functions,
-    kept_factors,
+    kept_state,
     model_of_classes,
 )
 from skconvgp.processes._label_models import (
@@ -230,7 +229,7 @@ def fit_candidate(
             evidence=functions.evidence,
         ),
         prior,
-        freeze(CoefficientState(kept_factors(factors, n_classes), lift_map)),
+        kept_state(factors, n_classes, lift_map),
         of_outputs(lift(lift_map.to(coefficients), coefficients), n_classes),
         variance,
         candidate.model.has_one_latent,

@@ -26,7 +26,7 @@ from skconvgp.processes._fitting import jitter_facts, require_finite_noise
 from skconvgp.processes._label_functions import (
     Candidate,
     fit_functions,
-    kept_factors,
+    kept_state,
     model_of_classes,
     sums_with,
 )
@@ -146,7 +146,7 @@ def extend_feature_labels(
         model=model.extended(
             problem, amplitude=model.amplitude, evidence=functions.evidence
         ),
-        state=freeze(replace(state, factors=kept_factors(factors, n_classes))),
+        state=kept_state(factors, n_classes, state.lift_map),
         dual=of_outputs(lift(state.lift_map.to(coefficients), coefficients), n_classes),
         codes=np.concatenate([process.codes, problem.codes]),
         jitters=functions.jitters,

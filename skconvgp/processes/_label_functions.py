@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from skconvgp._protocols import Targets
 from skconvgp._typing import FloatArray
+from skconvgp.engine import freeze
 from skconvgp.inference import (
     ClassSums,
     Coefficients,
@@ -21,6 +23,8 @@ from skconvgp.inference import (
     feature_evidence,
     feature_posterior,
 )
+from skconvgp.linalg import cholesky_inverse, shifted_cholesky_
+from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._label_models import NoisyModel
 from skconvgp.processes._problem import Problem
 
@@ -28,10 +32,12 @@ __all__ = [
     "Candidate",
     "Functions",
     "fit_functions",
-    "kept_factors",
+    "kept_state",
     "model_of_classes",
     "sums_with",
 ]
+
+LEAST_FOR_MEAN = 3  # functions; the factor of two takes longer than it saves
 
 
 def model_of_classes(model: NoisyModel, problem: Problem) -> NoisyModel:
@@ -151,13 +157,29 @@ def fit_functions(
     return Functions(torch.stack(means, 1), evidence, np.array(jitters), mean, var)
 
 
-def kept_factors(factors: Tensor, n_classes: int) -> Tensor:
-    """Return factors (k, r, r) that a process keeps.
+def kept_state(
+    factors: Tensor, n_classes: int, lift_map: Any = None
+) -> CoefficientState:
+    """Return what a process keeps of the factors (k, r, r), as arrays.
 
-    Those of the second of two classes alone are copied, so that the moments of the
-    first, which lie beside them, are freed.
+    Factors of the second of two classes alone are copied, so that the moments of the
+    first, which lie beside them, are freed. From three functions on, their mean
+    covariance has a factor as well.
     """
-    return factors.clone() if len(factors) < n_classes else factors
+    few = len(factors) < LEAST_FOR_MEAN
+    kept = factors.clone() if len(factors) < n_classes else factors
+    mean_factor = None if few else _mean_factor(factors)[None]
+    return freeze(CoefficientState(kept, lift_map, mean_factor))
+
+
+def _mean_factor(factors: Tensor) -> Tensor:
+    """Return the factor of the inverse of the mean of (L L^T)^-1 over factors L."""
+    total = torch.zeros_like(factors[0])
+    for factor in factors:
+        total += cholesky_inverse(factor)
+    no_shift = total.new_zeros(len(total))
+    root = shifted_cholesky_(total.div_(len(factors)), no_shift)[0]
+    return shifted_cholesky_(cholesky_inverse(root), no_shift)[0]
 
 
 def sums_with(

@@ -19,14 +19,13 @@ from skconvgp.inference import (
 )
 from skconvgp.linalg import row_factor
 from skconvgp.processes._coded_labels import of_outputs
-from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._fitting import jitter_facts
 from skconvgp.processes._label_choice import CHOOSING, amplitude_of_model
 from skconvgp.processes._label_functions import (
     Candidate,
     Functions,
     fit_functions,
-    kept_factors,
+    kept_state,
 )
 from skconvgp.processes._label_models import (
     NoisyModel,
@@ -211,7 +210,7 @@ def fit_patch_labels(
             evidence=functions.evidence,
         ),
         prior,
-        freeze(CoefficientState(kept_factors(factors, n_classes))),
+        kept_state(factors, n_classes),
         of_outputs(functions.coefficients, n_classes),
         variance,
         best.model.has_one_latent,

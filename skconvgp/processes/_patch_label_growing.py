@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 from torch import Generator
 
-from skconvgp.engine import freeze, thaw, to_tensor
+from skconvgp.engine import thaw, to_tensor
 from skconvgp.processes._coded_labels import of_outputs
-from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._fitting import jitter_facts
 from skconvgp.processes._label_functions import (
     fit_functions,
-    kept_factors,
+    kept_state,
     sums_with,
 )
 from skconvgp.processes._patch_images import followed_by, unexplained_of
@@ -73,7 +72,7 @@ def extend_patch_labels(
         model=model.extended(
             problem, amplitude=model.amplitude, evidence=functions.evidence
         ),
-        state=freeze(CoefficientState(kept_factors(factors, n_classes))),
+        state=kept_state(factors, n_classes),
         dual=of_outputs(functions.coefficients, n_classes),
         codes=np.concatenate([process.codes, problem.codes]),
         jitters=functions.jitters,

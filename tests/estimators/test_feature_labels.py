@@ -16,7 +16,8 @@ from skconvgp.completion import EnsembleNystrom, Nystrom, RandomFeatures, SoftIm
 from skconvgp.engine import Placement
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
-from skconvgp.likelihoods import Dirichlet, Laplace, Targets
+from skconvgp.likelihoods import Calibration, Dirichlet, Laplace, Targets
+from skconvgp.linalg import half_solve
 from skconvgp.processes import FeatureLabelProcess, LabelProcess
 from skconvgp.processes._feature_label_growing import by_columns
 from tests.helpers.estimators import blobs
@@ -116,6 +117,29 @@ def test_few_inputs_leave_single_observations(monkeypatch):
     np.testing.assert_allclose(
         gp.loo_predict_proba(), dense.loo_predict_proba(), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_read_the_mean_of_the_variances(n_classes, monkeypatch):
+    X, y, weights = samples(n_classes, 60)
+    gp = classifier(RandomFeatures(20), "dirichlet")
+    gp.partial_fit(X[:50], y[:50], range(n_classes), weights[:50])
+    gp.partial_fit(X[50:], y[50:], sample_weight=weights[50:])
+    gp.calibration_ = Calibration(temperature=0.5, spread=2.0)
+    mean, std = map(torch.from_numpy, gp.predict_latent(X, return_std=True))
+    spreads = std.square()
+    assert (spreads / spreads.mean(1, keepdim=True) - 1.0).abs().max() > 0.01
+    expected = torch.softmax(gp.calibration_.latents(mean, spreads)[0], dim=1)
+    solves = []
+
+    def counted(*given):
+        solves.append(given)
+        return half_solve(*given)
+
+    monkeypatch.setattr("skconvgp.processes._coefficients.half_solve", counted)
+    found = gp.predict_proba(X)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert len(solves) == (2 if n_classes == 2 else 1)  # of two, each is read
 
 
 @pytest.mark.parametrize("part", [SoftImpute(max_iter=30), EnsembleNystrom(2)])
