@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._settings import is_number
 from skconvgp._typing import FloatArray, ImageShape
@@ -19,7 +20,7 @@ from skconvgp.estimators._network_settings import EVIDENCE, NetworkSettings
 from skconvgp.estimators._noise import can_choose_noise, usual_noise
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import reject
-from skconvgp.estimators._warn import warnings_concern
+from skconvgp.estimators._warn import warn_caller, warnings_concern
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
@@ -190,6 +191,8 @@ class PriorChoice:
         theta, distance = match_covariance(
             evaluate, rows_to_tensor(target), limit.theta, limit.bounds
         )
+        if bool(np.any(theta >= limit.bounds[:, 1])):
+            _warn_of_bounds(limit.bounds, target)
         matched: Any = limit.with_theta(theta)
         variances = tuple(
             (float(layer.weight_variance), float(layer.bias_variance))
@@ -265,4 +268,17 @@ def _few(samples: NetworkSamples, seed: int) -> _Few:
         samples.y[indices],
         samples.weights[indices],
         samples.image_shape,
+    )
+
+
+def _warn_of_bounds(bounds: FloatArray, target: FloatArray) -> None:
+    """Warn that variances of layers end at bounds (p, 2), which are logarithms."""
+    warn_caller(
+        "The variances of layers that resemble the kernel most end at their largest "
+        f"value, {math.exp(bounds[:, 1].max()):.3g}: draws may diverge, or chains not "
+        f"mix. The kernel has a variance of {np.diag(target).mean():.3g}, in squared "
+        "units of the scaled targets: bound its lengthscale, as by rbf(2.0, "
+        "lengthscale_bounds=(0.1, 5.0)), set optimizer='amplitude', or give a kernel "
+        "of less variance.",
+        ConvergenceWarning,
     )

@@ -1,6 +1,7 @@
 """Bayesian networks as estimators."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -432,6 +433,17 @@ def test_matched_layers_are_nearer_to_a_kernel():
         gram = gram_matrix(model.fit(X, y).kernel_, X)
         distances.append(gaussian_wasserstein(gram, gram_matrix(rbf(1.0), X)))
     assert distances[1] < 0.8 * distances[0]
+
+
+def test_layers_that_cannot_resemble_a_kernel_warn():
+    X, y = wave(12)
+    settings = {"activation": "erf", "optimizer": None, "max_iter": 1}
+    model = regressor(prior="matched", kernel=1e6 * rbf(1.0), **settings)
+    with pytest.warns(ConvergenceWarning, match=r"value, 1e\+04: .*variance of 1e\+06"):
+        model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.set_params(kernel=rbf(1.0)).fit(X, y)
 
 
 def test_chains_are_compared():
