@@ -82,6 +82,7 @@ __all__ = ["fit_encoder", "inputs_for", "logits_in_blocks"]
 
 # Samples whose first codes give the scale of features, and a lengthscale its median.
 FEW = 2000
+BALANCED = 500  # samples for which the first bits are 0 and 1 equally often
 # Numbers that a layer of a module holds of a sample, as a multiple of its input.
 GROWTH = 32
 # Steepness of the bits of an autoencoder in the last epoch.
@@ -362,8 +363,12 @@ def _make_encoder(
                 f"or more, and X was read as images of shape {shape!r} (c, h, w): set "
                 "`image_shape`, or encoder='linear'."
             )
-        module: Any = seeded(encoder.module, seed)
-        return encoder, _values(module)
+        named: Any = seeded(encoder.module, seed)
+        values = _values(named.to(torch.float64))
+        few = np.random.RandomState(seed % 2**32).permutation(len(data.rows))[:BALANCED]
+        return encoder, encoder.balanced(
+            values, inputs_for(encoder, data.rows[few], shape)
+        )
     make = partial(seeded, made, seed)
     module = made_module(estimator, "encoder", make).to(torch.float64).eval()
     of_module = ModuleEncoder(module, is_spatial=max(shape[1:]) > 1)

@@ -200,6 +200,25 @@ def test_encoders_of_images(name):
     assert all(one.dtype == np.float32 for one in single.encoder_.values())
 
 
+@pytest.mark.parametrize("name", ["linear", "lenet", "resnet"])
+def test_bits_tell_samples_apart_from_the_start(name):
+    X, labels = digits(120)
+    X = 100.0 + 7.0 * X
+    rows = X if name != "linear" else X.reshape(120, -1)
+    model = encoder(20, encoder=name, max_iter=1, learning_rate=1e-12)
+    probabilities = model.fit(rows, labels).bit_probabilities(rows)
+    logits = np.log(probabilities) - np.log1p(-probabilities)
+    np.testing.assert_allclose(logits.mean(0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(logits.std(0), 1.0, rtol=1e-5)
+
+
+def test_bits_of_equal_samples_are_no_numbers_to_divide_by():
+    X, labels = np.ones((6, 3)), np.arange(6) % 2
+    with pytest.warns(ConvergenceWarning, match="6 of 6 bits are equal"):
+        model = encoder().fit(X, labels)
+    assert np.isfinite(model.bit_probabilities(X)).all()
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
