@@ -82,9 +82,11 @@ class Dirichlet(Counting):
         noise = torch.log1p(1.0 / alpha)
         values = alpha.log() - noise / 2.0
         share = weights.to(values) / weights.sum()
-        # A class that only later batches have counts as half a sample, so that the
-        # logarithm is finite.
-        frequency = torch.clamp(share @ one_hot, min=0.5 / float(weights.sum())).log()
+        total = weights.to(values) @ one_hot
+        # A class that only later batches have counts as half a sample, or as much as
+        # the rarest class, so that the logarithm is finite.
+        half = total[total > 0.0].min().clamp(max=0.5)
+        frequency = (torch.where(total > 0.0, total, half) / total.sum()).log()
         shift = (share @ (values - frequency)).mean()
         return Targets(values, frequency + shift, noise)
 

@@ -60,6 +60,17 @@ def test_a_class_without_samples_has_a_finite_prior_mean():
     assert offset.argmin() == 2
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3])
+def test_prior_means_depend_on_shares_of_the_weights_only(scale):
+    codes, weights = torch.tensor([0] * 19 + [1]), torch.ones(20, dtype=torch.float64)
+    whole = Dirichlet().targets(codes, 2, weights)
+    scaled = Dirichlet().targets(codes, 2, scale * weights)
+    torch.testing.assert_close(scaled.offset, whole.offset)
+    # A class without samples is no more frequent than the rarest one.
+    given = Dirichlet().targets(codes, 3, scale * weights).offset
+    assert given[2] <= given[1] + 1e-12 < given[0]
+
+
 def test_probabilities_are_the_softmax_of_calibrated_means():
     rng = np.random.default_rng(0)
     mean, var = rng.normal(size=(5, 3)), rng.uniform(0.1, 3.0, size=(5, 3))
