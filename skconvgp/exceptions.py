@@ -113,7 +113,7 @@ class ScaleWarning(UserWarning):
     """Samples to predict are far larger, or far smaller, than all samples of `fit`.
 
     Mostly the pixels were divided by 255 for one of the two calls and not for the
-    other.
+    other. `fit` of a Bayesian network also warns if X is far from numbers near 1.
 
     Examples
     --------

@@ -252,8 +252,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
             coefficients and leaves out the variance that its features leave out.
             "bootstrap", for processes of features, solves for coefficients of targets
             with further noise and of a draw from the prior: the same distribution as
-            that of "pathwise", in more time. "auto" draws functions of exact processes
-            at more than 2000 samples if the kernel is one of vectors, such as `rbf`.
+            that of "pathwise", in more time. "auto" draws functions at more
+            than 2000 samples if they have all of the variance: with `RandomFeatures`,
+            and of exact processes if the kernel is one of vectors, such as `rbf`.
         n_features : int, default=2000
             Random features of "pathwise". The covariance of the draws has an error in
             proportion to one over its square root.

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._repeats import marks_of, warn_of_repeats
 from skconvgp.estimators._resolve import is_precomputed, resolve_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import (
@@ -58,6 +59,8 @@ class Training:
         Whether any target of a regression differs from the prior mean.
     is_single : bool, default=False
         Whether the targets of a regression came without a dimension of outputs.
+    marks : ndarray of shape (n,) or None, default=None
+        Numbers that equal samples share; None for a given matrix.
     """
 
     kept: NDArray[np.intp]
@@ -66,11 +69,13 @@ class Training:
     codes: NDArray[np.intp] | None = None
     is_informed: bool = True
     is_single: bool = False
+    marks: NDArray[np.uint64] | None = None
 
     def take(self, used: NDArray[np.intp]) -> Training:
         """Return this record for a subset of the kept samples."""
         codes = None if self.codes is None else self.codes[used]
-        return replace(self, kept=self.kept[used], codes=codes)
+        marks = None if self.marks is None else self.marks[used]
+        return replace(self, kept=self.kept[used], codes=codes, marks=marks)
 
     def join(self, further: Training) -> Training:
         """Return the record of these samples and of further ones."""
@@ -80,12 +85,16 @@ class Training:
         codes = None
         if self.codes is not None and further.codes is not None:
             codes = np.concatenate([self.codes, further.codes])
+        marks = None
+        if self.marks is not None and further.marks is not None:
+            marks = np.concatenate([self.marks, further.marks])
         return replace(
             self,
             kept=np.concatenate([self.kept, self.n_given + further.kept]),
             n_given=self.n_given + further.n_given,
             mean_squares=(min(least, other_least), max(largest, other_largest)),
             codes=codes,
+            marks=marks,
             is_informed=self.is_informed or further.is_informed,
         )
 
@@ -163,7 +172,8 @@ def read_training(
     if len(kept) < n_given:
         rows, y = rows[kept], y[kept]
     prior = KernelPrior(kernel, rows, kept, shape).resolved()
-    return Samples(prior, y, weights, Training(kept, n_given, squares))
+    training = Training(kept, n_given, squares, marks=marks_of(rows))
+    return Samples(prior, y, weights, training)
 
 
 def read_further(
@@ -185,12 +195,13 @@ def read_further(
     if estimator.image_shape_ is not None:
         check_same_shape(given, estimator.image_shape_)
     rows, y = validate_data(estimator, rows, y, reset=False, dtype=DTYPES, **options)
-    squares = training.mean_squares
+    squares, marks = training.mean_squares, None
+    weights, kept = _weigh(sample_weight, rows)
     if isinstance(prior, KernelPrior):
         warn_of_scale(rows, squares)
-        squares = mean_squares(rows)
-    weights, kept = _weigh(sample_weight, rows)
-    record = Training(kept, len(rows), squares)
+        squares, marks = mean_squares(rows), marks_of(rows[kept])
+        warn_of_repeats(marks, training.marks)
+    record = Training(kept, len(rows), squares, marks=marks)
     prior = replace(prior, rows=rows[kept], indices=kept)
     return Samples(prior, y[kept], weights, record)
 

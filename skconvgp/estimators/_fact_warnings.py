@@ -18,6 +18,7 @@ from skconvgp.processes import (
     Jittered,
     NewtonStopped,
     TooFewPatches,
+    Undrawn,
     Unexplained,
     Unfinished,
     Unsolved,
@@ -66,6 +67,13 @@ def _message(fact: Fact) -> tuple[str, type[Warning]]:
             return (
                 f"Posterior variances down to -{share:.1e} of the prior variance "
                 "were set to 0: raise `noise_variance` or use dtype='float64'.",
+                UserWarning,
+            )
+        case Undrawn(share):
+            return (
+                f"Draws of coefficients leave out {share:.0%} of the posterior "
+                "variance at these samples, that which their features leave out: use "
+                "method='joint', or more landmarks.",
                 UserWarning,
             )
         case Exceeded(share):

@@ -11,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._settings import is_int, one_of
 from skconvgp._typing import FloatArray
-from skconvgp.engine import Placement, Size, compute_at, rows_to_tensor, to_numpy
+from skconvgp.engine import (
+    Placement,
+    Size,
+    compute_at,
+    require_memory,
+    rows_to_tensor,
+    to_numpy,
+)
 from skconvgp.estimators._doors import read_training
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
@@ -19,11 +26,10 @@ from skconvgp.estimators._resolve import resolve_amplitude
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.inference import sample_gaussian
-from skconvgp.kernels._feature_maps import HasFeatures
 from skconvgp.processes import (
     GRAM_COPIES,
     bootstrap_draws,
-    function_prior,
+    has_whole_draws,
     pathwise_draws,
     placement_of_fit,
     prepare_fit,
@@ -36,6 +42,8 @@ PATHWISE, BOOTSTRAP = "pathwise", "bootstrap"
 METHODS = ("auto", "joint", PATHWISE, BOOTSTRAP)
 MOST_JOINT = 2000  # samples whose covariance is factored if the user does not choose
 LEAST_FEATURES = 2
+JOINT_USER = "The covariance between all samples, for joint draws,"
+JOINT_REMEDY = "draw functions with method='pathwise', or at fewer samples."
 
 
 def sample_latent(
@@ -73,6 +81,8 @@ def sample_latent(
         warn_of_facts(facts)
         return functions
     if hasattr(gp, "_process"):
+        needed = GRAM_COPIES * _length(X) ** 2 * torch.float64.itemsize
+        require_memory(needed, torch.device("cpu"), JOINT_USER, JOINT_REMEDY)
         latent = gp._latent(X, None, needs_cov=True)
         mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
         scale = np.sqrt(gp._process.model.amplitude)
@@ -101,8 +111,7 @@ def _is_pathwise(gp: BaseGP, X: Any, method: str) -> bool:
         return method == PATHWISE
     if not hasattr(gp, "_process") or _length(X) <= MOST_JOINT:
         return False
-    prior = function_prior(gp._process)
-    return prior is not None and isinstance(prior.kernel, HasFeatures)
+    return has_whole_draws(gp._process)
 
 
 def _length(X: Any) -> int:

@@ -1,4 +1,4 @@
-"""Whether new samples have the scale of the samples of `fit`."""
+"""Whether samples have the scale that networks, or new samples that `fit` had."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import ScaleWarning
 
-__all__ = ["mean_squares", "warn_of_scale"]
+__all__ = ["mean_squares", "warn_of_scale", "warn_of_units"]
 
 # Samples have another scale if their mean squares differ by this factor; for pixels up
 # to 1 and up to 255 it is 65025.
@@ -16,6 +16,9 @@ OTHER_SCALE = 100.0
 FEW = 0.25  # share of the samples that may have any scale, such as dark images
 # With fewer features, the mean square of a sample varies too much to judge by it.
 LEAST_FEATURES = 16
+# Root mean square of X from which on the units of a network saturate; below one over it
+# outputs hardly depend on X.
+LARGEST_UNITS = 30.0
 
 
 def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
@@ -56,6 +59,25 @@ def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:
             "the estimator in one Pipeline.",
             ScaleWarning,
         )
+
+
+def warn_of_units(rows: NDArray[Any]) -> None:
+    """Warn if values (n, d) are too large or too small for a network of layers."""
+    squares = _positive_squares(rows)
+    size = float(np.sqrt(squares.sum() / len(rows)))
+    if 1.0 / LARGEST_UNITS <= size <= LARGEST_UNITS or not size:
+        return
+    effect = (
+        "units of a network saturate"
+        if size > 1.0
+        else "outputs of a network hardly depend on such numbers"
+    )
+    warn_caller(
+        f"The values of X have a root mean square of {size:.3g}, and {effect}. Scale "
+        "them to numbers near 1: put StandardScaler() and the estimator in one "
+        "Pipeline, or divide pixels by 255.",
+        ScaleWarning,
+    )
 
 
 def _positive_squares(rows: NDArray[Any]) -> NDArray[np.float64]:

@@ -78,9 +78,7 @@ class NamedEncoder:
         """Return a new module, with random parameters."""
         return ENCODERS[self.name](self.image_shape, self.n_bits)
 
-    def balanced(
-        self, values: dict[str, Tensor], inputs: Tensor
-    ) -> dict[str, Tensor]:
+    def balanced(self, values: dict[str, Tensor], inputs: Tensor) -> dict[str, Tensor]:
         """Return parameters for which a logit has mean 0 and deviation 1.
 
         The last layer changes. Bits are then 1 for about half of the samples, and tell

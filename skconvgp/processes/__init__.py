@@ -14,6 +14,7 @@ from skconvgp.processes._facts import (
     Jittered,
     NewtonStopped,
     TooFewPatches,
+    Undrawn,
     Unexplained,
     Unfinished,
     Unsolved,
@@ -58,7 +59,7 @@ from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import PatchPlan, plan_patches
 from skconvgp.processes._pathwise import (
     bootstrap_draws,
-    function_prior,
+    has_whole_draws,
     pathwise_draws,
 )
 from skconvgp.processes._plan import (
@@ -166,6 +167,7 @@ __all__ = [
     "Term",
     "TermChoice",
     "TooFewPatches",
+    "Undrawn",
     "Unexplained",
     "Unfinished",
     "Unsolved",
@@ -181,7 +183,7 @@ __all__ = [
     "expanded",
     "extend_features",
     "extend_patches",
-    "function_prior",
+    "has_whole_draws",
     "iterative_route",
     "knows_class",
     "left_out_neighborhoods",

@@ -14,6 +14,7 @@ __all__ = [
     "Jittered",
     "NewtonStopped",
     "TooFewPatches",
+    "Undrawn",
     "Unexplained",
     "Unfinished",
     "Unsolved",
@@ -131,6 +132,19 @@ class TooFewPatches:
 
 
 @dataclass(frozen=True)
+class Undrawn:
+    """Draws of coefficients leave out what the features leave out of the variance.
+
+    Parameters
+    ----------
+    share : float
+        Share of the posterior variance at the samples.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True)
 class BoundMoving:
     """The steps of variational inference ended while the bound still changed.
 
@@ -183,4 +197,5 @@ Fact: TypeAlias = (
     | BoundMoving
     | Clipped
     | Exceeded
+    | Undrawn
 )

@@ -71,6 +71,7 @@ from skconvgp.processes._problem import (
 from skconvgp.processes._run import Resources, Run, clock
 
 __all__ = [
+    "FEATURE_COPIES",
     "FeatureProcess",
     "FeatureState",
     "fit_features",
@@ -79,6 +80,7 @@ __all__ = [
 # Below this noise, rounding hides the identity in I + F^T F / noise:
 # docs/maths.rst, "Columns of landmarks".
 SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
+FEATURE_COPIES = 2  # of features, and of their products
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from torch import Generator
 
 from skconvgp._protocols import lift
-from skconvgp.engine import Placement, compute_at, freeze, thaw, to_numpy
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    freeze,
+    require_memory,
+    thaw,
+    to_numpy,
+)
 from skconvgp.inference import LabelState, feature_evidence, feature_posterior
 from skconvgp.processes._expansion import ExpansionPrior
 from skconvgp.processes._feature_label_fit import SQUARE_COPIES
@@ -24,13 +31,19 @@ from skconvgp.processes._feature_samples import (
     left_out_values,
     sums_of,
 )
-from skconvgp.processes._features import FeatureProcess
+from skconvgp.processes._features import FEATURE_COPIES, FeatureProcess
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._run import Resources, Run, clock
 
 __all__ = ["can_grow", "extend_features"]
+
+USER = "The sums of features of all classes, to which samples are added,"
+FEWER_FEATURES = (
+    "fit with fewer features or, if classes have a noise each, with "
+    "likelihood='gaussian'."
+)
 
 
 def can_grow(process: object) -> bool:
@@ -78,7 +91,8 @@ def extend_features(
         placement: Placement,
     ) -> tuple[FeatureProcess | FeatureLabelProcess, Record]:
         generator.set_state(begin)  # for the same draws if a GPU has no room
-        device, run = placement.device, resources.run(placement)
+        require_memory(needed, placement.device, USER, FEWER_FEATURES)
+        device, run = placement.device, resources.run(placement, needed)
         start = clock(device)
         grown = process
         if isinstance(grown, LabelProcess):
@@ -106,14 +120,18 @@ def _bytes_held(
     process: FeatureProcess | FeatureLabelProcess | LabelProcess, problem: Problem
 ) -> int:
     """Return the bytes that adding samples takes."""
+    n_squares = SQUARE_COPIES
     if isinstance(process, FeatureProcess):
         assert process.sums is not None
-        r, n_squares = len(process.sums.moment), 1
+        r = len(process.sums.moment)
     else:
         r = process.prior.n_samples
         # The factors so far, moments of the classes, and factors of both.
-        n_squares = SQUARE_COPIES + 3 * len(process.offset)
-    held = r * (n_squares * r + len(problem.rows))
+        n_squares += 3 * len(process.offset)
+    n_rows = len(problem.rows)
+    if isinstance(process, LabelProcess):  # features so far, which become sums
+        n_rows += FEATURE_COPIES * len(process.model.targets)
+    held = r * (n_squares * r + n_rows)
     return int(held * torch.float64.itemsize)
 
 

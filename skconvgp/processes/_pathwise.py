@@ -25,10 +25,11 @@ from skconvgp.inference import (
     pathwise_coefficients,
     posterior_mean,
 )
-from skconvgp.kernels._feature_maps import feature_map
+from skconvgp.kernels._feature_maps import HasFeatures, feature_map
 from skconvgp.processes._coded_labels import CodedLabelProcess
 from skconvgp.processes._exact import ExactProcess
-from skconvgp.processes._facts import Fact
+from skconvgp.processes._expansion import ExpansionPrior
+from skconvgp.processes._facts import Fact, Undrawn
 from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._label_draws import can_draw, label_draws, prior_values
 from skconvgp.processes._labels import LabelProcess
@@ -36,16 +37,29 @@ from skconvgp.processes._latents import run_beside
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._run import Resources
 
-__all__ = ["bootstrap_draws", "function_prior", "pathwise_draws"]
+__all__ = ["bootstrap_draws", "has_whole_draws", "pathwise_draws"]
+
+# Share of the posterior variance that draws may leave out without a warning.
+LARGEST_UNDRAWN = 0.1
 
 
-def function_prior(process: object) -> KernelPrior | None:
+def _function_prior(process: object) -> KernelPrior | None:
     """Return the prior of an exact process of which functions can be drawn, or None."""
     if isinstance(process, LabelProcess) and not can_draw(process, has_features=False):
         return None
     if not isinstance(process, ExactProcess | LabelProcess):
         return None
     return process.prior if isinstance(process.prior, KernelPrior) else None
+
+
+def has_whole_draws(process: object) -> bool:
+    """Return whether draws of functions have all of the posterior variance."""
+    if isinstance(process, FeatureProcess | CodedLabelProcess):
+        return process.variance == "sor"
+    if isinstance(process, LabelProcess) and can_draw(process, has_features=True):
+        return isinstance(process.prior, ExpansionPrior)
+    prior = _function_prior(process)
+    return prior is not None and isinstance(prior.kernel, HasFeatures)
 
 
 def pathwise_draws(
@@ -95,7 +109,7 @@ def pathwise_draws(
         )
     if isinstance(process, LabelProcess) and can_draw(process, has_features=True):
         return label_draws(process, rows, n_draws, None, resources, generator)
-    prior = function_prior(process)
+    prior = _function_prior(process)
     if prior is None:
         raise ValueError(
             "method='pathwise' draws functions of processes of features, and of exact "
@@ -190,10 +204,11 @@ def _coefficient_draws(
     k, needed = process.dual.shape[1], frozen_bytes(process.state)
     begin = generator.get_state()
 
-    def draws_at(placement: Placement) -> FloatArray:
+    def draws_at(placement: Placement) -> tuple[FloatArray, list[Fact]]:
         generator.set_state(begin)  # for the same draws if a GPU has no room
         run = run_beside(resources, placement, needed)
         dual, means, changes = run.tensor(process.dual), [], []
+        drawn_var = left_out = 0.0
         updates: Callable[[Tensor], Iterable[CovarianceUpdate]]
         if isinstance(process, FeatureProcess):  # all functions have one posterior
             state = process.state_at(placement, run)
@@ -204,19 +219,24 @@ def _coefficient_draws(
             updates = partial(process.updates, state)
             posteriors = zip(state.factors, process.jitters, strict=True)
             draws = [directions(one, float(jit), n_draws) for one, jit in posteriors]
-        for cross, _ in process.stream(
-            rows, np.zeros(len(rows)), run, needs_diag=False
-        ):
+        no_diag, unit = np.zeros(len(rows)), process.model.mean_diag
+        for cross, prior in process.stream(rows, no_diag, run, needs_diag=True):
             means.append(posterior_mean(cross, dual))
-            each = zip(updates(cross), draws, strict=True)
-            changes.append(torch.cat([_change(one, z) for one, z in each], 1))
+            parts = []
+            for update, z in zip(updates(cross), draws, strict=True):
+                assert update.plus is not None
+                parts.append(update.plus.mT @ z.to(update.plus))
+                kept = update.plus.square().sum(0)
+                drawn_var += float(kept.sum())
+                left_out += float((update.variance(prior / unit)[0] - kept).sum())
+            changes.append(torch.cat(parts, 1))
         own = to_numpy(torch.cat(changes)).reshape(len(rows), -1, n_draws)
         drawn: FloatArray = own * np.sqrt(process.model.amplitude)[:, None]
         drawn += to_numpy(torch.cat(means))[:, :, None]
-        return drawn
+        share = left_out / (drawn_var + left_out) if left_out else 0.0
+        return drawn, [Undrawn(share)] if share > LARGEST_UNDRAWN else []
 
-    drawn = compute_at(resources.placement(needed), draws_at)
-    return drawn, []
+    return compute_at(resources.placement(needed), draws_at)
 
 
 def _one_update(
@@ -224,9 +244,3 @@ def _one_update(
 ) -> list[CovarianceUpdate]:
     """Return the update that all functions share."""
     return [process.covariance_update(state, cross)]
-
-
-def _change(update: CovarianceUpdate, directions: Tensor) -> Tensor:
-    """Return changes (b, s) of functions whose coefficients are draws (r, s)."""
-    assert update.plus is not None
-    return update.plus.mT @ directions.to(update.plus)

@@ -28,7 +28,7 @@ from skconvgp.processes._feature_label_fit import (
     follow_labels,
     values_of_classes,
 )
-from skconvgp.processes._features import fit_features
+from skconvgp.processes._features import FEATURE_COPIES, fit_features
 from skconvgp.processes._fits import (
     CompletedFit,
     DenseFit,
@@ -66,10 +66,15 @@ __all__ = [
 
 
 HOST = torch.device("cpu")
-FEATURE_COPIES = 2  # of features, and of their products
 SMALLER_MATRIX = (
     "fit on fewer samples, with solver='cg' and a number as `noise_variance` (of "
     "classifiers with likelihood='gaussian'), or with solve_dtype='float32'."
+)
+
+
+FEWER_FEATURES = (
+    "fit with fewer features or landmarks, on fewer samples, or, if classes have a "
+    "noise each, with likelihood='gaussian'."
 )
 
 
@@ -87,19 +92,22 @@ class Plan:
         The solver that is used.
     fit_at : callable
         Fits the process, given the problem, the prior and the run.
+    remedy : str
+        What helps if memory is missing.
     """
 
     prior: PlainPrior
     size: Size
     solver: Solver[Any]
     fit_at: Fit
+    remedy: str = SMALLER_MATRIX
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and the run that computed it."""
         placement, needed = self.placement(resources)
 
         def fit_at(placement: Placement) -> tuple[Fitted, Run]:
-            run, prior = prepare_fit(self.prior, needed, placement, resources)
+            run, prior = self._prepare(needed, placement, resources)
             return self.fit_at(problem, prior, run), run
 
         return compute_at(placement, fit_at)
@@ -107,7 +115,12 @@ class Plan:
     def require(self, resources: Resources) -> None:
         """Raise if devices or memory do not allow the fit."""
         placement, needed = self.placement(resources)
-        compute_at(placement, lambda at: prepare_fit(self.prior, needed, at, resources))
+        compute_at(placement, lambda at: self._prepare(needed, at, resources))
+
+    def _prepare(
+        self, needed: int, placement: Placement, resources: Resources
+    ) -> tuple[Run, PlainPrior]:
+        return prepare_fit(self.prior, needed, placement, resources, self.remedy)
 
     def placement(self, resources: Resources) -> tuple[Placement, int]:
         """Return where to fit, and the bytes that a fit holds there at once."""
@@ -115,7 +128,11 @@ class Plan:
 
 
 def prepare_fit(
-    prior: PlainPrior, needed: int, placement: Placement, resources: Resources
+    prior: PlainPrior,
+    needed: int,
+    placement: Placement,
+    resources: Resources,
+    remedy: str = SMALLER_MATRIX,
 ) -> tuple[Run, PlainPrior]:
     """Return the run of a fit, and the prior with the precision of its tiles.
 
@@ -125,7 +142,7 @@ def prepare_fit(
         If `needed` bytes are not free.
     """
     user = f"A fit to {prior.n_samples} samples, beside tiles,"
-    require_memory(needed, placement.device, user, SMALLER_MATRIX)
+    require_memory(needed, placement.device, user, remedy)
     run = resources.run(placement, needed)
     if isinstance(prior, KernelPrior):
         prior = resources.with_precision(prior, run)
@@ -303,7 +320,7 @@ class Planner:
         options = settings, "dtc", held, n_features
         size, fit = self._by_features(models, problem, *options)
         fit_at = partial(fit_completed, completion, fit, self.parts, self.resources)
-        return Plan(self.prior, size, self.parts.solver, fit_at)
+        return Plan(self.prior, size, self.parts.solver, fit_at, FEWER_FEATURES)
 
     def _plan_expanded(
         self,
@@ -327,7 +344,7 @@ class Planner:
         options = settings, "sor", held, r, generator()
         size, fit = self._by_features(models, problem, *options)
         fit_at = partial(fit_expanded, prior, fit)
-        return Plan(self.prior, size, self.parts.solver, fit_at)
+        return Plan(self.prior, size, self.parts.solver, fit_at, FEWER_FEATURES)
 
     def _plan_local(self, localization: Localization, settings: Settings) -> Plan:
         if not self.parts.is_direct:

@@ -4,6 +4,7 @@ The reference is the process that holds it.
 """
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,12 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 import skconvgp
-from skconvgp import ConvNetGPClassifier, NystromCompletedGP, gram_matrix
+from skconvgp import (
+    ConvNetGPClassifier,
+    NystromCompletedGP,
+    PatchGPClassifier,
+    gram_matrix,
+)
 from skconvgp.completion import EnsembleNystrom, Nystrom, RandomFeatures, SoftImpute
 from skconvgp.engine import Placement
 from skconvgp.exceptions import TileMemoryError
@@ -20,7 +26,7 @@ from skconvgp.likelihoods import Calibration, Dirichlet, Laplace, Targets
 from skconvgp.linalg import half_solve
 from skconvgp.processes import FeatureLabelProcess, LabelProcess
 from skconvgp.processes._feature_label_growing import by_columns
-from tests.helpers.estimators import blobs
+from tests.helpers.estimators import blobs, digits
 from tests.helpers.memory import needs_peak, peak_memory
 
 KERNEL, HERE = 2.0 * rbf(1.5), Placement(torch.device("cpu"))
@@ -269,7 +275,7 @@ def test_noise_that_does_not_follow_from_labels_needs_the_matrix():
     assert isinstance(gp._process, LabelProcess)
     assert gp.score(X, y) > 0.65
     with pytest.raises(ValueError, match="turns each label into targets"):
-        gp.partial_fit(X, y, None, weights)
+        gp.partial_fit(X + 0.1, y, None, weights)
     gp = classifier(RandomFeatures(40), Doubting(0.1))
     with pytest.raises(ValueError, match="turns each label into targets"):
         gp.partial_fit(X, y, [0, 1, 2], weights)
@@ -416,7 +422,7 @@ def test_tiny_weights_of_further_samples_are_refused():
     X, y, weights = samples()
     gp = classifier(RandomFeatures(20), "dirichlet").fit(X, y)
     with pytest.raises(ValueError, match="set tiny weights to 0"):
-        gp.partial_fit(X, y, None, 1e-310 * weights)
+        gp.partial_fit(X + 0.1, y, None, 1e-310 * weights)
 
 
 def test_columns_that_do_not_fit_raise_before_any_work(monkeypatch):
@@ -429,3 +435,43 @@ def test_columns_that_do_not_fit_raise_before_any_work(monkeypatch):
     with pytest.raises(TileMemoryError):
         classifier(Nystrom(15), "dirichlet").fit(X, y)
     assert not evaluated
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet"])
+@pytest.mark.parametrize("n_first", [12, 40])  # a matrix of samples, and sums
+def test_batches_that_do_not_fit_raise_before_any_work(
+    likelihood, n_first, monkeypatch
+):
+    X, y, _ = samples()
+    gp = classifier(RandomFeatures(20), likelihood)
+    gp.partial_fit(X[:n_first], y[:n_first], range(3))
+    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 10_000)
+    with pytest.raises(TileMemoryError, match=r"samples are added.*fewer features"):
+        gp.partial_fit(X[n_first:], y[n_first:])
+    assert gp.fit_report_.n_samples == n_first
+
+
+def test_a_batch_that_came_before_warns():
+    X, y, _ = samples(3, 60)
+    gp = classifier(RandomFeatures(20), "dirichlet").partial_fit(X, y, range(3))
+    with pytest.warns(UserWarning, match="20 of the 30 samples of this batch"):
+        gp.partial_fit(np.vstack([X[:20], X[20:30] + 9.0]), y[:30])
+    copy = pickle.loads(pickle.dumps(gp))
+    with pytest.warns(UserWarning, match="10 of the 10 samples of this batch"):
+        copy.partial_fit(X[20:30] + 9.0, y[20:30])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp.partial_fit(np.vstack([X[:3], X[3:9] + 20.0]), y[:9])
+        gp.partial_fit(X[:9], y[:9])  # few
+
+
+def test_landmarks_and_patches_tell_of_batches_that_came_before():
+    X, y = digits(60)
+    for gp in (
+        NystromCompletedGP(rbf(2.0), n_landmarks=20, image_shape=None),
+        PatchGPClassifier(n_inducing=20),
+    ):
+        rows = X.reshape(60, -1) if isinstance(gp, NystromCompletedGP) else X
+        gp.partial_fit(rows, y, np.unique(y))
+        with pytest.warns(UserWarning, match="60 of the 60 samples of this batch"):
+            gp.partial_fit(rows, y)

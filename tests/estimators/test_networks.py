@@ -22,6 +22,7 @@ from skconvgp import (
 from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._network_samples import read_samples
 from skconvgp.estimators._network_settings import read_settings
+from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import (
     Dense,
     Erf,
@@ -65,6 +66,8 @@ CASES = [
 ]
 
 
+# Some checks have numbers near 100.
+@pytest.mark.filterwarnings("ignore:The values of X have a root mean square")
 @pytest.mark.parametrize(("estimator", "check"), CASES, ids=SUITE_IDS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
@@ -444,6 +447,20 @@ def test_layers_that_cannot_resemble_a_kernel_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model.set_params(kernel=rbf(1.0)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("scale", "message"), [(1e3, "units of a network sat"), (1e-3, "hardly depend on")]
+)
+def test_samples_far_from_one_warn(scale, message):
+    X, y = wave(12)
+    model = regressor(max_iter=1, noise_variance=0.1)
+    with pytest.warns(ScaleWarning, match=f"root mean square of .*{message}"):
+        model.fit(scale * X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+        model.fit(0.0 * X, y)
 
 
 def test_chains_are_compared():

@@ -1,5 +1,7 @@
 """sample_y(method="pathwise"): draws of functions, without a covariance."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,8 @@ from skconvgp import (
     NystromCompletedGPRegressor,
     gram_matrix,
 )
-from skconvgp.completion import NearestNeighbors, RandomFeatures
+from skconvgp.completion import NearestNeighbors, Nystrom, RandomFeatures
+from skconvgp.exceptions import TileMemoryError
 from skconvgp.inference import bootstrap_directions
 from skconvgp.kernels import Dense, Flatten, ReLU, Sequential, rbf
 from skconvgp.solvers import ConjugateGradient
@@ -118,6 +121,8 @@ def test_many_samples_are_drawn_as_functions(monkeypatch):
 
 
 LARGE = """
+import re
+
 import numpy as np
 from skconvgp import ConvNetGPRegressor
 from skconvgp.kernels import rbf
@@ -250,3 +255,46 @@ def test_a_given_matrix_is_refused():
         gp.sample_y(gram, 2, method="pathwise")
     with pytest.raises(ValueError, match="not fitted"):
         ConvNetGPRegressor(rbf(1.0)).sample_y(new, 2, method="pathwise")
+
+
+FEATURES = [RandomFeatures(30), RandomFeatures(60)]  # sums, and the matrix of samples
+
+
+@pytest.mark.parametrize("part", FEATURES)
+@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet"])
+def test_many_samples_are_drawn_from_features_without_a_matrix(
+    part, likelihood, monkeypatch
+):
+    X, y = blobs(50)
+    gp = ConvNetGPClassifier(rbf(1.5), completion=part, likelihood=likelihood)
+    gp.fit(X, y)
+    monkeypatch.setattr("skconvgp.estimators._samples.MOST_JOINT", 10)
+    drawn = gp.sample_y(X, 3, random_state=0)
+    by_name = gp.sample_y(X, 3, random_state=0, method="pathwise")
+    np.testing.assert_array_equal(drawn, by_name)
+    few = gp.sample_y(X[:10], 3, random_state=0)
+    joint = gp.sample_y(X[:10], 3, random_state=0, method="joint")
+    np.testing.assert_array_equal(few, joint)
+
+
+def test_draws_that_leave_out_variance_are_not_the_default_and_warn(monkeypatch):
+    X, y = blobs(50)
+    gp = ConvNetGPClassifier(rbf(0.5), completion=Nystrom(5), random_state=0)
+    gp.fit(X, y)
+    monkeypatch.setattr("skconvgp.estimators._samples.MOST_JOINT", 10)
+    joint = gp.sample_y(X, 3, random_state=0, method="joint")
+    np.testing.assert_array_equal(gp.sample_y(X, 3, random_state=0), joint)
+    std = gp.predict_latent(X, return_std=True)[1]
+    with pytest.warns(UserWarning, match=r"leave out (\d+)% of the posterior") as told:
+        drawn = gp.sample_y(X, 2000, random_state=0, method="pathwise")
+    share = int(re.search(r"(\d+)%", str(told[0].message))[1]) / 100
+    kept = drawn.var(-1).sum() / np.square(std).sum()
+    assert kept == pytest.approx(1.0 - share, abs=0.02)
+
+
+def test_joint_draws_that_need_too_much_memory_name_the_other_way(monkeypatch):
+    X, y = blobs(20)
+    gp = ConvNetGPClassifier(rbf(1.5)).fit(X, y)
+    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 1000)
+    with pytest.raises(TileMemoryError, match=r"joint draws.*method='pathwise'"):
+        gp.sample_y(X, method="joint")
