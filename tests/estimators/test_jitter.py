@@ -21,6 +21,7 @@ from skconvgp.exceptions import JitterWarning
 from skconvgp.flows import Adam
 from skconvgp.inference import feature_posterior
 from skconvgp.kernels import convnet, rbf
+from tests.helpers.batches import twice
 from tests.helpers.estimators import blobs
 
 NOISES = [1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 0.0]
@@ -170,6 +171,7 @@ def test_jitter_of_features_is_told_as_the_noise_that_it_makes(monkeypatch):
     np.testing.assert_allclose(gp.predict(X), expected.predict(X), rtol=1e-9)
 
 
+@twice
 def test_jitter_of_further_samples_is_told(monkeypatch):
     X, y = np.linspace(0.0, 1.0, 40)[:, None], np.arange(40) % 2
     gp = NystromCompletedGP(rbf(0.3), n_landmarks=8, noise_variance=1e-3)

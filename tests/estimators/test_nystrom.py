@@ -16,6 +16,7 @@ from skconvgp import (
 )
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Gaussian, Targets
+from tests.helpers.batches import twice
 from tests.helpers.estimators import blobs, digits, label_targets, tiny_network
 from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.tolerances import assert_close
@@ -173,6 +174,7 @@ def test_probabilities_after_partial_fit_are_those_of_one_fit(variance, monkeypa
         np.testing.assert_allclose(ours, theirs, atol=1e-3)
 
 
+@twice
 @classes
 def test_a_first_batch_with_too_few_samples_for_the_landmarks_is_told(cls):
     X, labels = blobs(30)

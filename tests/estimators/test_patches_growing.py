@@ -16,6 +16,7 @@ from skconvgp import (
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Softmax
 from skconvgp.processes import _patch_growing, _patches
+from tests.helpers.batches import twice
 from tests.helpers.estimators import all_digits
 
 NOISE, AMPLITUDE, N = 0.02, 1.7, 40
@@ -197,6 +198,7 @@ def test_labels_of_later_calls():
         gp.partial_fit(X[:2], ["a", "b"], classes=["a", "b"])
 
 
+@twice
 def test_other_outputs_and_other_images_are_refused_and_change_nothing():
     X, y = digits()
     gp = PatchGPRegressor(KERNEL, n_inducing=9, **SETTINGS).partial_fit(X, y)
@@ -208,6 +210,7 @@ def test_other_outputs_and_other_images_are_refused_and_change_nothing():
     np.testing.assert_array_equal(gp.predict(X), before)
 
 
+@twice
 @pytest.mark.parametrize("cls", [PatchGPClassifier, PatchGPRegressor])
 def test_a_first_batch_with_too_few_patches_is_told_once(cls):
     X, y = np.ones((12, 1, 6, 6)), np.arange(12) % 2
@@ -241,6 +244,7 @@ def test_variational_inference_takes_no_further_images():
         gp.set_params(likelihood="gaussian").partial_fit(X, y)
 
 
+@twice
 def test_a_file_of_skops_keeps_images_and_takes_further_ones(monkeypatch):
     monkeypatch.setattr(_patches, "RESERVOIR", 20)
     X, y = digits(60)

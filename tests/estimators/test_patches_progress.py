@@ -8,6 +8,7 @@ import pytest
 from skconvgp import PatchGPClassifier, PatchGPRegressor
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.processes import _patch_prior, _patches
+from tests.helpers.batches import twice
 from tests.helpers.estimators import digits
 
 KERNEL = PatchKernel(rbf(2.0), patch_size=4, stride=2, location_lengthscale=2.0)
@@ -35,6 +36,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(_patches, "RESERVOIR", 20)
 
 
+@twice
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet"])
 def test_each_pass_over_images_is_shown(likelihood, n_jobs, small_blocks, capfd):
@@ -66,6 +68,7 @@ def test_steps_of_learning_are_shown(capfd):
     assert gp.optimizer_result_.n_evaluations > 0
 
 
+@twice
 @pytest.mark.parametrize("cls", [PatchGPClassifier, PatchGPRegressor])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_nothing_is_written_by_default(cls, n_jobs, capfd):
