@@ -21,6 +21,8 @@ __all__ = ["GPRegressor", "scale_targets", "target_columns"]
 
 # Largest targets whose squares, and the sums of these, are finite numbers.
 LARGEST_TARGET = 1e150
+# Below it a variance of targets is rounded, or zero.
+SMALLEST_TARGET = 1e-150
 # Differences of targets, as a share of their size, that rounding may cause.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
 
@@ -321,7 +323,20 @@ def scale_targets(
         Sample weights.
     is_scaled : bool
         Whether the outputs get mean 0 and standard deviation 1; otherwise they stay.
+
+    Raises
+    ------
+    ValueError
+        If the targets are so small that their squares vanish.
     """
+    largest = np.abs(columns).max(axis=0)
+    vanishing = largest[(largest > 0.0) & (largest < SMALLEST_TARGET)]
+    if len(vanishing):
+        raise ValueError(
+            f"An output of y has no numbers above {vanishing[0]:.3g}, whose squares "
+            "vanish: divide it by a number of that size, and multiply predictions by "
+            "it."
+        )
     n_outputs = columns.shape[1]
     if not is_scaled:
         return np.zeros(n_outputs), np.ones(n_outputs)

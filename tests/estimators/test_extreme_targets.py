@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skconvgp import (
+    BayesianNetworkRegressor,
     ConvNetGPRegressor,
     KernelFlowsRegressor,
     NystromCompletedGPRegressor,
@@ -96,7 +97,20 @@ def test_targets_whose_squares_overflow_are_refused(size, normalize_y):
         gp.partial_fit(X, y)
 
 
-@pytest.mark.parametrize("size", [1e-12, 1e12, 1e140])
+@pytest.mark.parametrize("size", [1e-160, 1e-200, 1e-308])
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_targets_whose_squares_vanish_are_refused(size, normalize_y):
+    y = np.linspace(0.5, 1.0, 6) * size
+    networks = BayesianNetworkRegressor((3,), normalize_y=normalize_y, max_iter=1)
+    for model in (ConvNetGPRegressor(rbf(1.0), normalize_y=normalize_y), networks):
+        with pytest.raises(ValueError, match=r"no numbers above .*e-.*squares vanish"):
+            model.fit(X, y)
+    # A later batch may hold such numbers: the unit is that of the first one.
+    gp = NystromCompletedGPRegressor(rbf(1.0), n_landmarks=3).fit(X, np.sin(X[:, 0]))
+    gp.partial_fit(X + 0.1, y)
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-12, 1e12, 1e140])
 def test_units_of_targets_are_those_of_predictions(size):
     y = np.sin(X[:, 0])
     plain = ConvNetGPRegressor(rbf(1.0)).fit(X, y).predict(X + 0.2, return_std=True)
