@@ -49,8 +49,9 @@ NAMES = {
     "random features, exact": "Process, 5000 features",
     "random features, 50 draws": "Process, 5000 features, 50 draws",
 }
-SCORES = {"rmse": "Root mean square error", "nlpd": "Negative log density"}
-CLASS_SCORES = {"error": "Error", "log_loss": "Log loss"}
+AGREEMENT = {"rhat": "R-hat of the chains, 1.1 or less if they agree"}
+SCORES = {"rmse": "Root mean square error", "nlpd": "Negative log density", **AGREEMENT}
+CLASS_SCORES = {"error": "Error", "log_loss": "Log loss", **AGREEMENT}
 IMAGES = {
     "exact process": "Exact process of the deep network",
     "network, prior of functions": "Small networks, prior of the deep one",
@@ -117,6 +118,7 @@ def by_set(
     title: str, rows: list[Any], score: str, reported: Any, index: int
 ) -> list[str]:
     """Return a table with a column for each set, the figures of the source below."""
+    rows = [row for row in rows if row.get(score) is not None]
     sets = [name for name in SETS if any(row["set"] == name for row in rows)]
     if not sets:
         return []

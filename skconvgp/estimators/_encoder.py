@@ -87,8 +87,10 @@ class BinaryEncoder(
         Number of samples in a step.
     max_iter : int, default=50
         Most epochs.
-    learning_rate : float, default=1e-2
-        Rate of Adam in the first step; it falls as a cosine.
+    learning_rate : "auto" or float, default="auto"
+        Rate of Adam in the first step; it falls as a cosine. "auto" is 1e-3 for
+        "resnet", whose many units would take too large steps together, and 1e-2
+        otherwise.
     early_stopping : bool, default=True
         Whether some samples are held out, the parameters that are best on them are
         kept, and training stops after 10 epochs without better ones.
@@ -237,7 +239,7 @@ class BinaryEncoder(
         alpha_head: float = 1e-6,
         batch_size: int = 128,
         max_iter: int = 50,
-        learning_rate: float = 1e-2,
+        learning_rate: float | str = "auto",
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
         target_type: str = "auto",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from skconvgp._settings import is_number
 from skconvgp.estimators._resolve import (
     AUTO,
     is_kernel,
@@ -22,7 +23,7 @@ from skconvgp.estimators._training import (
     resolve_validation,
 )
 from skconvgp.kernels import Kernel, optical
-from skconvgp.networks import ENCODERS, Schedule
+from skconvgp.networks import ENCODERS, RESNET, Schedule
 
 __all__ = [
     "ANALYTIC",
@@ -41,6 +42,7 @@ STRAIGHT_THROUGH, FEEDBACK = "straight_through", "feedback"
 GRADIENTS = (AUTO, SCORE, ISOLATED, ANALYTIC, STRAIGHT_THROUGH, FEEDBACK)
 CLASSES, NUMBERS = "classes", "numbers"
 OPTICAL = "optical"
+RATE, RATE_OF_RESNET = 1e-2, 1e-3
 # Epochs without a better one on held-out samples after which training stops.
 PATIENCE = 10
 
@@ -121,7 +123,7 @@ def read_encoder_settings(owner: Any) -> EncoderSettings:
         batch_size=batch_size,
         schedule=Schedule(
             resolve_count(owner, "max_iter", owner.max_iter),
-            resolve_positive(owner, "learning_rate"),
+            _learning_rate(owner),
             batch_size,
             look_every=1,
             patience=PATIENCE,
@@ -130,6 +132,15 @@ def read_encoder_settings(owner: Any) -> EncoderSettings:
     )
     _require_consistent(owner, settings)
     return settings
+
+
+def _learning_rate(owner: Any) -> float:
+    rate = owner.learning_rate
+    if isinstance(rate, str) and rate == AUTO:
+        return RATE_OF_RESNET if owner.encoder == RESNET else RATE
+    if not is_number(rate):
+        reject(owner, "learning_rate", "'auto' or a finite number > 0", rate)
+    return float(rate)
 
 
 def _encoder(owner: Any) -> Any:

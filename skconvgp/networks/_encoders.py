@@ -17,6 +17,7 @@ __all__ = [
     "ENCODERS",
     "LEAST_SIDE",
     "LINEAR",
+    "RESNET",
     "Encoder",
     "ModuleEncoder",
     "NamedEncoder",
@@ -25,7 +26,7 @@ __all__ = [
 
 # Sides of images that "lenet" and "resnet" can halve as often as they do.
 LEAST_SIDE = 8
-LINEAR = "linear"
+LINEAR, RESNET = "linear", "resnet"
 # LeNet: channels, sides of windows, and the side from which images are not padded.
 CHANNELS, WINDOW, UNPADDED_SIDE = (6, 16), 5, 32
 # The residual encoder halves a map with windows of 4 x 4, once for each number.
@@ -221,5 +222,5 @@ def _scaled(module: nn.Module, slope: float) -> nn.Module:
 ENCODERS: dict[str, Callable[[ImageShape, int], nn.Module]] = {
     LINEAR: _linear,
     "lenet": _lenet,
-    "resnet": _residual,
+    RESNET: _residual,
 }

@@ -219,6 +219,18 @@ def test_bits_of_equal_samples_are_no_numbers_to_divide_by():
     assert np.isfinite(model.bit_probabilities(X)).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "rate", "other"), [("lenet", 1e-2, 1e-3), ("resnet", 1e-3, 1e-2)]
+)
+def test_the_rate_is_that_of_the_encoder(name, rate, other):
+    X, labels = digits(30)
+    model = encoder(8, encoder=name, max_iter=2).fit(X, labels)
+    same = clone(model).set_params(learning_rate=rate).fit(X, labels)
+    np.testing.assert_array_equal(same.loss_curve_, model.loss_curve_)
+    same.set_params(learning_rate=other).fit(X, labels)
+    assert (same.loss_curve_[1:] != model.loss_curve_[1:]).all()
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -338,7 +350,8 @@ def test_large_sets_are_computed_in_blocks(monkeypatch):
         ({"encoder": nn.Linear(4, 8)}, r"not the module, but `lambda: module`"),
         ({"baseline": 1}, "'baseline'.*True or False"),
         ({"alpha_head": -1.0}, "'alpha_head'.*finite number >= 0"),
-        ({"learning_rate": 0.0}, "'learning_rate'.*finite number > 0"),
+        ({"learning_rate": 0.0}, "'learning_rate'.*'auto' or a finite number > 0"),
+        ({"learning_rate": "slow"}, "'learning_rate'.*'auto' or a finite number"),
         ({"batch_size": None}, "'batch_size'.*int >= 1"),
         ({"validation_fraction": 1.0}, "'validation_fraction'"),
         ({"validation_fraction": 0.99}, "leaves none to learn from"),
