@@ -11,7 +11,7 @@ from skconvgp.estimators._warn import warn_caller
 
 __all__ = ["marks_of", "warn_of_repeats"]
 
-BLOCK = 2**22  # values that are read at a time
+BLOCK = 2**15  # values that are read at a time
 # Share of a batch that may have come before: tables of few values repeat rows anyway.
 LARGEST_SHARE = 0.5
 LEAST = 10  # such samples that are worth a warning
