@@ -172,7 +172,8 @@ def read_training(
     if len(kept) < n_given:
         rows, y = rows[kept], y[kept]
     prior = KernelPrior(kernel, rows, kept, shape).resolved()
-    training = Training(kept, n_given, squares, marks=marks_of(rows))
+    marks = marks_of(rows, y) if hasattr(estimator, "partial_fit") else None
+    training = Training(kept, n_given, squares, marks=marks)
     return Samples(prior, y, weights, training)
 
 
@@ -199,7 +200,7 @@ def read_further(
     weights, kept = _weigh(sample_weight, rows)
     if isinstance(prior, KernelPrior):
         warn_of_scale(rows, squares)
-        squares, marks = mean_squares(rows), marks_of(rows[kept])
+        squares, marks = mean_squares(rows), marks_of(rows[kept], y[kept])
         warn_of_repeats(marks, training.marks)
     record = Training(kept, len(rows), squares, marks=marks)
     prior = replace(prior, rows=rows[kept], indices=kept)

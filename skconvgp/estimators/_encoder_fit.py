@@ -82,7 +82,7 @@ __all__ = ["fit_encoder", "inputs_for", "logits_in_blocks"]
 
 # Samples whose first codes give the scale of features, and a lengthscale its median.
 FEW = 2000
-BALANCED = 500  # samples for which the first bits are 0 and 1 equally often
+BALANCED = 200  # samples for which the first bits are 0 and 1 equally often
 # Numbers that a layer of a module holds of a sample, as a multiple of its input.
 GROWTH = 32
 # Steepness of the bits of an autoencoder in the last epoch.
@@ -366,9 +366,9 @@ def _make_encoder(
         named: Any = seeded(encoder.module, seed)
         values = _values(named.to(torch.float64))
         few = np.random.RandomState(seed % 2**32).permutation(len(data.rows))[:BALANCED]
-        return encoder, encoder.balanced(
-            values, inputs_for(encoder, data.rows[few], shape)
-        )
+        images = inputs_for(encoder, data.rows[few], shape)
+        logits = torch.cat(list(logits_in_blocks(encoder, values, images)))
+        return encoder, encoder.balanced(values, logits)
     make = partial(seeded, made, seed)
     module = made_module(estimator, "encoder", make).to(torch.float64).eval()
     of_module = ModuleEncoder(module, is_spatial=max(shape[1:]) > 1)

@@ -276,9 +276,10 @@ def _warn_of_bounds(bounds: FloatArray, target: FloatArray) -> None:
     warn_caller(
         "The variances of layers that resemble the kernel most end at their largest "
         f"value, {math.exp(bounds[:, 1].max()):.3g}: draws may diverge, or chains not "
-        f"mix. The kernel has a variance of {np.diag(target).mean():.3g}, in squared "
-        "units of the scaled targets: bound its lengthscale, as by rbf(2.0, "
-        "lengthscale_bounds=(0.1, 5.0)), set optimizer='amplitude', or give a kernel "
-        "of less variance.",
+        f"mix. The variance of the kernel, {np.diag(target).mean():.3g} in squared "
+        "units of the scaled targets, is too large for them, or its lengthscale too "
+        "short. Where the evidence chooses these, bound the lengthscale, as by "
+        "rbf(2.0, lengthscale_bounds=(0.5, 5.0)), or set optimizer='amplitude'; "
+        "otherwise give another kernel.",
         ConvergenceWarning,
     )

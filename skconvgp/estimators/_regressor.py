@@ -21,7 +21,7 @@ __all__ = ["GPRegressor", "scale_targets", "target_columns"]
 
 # Largest targets whose squares, and the sums of these, are finite numbers.
 LARGEST_TARGET = 1e150
-# Below it a variance of targets is rounded, or zero.
+# Differences of targets whose squares are rounded, or zero.
 SMALLEST_TARGET = 1e-150
 # Differences of targets, as a share of their size, that rounding may cause.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
@@ -327,15 +327,13 @@ def scale_targets(
     Raises
     ------
     ValueError
-        If the targets are so small that their squares vanish.
+        If the targets differ by so little that squares vanish.
     """
-    largest = np.abs(columns).max(axis=0)
-    vanishing = largest[(largest > 0.0) & (largest < SMALLEST_TARGET)]
-    if len(vanishing):
+    difference = float(np.abs(columns - columns[0]).max())
+    if 0.0 < difference < SMALLEST_TARGET:
         raise ValueError(
-            f"An output of y has no numbers above {vanishing[0]:.3g}, whose squares "
-            "vanish: divide it by a number of that size, and multiply predictions by "
-            "it."
+            f"Targets differ by no more than {difference:.3g}, whose square vanishes: "
+            "divide y by a number of that size, and multiply predictions by it."
         )
     n_outputs = columns.shape[1]
     if not is_scaled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,35 @@ from skconvgp.estimators._warn import warn_caller
 __all__ = ["marks_of", "warn_of_repeats"]
 
 BLOCK = 2**15  # values that are read at a time
-# Share of a batch that may have come before: tables of few values repeat rows anyway.
-LARGEST_SHARE = 0.5
-LEAST = 10  # such samples that are worth a warning
+# Share of the different samples of a batch that may have come before, and number of
+# such samples that are worth a warning.
+LARGEST_SHARE, LEAST = 0.5, 10
+# Tables of few values repeat rows anyway: share of different ones among samples so far.
+LEAST_DIFFERENT = 0.5
 
 
-def marks_of(rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each row (n, d): equal rows share it, others hardly ever."""
+def marks_of(rows: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number for each sample: equal ones share it, others hardly ever.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Inputs.
+    y : ndarray of shape (n, ...)
+        Their labels or targets.
+    """
+    return _marks(rows) ^ (np.uint64(3) * _marks(_numbers(y)))
+
+
+def _numbers(y: NDArray[Any]) -> NDArray[Any]:
+    """Return labels or targets as rows of numbers."""
+    if y.dtype.kind not in "biuf":
+        labels, codes = np.unique(y, return_inverse=True)
+        y = np.array([zlib.crc32(str(label).encode()) for label in labels])[codes]
+    return y.reshape(len(y), -1)
+
+
+def _marks(rows: NDArray[Any]) -> NDArray[np.uint64]:
     n, n_columns = rows.shape
     random_state = np.random.RandomState(0)
     halves = random_state.randint(2**63, size=n_columns, dtype=np.uint64)
@@ -45,12 +68,14 @@ def warn_of_repeats(
     """
     if before is None or not len(marks):
         return
-    n_again = int(np.isin(marks, before).sum())
-    if n_again >= max(LEAST, LARGEST_SHARE * len(marks)):
+    different, known = np.unique(marks), np.unique(before)
+    n_again = int(np.isin(different, known).sum())
+    is_table = len(known) < LEAST_DIFFERENT * len(before)
+    if n_again >= max(LEAST, LARGEST_SHARE * len(different)) and not is_table:
         warn_caller(
-            f"{n_again} of the {len(marks)} samples of this batch have the values of "
-            "earlier ones and are added as further samples. They predict each other "
-            "when samples are left out, so that calibration and leave-one-out values "
-            "are too confident. Add each sample once; `sample_weight` counts it more.",
+            f"{n_again} of the {len(different)} different samples of this batch have "
+            "the values of earlier ones. If they are the same samples, add each once: "
+            "copies predict each other when samples are left out, so that calibration "
+            "and leave-one-out values are too confident.",
             UserWarning,
         )

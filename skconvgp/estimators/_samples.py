@@ -28,6 +28,11 @@ from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.inference import sample_gaussian
 from skconvgp.processes import (
     GRAM_COPIES,
+    CodedLabelProcess,
+    FeatureProcess,
+    LabelProcess,
+    NeighborProcess,
+    VariationalProcess,
     bootstrap_draws,
     has_whole_draws,
     pathwise_draws,
@@ -42,8 +47,8 @@ PATHWISE, BOOTSTRAP = "pathwise", "bootstrap"
 METHODS = ("auto", "joint", PATHWISE, BOOTSTRAP)
 MOST_JOINT = 2000  # samples whose covariance is factored if the user does not choose
 LEAST_FEATURES = 2
-JOINT_USER = "The covariance between all samples, for joint draws,"
-JOINT_REMEDY = "draw functions with method='pathwise', or at fewer samples."
+# Matrices of all samples for each covariance: itself, its factor, one in the making.
+JOINT_COPIES = 3
 
 
 def sample_latent(
@@ -81,8 +86,7 @@ def sample_latent(
         warn_of_facts(facts)
         return functions
     if hasattr(gp, "_process"):
-        needed = GRAM_COPIES * _length(X) ** 2 * torch.float64.itemsize
-        require_memory(needed, torch.device("cpu"), JOINT_USER, JOINT_REMEDY)
+        _require_joint(gp._process, _length(X))
         latent = gp._latent(X, None, needs_cov=True)
         mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
         scale = np.sqrt(gp._process.model.amplitude)
@@ -112,6 +116,22 @@ def _is_pathwise(gp: BaseGP, X: Any, method: str) -> bool:
     if not hasattr(gp, "_process") or _length(X) <= MOST_JOINT:
         return False
     return has_whole_draws(gp._process)
+
+
+def _require_joint(process: object, n: int) -> None:
+    """Raise a TileMemoryError unless the covariances of n samples fit into memory."""
+    if isinstance(process, NeighborProcess):  # has none, and says so
+        return
+    n_covariances = 1
+    if isinstance(process, CodedLabelProcess | LabelProcess | VariationalProcess):
+        n_covariances = 1 if process.has_one_latent else process.dual.shape[1]
+    needed = JOINT_COPIES * n_covariances * n**2 * torch.float64.itemsize
+    others = isinstance(process, FeatureProcess | CodedLabelProcess)
+    remedy = "draw at fewer samples."
+    if others or has_whole_draws(process):
+        remedy = "draw functions with method='pathwise', or at fewer samples."
+    user = "The covariance between all samples, for joint draws,"
+    require_memory(needed, torch.device("cpu"), user, remedy)
 
 
 def _length(X: Any) -> int:

@@ -68,9 +68,9 @@ def warn_of_units(rows: NDArray[Any]) -> None:
     if 1.0 / LARGEST_UNITS <= size <= LARGEST_UNITS or not size:
         return
     effect = (
-        "units of a network saturate"
+        "are too large for the prior of its weights"
         if size > 1.0
-        else "outputs of a network hardly depend on such numbers"
+        else "are so small that outputs hardly depend on them"
     )
     warn_caller(
         f"The values of X have a root mean square of {size:.3g}, and {effect}. Scale "

@@ -83,10 +83,10 @@ class Dirichlet(Counting):
         values = alpha.log() - noise / 2.0
         share = weights.to(values) / weights.sum()
         total = weights.to(values) @ one_hot
-        # A class that only later batches have counts as half a sample, or as much as
-        # the rarest class, so that the logarithm is finite.
-        half = total[total > 0.0].min().clamp(max=0.5)
-        frequency = (torch.where(total > 0.0, total, half) / total.sum()).log()
+        # A class counts as half a sample of the mean weight at least, so that the
+        # logarithm is finite for one that only later batches have.
+        least = 0.5 * total.sum() / (weights > 0.0).sum()
+        frequency = (torch.maximum(total, least) / total.sum()).log()
         shift = (share @ (values - frequency)).mean()
         return Targets(values, frequency + shift, noise)
 

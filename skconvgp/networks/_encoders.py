@@ -79,8 +79,8 @@ class NamedEncoder:
         """Return a new module, with random parameters."""
         return ENCODERS[self.name](self.image_shape, self.n_bits)
 
-    def balanced(self, values: dict[str, Tensor], inputs: Tensor) -> dict[str, Tensor]:
-        """Return parameters for which a logit has mean 0 and deviation 1.
+    def balanced(self, values: dict[str, Tensor], logits: Tensor) -> dict[str, Tensor]:
+        """Return parameters for which each logit has mean 0 and deviation 1.
 
         The last layer changes. Bits are then 1 for about half of the samples, and tell
         them apart from the start.
@@ -89,11 +89,9 @@ class NamedEncoder:
         ----------
         values : dict of str to Tensor
             The parameters.
-        inputs : Tensor of shape (n, d) or (n, c, h, w)
-            The samples.
+        logits : Tensor of shape (n, n_bits)
+            The logits of samples with these parameters.
         """
-        with torch.no_grad():
-            logits = self.logits(values, inputs.to(next(iter(values.values()))))
         deviation = logits.std(0, correction=0)
         factor = torch.where(deviation > 0.0, 1.0 / deviation, 1.0)
         weight, bias = list(values)[-2:]

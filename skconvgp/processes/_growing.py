@@ -39,7 +39,7 @@ from skconvgp.processes._run import Resources, Run, clock
 
 __all__ = ["can_grow", "extend_features"]
 
-USER = "The sums of features of all classes, to which samples are added,"
+USER = "The sums of features, to which samples are added,"
 FEWER_FEATURES = (
     "fit with fewer features or, if classes have a noise each, with "
     "likelihood='gaussian'."

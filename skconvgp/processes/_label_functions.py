@@ -174,12 +174,13 @@ def kept_state(
 
 def _mean_factor(factors: Tensor) -> Tensor:
     """Return the factor of the inverse of the mean of (L L^T)^-1 over factors L."""
-    total = torch.zeros_like(factors[0])
+    no_shift = factors.new_zeros(factors.shape[1])
+    work = torch.zeros_like(factors[0])
     for factor in factors:
-        total += cholesky_inverse(factor)
-    no_shift = total.new_zeros(len(total))
-    root = shifted_cholesky_(total.div_(len(factors)), no_shift)[0]
-    return shifted_cholesky_(cholesky_inverse(root), no_shift)[0]
+        work += cholesky_inverse(factor)
+    work = shifted_cholesky_(work.div_(len(factors)), no_shift)[0]
+    work = cholesky_inverse(work)
+    return shifted_cholesky_(work, no_shift)[0]
 
 
 def sums_with(

@@ -220,15 +220,17 @@ def _coefficient_draws(
             posteriors = zip(state.factors, process.jitters, strict=True)
             draws = [directions(one, float(jit), n_draws) for one, jit in posteriors]
         no_diag, unit = np.zeros(len(rows)), process.model.mean_diag
-        for cross, prior in process.stream(rows, no_diag, run, needs_diag=True):
+        has_more = process.variance != "sor"
+        for cross, prior in process.stream(rows, no_diag, run, needs_diag=has_more):
             means.append(posterior_mean(cross, dual))
             parts = []
             for update, z in zip(updates(cross), draws, strict=True):
                 assert update.plus is not None
                 parts.append(update.plus.mT @ z.to(update.plus))
-                kept = update.plus.square().sum(0)
-                drawn_var += float(kept.sum())
-                left_out += float((update.variance(prior / unit)[0] - kept).sum())
+                if has_more:
+                    kept = update.plus.square().sum(0)
+                    drawn_var += float(kept.sum())
+                    left_out += float((update.variance(prior / unit)[0] - kept).sum())
             changes.append(torch.cat(parts, 1))
         own = to_numpy(torch.cat(changes)).reshape(len(rows), -1, n_draws)
         drawn: FloatArray = own * np.sqrt(process.model.amplitude)[:, None]

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 import skconvgp
 from skconvgp import (
     ConvNetGPClassifier,
+    ConvNetGPRegressor,
     NystromCompletedGP,
     PatchGPClassifier,
     gram_matrix,
@@ -454,10 +455,10 @@ def test_batches_that_do_not_fit_raise_before_any_work(
 def test_a_batch_that_came_before_warns():
     X, y, _ = samples(3, 60)
     gp = classifier(RandomFeatures(20), "dirichlet").partial_fit(X, y, range(3))
-    with pytest.warns(UserWarning, match="20 of the 30 samples of this batch"):
+    with pytest.warns(UserWarning, match="20 of the 30 different samples"):
         gp.partial_fit(np.vstack([X[:20], X[20:30] + 9.0]), y[:30])
     copy = pickle.loads(pickle.dumps(gp))
-    with pytest.warns(UserWarning, match="10 of the 10 samples of this batch"):
+    with pytest.warns(UserWarning, match="10 of the 10 different samples"):
         copy.partial_fit(X[20:30] + 9.0, y[20:30])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -473,5 +474,30 @@ def test_landmarks_and_patches_tell_of_batches_that_came_before():
     ):
         rows = X.reshape(60, -1) if isinstance(gp, NystromCompletedGP) else X
         gp.partial_fit(rows, y, np.unique(y))
-        with pytest.warns(UserWarning, match="60 of the 60 samples of this batch"):
+        with pytest.warns(UserWarning, match="60 of the 60 different samples"):
             gp.partial_fit(rows, y)
+
+
+def test_tables_that_repeat_rows_anyway_do_not_warn():
+    random = np.random.default_rng(0)
+    X, y = random.integers(0, 2, size=(200, 4)), random.integers(0, 2, size=200)
+    settings = np.repeat(np.arange(20.0)[:, None], 2, axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp = classifier(RandomFeatures(10), "dirichlet")
+        gp.partial_fit(X[:100], y[:100], [0, 1]).partial_fit(X[100:], y[100:])
+        measured = ConvNetGPRegressor(rbf(5.0), completion=RandomFeatures(10))
+        for _ in range(2):  # the same settings, measured again
+            measured.partial_fit(settings, random.normal(size=20))
+
+
+def test_labels_of_text_are_part_of_a_sample():
+    X, y, _ = samples(3, 60)
+    names = np.array(["red", "green", "blue"])
+    gp = classifier(RandomFeatures(20), "dirichlet")
+    gp.partial_fit(X, names[y], names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp.partial_fit(X[:30], names[(y[:30] + 1) % 3])
+    with pytest.warns(UserWarning, match="30 of the 30 different samples"):
+        gp.partial_fit(X[30:60], names[y[30:60]])

@@ -442,7 +442,7 @@ def test_layers_that_cannot_resemble_a_kernel_warn():
     X, y = wave(12)
     settings = {"activation": "erf", "optimizer": None, "max_iter": 1}
     model = regressor(prior="matched", kernel=1e6 * rbf(1.0), **settings)
-    with pytest.warns(ConvergenceWarning, match=r"value, 1e\+04: .*variance of 1e\+06"):
+    with pytest.warns(ConvergenceWarning, match=r"value, 1e\+04: .*kernel, 1e\+06 in"):
         model.fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
@@ -450,7 +450,7 @@ def test_layers_that_cannot_resemble_a_kernel_warn():
 
 
 @pytest.mark.parametrize(
-    ("scale", "message"), [(1e3, "units of a network sat"), (1e-3, "hardly depend on")]
+    ("scale", "message"), [(1e3, "too large for the prior"), (1e-3, "hardly depend on")]
 )
 def test_samples_far_from_one_warn(scale, message):
     X, y = wave(12)

@@ -298,3 +298,21 @@ def test_joint_draws_that_need_too_much_memory_name_the_other_way(monkeypatch):
     monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 1000)
     with pytest.raises(TileMemoryError, match=r"joint draws.*method='pathwise'"):
         gp.sample_y(X, method="joint")
+
+
+def test_memory_of_joint_draws_is_that_of_all_covariances(monkeypatch):
+    X, y = blobs(21)
+    gps = [
+        ConvNetGPClassifier(rbf(1.5), likelihood=name).fit(X, y)
+        for name in ("gaussian", "dirichlet")
+    ]
+    local = ConvNetGPRegressor(rbf(1.5), completion=NearestNeighbors(5)).fit(X, X)
+    asked = []
+    monkeypatch.setattr(
+        "skconvgp.estimators._samples.require_memory", lambda *asks: asked.append(asks)
+    )
+    for gp in gps:
+        gp.sample_y(X, method="joint")
+    with pytest.raises(ValueError, match="NearestNeighbors"):
+        local.sample_y(X, method="joint")
+    assert [asks[0] for asks in asked] == [3 * 21**2 * 8, 3 * 3 * 21**2 * 8]

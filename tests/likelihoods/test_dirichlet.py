@@ -62,13 +62,21 @@ def test_a_class_without_samples_has_a_finite_prior_mean():
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3])
 def test_prior_means_depend_on_shares_of_the_weights_only(scale):
-    codes, weights = torch.tensor([0] * 19 + [1]), torch.ones(20, dtype=torch.float64)
-    whole = Dirichlet().targets(codes, 2, weights)
-    scaled = Dirichlet().targets(codes, 2, scale * weights)
-    torch.testing.assert_close(scaled.offset, whole.offset)
-    # A class without samples is no more frequent than the rarest one.
-    given = Dirichlet().targets(codes, 3, scale * weights).offset
-    assert given[2] <= given[1] + 1e-12 < given[0]
+    codes = torch.tensor([0] * 19 + [1])
+    weights = torch.ones(20, dtype=torch.float64)
+    for n_classes in (2, 3):  # the third has no samples
+        whole = Dirichlet().targets(codes, n_classes, weights).offset
+        scaled = Dirichlet().targets(codes, n_classes, scale * weights).offset
+        torch.testing.assert_close(scaled, whole)
+    assert whole[2] < whole[1] < whole[0]
+
+
+def test_a_class_of_a_tiny_weight_counts_as_half_a_sample():
+    codes, weights = [0] * 10 + [1], [1.0] * 10
+    tiny, half = (made(0.01, codes, 2, [*weights, w]).offset for w in (1e-30, 0.0))
+    gap = float(half[0] - half[1])
+    assert gap == pytest.approx(np.log(20.0))
+    assert float(tiny[0] - tiny[1]) == pytest.approx(gap, abs=0.1)
 
 
 def test_probabilities_are_the_softmax_of_calibrated_means():
