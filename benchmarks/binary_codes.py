@@ -62,6 +62,7 @@ PEERS = (SIGNS, DISCRIMINANT, COMPONENTS)
 # Neighbourhood components compare all pairs, and have no batches.
 MOST_PAIRS, N_COMPONENTS = 2000, 32
 N_NEAREST, BLOCK = 5, 500
+RATES = {"lenet": 3e-3, "resnet": 1e-3}
 WHOLE = 60_000, 10_000  # images to learn from, or all there are, and to judge
 METHODS = (
     *PEERS,
@@ -211,7 +212,7 @@ def main() -> None:
                 named = {"data": data, "encoder": encoder, "method": method}
                 named |= {"n_train": len(train[1]), "n_bits": options.bits}
                 named |= {"n_features": options.features, "epochs": options.epochs}
-                named |= {"learning_rate": options.rate}
+                named |= {"learning_rate": options.rate or RATES[encoder]}
                 if not options.again and find(rows, **named):
                     continue
                 row = named | measure(named, train, test, options.device)
@@ -236,7 +237,7 @@ def parse() -> Any:
     parser.add_argument("--bits", type=int, default=400)
     parser.add_argument("--features", type=int, default=500)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--rate", type=float, help="the same for all encoders")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--whole", action="store_true", help="the tables of the source")
     parser.add_argument("--merge", nargs="*", type=Path, default=[])
