@@ -317,6 +317,10 @@ class ConvNetGPClassifier(GPClassifier):
         first call. "dirichlet" and "beta" also keep the prior count, the amplitude and
         the prior means: the first call should then have samples of all classes.
 
+        Each sample should come once: a copy in a later call is another sample, which
+        makes left-out predictions and calibration too confident. A warning is given if
+        most of a batch came before.
+
         Parameters
         ----------
         X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)

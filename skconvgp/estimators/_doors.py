@@ -60,7 +60,8 @@ class Training:
     is_single : bool, default=False
         Whether the targets of a regression came without a dimension of outputs.
     marks : ndarray of shape (n,) or None, default=None
-        Numbers that equal samples share; None for a given matrix.
+        Numbers that equal samples share; None for a given matrix, and if the estimator
+        has no `partial_fit`.
     """
 
     kept: NDArray[np.intp]

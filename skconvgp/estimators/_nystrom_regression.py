@@ -232,6 +232,10 @@ class NystromCompletedGPRegressor(GPRegressor):
     ) -> Self:
         """Add samples to those of earlier calls; the first one is a `fit`.
 
+        Each sample should come once: a copy in a later call is another sample, which
+        makes left-out predictions and calibration too confident. A warning is given if
+        most of a batch came before.
+
         Parameters
         ----------
         X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)

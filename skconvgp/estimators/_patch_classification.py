@@ -350,6 +350,10 @@ class PatchGPClassifier(GPClassifier):
     ) -> Self:
         """Add images to those of earlier calls; the first one is a `fit`.
 
+        Each image should come once: a copy in a later call is another image, which
+        makes left-out predictions and calibration too confident. A warning is given if
+        most of a batch came before.
+
         Parameters
         ----------
         X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)

@@ -284,6 +284,10 @@ class ConvNetGPRegressor(GPRegressor):
         :class:`~skconvgp.completion.RandomFeatures`. Features, noise and units of the
         targets stay those of the first call.
 
+        Each sample should come once: a copy in a later call is another sample, which
+        makes left-out predictions and calibration too confident. A warning is given if
+        most of a batch came before.
+
         Parameters
         ----------
         X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)

@@ -36,8 +36,7 @@ def marks_of(rows: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
 def _numbers(y: NDArray[Any]) -> NDArray[Any]:
     """Return labels or targets as rows of numbers."""
     if y.dtype.kind not in "biuf":
-        labels, codes = np.unique(y, return_inverse=True)
-        y = np.array([zlib.crc32(str(label).encode()) for label in labels])[codes]
+        y = np.array([zlib.crc32(str(label).encode()) for label in y.ravel()])
     return y.reshape(len(y), -1)
 
 

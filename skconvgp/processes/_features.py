@@ -72,6 +72,7 @@ from skconvgp.processes._run import Resources, Run, clock
 
 __all__ = [
     "FEATURE_COPIES",
+    "FEWER_FEATURES",
     "FeatureProcess",
     "FeatureState",
     "fit_features",
@@ -81,6 +82,10 @@ __all__ = [
 # docs/maths.rst, "Columns of landmarks".
 SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
 FEATURE_COPIES = 2  # of features, and of their products
+FEWER_FEATURES = (
+    "fit with fewer features or landmarks, or fewer samples at once, or, if classes "
+    "have a noise each, with likelihood='gaussian'."
+)
 
 
 @dataclass(frozen=True)

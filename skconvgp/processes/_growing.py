@@ -31,7 +31,11 @@ from skconvgp.processes._feature_samples import (
     left_out_values,
     sums_of,
 )
-from skconvgp.processes._features import FEATURE_COPIES, FeatureProcess
+from skconvgp.processes._features import (
+    FEATURE_COPIES,
+    FEWER_FEATURES,
+    FeatureProcess,
+)
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._problem import Problem, Record
@@ -40,10 +44,6 @@ from skconvgp.processes._run import Resources, Run, clock
 __all__ = ["can_grow", "extend_features"]
 
 USER = "The sums of features, to which samples are added,"
-FEWER_FEATURES = (
-    "fit with fewer features or, if classes have a noise each, with "
-    "likelihood='gaussian'."
-)
 
 
 def can_grow(process: object) -> bool:

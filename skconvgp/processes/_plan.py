@@ -28,7 +28,11 @@ from skconvgp.processes._feature_label_fit import (
     follow_labels,
     values_of_classes,
 )
-from skconvgp.processes._features import FEATURE_COPIES, fit_features
+from skconvgp.processes._features import (
+    FEATURE_COPIES,
+    FEWER_FEATURES,
+    fit_features,
+)
 from skconvgp.processes._fits import (
     CompletedFit,
     DenseFit,
@@ -69,12 +73,6 @@ HOST = torch.device("cpu")
 SMALLER_MATRIX = (
     "fit on fewer samples, with solver='cg' and a number as `noise_variance` (of "
     "classifiers with likelihood='gaussian'), or with solve_dtype='float32'."
-)
-
-
-FEWER_FEATURES = (
-    "fit with fewer features or landmarks, on fewer samples, or, if classes have a "
-    "noise each, with likelihood='gaussian'."
 )
 
 

@@ -491,6 +491,15 @@ def test_tables_that_repeat_rows_anyway_do_not_warn():
             measured.partial_fit(settings, random.normal(size=20))
 
 
+def test_labels_of_two_kinds_in_a_later_batch_are_a_clear_error():
+    X, y, _ = samples(2, 40)
+    names = np.array(["red", "green"])
+    gp = classifier(RandomFeatures(20), "dirichlet").partial_fit(X, names[y], names)
+    mixed = np.array(["red", 1] * 20, dtype=object)
+    with pytest.raises(ValueError, match="labels of one kind"):
+        gp.partial_fit(X[:40] + 1.0, mixed)
+
+
 def test_labels_of_text_are_part_of_a_sample():
     X, y, _ = samples(3, 60)
     names = np.array(["red", "green", "blue"])

@@ -121,8 +121,6 @@ def test_many_samples_are_drawn_as_functions(monkeypatch):
 
 
 LARGE = """
-import re
-
 import numpy as np
 from skconvgp import ConvNetGPRegressor
 from skconvgp.kernels import rbf
