@@ -1,4 +1,4 @@
-"""Whether samples have the scale that networks, or new samples that `fit` had."""
+"""Whether samples have the scale of those of `fit`, or are numbers near 1."""
 
 from typing import Any
 
@@ -68,9 +68,9 @@ def warn_of_units(rows: NDArray[Any]) -> None:
     if 1.0 / LARGEST_UNITS <= size <= LARGEST_UNITS or not size:
         return
     effect = (
-        "are too large for the prior of its weights"
+        "are too large for the prior of the weights"
         if size > 1.0
-        else "are so small that outputs hardly depend on them"
+        else "are so small that the outputs hardly depend on them"
     )
     warn_caller(
         f"The values of X have a root mean square of {size:.3g}, and {effect}. Scale "
