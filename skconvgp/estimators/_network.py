@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, slices, to_numpy, to_tensor
 from skconvgp.estimators._doors import read_new
-from skconvgp.estimators._network_fit import inputs_of
 from skconvgp.estimators._network_report import NetworkReport
+from skconvgp.estimators._network_training import inputs_of
 from skconvgp.estimators._resolve import resolve_count
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._trained import TrainedEstimator
@@ -34,7 +34,7 @@ BLOCK = 2**22
 class BayesianNetwork(TrainedEstimator, BaseEstimator):
     """An estimator whose functions are draws of finite networks."""
 
-    draws_: dict[str, FloatArray]
+    draws_: dict[str, NDArray[np.floating]]
     kernel_: Kernel | None
     image_shape_: ImageShape
     loss_curve_: FloatArray
@@ -51,20 +51,25 @@ class BayesianNetwork(TrainedEstimator, BaseEstimator):
         check_is_fitted(self)
         rows = read_new(self, X)
         warn_of_scale(rows, self._mean_squares)
+        return self._outputs_of(rows)
+
+    def _outputs_of(self, rows: NDArray[Any]) -> FloatArray:
+        """Return the outputs (k, n, n_outputs) of all draws at rows as `fit` reads."""
         placement = find_device(self, is_fitted=True)
         return compute_at(placement, partial(self._outputs_at, rows))
 
     def _outputs_at(self, rows: NDArray[Any], placement: Placement) -> FloatArray:
         device, network = placement.device, self._network
         draws = {
-            name: to_tensor(values, device) for name, values in self.draws_.items()
+            name: to_tensor(values, device, torch.float64)
+            for name, values in self.draws_.items()
         }
         size = max(1, BLOCK // (self._n_draws * network.width))
 
         def blocks() -> Iterator[FloatArray]:
             for block in slices(len(rows), size):
-                inputs = inputs_of(network, rows[block], self.image_shape_, device)
-                yield to_numpy(network.outputs(draws, inputs))
+                inputs = inputs_of(network, rows[block], self.image_shape_)
+                yield to_numpy(network.outputs(draws, inputs.to(device)))
 
         with torch.no_grad():
             return np.concatenate(list(blocks()), axis=1)

@@ -5,13 +5,13 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
-from skconvgp.estimators._callbacks import with_callbacks
+from skconvgp.estimators._callbacks import FitTasks, with_callbacks
 from skconvgp.estimators._labels import (
     accuracy,
     as_labels,
@@ -19,6 +19,7 @@ from skconvgp.estimators._labels import (
     require_classes,
 )
 from skconvgp.estimators._network import BayesianNetwork
+from skconvgp.estimators._network_calibration import mean_log_proba
 from skconvgp.estimators._network_fit import fit_networks
 from skconvgp.estimators._network_prior import NetworkPrior, PriorChoice
 from skconvgp.estimators._network_samples import (
@@ -31,11 +32,13 @@ from skconvgp.estimators._network_settings import NetworkSettings, read_settings
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject
 from skconvgp.estimators._validation import make_generator
-from skconvgp.likelihoods import Dirichlet
+from skconvgp.likelihoods import Calibration, Dirichlet
 
 __all__ = ["BayesianNetworkClassifier"]
 
 DIRICHLET, SOFTMAX = "dirichlet", "softmax"
+# Prior deviation of latent functions of outputs with variance 1 (ADR 0091).
+SOFTMAX_SCALE = 10.0
 
 
 class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
@@ -106,25 +109,35 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         It is evaluated in eval mode, without dropout. A parameter of one dimension has
         the prior variance `bias_variance`, any other one `weight_variance` divided by
         the product of its dimensions but the first.
-    batch_size : None or int, default=None
+    batch_size : "auto", None or int, default="auto"
         Number of samples in a step; None is all. With a kernel as prior, steps on some
-        of the samples read its `features` in place of the kernel.
-    max_iter : int, default=1500
-        Most epochs; not used by "sghmc".
+        of the samples read its `features` in place of the kernel. "auto" is a fiftieth
+        of the samples, at least 64 and at most 512; with a kernel as prior, and for
+        "sghmc", it is None up to 5000 samples and further points, and 512 above.
+    max_iter : "auto" or int, default="auto"
+        Most epochs; not used by "sghmc". "auto" is 1500 if each step reads all samples,
+        otherwise as many as make 3000 steps, and at least 60.
     learning_rate : float, default=1e-2
         Rate of Adam in the first step; it falls as a cosine. With "sghmc" the size of
         all steps.
     early_stopping : bool, default=False
         Whether some samples are held out, each draw keeps the parameters that are best
         on them, and training stops when no draw becomes better.
+    calibrate : bool or "auto", default="auto"
+        Whether some samples are held out, on which probabilities are calibrated as
+        those of :class:`ConvNetGPClassifier`. "auto" does so if there are 20 of them or
+        more. They are those of `early_stopping`, if it holds out some.
     validation_fraction : float, default=0.1
-        Share of the samples that are then held out.
+        Share of the samples that are then held out, of each class all but one at most.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for a `network` or for a kernel, as in
         :class:`ConvNetGPRegressor`. None gives a `network` the rows.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of the training; "auto" is float32. Covariances of a kernel as prior,
+        and predictions, are computed in float64.
     random_state : int, RandomState instance or None, default=None
         Seed of weights, noise, functions of the prior and batches.
     verbose : int, default=0
@@ -142,8 +155,11 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     latent_offset_ : ndarray of shape (n_classes,)
         Prior means of the latent functions.
     latent_scale_ : float
-        Latent functions are outputs of a network times this number, plus the offset: 1
+        Latent functions are outputs of a network times this number, plus the offset: 10
         for "softmax", else the root mean square of the targets.
+    calibration_ : Calibration
+        Transformation of the logarithm of the mean of the draws' probabilities, found
+        on held-out samples; the identity without `calibrate`.
     image_shape_ : tuple of int
         Shape (c, h, w) of the image that a row was read as.
     loss_curve_ : ndarray of shape (n_iter,)
@@ -191,8 +207,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     evaluated at the outputs of the network.
 
     A step takes time proportional to the number of draws times the parameters times the
-    inputs m; with a kernel also m squared, and m cubed once. Everything is computed in
-    double precision.
+    inputs m; with a kernel also m squared, and m cubed once.
 
     References
     ----------
@@ -236,13 +251,15 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         function_noise: float = 1e-2,
         features: object = 1000,
         network: object = None,
-        batch_size: int | None = None,
-        max_iter: int = 1500,
+        batch_size: object = "auto",
+        max_iter: object = "auto",
         learning_rate: float = 1e-2,
         early_stopping: bool = False,
+        calibrate: object = "auto",
         validation_fraction: float = 0.1,
         image_shape: object = "auto",
         device: object = "auto",
+        dtype: object = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -267,9 +284,11 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.early_stopping = early_stopping
+        self.calibrate = calibrate
         self.validation_fraction = validation_fraction
         self.image_shape = image_shape
         self.device = device
+        self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
 
@@ -293,12 +312,11 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         self : object
             The fitted estimator.
         """
-        settings = read_settings(self)
+        settings = read_settings(self, calibrate=self.calibrate)
         likelihood = self._likelihood(settings)
         samples = read_samples(self, X, y, sample_weight, settings, read_y=as_labels)
-        targets = self._targets(samples, likelihood)
-        prior, seed = self._prior(samples, settings, targets)
-        fit_networks(self, settings, samples, targets, prior, seed)
+        settings = settings.for_samples(len(samples.rows))
+        self._train(settings, samples, self._targets(samples, likelihood))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -317,7 +335,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         return most_probable(self, self.predict_proba(X))
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class, the mean of those of the draws.
+        """Return the probability of each class: the calibrated mean over the draws.
 
         Parameters
         ----------
@@ -329,8 +347,9 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         probabilities : ndarray of shape (n, n_classes)
             Rows sum to 1; columns in the order of `classes_`.
         """
-        probabilities: FloatArray = softmax(self._draws(X), axis=-1).mean(axis=0)
-        return probabilities
+        log_proba = self._log_proba(self._outputs(X))
+        latents, _ = self.calibration_.latents(log_proba, log_proba.new_empty(0))
+        return to_numpy(latents.softmax(dim=1))
 
     def predict_latent(
         self, X: Any, return_std: bool = False
@@ -347,7 +366,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         Returns
         -------
         mean : ndarray of shape (n, n_classes)
-            Means; their softmax are probabilities.
+            Means. Probabilities are the mean over draws of a softmax, calibrated.
         std : ndarray of shape (n, n_classes)
             Standard deviations, with `return_std`.
 
@@ -356,7 +375,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         ValueError
             With `return_std`, if there is only one draw.
         """
-        draws = self._draws(X)
+        draws = self._latents(self._outputs(X))
         mean: FloatArray = draws.mean(axis=0)
         return (mean, self._deviation(draws)) if return_std else mean
 
@@ -402,7 +421,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         samples : ndarray of shape (n, n_classes, n_samples)
             Latent functions.
         """
-        return self._chosen(self._draws(X), n_samples, random_state)
+        draws = self._latents(self._outputs(X))
+        return self._chosen(draws, n_samples, random_state)
 
     def _likelihood(self, settings: NetworkSettings) -> Dirichlet | None:
         """Return the likelihood that makes targets; None for the cross-entropy."""
@@ -432,9 +452,9 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         self.classes_, codes = np.unique(samples.y, return_inverse=True)
         require_classes(self.classes_)
         weights, n_classes = samples.weights, len(self.classes_)
-        self.latent_offset_, self.latent_scale_ = np.zeros(n_classes), 1.0
+        self.latent_offset_, self.latent_scale_ = np.zeros(n_classes), SOFTMAX_SCALE
         if likelihood is None:
-            return CodeTargets(codes, weights, n_classes)
+            return CodeTargets(codes, weights, n_classes, SOFTMAX_SCALE)
         counted = likelihood.targets(
             rows_to_tensor(codes), n_classes, rows_to_tensor(weights)
         )
@@ -443,7 +463,29 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         square = float(np.average((centred**2).mean(axis=1), weights=weights))
         self.latent_scale_ = math.sqrt(square) if square > 0.0 else 1.0
         noise = to_numpy(cast("Tensor", counted.noise)) / self.latent_scale_**2
-        return NumberTargets(centred / self.latent_scale_, noise / weights[:, None])
+        values = centred / self.latent_scale_
+        return NumberTargets(values, noise / weights[:, None], codes)
+
+    def _train(
+        self,
+        settings: NetworkSettings,
+        samples: NetworkSamples,
+        targets: NumberTargets | CodeTargets,
+    ) -> None:
+        """Train the draws, and calibrate on what they have not learned from."""
+        prior, seed = self._prior(samples, settings, targets)
+        tasks = FitTasks(self)
+        held_out = fit_networks(self, settings, samples, targets, prior, seed, tasks)
+        tasks.end()
+        self.calibration_ = Calibration()
+        if targets.codes is not None and settings.calibrates and len(held_out):
+            outputs = self._outputs_of(samples.rows[held_out])
+            self.calibration_ = Dirichlet().calibrate(
+                self._log_proba(outputs),
+                None,
+                rows_to_tensor(targets.codes[held_out]),
+                rows_to_tensor(samples.weights[held_out]),
+            )
 
     def _prior(
         self,
@@ -458,7 +500,10 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         values = targets.values if isinstance(targets, NumberTargets) else None
         return choice.for_labels(values, scale), seed
 
-    def _draws(self, X: Any) -> FloatArray:
-        """Return the latent functions (k, n, n_classes) of all draws at X."""
-        outputs = self._outputs(X)
+    def _latents(self, outputs: FloatArray) -> FloatArray:
+        """Return the latent functions (k, n, n_classes) of outputs of all draws."""
         return self.latent_offset_ + self.latent_scale_ * outputs
+
+    def _log_proba(self, outputs: FloatArray) -> Tensor:
+        """Return logarithms (n, n_classes) of the mean probabilities of all draws."""
+        return mean_log_proba(log_softmax(self._latents(outputs), axis=-1))

@@ -14,7 +14,7 @@ from skconvgp.networks import BatchedNetwork
 
 __all__ = ["require_room", "training_bytes"]
 
-BYTES = 8  # of a number in double precision
+DOUBLE = 8  # bytes of a number of a covariance or of features
 # Copies of the parameters of all draws: values, derivatives, moments, the start, the
 # means of the prior and temporaries; and of the covariance of a prior of functions.
 PARAMETER_COPIES, COVARIANCE_COPIES = 10, 4
@@ -50,13 +50,14 @@ def training_bytes(
     n_parameters = sum(map(math.prod, network.shapes.values()))
     held = n_begun * _rows_at_once(settings, n_points) * network.n_held
     held += (PARAMETER_COPIES * n_begun + n_kept) * n_parameters
+    of_prior = 0
     if settings.reads_features:
         n_features = _n_features(settings.features, n_points)
-        held += FEATURE_COPIES * n_features * (n_points + n_features)
-        held += OUTPUT_COPIES * n_begun * n_points * n_outputs
+        of_prior += FEATURE_COPIES * n_features * (n_points + n_features)
+        of_prior += OUTPUT_COPIES * n_begun * n_points * n_outputs
     elif settings.kernel is not None:
-        held += COVARIANCE_COPIES * n_points**2
-    return BYTES * held
+        of_prior += COVARIANCE_COPIES * n_points**2
+    return settings.dtype.itemsize * held + DOUBLE * of_prior
 
 
 def require_room(

@@ -19,7 +19,7 @@ from skconvgp.estimators._network_samples import NetworkSamples
 from skconvgp.estimators._network_settings import EVIDENCE, NetworkSettings
 from skconvgp.estimators._noise import can_choose_noise, usual_noise
 from skconvgp.estimators._regression import ConvNetGPRegressor
-from skconvgp.estimators._resolve import reject
+from skconvgp.estimators._resolve import AUTO, reject
 from skconvgp.estimators._warn import warn_caller, warnings_concern
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
@@ -33,6 +33,11 @@ __all__ = ["NetworkPrior", "PriorChoice"]
 LAYERS: dict[str, type[Layer]] = {"tanh": Tanh, "relu": ReLU, "erf": Erf}
 # Samples from which the evidence chooses hyperparameters and noise.
 MOST_ROWS = 1000
+# What the noise must be where no evidence and no held-out samples tell it.
+WITHOUT_KERNEL = (
+    "a number if a `network` is given and prior='weights', or 'auto' with samples of "
+    "which 20 can be held out"
+)
 # Enough to see that a kernel has random features.
 FEW_FEATURES = 64
 # Points at which wide networks are compared with a kernel (Tran et al., 2022).
@@ -91,7 +96,8 @@ class PriorChoice:
     def for_numbers(self, values: FloatArray) -> tuple[NetworkPrior, float]:
         """Return the prior of a regression, and the variance of its noise.
 
-        The noise is in squared units of the scaled targets.
+        The noise is in squared units of the scaled targets. Where held-out samples will
+        tell it, this is the one to begin with.
 
         Parameters
         ----------
@@ -99,12 +105,14 @@ class PriorChoice:
             Scaled targets.
         """
         owner, noise = self._owner, self._owner.noise_variance
-        is_chosen = isinstance(noise, str) and noise == EVIDENCE
+        is_chosen = isinstance(noise, str) and noise in (AUTO, EVIDENCE)
         if not (is_chosen or is_number(noise)):
-            reject(owner, "noise_variance", "'evidence' or a finite number > 0", noise)
-        if is_chosen and self._start is None:
-            expected = "a number if a `network` is given and prior='weights'"
+            expected = "'auto', 'evidence' or a finite number > 0"
             reject(owner, "noise_variance", expected, noise)
+        if self._start is None and is_chosen:
+            if not self._settings.calibrates:
+                reject(owner, "noise_variance", WITHOUT_KERNEL, noise)
+            noise = usual_noise(has_classes=False)
         if self._start is None or not (is_chosen or self._settings.learned):
             prior = NetworkPrior(self._start, self._variances)
             return self._matched(prior), float(noise)

@@ -1,5 +1,6 @@
 """BayesianNetworkRegressor."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -7,19 +8,23 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._callbacks import with_callbacks
+from skconvgp.estimators._callbacks import FitTasks, with_callbacks
 from skconvgp.estimators._network import BayesianNetwork
-from skconvgp.estimators._network_fit import fit_networks
+from skconvgp.estimators._network_fit import fit_networks, held_out_noise
 from skconvgp.estimators._network_prior import NetworkPrior, PriorChoice
 from skconvgp.estimators._network_samples import (
     NetworkSamples,
     NumberTargets,
     read_samples,
 )
-from skconvgp.estimators._network_settings import NetworkSettings, read_settings
+from skconvgp.estimators._network_settings import (
+    NetworkSettings,
+    is_auto,
+    read_settings,
+)
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import scale_targets, target_columns
-from skconvgp.estimators._resolve import resolve_flag
+from skconvgp.estimators._resolve import AUTO, resolve_flag
 from skconvgp.estimators._validation import make_generator
 
 __all__ = ["BayesianNetworkRegressor"]
@@ -66,11 +71,14 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         networks that training begins with.
     bias_variance : float, default=1.0
         Prior variance of biases.
-    noise_variance : "evidence" or float, default="evidence"
+    noise_variance : "auto", "evidence" or float, default="auto"
         Variance of the noise, in squared units of the scaled targets. "evidence"
         chooses it by the evidence of the Gaussian process with the kernel, or with that
-        of wide networks. With a `network` and ``prior="weights"`` there is no kernel,
-        and a number is needed.
+        of wide networks; with a `network` and ``prior="weights"`` there is no kernel.
+        "auto" is "evidence" with a kernel. With ``prior="weights"`` it begins there,
+        and takes the most probable noise of held-out samples that a few networks
+        predict; then all samples are learned. It needs 20 that can be held out, and is
+        "evidence" for fewer samples.
     optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples, which
@@ -93,11 +101,15 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         It is evaluated in eval mode, without dropout. A parameter of one dimension has
         the prior variance `bias_variance`, any other one `weight_variance` divided by
         the product of its dimensions but the first.
-    batch_size : None or int, default=None
+    batch_size : "auto", None or int, default="auto"
         Number of samples in a step; None is all. With a kernel as prior, steps on some
-        of the samples read its `features` in place of the kernel.
-    max_iter : int, default=1500
-        Most epochs; not used by "sghmc".
+        of the samples read its `features` in place of the kernel. "auto" is a fiftieth
+        of the samples, at least 64 and at most 512; with a kernel as prior, and for
+        "sghmc", it is None up to 5000 samples and further points, and 512 above.
+    max_iter : "auto" or int, default="auto"
+        Most epochs; "sghmc" uses it for the search for a noise alone. "auto" is 1500 if
+        each step reads all samples, otherwise as many as make 3000 steps, and at least
+        60.
     learning_rate : float, default=1e-2
         Rate of Adam in the first step; it falls as a cosine. With "sghmc" the size of
         all steps.
@@ -105,7 +117,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         Whether some samples are held out, each draw keeps the parameters that are best
         on them, and training stops when no draw becomes better.
     validation_fraction : float, default=0.1
-        Share of the samples that are then held out.
+        Share of the samples that are then held out, or with noise_variance="auto".
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for a `network` or for a kernel, as in
         :class:`ConvNetGPRegressor`. None gives a `network` the rows.
@@ -115,6 +127,9 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of the training; "auto" is float32. Covariances of a kernel as prior,
+        and predictions, are computed in float64.
     random_state : int, RandomState instance or None, default=None
         Seed of weights, noise, functions of the prior and batches.
     verbose : int, default=0
@@ -179,8 +194,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     evaluated at the outputs of the network.
 
     A step takes time proportional to the number of draws times the parameters times the
-    inputs m; with a kernel also m squared, and m cubed once. Everything is computed in
-    double precision.
+    inputs m; with a kernel also m squared, and m cubed once.
 
     References
     ----------
@@ -204,6 +218,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     (True, True)
     """
 
+    noise_variance_: float
+
     def __init__(
         self,
         hidden_layer_sizes: object = (100, 100),
@@ -218,20 +234,21 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         thin: int = 200,
         weight_variance: float = 2.0,
         bias_variance: float = 1.0,
-        noise_variance: object = "evidence",
+        noise_variance: object = "auto",
         optimizer: object = "evidence",
         extra_points: float = 0.1,
         function_noise: float = 1e-2,
         features: object = 1000,
         network: object = None,
-        batch_size: int | None = None,
-        max_iter: int = 1500,
+        batch_size: object = "auto",
+        max_iter: object = "auto",
         learning_rate: float = 1e-2,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         image_shape: object = "auto",
         normalize_y: bool = True,
         device: object = "auto",
+        dtype: object = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -260,6 +277,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         self.image_shape = image_shape
         self.normalize_y = normalize_y
         self.device = device
+        self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
 
@@ -283,10 +301,10 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         self : object
             The fitted estimator.
         """
-        settings = read_settings(self)
+        is_open = is_auto(self.noise_variance)
+        settings = read_settings(self, calibrate=AUTO if is_open else False)
         samples = self._read(X, y, sample_weight, settings)
-        targets, prior, seed = self._targets(samples, settings)
-        fit_networks(self, settings, samples, targets, prior, seed)
+        self._train(settings.for_samples(len(samples.rows)), samples)
         return self
 
     def predict(
@@ -379,6 +397,20 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         return read_samples(
             self, X, y, sample_weight, settings, multi_output=True, y_numeric=True
         )
+
+    def _train(self, settings: NetworkSettings, samples: NetworkSamples) -> None:
+        """Find the noise, if held-out samples tell it, and train the draws."""
+        targets, prior, seed = self._targets(samples, settings)
+        tasks = FitTasks(self)
+        if settings.calibrates and settings.has_usual_prior:
+            start = self.noise_variance_
+            self.noise_variance_ = held_out_noise(
+                self, settings, samples, targets, prior, start, seed, tasks
+            )
+            targets = targets.with_noise(self.noise_variance_ / start)
+        settings = replace(settings, calibrates=False)  # learn all samples
+        fit_networks(self, settings, samples, targets, prior, seed, tasks)
+        tasks.end()
 
     def _targets(
         self, samples: NetworkSamples, settings: NetworkSettings

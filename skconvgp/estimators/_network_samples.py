@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,6 +67,11 @@ class NetworkTargets(Protocol):
         """Number of outputs of a network."""
         ...
 
+    @property
+    def codes(self) -> NDArray[np.intp] | None:
+        """Class codes (n,), if there are classes."""
+        ...
+
     def term(self, indices: NDArray[np.intp], like: Tensor) -> DataTerm:
         """Return the likelihood of some samples, on the device of a tensor."""
         ...
@@ -82,10 +87,17 @@ class NumberTargets:
         The numbers, scaled.
     noise : ndarray of shape (n, 1 or n_outputs)
         Variances of the noise, with the weights of the samples.
+    codes : ndarray of shape (n,), or None
+        Class codes, if the numbers stand for classes.
     """
 
     values: FloatArray
     noise: FloatArray
+    codes: NDArray[np.intp] | None = None
+
+    def with_noise(self, factor: float) -> NumberTargets:
+        """Return the same numbers with the noise times a factor."""
+        return replace(self, noise=self.noise * factor)
 
     @property
     def n_outputs(self) -> int:
@@ -113,17 +125,20 @@ class CodeTargets:
         Sample weights.
     n_outputs : int
         Number of classes.
+    scale : float
+        Latent functions are outputs times this number.
     """
 
     codes: NDArray[np.intp]
     weights: FloatArray
     n_outputs: int
+    scale: float
 
     def term(self, indices: NDArray[np.intp], like: Tensor) -> CategoricalData:
         """Return the likelihood of some samples, on the device of a tensor."""
         codes = to_tensor(self.codes[indices], like.device)
         weights = to_tensor(self.weights[indices], like.device, like.dtype)
-        return CategoricalData(codes, weights)
+        return CategoricalData(codes, weights, self.scale)
 
 
 def read_samples(

@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
+
+import torch
 
 from skconvgp._settings import is_int
 from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._resolve import (
+    AUTO,
     reject,
     require_kernel,
     resolve_count,
+    resolve_dtype,
+    resolve_flag,
     resolve_verbose,
     resolve_word,
 )
 from skconvgp.estimators._training import (
     A_MAKER,
     makes_modules,
+    resolve_fraction,
     resolve_positive,
-    resolve_validation,
 )
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
-__all__ = ["EVIDENCE", "LEAST_TRACE", "NetworkSettings", "read_settings"]
+__all__ = ["EVIDENCE", "LEAST_TRACE", "NetworkSettings", "is_auto", "read_settings"]
 
 WEIGHTS, MATCHED = "weights", "matched"
 BOOTSTRAP, SGHMC = "bootstrap", "sghmc"
 EVIDENCE, AMPLITUDE = "evidence", "amplitude"
+BATCH_SIZE, MAX_ITER, CALIBRATE = "batch_size", "max_iter", "calibrate"
 # Values of a chain, traced up to one a step, which are compared in halves.
 LEAST_TRACE = 4
 INFERENCES = ("ensemble", BOOTSTRAP, SGHMC)
+# Batches by default: a share of the samples, between two sizes. Kernels as prior, and
+# chains, read all samples in each step while there are few enough.
+BATCHES_OF_EPOCH, LEAST_BATCH, MOST_BATCH = 50, 64, 512
+MOST_AT_ONCE = 5000
+# Epochs by default: some steps, or of small batches more, and epochs at least.
+STEPS_OF_ALL, STEPS_OF_BATCHES, LEAST_EPOCHS = 1500, 3000, 60
+# Fewer held-out samples than that say too little of probabilities.
+LEAST_HELD_OUT = 20
 
 
 @dataclass(frozen=True)
@@ -68,11 +82,19 @@ class NetworkSettings:
     features : object
         How the prior of functions becomes features, for steps on some of the samples.
     validation_fraction : float
-        Share of the samples that decide when to stop; 0 for no early stopping.
+        Share of the samples that may be held out.
+    stops_early : bool
+        Whether held-out samples decide when to stop.
+    calibrates : bool
+        Whether probabilities are calibrated on held-out samples.
     schedule : Schedule
         Epochs, rate and batches.
     sampling : Sampling or None
         Markov chains; None for training.
+    dtype : torch.dtype
+        Precision of the training.
+    open_choices : frozenset of str
+        Names of settings that wait for the number of samples.
     verbose : int
         How much progress is shown.
     """
@@ -91,8 +113,12 @@ class NetworkSettings:
     function_noise: float
     features: object
     validation_fraction: float
+    stops_early: bool
+    calibrates: bool
     schedule: Schedule
     sampling: Sampling | None
+    dtype: torch.dtype
+    open_choices: frozenset[str]
     verbose: int
 
     @property
@@ -105,10 +131,70 @@ class NetworkSettings:
         """Whether these features are random, and not those of landmarks."""
         return self.reads_features and not isinstance(self.features, Nystrom)
 
+    @property
+    def has_usual_prior(self) -> bool:
+        """Whether weights have the variances that are set, and no kernel is learned."""
+        return self.kernel is None and self.target is None
 
-def read_settings(owner: Any) -> NetworkSettings:
-    """Return the settings of an estimator; raise a ValueError for wrong ones."""
-    find_device(owner, is_fitted=False)  # raises for one that is not there
+    @property
+    def held_out_share(self) -> float:
+        """Share of the samples that are held out."""
+        is_needed = self.stops_early or self.calibrates
+        return self.validation_fraction if is_needed else 0.0
+
+    def for_samples(self, n: int) -> Self:
+        """Return the settings with those that depend on the number of samples."""
+        calibrates = self.calibrates
+        if CALIBRATE in self.open_choices:
+            calibrates = round(self.validation_fraction * n) >= LEAST_HELD_OUT
+        schedule, sampling = self.schedule, self.sampling
+        n_rows = n + round(self.extra_points * n) if self.kernel is not None else n
+        if BATCH_SIZE in self.open_choices:
+            schedule = replace(schedule, batch_size=self._batch_size(n_rows))
+        if sampling is not None:
+            sampling = replace(sampling, batch_size=schedule.batch_size)
+        if MAX_ITER in self.open_choices:
+            schedule = replace(schedule, max_iter=_epochs(schedule.batch_size, n_rows))
+        return replace(
+            self,
+            calibrates=calibrates,
+            schedule=schedule,
+            sampling=sampling,
+            open_choices=frozenset(),
+        )
+
+    def _batch_size(self, n_rows: int) -> int | None:
+        """Return the usual size of batches; None for all samples in each step."""
+        if self.kernel is not None or self.sampling is not None:
+            return None if n_rows <= MOST_AT_ONCE else MOST_BATCH
+        return min(max(n_rows // BATCHES_OF_EPOCH, LEAST_BATCH), MOST_BATCH)
+
+
+def _epochs(batch_size: int | None, n_rows: int) -> int:
+    """Return the usual number of epochs."""
+    if batch_size is None:
+        return STEPS_OF_ALL
+    n_batches = -(-n_rows // batch_size)
+    return max(-(-STEPS_OF_BATCHES // n_batches), LEAST_EPOCHS)
+
+
+def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:
+    """Return the settings of an estimator; raise a ValueError for wrong ones.
+
+    Parameters
+    ----------
+    owner : estimator
+        Has the settings.
+    calibrate : bool or "auto", default=False
+        Whether held-out samples calibrate probabilities.
+    """
+    is_open = {
+        CALIBRATE: is_auto(calibrate),
+        BATCH_SIZE: is_auto(owner.batch_size),
+        MAX_ITER: is_auto(owner.max_iter),
+    }
+    # Raises for a device that is not there.
+    device = find_device(owner, is_fitted=False).device
     kernel, target = _prior(owner)
     schedule = _schedule(owner)
     if owner.network is not None and not makes_modules(owner.network):
@@ -127,9 +213,13 @@ def read_settings(owner: Any) -> NetworkSettings:
         extra_points=resolve_positive(owner, "extra_points", allows_zero=True),
         function_noise=resolve_positive(owner, "function_noise"),
         features=_features(owner),
-        validation_fraction=resolve_validation(owner),
+        validation_fraction=resolve_fraction(owner),
+        stops_early=resolve_flag(owner, "early_stopping", owner.early_stopping),
+        calibrates=is_open[CALIBRATE] or resolve_flag(owner, CALIBRATE, calibrate),
         schedule=schedule,
         sampling=_sampling(owner, schedule),
+        dtype=resolve_dtype(owner, owner.dtype, device, backend="fused"),
+        open_choices=frozenset(name for name, value in is_open.items() if value),
         verbose=resolve_verbose(owner, owner.verbose),
     )
 
@@ -183,12 +273,22 @@ def _hidden_sizes(owner: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
+def is_auto(given: object) -> bool:
+    """Return whether a setting is the word "auto"."""
+    return isinstance(given, str) and given == AUTO
+
+
 def _schedule(owner: Any) -> Schedule:
-    batch_size = owner.batch_size
-    if batch_size is not None:
-        batch_size = resolve_count(owner, "batch_size", batch_size)
+    """Return the schedule; that of all samples at once where a choice is open."""
+    batch_size, max_iter = owner.batch_size, owner.max_iter
+    if is_auto(batch_size):
+        batch_size = None
+    elif batch_size is not None:
+        batch_size = resolve_count(owner, BATCH_SIZE, batch_size, "'auto', None or ")
+    if is_auto(max_iter):
+        max_iter = STEPS_OF_ALL
     return Schedule(
-        resolve_count(owner, "max_iter", owner.max_iter),
+        resolve_count(owner, MAX_ITER, max_iter, "'auto' or "),
         resolve_positive(owner, "learning_rate"),
         batch_size,
     )

@@ -287,11 +287,11 @@ def resolve_likelihood(
     reject(owner, "likelihood", f"{words} or a likelihood object", likelihood)
 
 
-def resolve_count(owner: object, name: str, value: object) -> int:
-    """Return a count, one or more."""
+def resolve_count(owner: object, name: str, value: object, also: str = "") -> int:
+    """Return a count, one or more; `also` names what else is allowed in an error."""
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
         return int(value)
-    reject(owner, name, "an int >= 1", value)
+    reject(owner, name, f"{also}an int >= 1", value)
 
 
 def resolve_rate(owner: object, rate: object) -> float | None:

@@ -25,6 +25,7 @@ __all__ = [
     "made_module",
     "makes_modules",
     "require_outputs",
+    "resolve_fraction",
     "resolve_positive",
     "resolve_validation",
 ]
@@ -59,30 +60,56 @@ def makes_modules(given: object) -> bool:
     return True
 
 
-def resolve_validation(owner: Any) -> float:
-    """Return the share of samples that are held out; 0 without early stopping."""
+def resolve_fraction(owner: Any) -> float:
+    """Return the share of samples that may be held out."""
     fraction = owner.validation_fraction
     if not (is_number(fraction) and float(fraction) < 1.0):
         reject(owner, "validation_fraction", "a number > 0 and < 1", fraction)
+    return float(fraction)
+
+
+def resolve_validation(owner: Any) -> float:
+    """Return the share of samples that are held out; 0 without early stopping."""
+    fraction = resolve_fraction(owner)
     is_early = resolve_flag(owner, "early_stopping", owner.early_stopping)
-    return float(fraction) if is_early else 0.0
+    return fraction if is_early else 0.0
 
 
 def hold_out(
-    n: int, fraction: float, generator: Generator
+    n: int,
+    fraction: float,
+    generator: Generator,
+    codes: NDArray[np.intp] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of samples to learn from, and of those held out."""
+    """Return the indices of samples to learn from, and of those held out.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    fraction : float
+        Share of them that is held out, < 1.
+    generator : torch.Generator
+        Source of the choice.
+    codes : ndarray of shape (n,), optional
+        Class codes; a sample of each class is learned from.
+    """
     if not fraction:
         return np.arange(n), np.arange(0)
     n_held_out = max(1, round(fraction * n))
     if n_held_out >= n:
         raise ValueError(
-            f"early_stopping=True with validation_fraction={fraction!r} holds out "
-            f"{n_held_out} of n_samples={n}, which leaves none to learn from: set "
-            "early_stopping=False or a smaller `validation_fraction`."
+            f"validation_fraction={fraction!r} holds out {n_held_out} of "
+            f"n_samples={n}, which leaves none to learn from: set a smaller "
+            "`validation_fraction`, or settings such as `early_stopping` that need it "
+            "to False."
         )
     order = to_numpy(torch.randperm(n, generator=generator))
-    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+    may_be = np.ones(n, dtype=bool)  # held out
+    if codes is not None:
+        may_be[np.unique(codes[order], return_index=True)[1]] = False
+    chosen = order[may_be][:n_held_out]
+    return np.setdiff1d(order, chosen), np.sort(chosen)
 
 
 def made_module(owner: Any, name: str, make: Callable[[], object]) -> nn.Module:

@@ -75,16 +75,15 @@ class GaussianData:
     def perturbed(self, n_draws: int, generator: Generator) -> GaussianData:
         """Return targets with further noise, drawn for each of `n_draws`."""
         _, n, n_outputs = self.targets.shape
-        draws = torch.randn(
-            n_draws, n, n_outputs, generator=generator, dtype=self.targets.dtype
-        )
-        added = draws.to(self.targets.device) * self.noise.sqrt()
+        size = n_draws, n, n_outputs
+        draws = torch.randn(size, generator=generator, dtype=torch.float64)
+        added = draws.to(self.targets) * self.noise.sqrt()
         return GaussianData(self.targets + added, self.noise)
 
 
 @dataclass(frozen=True)
 class CategoricalData:
-    """Classes, whose probabilities are the softmax of the outputs.
+    """Classes, whose probabilities are the softmax of the scaled outputs.
 
     Parameters
     ----------
@@ -92,15 +91,18 @@ class CategoricalData:
         Class codes.
     weights : Tensor of shape (n,)
         Weights of the samples.
+    scale : float, default=1.0
+        What outputs are multiplied by.
     """
 
     codes: Tensor
     weights: Tensor
+    scale: float = 1.0
 
     def __call__(self, outputs: Tensor, rows: Tensor | slice) -> Tensor:
         """Return the sums (k,) over these samples, from outputs (k, n, n_classes)."""
         codes = self.codes[rows].expand(outputs.shape[:2])
-        losses = cross_entropy(outputs.mT, codes, reduction="none")
+        losses = cross_entropy(self.scale * outputs.mT, codes, reduction="none")
         return losses @ self.weights[rows]
 
 

@@ -184,7 +184,8 @@ class _Adam:
         mean_share = 1.0 - MEAN_DECAY**self._n_steps
         square_share = 1.0 - SQUARE_DECAY**self._n_steps
         scale = (self._square / square_share).sqrt_().add_(SMALLEST_SCALE)
-        values.addcdiv_(self._mean, scale, value=-rate / mean_share)
+        length = min(rate / mean_share, torch.finfo(values.dtype).max)
+        values.addcdiv_(self._mean, scale, value=-length)
 
 
 class _Best:

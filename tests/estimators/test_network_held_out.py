@@ -1,0 +1,230 @@
+"""What Bayesian networks choose by themselves: batches, noise, calibration."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_softmax, softmax
+from scipy.stats import norm
+from sklearn.metrics import log_loss
+from torch import nn
+
+from skconvgp import BayesianNetworkClassifier, BayesianNetworkRegressor
+from skconvgp.estimators._network_calibration import calibrated_noise, mean_log_proba
+from skconvgp.estimators._network_settings import read_settings
+from skconvgp.estimators._training import hold_out
+from skconvgp.kernels import rbf
+from skconvgp.likelihoods import Calibration
+from tests.helpers.estimators import all_digits, blobs, wave
+
+FEW = {"n_draws": 3, "random_state": 0}
+
+
+def shuffled_digits():
+    """Return rows near 1 of all digits, whose writers come in any order."""
+    images, labels = all_digits()
+    order = np.random.default_rng(0).permutation(len(labels))
+    return 2.5 * (images.reshape(len(images), -1) - 0.3)[order], labels[order]
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(
+    ("settings", "n", "batch_size", "max_iter"),
+    [
+        ({}, 50, 64, 3000),
+        ({}, 1000, 64, 188),  # 16 batches
+        ({}, 10_000, 200, 60),  # 50 batches
+        ({}, 60_000, 512, 60),
+        ({"batch_size": None}, 60_000, None, 1500),
+        ({"batch_size": 100}, 1000, 100, 300),
+        ({"max_iter": 7}, 1000, 64, 7),
+        ({"prior": rbf()}, 4545, None, 1500),  # with a tenth of further points 5000
+        ({"prior": rbf()}, 4546, 512, 300),  # 10 batches
+        ({"inference": "sghmc"}, 5001, 512, 300),
+    ],
+)
+def test_batches_and_epochs_follow_from_the_number_of_samples(
+    settings, n, batch_size, max_iter
+):
+    model = BayesianNetworkRegressor(**settings)
+    found = read_settings(model).for_samples(n)
+    schedule = found.schedule
+    assert (schedule.batch_size, schedule.max_iter) == (batch_size, max_iter)
+    if found.sampling is not None:
+        assert found.sampling.batch_size == batch_size
+
+
+def test_held_out_samples_leave_one_of_each_class():
+    codes = np.array([0] * 50 + [1] * 3 + [2])
+    for seed in range(20):
+        learned, held_out = hold_out(len(codes), 0.9, generator(seed), codes)
+        assert np.unique(codes[learned]).tolist() == [0, 1, 2]
+        both = np.sort(np.concatenate([learned, held_out]))
+        np.testing.assert_array_equal(both, np.arange(len(codes)))
+        assert len(held_out) == 49
+    alone, none = hold_out(3, 0.4, generator(), np.arange(3))
+    assert (len(alone), len(none)) == (3, 0)
+
+
+def test_the_noise_of_held_out_samples_is_found():
+    rng = np.random.default_rng(0)
+    n, spread, noise = 4000, 0.5, 2.0
+    truth = rng.normal(size=(n, 2))
+    weights = rng.uniform(0.5, 2.0, n)
+    outputs = truth + np.sqrt(spread) * rng.normal(size=(50, n, 2))
+    deviations = np.sqrt(spread + noise / weights)[:, None]
+    targets = outputs.mean(axis=0) + deviations * rng.normal(size=(n, 2))
+    found = calibrated_noise(outputs, targets, weights, 0.1)
+    assert found == pytest.approx(noise, rel=0.06)
+    # The most probable one, with a prior that is worth one sample.
+    variances = outputs.var(axis=0, ddof=1)
+
+    def density(value):
+        scale = np.sqrt(variances + value / weights[:, None])
+        data = norm.logpdf(targets, outputs.mean(axis=0), scale).sum()
+        return data + norm.logpdf(np.log(value / 0.1))
+
+    assert density(found) > max(density(0.999 * found), density(1.001 * found))
+
+
+def test_a_noise_without_any_error_stays_positive():
+    outputs = np.zeros((2, 30, 1))
+    found = calibrated_noise(outputs, np.zeros((30, 1)), np.ones(30), 0.1)
+    assert 0.0 < found < 1e-3
+
+
+def fast_sine():
+    """Return points of a sine that wide networks take for noise, and its deviation."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.7, 1.7, (300, 1))
+    return X, np.sin(5.0 * X[:, 0]) + 0.1 * rng.normal(size=300)
+
+
+def test_networks_find_a_noise_that_wide_ones_overestimate():
+    X, y = fast_sine()
+    usual = {"bias_variance": 2.0, "learning_rate": 0.05, "max_iter": 200, **FEW}
+    by_evidence, by_held_out = (
+        BayesianNetworkRegressor((30,), noise_variance=word, **usual).fit(X, y)
+        for word in ("evidence", "auto")
+    )
+    true = (0.1 / y.std()) ** 2
+    assert by_evidence.noise_variance_ > 15.0 * true
+    assert true < by_held_out.noise_variance_ < by_evidence.noise_variance_ / 3.0
+    # All samples are learned then, with this noise.
+    given = BayesianNetworkRegressor(
+        (30,), noise_variance=by_held_out.noise_variance_, **usual
+    ).fit(X, y)
+    np.testing.assert_allclose(given.predict(X), by_held_out.predict(X), rtol=1e-5)
+    _, std = given.predict_latent(X, return_std=True, noise=True)
+    assert std.min() ** 2 >= given.noise_variance_ * y.var()
+
+
+def test_a_kernel_that_is_learned_has_the_noise_of_the_evidence():
+    X, y = fast_sine()
+    usual = {"prior": "matched", "kernel": rbf(0.5), "max_iter": 2, **FEW}
+    model = BayesianNetworkRegressor((5,), activation="erf", **usual).fit(X, y)
+    assert model.noise_variance_ == pytest.approx((0.1 / y.std()) ** 2, rel=0.2)
+    assert model.loss_curve_[0] > 0.0
+
+
+def test_few_samples_have_the_noise_of_the_evidence():
+    X, y = wave(194)  # of which a tenth is 19
+    fits = [
+        BayesianNetworkRegressor((3,), noise_variance=word, max_iter=2, **FEW).fit(X, y)
+        for word in ("evidence", "auto")
+    ]
+    assert fits[0].noise_variance_ == fits[1].noise_variance_
+
+
+def test_modules_need_no_noise_if_samples_can_be_held_out():
+    def line():
+        return nn.Linear(1, 1)
+
+    X, y = wave(200)
+    model = BayesianNetworkRegressor(network=line, image_shape=None, **FEW)
+    found = model.fit(X, y).noise_variance_
+    residuals = y - np.polyval(np.polyfit(X[:, 0], y, 1), X[:, 0])
+    assert found == pytest.approx(residuals.var() / y.var(), rel=0.5)
+    with pytest.raises(ValueError, match="samples of which 20 can be held out"):
+        model.fit(X[:100], y[:100])
+
+
+def test_probabilities_are_calibrated_on_samples_that_no_draw_has_learned():
+    X, labels = shuffled_digits()
+    train, test = slice(0, 600), slice(600, None)
+    usual = {"max_iter": 100, **FEW}
+    calibrated, plain = (
+        BayesianNetworkClassifier((50,), calibrate=word, **usual).fit(
+            X[train], labels[train]
+        )
+        for word in ("auto", False)
+    )
+    assert plain.calibration_ == Calibration()
+    losses = [
+        log_loss(labels[test], model.predict_proba(X[test]))
+        for model in (calibrated, plain)
+    ]
+    assert losses[0] < 0.8 * losses[1]
+    # The order of the classes is that of the mean over draws of the probabilities.
+    draws = softmax(calibrated.sample_y(X[test]), axis=1).mean(axis=2)
+    np.testing.assert_array_equal(draws.argmax(1), calibrated.predict(X[test]))
+    assert plain.loss_curve_[0] > 0.95 * 600 / 540 * calibrated.loss_curve_[0]
+
+
+def test_uncalibrated_probabilities_are_means_over_draws():
+    X, labels = blobs(30)
+    model = BayesianNetworkClassifier((5,), max_iter=20, **FEW).fit(X, labels)
+    assert model.calibration_ == Calibration()
+    draws = softmax(model.sample_y(X), axis=1).mean(axis=2)
+    np.testing.assert_allclose(model.predict_proba(X), draws, rtol=1e-10)
+
+
+def test_means_of_probabilities_may_be_tiny():
+    logits = np.array([[[0.0, -2000.0]], [[0.0, -2001.0]]])
+    found = mean_log_proba(log_softmax(logits, axis=-1))
+    expected = -2000.0 + np.log((1.0 + np.exp(-1.0)) / 2.0)
+    assert found[0, 1].item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_cross_entropy_learns_few_samples():
+    X, labels = shuffled_digits()
+    model = BayesianNetworkClassifier(
+        (50,), inference="ensemble", likelihood="softmax", **FEW
+    ).fit(X[:300], labels[:300])
+    # With latent functions of deviation 1 the prior is as strong as the labels: 0.78.
+    assert model.score(X[300:], labels[300:]) > 0.9
+
+
+@pytest.mark.parametrize("word", ["yes", 1, None])
+def test_wrong_words_for_a_calibration_are_errors(word):
+    with pytest.raises(ValueError, match="'calibrate' parameter of Bayesian"):
+        BayesianNetworkClassifier((3,), calibrate=word, **FEW).fit(*blobs(9))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": "all"}, "'auto', None or an int >= 1"),
+        ({"max_iter": 0}, "'auto' or an int >= 1"),
+        ({"dtype": "float16"}, "'auto', 'float32' or 'float64'"),
+        ({"noise_variance": "loo"}, "'auto', 'evidence' or a finite number > 0"),
+    ],
+)
+def test_wrong_settings_are_errors(settings, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianNetworkRegressor((3,), **FEW | settings).fit(*wave(9))
+
+
+@pytest.mark.parametrize("settings", [{}, {"prior": rbf(1.0)}], ids=["weights", "rbf"])
+def test_single_precision_trains_as_double_precision_does(settings):
+    X, y = wave(30)
+    usual = {"max_iter": 100, "noise_variance": 0.1, **FEW}
+    single, double = (
+        BayesianNetworkRegressor((20,), dtype=dtype, **usual, **settings).fit(X, y)
+        for dtype in ("auto", "float64")
+    )
+    assert single.draws_["weight0"].dtype == np.float32
+    assert double.draws_["weight0"].dtype == np.float64
+    np.testing.assert_allclose(single.predict(X), double.predict(X), atol=1e-3)
