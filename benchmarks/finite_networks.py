@@ -15,8 +15,9 @@ Tables 6.1, 6.2 and 6.5 of Kozyrskiy (2023): errors and negative log densities o
 networks with a Gaussian process as prior, by Markov chains and by a bootstrap, in our
 form and in the one that is printed, beside those of the source and of exact processes
 of the same splits, which are in benchmarks/results/regression.json. The source does not
-state its settings of the chains. Sets of more than 5000 samples have steps of 512
-samples, and features in place of the kernel.
+state its settings of the chains. On sets of more than 5000 samples, steps of networks
+with a kernel read 512 samples, and features in place of the kernel. Networks with a
+prior of weights are as they are by default, whatever the effort.
 
 Tables 4.2 and 4.3, 6.3 and 6.4 (--classes): errors and log losses of networks beside
 processes of the same samples: the exact one, one of landmarks and one of random

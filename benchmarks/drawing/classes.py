@@ -34,7 +34,7 @@ FEATURES, FEATURE_DRAWS = "random features, exact", "random features, 50 draws"
 WEIGHTS, CHAINS = "weights, bootstrap", "weights, chains"
 ENSEMBLE, MATCHED = "ensemble", "matched, chains"
 OF_FUNCTIONS, BY_BOOTSTRAP = "functions, chains", "functions, bootstrap"
-N_FEATURES = {BOOTSTRAPS: 5000, FUNCTIONS: 1000}
+N_FEATURES = 5000
 SAMPLING = {
     "inference": "sghmc",
     "n_draws": 40,
@@ -44,6 +44,7 @@ SAMPLING = {
     "learning_rate": 0.01,
 }
 TRAINING = {"n_draws": 20, "max_iter": 60, "learning_rate": 0.01}
+BY_FEATURES = {"batch_size": 512, "features": 1000}
 BAGGED_SIZES = (100, 100)  # as BayesianNetworkClassifier by default
 BY_SOFTMAX = {"likelihood": "softmax"}
 
@@ -77,21 +78,20 @@ def networks(table: str) -> dict[str, dict[str, Any]]:
     if table == BOOTSTRAPS:
         usual = {"hidden_layer_sizes": (512, 512), "activation": "relu"}
         models = {
-            WEIGHTS: TRAINING | {"n_draws": 50},
+            WEIGHTS: {"n_draws": 50},
             CHAINS: SAMPLING | BY_SOFTMAX | {"n_draws": 52},
-            ENSEMBLE: TRAINING | BY_SOFTMAX | {"inference": "ensemble"},
+            ENSEMBLE: BY_SOFTMAX | {"inference": "ensemble"},
         }
     else:
         usual = {"activation": "tanh"}
         models = {
-            OF_FUNCTIONS: SAMPLING | {"prior": KERNEL},
-            BY_BOOTSTRAP: TRAINING | {"prior": KERNEL},
+            OF_FUNCTIONS: SAMPLING | BY_FEATURES | {"prior": KERNEL},
+            BY_BOOTSTRAP: TRAINING | BY_FEATURES | {"prior": KERNEL},
             MATCHED: SAMPLING | {"prior": "matched", "kernel": KERNEL},
-            WEIGHTS: TRAINING,
-            ENSEMBLE: TRAINING | BY_SOFTMAX | {"inference": "ensemble"},
+            WEIGHTS: {},
+            ENSEMBLE: BY_SOFTMAX | {"inference": "ensemble"},
         }
-    features = {"batch_size": 512, "features": N_FEATURES[FUNCTIONS]}
-    return {name: usual | features | chosen for name, chosen in models.items()}
+    return {name: usual | chosen for name, chosen in models.items()}
 
 
 def measure(
@@ -131,7 +131,7 @@ def _processes(
     usual = {"likelihood": "dirichlet", "device": device, "random_state": 0}
     parts = {EXACT: None, SPARSE: Nystrom(500)}
     if table == BOOTSTRAPS:
-        parts |= {FEATURES: RandomFeatures(N_FEATURES[table])}
+        parts |= {FEATURES: RandomFeatures(N_FEATURES)}
     if not any(map(is_asked, (*parts, FEATURE_DRAWS))):
         return
     few = slice(0, N_LEARNED)

@@ -54,9 +54,10 @@ MODELS: dict[str, dict[str, Any]] = {
     CHAINS: {"prior": KERNEL} | SAMPLING,
     CORRECTED: {"prior": KERNEL, "activation": "relu", "n_draws": 20} | STEPS,
     MATCHED: {"prior": "matched", "kernel": BOUNDED} | SAMPLING,
-    BOOTSTRAP: {"n_draws": 20} | STEPS,
-    ENSEMBLE: {"inference": "ensemble", "n_draws": 20} | STEPS,
+    BOOTSTRAP: {},  # as it is by default, whatever the effort
+    ENSEMBLE: {"inference": "ensemble"},
 }
+USUAL = (BOOTSTRAP, ENSEMBLE)
 EXTRA, JITTER = 0.1, 1e-10
 
 
@@ -96,7 +97,7 @@ def measure(
         watch = Stopwatch()
         usual = {"activation": "tanh", "random_state": 0, "device": device}
         scaled_settings = scaled(settings, effort)
-        if len(table.y) > LARGE:
+        if len(table.y) > LARGE and method not in USUAL:
             scaled_settings = in_batches(scaled_settings, len(table.y))
         model = BayesianNetworkRegressor(
             WIDER.get(name, SIZES), **usual | scaled_settings
