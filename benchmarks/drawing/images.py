@@ -34,7 +34,7 @@ NAMES = (EXACT, FUNCTIONS, FLAT, FUNCTION_ENSEMBLE, WEIGHTS, ENSEMBLE)
 N_TEST, N_DRAWS = 1000, 8
 DEPTH, WINDOW = 7, 3  # of the network whose prior the small one gets
 RATES = (0.01, 0.03, 0.1)
-FEW, MANY = 600, 3000  # steps of the search for a rate, and of the training
+FEW, MANY = 200, 900  # steps of the search for a rate, and of the training
 LESS_NOISE = 1e-3  # of the prior of functions; 1e-2 is the default
 MOST_AT_ONCE, BATCH, N_LANDMARKS = 1500, 500, 1000
 

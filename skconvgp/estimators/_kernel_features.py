@@ -29,6 +29,7 @@ from skconvgp.estimators._resolve import reject, require_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import images_to_rows, shape_of_rows
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import Kernel, rbf
 from skconvgp.processes import (
     ExpansionPrior,
@@ -224,6 +225,11 @@ class KernelFeatures(
         -------
         X_new : ndarray of shape (n, r)
             The features, in the precision of X.
+
+        Raises
+        ------
+        NotFiniteError
+            If features overflow.
         """
         check_is_fitted(self)
         rows = read_new(self, X)
@@ -235,8 +241,15 @@ class KernelFeatures(
             result = np.empty((len(rows), self._features.n_samples), rows.dtype)
             done = 0
             for block in self._features.blocks(rows, run):
-                result[done : done + len(block)] = to_numpy(block)
+                with np.errstate(over="ignore"):  # told below
+                    result[done : done + len(block)] = to_numpy(block)
                 done += len(block)
+            # The features are finite in the precision that they are computed in.
+            if not np.isfinite(result).all():
+                raise NotFiniteError(
+                    f"Features of {self.kernel_!r} are not finite in {rows.dtype}, the "
+                    "precision of X: scale X to numbers near 1, or give it as float64."
+                )
             return result
 
         return compute_at(resources.placement(0), transform_at)

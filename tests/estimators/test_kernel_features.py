@@ -19,8 +19,8 @@ from skconvgp.completion import (
     RandomFeatures,
 )
 from skconvgp.datasets import load_digits_images
-from skconvgp.exceptions import TileMemoryError
-from skconvgp.kernels import PatchKernel, convnet, rbf
+from skconvgp.exceptions import NotFiniteError, TileMemoryError
+from skconvgp.kernels import PatchKernel, convnet, polynomial, rbf
 
 PARTS = [RandomFeatures(40), Nystrom(n_landmarks=20, landmarks="greedy_pivoted")]
 
@@ -186,3 +186,11 @@ def test_other_shapes_are_refused():
     phi = KernelFeatures(convnet(1, 3), 10, random_state=0).fit(digits(5)[0])
     with pytest.raises(ValueError, match="shape"):
         phi.transform(np.zeros((2, 1, 4, 4)))
+
+
+def test_features_that_the_precision_of_X_does_not_hold_are_an_error():
+    X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    features = KernelFeatures(polynomial(degree=2), 20, random_state=0).fit(X)
+    assert np.isfinite(features.transform(X)).all()
+    with pytest.raises(NotFiniteError, match=r"not finite in float32.*scale X"):
+        features.transform(1e30 * X)
