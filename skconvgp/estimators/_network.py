@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import Placement, compute_at, slices, to_numpy, to_tensor
+from skconvgp.engine import compute_at
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._network_report import NetworkReport
-from skconvgp.estimators._network_training import inputs_of
+from skconvgp.estimators._network_training import draw_outputs
 from skconvgp.estimators._resolve import resolve_count
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._trained import TrainedEstimator
@@ -26,9 +24,6 @@ from skconvgp.kernels import Kernel
 from skconvgp.networks import BatchedNetwork
 
 __all__ = ["BayesianNetwork"]
-
-# Numbers of all draws that a layer holds at once in a prediction.
-BLOCK = 2**22
 
 
 class BayesianNetwork(TrainedEstimator, BaseEstimator):
@@ -56,28 +51,8 @@ class BayesianNetwork(TrainedEstimator, BaseEstimator):
     def _outputs_of(self, rows: NDArray[Any]) -> FloatArray:
         """Return the outputs (k, n, n_outputs) of all draws at rows as `fit` reads."""
         placement = find_device(self, is_fitted=True)
-        return compute_at(placement, partial(self._outputs_at, rows))
-
-    def _outputs_at(self, rows: NDArray[Any], placement: Placement) -> FloatArray:
-        device, network = placement.device, self._network
-        draws = {
-            name: to_tensor(values, device, torch.float64)
-            for name, values in self.draws_.items()
-        }
-        size = max(1, BLOCK // (self._n_draws * network.width))
-
-        def blocks() -> Iterator[FloatArray]:
-            for block in slices(len(rows), size):
-                inputs = inputs_of(network, rows[block], self.image_shape_)
-                yield to_numpy(network.outputs(draws, inputs.to(device)))
-
-        with torch.no_grad():
-            return np.concatenate(list(blocks()), axis=1)
-
-    @property
-    def _n_draws(self) -> int:
-        """The number of draws that have not diverged."""
-        return len(next(iter(self.draws_.values())))
+        model = self._network, self.draws_, rows, self.image_shape_
+        return compute_at(placement, partial(draw_outputs, *model))
 
     def _deviation(self, latents: FloatArray) -> FloatArray:
         """Return the standard deviations over draws; raise if there is one."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import rows_to_tensor
+from skconvgp.engine import rows_to_tensor, to_numpy
 
-__all__ = ["calibrated_noise", "mean_log_proba"]
+__all__ = ["calibrated_noise", "calibrated_temperature", "mean_log_proba"]
 
-# The logarithm of the noise is normal around that of the training, and this prior is
-# worth one sample; the search stays near.
-NOISE_DEVIATION, FARTHEST = 1.0, 14.0
+# Priors: the logarithm of the temperature is normal around 0, which changes nothing,
+# and that of the noise around that of the training. Searches stay near.
+TEMPERATURE_DEVIATION, FARTHEST_TEMPERATURE = 0.5, 4.0
+NOISE_DEVIATION, FARTHEST_NOISE = 1.0, 14.0
 
 
 def mean_log_proba(log_proba: FloatArray) -> Tensor:
@@ -28,6 +32,30 @@ def mean_log_proba(log_proba: FloatArray) -> Tensor:
     """
     draws = rows_to_tensor(log_proba)
     return draws.logsumexp(dim=0) - math.log(len(draws))
+
+
+def calibrated_temperature(
+    log_proba: Tensor, codes: NDArray[np.intp], weights: FloatArray
+) -> float:
+    """Return the most probable divisor of the logarithms of probabilities.
+
+    Parameters
+    ----------
+    log_proba : Tensor of shape (n, k)
+        Logarithms of the mean probabilities of samples that were held out.
+    codes : ndarray of shape (n,)
+        Their classes.
+    weights : ndarray of shape (n,)
+        Sample weights; the prior is worth some samples of weight 1.
+    """
+    own = torch.arange(len(codes)), rows_to_tensor(codes)
+
+    def loss(log_temperature: float) -> float:
+        told = torch.log_softmax(log_proba / math.exp(log_temperature), dim=1)[own]
+        data = -float(weights @ to_numpy(told))
+        return data + 0.5 * (log_temperature / TEMPERATURE_DEVIATION) ** 2
+
+    return math.exp(_least(loss, FARTHEST_TEMPERATURE))
 
 
 def calibrated_noise(
@@ -57,5 +85,10 @@ def calibrated_noise(
         data = 0.5 * float((np.log(variances) + squares / variances).sum())
         return data + 0.5 * (shift / NOISE_DEVIATION) ** 2
 
-    bounds = -FARTHEST, FARTHEST
-    return noise * math.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x)
+    return noise * math.exp(_least(loss, FARTHEST_NOISE))
+
+
+def _least(loss: Callable[[float], float], farthest: float) -> float:
+    """Return where a function is least, at most so far from 0."""
+    bounds = -farthest, farthest
+    return float(minimize_scalar(loss, bounds=bounds, method="bounded").x)

@@ -1,6 +1,7 @@
 """BayesianNetworkClassifier."""
 
 import math
+import time
 from typing import Any, Self, cast
 
 import numpy as np
@@ -19,7 +20,10 @@ from skconvgp.estimators._labels import (
     require_classes,
 )
 from skconvgp.estimators._network import BayesianNetwork
-from skconvgp.estimators._network_calibration import mean_log_proba
+from skconvgp.estimators._network_calibration import (
+    calibrated_temperature,
+    mean_log_proba,
+)
 from skconvgp.estimators._network_fit import fit_networks
 from skconvgp.estimators._network_prior import NetworkPrior, PriorChoice
 from skconvgp.estimators._network_samples import (
@@ -28,7 +32,12 @@ from skconvgp.estimators._network_samples import (
     NumberTargets,
     read_samples,
 )
-from skconvgp.estimators._network_settings import NetworkSettings, read_settings
+from skconvgp.estimators._network_settings import (
+    LEAST_FOR_LABELS,
+    NetworkSettings,
+    read_settings,
+)
+from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject
 from skconvgp.estimators._validation import make_generator
@@ -315,7 +324,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         settings = read_settings(self, calibrate=self.calibrate)
         likelihood = self._likelihood(settings)
         samples = read_samples(self, X, y, sample_weight, settings, read_y=as_labels)
-        settings = settings.for_samples(len(samples.rows))
+        settings = settings.for_samples(samples.weights, LEAST_FOR_LABELS)
         self._train(settings, samples, self._targets(samples, likelihood))
         return self
 
@@ -473,19 +482,27 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         targets: NumberTargets | CodeTargets,
     ) -> None:
         """Train the draws, and calibrate on what they have not learned from."""
+        if len(samples.rows) == len(self.classes_) and (
+            settings.stops_early or self.calibrate is True
+        ):
+            raise ValueError(
+                "Each class has one sample, so that none can be held out: set "
+                "early_stopping=False, and calibrate='auto' or False."
+            )
         prior, seed = self._prior(samples, settings, targets)
-        tasks = FitTasks(self)
-        held_out = fit_networks(self, settings, samples, targets, prior, seed, tasks)
-        tasks.end()
+        begun, tasks = time.perf_counter(), FitTasks(self)
+        training = NetworkTraining(self, settings, samples, targets, prior, seed)
+        held_out = fit_networks(training, tasks, begun)
         self.calibration_ = Calibration()
         if targets.codes is not None and settings.calibrates and len(held_out):
             outputs = self._outputs_of(samples.rows[held_out])
-            self.calibration_ = Dirichlet().calibrate(
+            temperature = calibrated_temperature(
                 self._log_proba(outputs),
-                None,
-                rows_to_tensor(targets.codes[held_out]),
-                rows_to_tensor(samples.weights[held_out]),
+                targets.codes[held_out],
+                samples.weights[held_out],
             )
+            self.calibration_ = Calibration(temperature)
+        tasks.end()
 
     def _prior(
         self,

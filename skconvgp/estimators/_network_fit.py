@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skconvgp.engine import compute_at, to_numpy
+from skconvgp.engine import to_numpy
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._network_calibration import calibrated_noise
-from skconvgp.estimators._network_prior import NetworkPrior
 from skconvgp.estimators._network_report import NetworkReport
-from skconvgp.estimators._network_samples import (
-    NetworkSamples,
-    NetworkTargets,
-    NumberTargets,
+from skconvgp.estimators._network_samples import NumberTargets
+from skconvgp.estimators._network_settings import (
+    LEAST_FOR_NOISE,
+    LEAST_TRACE,
+    effective_number,
 )
-from skconvgp.estimators._network_settings import LEAST_TRACE, NetworkSettings
-from skconvgp.estimators._network_training import NetworkTraining, remedy
+from skconvgp.estimators._network_training import (
+    NOISE_EPOCH,
+    STAGES,
+    NetworkTraining,
+    remedy,
+)
+from skconvgp.estimators._training import EPOCH
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.metrics import split_rhat
 from skconvgp.networks import Trained
@@ -36,107 +40,85 @@ NOISE_DRAWS = 5
 
 
 def fit_networks(
-    estimator: Any,
-    settings: NetworkSettings,
-    samples: NetworkSamples,
-    targets: NetworkTargets,
-    prior: NetworkPrior,
-    seed: int,
-    tasks: FitTasks,
+    training: NetworkTraining, tasks: FitTasks, begun: float
 ) -> NDArray[np.intp]:
     """Train all draws, set the fitted attributes, and return what was held out.
 
     Parameters
     ----------
-    estimator : BayesianNetwork
-        Gets the attributes.
-    settings : NetworkSettings
-        Its settings.
-    samples : NetworkSamples
-        The training samples.
-    targets : NetworkTargets
-        Their targets.
-    prior : NetworkPrior
-        The kernel and the noise.
-    seed : int
-        Seed of everything that is random.
+    training : NetworkTraining
+        The training, whose estimator gets the attributes.
     tasks : FitTasks
         Is told of each epoch.
+    begun : float
+        When the work began, by :func:`time.perf_counter`.
 
     Returns
     -------
     held_out : ndarray of shape (m,)
         Indices of the samples that no draw has learned from.
     """
-    start = time.perf_counter()
-    work = NetworkTraining(estimator, settings, samples, targets, prior, seed)
-    result, placement = work.run(tasks, "networks")
-    trained, network = result.trained, work.network
-    _warn_of_diverged(estimator, trained)
+    result = training.run(tasks, EPOCH)
+    estimator, trained, n_held_out = training.estimator, result.trained, result.n_apart
+    network, prior = training.network, training.prior
+    _warn_of_diverged(estimator, trained, EPOCH)
     _judge_chains(estimator, trained)
-    estimator.draws_ = {name: to_numpy(values) for name, values in result.draws.items()}
+    estimator.draws_ = result.draws
     estimator._network = network
-    estimator._mean_squares = samples.mean_squares
+    estimator._mean_squares = training.samples.mean_squares
     estimator.kernel_ = prior.kernel
     estimator.loss_curve_ = np.array(trained.losses)
     estimator.n_iter_ = len(trained.losses)
-    estimator.device_ = str(placement.device)
+    estimator.device_ = str(result.placement.device)
     estimator.fit_report_ = NetworkReport(
-        n_samples=len(samples.rows),
-        n_points=work.n_points,
+        n_samples=len(training.samples.rows) - n_held_out,
+        n_points=training.n_points - n_held_out,
         n_parameters=sum(map(math.prod, network.shapes.values())),
         n_diverged=int((~trained.is_finite).sum()),
         is_stopped=trained.is_stopped,
-        train_seconds=time.perf_counter() - start,
+        train_seconds=time.perf_counter() - begun,
         distance=prior.distance,
         device=estimator.device_,
-        device_reason=placement.reason,
+        device_reason=result.placement.reason,
     )
     return result.held_out
 
 
 def held_out_noise(
-    estimator: Any,
-    settings: NetworkSettings,
-    samples: NetworkSamples,
-    targets: NumberTargets,
-    prior: NetworkPrior,
-    noise: float,
-    seed: int,
-    tasks: FitTasks,
+    training: NetworkTraining, targets: NumberTargets, noise: float, tasks: FitTasks
 ) -> float:
     """Return the noise of samples that a few networks have not learned from.
 
     Parameters
     ----------
-    estimator, settings, samples, targets, prior, seed, tasks : object
-        As in :func:`fit_networks`.
+    training : NetworkTraining
+        The training of all draws.
+    targets : NumberTargets
+        Its targets.
     noise : float
-        Variance of the noise that these networks are trained with.
+        Variance of the noise that the few are trained with. It is returned if a
+        callback stops them, or if the held-out samples have too little weight.
+    tasks : FitTasks
+        Is told of each epoch.
     """
-    few = replace(
-        settings,
-        n_draws=min(settings.n_draws, NOISE_DRAWS),
-        is_bootstrap=False,
-        stops_early=False,
-        sampling=None,
-    )
-    work = NetworkTraining(estimator, few, samples, targets, prior, seed)
-    result, placement = work.run(tasks, "noise")
-    outputs = compute_at(placement, lambda at: work.held_out_outputs(result, at))
+    few = training.of_noise(NOISE_DRAWS)
+    result = few.run(tasks, NOISE_EPOCH)
     indices = result.held_out
-    return calibrated_noise(
-        outputs, targets.values[indices], samples.weights[indices], noise
-    )
+    weights = few.samples.weights[indices]
+    if result.trained.is_stopped or effective_number(weights) < LEAST_FOR_NOISE:
+        return noise
+    _warn_of_diverged(few.estimator, result.trained, NOISE_EPOCH)
+    outputs = few.outputs(result, few.samples.rows[indices])
+    return calibrated_noise(outputs, targets.values[indices], weights, noise)
 
 
-def _warn_of_diverged(estimator: Any, trained: Trained) -> None:
+def _warn_of_diverged(estimator: Any, trained: Trained, task: str) -> None:
     """Warn of draws that diverged."""
     n_diverged, n = int((~trained.is_finite).sum()), len(trained.is_finite)
     if n_diverged:
         warn_caller(
-            f"{n_diverged} of {n} draws diverged in training and are left out: "
-            f"{remedy(estimator)}.",
+            f"{n_diverged} of {n} draws diverged in {STAGES[task][1]} and are left "
+            f"out: {remedy(estimator)}.",
             ConvergenceWarning,
         )
 

@@ -16,7 +16,11 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import rows_to_tensor
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._network_samples import NetworkSamples
-from skconvgp.estimators._network_settings import EVIDENCE, NetworkSettings
+from skconvgp.estimators._network_settings import (
+    EVIDENCE,
+    LEAST_FOR_NOISE,
+    NetworkSettings,
+)
 from skconvgp.estimators._noise import can_choose_noise, usual_noise
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import AUTO, reject
@@ -36,7 +40,7 @@ MOST_ROWS = 1000
 # What the noise must be where no evidence and no held-out samples tell it.
 WITHOUT_KERNEL = (
     "a number if a `network` is given and prior='weights', or 'auto' with samples of "
-    "which 20 can be held out"
+    f"which {LEAST_FOR_NOISE} can be held out"
 )
 # Enough to see that a kernel has random features.
 FEW_FEATURES = 64

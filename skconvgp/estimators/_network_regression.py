@@ -1,5 +1,6 @@
 """BayesianNetworkRegressor."""
 
+import time
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,10 +19,12 @@ from skconvgp.estimators._network_samples import (
     read_samples,
 )
 from skconvgp.estimators._network_settings import (
+    LEAST_FOR_NOISE,
     NetworkSettings,
     is_auto,
     read_settings,
 )
+from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import scale_targets, target_columns
 from skconvgp.estimators._resolve import AUTO, resolve_flag
@@ -304,7 +307,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         is_open = is_auto(self.noise_variance)
         settings = read_settings(self, calibrate=AUTO if is_open else False)
         samples = self._read(X, y, sample_weight, settings)
-        self._train(settings.for_samples(len(samples.rows)), samples)
+        self._train(settings.for_samples(samples.weights, LEAST_FOR_NOISE), samples)
         return self
 
     def predict(
@@ -401,15 +404,16 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     def _train(self, settings: NetworkSettings, samples: NetworkSamples) -> None:
         """Find the noise, if held-out samples tell it, and train the draws."""
         targets, prior, seed = self._targets(samples, settings)
-        tasks = FitTasks(self)
+        whole = replace(settings, calibrates=False)  # which learns all samples
+        training = NetworkTraining(self, whole, samples, targets, prior, seed)
+        training.require_room()
+        begun, tasks = time.perf_counter(), FitTasks(self)
         if settings.calibrates and settings.has_usual_prior:
             start = self.noise_variance_
-            self.noise_variance_ = held_out_noise(
-                self, settings, samples, targets, prior, start, seed, tasks
-            )
+            self.noise_variance_ = held_out_noise(training, targets, start, tasks)
             targets = targets.with_noise(self.noise_variance_ / start)
-        settings = replace(settings, calibrates=False)  # learn all samples
-        fit_networks(self, settings, samples, targets, prior, seed, tasks)
+            training = replace(training, targets=targets)
+        fit_networks(training, tasks, begun)
         tasks.end()
 
     def _targets(

@@ -33,6 +33,10 @@ __all__ = [
     "read_samples",
 ]
 
+# Noise of samples whose weight is tiny or huge, which single precision and its squares
+# hold: such a sample does not count, or counts alone.
+LEAST_NOISE, MOST_NOISE = 1e-30, 1e30
+
 
 @dataclass(frozen=True)
 class NetworkSamples:
@@ -106,10 +110,9 @@ class NumberTargets:
 
     def term(self, indices: NDArray[np.intp], like: Tensor) -> GaussianData:
         """Return the likelihood of some samples, on the device of a tensor."""
-        values, noise = (
-            to_tensor(one[indices], like.device, like.dtype)
-            for one in (self.values, self.noise)
-        )
+        values = to_tensor(self.values[indices], like.device, like.dtype)
+        limited = self.noise[indices].clip(LEAST_NOISE, MOST_NOISE)
+        noise = to_tensor(limited, like.device, like.dtype)
         return GaussianData(values[None], noise)
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
+import numpy as np
 import torch
 
 from skconvgp._settings import is_int
+from skconvgp._typing import FloatArray
 from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -31,7 +33,16 @@ from skconvgp.estimators.compute._resources import find_device
 from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
-__all__ = ["EVIDENCE", "LEAST_TRACE", "NetworkSettings", "is_auto", "read_settings"]
+__all__ = [
+    "EVIDENCE",
+    "LEAST_FOR_LABELS",
+    "LEAST_FOR_NOISE",
+    "LEAST_TRACE",
+    "NetworkSettings",
+    "effective_number",
+    "is_auto",
+    "read_settings",
+]
 
 WEIGHTS, MATCHED = "weights", "matched"
 BOOTSTRAP, SGHMC = "bootstrap", "sghmc"
@@ -46,8 +57,8 @@ BATCHES_OF_EPOCH, LEAST_BATCH, MOST_BATCH = 50, 64, 512
 MOST_AT_ONCE = 5000
 # Epochs by default: some steps, or of small batches more, and epochs at least.
 STEPS_OF_ALL, STEPS_OF_BATCHES, LEAST_EPOCHS = 1500, 3000, 60
-# Fewer held-out samples than that say too little of probabilities.
-LEAST_HELD_OUT = 20
+# Fewer held-out samples than that say too little of probabilities, and of a noise.
+LEAST_FOR_LABELS, LEAST_FOR_NOISE = 20, 50
 
 
 @dataclass(frozen=True)
@@ -142,11 +153,20 @@ class NetworkSettings:
         is_needed = self.stops_early or self.calibrates
         return self.validation_fraction if is_needed else 0.0
 
-    def for_samples(self, n: int) -> Self:
-        """Return the settings with those that depend on the number of samples."""
-        calibrates = self.calibrates
+    def for_samples(self, weights: FloatArray, least_held_out: int) -> Self:
+        """Return the settings with those that depend on the number of samples.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,)
+            Sample weights.
+        least_held_out : int
+            Held-out samples that calibrate, if this is "auto".
+        """
+        n, calibrates = len(weights), self.calibrates
         if CALIBRATE in self.open_choices:
-            calibrates = round(self.validation_fraction * n) >= LEAST_HELD_OUT
+            n_told = self.validation_fraction * effective_number(weights)
+            calibrates = n_told >= least_held_out
         schedule, sampling = self.schedule, self.sampling
         n_rows = n + round(self.extra_points * n) if self.kernel is not None else n
         if BATCH_SIZE in self.open_choices:
@@ -172,10 +192,18 @@ class NetworkSettings:
 
 def _epochs(batch_size: int | None, n_rows: int) -> int:
     """Return the usual number of epochs."""
-    if batch_size is None:
+    if batch_size is None or batch_size >= n_rows:
         return STEPS_OF_ALL
     n_batches = -(-n_rows // batch_size)
     return max(-(-STEPS_OF_BATCHES // n_batches), LEAST_EPOCHS)
+
+
+def effective_number(weights: FloatArray) -> float:
+    """Return how many samples of equal weight tell a mean as well as these (n,) do."""
+    if not len(weights):
+        return 0.0
+    shares = weights / weights.max()
+    return float(shares.sum() ** 2 / np.square(shares).sum())
 
 
 def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:

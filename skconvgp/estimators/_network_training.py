@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
+from skconvgp.engine import Placement, compute_at, slices, to_numpy, to_tensor
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._kernel_features import KernelFeatures
 from skconvgp.estimators._network_memory import require_room, training_bytes
@@ -53,7 +54,26 @@ from skconvgp.networks import (
     train,
 )
 
-__all__ = ["NetworkTraining", "TrainedNetworks", "inputs_of", "remedy"]
+__all__ = [
+    "NOISE_EPOCH",
+    "STAGES",
+    "NetworkTraining",
+    "TrainedNetworks",
+    "draw_outputs",
+    "remedy",
+]
+
+# By name, the parameters of all draws.
+Draws: TypeAlias = dict[str, NDArray[np.floating]]
+# Names of tasks that callbacks are told of, and of what they belong to: that of
+# progress, and that of errors.
+NOISE_EPOCH = "noise epoch"
+STAGES = {
+    EPOCH: ("networks", "training"),
+    NOISE_EPOCH: ("noise", "the search for a noise"),
+}
+# Numbers of all draws that a layer holds at once in a prediction.
+BLOCK = 2**22
 
 
 def inputs_of(network: BatchedNetwork, rows: NDArray[Any], shape: ImageShape) -> Tensor:
@@ -62,81 +82,206 @@ def inputs_of(network: BatchedNetwork, rows: NDArray[Any], shape: ImageShape) ->
     return images_or_rows(np.asarray(rows, np.float64), shape, is_image=is_image)
 
 
+def draw_outputs(
+    network: BatchedNetwork,
+    draws: Draws,
+    rows: NDArray[Any],
+    shape: ImageShape,
+    placement: Placement,
+) -> FloatArray:
+    """Return the outputs (k, n, n_outputs) of draws, in double precision.
+
+    Parameters
+    ----------
+    network : BatchedNetwork
+        The network.
+    draws : dict of ndarray of shape (k, ...)
+        Its parameters, by name.
+    rows : ndarray of shape (n, d)
+        Samples.
+    shape : (c, h, w)
+        How a row is read.
+    placement : Placement
+        Where to compute.
+    """
+    device = placement.device
+    held = {name: to_tensor(one, device, torch.float64) for name, one in draws.items()}
+    n_draws = len(next(iter(held.values())))
+    size = max(1, BLOCK // (n_draws * network.width))
+
+    def blocks() -> Iterator[FloatArray]:
+        for block in slices(len(rows), size):
+            inputs = inputs_of(network, rows[block], shape)
+            yield to_numpy(network.outputs(held, inputs.to(device)))
+
+    with torch.no_grad():
+        return np.concatenate(list(blocks()), axis=1)
+
+
 @dataclass(frozen=True)
 class TrainedNetworks:
-    """What a training gives: all, the draws that are finite, and what it left out."""
+    """What a training gives.
+
+    Parameters
+    ----------
+    trained : Trained
+        All draws, those that diverged included.
+    draws : dict of ndarray of shape (k, ...)
+        By name, the parameters of the draws that are finite.
+    held_out : ndarray of shape (m,)
+        Indices of the samples that no draw has learned from.
+    placement : Placement
+        Where it was done.
+    """
 
     trained: Trained
-    draws: Parameters
+    draws: Draws
     held_out: NDArray[np.intp]
+    placement: Placement
+
+    @property
+    def n_apart(self) -> int:
+        """Number of samples that were held out."""
+        return len(self.held_out)
 
 
+@dataclass(frozen=True)
 class NetworkTraining:
-    """A training: everything that it reads, on the host."""
+    """A training: everything that it reads, on the host.
 
-    def __init__(
-        self,
-        estimator: Any,
-        settings: NetworkSettings,
-        samples: NetworkSamples,
-        targets: NetworkTargets,
-        prior: NetworkPrior,
-        seed: int,
-    ) -> None:
-        self._estimator, self._settings = estimator, settings
-        self._samples, self._targets = samples, targets
-        self._kernel, self._seed = prior.kernel, seed
-        self.network = _make_network(estimator, settings, samples, targets, prior, seed)
-        has_extra = settings.kernel is not None
-        share = settings.extra_points if has_extra else 0.0
-        self._n_extra = round(share * len(samples.rows))
-        self.n_points = len(samples.rows) + self._n_extra
+    Parameters
+    ----------
+    estimator : BayesianNetwork
+        Says which device may be used, and what an error names.
+    settings : NetworkSettings
+        Its settings.
+    samples : NetworkSamples
+        The training samples.
+    targets : NetworkTargets
+        Their targets.
+    prior : NetworkPrior
+        The kernel, and the variances of layers.
+    seed : int
+        Seed of everything that is random.
+    """
 
-    def run(self, tasks: FitTasks, name: str) -> tuple[TrainedNetworks, Placement]:
-        """Train where there is room; raise if all draws diverge."""
-        settings, sizes = self._settings, (self.n_points, self._targets.n_outputs)
-        needed = training_bytes(settings, self.network, *sizes)
-        placement = find_device(self._estimator, needed, is_fitted=False)
+    estimator: Any
+    settings: NetworkSettings
+    samples: NetworkSamples
+    targets: NetworkTargets
+    prior: NetworkPrior
+    seed: int
+
+    @cached_property
+    def network(self) -> BatchedNetwork:
+        """The network."""
+        return _make_network(
+            self.estimator,
+            self.settings,
+            self.samples,
+            self.targets,
+            self.prior,
+            self.seed,
+        )
+
+    @property
+    def n_points(self) -> int:
+        """Number of the samples, and of further points of a prior of functions."""
+        return len(self.samples.rows) + self._n_extra
+
+    @property
+    def _n_extra(self) -> int:
+        settings = self.settings
+        share = settings.extra_points if settings.kernel is not None else 0.0
+        return round(share * len(self.samples.rows))
+
+    def of_noise(self, n_draws: int) -> NetworkTraining:
+        """Return the training of a few draws, an ensemble, that holds out samples."""
+        few = replace(
+            self.settings,
+            n_draws=min(self.settings.n_draws, n_draws),
+            is_bootstrap=False,
+            stops_early=False,
+            calibrates=True,
+            sampling=None,
+        )
+        return replace(self, settings=few)
+
+    def require_room(self, device: torch.device | None = None) -> Placement:
+        """Return where there is room; raise a TileMemoryError if there is none.
+
+        Parameters
+        ----------
+        device : torch.device, optional
+            Where there must be room; without it, where the estimator may compute.
+        """
+        sizes = self.n_points, self.targets.n_outputs
+        needed = training_bytes(self.settings, self.network, *sizes)
+        placement = find_device(self.estimator, needed, is_fitted=False)
+        require_room(self.settings, self.network, *sizes, device or placement.device)
+        return placement
+
+    def run(self, tasks: FitTasks, task: str) -> TrainedNetworks:
+        """Train where there is room; raise if all draws diverge.
+
+        Parameters
+        ----------
+        tasks : FitTasks
+            Is told of each epoch.
+        task : str
+            The name of an epoch, a key of `STAGES`.
+        """
+        settings = self.settings
         verbose = 0 if tasks.is_watched else settings.verbose
         unit = "epochs" if settings.sampling is None else "steps"
+        name, stage = STAGES[task]
         progress = ProgressLine(name, verbose, unit)
 
         def watch(epoch: Epoch) -> bool:
             progress(epoch.index + 1, epoch.total)
-            return tasks.step(EPOCH)
+            return tasks.step(task)
 
-        def run(placement: Placement) -> tuple[TrainedNetworks, Placement]:
-            require_room(settings, self.network, *sizes, placement.device)
+        def run(placement: Placement) -> TrainedNetworks:
+            self.require_room(placement.device)
             # A fresh generator, for the case that another device begins again.
-            generator = torch.Generator().manual_seed(self._seed)
-            return self._train(placement.device, generator, watch), placement
+            generator = torch.Generator().manual_seed(self.seed)
+            trained, held_out = self._train(placement.device, generator, watch)
+            kept = trained.is_finite
+            draws = {
+                name: to_numpy(values[kept])
+                for name, values in trained.parameters.items()
+            }
+            return TrainedNetworks(trained, draws, held_out, placement)
 
-        result, placement = compute_at(placement, run)
+        result = compute_at(self.require_room(), run)
+        n_draws = len(result.trained.is_finite)
         if not bool(result.trained.is_finite.any()):
             raise FloatingPointError(
-                f"All {len(result.trained.is_finite)} draws diverged in training: "
-                f"{remedy(self._estimator)}."
+                f"All {n_draws} draws diverged in {stage}: {remedy(self.estimator)}."
             )
-        return result, placement
+        return result
 
-    def held_out_outputs(
-        self, result: TrainedNetworks, placement: Placement
-    ) -> FloatArray:
-        """Return the outputs (k, m, n_outputs) of draws at what was held out."""
-        rows = self._samples.rows[result.held_out]
-        with torch.no_grad():
-            inputs = self._inputs(rows, placement.device)
-            return to_numpy(self.network.outputs(result.draws, inputs).double())
+    def outputs(self, result: TrainedNetworks, rows: NDArray[Any]) -> FloatArray:
+        """Return the outputs (k, n, n_outputs) of trained draws at samples."""
+
+        def outputs_at(placement: Placement) -> FloatArray:
+            shape = self.samples.image_shape
+            return draw_outputs(self.network, result.draws, rows, shape, placement)
+
+        return compute_at(result.placement, outputs_at)
 
     def _train(
         self, device: torch.device, generator: Generator, watch: Any
-    ) -> TrainedNetworks:
-        """Train, with a generator that is the source of all that is random."""
-        settings, network, targets = self._settings, self.network, self._targets
+    ) -> tuple[Trained, NDArray[np.intp]]:
+        """Train, with a generator that is the source of all that is random.
+
+        Returns all draws, and the indices of the samples that were held out.
+        """
+        settings, network, targets = self.settings, self.network, self.targets
         learned, held_out = hold_out(
-            len(self._samples.rows), settings.held_out_share, generator, targets.codes
+            len(self.samples.rows), settings.held_out_share, generator, targets.codes
         )
-        rows = np.concatenate([self._samples.rows[learned], self._extra(generator)])
+        rows = np.concatenate([self.samples.rows[learned], self._extra(generator)])
         inputs = self._inputs(rows, device)
         chains = settings.sampling
         n_begun = settings.n_draws if chains is None else chains.n_chains
@@ -148,7 +293,7 @@ class NetworkTraining:
         potential = Potential(network, inputs, len(learned), data, prior)
         validation = None
         if settings.stops_early and len(held_out):
-            apart = self._inputs(self._samples.rows[held_out], device)
+            apart = self._inputs(self.samples.rows[held_out], device)
             validation = Validation(network, apart, targets.term(held_out, inputs))
         schedule, sampling = settings.schedule, settings.sampling
         n_rows = schedule.batch_size or len(rows)
@@ -158,20 +303,18 @@ class NetworkTraining:
             if sampling is not None
             else train(potential, start, schedule, generator, watch, validation, renew)
         )
-        kept = trained.is_finite
-        draws = {name: values[kept] for name, values in trained.parameters.items()}
-        return TrainedNetworks(trained, draws, held_out)
+        return trained, held_out
 
     def _inputs(self, rows: NDArray[Any], device: torch.device) -> Tensor:
         """Return samples as the network reads them, in the precision of training."""
-        inputs = inputs_of(self.network, rows, self._samples.image_shape)
-        return inputs.to(device, self._settings.dtype)
+        inputs = inputs_of(self.network, rows, self.samples.image_shape)
+        return inputs.to(device, self.settings.dtype)
 
     def _extra(self, generator: Generator) -> FloatArray:
         """Return further inputs (m, d): uniform in the box of X, or Gaussian images."""
-        rows = np.asarray(self._samples.rows, dtype=np.float64)
+        rows = np.asarray(self.samples.rows, dtype=np.float64)
         size = (self._n_extra, rows.shape[1])
-        if max(self._samples.image_shape[1:]) > 1:
+        if max(self.samples.image_shape[1:]) > 1:
             normal = torch.randn(*size, generator=generator, dtype=torch.float64)
             gaussian: FloatArray = rows.mean(0) + rows.std(0) * to_numpy(normal)
             return gaussian
@@ -184,23 +327,23 @@ class NetworkTraining:
         self, rows: NDArray[Any], start: Parameters, generator: Generator
     ) -> PriorTerm:
         """Return the term of the prior, with random means for "bootstrap"."""
-        settings, is_bootstrap = self._settings, self._settings.is_bootstrap
-        if settings.kernel is None or self._kernel is None:
+        settings, is_bootstrap = self.settings, self.settings.is_bootstrap
+        if settings.kernel is None or self.prior.kernel is None:
             return WeightPrior(start if is_bootstrap else None)
         like = next(iter(start.values()))
-        device, n_outputs = like.device, self._targets.n_outputs
+        device, n_outputs = like.device, self.targets.n_outputs
         if settings.reads_features:
             return feature_prior(
-                to_tensor(self._features(rows, self._kernel, device), device),
-                settings.function_noise * self._mean_variance(rows, self._kernel),
+                to_tensor(self._features(rows, self.prior.kernel, device), device),
+                settings.function_noise * self._mean_variance(rows, self.prior.kernel),
                 n_outputs,
                 n_draws=settings.n_draws if is_bootstrap else 0,
                 generator=generator,
             )
         gram = gram_matrix(
-            self._kernel,
+            self.prior.kernel,
             rows,
-            image_shape=self._samples.image_shape,
+            image_shape=self.samples.image_shape,
             device=str(device),
             dtype="float64",
             verbose=settings.verbose,
@@ -219,11 +362,11 @@ class NetworkTraining:
         """Return features (m, r) of inputs, whose products approximate a kernel."""
         phi = KernelFeatures(
             kernel,
-            self._settings.features,
-            image_shape=self._samples.image_shape,
+            self.settings.features,
+            image_shape=self.samples.image_shape,
             device=str(device),
             dtype="float64",
-            random_state=self._seed % 2**32,
+            random_state=self.seed % 2**32,
         )
         inputs = np.asarray(rows, dtype=np.float64)
         features: FloatArray = phi.fit(inputs).transform(inputs)
@@ -231,7 +374,7 @@ class NetworkTraining:
 
     def _mean_variance(self, rows: NDArray[Any], kernel: Kernel) -> float:
         """Return the mean variance of the prior."""
-        shape = self._samples.image_shape
+        shape = self.samples.image_shape
         return float(np.mean(gram_diag(kernel, rows, image_shape=shape)))
 
 
