@@ -133,9 +133,9 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         Whether some samples are held out, each draw keeps the parameters that are best
         on them, and training stops when no draw becomes better.
     calibrate : bool or "auto", default="auto"
-        Whether some samples are held out, on which probabilities are calibrated as
-        those of :class:`ConvNetGPClassifier`. "auto" does so if there are 20 of them or
-        more. They are those of `early_stopping`, if it holds out some.
+        Whether some samples are held out, on which a temperature of the probabilities
+        is found. "auto" does so if there are 20 of them or more, of equal weight. They
+        are those of `early_stopping`, if it holds out some.
     validation_fraction : float, default=0.1
         Share of the samples that are then held out, of each class all but one at most.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
@@ -167,8 +167,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         Latent functions are outputs of a network times this number, plus the offset: 10
         for "softmax", else the root mean square of the targets.
     calibration_ : Calibration
-        Transformation of the logarithm of the mean of the draws' probabilities, found
-        on held-out samples; the identity without `calibrate`.
+        What divides the logarithms of the mean of the draws' probabilities, a
+        temperature that is found on held-out samples; 1 without `calibrate`.
     image_shape_ : tuple of int
         Shape (c, h, w) of the image that a row was read as.
     loss_curve_ : ndarray of shape (n_iter,)

@@ -80,8 +80,9 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         of wide networks; with a `network` and ``prior="weights"`` there is no kernel.
         "auto" is "evidence" with a kernel. With ``prior="weights"`` it begins there,
         and takes the most probable noise of held-out samples that a few networks
-        predict; then all samples are learned. It needs 20 that can be held out, and is
-        "evidence" for fewer samples.
+        predict; then all samples are learned, but for those of `early_stopping`. It
+        needs 50 that can be held out, of equal weight, and is "evidence" for fewer
+        samples. Copies of samples make it too small.
     optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples, which
