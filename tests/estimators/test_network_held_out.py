@@ -277,6 +277,18 @@ def test_a_search_for_a_noise_that_is_stopped_finds_none(monkeypatch):
     assert stopped.noise_variance_ == by_evidence.noise_variance_
 
 
+def test_callbacks_that_end_a_fit_can_predict(monkeypatch):
+    found = []
+
+    def end(tasks):
+        found.append(tasks._estimator.predict_proba(X))
+
+    monkeypatch.setattr("skconvgp.estimators._callbacks.FitTasks.end", end)
+    X, labels = noisy_classes(200, 0)
+    model = BayesianNetworkClassifier((5,), max_iter=5, **FEW).fit(X, labels)
+    np.testing.assert_array_equal(found[0], model.predict_proba(X))
+
+
 def test_draws_that_diverge_in_the_search_for_a_noise_are_told():
     with pytest.raises(FloatingPointError, match="diverged in the search for a noise"):
         BayesianNetworkRegressor((5,), learning_rate=1e6, **FEW).fit(*fast_sine())
