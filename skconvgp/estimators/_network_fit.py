@@ -105,7 +105,9 @@ def held_out_noise(
     result = few.run(tasks, NOISE_EPOCH)
     indices = result.held_out
     weights = few.samples.weights[indices]
-    if result.trained.is_stopped or effective_number(weights) < LEAST_FOR_NOISE:
+    # Those that are held out may have less weight than others.
+    tells_little = effective_number(weights) < LEAST_FOR_NOISE / 2
+    if result.trained.is_stopped or tells_little:
         return noise
     _warn_of_diverged(few.estimator, result.trained, NOISE_EPOCH)
     outputs = few.outputs(result, few.samples.rows[indices])
