@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
-from skconvgp.estimators._resolve import AUTO, is_kernel, reject
+from skconvgp.estimators._resolve import is_auto, is_kernel, reject
 from skconvgp.estimators._views import TransformerFit
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
@@ -36,7 +36,6 @@ __all__ = [
     "PATCHES",
     "are_patches",
     "for_vectors",
-    "is_auto",
     "resolve_flips",
     "resolve_parts",
     "resolve_weights",
@@ -59,11 +58,6 @@ N_ANGLES, MOST_SCALES, FEWEST_POSITIONS = 8, 2, 4
 PAIR = 2
 WITH_OPACITY = 4  # channels
 ONLY_RBF = "the only part is rbf()"
-
-
-def is_auto(setting: object) -> bool:
-    """Return whether a setting is left to the estimator."""
-    return isinstance(setting, str) and setting == AUTO
 
 
 def are_patches(parts: object) -> bool:

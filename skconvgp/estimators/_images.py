@@ -16,7 +16,6 @@ from skconvgp.estimators._image_parts import (
     PATCHES,
     are_patches,
     for_vectors,
-    is_auto,
     resolve_flips,
     resolve_parts,
     resolve_weights,
@@ -24,6 +23,7 @@ from skconvgp.estimators._image_parts import (
     with_flips,
 )
 from skconvgp.estimators._noise import can_choose_noise
+from skconvgp.estimators._resolve import is_auto
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warn import warn_caller

@@ -63,7 +63,8 @@ def calibrated_noise(
 ) -> float:
     """Return the most probable variance of the noise of held-out samples.
 
-    A target is normal around the mean of the draws, with their variance plus the noise.
+    A target is normal around the mean of the draws, with their variance plus the noise;
+    samples count by their weights over the mean of these.
 
     Parameters
     ----------
@@ -72,17 +73,17 @@ def calibrated_noise(
     targets : ndarray of shape (n, n_outputs)
         Their targets.
     weights : ndarray of shape (n,)
-        Sample weights, which the noise of a sample is divided by.
+        Sample weights.
     noise : float
         Variance of the noise that the draws were trained with.
     """
     squares = np.square(targets - outputs.mean(axis=0))
-    shares = 1.0 / weights[:, None]
+    shares = (weights / weights.mean())[:, None]
     spread = outputs.var(axis=0, ddof=1) if len(outputs) > 1 else 0.0
 
     def loss(shift: float) -> float:
-        variances = spread + noise * math.exp(shift) * shares
-        data = 0.5 * float((np.log(variances) + squares / variances).sum())
+        variances = spread + noise * math.exp(shift)
+        data = 0.5 * float((shares * (np.log(variances) + squares / variances)).sum())
         return data + 0.5 * (shift / NOISE_DEVIATION) ** 2
 
     return noise * math.exp(_least(loss, FARTHEST_NOISE))

@@ -39,7 +39,7 @@ from skconvgp.estimators._network_settings import (
 )
 from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import reject
+from skconvgp.estimators._resolve import is_auto, reject
 from skconvgp.estimators._validation import make_generator
 from skconvgp.likelihoods import Calibration, Dirichlet
 
@@ -483,7 +483,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     ) -> None:
         """Train the draws, and calibrate on what they have not learned from."""
         if len(samples.rows) == len(self.classes_) and (
-            settings.stops_early or self.calibrate is True
+            settings.stops_early or not (is_auto(self.calibrate) or not self.calibrate)
         ):
             raise ValueError(
                 "Each class has one sample, so that none can be held out: set "

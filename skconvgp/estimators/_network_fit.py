@@ -59,7 +59,8 @@ def fit_networks(
         Indices of the samples that no draw has learned from.
     """
     result = training.run(tasks, EPOCH)
-    estimator, trained, n_held_out = training.estimator, result.trained, result.n_apart
+    estimator, trained = training.estimator, result.trained
+    n_held_out = len(result.held_out)
     network, prior = training.network, training.prior
     _warn_of_diverged(estimator, trained, EPOCH)
     _judge_chains(estimator, trained)
@@ -105,9 +106,15 @@ def held_out_noise(
     result = few.run(tasks, NOISE_EPOCH)
     indices = result.held_out
     weights = few.samples.weights[indices]
-    # Those that are held out may have less weight than others.
-    tells_little = effective_number(weights) < LEAST_FOR_NOISE / 2
-    if result.trained.is_stopped or tells_little:
+    if result.trained.is_stopped:
+        return noise
+    # Those that are held out may have less weight than others, and by chance they do.
+    if effective_number(weights) < LEAST_FOR_NOISE / 2:
+        warn_caller(
+            "The samples that were held out have too little weight to tell a noise: "
+            f"noise_variance_ is {noise:.3g}. Set `noise_variance` to a number.",
+            UserWarning,
+        )
         return noise
     _warn_of_diverged(few.estimator, result.trained, NOISE_EPOCH)
     outputs = few.outputs(result, few.samples.rows[indices])

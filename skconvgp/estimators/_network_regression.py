@@ -21,13 +21,12 @@ from skconvgp.estimators._network_samples import (
 from skconvgp.estimators._network_settings import (
     LEAST_FOR_NOISE,
     NetworkSettings,
-    is_auto,
     read_settings,
 )
 from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import scale_targets, target_columns
-from skconvgp.estimators._resolve import AUTO, resolve_flag
+from skconvgp.estimators._resolve import AUTO, is_auto, resolve_flag
 from skconvgp.estimators._validation import make_generator
 
 __all__ = ["BayesianNetworkRegressor"]

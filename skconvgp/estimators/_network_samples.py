@@ -33,9 +33,9 @@ __all__ = [
     "read_samples",
 ]
 
-# Noise of samples whose weight is tiny or huge, which single precision and its squares
-# hold: such a sample does not count, or counts alone.
-LEAST_NOISE, MOST_NOISE = 1e-30, 1e30
+# Noise of samples whose weight is huge or tiny, and weights: sums of derivatives over
+# them have squares that single precision holds.
+LEAST_NOISE, MOST_NOISE, MOST_WEIGHT = 1e-12, 1e30, 1e12
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,8 @@ class CodeTargets:
     def term(self, indices: NDArray[np.intp], like: Tensor) -> CategoricalData:
         """Return the likelihood of some samples, on the device of a tensor."""
         codes = to_tensor(self.codes[indices], like.device)
-        weights = to_tensor(self.weights[indices], like.device, like.dtype)
+        limited = self.weights[indices].clip(max=MOST_WEIGHT)
+        weights = to_tensor(limited, like.device, like.dtype)
         return CategoricalData(codes, weights, self.scale)
 
 

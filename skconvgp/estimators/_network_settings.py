@@ -14,7 +14,7 @@ from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
 from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._resolve import (
-    AUTO,
+    is_auto,
     reject,
     require_kernel,
     resolve_count,
@@ -40,7 +40,6 @@ __all__ = [
     "LEAST_TRACE",
     "NetworkSettings",
     "effective_number",
-    "is_auto",
     "read_settings",
 ]
 
@@ -97,7 +96,7 @@ class NetworkSettings:
     stops_early : bool
         Whether held-out samples decide when to stop.
     calibrates : bool
-        Whether probabilities are calibrated on held-out samples.
+        Whether held-out samples tell a temperature, or a noise.
     schedule : Schedule
         Epochs, rate and batches.
     sampling : Sampling or None
@@ -166,7 +165,8 @@ class NetworkSettings:
         n, calibrates = len(weights), self.calibrates
         if CALIBRATE in self.open_choices:
             n_told = self.validation_fraction * effective_number(weights)
-            calibrates = n_told >= least_held_out
+            leaves_some = round(self.validation_fraction * n) < n
+            calibrates = leaves_some and n_told >= least_held_out
         schedule, sampling = self.schedule, self.sampling
         n_rows = n + round(self.extra_points * n) if self.kernel is not None else n
         if BATCH_SIZE in self.open_choices:
@@ -214,7 +214,7 @@ def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:
     owner : estimator
         Has the settings.
     calibrate : bool or "auto", default=False
-        Whether held-out samples calibrate probabilities.
+        Whether held-out samples tell a temperature, or a noise.
     """
     is_open = {
         CALIBRATE: is_auto(calibrate),
@@ -243,7 +243,7 @@ def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:
         features=_features(owner),
         validation_fraction=resolve_fraction(owner),
         stops_early=resolve_flag(owner, "early_stopping", owner.early_stopping),
-        calibrates=is_open[CALIBRATE] or resolve_flag(owner, CALIBRATE, calibrate),
+        calibrates=is_open[CALIBRATE] or _calibrates(owner, calibrate),
         schedule=schedule,
         sampling=_sampling(owner, schedule),
         dtype=resolve_dtype(owner, owner.dtype, device, backend="fused"),
@@ -301,9 +301,10 @@ def _hidden_sizes(owner: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def is_auto(given: object) -> bool:
-    """Return whether a setting is the word "auto"."""
-    return isinstance(given, str) and given == AUTO
+def _calibrates(owner: Any, calibrate: object) -> bool:
+    if not isinstance(calibrate, bool | np.bool_):
+        reject(owner, CALIBRATE, "'auto', True or False", calibrate)
+    return bool(calibrate)
 
 
 def _schedule(owner: Any) -> Schedule:

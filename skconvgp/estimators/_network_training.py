@@ -72,6 +72,7 @@ STAGES = {
     EPOCH: ("networks", "training"),
     NOISE_EPOCH: ("noise", "the search for a noise"),
 }
+USUAL_RATE = 1e-2  # of Adam, where a rate is set for chains
 # Numbers of all draws that a layer holds at once in a prediction.
 BLOCK = 2**22
 
@@ -139,11 +140,6 @@ class TrainedNetworks:
     held_out: NDArray[np.intp]
     placement: Placement
 
-    @property
-    def n_apart(self) -> int:
-        """Number of samples that were held out."""
-        return len(self.held_out)
-
 
 @dataclass(frozen=True)
 class NetworkTraining:
@@ -197,6 +193,9 @@ class NetworkTraining:
 
     def of_noise(self, n_draws: int) -> NetworkTraining:
         """Return the training of a few draws, an ensemble, that holds out samples."""
+        schedule = self.settings.schedule
+        if self.settings.sampling is not None:  # whose rate is the size of a step
+            schedule = replace(schedule, learning_rate=USUAL_RATE)
         few = replace(
             self.settings,
             n_draws=min(self.settings.n_draws, n_draws),
@@ -204,6 +203,7 @@ class NetworkTraining:
             stops_early=False,
             calibrates=True,
             sampling=None,
+            schedule=schedule,
         )
         return replace(self, settings=few)
 
@@ -294,7 +294,9 @@ class NetworkTraining:
         validation = None
         if settings.stops_early and len(held_out):
             apart = self._inputs(self.samples.rows[held_out], device)
-            validation = Validation(network, apart, targets.term(held_out, inputs))
+            held_out_data = targets.term(held_out, inputs)
+            n_at_once = settings.schedule.batch_size or len(rows)
+            validation = Validation(network, apart, held_out_data, n_at_once)
         schedule, sampling = settings.schedule, settings.sampling
         n_rows = schedule.batch_size or len(rows)
         renew = partial(potential.renew, n_rows=n_rows)

@@ -38,6 +38,7 @@ __all__ = [
     "DTYPES",
     "PRECOMPUTED",
     "device_exists",
+    "is_auto",
     "is_direct",
     "is_kernel",
     "is_precomputed",
@@ -219,6 +220,11 @@ def resolve_word(owner: object, name: str, word: object, words: Iterable[str]) -
     if isinstance(word, str) and word in (*others, last):
         return word
     reject(owner, name, f"{', '.join(map(repr, others))} or {last!r}", word)
+
+
+def is_auto(given: object) -> bool:
+    """Return whether a setting is the word "auto"."""
+    return isinstance(given, str) and given == AUTO
 
 
 def resolve_flag(owner: object, name: str, flag: object) -> bool:

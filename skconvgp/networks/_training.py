@@ -112,16 +112,24 @@ class Validation:
         The samples.
     data : DataTerm
         Their likelihood.
+    n_rows : int
+        Samples whose outputs are computed at once.
     """
 
     network: BatchedNetwork
     inputs: Tensor
     data: DataTerm
+    n_rows: int
 
     def losses(self, parameters: Parameters) -> Tensor:
         """Return the loss (k,) of each draw."""
-        outputs = self.network.outputs(parameters, self.inputs)
-        return self.data(outputs, slice(0, len(self.inputs)))
+        starts = range(0, len(self.inputs), self.n_rows)
+        parts = [slice(start, start + self.n_rows) for start in starts]
+        losses = [
+            self.data(self.network.outputs(parameters, self.inputs[part]), part)
+            for part in parts
+        ]
+        return torch.stack(losses).sum(0)
 
 
 @dataclass(frozen=True)

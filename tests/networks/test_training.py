@@ -95,7 +95,7 @@ def test_early_stopping_keeps_the_best_of_each_draw():
     potential, start = problem()
     apart = torch.tensor([[0.5]], dtype=torch.float64)
     data = GaussianData(torch.full((1, 1, 1), 100.0, dtype=torch.float64), apart)
-    validation = Validation(NETWORK, apart, data)  # far from what is learned
+    validation = Validation(NETWORK, apart, data, 1)  # far from what is learned
     trained = train(
         potential, start, Schedule(400, 0.05), generator(), never, validation
     )
