@@ -166,6 +166,7 @@ class Search:
     def model(self, settings: dict[str, Any], n: int) -> BayesianNetworkClassifier:
         """Return networks that learn n images; `max_iter` counts steps."""
         usual: dict[str, Any] = {"n_draws": N_DRAWS, "optimizer": None}
+        usual |= {"batch_size": None}
         usual |= {"device": self._device, "random_state": 0}
         if n > MOST_AT_ONCE:
             is_function = isinstance(settings.get("prior"), Kernel)
