@@ -108,7 +108,7 @@ def held_out_noise(
     weights = few.samples.weights[indices]
     if result.trained.is_stopped:
         return noise
-    # Those that are held out may have less weight than others, and by chance they do.
+    # The weights of all samples suffice; those of the held-out ones differ by chance.
     if effective_number(weights) < LEAST_FOR_NOISE / 2:
         warn_caller(
             "The samples that were held out have too little weight to tell a noise: "

@@ -26,7 +26,7 @@ from skconvgp.estimators._resolve import (
 from skconvgp.estimators._training import (
     A_MAKER,
     makes_modules,
-    resolve_fraction,
+    resolve_held_out,
     resolve_positive,
 )
 from skconvgp.estimators.compute._resources import find_device
@@ -241,7 +241,7 @@ def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:
         extra_points=resolve_positive(owner, "extra_points", allows_zero=True),
         function_noise=resolve_positive(owner, "function_noise"),
         features=_features(owner),
-        validation_fraction=resolve_fraction(owner),
+        validation_fraction=resolve_held_out(owner),
         stops_early=resolve_flag(owner, "early_stopping", owner.early_stopping),
         calibrates=is_open[CALIBRATE] or _calibrates(owner, calibrate),
         schedule=schedule,

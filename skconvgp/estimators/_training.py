@@ -25,7 +25,7 @@ __all__ = [
     "made_module",
     "makes_modules",
     "require_outputs",
-    "resolve_fraction",
+    "resolve_held_out",
     "resolve_positive",
     "resolve_validation",
 ]
@@ -60,7 +60,7 @@ def makes_modules(given: object) -> bool:
     return True
 
 
-def resolve_fraction(owner: Any) -> float:
+def resolve_held_out(owner: Any) -> float:
     """Return the share of samples that may be held out."""
     fraction = owner.validation_fraction
     if not (is_number(fraction) and float(fraction) < 1.0):
@@ -70,7 +70,7 @@ def resolve_fraction(owner: Any) -> float:
 
 def resolve_validation(owner: Any) -> float:
     """Return the share of samples that are held out; 0 without early stopping."""
-    fraction = resolve_fraction(owner)
+    fraction = resolve_held_out(owner)
     is_early = resolve_flag(owner, "early_stopping", owner.early_stopping)
     return fraction if is_early else 0.0
 

@@ -336,10 +336,8 @@ def test_early_stopping_reads_held_out_samples_in_batches(monkeypatch):
     usual = {"early_stopping": True, "validation_fraction": 0.5, "max_iter": 11, **FEW}
     usual |= {"noise_variance": 0.1}
     monkeypatch.setattr(LayeredNetwork, "outputs", counted)
-    model = BayesianNetworkRegressor((3,), batch_size=32, **usual).fit(X, y)
+    BayesianNetworkRegressor((3,), batch_size=32, **usual).fit(X, y)
     assert max(sizes) <= 32
-    whole = BayesianNetworkRegressor((3,), batch_size=200, **usual).fit(X, y)
-    assert np.isfinite(model.predict(X) + whole.predict(X)).all()
 
 
 def test_draws_that_diverge_in_the_search_for_a_noise_are_told():

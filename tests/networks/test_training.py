@@ -124,3 +124,11 @@ def test_a_draw_that_diverges_after_its_best_look_is_reported():
     trained = train(Falling(), start, schedule, generator(), never, Falling())
     assert trained.parameters["w"].abs().max() < 0.2
     assert trained.is_finite.tolist() == [True, False]
+
+
+def test_losses_on_validation_samples_do_not_depend_on_how_many_are_read():
+    potential, start = problem()
+    held_out = potential.inputs, potential.data
+    whole, parts = (Validation(NETWORK, *held_out, n).losses(start) for n in (8, 3))
+    torch.testing.assert_close(parts, whole)
+    assert (whole > 0.0).all()
