@@ -97,22 +97,28 @@ def held_out_noise(
     targets : NumberTargets
         Its targets.
     noise : float
-        Variance of the noise that the few are trained with. It is returned if a
-        callback stops them, or if the held-out samples have too little weight.
+        Variance of the noise that the few are trained with. It is returned, with a
+        warning, if a callback stops them or the held-out samples weigh too little.
     tasks : FitTasks
         Is told of each epoch.
     """
     few = training.of_noise(NOISE_DRAWS)
-    result = few.run(tasks, NOISE_EPOCH)
-    indices = result.held_out
-    weights = few.samples.weights[indices]
-    if result.trained.is_stopped:
-        return noise
+    indices = few.split(few.generator())[1]
+    weights, kept = few.samples.weights[indices], f"noise_variance_ is {noise:.3g}"
     # The weights of all samples suffice; those of the held-out ones differ by chance.
     if effective_number(weights) < LEAST_FOR_NOISE / 2:
         warn_caller(
             "The samples that were held out have too little weight to tell a noise: "
-            f"noise_variance_ is {noise:.3g}. Set `noise_variance` to a number.",
+            f"{kept}. Set `noise_variance` to a number.",
+            UserWarning,
+        )
+        return noise
+    result = few.run(tasks, NOISE_EPOCH)
+    n_epochs, n_asked = len(result.trained.losses), few.settings.schedule.max_iter
+    if n_epochs < n_asked:
+        warn_caller(
+            f"A callback stopped the search for a noise after {n_epochs} of {n_asked} "
+            f"epochs: {kept}.",
             UserWarning,
         )
         return noise

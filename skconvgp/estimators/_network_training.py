@@ -207,6 +207,21 @@ class NetworkTraining:
         )
         return replace(self, settings=few)
 
+    def generator(self) -> Generator:
+        """Return the source of all that is random, as it is when a training begins."""
+        return torch.Generator().manual_seed(self.seed)
+
+    def split(self, generator: Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the indices of samples to learn from, and of those held out.
+
+        Parameters
+        ----------
+        generator : torch.Generator
+            Source of the choice.
+        """
+        n, share = len(self.samples.rows), self.settings.held_out_share
+        return hold_out(n, share, generator, self.targets.codes)
+
     def require_room(self, device: torch.device | None = None) -> Placement:
         """Return where there is room; raise a TileMemoryError if there is none.
 
@@ -244,7 +259,7 @@ class NetworkTraining:
         def run(placement: Placement) -> TrainedNetworks:
             self.require_room(placement.device)
             # A fresh generator, for the case that another device begins again.
-            generator = torch.Generator().manual_seed(self.seed)
+            generator = self.generator()
             trained, held_out = self._train(placement.device, generator, watch)
             kept = trained.is_finite
             draws = {
@@ -278,9 +293,7 @@ class NetworkTraining:
         Returns all draws, and the indices of the samples that were held out.
         """
         settings, network, targets = self.settings, self.network, self.targets
-        learned, held_out = hold_out(
-            len(self.samples.rows), settings.held_out_share, generator, targets.codes
-        )
+        learned, held_out = self.split(generator)
         rows = np.concatenate([self.samples.rows[learned], self._extra(generator)])
         inputs = self._inputs(rows, device)
         chains = settings.sampling

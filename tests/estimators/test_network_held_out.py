@@ -276,22 +276,49 @@ def test_memory_is_asked_for_before_the_noise_is_searched(monkeypatch):
         BayesianNetworkRegressor((200, 200), random_state=0).fit(*fast_sine())
 
 
-def test_a_search_for_a_noise_that_is_stopped_finds_none(monkeypatch):
+def test_held_out_samples_without_weight_are_told_before_a_search(monkeypatch):
+    def first(n, *_):
+        return np.arange(50, n), np.arange(50)
+
+    names = []
+    module = "skconvgp.estimators._network"
+    monkeypatch.setattr(f"{module}_training.hold_out", first)
+    step = "FitTasks.step"
+    monkeypatch.setattr(f"{module}_fit.{step}", lambda _, name: names.append(name))
+    X, y = fast_sine(600)
+    weights = np.where((np.arange(600) > 20) & (np.arange(600) < 50), 1e-6, 1.0)
+    model = BayesianNetworkRegressor((5,), max_iter=10, **FEW)
+    with pytest.warns(UserWarning, match="too little weight to tell a noise: noise_v"):
+        model.fit(X, y, weights)
+    assert names == 10 * ["epoch"]
+
+
+@pytest.mark.parametrize("n_epochs", [3, 10])
+def test_a_search_for_a_noise_that_is_stopped_finds_none(monkeypatch, n_epochs):
     names = []
 
     def step(_tasks, name):
         names.append(name)
-        return names.count("noise epoch") == 3 and name == "noise epoch"
+        return name == "noise epoch" and names.count(name) == n_epochs
 
-    monkeypatch.setattr("skconvgp.estimators._network_fit.FitTasks.step", step)
     X, y = fast_sine()
     usual = {"max_iter": 10, **FEW}
-    stopped = BayesianNetworkRegressor((5,), **usual).fit(X, y)
-    assert (names.count("noise epoch"), names.count("epoch")) == (3, 10)
-    monkeypatch.undo()
-    usual["noise_variance"] = "evidence"
-    by_evidence = BayesianNetworkRegressor((5,), **usual).fit(X, y)
-    assert stopped.noise_variance_ == by_evidence.noise_variance_
+    whole, by_evidence = (
+        BayesianNetworkRegressor((5,), noise_variance=word, **usual)
+        .fit(X, y)
+        .noise_variance_
+        for word in ("auto", "evidence")
+    )
+    monkeypatch.setattr("skconvgp.estimators._network_fit.FitTasks.step", step)
+    model = BayesianNetworkRegressor((5,), **usual)
+    if n_epochs < 10:
+        with pytest.warns(UserWarning, match="after 3 of 10 epochs: noise_variance_"):
+            model.fit(X, y)
+    else:  # nothing was left to do
+        model.fit(X, y)
+    assert (names.count("noise epoch"), names.count("epoch")) == (n_epochs, 10)
+    assert model.noise_variance_ == (by_evidence if n_epochs < 10 else whole)
+    assert whole != by_evidence
 
 
 def test_callbacks_that_end_a_fit_can_predict(monkeypatch):
