@@ -3,7 +3,7 @@
 Learning rate, number of steps and the noise of the prior of functions have the least
 log loss on the last fifth of the training images, and then all of them are learned. The
 prior of functions has the variance that the exact process finds most probable. All
-probabilities are calibrated, those of networks on a tenth of what they are given.
+probabilities are calibrated, those of networks as by default.
 """
 
 import warnings

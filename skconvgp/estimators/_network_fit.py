@@ -1,18 +1,24 @@
-"""How Bayesian networks are fitted: noise, training, attributes."""
+"""How Bayesian networks are fitted: held-out samples, training, attributes."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
 
+from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._callbacks import FitTasks
-from skconvgp.estimators._network_calibration import calibrated_noise
+from skconvgp.estimators._network_calibration import (
+    calibrated_noise,
+    calibrated_temperature,
+)
 from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._network_samples import NumberTargets
 from skconvgp.estimators._network_settings import (
@@ -21,7 +27,7 @@ from skconvgp.estimators._network_settings import (
     effective_number,
 )
 from skconvgp.estimators._network_training import (
-    NOISE_EPOCH,
+    SEARCH_EPOCH,
     STAGES,
     NetworkTraining,
     remedy,
@@ -31,12 +37,12 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.metrics import split_rhat
 from skconvgp.networks import Trained
 
-__all__ = ["fit_networks", "held_out_noise"]
+__all__ = ["fit_networks", "held_out_noise", "held_out_temperature"]
 
 # R-hat of chains up to which their draws are used without a warning.
 LARGEST_RHAT = 1.1
-# Draws that find the noise: each has about the errors of all of them.
-NOISE_DRAWS = 5
+# Draws of a search on held-out samples: they have about the errors of all draws.
+FEW_DRAWS = 5
 
 
 def fit_networks(
@@ -102,7 +108,7 @@ def held_out_noise(
     tasks : FitTasks
         Is told of each epoch.
     """
-    few = training.of_noise(NOISE_DRAWS)
+    few = training.of_few(FEW_DRAWS, is_bootstrap=False)
     indices = few.split(few.generator())[1]
     weights, kept = few.samples.weights[indices], f"noise_variance_ is {noise:.3g}"
     # The weights of all samples suffice; those of the held-out ones differ by chance.
@@ -113,18 +119,61 @@ def held_out_noise(
             UserWarning,
         )
         return noise
-    result = few.run(tasks, NOISE_EPOCH)
+    outputs = _held_out_outputs(few, tasks, kept)
+    if outputs is None:
+        return noise
+    return calibrated_noise(outputs, targets.values[indices], weights, noise)
+
+
+def held_out_temperature(
+    training: NetworkTraining,
+    codes: NDArray[np.intp],
+    log_proba: Callable[[FloatArray], Tensor],
+    tasks: FitTasks,
+) -> float:
+    """Return the temperature of samples that a few networks have not learned from.
+
+    It is 1, with a warning, if a callback stops them.
+
+    Parameters
+    ----------
+    training : NetworkTraining
+        The training of all draws.
+    codes : ndarray of shape (n,)
+        Class codes of its samples.
+    log_proba : callable
+        Returns logarithms (m, n_classes) of the mean probabilities of outputs
+        (k, m, n_outputs).
+    tasks : FitTasks
+        Is told of each epoch.
+    """
+    few = training.of_few(FEW_DRAWS, is_bootstrap=training.settings.is_bootstrap)
+    indices = few.split(few.generator())[1]
+    outputs = _held_out_outputs(few, tasks, "probabilities are not calibrated")
+    if outputs is None:
+        return 1.0
+    weights = few.samples.weights[indices]
+    return calibrated_temperature(log_proba(outputs), codes[indices], weights)
+
+
+def _held_out_outputs(
+    few: NetworkTraining, tasks: FitTasks, kept: str
+) -> FloatArray | None:
+    """Return outputs (k, m, n_outputs) of networks at what they have not learned from.
+
+    Returns None, and warns of what is kept, if a callback stops their training.
+    """
+    result = few.run(tasks, SEARCH_EPOCH)
     n_epochs, n_asked = len(result.trained.losses), few.settings.schedule.max_iter
     if n_epochs < n_asked:
         warn_caller(
-            f"A callback stopped the search for a noise after {n_epochs} of {n_asked} "
-            f"epochs: {kept}.",
+            f"A callback stopped {STAGES[SEARCH_EPOCH][1]} after {n_epochs} of "
+            f"{n_asked} epochs: {kept}.",
             UserWarning,
         )
-        return noise
-    _warn_of_diverged(few.estimator, result.trained, NOISE_EPOCH)
-    outputs = few.outputs(result, few.samples.rows[indices])
-    return calibrated_noise(outputs, targets.values[indices], weights, noise)
+        return None
+    _warn_of_diverged(few.estimator, result.trained, SEARCH_EPOCH)
+    return few.outputs(result, few.samples.rows[result.held_out])
 
 
 def _warn_of_diverged(estimator: Any, trained: Trained, task: str) -> None:

@@ -404,8 +404,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     def _train(self, settings: NetworkSettings, samples: NetworkSamples) -> None:
         """Find the noise, if held-out samples tell it, and train the draws."""
         targets, prior, seed = self._targets(samples, settings)
-        whole = replace(settings, calibrates=False)  # which learns all samples
-        training = NetworkTraining(self, whole, samples, targets, prior, seed)
+        training = NetworkTraining(self, settings, samples, targets, prior, seed)
+        training = training.of_all()
         training.require_room()
         begun, tasks = time.perf_counter(), FitTasks(self)
         if settings.calibrates and settings.has_usual_prior:

@@ -55,7 +55,7 @@ from skconvgp.networks import (
 )
 
 __all__ = [
-    "NOISE_EPOCH",
+    "SEARCH_EPOCH",
     "STAGES",
     "NetworkTraining",
     "TrainedNetworks",
@@ -67,10 +67,10 @@ __all__ = [
 Draws: TypeAlias = dict[str, NDArray[np.floating]]
 # Names of tasks that callbacks are told of, and of what they belong to: that of
 # progress, and that of errors.
-NOISE_EPOCH = "noise epoch"
+SEARCH_EPOCH = "search epoch"
 STAGES = {
     EPOCH: ("networks", "training"),
-    NOISE_EPOCH: ("noise", "the search for a noise"),
+    SEARCH_EPOCH: ("networks that hold out samples", "the search on held-out samples"),
 }
 USUAL_RATE = 1e-2  # of Adam, where a rate is set for chains
 # Numbers of all draws that a layer holds at once in a prediction.
@@ -191,21 +191,33 @@ class NetworkTraining:
         share = settings.extra_points if settings.kernel is not None else 0.0
         return round(share * len(self.samples.rows))
 
-    def of_noise(self, n_draws: int) -> NetworkTraining:
-        """Return the training of a few draws, an ensemble, that holds out samples."""
+    def of_few(self, n_draws: int, *, is_bootstrap: bool) -> NetworkTraining:
+        """Return the training of a few draws, which hold out samples.
+
+        Parameters
+        ----------
+        n_draws : int
+            Most draws.
+        is_bootstrap : bool
+            Whether they have random targets, and a random mean of the prior.
+        """
         schedule = self.settings.schedule
         if self.settings.sampling is not None:  # whose rate is the size of a step
             schedule = replace(schedule, learning_rate=USUAL_RATE)
         few = replace(
             self.settings,
             n_draws=min(self.settings.n_draws, n_draws),
-            is_bootstrap=False,
+            is_bootstrap=is_bootstrap,
             stops_early=False,
             calibrates=True,
             sampling=None,
             schedule=schedule,
         )
         return replace(self, settings=few)
+
+    def of_all(self) -> NetworkTraining:
+        """Return the training that holds out samples for early stopping alone."""
+        return replace(self, settings=replace(self.settings, calibrates=False))
 
     def generator(self) -> Generator:
         """Return the source of all that is random, as it is when a training begins."""
