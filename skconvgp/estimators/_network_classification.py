@@ -134,12 +134,16 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         on them, and training stops when no draw becomes better.
     calibrate : bool or "auto", default="auto"
         Whether a temperature of the probabilities is found on samples that are held
-        out. "auto" does so if there are 20 of them or more, of equal weight. Five
-        networks that do not learn them are trained first, which takes a quarter of the
-        time of 20 draws, and then all draws learn all samples. With `early_stopping`
-        and with "sghmc" the draws themselves do not learn them.
+        out. "auto" does so if 20 of them or more can be held out, of equal weight. At
+        most five networks that do not learn them are trained first, and then all draws
+        learn all samples. That takes a quarter of the time of 20 large networks, up to
+        as long again for small ones, and the covariances of a kernel once more. If a
+        callback stops these networks, they are the draws. With `early_stopping` and
+        "sghmc" there are no such networks, and the draws do not learn the samples.
     validation_fraction : float, default=0.1
         Share of the samples that are then held out, of each class all but one at most.
+        The temperature is that of networks that learn the others: should these be few,
+        it is not that of the draws.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for a `network` or for a kernel, as in
         :class:`ConvNetGPRegressor`. None gives a `network` the rows.
@@ -170,7 +174,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         for "softmax", else the root mean square of the targets.
     calibration_ : Calibration
         What divides the logarithms of the mean of the draws' probabilities, a
-        temperature that is found on held-out samples; 1 without `calibrate`.
+        temperature that is found on held-out samples; 1 if none is found.
     image_shape_ : tuple of int
         Shape (c, h, w) of the image that a row was read as.
     loss_curve_ : ndarray of shape (n_iter,)
@@ -197,7 +201,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     ValueError
         In `fit`, for data or settings that cannot be used; the message says what to do.
     FloatingPointError
-        In `fit`, if all draws diverge. A warning says how many did otherwise.
+        In `fit`, if all draws diverge, or all networks that hold out samples. A warning
+        says how many did otherwise.
     TileMemoryError
         In `fit`, before training, if a step of all draws does not fit into the free
         memory.
@@ -524,8 +529,10 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         else:
             whole = training.of_all()
             whole.require_room()
-            temperature = held_out_temperature(whole, codes, self._log_proba, tasks)
-            fit_networks(whole, tasks, begun)
+            found = held_out_temperature(whole, codes, self._log_proba, tasks, begun)
+            temperature, is_stopped = found
+            if not is_stopped:
+                fit_networks(whole, tasks, begun)
         self.calibration_ = Calibration(temperature)
 
     def _prior(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from skconvgp.estimators._network_training import (
     SEARCH_EPOCH,
     STAGES,
     NetworkTraining,
+    TrainedNetworks,
     remedy,
 )
 from skconvgp.estimators._training import EPOCH
@@ -65,10 +67,16 @@ def fit_networks(
         Indices of the samples that no draw has learned from.
     """
     result = training.run(tasks, EPOCH)
+    _warn_of_diverged(training.estimator, result.trained, EPOCH)
+    _keep(training, result, begun)
+    return result.held_out
+
+
+def _keep(training: NetworkTraining, result: TrainedNetworks, begun: float) -> None:
+    """Set the fitted attributes."""
     estimator, trained = training.estimator, result.trained
     n_held_out = len(result.held_out)
     network, prior = training.network, training.prior
-    _warn_of_diverged(estimator, trained, EPOCH)
     _judge_chains(estimator, trained)
     estimator.draws_ = result.draws
     estimator._network = network
@@ -88,12 +96,15 @@ def fit_networks(
         device=estimator.device_,
         device_reason=result.placement.reason,
     )
-    return result.held_out
 
 
 def held_out_noise(
-    training: NetworkTraining, targets: NumberTargets, noise: float, tasks: FitTasks
-) -> float:
+    training: NetworkTraining,
+    targets: NumberTargets,
+    noise: float,
+    tasks: FitTasks,
+    begun: float,
+) -> tuple[float, bool]:
     """Return the noise of samples that a few networks have not learned from.
 
     Parameters
@@ -104,25 +115,32 @@ def held_out_noise(
         Its targets.
     noise : float
         Variance of the noise that the few are trained with. It is returned, with a
-        warning, if a callback stops them or the held-out samples weigh too little.
+        warning, if the held-out samples have too little weight.
     tasks : FitTasks
         Is told of each epoch.
+    begun : float
+        When the work began, by :func:`time.perf_counter`.
+
+    Returns
+    -------
+    noise : float
+        The noise.
+    is_stopped : bool
+        Whether a callback has stopped `fit`: the few networks are its draws then.
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=False)
-    indices = few.split(few.generator())[1]
-    weights, kept = few.samples.weights[indices], f"noise_variance_ is {noise:.3g}"
+    weights = few.samples.weights[few.split(few.generator())[1]]
     # The weights of all samples suffice; those of the held-out ones differ by chance.
     if effective_number(weights) < LEAST_FOR_NOISE / 2:
         warn_caller(
             "The samples that were held out have too little weight to tell a noise: "
-            f"{kept}. Set `noise_variance` to a number.",
+            f"noise_variance_ is {noise:.3g}. Set `noise_variance` to a number.",
             UserWarning,
         )
-        return noise
-    outputs = _held_out_outputs(few, tasks, kept)
-    if outputs is None:
-        return noise
-    return calibrated_noise(outputs, targets.values[indices], weights, noise)
+        return noise, False
+    found = _hold_out(few, tasks, begun)
+    values = targets.values[found.indices]
+    return calibrated_noise(found.outputs, values, weights, noise), found.is_stopped
 
 
 def held_out_temperature(
@@ -130,10 +148,9 @@ def held_out_temperature(
     codes: NDArray[np.intp],
     log_proba: Callable[[FloatArray], Tensor],
     tasks: FitTasks,
-) -> float:
+    begun: float,
+) -> tuple[float, bool]:
     """Return the temperature of samples that a few networks have not learned from.
-
-    It is 1, with a warning, if a callback stops them.
 
     Parameters
     ----------
@@ -146,34 +163,57 @@ def held_out_temperature(
         (k, m, n_outputs).
     tasks : FitTasks
         Is told of each epoch.
+    begun : float
+        When the work began, by :func:`time.perf_counter`.
+
+    Returns
+    -------
+    temperature : float
+        The temperature.
+    is_stopped : bool
+        Whether a callback has stopped `fit`: the few networks are its draws then.
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=training.settings.is_bootstrap)
-    indices = few.split(few.generator())[1]
-    outputs = _held_out_outputs(few, tasks, "probabilities are not calibrated")
-    if outputs is None:
-        return 1.0
-    weights = few.samples.weights[indices]
-    return calibrated_temperature(log_proba(outputs), codes[indices], weights)
+    found = _hold_out(few, tasks, begun)
+    weights = few.samples.weights[found.indices]
+    told = log_proba(found.outputs), codes[found.indices], weights
+    return calibrated_temperature(*told), found.is_stopped
 
 
-def _held_out_outputs(
-    few: NetworkTraining, tasks: FitTasks, kept: str
-) -> FloatArray | None:
-    """Return outputs (k, m, n_outputs) of networks at what they have not learned from.
+@dataclass(frozen=True)
+class HeldOut:
+    """What a few networks say of samples that they have not learned from.
 
-    Returns None, and warns of what is kept, if a callback stops their training.
+    Parameters
+    ----------
+    indices : ndarray of shape (m,)
+        The samples.
+    outputs : ndarray of shape (k, m, n_outputs)
+        Outputs at these.
+    is_stopped : bool
+        Whether a callback has stopped the training.
     """
+
+    indices: NDArray[np.intp]
+    outputs: FloatArray
+    is_stopped: bool
+
+
+def _hold_out(few: NetworkTraining, tasks: FitTasks, begun: float) -> HeldOut:
+    """Train a few networks; set the fitted attributes if a callback stops them."""
     result = few.run(tasks, SEARCH_EPOCH)
-    n_epochs, n_asked = len(result.trained.losses), few.settings.schedule.max_iter
-    if n_epochs < n_asked:
+    _warn_of_diverged(few.estimator, result.trained, SEARCH_EPOCH)
+    is_stopped, n = result.trained.is_stopped, len(few.samples.rows)
+    if is_stopped:
         warn_caller(
-            f"A callback stopped {STAGES[SEARCH_EPOCH][1]} after {n_epochs} of "
-            f"{n_asked} epochs: {kept}.",
+            f"A callback stopped `fit` in {STAGES[SEARCH_EPOCH][1]}: the draws are its "
+            f"{few.settings.n_draws} networks, which have learned "
+            f"{n - len(result.held_out)} of {n} samples.",
             UserWarning,
         )
-        return None
-    _warn_of_diverged(few.estimator, result.trained, SEARCH_EPOCH)
-    return few.outputs(result, few.samples.rows[result.held_out])
+        _keep(few, result, begun)
+    outputs = few.outputs(result, few.samples.rows[result.held_out])
+    return HeldOut(result.held_out, outputs, is_stopped)
 
 
 def _warn_of_diverged(estimator: Any, trained: Trained, task: str) -> None:

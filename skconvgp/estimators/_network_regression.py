@@ -78,10 +78,11 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         chooses it by the evidence of the Gaussian process with the kernel, or with that
         of wide networks; with a `network` and ``prior="weights"`` there is no kernel.
         "auto" is "evidence" with a kernel. With ``prior="weights"`` it begins there,
-        and takes the most probable noise of held-out samples that a few networks
+        and takes the most probable noise of held-out samples that at most five networks
         predict; then all samples are learned, but for those of `early_stopping`. It
         needs 50 that can be held out, of equal weight, and is "evidence" for fewer
-        samples. Copies of samples make it too small.
+        samples. Copies of samples make it too small. If a callback stops these
+        networks, they are the draws.
     optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples, which
@@ -176,7 +177,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     ValueError
         In `fit`, for data or settings that cannot be used; the message says what to do.
     FloatingPointError
-        In `fit`, if all draws diverge. A warning says how many did otherwise.
+        In `fit`, if all draws diverge, or all networks that hold out samples. A warning
+        says how many did otherwise.
     TileMemoryError
         In `fit`, before training, if a step of all draws does not fit into the free
         memory.
@@ -407,13 +409,15 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         training = NetworkTraining(self, settings, samples, targets, prior, seed)
         training = training.of_all()
         training.require_room()
-        begun, tasks = time.perf_counter(), FitTasks(self)
+        begun, tasks, is_stopped = time.perf_counter(), FitTasks(self), False
         if settings.calibrates and settings.has_usual_prior:
             start = self.noise_variance_
-            self.noise_variance_ = held_out_noise(training, targets, start, tasks)
+            found = held_out_noise(training, targets, start, tasks, begun)
+            self.noise_variance_, is_stopped = found
             targets = targets.with_noise(self.noise_variance_ / start)
             training = replace(training, targets=targets)
-        fit_networks(training, tasks, begun)
+        if not is_stopped:
+            fit_networks(training, tasks, begun)
         tasks.end()
 
     def _targets(

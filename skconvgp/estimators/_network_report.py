@@ -23,7 +23,8 @@ class NetworkReport:
     is_stopped : bool
         Whether training ended before `max_iter`.
     train_seconds : float
-        Time of the training, including the covariances of a prior of functions.
+        Time of the training, including the covariances of a prior of functions, and
+        networks that hold out samples.
     distance : float
         With prior="matched", the squared Wasserstein distance for each point, at 100
         points, of the prior of wide networks from that of the kernel, in squared units

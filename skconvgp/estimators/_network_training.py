@@ -70,7 +70,7 @@ Draws: TypeAlias = dict[str, NDArray[np.floating]]
 SEARCH_EPOCH = "search epoch"
 STAGES = {
     EPOCH: ("networks", "training"),
-    SEARCH_EPOCH: ("networks that hold out samples", "the search on held-out samples"),
+    SEARCH_EPOCH: ("held out", "the training that holds out samples"),
 }
 USUAL_RATE = 1e-2  # of Adam, where a rate is set for chains
 # Numbers of all draws that a layer holds at once in a prediction.

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.special import log_softmax, softmax
 from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from torch import nn
 
@@ -16,6 +17,7 @@ from skconvgp.estimators._network_calibration import (
     mean_log_proba,
 )
 from skconvgp.estimators._network_settings import effective_number, read_settings
+from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._training import hold_out
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
@@ -31,6 +33,19 @@ def shuffled_digits():
     images, labels = all_digits()
     order = np.random.default_rng(0).permutation(len(labels))
     return 2.5 * (images.reshape(len(images), -1) - 0.3)[order], labels[order]
+
+
+class Stopping:
+    """Epochs that a fit is told of, and stops at from one on, like a limit of time."""
+
+    def __init__(self, monkeypatch, first=10**9):
+        self.names, self.first = [], first
+        step = "skconvgp.estimators._network_fit.FitTasks.step"
+        monkeypatch.setattr(step, lambda _, name: self(name))
+
+    def __call__(self, name):
+        self.names.append(name)
+        return len(self.names) >= self.first
 
 
 def generator(seed=0):
@@ -224,12 +239,18 @@ def test_a_calibration_is_the_most_probable_temperature():
     assert 0.5 < alone < 1.0
 
 
-def test_weights_that_sum_to_one_do_not_make_probabilities_certain():
-    X, labels = noisy_classes(400, 0)
-    model = BayesianNetworkClassifier((30,), max_iter=60, **FEW)
-    model.fit(X, labels, np.full(400, 1.0 / 400))
-    assert model.calibration_ != Calibration()
-    assert model.calibration_.temperature == pytest.approx(1.0, abs=0.05)
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_weights_that_sum_to_one_do_not_make_probabilities_certain(early_stopping):
+    X, labels = noisy_classes(400, 2)
+    usual = {"early_stopping": early_stopping, "max_iter": 60, **FEW}
+    alone, weighted = (
+        BayesianNetworkClassifier((30,), **usual)
+        .fit(X, labels, weights)
+        .calibration_.temperature
+        for weights in (None, np.full(400, 1.0 / 400))
+    )
+    assert abs(alone - 1.0) > 0.05
+    assert weighted == pytest.approx(1.0, abs=1e-3)
 
 
 def test_a_few_weighty_samples_do_not_tell_a_noise():
@@ -266,73 +287,116 @@ def test_weights_that_single_precision_does_not_hold_do_no_harm(weight):
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_memory_is_asked_for_before_the_noise_is_searched(monkeypatch):
+@pytest.mark.parametrize("name", ["regression", "classification"])
+def test_memory_is_asked_for_before_samples_are_held_out(monkeypatch, name):
     def search(*_):
-        raise AssertionError("searched before memory was asked for")
+        raise AssertionError("trained before memory was asked for")
 
-    module = "skconvgp.estimators._network_regression.held_out_noise"
-    monkeypatch.setattr(module, search)
+    X, y = fast_sine()
+    if name == "regression":
+        model, found = BayesianNetworkRegressor, "held_out_noise"
+    else:
+        model, found, y = BayesianNetworkClassifier, "held_out_temperature", y > 0.0
+    monkeypatch.setattr(f"skconvgp.estimators._network_{name}.{found}", search)
     monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda device: 2**24)
     with pytest.raises(TileMemoryError, match=r"`n_draws`.*`batch_size`"):
-        BayesianNetworkRegressor((200, 200), random_state=0).fit(*fast_sine())
+        model((200, 200), random_state=0).fit(X, y)
 
 
 def test_held_out_samples_without_weight_are_told_before_a_search(monkeypatch):
     def first(n, *_):
         return np.arange(50, n), np.arange(50)
 
-    names = []
-    module = "skconvgp.estimators._network"
-    monkeypatch.setattr(f"{module}_training.hold_out", first)
-    step = "FitTasks.step"
-    monkeypatch.setattr(f"{module}_fit.{step}", lambda _, name: names.append(name))
+    stopping = Stopping(monkeypatch)
+    hold_out = "skconvgp.estimators._network_training.hold_out"
+    monkeypatch.setattr(hold_out, first)
     X, y = fast_sine(600)
     weights = np.where((np.arange(600) > 20) & (np.arange(600) < 50), 1e-6, 1.0)
     model = BayesianNetworkRegressor((5,), max_iter=10, **FEW)
     with pytest.warns(UserWarning, match="too little weight to tell a noise: noise_v"):
         model.fit(X, y, weights)
-    assert names == 10 * ["epoch"]
+    assert stopping.names == 10 * ["epoch"]
 
 
 @pytest.mark.parametrize("n_epochs", [3, 10])
-def test_a_search_for_a_noise_that_is_stopped_finds_none(monkeypatch, n_epochs):
-    names = []
-
-    def step(_tasks, name):
-        names.append(name)
-        return name == "search epoch" and names.count(name) == n_epochs
-
+def test_a_callback_that_stops_the_search_for_a_noise_stops_the_fit(
+    monkeypatch, n_epochs
+):
     X, y = fast_sine()
-    usual = {"max_iter": 10, **FEW}
-    whole, by_evidence = (
-        BayesianNetworkRegressor((5,), noise_variance=word, **usual)
-        .fit(X, y)
-        .noise_variance_
-        for word in ("auto", "evidence")
-    )
-    monkeypatch.setattr("skconvgp.estimators._network_fit.FitTasks.step", step)
-    model = BayesianNetworkRegressor((5,), **usual)
-    if n_epochs < 10:
-        with pytest.warns(UserWarning, match="after 3 of 10 epochs: noise_variance_"):
-            model.fit(X, y)
-    else:  # nothing was left to do
+    model = BayesianNetworkRegressor((5,), max_iter=10, n_draws=7, random_state=0)
+    whole = model.fit(X, y).noise_variance_
+    stopping = Stopping(monkeypatch, n_epochs)
+    with pytest.warns(UserWarning, match="its 5 networks, which have learned 450 of"):
         model.fit(X, y)
-    assert (names.count("search epoch"), names.count("epoch")) == (n_epochs, 10)
-    assert model.noise_variance_ == (by_evidence if n_epochs < 10 else whole)
-    assert whole != by_evidence
+    assert stopping.names == n_epochs * ["search epoch"]
+    assert model.n_iter_ == n_epochs
+    report = model.fit_report_
+    assert (report.n_samples, report.is_stopped) == (450, True)
+    assert model.sample_y(X).shape == (500, 5)
+    assert (model.noise_variance_ == whole) == (n_epochs == 10)
 
 
-def test_a_search_for_a_temperature_that_is_stopped_finds_none(monkeypatch):
-    monkeypatch.setattr(
-        "skconvgp.estimators._network_fit.FitTasks.step",
-        lambda _, name: name == "search epoch",
-    )
+def test_a_limit_of_time_leaves_a_classifier_that_has_learned(monkeypatch):
     X, labels = noisy_classes(300, 0)
-    model = BayesianNetworkClassifier((3,), max_iter=2, **FEW)
-    with pytest.warns(UserWarning, match="1 of 2 epochs: probabilities are not cal"):
+    stopping = Stopping(monkeypatch, 50)
+    model = BayesianNetworkClassifier((10,), max_iter=50, n_draws=7, random_state=0)
+    with pytest.warns(UserWarning, match="its 5 networks, which have learned 270 of"):
         model.fit(X, labels)
+    assert stopping.names == 50 * ["search epoch"]
+    assert model.calibration_ != Calibration()
+    assert model.score(X, labels) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("model", "is_bootstrap"),
+    [
+        (BayesianNetworkRegressor((3,)), False),  # the spread of noise is no error
+        (BayesianNetworkClassifier((3,)), True),
+        (BayesianNetworkClassifier((3,), inference="ensemble"), False),
+        (BayesianNetworkRegressor((3,), early_stopping=True), False),
+    ],
+)
+def test_few_networks_hold_out_samples(monkeypatch, model, is_bootstrap):
+    seen = []
+    run = NetworkTraining.run
+
+    def watched(training, *rest):
+        seen.append(training.settings)
+        return run(training, *rest)
+
+    monkeypatch.setattr(NetworkTraining, "run", watched)
+    X, y = fast_sine()
+    y = y if isinstance(model, BayesianNetworkRegressor) else y > 0.0
+    model.set_params(max_iter=3, n_draws=7, random_state=0).fit(X, y)
+    few, all_draws = seen
+    assert (few.n_draws, all_draws.n_draws) == (5, 7)
+    assert (few.is_bootstrap, few.stops_early) == (is_bootstrap, False)
+    assert all_draws.stops_early == model.early_stopping
+    assert few.held_out_share == 0.1
+
+
+def test_draws_that_diverge_while_others_find_a_temperature_are_told(monkeypatch):
+    run = NetworkTraining.run
+
+    def diverged(training, tasks, task):
+        result = run(training, tasks, task)
+        if task == "search epoch":
+            result.trained.is_finite[0] = False
+        return result
+
+    monkeypatch.setattr(NetworkTraining, "run", diverged)
+    model = BayesianNetworkClassifier((3,), max_iter=2, **FEW)
+    match = "1 of 3 draws diverged in the training that holds out"
+    with pytest.warns(ConvergenceWarning, match=match):
+        model.fit(*noisy_classes(300, 0))
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater")
+def test_classes_of_one_sample_each_are_not_calibrated():
+    X = np.random.default_rng(0).normal(size=(220, 2))
+    model = BayesianNetworkClassifier((3,), max_iter=2, **FEW).fit(X, np.arange(220))
     assert model.calibration_ == Calibration()
-    assert model.n_iter_ == 2
+    assert model.fit_report_.n_samples == 220
 
 
 @pytest.mark.filterwarnings("ignore:The chains disagree")
@@ -340,15 +404,11 @@ def test_a_search_for_a_temperature_that_is_stopped_finds_none(monkeypatch):
 def test_draws_that_must_not_learn_some_samples_are_calibrated_on_these(
     asked, monkeypatch
 ):
-    names = []
-    monkeypatch.setattr(
-        "skconvgp.estimators._network_fit.FitTasks.step",
-        lambda _, name: names.append(name),
-    )
+    stopping = Stopping(monkeypatch)
     X, labels = noisy_classes(300, 0)
     usual = {"max_iter": 20, "burn_in": 4, "thin": 4, **FEW}
     model = BayesianNetworkClassifier((3,), **usual, **asked).fit(X, labels)
-    assert set(names) == {"epoch"}
+    assert set(stopping.names) == {"epoch"}
     assert model.fit_report_.n_samples == 270
     assert model.calibration_ != Calibration()
 
@@ -400,7 +460,8 @@ def test_early_stopping_reads_held_out_samples_in_batches(monkeypatch):
 
 
 def test_draws_that_diverge_in_the_search_for_a_noise_are_told():
-    with pytest.raises(FloatingPointError, match="diverged in the search on held"):
+    match = "All 3 draws diverged in the training that holds out"
+    with pytest.raises(FloatingPointError, match=match):
         BayesianNetworkRegressor((5,), learning_rate=1e6, **FEW).fit(*fast_sine())
 
 
