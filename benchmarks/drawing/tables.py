@@ -121,14 +121,20 @@ def measure(
 
 
 def fit_slower(model: BayesianNetworkRegressor, table: Table) -> None:
-    """Fit, at a lower learning rate if all draws diverge, as the error advises."""
+    """Fit, at a lower learning rate if all draws diverge, as the error advises.
+
+    The rate by default must not diverge.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for _ in range(MOST_TRIALS):
             try:
                 model.fit(table.X, table.y)
             except FloatingPointError:
-                model.set_params(learning_rate=model.learning_rate / 4.0)
+                rate = model.learning_rate
+                if isinstance(rate, str):
+                    raise
+                model.set_params(learning_rate=rate / 4.0)
             else:
                 return
     raise FloatingPointError(f"All draws diverged at {model.learning_rate:.1e}.")

@@ -121,14 +121,14 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     batch_size : "auto", None or int, default="auto"
         Number of samples in a step; None is all. With a kernel as prior, steps on some
         of the samples read its `features` in place of the kernel. "auto" is a fiftieth
-        of the samples, at least 64 and at most 512; with a kernel as prior, and for
+        of the samples, at least 64 and at most 128; with a kernel as prior, and for
         "sghmc", it is None up to 5000 samples and further points, and 512 above.
     max_iter : "auto" or int, default="auto"
         Most epochs; not used by "sghmc". "auto" is 1500 if each step reads all samples,
         otherwise as many as make 3000 steps, and at least 60.
-    learning_rate : float, default=1e-2
+    learning_rate : "auto" or float, default="auto"
         Rate of Adam in the first step; it falls as a cosine. With "sghmc" the size of
-        all steps.
+        all steps. "auto" is 0.03, and 0.01 for "sghmc".
     early_stopping : bool, default=False
         Whether some samples are held out, each draw keeps the parameters that are best
         on them, and training stops when no draw becomes better.
@@ -269,7 +269,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         network: object = None,
         batch_size: object = "auto",
         max_iter: object = "auto",
-        learning_rate: float = 1e-2,
+        learning_rate: object = "auto",
         early_stopping: bool = False,
         calibrate: object = "auto",
         validation_fraction: float = 0.1,

@@ -32,7 +32,6 @@ from skconvgp.estimators._network_training import (
     STAGES,
     NetworkTraining,
     TrainedNetworks,
-    remedy,
 )
 from skconvgp.estimators._training import EPOCH
 from skconvgp.estimators._warn import warn_caller
@@ -67,7 +66,7 @@ def fit_networks(
         Indices of the samples that no draw has learned from.
     """
     result = training.run(tasks, EPOCH)
-    _warn_of_diverged(training.estimator, result.trained, EPOCH)
+    _warn_of_diverged(training, result.trained, EPOCH)
     _keep(training, result, begun)
     return result.held_out
 
@@ -202,7 +201,7 @@ class HeldOut:
 def _hold_out(few: NetworkTraining, tasks: FitTasks, begun: float) -> HeldOut:
     """Train a few networks; set the fitted attributes if a callback stops them."""
     result = few.run(tasks, SEARCH_EPOCH)
-    _warn_of_diverged(few.estimator, result.trained, SEARCH_EPOCH)
+    _warn_of_diverged(few, result.trained, SEARCH_EPOCH)
     is_stopped, n = result.trained.is_stopped, len(few.samples.rows)
     if is_stopped:
         warn_caller(
@@ -216,13 +215,13 @@ def _hold_out(few: NetworkTraining, tasks: FitTasks, begun: float) -> HeldOut:
     return HeldOut(result.held_out, outputs, is_stopped)
 
 
-def _warn_of_diverged(estimator: Any, trained: Trained, task: str) -> None:
+def _warn_of_diverged(training: NetworkTraining, trained: Trained, task: str) -> None:
     """Warn of draws that diverged."""
     n_diverged, n = int((~trained.is_finite).sum()), len(trained.is_finite)
     if n_diverged:
         warn_caller(
             f"{n_diverged} of {n} draws diverged in {STAGES[task][1]} and are left "
-            f"out: {remedy(estimator)}.",
+            f"out: {training.remedy}.",
             ConvergenceWarning,
         )
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from skconvgp._settings import is_int
+from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
 from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._resolve import (
@@ -38,6 +38,7 @@ __all__ = [
     "LEAST_FOR_LABELS",
     "LEAST_FOR_NOISE",
     "LEAST_TRACE",
+    "TRAINING_RATE",
     "NetworkSettings",
     "effective_number",
     "read_settings",
@@ -52,8 +53,10 @@ LEAST_TRACE = 4
 INFERENCES = ("ensemble", BOOTSTRAP, SGHMC)
 # Batches by default: a share of the samples, between two sizes. Kernels as prior, and
 # chains, read all samples in each step while there are few enough.
-BATCHES_OF_EPOCH, LEAST_BATCH, MOST_BATCH = 50, 64, 512
-MOST_AT_ONCE = 5000
+BATCHES_OF_EPOCH, LEAST_BATCH, MOST_BATCH = 50, 64, 128
+MOST_AT_ONCE, KERNEL_BATCH = 5000, 512
+# By default the rate of Adam, and the size of the steps of chains.
+TRAINING_RATE, CHAIN_RATE = 3e-2, 1e-2
 # Epochs by default: some steps, or of small batches more, and epochs at least.
 STEPS_OF_ALL, STEPS_OF_BATCHES, LEAST_EPOCHS = 1500, 3000, 60
 # Fewer held-out samples than that say too little of probabilities, and of a noise.
@@ -186,7 +189,7 @@ class NetworkSettings:
     def _batch_size(self, n_rows: int) -> int | None:
         """Return the usual size of batches; None for all samples in each step."""
         if self.kernel is not None or self.sampling is not None:
-            return None if n_rows <= MOST_AT_ONCE else MOST_BATCH
+            return None if n_rows <= MOST_AT_ONCE else KERNEL_BATCH
         return min(max(n_rows // BATCHES_OF_EPOCH, LEAST_BATCH), MOST_BATCH)
 
 
@@ -316,11 +319,18 @@ def _schedule(owner: Any) -> Schedule:
         batch_size = resolve_count(owner, BATCH_SIZE, batch_size, "'auto', None or ")
     if is_auto(max_iter):
         max_iter = STEPS_OF_ALL
-    return Schedule(
-        resolve_count(owner, MAX_ITER, max_iter, "'auto' or "),
-        resolve_positive(owner, "learning_rate"),
-        batch_size,
-    )
+    n_epochs = resolve_count(owner, MAX_ITER, max_iter, "'auto' or ")
+    return Schedule(n_epochs, _rate(owner), batch_size)
+
+
+def _rate(owner: Any) -> float:
+    """Return the rate of Adam, or the size of the steps of chains."""
+    rate = owner.learning_rate
+    if is_auto(rate):
+        return CHAIN_RATE if _inference(owner) == SGHMC else TRAINING_RATE
+    if not is_number(rate):
+        reject(owner, "learning_rate", "'auto' or a finite number > 0", rate)
+    return float(rate)
 
 
 def _sampling(owner: Any, schedule: Schedule) -> Sampling | None:

@@ -19,7 +19,7 @@ from skconvgp.estimators._kernel_features import KernelFeatures
 from skconvgp.estimators._network_memory import require_room, training_bytes
 from skconvgp.estimators._network_prior import NetworkPrior
 from skconvgp.estimators._network_samples import NetworkSamples, NetworkTargets
-from skconvgp.estimators._network_settings import NetworkSettings
+from skconvgp.estimators._network_settings import TRAINING_RATE, NetworkSettings
 from skconvgp.estimators._training import (
     EPOCH,
     hold_out,
@@ -60,7 +60,6 @@ __all__ = [
     "NetworkTraining",
     "TrainedNetworks",
     "draw_outputs",
-    "remedy",
 ]
 
 # By name, the parameters of all draws.
@@ -72,7 +71,6 @@ STAGES = {
     EPOCH: ("networks", "training"),
     SEARCH_EPOCH: ("held out", "the training that holds out samples"),
 }
-USUAL_RATE = 1e-2  # of Adam, where a rate is set for chains
 # Numbers of all draws that a layer holds at once in a prediction.
 BLOCK = 2**22
 
@@ -191,6 +189,12 @@ class NetworkTraining:
         share = settings.extra_points if settings.kernel is not None else 0.0
         return round(share * len(self.samples.rows))
 
+    @property
+    def remedy(self) -> str:
+        """What to do if draws diverge."""
+        rate = self.settings.schedule.learning_rate
+        return f"lower `learning_rate` ({rate:g}), or scale X to numbers near 1"
+
     def of_few(self, n_draws: int, *, is_bootstrap: bool) -> NetworkTraining:
         """Return the training of a few draws, which hold out samples.
 
@@ -203,7 +207,7 @@ class NetworkTraining:
         """
         schedule = self.settings.schedule
         if self.settings.sampling is not None:  # whose rate is the size of a step
-            schedule = replace(schedule, learning_rate=USUAL_RATE)
+            schedule = replace(schedule, learning_rate=TRAINING_RATE)
         few = replace(
             self.settings,
             n_draws=min(self.settings.n_draws, n_draws),
@@ -284,7 +288,7 @@ class NetworkTraining:
         n_draws = len(result.trained.is_finite)
         if not bool(result.trained.is_finite.any()):
             raise FloatingPointError(
-                f"All {n_draws} draws diverged in {stage}: {remedy(self.estimator)}."
+                f"All {n_draws} draws diverged in {stage}: {self.remedy}."
             )
         return result
 
@@ -425,11 +429,3 @@ def _make_network(
     require_outputs(estimator, "network", module, inputs, n_outputs, "output or class")
     variances = settings.weight_variance, settings.bias_variance
     return module_network(module, inputs[:1], *variances)
-
-
-def remedy(estimator: Any) -> str:
-    """Return what to do if draws diverge."""
-    return (
-        f"lower `learning_rate` ({estimator.learning_rate!r}), or scale X to numbers "
-        "near 1"
-    )

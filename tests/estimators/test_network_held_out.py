@@ -57,8 +57,8 @@ def generator(seed=0):
     [
         ({}, 50, 64, 1500),  # all samples
         ({}, 1000, 64, 188),  # 16 batches
-        ({}, 10_000, 200, 60),  # 50 batches
-        ({}, 60_000, 512, 60),
+        ({}, 5000, 100, 60),  # 50 batches
+        ({}, 60_000, 128, 60),
         ({"batch_size": None}, 60_000, None, 1500),
         ({"batch_size": 100}, 1000, 100, 300),
         ({"max_iter": 7}, 1000, 64, 7),
@@ -76,6 +76,22 @@ def test_batches_and_epochs_follow_from_the_number_of_samples(
     assert (schedule.batch_size, schedule.max_iter) == (batch_size, max_iter)
     if found.sampling is not None:
         assert found.sampling.batch_size == batch_size
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate"),
+    [
+        ({}, 0.03),
+        ({"prior": rbf()}, 0.03),
+        ({"inference": "sghmc"}, 0.01),
+        ({"inference": "sghmc", "learning_rate": 2}, 2.0),
+    ],
+)
+def test_the_usual_rate_is_that_of_trainings_or_of_chains(settings, rate):
+    found = read_settings(BayesianNetworkRegressor(**settings))
+    assert found.schedule.learning_rate == rate
+    if found.sampling is not None:
+        assert found.sampling.learning_rate == rate
 
 
 def test_held_out_samples_leave_one_of_each_class():
@@ -523,6 +539,8 @@ def test_wrong_words_for_a_calibration_are_errors(word):
     [
         ({"batch_size": "all"}, "'auto', None or an int >= 1"),
         ({"max_iter": 0}, "'auto' or an int >= 1"),
+        ({"learning_rate": "slow"}, "'auto' or a finite number > 0"),
+        ({"learning_rate": 0.0}, "'auto' or a finite number > 0"),
         ({"dtype": "float16"}, "'auto', 'float32' or 'float64'"),
         ({"noise_variance": "loo"}, "'auto', 'evidence' or a finite number > 0"),
     ],

@@ -73,7 +73,9 @@ def test_batches_of_an_epoch_are_equally_large_and_have_each_sample_once(
     assert sorted(torch.cat(batches).tolist()) == list(range(n))
 
 
-def test_steps_are_those_of_adam():
+@pytest.mark.parametrize("block", [7, 2**17])  # of 39 numbers
+def test_steps_are_those_of_adam(monkeypatch, block):
+    monkeypatch.setattr("skconvgp.networks._training.ADAM_BLOCK", block)
     potential, start = problem()
     trained = train(potential, start, Schedule(3, 0.1), generator(), never)
     values = {name: one.clone().requires_grad_() for name, one in start.items()}
