@@ -91,7 +91,7 @@ def test_the_usual_rate_is_that_of_trainings_or_of_chains(settings, rate):
     found = read_settings(BayesianNetworkRegressor(**settings))
     assert found.schedule.learning_rate == rate
     if found.sampling is not None:
-        assert found.sampling.learning_rate == rate
+        assert found.sampling.step_size == rate
 
 
 def test_held_out_samples_leave_one_of_each_class():
