@@ -34,7 +34,6 @@ networks = {
     "weight_variance": 8.0,
     "activation": "erf",
     "max_iter": 1000,
-    "learning_rate": 0.03,
     "extra_points": 1.0,
     "random_state": 0,
 }

@@ -136,14 +136,14 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         Whether a temperature of the probabilities is found on samples that are held
         out. "auto" does so if 20 of them or more can be held out, of equal weight. At
         most five networks that do not learn them are trained first, and then all draws
-        learn all samples. That takes a quarter of the time of 20 large networks, up to
-        as long again for small ones, and the covariances of a kernel once more. If a
-        callback stops these networks, they are the draws. With `early_stopping` and
-        "sghmc" there are no such networks, and the draws do not learn the samples.
+        learn all samples. These networks take a quarter of the time of 20 large draws,
+        and as long as 20 small ones; a kernel as prior is evaluated for them, too. If a
+        callback stops them, they are the draws. With `early_stopping` and with "sghmc"
+        there are none, and the draws do not learn the held-out samples.
     validation_fraction : float, default=0.1
         Share of the samples that are then held out, of each class all but one at most.
-        The temperature is that of networks that learn the others: should these be few,
-        it is not that of the draws.
+        If a large share leaves few to learn from, the temperature does not fit draws
+        that learn all of them.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image for a `network` or for a kernel, as in
         :class:`ConvNetGPRegressor`. None gives a `network` the rows.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -137,9 +136,10 @@ def held_out_noise(
             UserWarning,
         )
         return noise, False
-    found = _hold_out(few, tasks, begun)
-    values = targets.values[found.indices]
-    return calibrated_noise(found.outputs, values, weights, noise), found.is_stopped
+    result, outputs = _hold_out(few, tasks, begun)
+    values = targets.values[result.held_out]
+    found = calibrated_noise(outputs, values, weights, noise)
+    return found, result.trained.is_stopped
 
 
 def held_out_temperature(
@@ -173,37 +173,24 @@ def held_out_temperature(
         Whether a callback has stopped `fit`: the few networks are its draws then.
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=training.settings.is_bootstrap)
-    found = _hold_out(few, tasks, begun)
-    weights = few.samples.weights[found.indices]
-    told = log_proba(found.outputs), codes[found.indices], weights
-    return calibrated_temperature(*told), found.is_stopped
+    result, outputs = _hold_out(few, tasks, begun)
+    weights = few.samples.weights[result.held_out]
+    told = log_proba(outputs), codes[result.held_out], weights
+    return calibrated_temperature(*told), result.trained.is_stopped
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """What a few networks say of samples that they have not learned from.
+def _hold_out(
+    few: NetworkTraining, tasks: FitTasks, begun: float
+) -> tuple[TrainedNetworks, FloatArray]:
+    """Train a few networks, and set the fitted attributes if a callback stops them.
 
-    Parameters
-    ----------
-    indices : ndarray of shape (m,)
-        The samples.
-    outputs : ndarray of shape (k, m, n_outputs)
-        Outputs at these.
-    is_stopped : bool
-        Whether a callback has stopped the training.
+    Returns what the training gives, and outputs (k, m, n_outputs) at the samples that
+    were held out.
     """
-
-    indices: NDArray[np.intp]
-    outputs: FloatArray
-    is_stopped: bool
-
-
-def _hold_out(few: NetworkTraining, tasks: FitTasks, begun: float) -> HeldOut:
-    """Train a few networks; set the fitted attributes if a callback stops them."""
     result = few.run(tasks, SEARCH_EPOCH)
     _warn_of_diverged(few, result.trained, SEARCH_EPOCH)
-    is_stopped, n = result.trained.is_stopped, len(few.samples.rows)
-    if is_stopped:
+    n = len(few.samples.rows)
+    if result.trained.is_stopped:
         warn_caller(
             f"A callback stopped `fit` in {STAGES[SEARCH_EPOCH][1]}: the draws are its "
             f"{few.settings.n_draws} networks, which have learned "
@@ -211,8 +198,7 @@ def _hold_out(few: NetworkTraining, tasks: FitTasks, begun: float) -> HeldOut:
             UserWarning,
         )
         _keep(few, result, begun)
-    outputs = few.outputs(result, few.samples.rows[result.held_out])
-    return HeldOut(result.held_out, outputs, is_stopped)
+    return result, few.outputs(result, few.samples.rows[result.held_out])
 
 
 def _warn_of_diverged(training: NetworkTraining, trained: Trained, task: str) -> None:

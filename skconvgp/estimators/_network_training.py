@@ -69,7 +69,7 @@ Draws: TypeAlias = dict[str, NDArray[np.floating]]
 SEARCH_EPOCH = "search epoch"
 STAGES = {
     EPOCH: ("networks", "training"),
-    SEARCH_EPOCH: ("held out", "the training that holds out samples"),
+    SEARCH_EPOCH: ("search", "the training that holds out samples"),
 }
 # Numbers of all draws that a layer holds at once in a prediction.
 BLOCK = 2**22
