@@ -22,6 +22,7 @@ from skconvgp.estimators._network_calibration import (
 from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._network_samples import NumberTargets
 from skconvgp.estimators._network_settings import (
+    ENSEMBLE,
     LEAST_FOR_NOISE,
     LEAST_TRACE,
     effective_number,
@@ -189,12 +190,15 @@ def _hold_out(
     """
     result = few.run(tasks, SEARCH_EPOCH)
     _warn_of_diverged(few, result.trained, SEARCH_EPOCH)
-    n = len(few.samples.rows)
     if result.trained.is_stopped:
+        n, n_found = len(few.samples.rows), int(result.trained.is_finite.sum())
+        asked = few.estimator.inference
+        is_other = asked != ENSEMBLE and not few.settings.is_bootstrap
+        spread = f" They are an ensemble, of less spread than {asked!r}."
         warn_caller(
             f"A callback stopped `fit` in {STAGES[SEARCH_EPOCH][1]}: the draws are its "
-            f"{few.settings.n_draws} networks, which have learned "
-            f"{n - len(result.held_out)} of {n} samples.",
+            f"networks ({n_found}), which have learned {n - len(result.held_out)} of "
+            f"{n} samples.{spread if is_other else ''}",
             UserWarning,
         )
         _keep(few, result, begun)

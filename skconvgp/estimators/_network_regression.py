@@ -82,7 +82,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         predict; then all samples are learned, but for those of `early_stopping`. It
         needs 50 that can be held out, of equal weight, and is "evidence" for fewer
         samples. Copies of samples make it too small. If a callback stops these
-        networks, they are the draws.
+        networks, they are the draws, an ensemble whatever `inference` is.
     optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples, which
@@ -116,7 +116,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         60.
     learning_rate : "auto" or float, default="auto"
         Rate of Adam in the first step; it falls as a cosine. With "sghmc" the size of
-        all steps. "auto" is 0.03, and 0.01 for "sghmc".
+        all steps, and the search for a noise has the rate 0.03. "auto" is 0.03, and
+        0.01 for "sghmc".
     early_stopping : bool, default=False
         Whether some samples are held out, each draw keeps the parameters that are best
         on them, and training stops when no draw becomes better.

@@ -21,7 +21,7 @@ class NetworkReport:
     n_diverged : int
         Number of draws that diverged, and were left out.
     is_stopped : bool
-        Whether training ended before `max_iter`.
+        Whether a callback or early stopping ended `fit`.
     train_seconds : float
         Time of the training, including the covariances of a prior of functions, and
         networks that hold out samples.

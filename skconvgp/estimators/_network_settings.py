@@ -34,10 +34,12 @@ from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
 __all__ = [
+    "ENSEMBLE",
     "EVIDENCE",
     "LEAST_FOR_LABELS",
     "LEAST_FOR_NOISE",
     "LEAST_TRACE",
+    "SGHMC",
     "TRAINING_RATE",
     "NetworkSettings",
     "effective_number",
@@ -45,12 +47,12 @@ __all__ = [
 ]
 
 WEIGHTS, MATCHED = "weights", "matched"
-BOOTSTRAP, SGHMC = "bootstrap", "sghmc"
+ENSEMBLE, BOOTSTRAP, SGHMC = "ensemble", "bootstrap", "sghmc"
 EVIDENCE, AMPLITUDE = "evidence", "amplitude"
 BATCH_SIZE, MAX_ITER, CALIBRATE = "batch_size", "max_iter", "calibrate"
 # Values of a chain, traced up to one a step, which are compared in halves.
 LEAST_TRACE = 4
-INFERENCES = ("ensemble", BOOTSTRAP, SGHMC)
+INFERENCES = (ENSEMBLE, BOOTSTRAP, SGHMC)
 # Batches by default: a share of the samples, between two sizes. Kernels as prior, and
 # chains, read all samples in each step while there are few enough.
 BATCHES_OF_EPOCH, LEAST_BATCH, MOST_BATCH = 50, 64, 128

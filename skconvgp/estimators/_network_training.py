@@ -19,7 +19,11 @@ from skconvgp.estimators._kernel_features import KernelFeatures
 from skconvgp.estimators._network_memory import require_room, training_bytes
 from skconvgp.estimators._network_prior import NetworkPrior
 from skconvgp.estimators._network_samples import NetworkSamples, NetworkTargets
-from skconvgp.estimators._network_settings import TRAINING_RATE, NetworkSettings
+from skconvgp.estimators._network_settings import (
+    SGHMC,
+    TRAINING_RATE,
+    NetworkSettings,
+)
 from skconvgp.estimators._training import (
     EPOCH,
     hold_out,
@@ -193,7 +197,10 @@ class NetworkTraining:
     def remedy(self) -> str:
         """What to do if draws diverge."""
         rate = self.settings.schedule.learning_rate
-        return f"lower `learning_rate` ({rate:g}), or scale X to numbers near 1"
+        first = f"lower `learning_rate` ({rate:g})"
+        if self.estimator.inference == SGHMC and self.settings.sampling is None:
+            first = "set `noise_variance` to a number"  # nobody chose this rate
+        return f"{first}, or scale X to numbers near 1"
 
     def of_few(self, n_draws: int, *, is_bootstrap: bool) -> NetworkTraining:
         """Return the training of a few draws, which hold out samples.

@@ -342,7 +342,8 @@ def test_a_callback_that_stops_the_search_for_a_noise_stops_the_fit(
     model = BayesianNetworkRegressor((5,), max_iter=10, n_draws=7, random_state=0)
     whole = model.fit(X, y).noise_variance_
     stopping = Stopping(monkeypatch, n_epochs)
-    with pytest.warns(UserWarning, match="its 5 networks, which have learned 450 of"):
+    match = r"networks \(5\), which have learned 450 of 500 samples\. They are an ens"
+    with pytest.warns(UserWarning, match=match):
         model.fit(X, y)
     assert stopping.names == n_epochs * ["search epoch"]
     assert model.n_iter_ == n_epochs
@@ -356,7 +357,8 @@ def test_a_limit_of_time_leaves_a_classifier_that_has_learned(monkeypatch):
     X, labels = noisy_classes(300, 0)
     stopping = Stopping(monkeypatch, 50)
     model = BayesianNetworkClassifier((10,), max_iter=50, n_draws=7, random_state=0)
-    with pytest.warns(UserWarning, match="its 5 networks, which have learned 270 of"):
+    match = r"its networks \(5\), which have learned 270 of 300 samples\.$"
+    with pytest.warns(UserWarning, match=match):
         model.fit(X, labels)
     assert stopping.names == 50 * ["search epoch"]
     assert model.calibration_ != Calibration()
@@ -391,7 +393,8 @@ def test_few_networks_hold_out_samples(monkeypatch, model, is_bootstrap):
     assert few.held_out_share == 0.1
 
 
-def test_draws_that_diverge_while_others_find_a_temperature_are_told(monkeypatch):
+def first_diverges(monkeypatch):
+    """Let the first draw of a search diverge."""
     run = NetworkTraining.run
 
     def diverged(training, tasks, task):
@@ -401,10 +404,34 @@ def test_draws_that_diverge_while_others_find_a_temperature_are_told(monkeypatch
         return result
 
     monkeypatch.setattr(NetworkTraining, "run", diverged)
+
+
+def test_draws_that_diverge_while_others_find_a_temperature_are_told(monkeypatch):
+    first_diverges(monkeypatch)
     model = BayesianNetworkClassifier((3,), max_iter=2, **FEW)
-    match = "1 of 3 draws diverged in the training that holds out"
+    match = r"1 of 3 draws diverged in the training that holds out .* `learning_rate`"
     with pytest.warns(ConvergenceWarning, match=match):
         model.fit(*noisy_classes(300, 0))
+
+
+@pytest.mark.filterwarnings("ignore:1 of 3 draws diverged")
+def test_a_stop_counts_the_networks_that_are_left(monkeypatch):
+    first_diverges(monkeypatch)
+    Stopping(monkeypatch, 2)
+    model = BayesianNetworkClassifier((3,), max_iter=2, **FEW)
+    with pytest.warns(UserWarning, match=r"its networks \(2\), which"):
+        model.fit(*noisy_classes(300, 0))
+    assert model.fit_report_.n_diverged == 1
+
+
+@pytest.mark.filterwarnings("ignore:The chains disagree")
+def test_a_rate_that_nobody_chose_is_not_to_be_lowered(monkeypatch):
+    first_diverges(monkeypatch)
+    usual = {"inference": "sghmc", "burn_in": 4, "thin": 4, "max_iter": 30, **FEW}
+    model = BayesianNetworkRegressor((10,), learning_rate=1e-6, **usual)
+    match = "are left out: set `noise_variance` to a number, or scale X"
+    with pytest.warns(ConvergenceWarning, match=match):
+        model.fit(*fast_sine())
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes is greater")
@@ -473,6 +500,21 @@ def test_early_stopping_reads_held_out_samples_in_batches(monkeypatch):
     monkeypatch.setattr(LayeredNetwork, "outputs", counted)
     BayesianNetworkRegressor((3,), batch_size=32, **usual).fit(X, y)
     assert max(sizes) <= 32
+
+
+@pytest.mark.parametrize("inference", ["bootstrap", "sghmc"])
+def test_a_search_that_is_stopped_leaves_an_ensemble_and_says_so(
+    monkeypatch, inference
+):
+    X, y = fast_sine()
+    usual = {"max_iter": 300, "burn_in": 4, "thin": 4, **FEW}
+    model = BayesianNetworkRegressor((), inference=inference, **usual)
+    Stopping(monkeypatch, 300)
+    match = f"They are an ensemble, of less spread than '{inference}'"
+    with pytest.warns(UserWarning, match=match):
+        model.fit(X, y)
+    # Linear networks of an ensemble end near the same minimum; a posterior has 0.05.
+    assert np.ptp(model.sample_y(X), axis=1).mean() < 0.01
 
 
 def test_draws_that_diverge_in_the_search_for_a_noise_are_told():
