@@ -110,7 +110,7 @@ REPORTED_CLASSES: dict[str, dict[str, dict[str, tuple[float, float]]]] = {
 CLASSES = classes.SETS[classes.FUNCTIONS]
 KEYS = ("set", "split", "effort", "method")
 CLASS_KEYS = ("table", "set", "split", "n_asked", "effort", "method")
-IMAGE_KEYS = ("n", "side", "effort", "rates", "method")
+IMAGE_KEYS = ("n", "side", "effort", "method")
 PARTS = {"tables": KEYS, "classes": CLASS_KEYS, "images": IMAGE_KEYS}
 SCORES = ("rmse", "nlpd", "coverage")
 CLASS_SCORES = ("error", "log_loss", "calibration_error")
@@ -161,7 +161,6 @@ def main() -> None:
         print_classes(record["classes"], name)
     for n in options.images:
         place = {"n": n, "side": options.side, "effort": options.effort}
-        place |= {"rates": options.rates}
         fill(options, record, "images", place, _images(options, place))
         print_images(record["images"], place)
     print(f"\nwritten to {options.output}")
@@ -226,7 +225,7 @@ def _classes(options: Any, place: Figures) -> Any:
 
 def _images(options: Any, place: Figures) -> Any:
     return lambda methods: images.measure(
-        **place, device=options.device, methods=methods
+        **place, noises=options.noises, device=options.device, methods=methods
     )
 
 
@@ -291,7 +290,7 @@ def parse() -> Any:
     add("--splits", nargs="+", type=int, default=[0])
     add("--images", nargs="*", type=int, help="their numbers; 200, as for --sets")
     add("--side", type=int, choices=(14, 28), default=14, help="of the images")
-    add("--rates", nargs="+", type=float, default=list(images.RATES))
+    add("--noises", nargs="+", type=float, default=list(images.NOISES))
     add("--classes", nargs="*", choices=CLASSES, help="sets of classes")
     add("--class-tables", nargs="+", choices=classes.SETS, default=[*classes.SETS])
     add("--rows", type=int, default=10**6, help="training samples of classes, at most")

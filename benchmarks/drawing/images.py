@@ -1,13 +1,14 @@
 """A small convolutional network with a prior of functions, and the exact process.
 
-Learning rate, number of steps and the noise of the prior of functions have the least
-log loss on the last fifth of the training images, and then all of them are learned. The
-prior of functions has the variance that the exact process finds most probable. All
-probabilities are calibrated, those of networks as by default.
+Networks are trained as by default. The prior of functions has the variance that the
+exact process finds most probable, and of some noises the one with the least log loss on
+the last fifth of the training images, before all of them are learned. All probabilities
+are calibrated.
 """
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from drawing.place import ran_on
 from skconvgp import BayesianNetworkClassifier, ConvNetGPClassifier, gram_diag
 from skconvgp.completion import Nystrom
 from skconvgp.datasets import fetch_mnist
-from skconvgp.kernels import Kernel, convnet
+from skconvgp.kernels import convnet
 
 EXACT = "exact process"
 FUNCTIONS, WEIGHTS = "network, prior of functions", "network, prior of weights"
@@ -33,10 +34,9 @@ ENSEMBLE = "network, ensemble"
 NAMES = (EXACT, FUNCTIONS, FLAT, FUNCTION_ENSEMBLE, WEIGHTS, ENSEMBLE)
 N_TEST, N_DRAWS = 1000, 8
 DEPTH, WINDOW = 7, 3  # of the network whose prior the small one gets
-RATES = (0.01, 0.03, 0.1)
-FEW, MANY = 200, 900  # steps of the search for a rate, and of the training
-LESS_NOISE = 1e-3  # of the prior of functions; 1e-2 is the default
-MOST_AT_ONCE, BATCH, N_LANDMARKS = 1500, 500, 1000
+NOISES = (1e-2, 1e-1)  # of the prior of functions; 1e-2 is the default
+STEPS = 1500  # with a prior of functions, which multiplied the effort is
+N_LANDMARKS = 1000  # whose features stand for its kernel in batches
 
 Images = tuple[NDArray[Any], NDArray[Any]]
 
@@ -73,7 +73,7 @@ def measure(
     n: int,
     side: int,
     effort: float,
-    rates: list[float],
+    noises: list[float],
     device: str,
     methods: list[str],
 ) -> Iterator[tuple[str, Figures]]:
@@ -88,98 +88,76 @@ def measure(
         yield EXACT, row
     variance = float(np.mean(exact.amplitude_)) / _target_variance(y)
     unit = 1.0 / float(np.mean(gram_diag(kernel, X)))  # functions of mean variance 1
-    search = Search(X, y, side, effort, rates, device)
+    ensemble = {"inference": "ensemble"}
+    of_functions = {"prior": variance * unit * kernel}
     models = {
-        FUNCTIONS: {"prior": variance * unit * kernel},
+        FUNCTIONS: of_functions,
         FLAT: {"prior": unit * kernel},
-        FUNCTION_ENSEMBLE: {
-            "prior": variance * unit * kernel,
-            "inference": "ensemble",
-        },
+        FUNCTION_ENSEMBLE: of_functions | ensemble,
         WEIGHTS: {},
-        ENSEMBLE: {"inference": "ensemble", "likelihood": "softmax"},
+        ENSEMBLE: ensemble | {"likelihood": "softmax"},
     }
     variances = {FUNCTIONS: variance, FUNCTION_ENSEMBLE: variance, FLAT: 1.0}
     for name, settings in models.items():
         if name in methods or not methods:
-            chosen, loss = search.best(settings)
-            model = search.model(settings | chosen, n)
+            maker = Maker(side, effort, device, settings)
+            losses = maker.losses(X, y, noises) if "prior" in settings else {}
+            noise = min(losses, key=lambda one: losses[one], default=None)
+            model = maker.make(n, noise)
             row = _fitted(model, (X, y)) | _judged(model, (X_test, y_test))
-            told = {"chosen": chosen, "validation_log_loss": loss}
-            told |= {"prior_variance": variances.get(name)}
-            yield name, row | told | {"tried": search.tried}
+            told = {"function_noise": noise, "held_out_log_losses": losses}
+            yield name, row | told | {"prior_variance": variances.get(name)}
 
 
-class Search:
-    """The settings of training with the least log loss on held-out images.
+@dataclass(frozen=True)
+class Maker:
+    """Makes networks with some settings.
 
-    With one rate there is no search.
+    Parameters
+    ----------
+    side : int
+        Of the images.
+    effort : float
+        Multiplies the steps of networks with a prior of functions.
+    device : str
+        Where they are trained.
+    settings : dict
+        Those of the method.
     """
 
-    def __init__(
-        self,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        side: int,
-        effort: float,
-        rates: list[float],
-        device: str,
-    ) -> None:
+    side: int
+    effort: float
+    device: str
+    settings: dict[str, Any]
+
+    def losses(
+        self, X: NDArray[Any], y: NDArray[Any], noises: list[float]
+    ) -> dict[float, float | None]:
+        """Return log losses of noises on held-out images; one noise is not judged."""
+        if len(noises) == 1:
+            return {noises[0]: None}
         cut = 4 * len(y) // 5
-        self._few, self._apart = (X[:cut], y[:cut]), (X[cut:], y[cut:])
-        self._side, self._effort, self._device = side, effort, device
-        self._rates = rates
-        self.tried: list[Figures] = []
+        found: dict[float, float | None] = {}
+        for noise in noises:
+            model = self.make(cut, noise)
+            _fitted(model, (X[:cut], y[:cut]))
+            right = model.predict_proba(X[cut:])[np.arange(len(y) - cut), y[cut:]]
+            found[noise] = float(-np.log(np.maximum(right, 1e-12)).mean())
+        return found
 
-    def best(self, settings: dict[str, Any]) -> tuple[dict[str, Any], float | None]:
-        """Return settings of the training, and their loss."""
-        self.tried = []
-        few, many = (max(4, round(one * self._effort)) for one in (FEW, MANY))
-        if len(self._rates) == 1:
-            return {"learning_rate": self._rates[0], "max_iter": many}, None
-        for rate in self._rates:
-            self._try(settings, {"learning_rate": rate, "max_iter": few})
-        rate = self._least()["learning_rate"]
-        for one in (rate, rate / 3.0):
-            self._try(settings, {"learning_rate": one, "max_iter": many})
-        if isinstance(settings.get("prior"), Kernel):
-            self._try(settings, self._least() | {"function_noise": LESS_NOISE})
-        chosen = self._least()
-        return chosen, min(one["log_loss"] for one in self.tried)
-
-    def _least(self) -> dict[str, Any]:
-        """Return the settings with the least loss so far."""
-        best = min(self.tried, key=lambda one: float(one["log_loss"]))
-        return dict(best["chosen"])
-
-    def _try(self, settings: dict[str, Any], chosen: dict[str, Any]) -> None:
-        model = self.model(settings | chosen, len(self._few[1]))
-        try:
-            _fitted(model, self._few)
-            X, y = self._apart
-            right = model.predict_proba(X)[np.arange(len(y)), y]
-            loss = float(-np.log(np.maximum(right, 1e-12)).mean())
-        except FloatingPointError:  # all draws diverged
-            loss = float("inf")
-        self.tried.append({"chosen": chosen, "log_loss": loss})
-
-    def model(self, settings: dict[str, Any], n: int) -> BayesianNetworkClassifier:
-        """Return networks that learn n images; `max_iter` counts steps."""
-        usual: dict[str, Any] = {"n_draws": N_DRAWS, "optimizer": None}
-        usual |= {"batch_size": None}
-        usual |= {"device": self._device, "random_state": 0}
-        if n > MOST_AT_ONCE:
-            is_function = isinstance(settings.get("prior"), Kernel)
-            per_epoch = -(-round(n * (1.1 if is_function else 1.0)) // BATCH)
-            epochs = max(4, settings["max_iter"] // per_epoch)
-            settings = settings | {"max_iter": epochs, "batch_size": BATCH}
-            if is_function:
-                part = Nystrom(min(N_LANDMARKS, n // 2), check_fraction=0.0)
-                settings |= {"features": part}
-        side = self._side
-        return BayesianNetworkClassifier(
-            network=lambda: small(side), **usual | settings
+    def make(self, n: int, noise: float | None) -> BayesianNetworkClassifier:
+        """Return networks that learn n images."""
+        side, usual = self.side, {"n_draws": N_DRAWS, "optimizer": None}
+        usual |= {"device": self.device, "random_state": 0}
+        if noise is not None:
+            part = Nystrom(min(N_LANDMARKS, n // 2), check_fraction=0.0)
+            usual |= {"function_noise": noise, "features": part}
+        model = BayesianNetworkClassifier(
+            network=lambda: small(side), **usual, **self.settings
         )
+        if noise is not None and self.effort != 1.0:
+            model.set_params(max_iter=max(4, round(STEPS * self.effort)))
+        return model
 
 
 def _target_variance(y: NDArray[Any]) -> float:
