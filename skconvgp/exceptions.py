@@ -113,7 +113,8 @@ class ScaleWarning(UserWarning):
     """Samples to predict are far larger, or far smaller, than all samples of `fit`.
 
     Mostly the pixels were divided by 255 for one of the two calls and not for the
-    other. `fit` of a Bayesian network also warns if X is far from numbers near 1.
+    other. `fit` of a Bayesian network also warns if X is far from numbers near 1, and
+    every `fit` if sample weights are so small that all samples together count as few.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._repeats import marks_of, warn_of_repeats
 from skconvgp.estimators._resolve import is_precomputed, resolve_kernel
-from skconvgp.estimators._scale import mean_squares, warn_of_scale
+from skconvgp.estimators._scale import mean_squares, warn_of_scale, warn_of_weights
 from skconvgp.estimators._validation import (
     check_same_shape,
     check_weights,
@@ -243,6 +243,7 @@ def _weigh(
     """Return the weights > 0, and the indices of their samples."""
     weights = check_weights(sample_weight, rows)
     kept = np.flatnonzero(weights)
+    warn_of_weights(weights[kept])
     return weights[kept], kept
 
 

@@ -16,7 +16,7 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import to_tensor
 from skconvgp.estimators._doors import DTYPES
 from skconvgp.estimators._network_settings import NetworkSettings
-from skconvgp.estimators._scale import mean_squares, warn_of_units
+from skconvgp.estimators._scale import mean_squares, warn_of_units, warn_of_weights
 from skconvgp.estimators._validation import (
     check_weights,
     images_to_rows,
@@ -184,6 +184,7 @@ def read_samples(
     estimator.image_shape_ = shape
     weights = check_weights(sample_weight, rows)
     kept = np.flatnonzero(weights)
+    warn_of_weights(weights[kept])
     if settings.make_module is None:
         warn_of_units(rows[kept])
     return NetworkSamples(rows[kept], y[kept], weights[kept], shape, mean_squares(rows))

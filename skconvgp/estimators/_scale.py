@@ -1,14 +1,15 @@
-"""Whether samples have the scale of those of `fit`, or are numbers near 1."""
+"""Whether samples have the scale of those of `fit`, and they or weights are near 1."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skconvgp._typing import FloatArray
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import ScaleWarning
 
-__all__ = ["mean_squares", "warn_of_scale", "warn_of_units"]
+__all__ = ["mean_squares", "warn_of_scale", "warn_of_units", "warn_of_weights"]
 
 # Samples have another scale if their mean squares differ by this factor; for pixels up
 # to 1 and up to 255 it is 65025.
@@ -19,6 +20,9 @@ LEAST_FEATURES = 16
 # Root mean square of X from which on the units of a network saturate; below one over it
 # outputs hardly depend on X.
 LARGEST_UNITS = 30.0
+# Mean weight of a sample, in which each counts by its weight: below, it is no number of
+# copies.
+LEAST_WEIGHT = 0.1
 
 
 def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
@@ -76,6 +80,19 @@ def warn_of_units(rows: NDArray[Any]) -> None:
         f"The values of X have a root mean square of {size:.3g}, and {effect}. Scale "
         "them to numbers near 1: put StandardScaler() and the estimator in one "
         "Pipeline, or divide pixels by 255.",
+        ScaleWarning,
+    )
+
+
+def warn_of_weights(weights: FloatArray) -> None:
+    """Warn if weights (n,) > 0 count as far fewer samples than there are."""
+    shares = weights / weights.max()
+    if weights.max() >= LEAST_WEIGHT * shares.sum() / (shares @ shares):
+        return
+    warn_caller(
+        f"The sample weights sum to {weights.sum():.3g}, and {len(weights)} samples "
+        "count as so many of weight 1: a weight counts copies. Divide the weights by "
+        "their mean unless that is meant.",
         ScaleWarning,
     )
 

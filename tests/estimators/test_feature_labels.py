@@ -419,6 +419,7 @@ def test_samples_without_a_variance_are_left_out_by_their_mean(variance):
     assert set(gp.loo_predict()[40:]) == {0, 1}
 
 
+@pytest.mark.filterwarnings("ignore:The sample weights sum to")
 def test_tiny_weights_of_further_samples_are_refused():
     X, y, weights = samples()
     gp = classifier(RandomFeatures(20), "dirichlet").fit(X, y)

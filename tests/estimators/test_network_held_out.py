@@ -255,6 +255,7 @@ def test_a_calibration_is_the_most_probable_temperature():
     assert 0.5 < alone < 1.0
 
 
+@pytest.mark.filterwarnings("ignore:The sample weights sum to 1, and 400 samples")
 @pytest.mark.parametrize("early_stopping", [False, True])
 def test_weights_that_sum_to_one_do_not_make_probabilities_certain(early_stopping):
     X, labels = noisy_classes(400, 2)

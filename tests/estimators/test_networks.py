@@ -53,7 +53,9 @@ def classifier(sizes=(8,), **settings):
 CHECKED = [
     regressor(noise_variance="evidence", activation="erf", learning_rate=0.1),
     classifier(learning_rate=0.1),
-    regressor(inference="ensemble", learning_rate=0.1),
+    # Sums of weighted samples and of copies differ by rounding, which single precision
+    # makes larger than what the checks allow, on some processors.
+    regressor(inference="ensemble", learning_rate=0.1, dtype="float64"),
 ]
 SUITE_IDS = parametrize_with_checks(CHECKED).mark.kwargs["ids"]
 CASES = [

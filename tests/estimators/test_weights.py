@@ -1,11 +1,22 @@
 """Sample weights: a weight of two is two samples, a weight of zero is none."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor, gram_matrix
+from skconvgp import (
+    BayesianNetworkClassifier,
+    BayesianNetworkRegressor,
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    NystromCompletedGP,
+    PatchGPRegressor,
+    gram_matrix,
+)
+from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import dot_product, rbf
-from tests.helpers.estimators import blobs, wave
+from tests.helpers.estimators import blobs, digits, wave
 
 TOLERANCE = 1e-7
 
@@ -142,3 +153,32 @@ def test_equal_weights_change_only_the_relative_noise(cls):
     heavy = cls(rbf(1.0), noise_variance=0.04).fit(X, y, np.full(30, 4.0))
     plain = cls(rbf(1.0), noise_variance=0.01).fit(X, y)
     np.testing.assert_allclose(heavy.predict(X), plain.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ConvNetGPRegressor(),
+        ConvNetGPClassifier(),
+        NystromCompletedGP(n_landmarks=20),
+        PatchGPRegressor(n_inducing=20),
+        BayesianNetworkRegressor(max_iter=4, n_draws=2),
+        BayesianNetworkClassifier(max_iter=4, n_draws=2, calibrate=False),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_weights_that_sum_to_one_are_told(model):
+    X, y = digits(50)
+    match = "weights sum to 1, and 50 samples count as so many of weight 1"
+    with pytest.warns(ScaleWarning, match=match):
+        model.fit(X, y, sample_weight=np.full(50, 0.02))
+
+
+@pytest.mark.parametrize(("weight", "is_told"), [(0.11, False), (0.09, True)])
+def test_only_weights_of_samples_that_count_are_judged(weight, is_told):
+    X, y = wave(30)
+    small = np.where(np.arange(30) < 29, 1e-200, weight)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ConvNetGPRegressor(rbf(1.0), noise_variance=0.1).fit(X, y, small)
+    assert [one.category for one in caught] == is_told * [ScaleWarning]
