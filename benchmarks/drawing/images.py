@@ -1,9 +1,9 @@
 """A small convolutional network with a prior of functions, and the exact process.
 
-Networks are trained as by default. The prior of functions has the variance that the
-exact process finds most probable, and of some noises the one with the least log loss on
-the last fifth of the training images, before all of them are learned. All probabilities
-are calibrated.
+Networks are trained as by default, but for batches with a prior of functions. That has
+the variance that the exact process finds most probable, and of some noises the one with
+the least log loss on the last fifth of the training images, before all of them are
+learned. All probabilities are calibrated.
 """
 
 import warnings
@@ -35,8 +35,9 @@ NAMES = (EXACT, FUNCTIONS, FLAT, FUNCTION_ENSEMBLE, WEIGHTS, ENSEMBLE)
 N_TEST, N_DRAWS = 1000, 8
 DEPTH, WINDOW = 7, 3  # of the network whose prior the small one gets
 NOISES = (1e-2, 1e-1)  # of the prior of functions; 1e-2 is the default
-STEPS = 1500  # with a prior of functions, which multiplied the effort is
-N_LANDMARKS = 1000  # whose features stand for its kernel in batches
+EPOCHS = 1500  # with a prior of functions, times the effort if that is not 1
+# Steps with it read all of few images, and some of many, by features of its kernel.
+MOST_AT_ONCE, BATCH, N_LANDMARKS = 2000, 512, 1000
 
 Images = tuple[NDArray[Any], NDArray[Any]]
 
@@ -152,11 +153,12 @@ class Maker:
         if noise is not None:
             part = Nystrom(min(N_LANDMARKS, n // 2), check_fraction=0.0)
             usual |= {"function_noise": noise, "features": part}
+            usual |= {"batch_size": None if n <= MOST_AT_ONCE else BATCH}
         model = BayesianNetworkClassifier(
             network=lambda: small(side), **usual, **self.settings
         )
         if noise is not None and self.effort != 1.0:
-            model.set_params(max_iter=max(4, round(STEPS * self.effort)))
+            model.set_params(max_iter=max(4, round(EPOCHS * self.effort)))
         return model
 
 
