@@ -20,8 +20,8 @@ LEAST_FEATURES = 16
 # Root mean square of X from which on the units of a network saturate; below one over it
 # outputs hardly depend on X.
 LARGEST_UNITS = 30.0
-# Mean weight of the samples, each of which counts by its weight. If it is below, weights
-# were hardly meant as numbers of copies.
+# Mean weight of the samples, each of which counts by its weight. If it is smaller, the
+# weights were hardly meant as numbers of copies.
 LEAST_WEIGHT = 0.1
 
 
