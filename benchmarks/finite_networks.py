@@ -5,7 +5,7 @@
 
 Takes two minutes on a core: split 0 of boston with some of the steps, and 200 images.
 --whole takes all sets, ten splits of those of numbers (five of Protein), and up to 5000
-images of 28 x 28 pixels, which are hours on a core. Each part can run
+images, which are days on a core. Each part can run
 alone, also in several processes, whose files a last call puts together:
 
     python benchmarks/finite_networks.py --sets energy --splits 0 1 --output one.json
@@ -39,6 +39,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -159,8 +160,8 @@ def main() -> None:
         for split in options.splits if not options.whole else [0]:
             fill_classes(options, record, name, split)
         print_classes(record["classes"], name)
-    for n in options.images:
-        place = {"n": n, "side": options.side, "effort": options.effort}
+    for n, side in product(options.images, options.sides):
+        place = {"n": n, "side": side, "effort": options.effort}
         fill(options, record, "images", place, _images(options, place))
         print_images(record["images"], place)
     print(f"\nwritten to {options.output}")
@@ -289,7 +290,7 @@ def parse() -> Any:
     )
     add("--splits", nargs="+", type=int, default=[0])
     add("--images", nargs="*", type=int, help="their numbers; 200, as for --sets")
-    add("--side", type=int, choices=(14, 28), default=14, help="of the images")
+    add("--sides", nargs="+", type=int, choices=(14, 28), default=[14])
     add("--noises", nargs="+", type=float, default=list(images.NOISES))
     add("--classes", nargs="*", choices=CLASSES, help="sets of classes")
     add("--class-tables", nargs="+", choices=classes.SETS, default=[*classes.SETS])
@@ -310,7 +311,7 @@ def parse() -> Any:
     if options.whole:
         options.sets, options.splits = list(SETS), range(MOST_SPLITS)
         options.classes, options.effort = list(CLASSES), 1.0
-        options.images, options.side = [1000, 5000], 28
+        options.images, options.sides = [1000, 5000], [14, 28]
     return options
 
 

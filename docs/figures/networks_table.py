@@ -54,9 +54,9 @@ SCORES = {"rmse": "Root mean square error", "nlpd": "Negative log density", **AG
 CLASS_SCORES = {"error": "Error", "log_loss": "Log loss", **AGREEMENT}
 IMAGES = {
     "exact process": "Exact process of the deep network",
+    "exact process of the default network": "Exact process of `convnet()`",
     "network, prior of functions": "Small networks, prior of the deep one",
     "network, prior of functions of variance 1": "The same with a variance of 1",
-    "network, prior of functions, ensemble": "Ensemble, prior of the deep one",
     "network, prior of weights": "Small networks, prior of weights",
     "network, ensemble": "Small networks, ensemble",
 }

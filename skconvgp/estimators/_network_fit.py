@@ -225,9 +225,9 @@ def _judge_chains(estimator: Any, trained: Trained) -> None:
     largest = float(np.max(estimator.rhat_, initial=1.0, where=estimator.rhat_ >= 1.0))
     if largest > LARGEST_RHAT:
         warn_caller(
-            f"The chains disagree: R-hat of a prediction is {largest:.2f}, and should "
-            f"be below {LARGEST_RHAT}. Raise `burn_in` and `thin`; raise "
-            "`learning_rate` if the chains move slowly, or lower it if they leave the "
-            "range of the targets.",
+            "The chains disagree, or the halves of a chain: R-hat of a prediction is "
+            f"{largest:.2f}, and should be below {LARGEST_RHAT}. Raise `burn_in` and "
+            "`thin`; raise `learning_rate` if the chains move slowly, or lower it if "
+            "they leave the range of the targets.",
             ConvergenceWarning,
         )

@@ -27,6 +27,7 @@ from skconvgp.estimators._resolve import AUTO, reject
 from skconvgp.estimators._warn import warn_caller, warnings_concern
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
+from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
 from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.networks import match_covariance
@@ -182,8 +183,8 @@ class PriorChoice:
         """Fit a Gaussian process to targets (m,) or (m, k) of the few samples."""
         few = self._few
         name, owner = type(gp).__name__, type(self._owner).__name__
-        part = f"the {name} of {len(few.rows)} samples"
-        with warnings_concern(f"{part} that chooses the prior of {owner}"):
+        part = f"the {name} of {len(few.rows)} samples that chooses the prior of"
+        with warnings_concern(f"{part} {owner}", told=(ScaleWarning,)):
             gp.fit(few.rows, y, few.weights)
 
     def _matched(self, prior: NetworkPrior) -> NetworkPrior:

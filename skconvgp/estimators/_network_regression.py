@@ -74,15 +74,16 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     bias_variance : float, default=1.0
         Prior variance of biases.
     noise_variance : "auto", "evidence" or float, default="auto"
-        Variance of the noise, in squared units of the scaled targets. "evidence"
-        chooses it by the evidence of the Gaussian process with the kernel, or with that
-        of wide networks; with a `network` and ``prior="weights"`` there is no kernel.
-        "auto" is "evidence" with a kernel. With ``prior="weights"`` it begins there,
-        and takes the most probable noise of held-out samples that at most five networks
-        predict; then all samples are learned, but for those of `early_stopping`. It
-        needs 50 that can be held out, of equal weight, and is "evidence" for fewer
-        samples. Copies of samples make it too small. If a callback stops these
-        networks, they are the draws, an ensemble whatever `inference` is.
+        Variance of the noise, in squared units of the scaled targets; all outputs have
+        the same, so that an output of much more noise is better fitted by itself.
+        "evidence" chooses it by the evidence of the Gaussian process with the kernel,
+        or with that of wide networks; with a `network` and ``prior="weights"`` there is
+        no kernel. "auto" is "evidence" with a kernel. With ``prior="weights"`` it
+        begins there, and takes the most probable noise of held-out samples that at most
+        five networks predict; then all samples are learned, but for those of
+        `early_stopping`. It needs 50 that can be held out, of equal weight, and is
+        "evidence" for fewer samples. Copies of samples make it too small. If a callback
+        stops these networks, they are the draws, an ensemble whatever `inference` is.
     optimizer : None, "amplitude" or "evidence", default="evidence"
         With a kernel, "evidence" learns its hyperparameters and its mean
         variance, by the evidence of the Gaussian process on at most 1000 samples, which

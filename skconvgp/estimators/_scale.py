@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
+from skconvgp._settings import is_number
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import ScaleWarning
@@ -20,9 +22,12 @@ LEAST_FEATURES = 16
 # Root mean square of X from which on the units of a network saturate; below one over it
 # outputs hardly depend on X.
 LARGEST_UNITS = 30.0
-# Mean weight of the samples, each of which counts by its weight. If it is smaller, the
-# weights were hardly meant as numbers of copies.
-LEAST_WEIGHT = 0.1
+# Weights were hardly meant as numbers of copies if their mean, weighted by themselves,
+# is smaller than the first number, or if their plain mean is, and all of them together
+# count as fewer samples than the second.
+LEAST_WEIGHT, FEWEST_COPIES = 0.1, 10.0
+# Samples whose weights are a smaller share of the largest one are as good as left out.
+LEAST_SHARE = 1e-3
 
 
 def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
@@ -84,13 +89,22 @@ def warn_of_units(rows: NDArray[Any]) -> None:
     )
 
 
-def warn_of_weights(weights: FloatArray) -> None:
-    """Warn if weights (n,) > 0 count as far fewer samples than there are."""
-    shares = weights / weights.max()
-    if weights.max() >= LEAST_WEIGHT * shares.sum() / (shares @ shares):
+def warn_of_weights(estimator: Any, weights: FloatArray) -> None:
+    """Warn if weights (n,) > 0 count as far fewer samples than there are.
+
+    A regressor whose noise is given may well get inverse variances as weights.
+    """
+    noise = getattr(estimator, "noise_variance", None)
+    if is_regressor(estimator) and is_number(noise):
+        return
+    shares, total = weights / weights.max(), float(weights.sum())
+    n_counted = int((shares > LEAST_SHARE).sum())
+    is_sum_small = total < min(FEWEST_COPIES, LEAST_WEIGHT * n_counted)
+    is_mean_small = weights.max() < LEAST_WEIGHT * shares.sum() / (shares @ shares)
+    if not is_sum_small and not is_mean_small:
         return
     warn_caller(
-        f"The sample weights sum to {weights.sum():.3g}, and {len(weights)} samples "
+        f"The sample weights sum to {total:.3g}, and {len(weights)} samples "
         "count as so many of weight 1: a weight counts copies. Divide the weights by "
         "their mean unless that is meant.",
         ScaleWarning,

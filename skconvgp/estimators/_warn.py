@@ -90,13 +90,15 @@ def ask_each(
 
 
 @contextmanager
-def warnings_concern(part: str) -> Iterator[None]:
+def warnings_concern(part: str, told: tuple[type[Warning], ...] = ()) -> Iterator[None]:
     """Name the part of an estimator that warnings within are of.
 
     Parameters
     ----------
     part : str
         What the user did not fit, such as an estimator within an estimator.
+    told : tuple of type, default=()
+        Warnings that the outer estimator has given and that are left out.
     """
     held_back: list[Warned] = []
     try:
@@ -104,8 +106,9 @@ def warnings_concern(part: str) -> Iterator[None]:
             yield
     finally:
         for warned in held_back:
-            message = f"{warned.message} This concerns {part}."
-            warn_caller(message, warned.category, warned.kind)
+            if not issubclass(warned.category, told):
+                message = f"{warned.message} This concerns {part}."
+                warn_caller(message, warned.category, warned.kind)
 
 
 @contextmanager

@@ -147,7 +147,8 @@ def network_features(
         If "exact" makes more features than are asked for with a single channel.
     """
     layers = _flat(network)
-    readout = layers[-1] if isinstance(layers[-1], Dense) else None
+    final = layers[-1] if layers else None
+    readout = final if isinstance(final, Dense) else None
     layers = layers[:-1] if readout else layers
     if not _starts_affine(layers):
         layers.insert(0, Conv2d(1))  # makes the channels normal, as the kernel has them

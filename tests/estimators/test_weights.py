@@ -174,11 +174,44 @@ def test_weights_that_sum_to_one_are_told(model):
         model.fit(X, y, sample_weight=np.full(50, 0.02))
 
 
-@pytest.mark.parametrize(("weight", "is_told"), [(0.11, False), (0.09, True)])
-def test_only_weights_of_samples_that_count_are_judged(weight, is_told):
-    X, y = wave(30)
-    small = np.where(np.arange(30) < 29, 1e-200, weight)
+def told_of(model, X, y, weights):
+    """Return the categories of the warnings of a fit."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ConvNetGPRegressor(rbf(1.0), noise_variance=0.1).fit(X, y, small)
-    assert [one.category for one in caught] == is_told * [ScaleWarning]
+        model.fit(X, y, weights)
+    return [one.category for one in caught]
+
+
+FEW = np.arange(200) < 12
+
+
+@pytest.mark.parametrize(
+    ("weights", "is_told"),
+    [
+        (np.full(200, 0.11), False),
+        (np.full(200, 0.09), True),
+        (np.where(FEW, 1.0, 1e-9), False),  # the others are as good as left out
+        (np.where(FEW, 0.09, 1e-9), True),
+        (np.where(np.arange(200), 0.002, 0.6), True),  # one is heavy: all sum to 1
+        (np.where(FEW, 1 / 12, 1 / 188), True),  # each class as one sample
+    ],
+    ids=["even", "even, small", "few", "few, small", "one heavy", "classes"],
+)
+def test_weights_that_are_too_small_are_told(weights, is_told):
+    X, y = wave(200)
+    told = told_of(ConvNetGPRegressor(rbf(1.0)), X, y, weights)
+    assert told == is_told * [ScaleWarning]
+
+
+def test_inverse_variances_are_not_told_where_the_noise_is_given():
+    X, y = wave(30)
+    weights = np.full(30, 0.01)
+    model = ConvNetGPRegressor(rbf(1.0), noise_variance=1.0)
+    assert not told_of(model, X, y, weights)
+    assert told_of(model.set_params(noise_variance="auto"), X, y, weights)
+
+
+def test_a_model_within_a_model_does_not_tell_again():
+    X, y = wave(60)
+    model = BayesianNetworkRegressor(max_iter=4, n_draws=2)
+    assert told_of(model, X, y, np.full(60, 0.01)).count(ScaleWarning) == 1

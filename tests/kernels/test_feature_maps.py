@@ -57,6 +57,7 @@ UNBIASED = [
     dense(1, weight_variance=1.7, bias_variance=0.3),
     Sequential(Flatten(), Dense(1.4), ReLU()),
     Sequential(Erf(), Dense(bias_variance=0.5)),
+    Sequential(),
 ]
 
 
