@@ -156,6 +156,8 @@ class Responses:
         # The first side is what distances are centred at: it must not be the batch.
         prepared = self.base.prepare(self.inducing), self.base.prepare(images)
         values = self.base.cross(*prepared)
+        # Networks add up their means over positions in double precision.
+        values = values.to(patches.dtype)
         return values.mT.reshape(*patches.shape[:3], len(self.inducing))
 
 

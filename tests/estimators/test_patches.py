@@ -20,7 +20,16 @@ from skconvgp import (
     gram_diag,
 )
 from skconvgp.exceptions import TileMemoryError
-from skconvgp.kernels import Conv2d, PatchKernel, ReLU, Sequential, rbf
+from skconvgp.kernels import (
+    Conv2d,
+    PatchKernel,
+    ReLU,
+    Sequential,
+    convnet,
+    convnet_gap,
+    dense,
+    rbf,
+)
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import _patch_noise, _patch_reading, _patches
 from tests.helpers.estimators import all_digits
@@ -698,3 +707,21 @@ def test_selection_of_the_patch_size_in_a_pipeline():
     name = "patchgpclassifier__kernel__patch_size"
     search = GridSearchCV(steps, {name: [2, 3]}, cv=2).fit(X, y)
     assert search.best_params_[name] in (2, 3)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [dense(1), convnet(1, 3, kind="ntk"), convnet_gap(1)],
+    ids=["dense", "ntk", "average"],
+)
+def test_networks_compare_patches_in_single_precision(base):
+    X, y = all_digits()
+    compared = PatchKernel(base, patch_size=5)
+    single, double = (
+        PatchGPClassifier(compared, n_inducing=20, dtype=dtype, random_state=0)
+        .fit(X[:60], y[:60])
+        .predict_proba(X[60:80])
+        for dtype in ("float32", "float64")
+    )
+    np.testing.assert_allclose(single, double, atol=5e-3)
+    assert single.std() > 0.05
