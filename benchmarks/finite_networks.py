@@ -5,8 +5,8 @@
 
 Takes two minutes on a core: split 0 of boston with some of the steps, and 200 images.
 --whole takes all sets, ten splits of those of numbers (five of Protein), and up to 5000
-images, which are days on a core. Each part can run
-alone, also in several processes, whose files a last call puts together:
+images, which are days on a core. Each part can run alone, also in several processes,
+whose files a last call puts together:
 
     python benchmarks/finite_networks.py --sets energy --splits 0 1 --output one.json
     python benchmarks/finite_networks.py --images 1000 --output two.json
@@ -25,10 +25,11 @@ processes of the same samples: the exact one, one of landmarks and one of random
 features. All of these tables have a bag of scikit-learn's networks beside them.
 
 Images: does the prior of a deep convolutional network help a small one? The deep one
-has seven hidden layers. Compared are the exact process, and a network of two layers
-of convolutions with the prior of functions, with one of weights, and as an ensemble;
-each has 8 networks. They judge the first 1000 test images of MNIST. Those of 14 x 14
-pixels are means of 2 x 2. drawing/images.py says how all of them are trained.
+has seven hidden layers. Compared are its exact process and that of the default network,
+and a network of two layers of convolutions with the prior of functions, with one of
+weights, and as an ensemble; each has 8 networks. They judge the first 1000 test images
+of MNIST. Those of 14 x 14 pixels are means of 2 x 2. drawing/images.py says how all of
+them are trained.
 
 Prints tables and writes benchmarks/results/finite_networks.json after each row. Rows
 that are there are not measured again, unless --again is given. --effort multiplies the
@@ -290,7 +291,9 @@ def parse() -> Any:
     )
     add("--splits", nargs="+", type=int, default=[0])
     add("--images", nargs="*", type=int, help="their numbers; 200, as for --sets")
-    add("--sides", nargs="+", type=int, choices=(14, 28), default=[14])
+    add(
+        "--sides", nargs="+", type=int, choices=(14, 28), default=[14], help="of images"
+    )
     add("--noises", nargs="+", type=float, default=list(images.NOISES))
     add("--classes", nargs="*", choices=CLASSES, help="sets of classes")
     add("--class-tables", nargs="+", choices=classes.SETS, default=[*classes.SETS])

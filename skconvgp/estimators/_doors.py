@@ -169,7 +169,7 @@ def read_training(
     shape = shape_of_rows(kernel, estimator.image_shape, rows.shape[1], given)
     estimator.image_shape_ = shape
     squares, n_given = mean_squares(rows), len(rows)
-    weights, kept = _weigh(estimator, sample_weight, rows)
+    weights, kept = _weigh(sample_weight, rows)
     if len(kept) < n_given:
         rows, y = rows[kept], y[kept]
     prior = KernelPrior(kernel, rows, kept, shape).resolved()
@@ -198,7 +198,7 @@ def read_further(
         check_same_shape(given, estimator.image_shape_)
     rows, y = validate_data(estimator, rows, y, reset=False, dtype=DTYPES, **options)
     squares, marks = training.mean_squares, None
-    weights, kept = _weigh(estimator, sample_weight, rows)
+    weights, kept = _weigh(sample_weight, rows)
     if isinstance(prior, KernelPrior):
         warn_of_scale(rows, squares)
         squares, marks = mean_squares(rows), marks_of(rows[kept], y[kept])
@@ -230,7 +230,7 @@ def _read_matrix(
         )
     require_symmetric(gram)
     estimator.image_shape_ = None
-    weights, kept = _weigh(estimator, sample_weight, gram)
+    weights, kept = _weigh(sample_weight, gram)
     training = Training(kept, len(gram), (0.0, np.inf))
     if len(kept) < len(gram):
         gram, y = gram[np.ix_(kept, kept)], y[kept]
@@ -238,12 +238,12 @@ def _read_matrix(
 
 
 def _weigh(
-    estimator: Any, sample_weight: ArrayLike | None, rows: NDArray[Any]
+    sample_weight: ArrayLike | None, rows: NDArray[Any]
 ) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the weights > 0, and the indices of their samples."""
     weights = check_weights(sample_weight, rows)
     kept = np.flatnonzero(weights)
-    warn_of_weights(estimator, weights[kept])
+    warn_of_weights(weights[kept])
     return weights[kept], kept
 
 

@@ -184,7 +184,7 @@ def read_samples(
     estimator.image_shape_ = shape
     weights = check_weights(sample_weight, rows)
     kept = np.flatnonzero(weights)
-    warn_of_weights(estimator, weights[kept])
+    warn_of_weights(weights[kept])
     if settings.make_module is None:
         warn_of_units(rows[kept])
     return NetworkSamples(rows[kept], y[kept], weights[kept], shape, mean_squares(rows))

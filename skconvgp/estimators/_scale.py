@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_regressor
 
-from skconvgp._settings import is_number
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import ScaleWarning
@@ -89,14 +87,8 @@ def warn_of_units(rows: NDArray[Any]) -> None:
     )
 
 
-def warn_of_weights(estimator: Any, weights: FloatArray) -> None:
-    """Warn if weights (n,) > 0 count as far fewer samples than there are.
-
-    A regressor whose noise is given may well get inverse variances as weights.
-    """
-    noise = getattr(estimator, "noise_variance", None)
-    if is_regressor(estimator) and is_number(noise):
-        return
+def warn_of_weights(weights: FloatArray) -> None:
+    """Warn if weights (n,) > 0 count as far fewer samples than there are."""
     shares, total = weights / weights.max(), float(weights.sum())
     n_counted = int((shares > LEAST_SHARE).sum())
     is_sum_small = total < min(FEWEST_COPIES, LEAST_WEIGHT * n_counted)
@@ -106,7 +98,7 @@ def warn_of_weights(estimator: Any, weights: FloatArray) -> None:
     warn_caller(
         f"The sample weights sum to {total:.3g}, and {len(weights)} samples "
         "count as so many of weight 1: a weight counts copies. Divide the weights by "
-        "their mean unless that is meant.",
+        "their mean unless that is meant, as by inverse variances of a known noise.",
         ScaleWarning,
     )
 
