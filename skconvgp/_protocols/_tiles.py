@@ -37,8 +37,8 @@ class TileCosts:
     worker_bytes : int
         Workspace of each worker, whatever the size of its tile.
     n_passes : int
-        How often the maps of a pair are computed one after another: once, or for each
-        displacement in front of a pool.
+        How often the maps of a pair are computed one after another: for each layer, and
+        for each displacement in front of a pool.
     """
 
     image_bytes: int

@@ -18,6 +18,7 @@ from skconvgp.backends._terms import SumBackend
 from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import FlipAverage, Kernel, MaxNormalization, Sum
 from skconvgp.kernels._normalizations import CORRELATION
+from skconvgp.kernels._passes import n_passes
 
 __all__ = ["BACKENDS", "BackendChoice", "choose_backend"]
 
@@ -100,10 +101,8 @@ class BackendChoice:
 
     @property
     def n_passes(self) -> int:
-        """Return how many maps a pair takes: one, or those of all displacements."""
-        _, height, width = self.image_shape
-        n_pairs = _network(self.kernel).n_position_pairs(self.image_shape)
-        return max(1, n_pairs // (height * width))
+        """Return how many maps a pair takes, one after another."""
+        return n_passes(_network(self.kernel), self.image_shape)
 
     def _finished(self, backend: TileBackend) -> TileBackend:
         """Return the backend of the kernel, given that of the lowered network."""

@@ -84,7 +84,7 @@ class FusedBackend:
     processor : Processor
         Runs the program.
     n_passes : int, default=1
-        Maps of a pair that are computed, one for each displacement.
+        Maps of a pair that are computed, one for each displacement and layer.
     """
 
     program: Program
@@ -135,7 +135,7 @@ class FusedTangentBackend:
     processor : Processor
         Runs the programs.
     n_passes : int, default=1
-        Maps of a pair that are computed, one for each displacement.
+        Maps of a pair that are computed, one for each displacement and layer.
     """
 
     programs: tuple[Program, ...]

@@ -15,6 +15,7 @@ from skconvgp._protocols import PullbackBackend, Pulled, TileBackend, TileCosts
 from skconvgp.backends._choose import BackendChoice
 from skconvgp.backends._reference import image_shape_of
 from skconvgp.kernels import Kernel
+from skconvgp.kernels._passes import n_passes
 
 __all__ = ["ReversePullback", "TangentPullback", "choose_pullback"]
 
@@ -54,7 +55,7 @@ class ReversePullback:
         return TileCosts(
             image_bytes=an_image + 4 * image.nbytes,
             pair_bytes=a_pair + n_positions * LIVE_MAPS * image.itemsize,
-            n_passes=max(1, self.kernel.n_position_pairs(shape) // n_positions),
+            n_passes=n_passes(self.kernel, shape, n_positions),
         )
 
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:

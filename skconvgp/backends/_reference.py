@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 from skconvgp._protocols import TileCosts
 from skconvgp._typing import ImageShape, Prepared
 from skconvgp.kernels import Kernel
+from skconvgp.kernels._passes import n_passes
 
 __all__ = ["ReferenceBackend", "TangentBackend"]
 
@@ -136,7 +137,7 @@ def _measure(
         pair_bytes=LIVE_MAPS * maps_of_a_position * n_positions * image.itemsize,
         value_bytes=value.nbytes,
         value_shape=tuple(value.shape[2:]),
-        n_passes=max(1, backend.kernel.n_position_pairs(shape) // n_positions),
+        n_passes=n_passes(backend.kernel, shape, n_positions),
     )
 
 

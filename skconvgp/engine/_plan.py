@@ -29,9 +29,10 @@ TILE_BYTES = 8 * 2**20
 # A GPU has no cache that could hold the maps, and a call of torch costs as much there
 # as a few MiB of maps: in larger tiles calls do not count. Not measured on a GPU yet.
 GPU_TILE_BYTES = 2**28
-# Bytes of the maps of all tiles of a block, which are computed one after the other in a
-# tenth of a second to a few seconds.
-BLOCK_BYTES = 2**30
+# Bytes of the maps of all layers, of all tiles of a block: they are computed in a tenth
+# of a second to a few seconds.
+BLOCK_BYTES = 2**33
+BLOCK_MAPS = 2**22  # of a block, those of all layers
 MAX_BLOCK = 2048
 BLOCKS_A_WORKER = 16  # so many that the last block, computed alone, wastes little time
 LANES = 16  # of the longest vectors; each lane computes one image of the columns
@@ -66,8 +67,8 @@ class PullbackCosts:
     worker_bytes : int
         Workspace of each worker, for a tile of any size.
     n_passes : int
-        How often the maps of a pair are computed one after another: for each derivative
-        in forward mode, and for each displacement in front of a pool.
+        How often the maps of a pair are computed one after another: for each layer,
+        for each derivative in forward mode, for each displacement in front of a pool.
     """
 
     pair_bytes: int
@@ -213,13 +214,16 @@ def plan_tiles(
     tile = max(1, _in_vectors(math.isqrt(tile_bytes // costs.pair_bytes)))
     beside_tile = share - tile**2 * costs.pair_bytes
     block = _largest_side(beside_tile, QUEUED * costs.value_bytes, image_bytes)
-    at_once = min(BLOCK_BYTES // costs.pair_bytes, MAX_BLOCK**2)
+    at_once = min(BLOCK_BYTES // costs.pair_bytes, BLOCK_MAPS)
     in_time = math.isqrt(at_once // costs.n_passes)
-    if on_gpu:  # in whole tiles, since smaller ones take a GPU as long
-        in_time = max(in_time // tile, 1) * tile
+    if on_gpu:  # of whole tiles, since smaller ones take a GPU as long
+        in_time = max(in_time, tile)
     else:
+        in_time = in_time // LANES * LANES or in_time
         in_time = max(in_time, min(tile, LANES))  # smaller ones waste calls of torch
-    block = min(_in_vectors(min(block, in_time, MAX_BLOCK)), max(n_rows, n_cols))
+    block = min(block, in_time, MAX_BLOCK)
+    block = (block // tile * tile or block) if on_gpu else _in_vectors(block)
+    block = min(block, max(n_rows, n_cols))
     block = largest = max(1, block)
     if n_workers > 1:  # each worker gets a few blocks, even of a small matrix
         n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
@@ -292,7 +296,7 @@ def plan_pullback(
     fair = max(fair // tile, 1) * tile
     block = max(1, min(block, fair, MAX_BLOCK, max(n_rows, n_cols)))
     if not on_gpu:  # progress is told after a block, and Ctrl-C waits for one
-        in_time = _in_vectors(math.isqrt(MAX_BLOCK**2 // costs.n_passes))
+        in_time = _in_vectors(math.isqrt(BLOCK_MAPS // costs.n_passes))
         block = min(block, max(in_time, LANES))
     tile = -(-block // -(-block // tile))  # as many tiles, now nearly of one size
     return TilePlan(n_rows, n_cols, is_symmetric, block, tile, keeps_tables=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,9 +55,9 @@ __all__ = [
     "warn_of_slow_derivatives",
 ]
 
-# Maps of a pair from which on torch is far behind compiled code. Sums of a few networks
-# have less.
-FEW_PASSES = 4
+# Pairs of positions for each position of an image, from which on torch is far behind
+# compiled code. Sums of a few networks have less.
+FEW_DISPLACEMENTS = 4
 # Remedies if a search ends at a bound of the noise or of the amplitude.
 REMEDIES = {
     NOISE_LABEL: "hold the noise by a number as `noise_variance`",
@@ -209,7 +210,8 @@ def warn_of_slow_derivatives(estimator: Any, prior: KernelPrior) -> None:
     backend = estimator.backend
     choice = choose_backend(prior.kernel, prior.map_shape, backend, torch.device("cpu"))
     is_slower = choice.is_fused and not choice.has_tangents
-    if not is_slower or choice.n_passes < FEW_PASSES:
+    n_positions = math.prod(prior.map_shape[1:])
+    if not is_slower or prior.n_position_pairs < FEW_DISPLACEMENTS * n_positions:
         return
     if resolve_device(estimator, estimator.device).device.type == "cpu":
         warn_caller(

@@ -43,7 +43,7 @@ from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._function_config import make_config
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import FLOW_STEPS, FitLine
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
@@ -337,6 +337,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     ) -> None:
         """Learn the steps, and set the attributes that follow; warn of no steps."""
         generator = make_generator(self.random_state)
+        line = FitLine("fit", resolve_verbose(self, self.verbose), unit=FLOW_STEPS)
 
         def learn(placement: Placement) -> None:
             warp = flow.learn(
@@ -345,7 +346,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
                 Batches(len(points), codes, generator),
                 self._covariances(self.kernel_, placement),
                 self._covariances(self.field_kernel_, placement),
-                ProgressLine("fit", resolve_verbose(self, self.verbose), "steps"),
+                line.report,
             )
             self.embedding_ = to_numpy(warp.points)
             self.is_monotone_ = keeps_order(points, warp.points)

@@ -168,11 +168,11 @@ class convnet(Network):
         What is averaged before the readout: all positions, those within `radius`, or
         none.
     radius : int, default=2
-        With "local", positions on each side of a window: it has ``2 * radius + 1``
+        Only with "local": positions on each side of a window: it has ``2 * radius + 1``
         elements along each axis. A pair costs :math:`(4 r + 1)^2` times as much as
         without pooling.
     step : int, default=1
-        With "local", rows and columns between the elements of a window, which then
+        Only with "local": rows and columns between the elements of a window, which then
         reaches `radius * step` positions to each side at the same cost.
     kind : {"nngp", "ntk"}, default="nngp"
         "ntk" is the neural tangent kernel of the network: :ref:`ntk`.
@@ -214,8 +214,14 @@ class convnet(Network):
 
     def _head(self) -> tuple[MapLayer, ...]:
         """Return the layers between the last convolution and the readout."""
-        require_positive_int("radius", self.radius)
-        require_positive_int("step", self.step)
+        for name in ("radius", "step"):
+            value = getattr(self, name)
+            require_positive_int(name, value)
+            if self.pooling != "local" and value != getattr(convnet, name):
+                raise ValueError(
+                    f"`{name}`={value!r} needs pooling='local', got "
+                    f"pooling={self.pooling!r}."
+                )
         if self.pooling is None:
             return (Flatten(),)
         if self.pooling == "global":

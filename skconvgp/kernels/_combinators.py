@@ -11,7 +11,12 @@ from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._base import split
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._map_layer import NNGP, MapLayer, Maps, require_layer_kind
-from skconvgp.kernels._segments import leaves, strides_of, unrolled
+from skconvgp.kernels._segments import (
+    leaves,
+    require_no_pool,
+    strides_of,
+    unrolled,
+)
 
 __all__ = ["Residual", "Sequential"]
 
@@ -160,6 +165,7 @@ class Residual(_Chain):
         """Return the size of the map; raise if the branch changes it."""
         after = self._chain_shape(shape)
         if after != shape:
+            require_no_pool(self, shape)
             raise ValueError(
                 f"the branch of a Residual must keep the size of the map, but makes "
                 f"{after[0]}x{after[1]} of {shape[0]}x{shape[1]}: use a `Sum` with a "

@@ -88,15 +88,25 @@ class Stages:
     @property
     def n_position_pairs(self) -> int:
         """Pairs of positions whose covariances a pair of images needs."""
-        return sum(
+        return sum(self._n_paired())
+
+    @property
+    def depth(self) -> int:
+        """Layers that a pair of positions passes in the mean, the last ones ignored."""
+        n_paired = self._n_paired()
+        deep = zip(n_paired, self.segments, strict=False)
+        return -(-sum(n * segment.depth for n, segment in deep) // sum(n_paired))
+
+    def _n_paired(self) -> list[int]:
+        """Return the pairs of positions in front of each pool."""
+        levels = zip(self._feeds(), self.segments, strict=False)
+        return [
             math.prod(
                 sum(segment.n_paired(steps, axis) for steps in feed)
                 for axis, feed in enumerate(feeds_of_level)
             )
-            for feeds_of_level, segment in zip(
-                self._feeds(), self.segments[:-1], strict=True
-            )
-        )
+            for feeds_of_level, segment in levels
+        ]
 
     def _feeds(self) -> list[tuple[Feeds, Feeds]]:
         return self.feeds(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from numbers import Integral
 
-from skconvgp._typing import Bounds, Scalar, Value
+from skconvgp._typing import Bounds, MapShape, Scalar, Value
 from skconvgp.kernels._activations import ReLU
 from skconvgp.kernels._architectures import Network, conv_layer, dense_layer
 from skconvgp.kernels._combinators import Sequential
@@ -15,6 +15,7 @@ __all__ = ["convnet_gap", "myrtle"]
 
 # Convolutions at each of three resolutions, by the depth of the network.
 MYRTLE_CONVOLUTIONS = {5: (2, 1, 1), 7: (2, 2, 2), 10: (3, 3, 3)}
+SMALLEST_SIDE = 4  # of an image, whose maps become half as large twice
 
 
 @dataclass(repr=False)
@@ -70,6 +71,19 @@ class myrtle(Network):
         """One for each affine layer: the published variances are fan-in already."""
         self._check_words()
         return (1,) * self.depth
+
+    def out_shape(self, shape: MapShape) -> MapShape:
+        """Return the size of the map after the last layer; raise for small images."""
+        if min(shape) < SMALLEST_SIDE:
+            advice = "take `convnet_gap`, whose maps keep their size"
+            if shape == (1, 1):
+                advice = "rows of X are such images, unless `image_shape` is given"
+            raise ValueError(
+                f"{self!r} halves its maps twice and needs images of "
+                f"{SMALLEST_SIDE}x{SMALLEST_SIDE} pixels at least, got "
+                f"{shape[0]}x{shape[1]}: {advice}."
+            )
+        return super().out_shape(shape)
 
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         left = iter(variances)

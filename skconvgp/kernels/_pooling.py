@@ -103,7 +103,7 @@ class AvgPool2d(Layer):
         self._check_settings()
         rows, cols = self.axes(shape)
         if rows.n_outputs < 1 or cols.n_outputs < 1:
-            advice = "take a smaller window or padding='same'"
+            advice = "take a smaller window, or `GlobalAvgPool2d()`"
             if shape == (1, 1):
                 advice = "put it in front of the layer that leaves one position"
             raise ValueError(

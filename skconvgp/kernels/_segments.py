@@ -1,7 +1,7 @@
 """Chains of layers in front of pools and behind them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ __all__ = [
     "largest_map",
     "leaves",
     "most_open",
+    "n_layers",
     "require_displaceable",
     "require_no_pool",
     "segment_of",
@@ -37,6 +38,11 @@ def unrolled(layer: Any) -> Iterator[Any]:
     """Yield the layers of a chain, and of chains in it; otherwise the layer itself."""
     inner = getattr(layer, "unrolled", None)
     yield from inner() if inner else (layer,)
+
+
+def n_layers(parts: Iterable[Any]) -> int:
+    """Return how many layers parts are: a convolution and its activation are one."""
+    return max(1, sum(1 for _ in parts) // 2)
 
 
 def first_pool(layer: Any, shape: MapShape) -> Any | None:
@@ -70,6 +76,15 @@ class Segment:
     out: MapShape
     strides: tuple[int, int]
     is_cyclic: bool
+
+    @property
+    def depth(self) -> int:
+        """Layers that a pair of positions passes."""
+        size, parts = self.shape, list[Any]()
+        for layer in self.layers:
+            parts.extend(leaves(layer, size))
+            size = layer.out_shape(size)
+        return n_layers(parts)
 
     def n_paired(self, steps: Steps, axis: int) -> int:
         """Return how many positions behind it steps pair along an axis."""

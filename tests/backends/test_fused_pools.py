@@ -46,11 +46,13 @@ from tests.helpers.fused import (
     tile,
     variances,
 )
+from tests.helpers.published_pools import PUBLISHED
 
 pytestmark = needs_extension
 CPU = torch.device("cpu")
 SHAPE = (2, 7, 6)
 THIN = Conv2d(3, weight_variance=2.0)
+STEP = THIN, ReLU()
 
 
 def conv(size=3, **settings):
@@ -170,35 +172,6 @@ def test_local_pools_of_any_depth_are_lowered(shape, size):
     for depth in range(1, 21):
         program = lower(convnet(depth, pooling="local", **size), shape)
         assert Kind.AVERAGE in program.kinds
-
-
-STEP = THIN, ReLU()
-BIASED = conv(), ReLU()
-PUBLISHED = {  # neural-tangents 0.6.5
-    "all positions": (
-        Sequential(*BIASED * 3, GlobalAvgPool2d(), Dense(2.0, bias_variance=0.1)),
-        (0.7099801241570, 0.7002455598371, 0.6832248632315),
-        8,
-    ),
-    "two pools": (
-        Sequential(
-            *(*STEP, *STEP, AvgPool2d(2), *STEP, AvgPool2d(2), *STEP),
-            *(GlobalAvgPool2d(), Dense(2.0)),
-        ),
-        (0.0985326175019, 0.0966666442701, 0.0937925918454),
-        8,
-    ),
-    "odd sizes": (
-        closed(*BIASED, AvgPool2d(2), *BIASED, GlobalAvgPool2d()),
-        (0.5256832523836, 0.4864411210627, 0.4531474662775),
-        7,
-    ),
-    "windows of 3, steps of 2": (
-        closed(*BIASED, AvgPool2d(3, stride=2), *BIASED, Flatten()),
-        (0.7117552959394, 0.6577257741092, 0.5546890998509),
-        9,
-    ),
-}
 
 
 @pytest.mark.parametrize(

@@ -164,20 +164,22 @@ def test_parts_are_kept_by_their_numbers(cache, again):
 
 def test_what_is_quick_and_products_are_not_kept(cache, monkeypatch):
     own = oracle(cache)
+    n_passes = own.costs.n_passes
     own.block(torch.arange(5), None)  # not even lanes are full
     own.product(torch.ones(N, 1, dtype=torch.float64))
     list(own.stream(images(N_OTHERS), 16))
-    monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", N * (N + 1))
+    monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", n_passes * N * (N + 1))
     own.gram()
     own.cross(images(N_OTHERS))
     assert not tiles_of(cache)
 
 
 def test_fewer_pairs_are_kept_if_each_takes_longer(cache, monkeypatch):
-    monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", N * (N + 1))
     slow = StoppedBackend()
     costs = slow.measure(images(1))
-    slow.measure = lambda _: replace(costs, n_passes=3)
+    too_many = costs.n_passes * N * (N + 1)
+    monkeypatch.setattr("skconvgp.engine._cache.FEWEST_PAIRS", too_many)
+    slow.measure = lambda _: replace(costs, n_passes=3 * costs.n_passes)
     oracle(cache, slow).gram()
     assert len(tiles_of(cache)) == N_BLOCKS
 

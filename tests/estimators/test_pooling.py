@@ -161,10 +161,15 @@ def test_any_backend_gives_the_same_covariances():
 
 
 @needs_extension
-def test_the_fused_backend_counts_displacements():
+def test_backends_count_displacements_and_layers():
     shape = (1, 8, 8)
-    for pooling, n_passes in (("global", 64), (None, 1)):
-        kernel = convnet(depth=1, kernel_size=3, pooling=pooling)
+    for depth, pooling, n_passes in (
+        (1, "global", 64),
+        (4, "global", 256),
+        (1, None, 2),  # `Flatten` and `Dense` are a layer too
+        (4, None, 5),
+    ):
+        kernel = convnet(depth=depth, kernel_size=3, pooling=pooling)
         choice = choose_backend(kernel, shape, "fused", torch.device("cpu"))
         image = torch.zeros(1, *shape)
         assert choice.tiles().measure(image).n_passes == n_passes

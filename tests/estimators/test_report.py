@@ -11,6 +11,7 @@ from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     KernelFlowsRegressor,
+    KernelFlowsWarp,
     NystromCompletedGP,
     PatchGPClassifier,
     gram_matrix,
@@ -20,6 +21,7 @@ from skconvgp.engine import KernelOracle
 from skconvgp.estimators.compute._progress import FitLine, ProgressLine
 from skconvgp.exceptions import JitterWarning
 from skconvgp.flows import Adam
+from skconvgp.flows._batches import Batches
 from skconvgp.kernels import rbf
 from skconvgp.solvers import Cholesky
 from tests.helpers.estimators import digits, tiny_network, wave
@@ -262,6 +264,21 @@ def test_a_fit_of_several_workers_is_judged_when_all_have_reported(monkeypatch):
     line.report(30, 6000)
     with pytest.warns(UserWarning, match=r"some 12 minutes"):
         line.report(40, 6000)
+
+
+def test_a_long_warp_is_told_to_take_fewer_steps(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    draw = Batches.draw
+
+    def draw_slowly(self, size):
+        clock[0] += 60.0
+        return draw(self, size)
+
+    monkeypatch.setattr(Batches, "draw", draw_slowly)
+    X, y = np.linspace(0.0, 6.0, 20)[:, None], np.arange(20) % 2
+    with pytest.warns(UserWarning, match=r"some 38 minutes .* 40 flow .* `n_steps`"):
+        KernelFlowsWarp(n_steps=40).fit(X, y)
 
 
 def test_a_long_fit_to_samples_without_pairs_promises_nothing(monkeypatch):

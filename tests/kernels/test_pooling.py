@@ -34,6 +34,7 @@ from skconvgp.kernels import (
     rbf,
 )
 from skconvgp.kernels._finite import sample_network
+from skconvgp.kernels._passes import n_passes
 from tests.helpers.all_pairs import all_pairs_gram, waves
 from tests.helpers.kernels import (
     assert_close,
@@ -44,6 +45,7 @@ from tests.helpers.kernels import (
     name,
     random_images,
 )
+from tests.helpers.published_pools import PUBLISHED
 
 
 def conv(size=3, **settings) -> Conv2d:
@@ -62,50 +64,9 @@ def closed(*layers) -> Sequential:
     return Sequential(*layers, Dense(1.5, bias_variance=0.2))
 
 
-THIN = Conv2d(3, weight_variance=2.0)
-VALUES = {  # of neural-tangents 0.6.5, except those of the lattice
-    "A": (
-        [
-            *(THIN, ReLU(), THIN, ReLU(), AvgPool2d(2), THIN, ReLU(), AvgPool2d(2)),
-            *(THIN, ReLU(), GlobalAvgPool2d(), Dense(2.0)),
-        ],
-        (0.0985326175019, 0.0966666442701, 0.0937925918454),
-        8,
-    ),
-    "B": (
-        [*(conv(), ReLU()) * 3, GlobalAvgPool2d(), Dense(2.0, bias_variance=0.1)],
-        (0.7099801241570, 0.7002455598371, 0.6832248632315),
-        8,
-    ),
-    "C": (
-        closed(
-            conv(), ReLU(), AvgPool2d(3, stride=2), conv(), ReLU(), Flatten()
-        ).layers,
-        (0.7117552959394, 0.6577257741092, 0.5546890998509),
-        9,
-    ),
-    "D": (
-        closed(conv(), ReLU(), AvgPool2d(2), conv(), ReLU(), GlobalAvgPool2d()).layers,
-        (0.5256832523836, 0.4864411210627, 0.4531474662775),
-        7,
-    ),
-    "E": (
-        [*(conv(), ReLU()) * 3, GlobalAvgPool2d(2), Dense(2.0, bias_variance=0.1)],
-        (0.7195719673570, 0.7087061481134, 0.6895080285403),
-        8,
-    ),
-    "F": (
-        [*(conv(), ReLU()) * 2, AvgPool2d(4), Flatten(), Dense(1.5, bias_variance=0.2)],
-        (0.7272954290313, 0.6916825260992, 0.6103350891695),
-        8,
-    ),
-}
-
-
-@pytest.mark.parametrize("letter", VALUES)
-def test_published_program_gives_the_same_values(letter):
-    layers, expected, size = VALUES[letter]
-    network = Sequential(*layers)
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_program_gives_the_same_values(name):
+    network, expected, size = PUBLISHED[name]
     images = waves(3, 3, size, size)
     found = cross(network, images[:1], images)[0]
     assert_close(found, expected, rtol=1e-12)
@@ -364,7 +325,7 @@ class Opaque(Layer):
 @pytest.mark.parametrize(
     ("layers", "words"),
     [
-        ([AvgPool2d(7)], "does not fit into a map of size 6x4"),
+        ([AvgPool2d(7)], "a map of size 6x4: take a smaller window, or `GlobalAvg"),
         ([AvgPool2d((2, 5))], "does not fit into a map of size 6x4"),
         ([AvgPool2d(3, padding=2)], "`padding` must be an int from 0 to 1"),
         ([AvgPool2d(9, stride=1, padding="same")], "larger than a map of size 6x4"),
@@ -379,6 +340,7 @@ class Opaque(Layer):
         ([GlobalAvgPool2d(0)], "`lattice` must be an int >= 1"),
         ([GlobalAvgPool2d(1.5)], "`lattice` must be an int >= 1"),
         ([Residual(ReLU(), blur())], "Put one pool into the chain"),
+        ([Residual(ReLU(), AvgPool2d(2))], "Put one pool into the chain"),
         ([Sum(conv(), Sequential(conv(), blur()))], "Put one pool into the chain"),
         ([Scale(blur(), 2.0)], "Put one pool into the chain"),
         ([Opaque(), blur()], "give its class the attribute `map_strides`"),
@@ -424,7 +386,7 @@ def test_named_networks(kernel):
 
 
 def test_layers_of_named_networks():
-    assert myrtle().layers == Sequential(*VALUES["A"][0])
+    assert myrtle().layers == PUBLISHED["two pools"][0]
     for depth in (7, 10):
         layers = myrtle(depth).layers.layers
         assert sum(isinstance(one, Conv2d | Dense) for one in layers) == depth
@@ -447,12 +409,31 @@ def test_layers_of_named_networks():
         (convnet(pooling="max"), "`pooling` must be 'global', 'local' or None"),
         (convnet(pooling="local", radius=0), "`radius` must be an int >= 1"),
         (convnet(step=1.5), "`step` must be an int >= 1"),
+        (convnet(radius=3), "`radius`=3 needs pooling='local', got pooling=None"),
+        (
+            convnet(pooling="global", step=2),
+            "`step`=2 needs pooling='local', got pooling='global'",
+        ),
     ],
     ids=repr,
 )
 def test_settings_of_named_networks(kernel, words):
     with pytest.raises(ValueError, match=words):
         kernel.check((1, 8, 8))
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ((8, 3), "4x4 pixels at least, got 8x3: take `convnet_gap`"),
+        ((1, 1), "got 1x1: rows of X .* unless `image_shape` is given"),
+    ],
+)
+def test_images_that_are_too_small_to_be_halved_twice(size, words):
+    for depth in (5, 7, 10):
+        with pytest.raises(ValueError, match=words):
+            myrtle(depth).check((1, *size))
+        myrtle(depth).check((1, 4, 4))
 
 
 def test_position_pairs_are_those_of_the_table_of_costs():
@@ -468,3 +449,16 @@ def test_position_pairs_are_those_of_the_table_of_costs():
     assert (gap * gap + 2.0 * gap).n_position_pairs((1, 16, 16)) == 3 * n_positions**2
     assert rbf(1.0).n_position_pairs((1, 16, 16)) == 1
     assert MaxNormalization(closed(Flatten())).n_position_pairs((1, 3, 2)) == 6
+
+
+def test_passes_count_the_layers_of_each_displacement():
+    shape = 1, 16, 16
+    assert n_passes(rbf(1.0), (4, 1, 1)) == 1
+    assert n_passes(closed(*(conv(), ReLU()) * 4, Flatten()), shape) == 5
+    gap = closed(*(conv(), ReLU()) * 20, GlobalAvgPool2d())
+    assert n_passes(gap, shape) == 20 * 16**2
+    assert n_passes(gap, shape, 2 * 16**2) == 10 * 16**2
+    assert n_passes(FlipAverage(gap) * rbf(1.0), shape) == 40 * 16**2
+    # Two layers at all pairs of positions, one each at a sixteenth and a 256th of them,
+    # are 1.93 layers at 1.07 times as many pairs, of which means are rounded up.
+    assert n_passes(myrtle(), shape) == 2 * (16**2 + 16 + 1)

@@ -5,23 +5,26 @@ import time
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["PAIRS", "STEPS", "FitLine", "ProgressLine"]
+__all__ = ["FLOW_STEPS", "PAIRS", "STEPS", "FitLine", "ProgressLine"]
 
 PAIRS, STEPS = "pairs", "steps"  # what most computations count, and searches
+FLOW_STEPS = "flow steps"  # of samples that move, which are taken to the last one
 INTERVAL = 0.5  # seconds between two lines
 MEASURED = 2.0  # seconds after which the speed of the first pairs is that of the others
 LONG = 600.0  # seconds of a fit that its caller should know of
 # What needs fewer pairs, if all pairs are computed or if only a part of them is.
-REMEDIES = {
+FEWER_PAIRS = {
     False: "NystromCompletedGP needs the pairs with a few landmarks only; `cache_dir` "
     "keeps what is done if you interrupt.",
     True: "Fewer landmarks, or a smaller share of entries, take less; with a number as "
     "`random_state`, `cache_dir` keeps columns of landmarks if you interrupt.",
 }
-
-LEARN_LESS = (
-    "Learn `kernel_` on a part of the samples, and fit it to all with optimizer=None."
-)
+# What makes steps fewer, or each of them cheaper.
+FEWER_STEPS = {
+    STEPS: "Learn `kernel_` on a part of the samples, and fit it to all with "
+    "optimizer=None.",
+    FLOW_STEPS: "A smaller `n_steps` or `batch_size`, or fewer samples, take less.",
+}
 
 
 class ProgressLine:
@@ -60,7 +63,7 @@ class ProgressLine:
         if now - self._last < INTERVAL and not (is_last and self._is_shown):
             return
         self._last, self._is_shown = now, True
-        rate = done / max(now - self._start, 1e-9)
+        rate = self._rate(done, now)
         left = (total - done) / rate
         line = (
             f"{self._label}: {done / total:4.0%}, {rate:.3g} {self._unit}/s, "
@@ -71,6 +74,10 @@ class ProgressLine:
         else:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
+
+    def _rate(self, done: int, now: float) -> float:
+        """Return pairs a second, since the start."""
+        return done / max(now - self._start, 1e-9)
 
 
 class FitLine(ProgressLine):
@@ -105,7 +112,7 @@ class FitLine(ProgressLine):
         super().__init__(label, verbose, unit)
         self._n_position_pairs = n_position_pairs
         self._n_awaited = n_workers  # reports until the speed is known
-        self._remedy = REMEDIES[is_part]
+        self._remedy = FEWER_PAIRS[is_part] if unit == PAIRS else FEWER_STEPS.get(unit)
         self._first = sys.maxsize, 0.0  # the report that is counted from
         self._is_said, self._is_judged = unit != PAIRS, False
 
@@ -142,11 +149,10 @@ class FitLine(ProgressLine):
         rate = self._rate(done, now)
         seconds = (total - done) / rate
         if seconds > LONG:
-            will, what, remedy = "will take some", self._unit, ""
-            if self._unit == PAIRS:
-                what, remedy = "pairs of its samples", f" {self._remedy}"
-            if self._unit == STEPS:  # of which a search may need less
-                will, remedy = "may take up to", f" {LEARN_LESS}"
+            is_search = self._unit == STEPS  # which may need less
+            will = "may take up to" if is_search else "will take some"
+            what = "pairs of its samples" if self._unit == PAIRS else self._unit
+            remedy = f" {self._remedy}" if self._remedy else ""
             warn_caller(
                 f"`fit` {will} {seconds / 60.0:.0f} minutes for the {total} {what}, "
                 f"at the speed of the first ones: {rate:.3g} a second.{remedy}",
@@ -154,8 +160,10 @@ class FitLine(ProgressLine):
             )
 
     def _rate(self, done: int, now: float) -> float:
-        """Return pairs a second, since the first report."""
+        """Return pairs a second, since the first report, or the start if it is all."""
         before, start = self._first
+        if done == before:
+            return super()._rate(done, now)
         return (done - before) / max(now - start, 1e-9)
 
 
