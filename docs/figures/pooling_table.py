@@ -7,6 +7,7 @@ benchmarks/results/pooling.json, and says how to make it if there is none.
 import math
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ WAYS = {
 # Means over the draws.
 MEANS = ("error", "log_loss", "calibration_error", "loo_log_loss")
 MEANS += ("fit_cpu_seconds", "pair_us")
+OTHER = " †"  # behind seconds of another processor than that of most rows
 HEADER = [
     "Network",
     "Of",
@@ -75,21 +77,23 @@ def tables(record: Any) -> str:
     rows = record["pooling"] if record else []
     if not rows:
         return MISSING
+    own = record["machine"]["processor"]  # of rows that do not tell theirs
+    processors = Counter(row.setdefault("processor", own) for row in rows)
+    (usual, _), *others = processors.most_common()
     parts = []
     for data, title in DATA.items():
         for n_train in sorted({row["n_train"] for row in rows if row["data"] == data}):
             here = [r for r in rows if (r["data"], r["n_train"]) == (data, n_train)]
-            table = [HEADER, *lines(here)]
+            table = [HEADER, *lines(here, usual)]
             head = f"{title}, N = {n_train} training images"
             parts.append("\n".join([*list_table(head, table), ""]))
     n_threads = max(row["n_threads"] for row in rows)
     threads = "one thread" if n_threads == 1 else f"{n_threads} threads"
-    own = record["machine"]["processor"]  # of rows that do not tell theirs
-    processors = dict.fromkeys(row.get("processor", own) for row in rows)
-    return "\n".join([*parts, f"Measured on {threads} of: {', '.join(processors)}.\n"])
+    names = "; ".join([usual, *(f"{name} ({OTHER.strip()})" for name, _ in others)])
+    return "\n".join([*parts, f"Measured on {threads} of: {names}.\n"])
 
 
-def lines(rows: list[Any]) -> list[list[str]]:
+def lines(rows: list[Any], usual: str) -> list[list[str]]:
     """Return the cells of each network, exact ones and those with landmarks."""
     order = list(NETWORKS)
     found = sorted(
@@ -97,13 +101,14 @@ def lines(rows: list[Any]) -> list[list[str]]:
         key=lambda pair: (pair[0], order.index(pair[1].split(", ZCA")[0]), pair[1]),
     )
     return [
-        cells(model, [r for r in rows if (r["way"], r["model"]) == (way, model)])
+        cells(model, [r for r in rows if (r["way"], r["model"]) == (way, model)], usual)
         for way, model in found
     ]
 
 
-def cells(model: str, draws: list[Any]) -> list[str]:
+def cells(model: str, draws: list[Any], usual: str) -> list[str]:
     """Return the cells of a network: means over the draws."""
+    mark = OTHER if any(draw["processor"] != usual for draw in draws) else ""
     network = model.split(", ZCA")[0]
     title = NETWORKS[network] + model.removeprefix(network)
     row = {name: statistics.fmean(draw[name] for draw in draws) for name in MEANS}
@@ -117,8 +122,8 @@ def cells(model: str, draws: list[Any]) -> list[str]:
         f"{row['log_loss']:.3f}",
         f"{row['loo_log_loss']:.3f}",
         f"{row['calibration_error']:.3f}",
-        seconds(row["fit_cpu_seconds"]),
-        f"{pair:.0f} µs" if pair >= 10 else f"{pair:.1f} µs",
+        seconds(row["fit_cpu_seconds"]) + mark,
+        (f"{pair:.0f} µs" if pair >= 10 else f"{pair:.1f} µs") + mark,
     ]
 
 
