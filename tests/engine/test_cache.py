@@ -212,7 +212,8 @@ def test_a_full_disk_is_told_once_and_no_failure_of_the_work(cache, full_disk, a
     expected = oracle(full).gram()
     assert_close(expected, oracle(None).gram())
     ((name, error),) = told
-    assert name == "gram-0-16-64-70.tile"  # of those in the first row the fifth
+    # The first row has four blocks off the diagonal.
+    assert name == "gram-16-32-32-48.tile"
     assert error.errno == errno.ENOSPC
     assert full_disk[0] == -1  # nothing more was tried
     assert len(tiles_of(cache)) == 4

@@ -220,6 +220,12 @@ def test_blocks_back_are_small_where_a_pair_takes_long():
     assert plans[3].block == plans[3].tile == 16
 
 
+def test_blocks_on_the_diagonal_come_last():
+    plan = TilePlan(70, 70, True, 16, 16, keeps_tables=True)
+    kinds = [block.is_diagonal for block in plan.blocks()]
+    assert kinds == [False] * 10 + [True] * 5
+
+
 @pytest.mark.parametrize("n_workers", [2, 4])
 def test_no_worker_waits_long_for_the_last_block(n_workers):
     plan = plan_tiles(
