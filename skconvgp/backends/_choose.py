@@ -1,5 +1,6 @@
 """The choice of the backend of a kernel, with its reason."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -103,6 +104,12 @@ class BackendChoice:
     def n_passes(self) -> int:
         """Return how many maps a pair takes, one after another."""
         return n_passes(_network(self.kernel), self.image_shape)
+
+    @property
+    def n_displacements(self) -> int:
+        """Return the pairs of positions for each position of the image."""
+        shape = self.image_shape
+        return _network(self.kernel).n_position_pairs(shape) // math.prod(shape[1:])
 
     def _finished(self, backend: TileBackend) -> TileBackend:
         """Return the backend of the kernel, given that of the lowered network."""

@@ -84,7 +84,7 @@ class FusedBackend:
     processor : Processor
         Runs the program.
     n_passes : int, default=1
-        Maps of a pair that are computed, one for each displacement and layer.
+        Maps that a value of a pair takes, one for each displacement and layer.
     """
 
     program: Program
@@ -135,7 +135,7 @@ class FusedTangentBackend:
     processor : Processor
         Runs the programs.
     n_passes : int, default=1
-        Maps of a pair that are computed, one for each displacement and layer.
+        Maps that a value of a pair takes, one for each displacement and layer.
     """
 
     programs: tuple[Program, ...]
@@ -147,7 +147,7 @@ class FusedTangentBackend:
         """Return the bytes that images like this one (1, c, h, w) need."""
         value_shape = (1 + len(self.order),)
         costs = _measure(self.processor, self.programs, value_shape, image)
-        return replace(costs, n_passes=self.n_passes)
+        return replace(costs, n_passes=self.n_passes * value_shape[0])
 
     def prepare(self, images: Tensor) -> Prepared:
         """Return tables (t, n) and variances (1 + p, n) of images (n, c, h, w)."""

@@ -131,7 +131,7 @@ class TangentPullback:
             image_bytes=costs.image_bytes + image.nbytes,
             pair_bytes=costs.pair_bytes + costs.value_bytes + 2 * in_double,
             worker_bytes=costs.worker_bytes,
-            n_passes=costs.n_passes * math.prod(costs.value_shape),
+            n_passes=costs.n_passes,
         )
 
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:

@@ -1,5 +1,6 @@
 """Tiles computed by torch, for any kernel: the definition of every value."""
 
+import math
 import threading
 import warnings
 from dataclasses import dataclass
@@ -132,12 +133,14 @@ def _measure(
     value = backend.cross(prepared, prepared)
     shape = image_shape_of(image)
     n_positions = backend.kernel.n_positions(shape)
+    value_shape = tuple(value.shape[2:])
+    of_a_value = n_passes(backend.kernel, shape, n_positions)
     return TileCosts(
         image_bytes=count_bytes(prepared),
         pair_bytes=LIVE_MAPS * maps_of_a_position * n_positions * image.itemsize,
         value_bytes=value.nbytes,
-        value_shape=tuple(value.shape[2:]),
-        n_passes=n_passes(backend.kernel, shape, n_positions),
+        value_shape=value_shape,
+        n_passes=of_a_value * math.prod(value_shape),
     )
 
 

@@ -25,7 +25,7 @@ FILES = (
     128  # about so many for a matrix that has fewer pairs than blocks of `SIDE` need
 )
 # Pairs, times the passes of each, of a matrix whose blocks are kept in files.
-FEWEST_PAIRS = 2**17
+FEWEST_PAIRS = 2**19
 SUFFIX = ".tile"
 ABOUT = "about.json"
 

@@ -33,6 +33,9 @@ GPU_TILE_BYTES = 2**28
 # of a second to a few seconds.
 BLOCK_BYTES = 2**33
 BLOCK_MAPS = 2**22  # of a block, those of all layers
+# A GPU is some hundred times as fast as a core, and needs many pairs at a time.
+GPU_BLOCK_MAPS = 2**28
+GPU_LEAST_BLOCK = 128
 MAX_BLOCK = 2048
 BLOCKS_A_WORKER = 16  # so many that the last block, computed alone, wastes little time
 LANES = 16  # of the longest vectors; each lane computes one image of the columns
@@ -218,13 +221,15 @@ def plan_tiles(
     tile = max(1, _in_vectors(math.isqrt(tile_bytes // costs.pair_bytes)))
     beside_tile = share - tile**2 * costs.pair_bytes
     block = _largest_side(beside_tile, QUEUED * costs.value_bytes, image_bytes)
-    at_once = min(BLOCK_BYTES // costs.pair_bytes, BLOCK_MAPS)
-    in_time = math.isqrt(at_once // costs.n_passes)
+    at_once = BLOCK_BYTES // costs.pair_bytes
     if on_gpu:  # of whole tiles, since smaller ones take a GPU as long
-        in_time = max(in_time, tile)
+        in_time = math.isqrt(min(at_once, GPU_BLOCK_MAPS) // costs.n_passes)
+        in_time = max(in_time, min(tile, GPU_LEAST_BLOCK))
     else:
-        in_time = in_time // LANES * LANES or in_time
+        in_time = _in_time(min(at_once, BLOCK_MAPS), costs.n_passes)
         in_time = max(in_time, min(tile, LANES))  # smaller ones waste calls of torch
+        if not keeps_tables:  # tables of an image take as long as some pairs
+            in_time *= 2
     block = min(block, in_time, MAX_BLOCK)
     block = (block // tile * tile or block) if on_gpu else _in_vectors(block)
     block = min(block, max(n_rows, n_cols))
@@ -300,8 +305,7 @@ def plan_pullback(
     fair = max(fair // tile, 1) * tile
     block = max(1, min(block, fair, MAX_BLOCK, max(n_rows, n_cols)))
     if not on_gpu:  # progress is told after a block, and Ctrl-C waits for one
-        in_time = _in_vectors(math.isqrt(BLOCK_MAPS // costs.n_passes))
-        block = min(block, max(in_time, LANES))
+        block = min(block, max(_in_time(BLOCK_MAPS, costs.n_passes), LANES))
     tile = -(-block // -(-block // tile))  # as many tiles, now nearly of one size
     return TilePlan(n_rows, n_cols, is_symmetric, block, tile, keeps_tables=False)
 
@@ -323,6 +327,12 @@ def for_each(n: int, shares: str) -> str:
 def _in_vectors(side: int) -> int:
     """Round a large side down, so that it leaves no lanes idle."""
     return side // LANES * LANES if side > MANY_LANES else side
+
+
+def _in_time(n_maps: int, n_passes: int) -> int:
+    """Return the side of a block of about so many maps, which leaves no lanes idle."""
+    side = math.isqrt(n_maps // n_passes)
+    return -(-side // LANES) * LANES if side > LANES else side
 
 
 def _largest_side(available: int, per_pair: int, per_image: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +55,7 @@ __all__ = [
 ]
 
 # Pairs of positions for each position of an image, from which on torch is far behind
-# compiled code. Sums of a few networks have less.
+# compiled code. Sums of a few networks that flatten their maps have less.
 FEW_DISPLACEMENTS = 4
 # Remedies if a search ends at a bound of the noise or of the amplitude.
 REMEDIES = {
@@ -210,8 +209,7 @@ def warn_of_slow_derivatives(estimator: Any, prior: KernelPrior) -> None:
     backend = estimator.backend
     choice = choose_backend(prior.kernel, prior.map_shape, backend, torch.device("cpu"))
     is_slower = choice.is_fused and not choice.has_tangents
-    n_positions = math.prod(prior.map_shape[1:])
-    if not is_slower or prior.n_position_pairs < FEW_DISPLACEMENTS * n_positions:
+    if not is_slower or choice.n_displacements < FEW_DISPLACEMENTS:
         return
     if resolve_device(estimator, estimator.device).device.type == "cpu":
         warn_caller(

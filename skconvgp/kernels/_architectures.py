@@ -217,10 +217,11 @@ class convnet(Network):
         for name in ("radius", "step"):
             value = getattr(self, name)
             require_positive_int(name, value)
-            if self.pooling != "local" and value != getattr(convnet, name):
+            default = getattr(type(self), name)
+            if self.pooling != "local" and value != default:
                 raise ValueError(
                     f"`{name}`={value!r} needs pooling='local', got "
-                    f"pooling={self.pooling!r}."
+                    f"pooling={self.pooling!r}, for which it stays {default}."
                 )
         if self.pooling is None:
             return (Flatten(),)

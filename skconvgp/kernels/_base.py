@@ -35,7 +35,7 @@ from skconvgp.kernels._hyperparameters import (
     collect_hyperparameters,
 )
 from skconvgp.kernels._map_layer import Maps, map_layer
-from skconvgp.kernels._segments import leaves, strides_of
+from skconvgp.kernels._segments import leaves, require_no_pool, strides_of
 
 __all__ = [
     "Kernel",
@@ -250,6 +250,7 @@ class Sum(Kernel):
         require_kernels(self, self.parts)
         shapes = [map_layer(term).out_shape(shape) for term in self.parts]
         if len(set(shapes)) != 1:
+            require_no_pool(self, shape)
             raise ValueError(
                 f"branches of a Sum must give maps of one size, got {shapes!r}."
             )

@@ -187,5 +187,14 @@ def has_tangent_kernel(kernel: object) -> bool:
     """Return whether a kernel, or one that it consists of, is a tangent kernel."""
     if getattr(kernel, "kind", NNGP) == NTK:
         return True
-    inner = [*getattr(kernel, "parts", ()), getattr(kernel, "kernel", None)]
-    return any(has_tangent_kernel(part) for part in inner if part is not None)
+    return any(has_tangent_kernel(part) for part in inner_of(kernel))
+
+
+def inner_of(kernel: object) -> list[object]:
+    """Return what a kernel consists of; what is no kernel may be among it."""
+    parts = getattr(kernel, "parts", ())
+    inner = [
+        *(parts if isinstance(parts, tuple) else ()),
+        getattr(kernel, "kernel", None),
+    ]
+    return [part for part in inner if part is not None]

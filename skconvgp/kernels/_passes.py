@@ -1,12 +1,12 @@
 """How often the maps of a pair are computed, which is what a pair takes."""
 
 import math
-from typing import Any
 
 from skconvgp._typing import ImageShape
 from skconvgp.kernels._base import Kernel
 from skconvgp.kernels._displacements import stages_of
 from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._map_layer import inner_of
 from skconvgp.kernels._segments import first_pool, leaves, n_layers
 
 __all__ = ["n_passes"]
@@ -30,16 +30,19 @@ def n_passes(
         Positions of a map; by default those of the image.
     """
     size = math.prod(image_shape[1:]) if n_positions is None else n_positions
-    n_pairs = kernel.n_position_pairs(image_shape)
-    return max(1, n_pairs * _depth(kernel, image_shape) // size)
+    return max(1, _n_layer_pairs(kernel, image_shape) // size)
 
 
-def _depth(kernel: Any, image_shape: ImageShape) -> int:
-    """Return how many layers a pair of positions passes in the deepest network."""
-    if not isinstance(kernel, Layer):
-        inner = [*getattr(kernel, "parts", ()), getattr(kernel, "kernel", None)]
-        return max((_depth(part, image_shape) for part in inner if part), default=1)
-    shape = image_shape[1:]
-    if first_pool(kernel, shape) is None:
-        return n_layers(leaves(kernel, shape))
-    return stages_of(kernel, shape).depth
+def _n_layer_pairs(kernel: Kernel, image_shape: ImageShape) -> int:
+    """Return how many pairs of positions all layers of a kernel compute."""
+    n_pairs, shape = kernel.n_position_pairs(image_shape), image_shape[1:]
+    if isinstance(kernel, Layer):
+        if first_pool(kernel, shape) is None:
+            return n_pairs * n_layers(leaves(kernel, shape))
+        return n_pairs * stages_of(kernel, shape).depth
+    inner = [part for part in inner_of(kernel) if isinstance(part, Kernel)]
+    n_once = sum(part.n_position_pairs(image_shape) for part in inner)
+    if not n_once:
+        return n_pairs
+    # An average over flips computes the pairs of its kernel twice.
+    return n_pairs * sum(_n_layer_pairs(part, image_shape) for part in inner) // n_once

@@ -74,10 +74,14 @@ class myrtle(Network):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the last layer; raise for small images."""
+        self._check_words()
         if min(shape) < SMALLEST_SIDE:
             advice = "take `convnet_gap`, whose maps keep their size"
             if shape == (1, 1):
-                advice = "rows of X are such images, unless `image_shape` is given"
+                advice = (
+                    "samples that are vectors are such images; pass (n, h, w), or the "
+                    "`image_shape` of rows"
+                )
             raise ValueError(
                 f"{self!r} halves its maps twice and needs images of "
                 f"{SMALLEST_SIDE}x{SMALLEST_SIDE} pixels at least, got "

@@ -105,7 +105,7 @@ class AvgPool2d(Layer):
         if rows.n_outputs < 1 or cols.n_outputs < 1:
             advice = "take a smaller window, or `GlobalAvgPool2d()`"
             if shape == (1, 1):
-                advice = "put it in front of the layer that leaves one position"
+                advice = "leave it out, or put it where maps are larger"
             raise ValueError(
                 f"`window`={self.window!r} with `padding`={self.padding!r} and "
                 f"`dilation`={self.dilation!r} does not fit into a map of size "

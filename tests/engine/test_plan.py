@@ -313,10 +313,38 @@ def test_blocks_of_pairs_that_take_long_are_small():
     assert [plan.tile for plan in plans] == [11, 11, 11]
     # Networks of 1, 5 and 20 layers that average over all positions of 32x32: a pair
     # takes some 0.4, 1.8 and 7 ms, and an interrupt waits for a block.
-    for n_passes, side in ((1024, 64), (5 * 1024, 16), (20 * 1024, 16)):
+    for n_passes, side in ((1024, 64), (5 * 1024, 32), (20 * 1024, 16)):
         fused = TileCosts(0, 32, 8, n_passes=n_passes)
         plan = plan_tiles(5000, 5000, is_symmetric=True, costs=fused, **cut)
         assert (plan.block, plan.tile) == (side, side)
+
+
+def test_blocks_without_tables_are_larger():
+    # Each block computes the tables of its images, which take as long as some pairs.
+    costs = TileCosts(2**20, 32, 8, n_passes=5 * 1024)
+    cut = {"is_symmetric": True, "costs": costs}
+    few, many = (plan_tiles(n, n, memory_budget=2**30, **cut) for n in (100, 5000))
+    assert (few.keeps_tables, few.block) == (True, 32)
+    assert (many.keeps_tables, many.block) == (False, 64)
+
+
+@pytest.mark.parametrize("n_passes", [5 * 1024, 20 * 1024])
+def test_blocks_back_leave_no_lanes_idle(n_passes):
+    costs = PullbackCosts(64, 10_000, 12_544, 8, n_passes=2 * n_passes)
+    plan = plan_pullback(
+        5000, 5000, is_symmetric=True, costs=costs, memory_budget=2**30
+    )
+    assert plan.tile == plan.block
+    assert plan.block % 16 == 0
+
+
+def test_blocks_of_a_gpu_are_not_always_the_largest():
+    costs = TileCosts(9000, pair_bytes=32, value_bytes=8, n_passes=7)
+    cut = {"is_symmetric": True, "memory_budget": 2**34, "on_gpu": True}
+    plan = plan_tiles(9000, 9000, costs=costs, **cut)
+    assert plan.block == MAX_BLOCK
+    deep = replace(costs, n_passes=20 * 1024)
+    assert plan_tiles(9000, 9000, costs=deep, **cut).block == 128
 
 
 @pytest.mark.parametrize("n_passes", [1, 54, 10**6])

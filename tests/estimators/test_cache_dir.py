@@ -127,7 +127,7 @@ def test_a_second_fit_computes_no_tile(name, images, labels, tmp_path, monkeypat
 
 
 def test_a_run_that_died_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    X = np.random.default_rng(0).random((600, 8, 8))
+    X = np.random.default_rng(0).random((800, 8, 8))
     path, cache = tmp_path / "X.npy", tmp_path / "cache"
     np.save(path, X)
     command = [sys.executable, "-c", PROGRAM, str(path), str(cache)]

@@ -17,7 +17,7 @@ from skconvgp import (
 )
 from skconvgp.estimators._searches import warn_of_slow_derivatives
 from skconvgp.flows import Adam
-from skconvgp.kernels import convnet, convnet_gap
+from skconvgp.kernels import FlipAverage, convnet, convnet_gap
 from skconvgp.processes import KernelPrior
 from tests.helpers.fused import needs_extension
 from tests.helpers.kernels import cross
@@ -69,6 +69,15 @@ def test_slow_derivatives_are_told(kind):
         flow.fit(X[:, :, :2, :2], Y)
     told = [one for one in caught if "derivatives of tangent" in str(one.message)]
     assert len(told) == (kind == "ntk")
+
+
+@needs_extension
+def test_sums_of_networks_that_flatten_are_not_called_slow():
+    kernel = FlipAverage(NETWORK + convnet(2, 3, kind="ntk"))
+    prior = KernelPrior(kernel, np.zeros((2, 16)), np.arange(2), (1, 4, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_slow_derivatives(ConvNetGPRegressor(kernel), prior)
 
 
 @needs_extension

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from skconvgp import gram_matrix
 from skconvgp.backends._pullback import ReversePullback
 from skconvgp.backends._reference import TangentBackend
 from skconvgp.kernels import (
@@ -17,6 +18,7 @@ from skconvgp.kernels import (
     Flatten,
     FlipAverage,
     GlobalAvgPool2d,
+    Kernel,
     Layer,
     LeakyReLU,
     MaxNormalization,
@@ -342,6 +344,8 @@ class Opaque(Layer):
         ([Residual(ReLU(), blur())], "Put one pool into the chain"),
         ([Residual(ReLU(), AvgPool2d(2))], "Put one pool into the chain"),
         ([Sum(conv(), Sequential(conv(), blur()))], "Put one pool into the chain"),
+        ([Sum(conv(), AvgPool2d(2))], "Put one pool into the chain"),
+        ([AvgPool2d(2)] * 4, "leave it out, or put it where maps are larger"),
         ([Scale(blur(), 2.0)], "Put one pool into the chain"),
         ([Opaque(), blur()], "give its class the attribute `map_strides`"),
         ([conv(padding=3), blur()], "take less padding"),
@@ -426,7 +430,7 @@ def test_settings_of_named_networks(kernel, words):
     ("size", "words"),
     [
         ((8, 3), "4x4 pixels at least, got 8x3: take `convnet_gap`"),
-        ((1, 1), "got 1x1: rows of X .* unless `image_shape` is given"),
+        ((1, 1), "got 1x1: samples that are vectors .* the `image_shape` of rows"),
     ],
 )
 def test_images_that_are_too_small_to_be_halved_twice(size, words):
@@ -451,6 +455,43 @@ def test_position_pairs_are_those_of_the_table_of_costs():
     assert MaxNormalization(closed(Flatten())).n_position_pairs((1, 3, 2)) == 6
 
 
+@dataclass(repr=False)
+class Filtered(Kernel):
+    """A kernel of a user, whose attributes have the names of others."""
+
+    filter: float = 2.0
+    parts = 4
+
+    @property
+    def kernel(self):
+        return np.ones(3)
+
+    is_spatial = False
+
+    def check(self, image_shape):
+        pass
+
+    def n_positions(self, image_shape):
+        return 1
+
+    def prepare(self, images):
+        return images.flatten(1).mT * self.filter
+
+    def cross(self, one, two):
+        return one.mT @ two
+
+    def diag(self, one):
+        return (one * one).sum(0)
+
+
+def test_kernels_of_users_may_have_attributes_of_any_names():
+    images = np.random.default_rng(0).random((4, 2, 3))
+    rows = 2.0 * images.reshape(4, -1)
+    gram = gram_matrix(Filtered(), images, image_shape=(2, 3), dtype="float64")
+    np.testing.assert_allclose(gram, rows @ rows.T, rtol=1e-12)
+    assert gram_matrix(Filtered(), images, image_shape=(2, 3)).shape == (4, 4)
+
+
 def test_passes_count_the_layers_of_each_displacement():
     shape = 1, 16, 16
     assert n_passes(rbf(1.0), (4, 1, 1)) == 1
@@ -458,7 +499,10 @@ def test_passes_count_the_layers_of_each_displacement():
     gap = closed(*(conv(), ReLU()) * 20, GlobalAvgPool2d())
     assert n_passes(gap, shape) == 20 * 16**2
     assert n_passes(gap, shape, 2 * 16**2) == 10 * 16**2
-    assert n_passes(FlipAverage(gap) * rbf(1.0), shape) == 40 * 16**2
+    assert n_passes(FlipAverage(gap), shape) == 40 * 16**2
+    flat = closed(*(conv(), ReLU()) * 4, Flatten())
+    assert n_passes(FlipAverage(gap) + 2.0 * flat, shape) == 40 * 16**2 + 5
+    assert n_passes(MaxNormalization(gap), shape) == 20 * 16**2
     # Two layers at all pairs of positions, one each at a sixteenth and a 256th of them,
     # are 1.93 layers at 1.07 times as many pairs, of which means are rounded up.
     assert n_passes(myrtle(), shape) == 2 * (16**2 + 16 + 1)
