@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
 from skconvgp import ConvNetGPRegressor, NystromCompletedGPRegressor, gram_matrix
 from skconvgp.estimators.compute import _steep
@@ -17,6 +18,8 @@ from skconvgp.kernels import (
     ReLU,
     Sequential,
     Tanh,
+    convnet,
+    convnet_gap,
 )
 from tests.helpers.estimators import digits
 from tests.helpers.fused import needs_extension
@@ -77,12 +80,50 @@ def test_the_report_says_why_it_is_not_single(layer, weight, dtype):
 )
 def test_one_sample_is_tried_where_torch_takes_long(layer, side, n_tried, monkeypatch):
     tried = []
-    monkeypatch.setattr(
-        _steep, "_largest_error", lambda _, few: tried.append(len(few)) or 0.0
-    )
+
+    def count(_, few):
+        tried.append(len(few))
+        return (torch.zeros(len(few)),) * 3
+
+    monkeypatch.setattr(_steep, "_errors", count)
     network = Sequential(Conv2d(3), layer, GlobalAvgPool2d(), Dense())
     assert _steep.why_double(network, torch.zeros(8, 1, side, side)) == ""
     assert sum(tried) == n_tried
+
+
+SHALLOW = convnet(depth=2, kernel_size=3)
+AVERAGED = convnet(depth=4, kernel_size=3, pooling="local")
+
+
+@pytest.mark.parametrize("kernel", [SHALLOW, AVERAGED, convnet_gap(2)], ids=repr)
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_samples_that_differ_by_little_need_double_precision(kernel, scale):
+    for images in (X * scale, X + 0.1 / scale):
+        exact = gram_matrix(kernel, images, dtype="float64", backend="torch")
+        found = gram_matrix(kernel, images)
+        variances = np.diag(exact)
+        distances = variances[:, None] + variances - 2.0 * exact
+        share = np.abs(found - exact).max() / np.median(distances[distances > 0.0])
+        assert share < 1e-3
+
+
+def test_small_numbers_are_as_good_as_others():
+    gp = ConvNetGPRegressor(SHALLOW, noise_variance=1e-6)
+    images, labels = digits(60)
+    expected = gp.fit(images[:50], labels[:50] * 1.0).fit_report_
+    assert (gp.dtype_, expected.dtype_reason) == ("float32", "")
+    reason = gp.fit(1e-4 * images[:50], labels[:50] * 1.0).fit_report_.dtype_reason
+    assert "of what covariances of samples differ by" in reason
+    exact = clone(gp).set_params(dtype="float64").fit(1e-4 * images[:50], labels[:50])
+    np.testing.assert_allclose(
+        gp.predict(1e-4 * images), exact.predict(1e-4 * images), rtol=1e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("n_samples", [1, 2, 3, 9])
+def test_equal_samples_are_no_reason(n_samples):
+    images = torch.ones(n_samples, 1, 4, 4, dtype=torch.float64)
+    assert _steep.why_double(SHALLOW, images) == ""
 
 
 def test_compiled_code_tries_itself(monkeypatch):
