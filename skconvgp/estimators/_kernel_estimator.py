@@ -36,7 +36,8 @@ class KernelEstimator(BaseEstimator):
         """
         kernel = params.get("kernel", self.kernel)
         nested = sorted(name for name in params if name.startswith("kernel__"))
-        if nested and not hasattr(kernel, "set_params"):
+        has_kernel = "kernel" in self._get_param_names()
+        if has_kernel and nested and not hasattr(kernel, "set_params"):
             raise ValueError(
                 f"{nested[0]!r} is a setting of a kernel, but `kernel` is {kernel!r}. "
                 f"Name the kernel, for example kernel={type(self)._default_kernel()!r},"

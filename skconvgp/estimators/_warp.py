@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
@@ -279,8 +280,9 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
 
         Returns
         -------
-        X_moved : ndarray of shape (n, d)
-            The moved samples, as rows.
+        X_moved : ndarray of shape (n, d) or (n, c, h, w)
+            The moved samples: images if X has images, otherwise rows, also if
+            `set_output` asks for a data frame.
         """
         check_is_fitted(self)
         points = _points(self._read_new(X))
@@ -290,7 +292,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             return travel(points, [thaw(step, HOST) for step in self._steps], kernel)
 
         placement = find_device(self, is_fitted=True)
-        return to_numpy(compute_at(placement, move))
+        return self._like(X, to_numpy(compute_at(placement, move)))
 
     def staged_transform(self, X: ArrayLike) -> Iterator[FloatArray]:
         """Move samples step by step.
@@ -302,17 +304,18 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
 
         Yields
         ------
-        X_moved : ndarray of shape (n, d)
-            The samples before the first step, then after each step.
+        X_moved : ndarray of shape (n, d) or (n, c, h, w)
+            The samples before the first step, then after each step; as `transform`
+            returns them.
         """
         check_is_fitted(self)
         points = _points(self._read_new(X))
         placement = find_device(self, is_fitted=True)
         kernel = self._covariances(self.field_kernel_, placement)
-        yield to_numpy(points)
+        yield self._like(X, to_numpy(points))
         for step in self._steps:
             points = travel(points, [thaw(step, HOST)], kernel)
-            yield to_numpy(points)
+            yield self._like(X, to_numpy(points))
 
     def _require_kernels(self) -> None:
         """Raise unless the kernels are None or kernel objects."""
@@ -386,6 +389,14 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             field_noise=float(self.field_noise),
             is_complete=interpolation == "complete",
         )
+
+    def _like(self, X: Any, rows: FloatArray) -> FloatArray:
+        """Return moved samples as images if X has images, and no frame is wanted."""
+        wants_frame = _get_output_config("transform", self)["dense"] != "default"
+        ndim = np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)
+        if wants_frame or ndim == 2 or self.image_shape_ is None:
+            return rows
+        return rows.reshape(len(rows), *self.image_shape_)
 
     def _read_new(self, X: Any) -> NDArray[Any]:
         rows = read_new(self, X)

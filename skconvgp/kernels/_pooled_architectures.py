@@ -80,7 +80,7 @@ class myrtle(Network):
             if shape == (1, 1):
                 advice = (
                     "samples that are vectors are such images; pass (n, h, w), or the "
-                    "`image_shape` of rows"
+                    "`image_shape` of rows, and take `rbf` for tables"
                 )
             raise ValueError(
                 f"{self!r} halves its maps twice and needs images of "

@@ -139,8 +139,8 @@ def require_no_pool(layer: Any, shape: MapShape) -> None:
         raise ValueError(
             f"{pool!r} averages over positions within {layer!r}: maps of different "
             "positions are not added across a pool. Put one pool into the chain, in "
-            "front of the sum or behind it; behind it is the same network if both "
-            "branches end with this pool."
+            "front of this layer or behind it; behind a sum whose branches all end "
+            "with this pool it is the same network."
         )
 
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._typing import FloatArray, ImageShape
+from skconvgp._typing import FloatArray, ImageShape, OnStep
 from skconvgp.engine import (
     Placement,
     Size,
@@ -128,6 +128,31 @@ class PartChoice:
         return KernelPrior(self.kernel, rows, np.arange(len(rows)), shape).resolved()
 
 
+class _Shown:
+    """Shows how many parts are fitted.
+
+    Parameters
+    ----------
+    show : callable
+        Called with (parts done, parts in all) before the first one and after each.
+    total : int
+        Parts in all.
+    """
+
+    def __init__(self, show: OnStep, total: int) -> None:
+        self._show, self._done, self._total = show, 0, total
+        show(0, total)
+
+    def step(self) -> None:
+        """Tell that one more part is fitted."""
+        self._done += 1
+        self._show(self._done, self._total)
+
+    def skip(self, n: int) -> None:
+        """Count parts that are not fitted again as done."""
+        self._done += n
+
+
 @dataclass(frozen=True)
 class _Built:
     """Parts of training images, with their Gram matrices (p, n, n) in their units."""
@@ -207,13 +232,16 @@ class PartsPlan:
         self, route: Route, problem: Problem, resources: Resources, run: Run
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
-        built, weights = self._chosen(problem, resources, run)
+        n_sets = len(self.mirrors) + (n > JUDGED)
+        shown = _Shown(run.progress("fit", unit="parts"), n_sets * len(self.choices))
+        built, weights = self._chosen(problem, resources, run, shown)
         used = np.flatnonzero(weights)
         if len(built.grams[0]) < n:
+            shown.skip(len(self.choices) - len(used))
             all_images = np.arange(n)
             choices = [self.choices[i] for i in used]
             built = self._built(
-                choices, problem, all_images, built.is_mirrored, resources, run
+                choices, problem, all_images, built.is_mirrored, resources, run, shown
             )
         else:
             built = _only(built, used)
@@ -236,7 +264,7 @@ class PartsPlan:
         return Fitted(replace(process, prior=prior), record, np.arange(n))
 
     def _chosen(
-        self, problem: Problem, resources: Resources, run: Run
+        self, problem: Problem, resources: Resources, run: Run, shown: _Shown
     ) -> tuple[_Built, FloatArray]:
         """Return parts of at most `JUDGED` images, and the weights of all parts."""
         n = len(problem.rows)
@@ -246,7 +274,9 @@ class PartsPlan:
         equal = equal_weights(len(self.choices))
         weights = equal if self.weights is None else self.weights
         candidates = [
-            self._built(self.choices, problem, indices, is_mirrored, resources, run)
+            self._built(
+                self.choices, problem, indices, is_mirrored, resources, run, shown
+            )
             for is_mirrored in self.mirrors
         ]
         built = candidates[0]
@@ -267,6 +297,7 @@ class PartsPlan:
         is_mirrored: bool,
         resources: Resources,
         run: Run,
+        shown: _Shown,
     ) -> _Built:
         """Return parts of the images at these indices."""
         images = self.images.images(problem.rows[indices])
@@ -280,6 +311,7 @@ class PartsPlan:
             built.units[i] = unit_of(gram, weights)
             built.parts.append(part)
             built.grams.append(gram / built.units[i])
+            shown.step()
         return built
 
     def _score(

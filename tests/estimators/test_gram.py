@@ -174,6 +174,11 @@ def test_what_is_no_kernel_is_refused(function, kernel):
         function(kernel, [[0.0], [1.0]])
 
 
+def test_samples_in_front_of_the_kernel_are_refused():
+    with pytest.raises(ValueError, match="got samples; X comes behind it"):
+        gram_matrix([[0.0], [1.0]], tiny_network())
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_values_that_are_not_finite_are_refused(value):
     good, bad = [[0.0], [1.0]], [[0.0], [value]]

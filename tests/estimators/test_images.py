@@ -341,3 +341,25 @@ def test_parts_have_names_of_their_own():
     assert small == ["patches of pixels", "network on pixels"]
     assert vectors == ["rbf()"]
     assert own == ["convnet", "rbf on Centred"]
+
+
+@pytest.mark.parametrize(("flips", "n_shown"), [(True, 2), ("auto", 4)])
+def test_a_fit_shows_how_many_parts_are_done(flips, n_shown, monkeypatch, capfd):
+    monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
+    monkeypatch.setattr("skconvgp.processes._parts_fit.JUDGED", N // 2)
+    images, targets, _ = data()
+    gp = ImageRegressor(
+        [NETWORK, VECTORS], part_weights=[1.0, 3.0], flips=flips, verbose=1
+    )
+    gp.fit(images, targets[:, 0])
+    lines = capfd.readouterr().err.splitlines()
+    shares = [int(line.split("%")[0].split()[-1]) for line in lines if "parts" in line]
+    # Both parts of the images that judge, once or twice, and of all images.
+    assert len(shares) == n_shown + 2
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+
+
+def test_there_is_no_kernel_to_set():
+    with pytest.raises(ValueError, match="Invalid parameter 'kernel' for estimator"):
+        ImageClassifier().set_params(kernel__depth=2)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skconvgp import (
     SKOPS_TRUSTED_TYPES,
+    ConvNetGPClassifier,
     ConvNetGPRegressor,
     KernelFlowsWarp,
     gram_matrix,
@@ -200,15 +201,23 @@ def test_units_of_targets_do_not_matter():
     np.testing.assert_allclose(one, two, rtol=1e-6)
 
 
-def test_images_come_back_as_rows():
+def test_images_come_back_as_images():
     X, y = digits(40)
     kernel = convnet(depth=1, kernel_size=3)
     warp = KernelFlowsWarp(kernel, n_steps=3, random_state=0).fit(X, y)
     assert warp.image_shape_ == (1, 8, 8)
     moved = warp.transform(X)
-    assert moved.shape == (40, 64)
+    assert moved.shape == (40, 1, 8, 8)
+    *_, last = warp.staged_transform(X)
+    np.testing.assert_array_equal(last, moved)
     flat = clone(warp).set_params(image_shape=(1, 8, 8)).fit(X.reshape(40, 64), y)
-    np.testing.assert_array_equal(flat.transform(X.reshape(40, 64)), moved)
+    rows = moved.reshape(40, 64)
+    np.testing.assert_array_equal(flat.transform(X.reshape(40, 64)), rows)
+    frame = clone(warp).set_output(transform="pandas").fit(X, y).transform(X)
+    np.testing.assert_array_equal(frame.to_numpy(), rows)
+    gp = ConvNetGPClassifier(kernel)
+    after = make_pipeline(clone(warp), gp).fit(X[..., :6], y)
+    assert after[-1].image_shape_ == (1, 8, 6)
     assert warp.rho_trace_[-1] < warp.rho_trace_[0]
     with pytest.raises(ValueError, match=r"\(1, 4, 16\).*\(1, 8, 8\)"):
         warp.transform(X.reshape(40, 1, 4, 16))

@@ -61,11 +61,10 @@ class Pairs:
 
 def read_pairs(kernel: Any, X: Any, Y: Any, image_shape: object) -> Pairs:
     """Return the pairs of samples; raise if the kernel cannot take them."""
-    rows, given = _sample_rows(X)
     if not is_kernel(kernel):
-        raise ValueError(
-            f"`kernel` must be a kernel of skconvgp.kernels, got {kernel!r}."
-        )
+        found = "samples; X comes behind it" if is_kernel(X) else repr(kernel)
+        raise ValueError(f"`kernel` must be a kernel of skconvgp.kernels, got {found}.")
+    rows, given = _sample_rows(X)
     shape = shape_of_rows(kernel, image_shape, rows.shape[1], given)
     others = () if Y is None else (_matching_rows(Y, rows.shape[1], shape),)
     images = rows_to_images(rows, kernel_shape(kernel, shape))
