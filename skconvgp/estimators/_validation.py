@@ -16,6 +16,7 @@ from skconvgp.estimators._columns import NamedShape, shape_of_columns
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Kernel
+from skconvgp.kernels._architectures import idle_settings
 
 __all__ = [
     "check_same_shape",
@@ -122,11 +123,14 @@ def shape_of_rows(
 ) -> ImageShape:
     """Return the shape as which a kernel reads rows; warn of a doubtful guess.
 
-    Parameters are those of `resolve_image_shape`. Raises a ValueError if the kernel
-    cannot be used on images of this shape.
+    Also warns of settings of the kernel that have no effect. Parameters are those of
+    `resolve_image_shape`. Raises a ValueError if the kernel cannot be used on images of
+    this shape.
     """
     shape = read_shape(image_shape, n_features, given, is_spatial=kernel.is_spatial)
     kernel.check(kernel_shape(kernel, shape))
+    for setting in idle_settings(kernel):
+        warn_once(f"{setting}.", UserWarning)
     return shape
 
 

@@ -15,7 +15,7 @@ from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
-from skconvgp.kernels._map_layer import NNGP, MapLayer, Maps
+from skconvgp.kernels._map_layer import NNGP, MapLayer, Maps, inner_of
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "convnet",
     "dense",
     "dense_layer",
+    "idle_settings",
     "residual_convnet",
     "resnet32",
     "three_layer_convnet",
@@ -45,6 +46,11 @@ class Network(Layer):
     @abstractmethod
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         """Return the layers, given (weight, bias) of each affine layer."""
+
+    @property
+    def idle_settings(self) -> tuple[str, ...]:
+        """What is given and has no effect, each as the beginning of a sentence."""
+        return ()
 
     @property
     def layers(self) -> Sequential:
@@ -139,6 +145,13 @@ class Network(Layer):
         require_variance(name, value)
 
 
+def idle_settings(kernel: object) -> list[str]:
+    """Return what is given and has no effect, in the networks of a kernel."""
+    own = kernel.idle_settings if isinstance(kernel, Network) else ()
+    inner = (one for part in inner_of(kernel) for one in idle_settings(part))
+    return [*own, *inner]
+
+
 @dataclass(repr=False)
 class convnet(Network):
     """ConvNet-GP: same-size convolutions with ReLU, then a dense readout.
@@ -206,6 +219,16 @@ class convnet(Network):
         """Positions under the window of each affine layer, readout last."""
         return (self.kernel_size**2,) * self.depth + (1,)
 
+    @property
+    def idle_settings(self) -> tuple[str, ...]:
+        """Settings of windows, if there are none."""
+        given = {"radius": self.radius, "step": self.step}
+        return tuple(
+            f"`{name}`={value!r} has no effect without pooling='local'"
+            for name, value in given.items()
+            if self.pooling != "local" and value != getattr(type(self), name)
+        )
+
     def _build(self, variances: list[tuple[Scalar, Scalar]]) -> Sequential:
         layers: list[MapLayer] = []
         for weight, bias in variances[:-1]:
@@ -214,15 +237,8 @@ class convnet(Network):
 
     def _head(self) -> tuple[MapLayer, ...]:
         """Return the layers between the last convolution and the readout."""
-        for name in ("radius", "step"):
-            value = getattr(self, name)
-            require_positive_int(name, value)
-            default = getattr(type(self), name)
-            if self.pooling != "local" and value != default:
-                raise ValueError(
-                    f"`{name}`={value!r} needs pooling='local', got "
-                    f"pooling={self.pooling!r}, for which it stays {default}."
-                )
+        require_positive_int("radius", self.radius)
+        require_positive_int("step", self.step)
         if self.pooling is None:
             return (Flatten(),)
         if self.pooling == "global":

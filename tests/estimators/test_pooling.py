@@ -1,8 +1,12 @@
 """Networks that average over positions, in estimators and functions."""
 
+import warnings
+
 import numpy as np
+import pytest
 import torch
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV
 
 from skconvgp import (
     ConvNetGPClassifier,
@@ -19,12 +23,14 @@ from skconvgp.kernels import (
     Conv2d,
     Dense,
     Flatten,
+    FlipAverage,
     ReLU,
     Scale,
     Sequential,
     convnet,
     convnet_gap,
     myrtle,
+    rbf,
 )
 from tests.helpers.fused import needs_extension
 
@@ -174,3 +180,33 @@ def test_the_fused_backend_counts_displacements_and_layers():
         image = torch.zeros(1, *shape)
         assert choice.tiles().measure(image).n_passes == n_passes
         assert choice.tangents().measure(image).n_passes == n_passes * 3  # two more
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"radius": 3}, "`radius`=3 has no effect without pooling='local'"),
+        ({"pooling": "global", "step": 2}, "`step`=2 has no effect without"),
+    ],
+)
+def test_settings_of_windows_without_windows_are_told(settings, words, monkeypatch):
+    X, y = data()
+    network = convnet(depth=1, kernel_size=3, **settings)
+    for kernel in (network, FlipAverage(network) + rbf(1.0)):
+        monkeypatch.setattr("skconvgp.estimators._warn.WARNED", {})
+        with pytest.warns(UserWarning, match=words):
+            gram_matrix(kernel, X)
+        with warnings.catch_warnings():  # once is enough
+            warnings.simplefilter("error")
+            ConvNetGPClassifier(kernel, noise_variance=0.1).fit(X, y)
+
+
+def test_windows_can_be_searched_beside_networks_without():
+    X, y = data()
+    grid = {"kernel__pooling": [None, "local"], "kernel__radius": [1, 3]}
+    gp = ConvNetGPClassifier(convnet(depth=1, kernel_size=3), noise_variance=0.1)
+    search = GridSearchCV(gp, grid, cv=2, error_score="raise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = search.fit(X, y).cv_results_["mean_test_score"]
+    assert scores[0] == scores[1]
