@@ -1,6 +1,6 @@
 """KernelEstimator: what all estimators with a kernel share as scikit-learn objects."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
@@ -10,7 +10,30 @@ from skconvgp.estimators._resolve import is_precomputed
 from skconvgp.estimators._versions import with_version, without_version
 from skconvgp.kernels import Kernel, convnet
 
-__all__ = ["KernelEstimator"]
+__all__ = ["KernelEstimator", "require_nested"]
+
+
+def require_nested(
+    kernel: object, params: Mapping[str, object], example: Kernel
+) -> None:
+    """Raise for settings of a kernel that an estimator has not been given.
+
+    Parameters
+    ----------
+    kernel : object
+        The kernel of the estimator.
+    params : mapping
+        What is set.
+    example : Kernel
+        What might be given.
+    """
+    kernel = params.get("kernel", kernel)
+    nested = sorted(name for name in params if name.startswith("kernel__"))
+    if nested and not hasattr(kernel, "set_params"):
+        raise ValueError(
+            f"{nested[0]!r} is a setting of a kernel, but `kernel` is {kernel!r}. "
+            f"Name the kernel, for example kernel={example!r}, and set or search that."
+        )
 
 
 class KernelEstimator(BaseEstimator):
@@ -34,15 +57,8 @@ class KernelEstimator(BaseEstimator):
         self : estimator
             The same object.
         """
-        kernel = params.get("kernel", self.kernel)
-        nested = sorted(name for name in params if name.startswith("kernel__"))
-        has_kernel = "kernel" in self._get_param_names()
-        if has_kernel and nested and not hasattr(kernel, "set_params"):
-            raise ValueError(
-                f"{nested[0]!r} is a setting of a kernel, but `kernel` is {kernel!r}. "
-                f"Name the kernel, for example kernel={type(self)._default_kernel()!r},"
-                " and set or search that."
-            )
+        if "kernel" in self._get_param_names():
+            require_nested(self.kernel, params, type(self)._default_kernel())
         super().set_params(**params)
         return self
 

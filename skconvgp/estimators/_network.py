@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import compute_at
 from skconvgp.estimators._doors import read_new
+from skconvgp.estimators._kernel_estimator import require_nested
 from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._network_training import draw_outputs
 from skconvgp.estimators._resolve import resolve_count
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._trained import TrainedEstimator
 from skconvgp.estimators.compute._resources import find_device
-from skconvgp.kernels import Kernel
+from skconvgp.kernels import Kernel, rbf
 from skconvgp.networks import BatchedNetwork
 
 __all__ = ["BayesianNetwork"]
@@ -40,6 +41,25 @@ class BayesianNetwork(TrainedEstimator, BaseEstimator):
 
     _network: BatchedNetwork
     _mean_squares: tuple[float, float]
+
+    kernel: object
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; ``kernel__lengthscale`` is one of the kernel.
+
+        Parameters
+        ----------
+        **params : object
+            Names and new values.
+
+        Returns
+        -------
+        self : estimator
+            The same object.
+        """
+        require_nested(self.kernel, params, rbf())
+        super().set_params(**params)
+        return self
 
     def _outputs(self, X: Any) -> FloatArray:
         """Return the outputs (k, n, n_outputs) of all draws at X."""

@@ -3,6 +3,7 @@
 import pytest
 
 from skconvgp import (
+    BayesianNetworkRegressor,
     ConvNetGPClassifier,
     KernelFlowsRegressor,
     KernelFlowsWarp,
@@ -14,6 +15,7 @@ from skconvgp.kernels import convnet
 
 # With what the kernel None stands for.
 ESTIMATORS = {
+    BayesianNetworkRegressor: "rbf()",
     ConvNetGPClassifier: "convnet()",
     KernelFlowsRegressor: "rbf()",
     KernelFlowsWarp: "rbf()",
