@@ -107,19 +107,17 @@ def _of_iterations(fact: Unfinished | NewtonStopped | BoundMoving) -> str:
 
 
 def _of_jitter(fact: Jittered) -> str:
-    remedies = []
+    remedies = ["Raise `noise_variance`"]
     if fact.tile_dtype == torch.float32:
         remedies.append("compute covariances with `dtype='float64'`")
     if fact.solve_dtype == torch.float32:
         remedies.append("solve with `solve_dtype='float64'`")
-    if not remedies:
-        remedies.append("remove samples that are nearly the same")
     return (
         f"The Gram matrix with its noise of {fact.least_noise:.2g} was not positive "
         f"definite in finite precision, and {fact.jitter:.2g} was added to its "
         "diagonal: predictions, standard deviations and the evidence are those of "
-        "that noise, not of the one asked for. Raise `noise_variance`, or "
-        f"{', and '.join(remedies)}."
+        f"that noise, not of the one asked for. {', '.join(remedies)}, or remove "
+        "samples that are nearly the same."
     )
 
 

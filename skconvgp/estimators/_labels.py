@@ -57,7 +57,8 @@ def codes_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     if not known.all():
         raise ValueError(
             f"y holds labels that are not in `classes`, {classes!r}: "
-            f"{np.unique(labels[~known])!r}."
+            f"{np.unique(labels[~known])!r}. Call `fit` with all labels, or name all "
+            "as `classes` in the first `partial_fit`."
         )
     return np.searchsorted(classes, labels)
 
