@@ -38,8 +38,7 @@ from tests.helpers.fused import (
     tile,
     variances,
 )
-from tests.kernels.test_pooling import VALUES
-from tests.kernels.test_tangents import TANGENTS
+from tests.helpers.published_pools import PUBLISHED, TANGENTS
 
 pytestmark = needs_extension
 CPU = torch.device("cpu")
@@ -124,12 +123,12 @@ def test_kernel_is_the_change_when_weights_become_less_alike(name):
     torch.testing.assert_close(found[away], expected[away], rtol=1e-6, atol=0.0)
 
 
-@pytest.mark.parametrize("letter", ["A", "B", "C", "D", "E", "F"])
-def test_values_that_were_published(letter):
-    layers, _, size = VALUES[letter]
-    kernel = Sequential(*layers, kind="ntk")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_values_that_were_published(name):
+    network, _, size = PUBLISHED[name]
+    kernel = Sequential(*network.layers, kind="ntk")
     backend = fused(kernel, (3, size, size))
-    given, expected = waves(3, 3, size, size), TANGENTS[letter]
+    given, expected = waves(3, 3, size, size), TANGENTS[name]
     assert tile(backend, given)[0].tolist() == pytest.approx(expected, rel=1e-11)
     found = variances(backend, given[:1])
     assert found.tolist() == pytest.approx(expected[:1], rel=1e-11)

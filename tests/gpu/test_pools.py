@@ -5,11 +5,12 @@ import torch
 
 from skconvgp import gram_matrix
 from skconvgp.kernels import convnet, convnet_gap, myrtle
-from tests.backends.test_fused_pools import NETWORKS, PUBLISHED, SHAPE, WIDTHS, exact
+from tests.backends.test_fused_pools import NETWORKS, SHAPE, WIDTHS, exact
 from tests.gpu.test_tangents import assert_gradients
 from tests.helpers.all_pairs import waves
 from tests.helpers.fused import assert_values, both_dtypes, images, tile
 from tests.helpers.gpu import GPU, GPU_BOUNDS, chosen, on_gpu
+from tests.helpers.published_pools import PUBLISHED
 
 pytestmark = pytest.mark.gpu
 ALL = {name: (kernel, SHAPE) for name, kernel in NETWORKS.items()} | WIDTHS

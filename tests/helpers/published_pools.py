@@ -10,7 +10,7 @@ from skconvgp.kernels import (
     Sequential,
 )
 
-__all__ = ["PUBLISHED"]
+__all__ = ["PUBLISHED", "TANGENTS"]
 
 STEP = Conv2d(3, weight_variance=2.0), ReLU()
 BIASED = Conv2d(3, weight_variance=2.0, bias_variance=0.1), ReLU()
@@ -51,4 +51,12 @@ PUBLISHED = {
         (0.7272954290313, 0.6916825260992, 0.6103350891695),
         8,
     ),
+}
+TANGENTS = {  # tangent kernels of the same networks
+    "two pools": (0.2532663168942, 0.2233929772226, 0.1927889844424),
+    "all positions": (1.4033522051989, 1.3550678879129, 1.2819668159927),
+    "windows of 3, steps of 2": (1.5841395028049, 1.2839543133404, 0.8765261192620),
+    "odd sizes": (0.8531363400121, 0.7259980642980, 0.5997225748416),
+    "lattice": (1.4638575621729, 1.3958137067446, 1.3072863990495),
+    "windows of 4": (1.3765540682315, 1.2408110394880, 0.9553769913028),
 }

@@ -44,23 +44,14 @@ from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.kernels._finite import sample_network
 from tests.helpers.all_pairs import tangent_gram, waves
 from tests.helpers.kernels import assert_close, cross, diag, random_images
-from tests.kernels.test_pooling import VALUES
-
-TANGENTS = {  # of neural-tangents 0.6.5, except those of the lattice, "E"
-    "A": (0.2532663168942, 0.2233929772226, 0.1927889844424),
-    "B": (1.4033522051989, 1.3550678879129, 1.2819668159927),
-    "C": (1.5841395028049, 1.2839543133404, 0.8765261192620),
-    "D": (0.8531363400121, 0.7259980642980, 0.5997225748416),
-    "E": (1.4638575621729, 1.3958137067446, 1.3072863990495),
-    "F": (1.3765540682315, 1.2408110394880, 0.9553769913028),
-}
+from tests.helpers.published_pools import PUBLISHED, TANGENTS
 
 
-@pytest.mark.parametrize("letter", TANGENTS)
-def test_published_program_gives_the_same_values(letter):
-    layers, _, size = VALUES[letter]
-    network = Sequential(*layers, kind="ntk")
-    images, expected = waves(3, 3, size, size), TANGENTS[letter]
+@pytest.mark.parametrize("name", TANGENTS)
+def test_published_program_gives_the_same_values(name):
+    network, _, size = PUBLISHED[name]
+    network = Sequential(*network.layers, kind="ntk")
+    images, expected = waves(3, 3, size, size), TANGENTS[name]
     assert_close(cross(network, images[:1], images)[0], expected, rtol=1e-11)
     assert_close(diag(network, images[:1]), expected[:1], rtol=1e-11)
 
