@@ -7,8 +7,8 @@ to draws of MNIST, and of CIFAR-10 as it is and of means of 2 x 2 pixels: exactl
 a fifth of the images as landmarks, and on that many images alone, or on so many that
 they have as many pairs. All but `convnet()` have no biases and convolutions of 3 x 3.
 The first 1000 test images judge: error, log loss, calibration error; so do training
-images that are left out. Seconds are those of the processor; microseconds of a pair are
-those of predictions, tables of images included.
+images that are left out. Seconds are those of the processor, and of the clock where a
+GPU computes; microseconds of a pair are those of predictions, tables of images included.
 
 Each row is written to benchmarks/results/pooling.json at once and is skipped the next
 time. The usual rows need 15 to 20 minutes of a core, all of them more than a day. Parts
@@ -29,6 +29,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from calibrating.report import judge, read
 from calibrating.source import Figures
 from completing.report import dated, put, save
@@ -180,6 +181,9 @@ def row_of(place: Figures, images: Split, cache_dir: Path | None) -> Figures:
     share = {"exact": 1.0, "larger subset": LARGER}.get(place["way"], 1.0 / SHARE)
     n_columns = share * place["n_train"]
     seconds = row["predict_cpu_seconds_of_1000"]
+    if getattr(gp, "device_", "").startswith("cuda"):
+        row["card"] = torch.cuda.get_device_name(gp.device_)
+        seconds = row["predict_seconds_of_1000"]
     return place | row | {"pair_us": 1e6 * seconds / (1000 * n_columns)}
 
 

@@ -166,6 +166,7 @@ def cuda_source(program: Program, *, is_double: bool) -> str:
         "n_rows": layout.n_rows,
         "n_window": layout.n_window,
         "has_windows": int(layout.has_windows),
+        "is_ntk": int(program.is_ntk),
         "PX": layout.pairs[0],
         "PY": layout.pairs[1],
         "PARTS": layout.n_parts,

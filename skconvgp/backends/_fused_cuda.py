@@ -86,8 +86,6 @@ class Gpu:
 
     def require_accepted(self, program: Program) -> None:
         """Raise NotFusableError if a program has no kernel, or is too large for one."""
-        if program.is_ntk:
-            raise NotFusableError("on a GPU there are no fused tangent kernels")
         if not has_pools_apart(program):
             raise NotFusableError(
                 "between convolutions GPUs have kernels only for averages over windows "
@@ -102,9 +100,11 @@ class Gpu:
                 f"on a GPU maps are at most {LARGEST_WIDTH} columns wide, and windows "
                 f"{LARGEST_WINDOW}"
             )
-        # Each derivative adds maps of the same size.
+        # Each derivative adds maps of the same size; tangent kernels have none.
         n_bytes = layout_of(program, is_double=True).n_bytes
-        if n_bytes * (1 + TANGENTS_AT_ONCE) > LARGEST_THREAD:
+        if not program.is_ntk:
+            n_bytes *= 1 + TANGENTS_AT_ONCE
+        if n_bytes > LARGEST_THREAD:
             raise NotFusableError("on a GPU its maps are too high")
 
     def image_bytes(self, program: Program, image: Tensor) -> int:

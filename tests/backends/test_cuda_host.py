@@ -14,6 +14,7 @@ from skconvgp.backends._fused_cuda import Gpu
 from skconvgp.backends._program import lower, lower_with_tangents
 from skconvgp.engine import KernelOracle
 from skconvgp.kernels import convnet
+from tests.backends.test_fused_ntk import NETWORKS as TANGENTS
 from tests.backends.test_fused_pools import NETWORKS as POOLED
 from tests.backends.test_fused_pools import SHAPE, WIDTHS
 from tests.helpers.fused import (
@@ -72,7 +73,11 @@ def test_values_in_double_precision(name):
 def assert_values_of_lanes(name, dtype):
     kernel, shape = NETWORKS[name]
     kernel.check(shape)
-    given = hard_images(shape).to(dtype)
+    assert_equal_values(kernel, shape, hard_images(shape).to(dtype))
+
+
+def assert_equal_values(kernel, shape, given):
+    """Compare the generated kernel with the lanes, to the last bit."""
     one, two = (
         FusedBackend(lower(kernel, shape, processor.roots), processor)
         for processor in (HOST, Extension())
@@ -108,12 +113,14 @@ OTHER_AVERAGES = [
 def test_averages_over_positions(name):
     kernel, shape = AVERAGES[name]
     kernel.check(shape)
-    given = images(5, shape).float()
-    one, two = (
-        FusedBackend(lower(kernel, shape, processor.roots), processor)
-        for processor in (HOST, Extension())
-    )
-    assert torch.equal(tile(one, given), tile(two, given))
+    assert_equal_values(kernel, shape, images(5, shape).float())
+
+
+@pytest.mark.parametrize("name", ["named residual convnet", "erf", "named myrtle"])
+def test_tangent_kernels(name):
+    kernel, shape = TANGENTS[name]
+    kernel.check(shape)
+    assert_equal_values(kernel, shape, images(5, shape).float())
 
 
 @pytest.mark.parametrize("name", ["near positions", "pools apart"])

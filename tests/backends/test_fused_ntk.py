@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from skconvgp.backends import TangentBackend, choose_backend, choose_pullback
-from skconvgp.backends._fused_cpu import Extension, instruction_sets
-from skconvgp.backends._fused_cuda import Gpu
+from skconvgp.backends._fused_cpu import instruction_sets
 from skconvgp.backends._program import lower
 from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import (
@@ -27,6 +26,7 @@ from tests.helpers import fused as flat
 from tests.helpers.all_pairs import tangent_gram, waves
 from tests.helpers.fused import (
     DTYPES,
+    LANES,
     SHAPE,
     assert_within,
     fused,
@@ -77,10 +77,10 @@ NAMED = {
         SHAPE,
     ),
 }
-POOLED = {
-    name: (of_kind_ntk(kernel), pools.SHAPE)
-    for name, kernel in (pools.NETWORKS | pools.OVERLAPPING).items()
-}
+POOLED, OVERLAPPING = (
+    {name: (of_kind_ntk(kernel), pools.SHAPE) for name, kernel in networks.items()}
+    for networks in (pools.NETWORKS, pools.OVERLAPPING)
+)
 NETWORKS = FLAT | {f"named {name}": item for name, item in NAMED.items()}
 
 
@@ -94,22 +94,30 @@ def assert_tangents(kernel, shape, given):
         assert bool((error <= DIAG_BOUND * diag).all()), (error / diag).max()
 
 
-@pytest.fixture(params=instruction_sets())
-def cpu(request, monkeypatch):
-    """Compute with each instruction set of this processor; return its name."""
+@pytest.fixture(params=[*instruction_sets(), LANES])
+def isa(request, monkeypatch):
+    """Compute with each instruction set of this processor, and as a GPU does."""
     monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", request.param)
     return request.param
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_torch_gives_the_same_values(name, cpu):
+def test_torch_gives_the_same_values(name, isa):
     kernel, shape = NETWORKS[name]
     assert_tangents(kernel, shape, images(6, shape).float())
 
 
 @pytest.mark.parametrize("name", POOLED)
-def test_torch_gives_the_same_averages(name, cpu):
+def test_torch_gives_the_same_averages(name, isa):
     kernel, shape = POOLED[name]
+    assert_tangents(kernel, shape, images(6, shape).float())
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_torch_gives_the_same_averages_of_windows_that_overlap(name, isa, monkeypatch):
+    monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", isa)
+    kernel, shape = OVERLAPPING[name]
     assert_tangents(kernel, shape, images(6, shape).float())
 
 
@@ -135,7 +143,7 @@ def test_values_that_were_published(name):
 
 
 @pytest.mark.parametrize("name", ["named convnet", "leaky", "named gap"])
-def test_equal_and_similar_images(name):
+def test_equal_and_similar_images(name, isa):
     kernel, shape = NETWORKS[name]
     given = hard_images(shape)[[0, 1, 2, 3, 8, 9, 10, 11]]
     expected, diag = reference(kernel, given)
@@ -150,9 +158,9 @@ def test_equal_and_similar_images(name):
 @pytest.mark.parametrize(
     "name", ["named convnet", "branches", "erf", "named dense", "named myrtle"]
 )
-def test_a_pair_has_the_same_bits_in_every_tile(name, dtype, cpu):
+def test_a_pair_has_the_same_bits_in_every_tile(name, dtype, isa):
     kernel, shape = NETWORKS[name]
-    n = lanes(cpu, dtype) + 3
+    n = lanes(isa, dtype) + 3
     backend, given = fused(kernel, shape), images(n, shape).to(dtype)
     given[n - 1] = given[2]
     whole = tile(backend, given)
@@ -179,18 +187,7 @@ def test_torch_computes_derivatives():
     torch.testing.assert_close(pulled.by_theta, total, rtol=1e-10, atol=0.0)
 
 
-def test_what_has_no_kernels_says_why():
-    program = lower(convnet(1, 3, kind="ntk"), (1, 4, 4), roots=1)
-    with pytest.raises(NotFusableError, match="no fused tangent kernels"):
-        Gpu(torch.device("cuda")).require_accepted(program)
+def test_sums_of_both_kinds_are_not_lowered():
     mixed = convnet(1, 3, kind="ntk") + convnet(1, 3)
     with pytest.raises(NotFusableError, match="sums of both kinds"):
         lower(mixed, (1, 4, 4))
-    assert Extension().roots == 2
-
-
-def test_lanes_refuse_it(monkeypatch):
-    kernel, given = convnet(1, 3, kind="ntk"), images(3, (1, 4, 4))
-    monkeypatch.setattr("skconvgp.backends._fused_cpu.INSTRUCTION_SET", "lanes")
-    with pytest.raises(ValueError, match="tangent kernel"):
-        tile(fused(kernel, (1, 4, 4)), given)

@@ -479,7 +479,6 @@ void require_accepted(const Program& program, const Api& api) {
         require(program.ops[i].kind != LEAKY || program.ops[i].roots == api.roots,
                 "numbers");
     require(program.n_channels == 1 || api.roots == 2, "numbers");
-    require(!program.is_ntk || api.roots == 2, "tangent kernel");
     for (int i = 0; i < program.n_displaced; ++i) {
         const Op& op = program.ops[i];
         require(

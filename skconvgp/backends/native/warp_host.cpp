@@ -60,7 +60,7 @@ template <class T>
 struct Memory {
     typedef warp::Lanes<T> V;
     int n_maps, n_rows, n_window, n_levels = 0;
-    bool is_displaced;
+    bool is_displaced, is_ntk;
     V *registers, *row, *sum, *ring, *whole;
     V *under = nullptr, *pooled = nullptr, *levels = nullptr;  // of displaced programs
     warp::Lanes<int>* places = nullptr;
@@ -71,7 +71,7 @@ struct Memory {
 
     Memory(const Program& program, int n_pairs, int n_parts, Arena& arena)
         : n_maps(1 + program.n_tangents), n_rows(1), n_window(program.max_window),
-          is_displaced(program.n_displaced > 0) {
+          is_displaced(program.n_displaced > 0), is_ntk(program.is_ntk) {
         for (int i = 0; i < program.n_ops; ++i) {
             const Axis& axis = program.ops[i].rows;
             n_rows = larger(n_rows, larger(axis.size, axis.outputs));

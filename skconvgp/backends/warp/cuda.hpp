@@ -17,7 +17,7 @@ template <class V>
 struct Registers {
     static constexpr int n_maps = Code::n_maps, n_rows = Code::n_rows;
     static constexpr int n_window = Code::n_window, n_levels = Code::n_levels;
-    static constexpr bool is_displaced = Code::n_passes > 0;
+    static constexpr bool is_displaced = Code::n_passes > 0, is_ntk = Code::is_ntk;
     static constexpr int PAIRS = Code::PX * Code::PY, WIDTH = PAIRS * Code::PARTS;
     // Apart: arrays whose places are not known to the compiler cannot be in registers,
     // nor anything that is an object with them.

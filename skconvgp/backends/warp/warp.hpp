@@ -113,6 +113,7 @@ struct Displacement {
 // known to the compiler: registers [n_registers][n_maps][n_rows][WIDTH], row and sum
 // [n_maps][WIDTH], ring [n_maps][largest window][WIDTH], whole [n_maps][n_rows][WIDTH]
 // if there are windows by direct sums, and totals [n_maps][PAIRS] in double precision.
+// `memory.is_ntk` if the second of two maps is a tangent kernel.
 template <class T, class Memory, int PX, int PY, int PARTS>
 struct Warp {
     typedef Lanes<T> V;
@@ -208,6 +209,7 @@ struct Warp {
         if (op.kind == LOAD) load_register(op, i);
         if (op.kind == STORE) store_register(op, i);
         if (op.kind == ADD || op.kind == AFFINE) combine(op, i);
+        if (op.kind == JOIN) join();
         if (op.kind == LEAKY) leaky(op, i);
         if (op.kind == ERF) erf(op, i);
     }
@@ -284,8 +286,15 @@ struct Warp {
         }
     }
 
+    // Behind an affine layer a tangent kernel is kept without the covariance.
+    SKCONVGP_WARP_MEMBER void join() const {
+        SKCONVGP_UNROLL
+        for (int e = 0; e < WIDTH; ++e) row(1, e) = row(1, e) + row(0, e);
+    }
+
     // native/activations.hpp has the formulas. In lanes beyond the map, standard
-    // deviations are zero, and so is the value for any c.
+    // deviations are zero, and so is the value for any c. A tangent kernel, which takes
+    // the place of a derivative, is multiplied by the slope by the covariance.
     SKCONVGP_WARP_MEMBER void leaky(const Op& op, int i) const {
         const V zero = splat(T(0));
         SKCONVGP_UNROLL
@@ -317,11 +326,13 @@ struct Warp {
             }
             SKCONVGP_UNROLL
             for (int m = 1; m < op.maps; ++m) {
-                load_table(op, m, i, part, a, b);
+                if (!memory.is_ntk) load_table(op, m, i, part, a, b);
                 SKCONVGP_UNROLL
                 for (int k = 0; k < PAIRS; ++k) {
                     V& here = row(m, k * PARTS + part);
-                    here = fma(by_q[k], a[k / PY] + b[k % PY], by_c[k] * here);
+                    here = by_c[k] * here;
+                    if (!memory.is_ntk)
+                        here = fma(by_q[k], a[k / PY] + b[k % PY], here);
                 }
             }
         }
@@ -346,6 +357,14 @@ struct Warp {
                     by_kappa[k] = slope * t;
                 }
                 here = arcsine<T>(t);
+            }
+            if (memory.is_ntk && op.maps > 1) {
+                SKCONVGP_UNROLL
+                for (int k = 0; k < PAIRS; ++k) {
+                    V& here = row(1, k * PARTS + part);
+                    here = by_c[k] * here;
+                }
+                continue;
             }
             SKCONVGP_UNROLL
             for (int m = 1; m < op.maps; ++m) {
