@@ -1,5 +1,6 @@
 """Time of a pair of networks that average over positions, and errors beside torch."""
 
+from argparse import Namespace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,13 @@ NETWORKS = {
     "myrtle(7)": lambda: myrtle(7),
     "local, radius 2": lambda: convnet(5, kernel_size=3, pooling="local", radius=2),
     "all positions": lambda: convnet_gap(5),
+    "myrtle(5), tangent kernel": lambda: myrtle(5, kind="ntk"),
 }
 SIDES = (32, 16)
 N_IMAGES = {"float32": 512, "float64": 192}  # pairs take microseconds
-N_TORCH, N_COMPARED = 32, 8  # torch takes a thousand times as long
+# Torch takes a thousand times as long, and is timed once.
+N_TORCH, N_COMPARED = 32, 8
+TORCH_SIDE, TORCH_DTYPE = 32, "float32"
 
 
 def load_pooled(n: int, side: int) -> tuple[Any, str]:
@@ -38,9 +42,9 @@ def measure_pools(network: str, side: int, dtype: str, options: Any) -> Figures:
     images, source = load_pooled(min(N_IMAGES[dtype], *options.n), side)
     row = {"network": network, "side": side, "dtype": dtype, "source": source}
     row |= timed(kernel, images, dtype, options.backend, options)
-    if not options.skip_torch:
-        few = images[:N_TORCH]
-        row["torch"] = timed(kernel, few, dtype, "torch", options)
+    if not options.skip_torch and (side, dtype) == (TORCH_SIDE, TORCH_DTYPE):
+        once = Namespace(**vars(options) | {"repeat": 1})
+        row["torch"] = timed(kernel, images[:N_TORCH], dtype, "torch", once)
         row["ratio"] = row["torch"]["nanoseconds"] / row["nanoseconds"]
     row["n_position_pairs"] = kernel.n_position_pairs(images.shape[1:])
     return row | {"error": _error(kernel, images[:N_COMPARED], dtype, options)}

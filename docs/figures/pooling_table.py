@@ -52,9 +52,8 @@ WAYS = {
     "pivoted landmarks": "N / 5 landmarks by pivots",
 }
 # Means over the draws.
-MEANS = ("error", "log_loss", "calibration_error", "loo_log_loss")
-MEANS += ("fit_cpu_seconds", "pair_us")
-OTHER = " †"  # behind seconds of another processor than that of most rows
+MEANS = ("error", "log_loss", "calibration_error", "loo_log_loss", "pair_us")
+MARKS = "†‡§¶"  # behind seconds of other processors than that of most rows
 HEADER = [
     "Network",
     "Of",
@@ -78,22 +77,24 @@ def tables(record: Any) -> str:
     if not rows:
         return MISSING
     own = record["machine"]["processor"]  # of rows that do not tell theirs
-    processors = Counter(row.setdefault("processor", own) for row in rows)
-    (usual, _), *others = processors.most_common()
+    for row in rows:
+        row["place"] = row.get("card", row.get("processor", own))
+    (usual, _), *others = Counter(row["place"] for row in rows).most_common()
+    marks = {name: mark for (name, _), mark in zip(others, MARKS, strict=False)}
     parts = []
     for data, title in DATA.items():
         for n_train in sorted({row["n_train"] for row in rows if row["data"] == data}):
             here = [r for r in rows if (r["data"], r["n_train"]) == (data, n_train)]
-            table = [HEADER, *lines(here, usual)]
+            table = [HEADER, *lines(here, marks)]
             head = f"{title}, N = {n_train} training images"
             parts.append("\n".join([*list_table(head, table), ""]))
     n_threads = max(row["n_threads"] for row in rows)
     threads = "one thread" if n_threads == 1 else f"{n_threads} threads"
-    names = "; ".join([usual, *(f"{name} ({OTHER.strip()})" for name, _ in others)])
+    names = "; ".join([usual, *(f"{name} ({mark})" for name, mark in marks.items())])
     return "\n".join([*parts, f"Measured on {threads} of: {names}.\n"])
 
 
-def lines(rows: list[Any], usual: str) -> list[list[str]]:
+def lines(rows: list[Any], marks: dict[str, str]) -> list[list[str]]:
     """Return the cells of each network, exact ones and those with landmarks."""
     order = list(NETWORKS)
     found = sorted(
@@ -101,17 +102,19 @@ def lines(rows: list[Any], usual: str) -> list[list[str]]:
         key=lambda pair: (pair[0], order.index(pair[1].split(", ZCA")[0]), pair[1]),
     )
     return [
-        cells(model, [r for r in rows if (r["way"], r["model"]) == (way, model)], usual)
+        cells(model, [r for r in rows if (r["way"], r["model"]) == (way, model)], marks)
         for way, model in found
     ]
 
 
-def cells(model: str, draws: list[Any], usual: str) -> list[str]:
+def cells(model: str, draws: list[Any], marks: dict[str, str]) -> list[str]:
     """Return the cells of a network: means over the draws."""
-    mark = OTHER if any(draw["processor"] != usual for draw in draws) else ""
+    places = sorted({draw["place"] for draw in draws} & marks.keys())
+    mark = "".join(f" {marks[place]}" for place in places)
+    time = "fit_seconds" if "card" in draws[0] else "fit_cpu_seconds"
     network = model.split(", ZCA")[0]
     title = NETWORKS[network] + model.removeprefix(network)
-    row = {name: statistics.fmean(draw[name] for draw in draws) for name in MEANS}
+    row = {name: statistics.fmean(draw[name] for draw in draws) for name in (*MEANS, time)}
     error = row["error"]
     deviation = math.sqrt(error * (1.0 - error) / draws[0]["n_test"])
     pair = row["pair_us"]
@@ -122,7 +125,7 @@ def cells(model: str, draws: list[Any], usual: str) -> list[str]:
         f"{row['log_loss']:.3f}",
         f"{row['loo_log_loss']:.3f}",
         f"{row['calibration_error']:.3f}",
-        seconds(row["fit_cpu_seconds"]) + mark,
+        seconds(row[time]) + mark,
         (f"{pair:.0f} µs" if pair >= 10 else f"{pair:.1f} µs") + mark,
     ]
 

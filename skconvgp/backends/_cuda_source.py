@@ -132,11 +132,8 @@ def _n_level_rows(program: Program, passes: tuple[Passes, ...]) -> int:
     return sum(2 * len(two.cols) * int(outputs[one.end - 1]) for one, two in pairs)
 
 
-def _passes(program: Program, width: int) -> list[str]:
-    """Return passes as initialisers of the struct of displaced.hpp.
-
-    A row of a map has `width` numbers in a lane.
-    """
+def _passes(program: Program) -> list[str]:
+    """Return passes as initialisers of the struct of displaced.hpp."""
     items = passes_of(program)
     outputs = program.of_axes(AxisColumn.OUTPUTS)[:, 0]
     lists, level = 0, 0
@@ -147,7 +144,7 @@ def _passes(program: Program, width: int) -> list[str]:
         code = item.begin, item.end, *sizes, lists, level, n_next
         found.append(f"{{{', '.join(map(str, code))}}}")
         lists += len(item.numbers)
-        level += 2 * n_next * int(outputs[item.end - 1]) * width
+        level += 2 * n_next * int(outputs[item.end - 1]) * (1 + program.n_tangents)
     return found or ["{}"]
 
 
@@ -188,7 +185,7 @@ def cuda_source(program: Program, *, is_double: bool) -> str:
         *(f"static constexpr int {name} = {n};" for name, n in constants.items()),
         f"static constexpr Op ops[] = {{{', '.join(_ops(program))}}};",
         f"static constexpr Segment segments[] = {{{', '.join(segments)}}};",
-        f"static constexpr Passes passes[] = {{{', '.join(_passes(program, width))}}};",
+        f"static constexpr Passes passes[] = {{{', '.join(_passes(program))}}};",
         "}; } }",
         f"__constant__ int skconvgp_lists[] = {{{', '.join(map(str, lists)) or 0}}};",
     ]

@@ -64,6 +64,7 @@ struct Memory {
     V *registers, *row, *sum, *ring, *whole;
     V *under = nullptr, *pooled = nullptr, *levels = nullptr;  // of displaced programs
     warp::Lanes<int>* places = nullptr;
+    bool* joined = nullptr;
     warp::Lanes<double>* totals;
     warp::Passes* passes = nullptr;
     int* lists = nullptr;
@@ -97,6 +98,7 @@ struct Memory {
         pooled = arena.take<V>(size_t(n_maps) * width);
         levels = arena.take<V>(size_t(n_levels));
         places = arena.take<warp::Lanes<int>>(size_t(pool_window) * n_parts);
+        joined = arena.take<bool>(size_t(pool_window) * n_parts);
         const Op& average = program.ops[program.n_displaced - 1];
         const int n_of_rows = (2 * average.rows.size - 1) * average.rows.size;
         const int n_of_cols = (2 * average.cols.size - 1) * average.cols.size;
@@ -116,8 +118,8 @@ struct Memory {
             const Segment& segment = program.segments[k];
             const Axis& cols = program.ops[segment.end - 1].cols;
             const bool seamed = is_seamed(program, segment);
-            warp::Passes own{segment.begin,  segment.end, segment.rows.n, 0,
-                             seamed ? 1 : 0, to.n,        n_levels,       0};
+            warp::Passes own{segment.begin,  segment.end, segment.rows.n,   0,
+                             seamed ? 1 : 0, to.n,        n_levels / width, 0};
             for (int i = 0; i < segment.rows.n; ++i) to.add(segment.rows.at[i]);
             own.n_cols = to.add_modulo(segment.cols, seamed ? cols.size : 0);
             if (k + 1 < program.n_segments) {
@@ -171,6 +173,7 @@ void stream(W& warp, const warp::Passes& passes, const warp::Op* ops, int first,
     const int steps = warp::steps_of_stream(ops, first, stop) - warp.rows_less();
     for (int t = 0; t < steps; ++t) {
         int lag = 0, stage = 0;
+        warp.moved.row = t;
         for (int k = first; k < stop; ++k, ++stage) {
             const int last = warp::end_of_stage(ops, k), i = t - lag;
             const int less = warp.rows_less();
@@ -185,6 +188,7 @@ void stream(W& warp, const warp::Passes& passes, const warp::Op* ops, int first,
             k = last;
             lag += op.kind == BOX ? op.rows.lead() : 0;
         }
+        warp.next_row(ops[first].cols.size);
     }
     const warp::Op &op = ops[stop - 1], &before = ops[stop - 2];
     if (op.kind != CONV) return;

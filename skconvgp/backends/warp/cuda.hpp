@@ -29,6 +29,7 @@ struct Registers {
     V under[is_displaced ? Code::n_streamed * n_maps * n_window * WIDTH : 1];
     V pooled[n_maps * WIDTH];
     Lanes<int> places[Code::n_pool_window * Code::PARTS];
+    bool joined[Code::n_pool_window * Code::PARTS];
 };
 
 template <int K, int LAST, class W>
@@ -103,7 +104,11 @@ SKCONVGP_WARP void stream(W& warp) {
     warp.clear_under(Code::n_streamed);
     const int steps = STEPS - warp.rows_less();
 #pragma unroll 1
-    for (int t = 0; t < steps; ++t) stream_row<K, FIRST, STOP, 0, 0>(warp, t);
+    for (int t = 0; t < steps; ++t) {
+        warp.moved.row = t;
+        stream_row<K, FIRST, STOP, 0, 0>(warp, t);
+        warp.next_row(first.cols.size);
+    }
     constexpr Op op = Code::ops[STOP - 1], before = Code::ops[STOP - 2];
     if constexpr (op.kind == CONV) {
         warp.begin_derivatives(op, before.maps);
@@ -185,8 +190,10 @@ SKCONVGP_WARP void cross(const Tile<T>& tile, bool is_upper) {
     if (is_upper && j + Code::PY <= i) return;
     typedef Registers<Lanes<T>> Memory;
     constexpr int ROWS = Memory::n_maps * Memory::n_rows * Memory::WIDTH;
-    Lanes<T> registers[Code::n_registers * ROWS], whole[Code::has_windows ? ROWS : 1];
-    Lanes<T> levels[Code::n_levels ? Code::n_levels : 1];
+    alignas(16) Lanes<T> registers[Code::n_registers * ROWS];
+    Lanes<T> whole[Code::has_windows ? ROWS : 1];
+    // Aligned, so that the numbers of four pairs are read at once.
+    alignas(16) Lanes<T> levels[Code::n_levels ? Code::n_levels : 1];
     Memory memory;
     memory.registers = registers;
     memory.whole = whole;

@@ -24,7 +24,7 @@ namespace warp {
 // columns.
 struct Passes {
     int begin, end, n_rows, n_cols, is_seamed, lists;
-    int level;      // start of the maps behind the POOL, in Memory::levels
+    int level;      // start of the maps behind the POOL, in WIDTHs of Memory::levels
     int next_cols;  // n_cols of the next operations
 };
 
@@ -66,7 +66,7 @@ SKCONVGP_WARP int floor_divide(int a, int b) { return (a < 0 ? a - b + 1 : a) / 
 
 // `Memory` has, besides the arrays of a Warp: under [streamed stages][n_maps]
 // [n_window][WIDTH], sums along the rows that are under a window; pooled
-// [n_maps][WIDTH]; places [largest window of a POOL][PARTS] in integers; and levels,
+// [n_maps][WIDTH]; places and joined [largest window of a POOL][PARTS]; and levels,
 // with the maps behind each POOL, two rows of displacements of each: [2][n_cols of the
 // next operations][n_maps][rows of outputs][WIDTH].
 template <class T, class Memory, int PX, int PY, int PARTS>
@@ -81,6 +81,7 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
     const float* weights;
     int down;           // displacement at the end of the operations
     Lanes<int> across;  // the same of the column of each lane
+    Lanes<int> plan;    // of the next 32 rows of a POOL, see plan_of
 
     SKCONVGP_WARP_MEMBER explicit Displaced(Memory& memory) : Plain(memory) {}
 
@@ -132,6 +133,33 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
         moved.down = down * op.rows.stride;
         moved.across =
             each_lane<int>([&](int l) { return in_lane(across, l) * op.cols.stride; });
+        if (moved.is_seamed) begin_rows(op.cols.size);
+    }
+    // Lanes beyond the map read its first column.
+    SKCONVGP_WARP_MEMBER void begin_rows(int width) {
+        const int start = this->begin_one() * width;
+        const int partner = start + moved.down * width;
+        SKCONVGP_UNROLL
+        for (int x = 0; x < PX; ++x)
+            this->at_one[x] = each_lane<const T*>(
+                [&](int l) { return this->one[x] + start + (l < width ? l : 0); });
+        SKCONVGP_UNROLL
+        for (int y = 0; y < PY; ++y)
+            this->at_two[y] = each_lane<const T*>([&](int l) {
+                const int column = l < width ? l + in_lane(moved.across, l) : 0;
+                return this->two[y] + partner + column;
+            });
+    }
+    SKCONVGP_WARP_MEMBER void next_row(int width) {
+        if (!moved.is_seamed) return;
+        SKCONVGP_UNROLL
+        for (int x = 0; x < PX; ++x)
+            this->at_one[x] = each_lane<const T*>(
+                [&](int l) { return in_lane(this->at_one[x], l) + width; });
+        SKCONVGP_UNROLL
+        for (int y = 0; y < PY; ++y)
+            this->at_two[y] = each_lane<const T*>(
+                [&](int l) { return in_lane(this->at_two[y], l) + width; });
     }
     SKCONVGP_WARP_MEMBER void clear_under(int n_stages) const {
         SKCONVGP_UNROLL
@@ -162,9 +190,9 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
     // Take row i of the maps. Sums over windows replace the row if it is streamed;
     // otherwise they are a row of the register.
     SKCONVGP_WARP_MEMBER void take(const Passes& passes, const Op& op, const Op& before,
-                                   int stage, int i, bool is_streamed) const {
+                                   int stage, int i, bool is_streamed) {
         const int n_rows = op.rows.size - this->rows_less();
-        if (op.kind == POOL) pool(passes, op, before, i, n_rows);
+        if (op.kind == POOL) pool(passes, op, before, i);
         SKCONVGP_UNROLL
         for (int m = 0; m < memory.n_maps; ++m) SKCONVGP_UNROLL
         for (int k = 0; k < PAIRS; ++k) {
@@ -232,12 +260,16 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
             to[0] = within(from[0], step, moved.first, moved.stop);
         };
         if (n <= 4) {
-            V sum = x[0], next[1];
+            V sum = x[0];
             SKCONVGP_UNROLL
             for (int step = -before; step < n - before; ++step) {
                 if (step == 0) continue;
-                move(x, step, next);
-                sum = sum + next[0];
+                const V is_there = each_lane<T>([&](int l) {
+                    const int from = l + step;
+                    return T(from >= in_lane(moved.first, l) &&
+                             from < in_lane(moved.stop, l));
+                });
+                sum = fma(rotated(x[0], step), is_there, sum);
             }
             out[0] = sum;
             return;
@@ -287,12 +319,13 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
     // ---- pools: each pair of positions is added to the one pair of windows that has
     // it
 
-    // Work out where the columns under windows are added: the number among those of the
-    // next operations of the displacement behind the pool, or -1.
+    // Work out where the columns under windows are added: the place among the levels of
+    // the displacement behind the pool, or -1; and whether the next column joins them.
     SKCONVGP_WARP_MEMBER void begin_pool(const Passes& passes, const Op& op, int by) {
         const Axis& axis = op.cols;
         const int wanted =
             passes.lists + passes.n_rows + passes.n_cols + 2 * op.rows.outputs - 1;
+        const int step = memory.n_maps * op.rows.outputs;
         SKCONVGP_UNROLL
         for (int f = 0; f < axis.window; ++f) SKCONVGP_UNROLL
         for (int j = 0; j < count_parts(axis.outputs); ++j) {
@@ -308,9 +341,15 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
             });
             memory.places[f * PARTS + j] = each_lane<int>([&](int l) {
                 const int place = in_lane(at, l);
-                return place < 0 ? -1 : lists[place];
+                const int col = place < 0 ? -1 : lists[place];
+                return col < 0 ? -1 : col * step;
             });
         }
+        SKCONVGP_UNROLL
+        for (int f = 0; f + 1 < axis.window; ++f) SKCONVGP_UNROLL
+        for (int j = 0; j < count_parts(axis.outputs); ++j)
+            memory.joined[f * PARTS + j] = are_same(memory.places[f * PARTS + j],
+                                                    memory.places[(f + 1) * PARTS + j]);
     }
 
     // The windows of a pool along the rows that have row i of the displaced map.
@@ -318,13 +357,14 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
         int top, down;
         bool is_wanted;
     };
-    SKCONVGP_WARP_MEMBER PooledRow pooled_row(const Passes& passes, const Op& op, int i,
-                                              int n_rows) const {
+    SKCONVGP_WARP_MEMBER PooledRow pooled_row(const Passes& passes, const Op& op,
+                                              int i) const {
         const Axis& axis = op.rows;
         const int y = i + this->begin_one(), partner = y + moved.down;
         const int top = y / axis.stride, bottom = partner / axis.stride;
-        bool is_wanted = i >= 0 && i < n_rows && top < axis.outputs &&
-                         bottom < axis.outputs && y - top * axis.stride < axis.window &&
+        bool is_wanted = i >= 0 && i < axis.size - this->rows_less() &&
+                         top < axis.outputs && bottom < axis.outputs &&
+                         y - top * axis.stride < axis.window &&
                          partner - bottom * axis.stride < axis.window;
         if (is_wanted)
             is_wanted = lists[passes.lists + passes.n_rows + passes.n_cols + bottom -
@@ -335,58 +375,73 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
                                                   const PooledRow& b) {
         return a.is_wanted && b.is_wanted && a.top == b.top && a.down == b.down;
     }
+    // What to do with row i: -1 if no window has it. Otherwise the row of the levels to
+    // which its sum is added, times 4; 2 more if the row before is part of the sum, and
+    // 1 more if no other row is.
+    SKCONVGP_WARP_MEMBER int plan_of(const Passes& passes, const Op& op, int i) const {
+        const PooledRow here = pooled_row(passes, op, i);
+        if (!here.is_wanted) return -1;
+        const int r = here.top - (here.down < 0 ? -here.down : 0);
+        const bool is_more = are_together(here, pooled_row(passes, op, i - 1));
+        const bool is_last = !are_together(here, pooled_row(passes, op, i + 1));
+        return level_of(passes, op, here.down, 0, r) * 4 + is_more * 2 + is_last;
+    }
 
     SKCONVGP_WARP_MEMBER void pool(const Passes& passes, const Op& op, const Op& before,
-                                   int i, int n_rows) const {
-        const PooledRow here = pooled_row(passes, op, i, n_rows);
-        if (!here.is_wanted) return;
-        const bool is_more = are_together(here, pooled_row(passes, op, i - 1, n_rows));
-        const bool is_last = !are_together(here, pooled_row(passes, op, i + 1, n_rows));
+                                   int i) {
+        if (i % LANES == 0)
+            plan = each_lane<int>([&](int l) { return plan_of(passes, op, i + l); });
+        const int here = of_lane(plan, i % LANES);
+        if (here < 0) return;
         SKCONVGP_UNROLL
-        for (int m = 0; m < before.maps; ++m) SKCONVGP_UNROLL
-        for (int k = 0; k < PAIRS; ++k) {
-            V x[PARTS];
-            covered(op, before, m, k, x);
-            V* const sum = memory.pooled + m * WIDTH + k * PARTS;
+        for (int m = 0; m < before.maps; ++m) {
             SKCONVGP_UNROLL
-            for (int j = 0; j < count_parts(op.cols.size); ++j)
-                sum[j] = is_more ? sum[j] + x[j] : x[j];
-            if (is_last) pool_columns(passes, op, here, m, k, sum);
+            for (int k = 0; k < PAIRS; ++k) {
+                V x[PARTS];
+                covered(op, before, m, k, x);
+                V* const sum = memory.pooled + m * WIDTH + k * PARTS;
+                SKCONVGP_UNROLL
+                for (int j = 0; j < count_parts(op.cols.size); ++j)
+                    sum[j] = here & 2 ? sum[j] + x[j] : x[j];
+            }
+            if (here & 1)
+                pool_columns(op, here / 4 + m * op.rows.outputs,
+                             memory.pooled + m * WIDTH);
         }
     }
 
-    // Where row r of the maps behind a pool begins, of displacement (down, number col).
+    // Where row r of the maps behind a pool begins, of displacement (down, number 0).
     SKCONVGP_WARP_MEMBER int level_of(const Passes& passes, const Op& op, int down,
                                       int m, int r) const {
         return passes.level +
-               ((down & 1) * passes.next_cols * memory.n_maps * op.rows.outputs +
-                m * op.rows.outputs + r) *
-                   WIDTH;
+               (down & 1) * passes.next_cols * memory.n_maps * op.rows.outputs +
+               m * op.rows.outputs + r;
     }
 
-    SKCONVGP_WARP_MEMBER void pool_columns(const Passes& passes, const Op& op,
-                                           const PooledRow& here, int m, int k,
+    // Lanes whose column is beyond the outputs have no place.
+    SKCONVGP_WARP_MEMBER void pool_columns(const Op& op, int start,
                                            const V* sum) const {
         const Axis& axis = op.cols;
-        const int r = here.top - (here.down < 0 ? -here.down : 0);
-        const int start = level_of(passes, op, here.down, m, r);
-        const int step = memory.n_maps * op.rows.outputs * WIDTH;
+        const int n_parts = count_parts(axis.size);
         SKCONVGP_UNROLL
         for (int j = 0; j < count_parts(axis.outputs); ++j) {
-            V some = splat(T(0));
+            V some[WIDTH];  // zero in other parts
+            SKCONVGP_UNROLL
+            for (int e = 0; e < WIDTH; ++e) some[e] = splat(T(0));
             SKCONVGP_UNROLL
             for (int f = 0; f < axis.window; ++f) {
-                some = some + taken(sum, count_parts(axis.size), j, axis.stride, f,
-                                    axis.size, false);
-                const Lanes<int>& at = memory.places[f * PARTS + j];
-                const int then = f + 1 < axis.window ? f + 1 : f;
-                if (then > f && are_same(at, memory.places[then * PARTS + j])) continue;
-                const Lanes<int> to = each_lane<int>([&](int l) {
-                    const int col = in_lane(at, l);
-                    return col < 0 ? -1 : start + col * step + k * PARTS + j;
-                });
-                add_at(memory.levels, to, some);
-                some = splat(T(0));
+                const bool is_more = f > 0 && memory.joined[(f - 1) * PARTS + j];
+                SKCONVGP_UNROLL
+                for (int k = 0; k < PAIRS; ++k) {
+                    V& to = some[k * PARTS + j];
+                    const V* const from = sum + k * PARTS;
+                    const V x = n_parts == 1 ? spread(from[0], axis.stride, f)
+                                             : taken(from, n_parts, j, axis.stride, f,
+                                                     axis.size, false);
+                    to = is_more ? to + x : x;
+                }
+                if (f + 1 < axis.window && memory.joined[f * PARTS + j]) continue;
+                add_at<WIDTH>(memory.levels, start, memory.places[f * PARTS + j], some);
             }
         }
     }
@@ -396,14 +451,14 @@ struct Displaced : Warp<T, Memory, PX, PY, PARTS> {
     SKCONVGP_WARP_MEMBER void take_level(const Passes& before, const Op& pool,
                                          int behind, int col) const {
         const int n_rows = pool.rows.outputs - (behind < 0 ? -behind : behind);
-        const int step = memory.n_maps * pool.rows.outputs * WIDTH;
+        const int step = memory.n_maps * pool.rows.outputs;
         SKCONVGP_UNROLL
         for (int m = 0; m < pool.maps; ++m) {
             const int start = level_of(before, pool, behind, m, 0) + col * step;
             SKCONVGP_UNROLL_ROWS
             for (int r = 0; r < n_rows; ++r) SKCONVGP_UNROLL
             for (int e = 0; e < WIDTH; ++e) {
-                V& from = memory.levels[start + r * WIDTH + e];
+                V& from = memory.levels[(start + r) * WIDTH + e];
                 this->reg(pool.reg, m, r, e) = from;
                 from = splat(T(0));
             }

@@ -47,6 +47,11 @@ template <class T>
 SKCONVGP_WARP Lanes<T> load(const T* from, int n) {
     return lane() < n ? __ldg(from + lane()) : T(0);
 }
+// Each lane has a pointer of its own.
+template <class T>
+SKCONVGP_WARP T load_at(const T* from, long long offset) {
+    return __ldg(from + offset);
+}
 
 SKCONVGP_WARP float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 SKCONVGP_WARP double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
@@ -83,6 +88,8 @@ SKCONVGP_WARP float smaller(float a, float b) { return b < a || b != b ? b : a; 
 #endif
 SKCONVGP_WARP double larger(double a, double b) { return b > a || b != b ? b : a; }
 SKCONVGP_WARP double smaller(double a, double b) { return b < a || b != b ? b : a; }
+SKCONVGP_WARP float negative(float x) { return -x; }
+SKCONVGP_WARP double negative(double x) { return -x; }
 SKCONVGP_WARP float magnitude(float x) { return fabsf(x); }
 SKCONVGP_WARP double magnitude(double x) { return fabs(x); }
 SKCONVGP_WARP float with_sign(float x, float y) { return copysignf(x, y); }
@@ -130,6 +137,14 @@ SKCONVGP_WARP T taken(const T* row, int n_parts, int part, int stride, int offse
     return found;
 }
 
+// Lane l gets the number of lane (l stride + k) mod 32.
+template <class T>
+SKCONVGP_WARP T spread(T x, int stride, int k) {
+    return __shfl_sync(ALL, x, lane() * stride + k);
+}
+// The number of lane k.
+SKCONVGP_WARP int of_lane(int x, int k) { return __shfl_sync(ALL, x, k); }
+
 // Lane l gets the number of lane l + k if that is in its range, which begins with lane
 // `first` and ends before lane `stop`; otherwise zero.
 template <class T>
@@ -147,10 +162,17 @@ SKCONVGP_WARP T pick(const T* from, int is_there, int place) {
     return is_there < 0 ? T(0) : found;
 }
 
-// Add to the array of each lane at a place, which is none if it is negative.
-template <class T>
-SKCONVGP_WARP void add_at(T* array, int place, T x) {
-    if (place >= 0) array[place] = array[place] + x;
+// Add N numbers to the array of each lane from N (start + place) on; none if the place
+// is negative.
+template <int N, class T>
+SKCONVGP_WARP void add_at(T* array, int start, int place, const T* x) {
+    if (place < 0) return;
+    T* const to = array + N * (start + place);
+    T sum[N];
+    SKCONVGP_UNROLL
+    for (int e = 0; e < N; ++e) sum[e] = to[e] + x[e];
+    SKCONVGP_UNROLL
+    for (int e = 0; e < N; ++e) to[e] = sum[e];
 }
 
 SKCONVGP_WARP bool are_same(int a, int b) { return __all_sync(ALL, a == b); }
@@ -225,6 +247,10 @@ SKCONVGP_WARP Lanes<T> load(const T* from, int n) {
     return each_lane<T>([&](int l) { return l < n ? from[l] : T(0); });
 }
 template <class T>
+SKCONVGP_WARP Lanes<T> load_at(const Lanes<const T*>& from, long long offset) {
+    return each_lane<T>([&](int l) { return from.at[l][offset]; });
+}
+template <class T>
 SKCONVGP_WARP Lanes<T> fma(const Lanes<T>& a, const Lanes<T>& b, const Lanes<T>& c) {
     return each_lane<T>([&](int l) { return a.at[l] * b.at[l] + c.at[l]; });
 }
@@ -247,6 +273,10 @@ SKCONVGP_WARP Lanes<T> smaller(const Lanes<T>& a, const Lanes<T>& b) {
     return each_lane<T>([&](int l) {
         return b.at[l] < a.at[l] || b.at[l] != b.at[l] ? b.at[l] : a.at[l];
     });
+}
+template <class T>
+SKCONVGP_WARP Lanes<T> negative(const Lanes<T>& x) {
+    return each_lane<T>([&](int l) { return -x.at[l]; });
 }
 template <class T>
 SKCONVGP_WARP Lanes<T> magnitude(const Lanes<T>& x) {
@@ -286,6 +316,11 @@ SKCONVGP_WARP Lanes<T> taken(const Lanes<T>* row, int n_parts, int part, int str
     });
 }
 template <class T>
+SKCONVGP_WARP Lanes<T> spread(const Lanes<T>& x, int stride, int k) {
+    return each_lane<T>([&](int l) { return x.at[(l * stride + k) % LANES]; });
+}
+SKCONVGP_WARP int of_lane(const Lanes<int>& x, int k) { return x.at[k]; }
+template <class T>
 SKCONVGP_WARP Lanes<T> within(const Lanes<T>& x, int k, const Lanes<int>& first,
                               const Lanes<int>& stop) {
     return each_lane<T>([&](int l) {
@@ -299,10 +334,12 @@ SKCONVGP_WARP Lanes<T> pick(const T* from, const Lanes<int>& is_there,
     return each_lane<T>(
         [&](int l) { return is_there.at[l] >= 0 ? from[place.at[l]] : T(0); });
 }
-template <class T>
-SKCONVGP_WARP void add_at(Lanes<T>* array, const Lanes<int>& place, const Lanes<T>& x) {
+template <int N, class T>
+SKCONVGP_WARP void add_at(Lanes<T>* array, int start, const Lanes<int>& place,
+                          const Lanes<T>* x) {
     for (int l = 0; l < LANES; ++l)
-        if (place.at[l] >= 0) array[place.at[l]].at[l] += x.at[l];
+        for (int e = 0; e < N && place.at[l] >= 0; ++e)
+            array[N * (start + place.at[l]) + e].at[l] += x[e].at[l];
 }
 SKCONVGP_WARP bool are_same(const Lanes<int>& a, const Lanes<int>& b) {
     for (int l = 0; l < LANES; ++l)

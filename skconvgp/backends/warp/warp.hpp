@@ -102,9 +102,11 @@ struct Tile {
 
 // The displacement of the map in work: that of a row of x' against its row of x, and
 // that of the column that each lane holds. `is_seamed` if a row of lanes holds two
-// displacements; lanes from `first` to before `stop` have the same one.
+// displacements; lanes from `first` to before `stop` have the same one. All maps in
+// work are then equally wide, and Warp::at_one and at_two point to row number `row` of
+// them.
 struct Displacement {
-    int down;
+    int down, row;
     Lanes<int> across, first, stop;
     bool is_seamed;
 };
@@ -126,6 +128,7 @@ struct Warp {
     int table_shift = 0;  // of a repeated stage, to the tables of the next layers
     int constant_shift = 0;
     Displacement moved;  // only if memory.is_displaced
+    Lanes<const T*> at_one[PX], at_two[PY];
 
     SKCONVGP_WARP_MEMBER explicit Warp(Memory& memory) : memory(memory) {}
 
@@ -165,6 +168,15 @@ struct Warp {
         const int width = op.cols.size;
         if (!memory.is_displaced) {
             load_row(from + i * width, width, part, a, b);
+            return;
+        }
+        if (moved.is_seamed) {  // a product with zero is zero: one side is enough
+            const long long offset = from + (i - moved.row) * width;
+            SKCONVGP_UNROLL
+            for (int x = 0; x < PX; ++x)
+                a[x] = first_lanes(load_at(at_one[x], offset), width);
+            SKCONVGP_UNROLL
+            for (int y = 0; y < PY; ++y) b[y] = load_at(at_two[y], offset);
             return;
         }
         const Lanes<int> column = column_of(width, part);
@@ -306,11 +318,12 @@ struct Warp {
                 V& here = row(0, k * PARTS + part);
                 const V q = a[k / PY] * b[k % PY];
                 const V c = op.flag ? smaller(q, larger(zero, here))
-                                    : larger(zero - q, smaller(q, here));
+                                    : larger(negative(q), smaller(q, here));
                 const V d = q - (op.flag ? c : magnitude(c));
                 const V u = d * inverse(larger(splat(SMALLEST<T>), q));
                 if (op.maps == 1) {
-                    const V kept = op.flag ? c : larger(splat(T(op.mu)) * c, c);
+                    const V other = op.mu == 0.0 ? zero : splat(T(op.mu)) * c;
+                    const V kept = op.flag ? c : larger(other, c);
                     const V fit = op.flag ? relu_positive<0>(u, op.lambda, T(0))
                                           : relu<0>(u, op.lambda, T(0));
                     here = fma(d * root(u), fit, kept);
