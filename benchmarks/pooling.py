@@ -7,8 +7,8 @@ to draws of MNIST, and of CIFAR-10 as it is and of means of 2 x 2 pixels: exactl
 a fifth of the images as landmarks, and on that many images alone, or on so many that
 they have as many pairs. All but `convnet()` have no biases and convolutions of 3 x 3.
 The first 1000 test images judge: error, log loss, calibration error; so do training
-images that are left out. Seconds are those of the processor, and of the clock where a
-GPU computes; microseconds of a pair are those of predictions, tables of images included.
+images that are left out. Seconds are those of the processor, or of the clock where a
+GPU computes; microseconds of a pair are those of predictions, tables included.
 
 Each row is written to benchmarks/results/pooling.json at once and is skipped the next
 time. The usual rows need 15 to 20 minutes of a core, all of them more than a day. Parts

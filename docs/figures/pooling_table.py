@@ -114,7 +114,9 @@ def cells(model: str, draws: list[Any], marks: dict[str, str]) -> list[str]:
     time = "fit_seconds" if "card" in draws[0] else "fit_cpu_seconds"
     network = model.split(", ZCA")[0]
     title = NETWORKS[network] + model.removeprefix(network)
-    row = {name: statistics.fmean(draw[name] for draw in draws) for name in (*MEANS, time)}
+    row = {
+        name: statistics.fmean(draw[name] for draw in draws) for name in (*MEANS, time)
+    }
     error = row["error"]
     deviation = math.sqrt(error * (1.0 - error) / draws[0]["n_test"])
     pair = row["pair_us"]

@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
 from skconvgp.estimators._resolve import is_auto, is_kernel, reject
+from skconvgp.estimators._validation import warn_of_idle
 from skconvgp.estimators._views import TransformerFit
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
@@ -76,6 +77,7 @@ def resolve_parts(estimator: Any, shape: ImageShape) -> tuple[PartChoice, ...]:
         _reject_parts(estimator, given)
     choices = tuple(_part(estimator, one) for one in given)
     for choice in choices:
+        warn_of_idle(choice.kernel)
         if choice.fit_view is None:  # others are checked once their view is fitted
             _require_kernel(estimator, choice.kernel, shape)
     return choices

@@ -31,6 +31,7 @@ __all__ = [
     "require_unmasked",
     "resolve_image_shape",
     "shape_of_rows",
+    "warn_of_idle",
 ]
 
 SMALLEST_SQUARE = 8  # smallest side of an image that a flat row is read as
@@ -129,9 +130,14 @@ def shape_of_rows(
     """
     shape = read_shape(image_shape, n_features, given, is_spatial=kernel.is_spatial)
     kernel.check(kernel_shape(kernel, shape))
+    warn_of_idle(kernel)
+    return shape
+
+
+def warn_of_idle(kernel: Kernel) -> None:
+    """Warn of settings of a kernel that have no effect."""
     for setting in idle_settings(kernel):
         warn_once(f"{setting}.", UserWarning)
-    return shape
 
 
 def read_shape(

@@ -41,7 +41,7 @@ from skconvgp.estimators._resolve_search import (
     resolve_objective,
 )
 from skconvgp.estimators._scale import warn_of_scale
-from skconvgp.estimators._validation import make_generator
+from skconvgp.estimators._validation import make_generator, warn_of_idle
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._function_config import make_config
 from skconvgp.estimators.compute._progress import FLOW_STEPS, FitLine
@@ -74,8 +74,8 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
               \qquad x \leftarrow x + \epsilon \, G(x).
 
     The batches, the coefficients and the lengths of the steps are kept, so that new
-    points are moved in the same way. Any estimator may then be fitted to the moved
-    points.
+    points are moved in the same way. An estimator may then be fitted to the moved
+    points: one of rows if they are rows, one of images if they are images.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_features)
-        The moved training samples. ``transform`` moves them to the same points, except
-        with ``interpolation="original"``, which treats them as new points.
+        The moved training samples, as rows. ``transform`` moves them to the same
+        points, except with ``interpolation="original"``, which treats them as new ones.
     rho_trace_ : ndarray of shape (n_steps,)
         Objective on the batch of each step; NaN if it is undefined, and then no point
         moves.
@@ -167,9 +167,12 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     deviation 1. All other targets, integers included, are labels: each class becomes a
     column of mean 0. The targets are used in `fit` only.
 
-    Images are returned as rows. The model holds 2 x n_steps x batch_size x n_features
-    numbers, and moving a point costs n_steps x batch_size covariances, six times as
-    many or more with "rk45". There is no inverse.
+    Images are returned as images. Steps of scikit-learn such as ``StandardScaler`` take
+    rows: reshape images to ``X.reshape(len(X), -1)`` before the warp.
+
+    The model holds 2 x n_steps x batch_size x n_features numbers, and moving a point
+    costs n_steps x batch_size covariances, six times as many or more with "rk45". There
+    is no inverse.
 
     A warp fits the training data very closely, so that a model fitted to the moved
     points underestimates its uncertainty. Choose between models by cross-validation of
@@ -280,9 +283,9 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
 
         Returns
         -------
-        X_moved : ndarray of shape (n, d) or (n, c, h, w)
-            The moved samples: images if X has images, otherwise rows, also if
-            `set_output` asks for a data frame.
+        X_moved : ndarray of the shape of X
+            The moved samples, images as images; rows of a data frame if `set_output`
+            asks for one.
         """
         check_is_fitted(self)
         points = _points(self._read_new(X))
@@ -304,7 +307,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
 
         Yields
         ------
-        X_moved : ndarray of shape (n, d) or (n, c, h, w)
+        X_moved : ndarray of the shape of X
             The samples before the first step, then after each step; as `transform`
             returns them.
         """
@@ -332,6 +335,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         assert isinstance(prior, KernelPrior)
         self.kernel_ = prior.kernel
         field_kernel = self.field_kernel or self.kernel_
+        warn_of_idle(field_kernel)
         self.field_kernel_ = replace(prior, kernel=field_kernel).resolved().kernel
         self._mean_squares = samples.training.mean_squares
 
@@ -391,12 +395,10 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         )
 
     def _like(self, X: Any, rows: FloatArray) -> FloatArray:
-        """Return moved samples as images if X has images, and no frame is wanted."""
+        """Return moved samples in the shape of X, as rows if a frame is wanted."""
         wants_frame = _get_output_config("transform", self)["dense"] != "default"
-        ndim = np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)
-        if wants_frame or ndim == 2 or self.image_shape_ is None:
-            return rows
-        return rows.reshape(len(rows), *self.image_shape_)
+        shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
+        return rows if wants_frame or len(shape) < 3 else rows.reshape(shape)
 
     def _read_new(self, X: Any) -> NDArray[Any]:
         rows = read_new(self, X)

@@ -201,7 +201,7 @@ class MirroredPart:
         """Return the covariances (n, n) of the training images."""
         n = self.prior.n_samples // 2
         if self.commutes:
-            return symmetrize_(self._averaged(self.prior.rows[:n], run))
+            return symmetrize_(self._averaged(self.prior.rows[:n], run, "fit"))
         whole = self.prior.oracle(run, "fit").gram()
         return whole.reshape(2, n, 2, n).mean((0, 2))
 
@@ -242,13 +242,15 @@ class MirroredPart:
             return gradients[0]
         return (gradients[0] + flip(gradients[1])) / 2.0
 
-    def _averaged(self, rows: NDArray[Any], run: Run) -> Tensor:
+    def _averaged(self, rows: NDArray[Any], run: Run, label: str = "predict") -> Tensor:
         """Return covariances (b, n) with training images and with their mirror images.
 
         They are the means of the two.
         """
         n = self.prior.n_samples // 2
-        blocks = self.prior.stream(rows, NO_VARIANCES, run, needs_diag=False)
+        blocks = self.prior.stream(
+            rows, NO_VARIANCES, run, needs_diag=False, label=label
+        )
         return torch.cat([(cross[:, :n] + cross[:, n:]) / 2.0 for cross, _ in blocks])
 
     def _variances(self, rows: NDArray[Any], others: NDArray[Any], run: Run) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from skconvgp._typing import FloatArray, ImageShape, OnStep
 from skconvgp.engine import (
@@ -34,18 +34,18 @@ from skconvgp.processes._part_weights import equal_weights, search_weights
 from skconvgp.processes._parts import KernelPart, MirroredPart, Part, PatchPart
 from skconvgp.processes._parts_prior import PartsPrior, unit_of
 from skconvgp.processes._patch_prior import PatchPrior
-from skconvgp.processes._plan import placement_of_fit, prepare_fit
+from skconvgp.processes._plan import placement_of_fit
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes._routes import GPU_SELECTION_COPIES, SELECTION_COPIES, Route
-from skconvgp.processes._run import Resources, Run, clock
+from skconvgp.processes._run import Resources, Run, clock, run_of_fit
 from skconvgp.processes._views import FitView, SizedFitView, View, see
 from skconvgp.solvers import Cholesky
 
 __all__ = ["JUDGED", "PartChoice", "PartsPlan"]
 
 KMEANS = TermChoice("kmeans", None, "auto")
-FEW = 4  # images that show which precision a kernel needs
+FEW = 32  # images that show which precision a kernel needs
 JUDGED = 1000  # images that choose weights, at most
 
 
@@ -97,8 +97,10 @@ class PartChoice:
             view, seen = self.fit_view(both.to(run.config.device))
         terms = terms_of(self.kernel)
         if not any(isinstance(term.kernel, PatchKernel) for term in terms):
-            few = self._prior(see(view, both[:FEW], run.config.device, torch.float64))
-            dtype = resources.with_precision(few, run).tile_dtype
+            # Drawn, as with the same seed each time: images may come in some order.
+            order = torch.randperm(len(both), generator=Generator().manual_seed(0))
+            few = see(view, both[order[:FEW]], run.config.device, torch.float64)
+            dtype = resources.with_precision(self._prior(few), run).tile_dtype
             seen = _in_precision(view, both, seen, dtype, run)
             name = str(dtype).removeprefix("torch.")
             prior = replace(self._prior(seen), dtype=name)
@@ -129,28 +131,27 @@ class PartChoice:
 
 
 class _Shown:
-    """Shows how many parts are fitted.
+    """Shows how much of the pairs of images of all parts is done.
 
     Parameters
     ----------
     show : callable
-        Called with (parts done, parts in all) before the first one and after each.
+        Called with (pairs done, pairs in all) after each part.
     total : int
-        Parts in all.
+        Pairs in all.
     """
 
     def __init__(self, show: OnStep, total: int) -> None:
         self._show, self._done, self._total = show, 0, total
-        show(0, total)
 
-    def step(self) -> None:
-        """Tell that one more part is fitted."""
-        self._done += 1
+    def step(self, n: int) -> None:
+        """Tell that one more part is fitted to n images."""
+        self._done += n**2
         self._show(self._done, self._total)
 
-    def skip(self, n: int) -> None:
-        """Count parts that are not fitted again as done."""
-        self._done += n
+    def skip(self, n_parts: int, n: int) -> None:
+        """Count parts that are not fitted to n images as done."""
+        self._done += n_parts * n**2
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,8 @@ class PartsPlan:
         placement, needed = placement_of_fit(self.images.n_samples, size, resources)
 
         def fit_at(placement: Placement) -> tuple[Fitted, Run]:
-            run, _ = prepare_fit(self.images, needed, placement, resources)
+            n = self.images.n_samples  # whose kernel is not evaluated
+            run = run_of_fit(n, needed, placement, resources)
             route = Route(Cholesky(), size, is_held=True, reason="")
             return self._fit_by(route, problem, resources, run), run
 
@@ -232,12 +234,13 @@ class PartsPlan:
         self, route: Route, problem: Problem, resources: Resources, run: Run
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
-        n_sets = len(self.mirrors) + (n > JUDGED)
-        shown = _Shown(run.progress("fit", unit="parts"), n_sets * len(self.choices))
+        n_pairs = len(self.mirrors) * min(n, JUDGED) ** 2 + (n > JUDGED) * n**2
+        show = run.progress("fit, parts", unit="")
+        shown = _Shown(show, n_pairs * len(self.choices))
         built, weights = self._chosen(problem, resources, run, shown)
         used = np.flatnonzero(weights)
         if len(built.grams[0]) < n:
-            shown.skip(len(self.choices) - len(used))
+            shown.skip(len(self.choices) - len(used), n)
             all_images = np.arange(n)
             choices = [self.choices[i] for i in used]
             built = self._built(
@@ -311,7 +314,7 @@ class PartsPlan:
             built.units[i] = unit_of(gram, weights)
             built.parts.append(part)
             built.grams.append(gram / built.units[i])
-            shown.step()
+            shown.step(len(images))
         return built
 
     def _score(

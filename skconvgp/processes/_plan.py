@@ -59,7 +59,7 @@ from skconvgp.processes._requirements import (
     require_common_noise,
 )
 from skconvgp.processes._routes import Route, missing_memory, route_of
-from skconvgp.processes._run import Resources, Run
+from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run, run_of_fit
 
 __all__ = [
     "Plan",
@@ -68,12 +68,7 @@ __all__ = [
     "prepare_fit",
 ]
 
-
 HOST = torch.device("cpu")
-SMALLER_MATRIX = (
-    "fit on fewer samples, with solver='cg' and a number as `noise_variance` (of "
-    "classifiers with likelihood='gaussian'), or with solve_dtype='float32'."
-)
 
 
 @dataclass(frozen=True)
@@ -139,9 +134,7 @@ def prepare_fit(
     TileMemoryError
         If `needed` bytes are not free.
     """
-    user = f"A fit to {prior.n_samples} samples, beside tiles,"
-    require_memory(needed, placement.device, user, remedy)
-    run = resources.run(placement, needed)
+    run = run_of_fit(prior.n_samples, needed, placement, resources, remedy)
     if isinstance(prior, KernelPrior):
         prior = resources.with_precision(prior, run)
     return run, prior

@@ -161,6 +161,7 @@ class KernelPrior:
         width: int | None = None,
         *,
         needs_diag: bool = True,
+        label: str = "predict",
     ) -> Stream:
         """Yield covariances of new samples with these, a block of rows at a time.
 
@@ -177,6 +178,8 @@ class KernelPrior:
             default one for each sample of the prior.
         needs_diag : bool, default=True
             Whether prior variances are wanted, which may cost half as much as a pair.
+        label : str, default="predict"
+            What progress is called.
 
         Yields
         ------
@@ -187,7 +190,7 @@ class KernelPrior:
         """
         n_rows, oracle = _rows_at_once(width or self.n_samples, run.config), self.oracle
         images = self.images(rows)
-        yield from oracle(run, "predict").stream(images, n_rows, needs_diag=needs_diag)
+        yield from oracle(run, label).stream(images, n_rows, needs_diag=needs_diag)
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""

@@ -13,9 +13,27 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner
 from skconvgp._typing import ImageShape, OnStep
 from skconvgp.backends import BackendChoice
-from skconvgp.engine import Placement, TileCache, to_tensor, wait_for
+from skconvgp.engine import (
+    Placement,
+    TileCache,
+    require_memory,
+    to_tensor,
+    wait_for,
+)
 
-__all__ = ["Resources", "Run", "ShowProgress", "clock"]
+__all__ = [
+    "SMALLER_MATRIX",
+    "Resources",
+    "Run",
+    "ShowProgress",
+    "clock",
+    "run_of_fit",
+]
+
+SMALLER_MATRIX = (
+    "fit on fewer samples, with solver='cg' and a number as `noise_variance` (of "
+    "classifiers with likelihood='gaussian'), or with solve_dtype='float32'."
+)
 
 
 class ShowProgress(Protocol):
@@ -38,7 +56,7 @@ class ShowProgress(Protocol):
         n_position_pairs : int, default=1
             Pairs of positions whose covariances a pair of samples needs.
         unit : str, default="pairs"
-            What is counted.
+            What is counted; empty if the speed tells nothing.
         is_part : bool, default=False
             Whether a part of the pairs of training samples is computed, as settings of
             the user say, and not all of them.
@@ -125,6 +143,25 @@ def clock(device: torch.device) -> float:
     """Wait until a device has done all work; return the time in seconds."""
     wait_for(device)
     return time.perf_counter()
+
+
+def run_of_fit(
+    n: int,
+    needed: int,
+    placement: Placement,
+    resources: Resources,
+    remedy: str = SMALLER_MATRIX,
+) -> Run:
+    """Return the run of a fit to n samples.
+
+    Raises
+    ------
+    TileMemoryError
+        If `needed` bytes are not free.
+    """
+    user = f"A fit to {n} samples, beside tiles,"
+    require_memory(needed, placement.device, user, remedy)
+    return resources.run(placement, needed)
 
 
 def _show_nothing(

@@ -20,6 +20,7 @@ from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.image_maps import ChannelComponents, Upright
 from skconvgp.kernels import FlipAverage, PatchKernel, convnet, rbf
 from tests.helpers.estimators import DensePosterior, blobs, digits
+from tests.helpers.fused import needs_extension
 from tests.helpers.tolerances import assert_close
 
 NETWORK, VECTORS = convnet(1, 3), rbf(2.0)
@@ -353,11 +354,35 @@ def test_a_fit_shows_how_many_parts_are_done(flips, n_shown, monkeypatch, capfd)
     )
     gp.fit(images, targets[:, 0])
     lines = capfd.readouterr().err.splitlines()
-    shares = [int(line.split("%")[0].split()[-1]) for line in lines if "parts" in line]
-    # Both parts of the images that judge, once or twice, and of all images.
+    assert not any(line.startswith("predict") for line in lines)
+    shown = [line for line in lines if line.startswith("fit, parts")]
+    shares = [int(line.split("%")[0].split()[-1]) for line in shown]
+    # Both parts of the images that judge, once or twice, and of all images, which take
+    # four times as long.
     assert len(shares) == n_shown + 2
+    assert shares[0] == round(100 / (n_shown + 2 * 4))
     assert shares == sorted(shares)
     assert shares[-1] == 100
+
+
+@needs_extension
+def test_precision_is_that_of_a_part():
+    images, labels = digits(60)
+    small = 1e-4 * images
+    small[:8] = small[0]  # those in front do not decide
+    gp = ImageRegressor([NETWORK], flips=False).fit(small, labels * 1.0)
+    assert gp.dtype_ == "float64"
+    assert "samples differ by" in gp.fit_report_.dtype_reason
+    # No part is the default network of other estimators, on pixels.
+    gp.set_params(parts=[VECTORS]).fit(images + 1e3, labels * 1.0)
+    assert gp.fit_report_.dtype_reason == ""
+
+
+def test_parts_tell_settings_that_have_no_effect():
+    images, labels = digits(12)
+    idle = convnet(depth=1, kernel_size=3, radius=4)
+    with pytest.warns(UserWarning, match="`radius`=4 has no effect"):
+        ImageRegressor([idle], flips=False).fit(images, labels * 1.0)
 
 
 def test_there_is_no_kernel_to_set():

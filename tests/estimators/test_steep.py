@@ -5,7 +5,12 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from skconvgp import ConvNetGPRegressor, NystromCompletedGPRegressor, gram_matrix
+from skconvgp import (
+    ConvNetGPRegressor,
+    NystromCompletedGPRegressor,
+    gram_diag,
+    gram_matrix,
+)
 from skconvgp.estimators.compute import _steep
 from skconvgp.kernels import (
     Abs,
@@ -87,7 +92,8 @@ def test_one_sample_is_tried_where_torch_takes_long(layer, side, n_tried, monkey
 
     monkeypatch.setattr(_steep, "_errors", count)
     network = Sequential(Conv2d(3), layer, GlobalAvgPool2d(), Dense())
-    assert _steep.why_double(network, torch.zeros(8, 1, side, side)) == ""
+    images = torch.arange(8.0)[:, None, None, None].expand(8, 1, side, side)
+    assert _steep.why_double(network, images) == ""
     assert sum(tried) == n_tried
 
 
@@ -118,6 +124,37 @@ def test_small_numbers_are_as_good_as_others():
     np.testing.assert_allclose(
         gp.predict(1e-4 * images), exact.predict(1e-4 * images), rtol=1e-6, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("n_copies", [1, 4, 20])
+def test_samples_may_be_stacked(n_copies):
+    images = torch.from_numpy(1e-4 * digits(20)[0])
+    stacked = images.repeat(n_copies, 1, 1, 1)
+    for given in (stacked, stacked.repeat_interleave(3, 0), stacked.flip(0)):
+        assert "samples differ by" in _steep.why_double(SHALLOW, given)
+        assert _steep.why_double(SHALLOW, 1e4 * given) == ""
+
+
+def test_rows_of_a_matrix_have_the_precision_of_all():
+    images = 1e-4 * digits(30)[0]
+    whole = gram_matrix(SHALLOW, images)
+    assert whole.dtype == np.float64
+    one = gram_matrix(SHALLOW, images[3:4], images)
+    np.testing.assert_array_equal(one, whole[3:4])
+    across = gram_matrix(SHALLOW, images, images[3:4])
+    np.testing.assert_array_equal(across, whole[:, 3:4])
+    np.testing.assert_array_equal(gram_diag(SHALLOW, images), whole.diagonal())
+    assert gram_diag(SHALLOW, 1e4 * images).dtype == np.float32
+
+
+def test_nothing_is_tried_where_double_precision_is_usual(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("torch computes in double precision on a processor")
+
+    monkeypatch.setattr("skconvgp.estimators.functions._gram.why_double", refuse)
+    images = digits(4)[0]
+    for function in (gram_matrix, gram_diag):
+        assert function(SHALLOW, images, backend="torch").dtype == np.float64
 
 
 @pytest.mark.parametrize("n_samples", [1, 2, 3, 9])

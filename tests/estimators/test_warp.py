@@ -219,8 +219,21 @@ def test_images_come_back_as_images():
     after = make_pipeline(clone(warp), gp).fit(X[..., :6], y)
     assert after[-1].image_shape_ == (1, 8, 6)
     assert warp.rho_trace_[-1] < warp.rho_trace_[0]
+    # As they come, whatever the kernel makes of them.
+    one = clone(warp).set_params(image_shape=None).fit(X, y).transform(X)
+    assert one.shape == X.shape
+    assert warp.transform(X[:, 0]).shape == (40, 8, 8)
+    assert flat.transform(list(X)).shape == X.shape
     with pytest.raises(ValueError, match=r"\(1, 4, 16\).*\(1, 8, 8\)"):
         warp.transform(X.reshape(40, 1, 4, 16))
+
+
+def test_settings_of_the_field_that_have_no_effect_are_told():
+    X, y = digits(20)
+    idle = convnet(depth=1, kernel_size=3, radius=5)
+    warp = KernelFlowsWarp(field_kernel=idle, n_steps=1, random_state=0)
+    with pytest.warns(UserWarning, match="`radius`=5 has no effect"):
+        warp.fit(X, y)
 
 
 def test_float32_is_moved_in_float64():

@@ -40,7 +40,7 @@ class ProgressLine:
     verbose : int
         0 writes nothing.
     unit : str, default="pairs"
-        Unit of the counts.
+        Unit of the counts; empty if the speed tells nothing.
     """
 
     def __init__(self, label: str, verbose: int, unit: str = PAIRS) -> None:
@@ -65,8 +65,9 @@ class ProgressLine:
         self._last, self._is_shown = now, True
         rate = self._rate(done, now)
         left = (total - done) / rate
+        speed = f" {rate:.3g} {self._unit}/s," if self._unit else ""
         line = (
-            f"{self._label}: {done / total:4.0%}, {rate:.3g} {self._unit}/s, "
+            f"{self._label}: {done / total:4.0%},{speed} "
             f"{_clock(now - self._start)} elapsed, {_clock(left)} left"
         )
         if sys.stderr.isatty():

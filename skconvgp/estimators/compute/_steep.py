@@ -11,6 +11,7 @@ from skconvgp.kernels._map_layer import has_tangent_kernel
 __all__ = ["why_double"]
 
 TRIED = 4  # samples
+DRAWN = 32  # samples among which these are looked for
 # If a pair has at most so many positions, all samples are tried at once. All pairs of
 # them are computed, of which four are read: what a call costs beside its arithmetic is
 # more than these.
@@ -45,8 +46,7 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
     tiles = choice.tiles() if is_compiled else kernel
     n_position_pairs = kernel.n_position_pairs(shape)
     is_slow = n_position_pairs > MANY_POSITION_PAIRS and not is_compiled
-    step = max(1, len(images) // TRIED)
-    tried = images[: 1 if is_slow else step * TRIED : step]
+    tried = _different(images, 1 if is_slow else TRIED)
     # Torch computes maps of all positions at once.
     n_positions = n_position_pairs if is_compiled else height * width
     n_together = TRIED if n_positions <= FEW_POSITIONS else 2
@@ -71,6 +71,19 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
             f"float32 is wrong by {share:.0e} of what covariances of samples differ by"
         )
     return ""
+
+
+def _different(images: Tensor, n: int) -> Tensor:
+    """Return up to n samples of which none is equal to another one.
+
+    They are drawn, since samples may lie in the order of their classes, or repeat.
+    """
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    kept: list[Tensor] = []
+    for image in images[order[:DRAWN]]:
+        if len(kept) < n and not any(torch.equal(image, other) for other in kept):
+            kept.append(image)
+    return torch.stack(kept)
 
 
 def _errors(

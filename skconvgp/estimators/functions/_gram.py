@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
+from skconvgp.backends import BackendChoice
 from skconvgp.engine import (
     KernelOracle,
     Placement,
     compute_at,
     to_numpy,
 )
-from skconvgp.estimators._resolve import resolve_verbose
+from skconvgp.estimators._resolve import resolve_dtype, resolve_verbose
 from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators.compute._function_config import (
     backend_choice,
@@ -128,8 +129,8 @@ def gram_matrix(
     kernel, sides = pairs.kernel, pairs.sides
     buffer = None if out is None else _buffer(out, pairs.size, *pairs.rows)
     n_values = math.prod(pairs.size) if out is None else 0
-    if isinstance(dtype, str) and dtype == "auto" and why_double(kernel, sides[0]):
-        dtype = "float64"
+    # Rows of a matrix that are computed one by one have the precision of all of them.
+    decisive = max(reversed(sides), key=len)
     placement = find_placement(OWNER, device, dtype, n_values)
     progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
     folder = resolve_cache_dir(OWNER, cache_dir)
@@ -142,7 +143,7 @@ def gram_matrix(
             OWNER,
             choice.name,
             placement,
-            dtype=dtype,
+            dtype=_precision(dtype, choice, decisive, placement),
             memory_budget=memory_budget,
             n_jobs=n_jobs,
             n_values=n_values,
@@ -207,10 +208,22 @@ def gram_diag(
 
     def evaluate(placement: Placement) -> FloatArray:
         choice = backend_choice(OWNER, pairs.kernel, pairs.shape, backend, placement)
-        config, runner = make_config(OWNER, choice.name, placement, dtype=dtype)
+        precision = _precision(dtype, choice, images, placement)
+        config, runner = make_config(OWNER, choice.name, placement, dtype=precision)
         return to_numpy(KernelOracle(choice.tiles(), images, config, runner).diag())
 
     return compute_at(find_placement(OWNER, device), evaluate)
+
+
+def _precision(
+    dtype: object, choice: BackendChoice, images: Tensor, placement: Placement
+) -> object:
+    """Return the setting, or "float64" if float32 is found to be too imprecise."""
+    if not isinstance(dtype, str) or dtype != "auto":
+        return dtype
+    resolved = resolve_dtype(OWNER, dtype, placement.device, choice.name)
+    is_coarse = resolved == torch.float32 and why_double(choice.kernel, images)
+    return "float64" if is_coarse else dtype
 
 
 def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any]) -> Tensor:
