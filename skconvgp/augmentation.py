@@ -8,6 +8,7 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 from skconvgp._settings import is_int, require
+from skconvgp._tensors import int_range
 from skconvgp._typing import ImageShape
 
 __all__ = ["Flip", "Part", "Shift"]
@@ -103,4 +104,4 @@ class Shift(Part):
 
 def _moved(size: int, by: int, device: torch.device) -> Tensor:
     """Return which pixel (size,) stands at each place after a shift."""
-    return (torch.arange(size, device=device) + by).clamp(0, size - 1)
+    return (int_range(size, device) + by).clamp(0, size - 1)

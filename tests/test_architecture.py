@@ -459,6 +459,105 @@ def test_no_random_number_without_a_generator():
     assert not files_with(draws_without)
 
 
+# Functions of torch that take their precision and their device from its defaults, or
+# from arrays; `torch.nn` and `SobolEngine` are under `ordinary_torch`.
+CREATIONS = {
+    "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "empty_strided",
+    "eye",
+    "full",
+    "hann_window",
+    "linspace",
+    "logspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "range",
+    "scalar_tensor",
+    "tensor",
+    "tril_indices",
+    "triu_indices",
+    "vander",
+    "zeros",
+}
+
+
+def test_no_tensor_without_its_precision_and_its_device():
+    def created(path):
+        return [
+            ast.unparse(node)
+            for node in nodes_of(path)
+            if isinstance(node, ast.Call)
+            and ast.unparse(node.func) in {f"torch.{name}" for name in CREATIONS}
+            and not {"dtype", "device"} <= {word.arg for word in node.keywords}
+        ]
+
+    assert not {name_of(path): created(path) for path in FILES if created(path)}
+
+
+def test_names_of_torch_are_not_imported_past_the_rule():
+    imported = {
+        alias.name
+        for path in FILES
+        for node in nodes_of(path)
+        if isinstance(node, ast.ImportFrom) and node.module == "torch"
+        for alias in node.names
+    }
+    assert imported.isdisjoint(CREATIONS)
+
+
+def test_nothing_that_all_threads_share_is_set():
+    setters = ("set_default_dtype", "set_default_device", "set_default_tensor_type")
+    setters += ("use_deterministic_algorithms", "set_flush_denormal", "manual_seed_all")
+    setters += ("set_float32_matmul_precision", "set_printoptions", "set_rng_state")
+    assert not files_with(lambda path: method_calls(path, *setters))
+
+
+# What sets or describes, and computes nothing.
+SETTINGS = {"get_params", "set_params", "get_feature_names_out"}
+
+
+def is_behind_the_door(function):
+    """Return whether a decorator of a function sets torch's state."""
+    while function is not None:
+        if Path(function.__code__.co_filename).stem in ("_ambient", "_public_fit"):
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False
+
+
+@pytest.mark.parametrize("name", ESTIMATORS + TRANSFORMERS)
+def test_public_methods_compute_behind_the_door(name):
+    methods = {
+        method: member
+        for cls in own_classes(class_of(name))
+        for method, member in vars(cls).items()
+        if inspect.isfunction(member) and not method.startswith("_")
+    }
+    open_ones = {
+        method
+        for method, member in methods.items()
+        if method not in SETTINGS
+        and not inspect.isgeneratorfunction(member)  # enters the door for each step
+        and not is_behind_the_door(member)
+    }
+    assert not open_ones
+
+
+@pytest.mark.parametrize("module", ["skconvgp", "skconvgp.metrics"])
+def test_public_functions_compute_behind_the_door(module):
+    found = importlib.import_module(module)
+    functions = [getattr(found, name) for name in found.__all__]
+    functions = [one for one in functions if inspect.isfunction(one)]
+    assert functions
+    assert all(map(is_behind_the_door, functions))
+
+
 @pytest.mark.parametrize("module", PUBLIC_NAMES)
 def test_public_names_are_these(module):
     names = importlib.import_module(module).__all__

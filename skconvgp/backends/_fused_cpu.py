@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import reals
 from skconvgp.backends._program import Program
 from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import matern, rbf
@@ -166,7 +167,7 @@ def patch_responses(
     """
     flat = inducing.detach().flatten(1).contiguous()
     lengths = [float(item) for item in as_items(base.lengthscale)]
-    scale = (1.0 / torch.tensor(lengths, dtype=torch.float64)).float()
+    scale = (1.0 / reals(lengths)).float()
     centre = flat.double().mean(0).float()
     if patches.ndim == 4:
         patches = patches[..., None, None]

@@ -362,7 +362,9 @@ def _ratio(a: Scalar, b: Scalar) -> Scalar:
 
     The derivative of a plain number over a tensor has 1 / b^2, which may overflow.
     """
-    return torch.as_tensor(a, dtype=b.dtype) / b if isinstance(b, Tensor) else a / b
+    if not isinstance(b, Tensor):
+        return a / b
+    return torch.as_tensor(a, dtype=b.dtype, device=b.device) / b
 
 
 def _scale_down(graph: Graph, value: Map, exponent: int) -> Map:

@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._autograd import enabled_autograd
+from skconvgp._ambient import ordinary_torch
+from skconvgp._tensors import reals
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends._graph import build_graph
 from skconvgp.backends._opcodes import N_COLUMNS, AxisColumn, Column, Kind
@@ -137,8 +138,8 @@ def lower_with_tangents(
     order : tuple of int
         Index in theta of each derivative.
     """
-    with enabled_autograd():
-        theta = torch.as_tensor(kernel.theta).requires_grad_(True)
+    with ordinary_torch():
+        theta = reals(kernel.theta).requires_grad_(True)
         schedule = schedule_of(build_graph(kernel.with_theta(theta), image_shape))
         constants = _constants(schedule.ops, theta)
     # The first operation with a constant that depends on each hyperparameter. The last

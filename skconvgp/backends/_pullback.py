@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from skconvgp._autograd import enabled_autograd
+from skconvgp._ambient import ordinary_torch
 from skconvgp._protocols import PullbackBackend, Pulled, TileBackend, TileCosts
+from skconvgp._tensors import reals
 from skconvgp.backends._choose import BackendChoice
 from skconvgp.backends._reference import image_shape_of
 from skconvgp.kernels import Kernel
@@ -61,8 +62,8 @@ class ReversePullback:
     def pull(self, one: Tensor, two: Tensor | None, weights: Tensor) -> Pulled:
         """Return derivatives of sum(weights * covariances) of images (n, c, h, w)."""
         sides = [one] if two is None else [one, two]
-        with enabled_autograd():
-            theta = torch.tensor(self.kernel.theta, device=one.device)
+        with ordinary_torch():
+            theta = reals(self.kernel.theta, one.device)
             theta.requires_grad_()
             sides = [side.detach().requires_grad_(self.has_inputs) for side in sides]
             values, seeds = self._weighted(theta, sides, weights)
@@ -102,9 +103,9 @@ class ReversePullback:
             image.repeat(n, 1, 1, 1).requires_grad_(self.has_inputs)
             for n in (n_rows, n_cols)
         ]
-        theta = torch.tensor(self.kernel.theta, device=image.device, requires_grad=True)
+        theta = reals(self.kernel.theta, image.device).requires_grad_()
         weights = image.new_zeros(n_rows, n_cols)
-        with enabled_autograd(), saved_tensors_hooks(count, _same):
+        with ordinary_torch(), saved_tensors_hooks(count, _same):
             graph = self._weighted(theta, sides, weights)
         # Freed only now: the address of freed memory could be saved a second time.
         del graph

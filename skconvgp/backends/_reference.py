@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from skconvgp._protocols import TileCosts
+from skconvgp._tensors import reals
 from skconvgp._typing import ImageShape, Prepared
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._passes import n_passes
@@ -93,7 +94,7 @@ class TangentBackend:
 
     def _with_tangents(self, first: Tensor, second: Tensor | None) -> Tensor:
         _load_forward_mode()
-        theta = torch.as_tensor(self.kernel.theta, device=first.device)
+        theta = reals(self.kernel.theta, first.device)
         columns = [_value(self.kernel, first, second)]
         for direction in torch.eye(len(theta), dtype=theta.dtype, device=theta.device):
             with _FORWARD_MODE, forward_ad.dual_level():
@@ -158,7 +159,7 @@ def _load_forward_mode() -> None:
     """Use forward mode once, since torch then compiles it with a warning of its own."""
     with _FORWARD_MODE, warnings.catch_warnings(), forward_ad.dual_level():
         warnings.simplefilter("ignore", DeprecationWarning)
-        one, zero = torch.ones(1), torch.zeros(1)
+        one, zero = reals([1.0]), reals([0.0])
         forward_ad.make_dual(one, zero)  # type: ignore[no-untyped-call]
 
 

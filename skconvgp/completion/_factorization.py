@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._settings import is_int, is_number, one_of, require
+from skconvgp._tensors import normals
 from skconvgp.completion._masked import (
     LOOSE,
     Fit,
@@ -192,6 +193,6 @@ def _noise(entries: Entries, rank: int, generator: Generator) -> Tensor:
     """Return random U (n, r) with U U^T small compared to the prior variances."""
     variances = entries.values.diagonal()
     shape = (len(variances), rank)
-    noise = torch.randn(shape, generator=generator, dtype=variances.dtype)
+    noise = normals(shape, generator, variances.dtype)
     scale = START_NOISE * math.sqrt(float(variances.mean()) / max(rank, 1))
     return scale * noise.to(variances.device)

@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import GramOracle
+from skconvgp._tensors import int_range, integers, permutation, random_ints
 from skconvgp.completion._finite import check_finite
 from skconvgp.exceptions import CompletionError
 from skconvgp.linalg import pivoted_cholesky, symmetric_eigen
@@ -189,17 +190,17 @@ class _Columns:
 
 
 def _uniform(n: int, m: int, generator: Generator) -> Tensor:
-    return torch.randperm(n, generator=generator)[:m]
+    return permutation(n, generator)[:m]
 
 
 def _stratified(codes: Tensor, m: int, generator: Generator) -> Tensor:
     """Take samples of each class in turn; classes without samples are skipped."""
-    order = torch.randperm(codes.shape[0], generator=generator)
+    order = permutation(codes.shape[0], generator)
     classes, counts = codes[order], codes.bincount()
     by_class = classes.argsort(stable=True)
     first = (counts.cumsum(0) - counts)[classes[by_class]]
     turn = torch.empty_like(by_class)
-    turn[by_class] = torch.arange(codes.shape[0]) - first
+    turn[by_class] = int_range(codes.shape[0]) - first
     return order[turn.argsort(stable=True)[:m]]
 
 
@@ -257,7 +258,7 @@ def _draw(weights: Tensor, taken: Tensor, count: int, generator: Generator) -> T
         drawn = torch.multinomial(weights, likely, generator=generator)
     if likely == count:
         return drawn
-    others = torch.randperm(weights.shape[0], generator=generator)
+    others = permutation(weights.shape[0], generator)
     others = others[~torch.isin(others, torch.cat([taken, drawn]))]
     return torch.cat([drawn, others[: count - likely]])
 
@@ -275,7 +276,7 @@ def _kmeans(points: Tensor, m: int, generator: Generator) -> Tensor:
 
 def _seeds(points: Tensor, length: Tensor, m: int, generator: Generator) -> Tensor:
     """Draw samples (m,) in proportion to squared distances from those before."""
-    seeds = torch.randint(points.shape[0], (1,), generator=generator)
+    seeds = random_ints(points.shape[0], (1,), generator)
     squares = torch.full_like(length, torch.inf)
     while seeds.shape[0] < m:
         newest = points[seeds[-1]] / length[seeds[-1]]
@@ -302,7 +303,7 @@ def _means(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
 
 def _nearest(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
     """Return for each centre the nearest sample (m,) that is not yet taken."""
-    taken = torch.zeros(points.shape[0], dtype=torch.bool)
+    taken = torch.zeros(points.shape[0], dtype=torch.bool, device="cpu")
     nearest: list[int] = []
     for first in range(0, centres.shape[0], COLUMNS_AT_ONCE):
         batch = centres[first : first + COLUMNS_AT_ONCE]
@@ -310,7 +311,7 @@ def _nearest(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
             likeness[taken] = -torch.inf
             nearest.append(int(likeness.argmax()))
             taken[nearest[-1]] = True
-    return torch.tensor(nearest)
+    return integers(nearest)
 
 
 def _capability(oracle: GramOracle, name: str) -> Callable[[], Tensor]:

@@ -17,6 +17,7 @@ from skconvgp._settings import (
     reject,
     require,
 )
+from skconvgp._tensors import int_range
 from skconvgp.completion._patterns import (
     PATTERNS,
     Entries,
@@ -241,7 +242,7 @@ class MaskedCompletion(Part, abc.ABC):
 
     def _anchors(self, factor: Tensor) -> Tensor:
         if self.n_anchors is None:
-            return torch.arange(len(factor), device=factor.device)
+            return int_range(len(factor), factor.device)
         return spread_rows(factor, self.n_anchors)
 
     def _check(self, n: int, observed_fraction: float) -> None:

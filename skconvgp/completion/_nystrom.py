@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from skconvgp._parts import Part
 from skconvgp._protocols import CompletedGram, GramOracle
 from skconvgp._settings import is_int, reject
+from skconvgp._tensors import int_range, permutation
 from skconvgp.completion._budget import (
     column_entries,
     columns_within,
@@ -130,7 +131,7 @@ class Nystrom(Part):
         _check_rank(self, plan)
         landmarks = choose_landmarks(self.landmarks, oracle, plan.m, generator)
         check = _hold_out(oracle, landmarks, plan, generator)
-        all_indices = torch.arange(len(landmarks.indices))
+        all_indices = int_range(len(landmarks.indices))
         limit = None if self.rank == "auto" else self.rank
         member = _Member(
             all_indices, _lift_map(oracle, landmarks, all_indices)[:, :limit]
@@ -228,7 +229,7 @@ class EnsembleNystrom(Part):
         check = _hold_out(oracle, landmarks, plan, generator)
         m = len(landmarks.indices)
         n_members = max(1, min(self.n_members, m))
-        shuffled = torch.randperm(m, generator=generator)
+        shuffled = permutation(m, generator)
         shares = [shuffled[first::n_members] for first in range(n_members)]
         members = [
             _Member(share, _lift_map(oracle, landmarks, share) / math.sqrt(n_members))
@@ -329,7 +330,7 @@ def _hold_out(
     oracle: GramOracle, landmarks: Landmarks, plan: _Plan, generator: Generator
 ) -> _Check:
     """Evaluate a block of entries outside the columns of the landmarks."""
-    others = torch.randperm(plan.n, generator=generator)
+    others = permutation(plan.n, generator)
     others = others[~torch.isin(others, landmarks.indices)]
     rows, cols = others[: plan.side], others[plan.side : 2 * plan.side]
     values = landmarks.columns.new_empty(0, 0)

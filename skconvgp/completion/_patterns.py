@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import GramOracle
+from skconvgp._tensors import int_range, integers, permutation
 from skconvgp.completion._finite import check_finite
 from skconvgp.exceptions import CompletionError
 
@@ -77,7 +78,7 @@ class Pattern:
 
     def _spread(self, tiles: Tensor) -> Tensor:
         """Return for each entry (n, n) the value of its tile (g, g)."""
-        group_of = torch.arange(len(self.sizes)).repeat_interleave(self.sizes)
+        group_of = int_range(len(self.sizes)).repeat_interleave(self.sizes)
         group = torch.empty_like(self.order)
         group[self.order] = group_of
         return tiles.index_select(0, group).index_select(1, group)
@@ -179,7 +180,7 @@ def draw_pattern(
     n_check = int(check_fraction * budget)
     if budget - n_check < n - 1:
         _refuse(name, n, fraction, check_fraction)
-    order = torch.randperm(n, generator=generator)
+    order = permutation(n, generator)
     if name == "landmarks":
         return _landmarks(order, budget, n_check)
     side = 1 if name == "random" else _side(n, budget, n_check)
@@ -237,11 +238,17 @@ def _landmarks(order: Tensor, budget: int, n_check: int) -> Pattern:
     n_others = _side_of_triangle(missing)
     n_others += _triangle(n_others) < missing
     sizes = [n - n_others, n_others_checked, n_others - n_others_checked]
-    held_out = torch.zeros(3, 3, dtype=torch.bool)
+    held_out = torch.zeros(3, 3, dtype=torch.bool, device="cpu")
     held_out[1, 1] = True
     observed = held_out.clone()
     observed[0, :] = observed[:, 0] = True
-    return Pattern(order, torch.tensor(sizes), observed, held_out, sizes[0])
+    return Pattern(
+        order,
+        integers(sizes),
+        observed,
+        held_out,
+        sizes[0],
+    )
 
 
 def _triangle(side: int) -> int:
@@ -269,13 +276,13 @@ def _tiles(
     """Return diagonal tiles, a chain of tiles that connects all, and random tiles."""
     n = len(order)
     n_groups = -(-n // side)
-    sizes = torch.full((n_groups,), side)
+    sizes = torch.full((n_groups,), side, dtype=torch.int64, device="cpu")
     sizes[-1] = n - side * (n_groups - 1)
-    observed = torch.eye(n_groups, dtype=torch.bool)
+    observed = torch.eye(n_groups, dtype=torch.bool, device="cpu")
     observed.diagonal(1).fill_(True)
     observed.diagonal(-1).fill_(True)
     rows, cols = torch.ones_like(observed).triu_(2).nonzero(as_tuple=True)
-    shuffled = torch.randperm(len(rows), generator=generator)
+    shuffled = permutation(len(rows), generator)
     rows, cols = rows[shuffled], cols[shuffled]
     n_entries = (sizes[rows] * sizes[cols]).cumsum(0)
     n_chained = int((sizes * (sizes - 1) // 2).sum() + (sizes[1:] * sizes[:-1]).sum())

@@ -32,7 +32,7 @@ State = TypeVar("State")
 def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
     """Return validated rows as a tensor, which shares their memory if it may."""
     rows = rows if rows.flags.forc else np.ascontiguousarray(rows)
-    return torch.from_numpy(rows) if rows.flags.writeable else torch.tensor(rows)
+    return torch.from_numpy(rows if rows.flags.writeable else rows.copy())
 
 
 def kernel_shape(kernel: Kernel, image_shape: ImageShape) -> ImageShape:

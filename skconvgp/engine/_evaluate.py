@@ -9,6 +9,7 @@ from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, TileCosts, TileRunner, run_serially
+from skconvgp._tensors import int_range
 from skconvgp._typing import OnStep, Prepared
 from skconvgp.engine._cache import (
     TileCache,
@@ -168,7 +169,7 @@ class KernelOracle:
             # Vectors run along the columns: with few columns most lanes would be idle.
             return self.block(cols, rows, on_step).mT
         one, two = self._tables_of(rows), self._tables_of(cols)
-        all_samples = torch.arange(n)
+        all_samples = int_range(n)
         rows, cols = (all_samples if side is None else side for side in (rows, cols))
         is_symmetric = torch.equal(rows, cols)
         plan = self._plan(len(rows), len(cols), is_symmetric=is_symmetric)
@@ -379,7 +380,7 @@ def _evaluate_tiles(
     if block.is_diagonal:
         # `diag` computes the variance of an image exactly. A tile computes it as the
         # covariance of a pair of equal images, which is rounded.
-        index = torch.arange(len(out), device=out.device)
+        index = int_range(len(out), out.device)
         out[index, index] = backend.diag(one).to(out.dtype)
     return out
 

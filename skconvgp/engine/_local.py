@@ -8,6 +8,7 @@ from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, run_serially
+from skconvgp._tensors import int_range
 from skconvgp.engine._devices import TileSide
 from skconvgp.engine._evaluate import KernelOracle, evaluate_block
 from skconvgp.engine._plan import TilePlan, plan_tiles, slices, stream_rows
@@ -59,13 +60,13 @@ def nearest(
     """
     m, n = shape
     if indices is None and n_neighbors == n:
-        return torch.arange(n).expand(m, n)
+        return int_range(n).expand(m, n)
     n_rows = stream_rows(n, torch.float64.itemsize, memory_budget)
-    neighbors = [torch.empty(0, n_neighbors, dtype=torch.long)]
+    neighbors = [torch.empty(0, n_neighbors, dtype=torch.long, device="cpu")]
     for part in slices(m, n_rows):
         values = similarities(part)
         if indices is not None:
-            row_indices, samples = indices[part][:, None], torch.arange(n)
+            row_indices, samples = (indices[part][:, None], int_range(n))
             is_barred = (
                 samples >= row_indices if only_earlier else samples == row_indices
             )

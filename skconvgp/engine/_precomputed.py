@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
+from skconvgp._tensors import int_range
 from skconvgp.linalg import symmetrize_
 
 __all__ = ["MatrixOracle"]
@@ -44,7 +44,7 @@ class MatrixOracle:
 
         Each is the mean of an entry and of its mirror image, as in `gram`.
         """
-        all_samples = torch.arange(self.n_samples)
+        all_samples = int_range(self.n_samples)
         rows, cols = (all_samples if side is None else side for side in (rows, cols))
         upper = self.matrix[rows[:, None], cols]
         lower = self.matrix[cols[:, None], rows]

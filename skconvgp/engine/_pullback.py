@@ -96,7 +96,7 @@ def pull_back(
         by_theta += pulled.by_theta
         if pulled.by_one is not None:
             if by_rows is None:
-                by_rows = torch.zeros(rows.shape, dtype=torch.float64)
+                by_rows = torch.zeros(rows.shape, dtype=torch.float64, device="cpu")
             by_rows[block.rows] += pulled.by_one
             if pulled.by_two is not None and plan.is_symmetric:
                 by_rows[block.cols] += pulled.by_two
@@ -209,12 +209,13 @@ def _pull_tiles(
 
 def _zeros(pulled: Pulled, one: Tensor, two: Tensor | None) -> Pulled:
     """Return float64 zeros on the host, with the shapes of the sums of a block."""
-    by_theta = torch.zeros(pulled.by_theta.shape, dtype=torch.float64)
+    by_theta = torch.zeros(pulled.by_theta.shape, dtype=torch.float64, device="cpu")
     if pulled.by_one is None:
         return Pulled(by_theta)
     sides = [side for side in (one, two) if side is not None]
     return Pulled(
-        by_theta, *(torch.zeros(side.shape, dtype=torch.float64) for side in sides)
+        by_theta,
+        *(torch.zeros(side.shape, dtype=torch.float64, device="cpu") for side in sides),
     )
 
 

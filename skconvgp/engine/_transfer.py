@@ -66,7 +66,9 @@ def _copied(
     n_threads = max(1, min(MOST_THREADS, torch.get_num_threads(), len(parts)))
 
     def copy_every(first: int) -> None:
-        buffer = torch.empty(n, dtype=tensor.dtype, pin_memory=gpu != HOST)
+        buffer = torch.empty(
+            n, dtype=tensor.dtype, pin_memory=gpu != HOST, device="cpu"
+        )
         stream = None if gpu == HOST else torch.cuda.Stream(gpu)  # type: ignore[no-untyped-call]
         with torch.cuda.stream(stream):
             for part in parts[first::n_threads]:

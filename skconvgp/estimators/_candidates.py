@@ -3,14 +3,14 @@
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from skconvgp._protocols import LinkLikelihood
-from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.engine import to_numpy
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._labels import targets_for
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import is_kernel
 
@@ -52,9 +52,8 @@ def targets_of(gp: Any) -> NDArray[Any]:
     codes, likelihood = gp._training.codes, gp.likelihood_
     if isinstance(likelihood, LinkLikelihood):
         return codes  # type: ignore[no-any-return]
-    weights = rows_to_tensor(gp._process.model.sample_weights)
-    targets = likelihood.targets(torch.as_tensor(codes), len(gp.classes_), weights)
-    return to_numpy(targets.values)
+    weights = gp._process.model.sample_weights
+    return to_numpy(targets_for(likelihood, codes, len(gp.classes_), weights).values)
 
 
 def have_same_targets(processes: list[Any]) -> bool:

@@ -1,7 +1,6 @@
 """GPClassifier: from labels to latent functions, and back to labels."""
 
 import copy
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -13,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from skconvgp._ambient import public
 from skconvgp._protocols import (
     Calibration,
-    Likelihood,
     LinkLikelihood,
     Targets,
     VariationalLikelihood,
@@ -28,9 +27,11 @@ from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import (
     accuracy,
     as_labels,
+    candidates_of,
     codes_of,
     most_probable,
     require_classes,
+    targets_for,
     warn_of_missing_classes,
 )
 from skconvgp.estimators._resolve import resolve_likelihood
@@ -66,6 +67,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
     calibration_: Calibration
     temperature_: float
 
+    @public
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label.
 
@@ -89,6 +91,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             return most_probable(self, self.predict_proba(X))
         return most_probable(self, self._shifted_mean(X))
 
+    @public
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
 
@@ -105,6 +108,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         latents = self._calibrated_latents(X)
         return to_numpy(self.likelihood_.probabilities(*latents))
 
+    @public
     def decision_function(self, X: Any) -> FloatArray:
         """Return the score of each class; for two classes their log odds.
 
@@ -132,6 +136,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         decision: FloatArray = scores[:, 1] - scores[:, 0] if is_binary else scores
         return decision
 
+    @public
     def predict_latent(
         self,
         X: Any,
@@ -168,6 +173,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         mean = latent.mean + self.latent_offset_
         return self._with_uncertainty(latent, mean, return_std, return_cov, noise)
 
+    @public
     def loo_predict(self) -> NDArray[Any]:
         """Return the label that each training sample gets from all the others.
 
@@ -187,6 +193,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         # Without a variance the label is that of the mean, as in `predict`.
         return most_probable(self, np.where(np.isfinite(scores), scores, mean))
 
+    @public
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
 
@@ -203,6 +210,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         check_is_fitted(self)
         return self._probabilities(*self._left_out()[1:])
 
+    @public
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
@@ -225,6 +233,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """
         return accuracy(self, X, y, sample_weight)
 
+    @public
     def sample_y(
         self,
         X: Any,
@@ -426,11 +435,11 @@ class GPClassifier(ClassifierMixin, BaseGP):
         if isinstance(likelihood, LinkLikelihood | VariationalLikelihood):
             likelihood.n_latents(n_classes)  # raises for wrong settings before any work
         else:
-            first = _candidates(likelihood)[0]
-            targets = _targets_of(first, codes, n_classes, weights)
+            first = candidates_of(likelihood)[0]
+            targets = targets_for(first, codes, n_classes, weights)
             if targets.noise is None:
                 return targets
-        return _targets_of(Gaussian(), codes, n_classes, weights)
+        return targets_for(Gaussian(), codes, n_classes, weights)
 
     def _label_models(self, problem: Problem) -> list[LabelModel]:
         """Return the candidate models of labels whose noise follows from the labels.
@@ -440,12 +449,12 @@ class GPClassifier(ClassifierMixin, BaseGP):
         codes, n_classes = problem.codes, len(self.classes_)
         assert codes is not None
         if isinstance(self.likelihood_, LinkLikelihood):
-            return [LinkModel(self.likelihood_, torch.as_tensor(codes), n_classes)]
+            return [LinkModel(self.likelihood_, rows_to_tensor(codes), n_classes)]
         if isinstance(self.likelihood_, VariationalLikelihood):
             return []
         models: list[LabelModel] = []
-        for likelihood in _candidates(self.likelihood_):
-            targets = _targets_of(likelihood, codes, n_classes, problem.weights)
+        for likelihood in candidates_of(self.likelihood_):
+            targets = targets_for(likelihood, codes, n_classes, problem.weights)
             if targets.noise is not None:
                 weights = rows_to_tensor(problem.weights)
                 models.append(NoisyModel(likelihood, targets, weights, problem.inputs))
@@ -498,7 +507,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 _in_double(mean),
                 # A given matrix does not contain the prior variances of new samples.
                 _in_double(var) if process.prior.knows_variances else None,
-                torch.as_tensor(codes[indices]),
+                rows_to_tensor(codes[indices]),
                 _in_double(units),
             )
         self.temperature_ = self.calibration_.temperature
@@ -518,17 +527,3 @@ def has_one_latent(process: Process) -> bool:
 
 def _in_double(values: FloatArray) -> Tensor:
     return rows_to_tensor(values).to(torch.float64)
-
-
-def _candidates(likelihood: Likelihood) -> Sequence[Likelihood]:
-    """Return the likelihoods to choose from by leave-one-out; usually only one."""
-    candidates = getattr(likelihood, "candidates", None)
-    choices: Sequence[Likelihood] = [likelihood] if candidates is None else candidates()
-    return choices
-
-
-def _targets_of(
-    likelihood: Likelihood, codes: NDArray[Any], n_classes: int, weights: FloatArray
-) -> Targets:
-    units = rows_to_tensor(weights)
-    return likelihood.targets(torch.as_tensor(codes), n_classes, units)

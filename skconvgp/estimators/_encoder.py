@@ -15,6 +15,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
 from skconvgp.estimators._callbacks import with_callbacks
@@ -293,6 +294,7 @@ class BinaryEncoder(
         fit_encoder(self, settings, samples)
         return self
 
+    @public
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Return the codes of samples.
 
@@ -309,6 +311,7 @@ class BinaryEncoder(
         """
         return (self._logits(X) > 0.0).astype(np.uint8)
 
+    @public
     def bit_probabilities(self, X: Any) -> FloatArray:
         """Return the probabilities with which bits are 1 in training.
 
@@ -325,6 +328,7 @@ class BinaryEncoder(
         probabilities: FloatArray = expit(self._logits(X))
         return probabilities
 
+    @public
     def decode(self, codes: ArrayLike) -> NDArray[Any]:
         """Return what the head makes of codes.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
 from skconvgp.engine import (
     Placement,
     compute_at,
@@ -299,7 +300,7 @@ class _Work:
             return sampled(settings.n_draws, settings.baseline)
         if gradient == FEEDBACK:
             size = (n_outputs, settings.n_bits)
-            weights = torch.randn(size, generator=generator, dtype=torch.float64)
+            weights = normals(size, generator)
             return Feedback(weights.to(like) / math.sqrt(n_outputs))
         if gradient == STRAIGHT_THROUGH:
             return StraightThrough()
@@ -363,8 +364,7 @@ def _make_encoder(
                 f"or more, and X was read as images of shape {shape!r} (c, h, w): set "
                 "`image_shape`, or encoder='linear'."
             )
-        named: Any = seeded(encoder.module, seed)
-        values = _values(named.to(torch.float64))
+        values = encoder.start(torch.Generator().manual_seed(seed))
         few = np.random.RandomState(seed % 2**32).permutation(len(data.rows))[:BALANCED]
         images = inputs_for(encoder, data.rows[few], shape)
         logits = torch.cat(list(logits_in_blocks(encoder, values, images)))

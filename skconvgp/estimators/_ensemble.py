@@ -10,6 +10,7 @@ from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._candidates import (
     is_candidate,
@@ -203,6 +204,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         self._keep(fitted)
         return self
 
+    @public
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each sample.
 
@@ -218,6 +220,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         """
         return most_probable(self, self.predict_proba(X))
 
+    @public
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
@@ -240,6 +243,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         """
         return accuracy(self, X, y, sample_weight)
 
+    @public
     def predict_latent(
         self,
         X: Any,
@@ -294,6 +298,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         between = [one[:, None] * one for one in apart]
         return mean, self._mix(spreads) + self._mix(between)
 
+    @public
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the mixture, with equal prior weights.
 
@@ -316,6 +321,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         share = independent_share(steps[0])
         return float((logsumexp(share * evidences) - np.log(len(steps))) / share)
 
+    @public
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
 
@@ -334,6 +340,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
             ask_each(self.named_estimators_, lambda one: one.predict_proba(X))
         )
 
+    @public
     def loo_predict(self) -> NDArray[Any]:
         """Return the label that each training sample gets from all the others.
 
@@ -344,6 +351,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         """
         return most_probable(self, self.loo_predict_proba())
 
+    @public
     def loo_predict_proba(self) -> FloatArray:
         """Return the probabilities that each training sample gets from all the others.
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from skconvgp._autograd import enabled_autograd
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy
 from skconvgp.estimators._doors import Training, given_diag, read_new
@@ -128,6 +128,7 @@ class BaseGP(KernelEstimator):
             )
         return get(process)
 
+    @public
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the training targets.
 
@@ -154,7 +155,7 @@ class BaseGP(KernelEstimator):
         assert process.model.log_evidence is not None
         return process.model.log_evidence
 
-    @enabled_autograd()
+    @public
     def latent_gradient(self, X: Any, weights: ArrayLike | None = None) -> FloatArray:
         r"""Return the derivatives of latent means by the inputs.
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
+from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._doors import Samples
@@ -201,7 +201,7 @@ def _mirrors_patches(
     if len(plan.mirrors) == 1:
         return plan.mirrors[0]
     n = plan.images.n_samples
-    drawn = torch.randperm(n, generator=resources.generator())[:JUDGED]
+    drawn = permutation(n, resources.generator())[:JUDGED]
     indices = to_numpy(drawn.sort().values)
     judging = replace(
         plan,

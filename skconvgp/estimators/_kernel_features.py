@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from skconvgp._ambient import public
 from skconvgp._protocols import Completion, Expansion
 from skconvgp._settings import is_int
 from skconvgp._typing import ImageShape
@@ -213,6 +214,7 @@ class KernelFeatures(
             self.landmark_indices_ = self._features.exact.indices
         return self
 
+    @public
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the features of samples.
 

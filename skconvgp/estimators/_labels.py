@@ -1,5 +1,6 @@
-"""Labels: how they are checked, predicted and scored."""
+"""Labels: how they are checked, predicted and scored, and which targets they have."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,21 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from skconvgp._protocols import Likelihood, Targets
+from skconvgp._typing import FloatArray
+from skconvgp.engine import rows_to_tensor
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.processes import Problem
 
 __all__ = [
     "accuracy",
     "as_labels",
+    "candidates_of",
     "codes_of",
     "most_probable",
     "require_classes",
     "require_one_kind",
+    "targets_for",
     "warn_of_missing_classes",
 ]
 
@@ -109,3 +115,18 @@ def warn_of_missing_classes(classifier: Any, problem: Problem) -> None:
             "samples of every class.",
             UserWarning,
         )
+
+
+def candidates_of(likelihood: Likelihood) -> Sequence[Likelihood]:
+    """Return the likelihoods to choose from by leave-one-out; usually only one."""
+    candidates = getattr(likelihood, "candidates", None)
+    choices: Sequence[Likelihood] = [likelihood] if candidates is None else candidates()
+    return choices
+
+
+def targets_for(
+    likelihood: Likelihood, codes: NDArray[Any], n_classes: int, weights: FloatArray
+) -> Targets:
+    """Return the targets that a likelihood makes of labels."""
+    units = rows_to_tensor(weights)
+    return likelihood.targets(rows_to_tensor(codes), n_classes, units)

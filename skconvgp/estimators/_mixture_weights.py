@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from skconvgp._protocols import LinkLikelihood
+from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._candidates import have_same_targets, last_step, targets_of
@@ -84,8 +85,8 @@ def _log_probs_at_probes(likelihood: LinkLikelihood, n_classes: int) -> torch.Te
     The probes are the rows of a unit matrix, a row for each class.
     """
     n_latents = likelihood.n_latents(n_classes)
-    latents = torch.eye(n_classes, n_latents, dtype=torch.float64)
-    log_prob = likelihood.sites(latents, torch.arange(n_classes)).log_prob
+    latents = torch.eye(n_classes, n_latents, dtype=torch.float64, device="cpu")
+    log_prob = likelihood.sites(latents, int_range(n_classes)).log_prob
     return torch.cat([log_prob, log_prob.new_tensor([n_latents])])
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 
@@ -48,7 +49,7 @@ def calibrated_temperature(
     weights : ndarray of shape (n,)
         Sample weights; the prior is worth some samples of weight 1.
     """
-    own = torch.arange(len(codes)), rows_to_tensor(codes)
+    own = (int_range(len(codes)), rows_to_tensor(codes))
 
     def loss(log_temperature: float) -> float:
         told = torch.log_softmax(log_proba / math.exp(log_temperature), dim=1)[own]

@@ -10,6 +10,7 @@ from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._callbacks import FitTasks, with_callbacks
@@ -335,6 +336,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         self._train(settings, samples, self._targets(samples, likelihood))
         return self
 
+    @public
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label.
 
@@ -350,6 +352,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         """
         return most_probable(self, self.predict_proba(X))
 
+    @public
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class: the calibrated mean over the draws.
 
@@ -367,6 +370,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         latents, _ = self.calibration_.latents(log_proba, log_proba.new_empty(0))
         return to_numpy(latents.softmax(dim=1))
 
+    @public
     def predict_latent(
         self, X: Any, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -395,6 +399,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         mean: FloatArray = draws.mean(axis=0)
         return (mean, self._deviation(draws)) if return_std else mean
 
+    @public
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
@@ -417,6 +422,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         """
         return accuracy(self, X, y, sample_weight)
 
+    @public
     def sample_y(
         self, X: Any, n_samples: int | None = None, random_state: Any = None
     ) -> FloatArray:

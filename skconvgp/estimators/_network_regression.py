@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._callbacks import FitTasks, with_callbacks
 from skconvgp.estimators._network import BayesianNetwork
@@ -314,6 +315,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         self._train(settings.for_samples(samples.weights, LEAST_FOR_NOISE), samples)
         return self
 
+    @public
     def predict(
         self, X: Any, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -340,6 +342,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         """
         return self.predict_latent(X, return_std)
 
+    @public
     def predict_latent(
         self, X: Any, return_std: bool = False, noise: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -370,6 +373,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
             variance = variance + self.noise_variance_ * self.y_scale_**2
         return self._without_outputs(mean), self._without_outputs(np.sqrt(variance))
 
+    @public
     def sample_y(
         self, X: Any, n_samples: int | None = None, random_state: Any = None
     ) -> FloatArray:

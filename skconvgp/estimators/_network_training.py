@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals, uniforms
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, slices, to_numpy, to_tensor
 from skconvgp.estimators._callbacks import FitTasks
@@ -353,10 +354,10 @@ class NetworkTraining:
         rows = np.asarray(self.samples.rows, dtype=np.float64)
         size = (self._n_extra, rows.shape[1])
         if max(self.samples.image_shape[1:]) > 1:
-            normal = torch.randn(*size, generator=generator, dtype=torch.float64)
+            normal = normals(size, generator)
             gaussian: FloatArray = rows.mean(0) + rows.std(0) * to_numpy(normal)
             return gaussian
-        uniform = torch.rand(*size, generator=generator, dtype=torch.float64)
+        uniform = uniforms(size, generator)
         low, high = rows.min(0), rows.max(0)
         inside: FloatArray = low + (high - low) * to_numpy(uniform)
         return inside

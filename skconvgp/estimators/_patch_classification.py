@@ -5,6 +5,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._growing import first_classes, require_same_classes
@@ -393,6 +394,7 @@ class PatchGPClassifier(GPClassifier):
         fit_patches(self, problem, samples, self._label_models(problem), variational)
         return self._calibrate()
 
+    @public
     def elbo(self) -> float:
         """Return a lower bound of the log evidence of the training labels.
 

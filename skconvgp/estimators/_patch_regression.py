@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
@@ -295,6 +296,7 @@ class PatchGPRegressor(GPRegressor):
         extend_with_images(self, *self._further_targets(further))
         return self
 
+    @public
     def elbo(self) -> float:
         """Return a lower bound of the log evidence of the training targets.
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._doors import Samples, read_training
@@ -35,6 +36,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     y_mean_: FloatArray
     y_scale_: FloatArray
 
+    @public
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -60,6 +62,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         """
         return self.predict_latent(X, return_std, return_cov)
 
+    @public
     def predict_latent(
         self,
         X: Any,
@@ -99,6 +102,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             return self._without_outputs(result[0]), self._without_outputs(result[1])
         return self._without_outputs(result)
 
+    @public
     def predict_interval(
         self, X: Any, level: float = 0.9, diag: ArrayLike | None = None
     ) -> FloatArray:
@@ -141,6 +145,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         mean, std = latent
         return np.stack([mean - half * std, mean + half * std], axis=-1)
 
+    @public
     def loo_predict(
         self, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -170,6 +175,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         std = np.sqrt(to_numpy(loo.var)[:, None] * self._process.model.amplitude)
         return self._without_outputs(mean), self._without_outputs(std)
 
+    @public
     def sample_y(
         self,
         X: Any,

@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 import torch
 
+from skconvgp._ambient import public
 from skconvgp.backends import instruction_set, missing_compiler, missing_extension
 from skconvgp.engine import count_gpus
 
@@ -267,6 +268,7 @@ def peak_memory() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+@public
 def show_versions() -> None:
     """Print what a bug report needs: versions, the build of torch, the backends.
 

@@ -96,7 +96,7 @@ def sample_latent(
     n_outputs = mean.shape[1] // covariance.shape[2]  # of each covariance
     draws = [
         sample_gaussian(
-            torch.zeros(len(mean), n_outputs, dtype=torch.float64),
+            torch.zeros(len(mean), n_outputs, dtype=torch.float64, device="cpu"),
             rows_to_tensor(one).to(torch.float64),
             n_samples,
             generator,
@@ -156,7 +156,9 @@ def _unfitted_prior(gp: BaseGP, X: Any) -> tuple[FloatArray, FloatArray]:
     def evaluate(placement: Placement) -> tuple[FloatArray, float]:
         run, precise = prepare_fit(prior, needed, placement, resources)
         oracle = precise.cached_oracle(run)
-        gram, mean_diag = scaled_gram(oracle, torch.ones(n))
+        gram, mean_diag = scaled_gram(
+            oracle, torch.ones(n, dtype=torch.float32, device="cpu")
+        )
         return to_numpy(gram), mean_diag
 
     gram, mean_diag = compute_at(placement, evaluate)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import NotFittedError, check_is_fitted, column_or_1d
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._candidates import (
@@ -172,6 +172,7 @@ class SelectionReport:
         }
 
 
+@public
 def selection_report(
     estimators: Candidates,
     X: Any,
@@ -364,7 +365,7 @@ def _mean_rho(
     """Return the mean of rho over batches; NaN if it is undefined."""
     kept, model = gp._training.kept, gp._process.model
     rows = gp._read_new(X)[kept]
-    codes = torch.as_tensor(gp._training.codes) if is_classifier(gp) else None
+    codes = rows_to_tensor(gp._training.codes) if is_classifier(gp) else None
     size = resolve_batch_size(OWNER, batch_size, len(rows), USUAL_BATCH)
     batches = Batches(len(rows), codes, make_generator(random_state))
     targets = rows_to_tensor(model.sample_targets)

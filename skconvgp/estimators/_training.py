@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from skconvgp._settings import is_number
+from skconvgp._tensors import permutation
 from skconvgp._typing import ImageShape
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._resolve import reject, resolve_flag
@@ -104,7 +105,7 @@ def hold_out(
             "`validation_fraction`, or settings such as `early_stopping` that need it "
             "to False."
         )
-    order = to_numpy(torch.randperm(n, generator=generator))
+    order = to_numpy(permutation(n, generator))
     may_be = np.ones(n, dtype=bool)  # held out
     if codes is not None:
         may_be[np.unique(codes[order], return_index=True)[1]] = False

@@ -13,6 +13,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
+from skconvgp._ambient import ordinary_torch, public
 from skconvgp._protocols import Objective
 from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
@@ -273,6 +274,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         self._learn(flow, _points(samples.rows), targets, codes)
         return self
 
+    @public
     def transform(self, X: ArrayLike) -> FloatArray:
         """Move samples by the steps that were learned.
 
@@ -311,6 +313,15 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             The samples before the first step, then after each step; as `transform`
             returns them.
         """
+        stages = self._stages(X)
+        while True:  # the state of torch is the caller's in between
+            with ordinary_torch():
+                moved = next(stages, None)
+            if moved is None:
+                return
+            yield moved
+
+    def _stages(self, X: ArrayLike) -> Iterator[FloatArray]:
         check_is_fitted(self)
         points = _points(self._read_new(X))
         placement = find_device(self, is_fitted=True)

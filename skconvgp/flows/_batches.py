@@ -6,6 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import Batch
+from skconvgp._tensors import permutation, uniforms
 
 __all__ = ["Batches", "spread_order"]
 
@@ -31,7 +32,7 @@ class Batches:
     def draw(self, size: int) -> Batch:
         """Return a batch of different samples, of which any beginning is stratified."""
         if self.codes is None:
-            order = torch.randperm(self.n_samples, generator=self.generator)
+            order = permutation(self.n_samples, self.generator)
             return Batch(order[:size])
         # The batch is stratified among all samples, then any sample within the batch.
         order = spread_order(self.codes, self.generator)[:size]
@@ -57,12 +58,12 @@ def spread_order(codes: Tensor, generator: Generator) -> Tensor:
     order : Tensor of shape (n,)
         Indices of the samples.
     """
-    positions = torch.empty(len(codes), dtype=torch.float64)
+    positions = torch.empty(len(codes), dtype=torch.float64, device="cpu")
     for code in torch.unique(codes):
         members = (codes == code).nonzero()[:, 0]
         n = len(members)
-        start = torch.rand((), dtype=torch.float64, generator=generator)
-        shuffled = torch.randperm(n, generator=generator)
+        start = uniforms((), generator)
+        shuffled = permutation(n, generator)
         even = (shuffled + start) / n
         positions[members] = torch.where(shuffled == 0, start - 1.0, even)
     return positions.argsort()

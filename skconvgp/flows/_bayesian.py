@@ -15,6 +15,7 @@ from torch.quasirandom import SobolEngine
 from skconvgp._parts import Part
 from skconvgp._protocols import Landscape, OptimizerResult, Step
 from skconvgp._settings import is_int, one_of, reject, require
+from skconvgp._tensors import random_ints
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import ALL_DONE, STOPPED, Best
 from skconvgp.flows._surrogate import NativeSurrogate
@@ -146,7 +147,7 @@ class _Search:
         self.best = Best.at_start(landscape)
         self._worst: float | None = None
         self._n_steps, self._n_undefined, self._n_unconfirmed = 0, 0, 0
-        seed = int(torch.randint(LARGEST_SEED, (), generator=generator))
+        seed = int(random_ints(LARGEST_SEED, (), generator))
         if self.n_free:
             self._initial = _sobol(part.n_initial, self.n_free, seed)
             self._surrogate = _surrogate(part, self.n_free, seed)

@@ -8,12 +8,12 @@ from numbers import Real
 from typing import Protocol
 
 import numpy as np
-import torch
 from torch import Generator
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Landscape, OptimizerResult, Step
 from skconvgp._settings import is_int, is_number, require
+from skconvgp._tensors import uniforms
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import (
     ALL_DONE,
@@ -313,7 +313,7 @@ class _Walk:
         self._rule = self._new_rule()
         if generator is not None:
             self.n_restarts += 1
-            shares = torch.rand(len(lows), dtype=torch.float64, generator=generator)
+            shares = uniforms((len(lows),), generator)
             self.theta = lows + np.array(shares.tolist()) * (highs - lows)
             self._visited = []
         else:

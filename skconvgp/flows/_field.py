@@ -12,6 +12,7 @@ from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileRunner, run_serially
+from skconvgp._tensors import reals
 from skconvgp._typing import FloatArray
 from skconvgp.backends import BackendChoice, choose_pullback
 from skconvgp.engine import KernelOracle, pull_back
@@ -188,4 +189,4 @@ def _velocity(
     for row in RK45.A[1:]:
         ahead = sum(a * slope for a, slope in zip(row, slopes, strict=False))
         slopes.append(step.field(points + length * ahead, kernel))
-    return sum((b * s for b, s in zip(RK45.B, slopes, strict=True)), torch.zeros(()))
+    return sum((b * s for b, s in zip(RK45.B, slopes, strict=True)), reals(0.0))

@@ -137,7 +137,7 @@ class _Search:
             assert isinstance(batch_prior, KernelPrior)
             precise = replace(prior, dtype=batch_prior.dtype)
             generator = resources.generator()
-            codes = None if problem.codes is None else torch.as_tensor(problem.codes)
+            codes = None if problem.codes is None else rows_to_tensor(problem.codes)
             targets = rows_to_tensor(problem.targets)
             objective = self.objective(precise, run)
             landscape = BatchLandscape(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from skconvgp._protocols import Batch, Objective, OptimizerResult, Score, Step
 from skconvgp._settings import FIXED, as_bounds
+from skconvgp._tensors import reals
 from skconvgp._typing import FloatArray
 from skconvgp.engine import FactoredWeights
 from skconvgp.exceptions import NotPSDError
@@ -264,7 +265,7 @@ class BatchLandscape:
     ) -> tuple[Score, FloatArray] | None:
         p = len(self._task.kernel.theta)
         _, parameter = self._kernel_at(theta)
-        free = torch.tensor(theta[:p], dtype=torch.float64, requires_grad=True)
+        free = reals(theta[:p]).requires_grad_()
         gram = self._evaluator.graph(self._task.kernel.with_theta(free), batch)
         score = self._score(gram.detach(), batch, parameter)
         if score is None:

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._autograd import enabled_autograd
+from skconvgp._ambient import ordinary_torch
 from skconvgp._protocols import Batch, OptimizerResult, Step
+from skconvgp._tensors import int_range, reals
 from skconvgp._typing import FloatArray
 from skconvgp.engine import slices, to_numpy
 from skconvgp.exceptions import NotPSDError
@@ -80,9 +81,9 @@ class PatchLandscape:
         self.n_evaluations = self.n_derivatives = 0
         self.worst = WORST
         self.start, self.bounds, self.labels = task.start()
-        self.fixed = (Batch(torch.arange(len(task.images))),)
+        self.fixed = (Batch(int_range(len(task.images))),)
         # Noise that is learned is a share of the mean prior variance at the start.
-        self._unit = float(self._variances(torch.tensor(self.start)).mean())
+        self._unit = float(self._variances(reals(self.start)).mean())
 
     def start_at_best_noise(self) -> None:
         """Begin with the noise that is best for the start, if noise is learned."""
@@ -184,7 +185,7 @@ class PatchLandscape:
         """
         task, variances, unit = self._task, None, self._unit
         if self._needs_variances:
-            variances = self._variances(torch.tensor(theta))
+            variances = self._variances(reals(theta))
             unit = unit if task.learns_noise else float(variances.mean())
         noise = task.noise_at(theta) * unit
         is_bound = task.criterion == BOUND
@@ -204,7 +205,7 @@ class PatchLandscape:
         """Return minus the mean log density of targets that were held out."""
         targets, unit = self._task.targets, self._unit
         if not self._task.learns_noise:
-            unit = float(self._variances(torch.tensor(theta)).mean())
+            unit = float(self._variances(reals(theta)).mean())
         noise = torch.full_like(targets[:, 0], self._task.noise_at(theta) * unit)
         features = self._features(theta), self._features(theta, held)
         if not all(bool(one.isfinite().all()) for one in features):
@@ -222,7 +223,7 @@ class PatchLandscape:
         task = task or self._task
         size = self._parts[0].stop
         with torch.no_grad():
-            given = torch.tensor(theta)
+            given = reals(theta)
             factors = task.whitenings_at(given)
             jobs = (
                 partial(features_of, i, task, given, factors, part)
@@ -241,8 +242,8 @@ class PatchLandscape:
     def _pulled(self, theta: FloatArray, score: FeatureScore) -> Tensor:
         """Return the derivatives (p,) through features and prior variances."""
         task = self._task
-        with enabled_autograd():
-            free = torch.tensor(theta, requires_grad=True)
+        with ordinary_torch():
+            free = reals(theta).requires_grad_()
             factors = task.whitenings_at(free)
         total = torch.zeros_like(free)
         made = list(chain(*factors))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._protocols import Optimizer, Step
+from skconvgp._tensors import int_range, permutation, reals
 from skconvgp.engine import (
     Placement,
     compute_at,
@@ -127,7 +128,7 @@ class PatchSearch:
             require_memory(needed, placement.device, what, remedy)
             run = resources.run(placement, needed)
             generator = resources.generator()
-            order = torch.randperm(problem.inputs.n_inputs, generator=generator)
+            order = permutation(problem.inputs.n_inputs, generator)
             drawn = order[:n].sort().values
             rows = problem.rows[to_numpy(problem.inputs.first()[drawn])]
             targets, weights = map(rows_to_tensor, (problem.targets, problem.weights))
@@ -142,14 +143,14 @@ class PatchSearch:
                 _starts(inducing, choices, device),
                 self.criterion,
                 NOISE_START if self.noise is None else self.noise,
-                torch.arange(n, device=device),
+                int_range(n, device),
                 learns_noise=self.noise is None,
                 learns_kernel=self.learns_kernel,
             )
             # Hundreds of parameters fit the images that they are learned from.
             is_held = torch.zeros(n, dtype=torch.bool, device=device)
             if sum(task.sizes[2:]) and n >= HELD_OUT:
-                is_held[torch.randperm(n, generator=generator)[: n // HELD_OUT]] = True
+                is_held[permutation(n, generator)[: n // HELD_OUT]] = True
             n_used = int((~is_held).sum())
             step = math.ceil(n_used / VARIANCE_IMAGES)
             task = replace(
@@ -165,7 +166,7 @@ class PatchSearch:
             if is_held.any():
                 held = replace(task, images=images[is_held], targets=targets[is_held])
                 found = replace(found, theta=landscape.best_step(found.theta, held))
-            theta = torch.tensor(found.theta)
+            theta = reals(found.theta)
             return _learned(task, theta, choices), landscape.result(found)
 
         return compute_at(resources.placement(needed), learn_at)

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._autograd import enabled_autograd
+from skconvgp._ambient import ordinary_torch
+from skconvgp._tensors import int_range, reals
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends import Responses
 from skconvgp.flows._landscape import NOISE_LABEL
@@ -211,8 +212,8 @@ def _weight_index(term: Term, image_shape: ImageShape) -> Tensor:
     """
     kernel = term.kernel
     if not (isinstance(kernel, PatchKernel) and kernel.learns_weights):
-        return torch.arange(0)
-    index = torch.arange(kernel.n_weights(image_shape))
+        return int_range(0)
+    index = int_range(kernel.n_weights(image_shape))
     if term.is_averaged:
         maps = index.reshape(-1, *kernel.grid(image_shape).shape)
         index = torch.minimum(maps, maps.flip(-1)).flatten()
@@ -258,8 +259,8 @@ def pull_features(
     by_features: Tensor,
 ) -> tuple[int, tuple[Tensor, ...]]:
     """Return derivatives by theta and by all factors, as if they were independent."""
-    with enabled_autograd():
-        free = torch.tensor(theta, requires_grad=True)
+    with ordinary_torch():
+        free = reals(theta).requires_grad_()
         given = [
             Whitening(*(one.detach().clone().requires_grad_() for one in of_term))
             for of_term in factors
@@ -282,8 +283,8 @@ def pull_variances(
     index: int, task: PatchTask, theta: FloatArray, part: Tensor
 ) -> tuple[int, Tensor]:
     """Return the derivatives (p,) of the sum of prior variances."""
-    with enabled_autograd():
-        free = torch.tensor(theta, requires_grad=True)
+    with ordinary_torch():
+        free = reals(theta).requires_grad_()
         _, variances = variances_of(index, task, free, part)
         if not variances.requires_grad:
             return index, torch.zeros_like(free)

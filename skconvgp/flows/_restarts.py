@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import chain
 
 import numpy as np
-import torch
 from torch import Generator
 
 from skconvgp._protocols import Optimizer, OptimizerResult
+from skconvgp._tensors import uniforms
 from skconvgp._typing import FloatArray
 from skconvgp.flows._landscape import BatchLandscape
 from skconvgp.flows._search import Best
@@ -74,5 +74,5 @@ def _random_starts(
     """Yield random theta within bounds, each drawn on demand."""
     lows, highs = bounds.T
     for _ in range(count):
-        shares = torch.rand(len(lows), dtype=torch.float64, generator=generator)
+        shares = uniforms((len(lows),), generator)
         yield lows + np.array(shares.tolist()) * (highs - lows)

@@ -9,6 +9,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals, reals, uniforms
 from skconvgp._typing import FloatArray
 from skconvgp.kernels import matern
 from skconvgp.linalg import (
@@ -101,19 +102,16 @@ class NativeSurrogate:
 
     def ask(self) -> list[float]:
         """Return the point with the largest expected improvement."""
-        points = torch.tensor(self._points, dtype=torch.float64)
-        values = torch.tensor(self._values, dtype=torch.float64)
+        points = reals(self._points)
+        values = reals(self._values)
         spread = float(values.std(correction=0)) or 1.0
         scaled = (values - values.mean()) / spread
         fit = _best_fit(points, scaled)
         best = float(scaled.min())
         winner = self._winner(fit, best, self._uniform())
         for shrinkage in SHRINKAGES:
-            shifts = shrinkage * torch.randn(
-                N_CANDIDATES // 4,
-                self.n_dimensions,
-                dtype=torch.float64,
-                generator=self.generator,
+            shifts = shrinkage * normals(
+                (N_CANDIDATES // 4, self.n_dimensions), self.generator
             )
             near = torch.cat([winner, (winner + shifts).clamp(0.0, 1.0)])
             winner = self._winner(fit, best, near)
@@ -121,12 +119,7 @@ class NativeSurrogate:
         return point
 
     def _uniform(self) -> Tensor:
-        return torch.rand(
-            N_CANDIDATES,
-            self.n_dimensions,
-            dtype=torch.float64,
-            generator=self.generator,
-        )
+        return uniforms((N_CANDIDATES, self.n_dimensions), self.generator)
 
     def _winner(self, fit: _Fit, best: float, candidates: Tensor) -> Tensor:
         """Return the candidate (1, p) with the largest expected improvement."""
@@ -140,7 +133,7 @@ def _best_fit(points: Tensor, values: Tensor) -> _Fit:
     bounds = np.log([LENGTHSCALES] * p + [NOISES])
 
     def neg_evidence(theta: FloatArray) -> tuple[float, FloatArray]:
-        free = torch.tensor(theta, requires_grad=True)
+        free = reals(theta).requires_grad_()
         matrix = _system(points, free)
         fit = _fit(points, values, free.detach(), matrix.detach())
         weights = fit.dual @ fit.dual.mT / fit.amplitude
@@ -162,7 +155,9 @@ def _best_fit(points: Tensor, values: Tensor) -> _Fit:
 def _system(points: Tensor, theta: Tensor) -> Tensor:
     """Return covariances with noise (n, n), from logs of lengthscales and noise."""
     matrix = _covariance(theta[:-1].exp(), points, points)
-    return matrix + theta[-1].exp() * torch.eye(len(points), dtype=torch.float64)
+    return matrix + theta[-1].exp() * torch.eye(
+        len(points), dtype=torch.float64, device="cpu"
+    )
 
 
 def _fit(points: Tensor, values: Tensor, theta: Tensor, matrix: Tensor) -> _Fit:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._protocols import Batch, Objective
+from skconvgp._tensors import reals
 from skconvgp._typing import OnStep
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows._batches import Batches
@@ -110,7 +111,7 @@ class Flow:
         """Return a step and all points after it; None if no point moves."""
         anchors = points[batch.indices]
         coef = fit_field(anchors, down, self.field_noise, kernel)
-        ends, is_euler = torch.zeros(2, dtype=torch.float64), self.solver == "euler"
+        ends, is_euler = reals([0.0, 0.0]), self.solver == "euler"
         step = WarpStep(anchors, coef, ends, is_euler)  # its length follows below
         velocities = step.field(points, kernel)
         if not self.is_complete:
@@ -118,7 +119,7 @@ class Flow:
         length = self._length(index, points, velocities)
         if not length > 0.0:
             return None
-        step = replace(step, times=torch.tensor([0.0, length], dtype=torch.float64))
+        step = replace(step, times=reals([0.0, length]))
         if is_euler:
             return step, points + length * velocities
         step = replace(step, times=integration_times(points, step, kernel))

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
+
 __all__ = ["FilterBank", "blocks_of", "filter_bank", "padded_size"]
 
 WIDTH = 0.8  # of the Gaussian window, in pixels at the finest scale
@@ -102,7 +104,9 @@ def _wave(size: tuple[int, int], scale: int, angle: int, n_angles: int) -> Tenso
     width, frequency = WIDTH * 2.0**scale, FREQUENCY / 2.0**scale
     cos, sin = math.cos(theta), math.sin(theta)
     rows, columns = (
-        torch.arange(-REPEATS * length, (REPEATS + 1) * length, dtype=torch.float64)
+        torch.arange(
+            -REPEATS * length, (REPEATS + 1) * length, dtype=torch.float64, device="cpu"
+        )
         for length in size
     )
     along = rows[:, None] * cos + columns * sin
@@ -126,11 +130,13 @@ def _average(length: int, level: int, n_scales: int) -> Tensor:
     The first and the last average lie in the padding, and are left out.
     """
     width = WIDTH * 2.0 ** (n_scales - 1)
-    reach = torch.arange(-REPEATS * length, (REPEATS + 1) * length, dtype=torch.float64)
+    reach = torch.arange(
+        -REPEATS * length, (REPEATS + 1) * length, dtype=torch.float64, device="cpu"
+    )
     window = torch.exp(-(reach**2) / (2.0 * width**2)).reshape(-1, length).sum(0)
     spectrum = torch.fft.fft(window / math.sqrt(2.0 * math.pi * width**2)).real
     window = torch.fft.ifft(_cut(spectrum, level, -1)).real
-    kept = torch.arange(length // 2**level)
+    kept = int_range(length // 2**level)
     step = 2 ** (n_scales - level)
     shifts = kept[::step][:, None] - kept
     averages: Tensor = window[shifts % len(window)]

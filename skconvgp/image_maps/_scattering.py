@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
 from skconvgp._typing import ImageShape
 from skconvgp.image_maps._filters import (
     FilterBank,
@@ -136,7 +137,7 @@ def _modulus(values: Tensor) -> Tensor:
 def _reflect(images: Tensor, size: int, dim: int) -> Tensor:
     """Return images padded to a size along a dimension by reflection at their edges."""
     length = images.shape[dim]
-    positions = torch.arange(size) - (size - length) // 2
+    positions = int_range(size) - (size - length) // 2
     period = max(1, 2 * (length - 1))
     positions = positions % period
     mirrored = torch.minimum(positions, period - positions)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
+from skconvgp._tensors import int_range
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
 
@@ -35,8 +36,8 @@ class Upright(PixelMap):
     def __call__(self, images: Tensor) -> Tensor:
         """Return upright images (n, c, h, w); images without mass stay as they are."""
         height, width = images.shape[2:]
-        rows = torch.arange(height).to(images)[:, None] - (height - 1) / 2.0
-        columns = torch.arange(width).to(images) - (width - 1) / 2.0
+        rows = int_range(height).to(images)[:, None] - (height - 1) / 2.0
+        columns = int_range(width).to(images) - (width - 1) / 2.0
         medians = images.flatten(2).median(2).values[:, :, None, None]
         mass = (images - medians).abs().sum(1)
         # Of any unit: a factor changes no mean.

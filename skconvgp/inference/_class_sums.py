@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._protocols import Targets
+from skconvgp._tensors import int_range
 from skconvgp.inference._features import FeatureSums
 from skconvgp.linalg import Moments
 
@@ -65,7 +66,7 @@ class LabelCode:
     @property
     def has_two_levels(self) -> bool:
         """Whether all labels but that of a function give it the same noise."""
-        labels = torch.arange(len(self.noise), device=self.noise.device)
+        labels = int_range(len(self.noise), self.noise.device)
         for i, column in enumerate(self.noise.mT):
             others = column[labels != self.label_of(i)]
             if bool((others != others[0]).any()):

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
 from skconvgp.linalg import cholesky_product, half_solve, symmetric_eigen
 
 __all__ = ["bootstrap_directions", "pathwise_coefficients"]
@@ -50,10 +50,7 @@ def bootstrap_directions(
     moment.diagonal().sub_(1.0 + jitter)
     values, vectors = symmetric_eigen(moment)
     size = len(factor), n_draws
-    noise, prior = (
-        torch.randn(size, generator=generator, dtype=torch.float64).to(factor)
-        for _ in range(2)
-    )
+    noise, prior = (normals(size, generator).to(factor) for _ in range(2))
     from_noise = vectors @ (values.clamp(min=0.0).sqrt()[:, None] * noise)
     return half_solve(factor, from_noise + prior)
 
@@ -92,5 +89,5 @@ def pathwise_coefficients(
     functions from Gaussian process posteriors", 2020, equation 13.
     """
     size = prior_draws.shape
-    draws = torch.randn(size, generator=generator, dtype=torch.float64)
+    draws = normals(size, generator)
     return solve(prior_draws + draws.to(prior_draws) * noise.sqrt()[:, None])

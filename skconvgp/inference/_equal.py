@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
+
 __all__ = ["FEWEST_INPUTS", "EqualInputs", "MergedSamples"]
 
 # With fewer distinct inputs, a prediction of one from the others is chance: then only
@@ -43,7 +45,7 @@ class EqualInputs:
     @classmethod
     def none_of(cls, samples: Tensor) -> EqualInputs:
         """Return an object that says that no two of the samples (n, ...) are equal."""
-        return cls(torch.arange(len(samples), device=samples.device))
+        return cls(int_range(len(samples), samples.device))
 
     @property
     def n_inputs(self) -> int:
@@ -85,7 +87,7 @@ class EqualInputs:
 
     def first(self) -> Tensor:
         """Return the index (m,) of the first sample with each input."""
-        indices = torch.arange(len(self.of), device=self.of.device)
+        indices = int_range(len(self.of), self.of.device)
         last = torch.full_like(indices[: self.n_inputs], len(self.of))
         return last.scatter_reduce(0, self.of, indices, "amin")
 

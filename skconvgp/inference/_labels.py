@@ -18,6 +18,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import integers
 from skconvgp.inference._equal import EqualInputs
 from skconvgp.inference._evidence import log_marginal_likelihood
 from skconvgp.linalg import (
@@ -231,7 +232,7 @@ def fit_labels(
     state = LabelState(
         factor,
         torch.cat(members),
-        torch.tensor([len(of_class) for of_class in members]),
+        integers([len(of_class) for of_class in members]),
         torch.cat([factor.new_empty(0), *corrections]),
         each,
         jitter,

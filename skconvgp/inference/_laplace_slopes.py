@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from skconvgp._autograd import enabled_autograd
+from skconvgp._ambient import ordinary_torch
 from skconvgp._protocols import SiteFunction
 from skconvgp.inference._laplace import LaplaceFit
 
@@ -56,7 +56,7 @@ def _by_latents(
     latents: Tensor, observations: Tensor, sites: SiteFunction, cov: Tensor
 ) -> Tensor:
     """Return the derivatives (n, k) of minus half the trace of S W by the latents."""
-    with enabled_autograd():
+    with ordinary_torch():
         free = latents.detach().requires_grad_()
         precision = sites(free, observations).precision()
         if not precision.requires_grad:  # the same wherever the latents are

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
 from skconvgp.linalg import factor_with_jitter_, symmetric_eigen
 
 __all__ = [
@@ -132,6 +133,6 @@ def sample_gaussian(
     """
     factor = factor_with_jitter_(covariance, scale)
     n, n_outputs = mean.shape
-    noise = torch.randn(n, n_outputs * n_samples, generator=generator, dtype=mean.dtype)
+    noise = normals((n, n_outputs * n_samples), generator, mean.dtype)
     draws = factor @ noise.to(factor.device)
     return mean[:, :, None] + draws.reshape(n, n_outputs, n_samples)

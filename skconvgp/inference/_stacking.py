@@ -44,7 +44,7 @@ def stacking_weights(probabilities: Tensor, weights: Tensor) -> Tensor:
     p = p / p.amax(1, keepdim=True)
     shares = weights.to(p) / weights.sum()
     m = p.shape[1]
-    v = torch.full((m,), 1.0 / m, dtype=p.dtype)
+    v = p.new_full((m,), 1.0 / m)
     barrier = 1.0 / m
     while barrier > GAP / m:
         barrier = max(barrier / 10.0, GAP / m)

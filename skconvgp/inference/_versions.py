@@ -55,7 +55,7 @@ def images_out(
         factors, _ = shifted_choleskys(block, torch.zeros_like(block[:, 0]))
         input_of = images_of[images]
         is_self = (members == input_of[:, None]).to(block)[:, :, None]
-        half = half_solve(factors, torch.eye(len(block[0])).to(block).expand_as(block))
+        half = half_solve(factors, torch.diag_embed(torch.ones_like(block[:, 0])))
         column = half.mT @ (half @ is_self)
         mean[images] = targets[input_of] - (column * dual[members]).sum(1)
         var[images] = (column * is_self).sum((1, 2)) - noise / totals[input_of]

@@ -143,7 +143,7 @@ class Kernel(Part, ABC):
             The copy; the kernel itself if no setting follows from data.
         """
         if not isinstance(X, Tensor):  # torch accepts no negative strides
-            X = torch.tensor(np.ascontiguousarray(X))
+            X = torch.from_numpy(np.array(X, order="C"))
         values = dict(settings_from_data(self, X))
         return self.replace(**values) if values else self
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import reals
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._base import split
 from skconvgp.kernels._checks import require_positive_int
@@ -130,7 +131,7 @@ def _require_elementwise(function: object) -> None:
             f"`function` must be a function of torch, got numpy's {function!r}: take "
             f"{known}."
         )
-    probes = torch.tensor(PROBES, dtype=torch.float64)
+    probes = reals(PROBES)
     with torch.no_grad():
         together = function(probes.reshape(2, 3))
         alone = [function(probe[None]) for probe in probes]

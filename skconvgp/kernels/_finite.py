@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import int_range, normals
 from skconvgp.kernels._activations import (
     GELU,
     Abs,
@@ -117,8 +118,8 @@ def _lattice(images: Tensor, lattice: int, dim: int) -> Tensor:
     """Return the averages over a lattice as a matrix (lattice, size)."""
     size = images.shape[dim]
     step = min(lattice, size)
-    groups = torch.arange(size, device=images.device) % step
-    is_member = groups == torch.arange(step, device=images.device)[:, None]
+    groups = int_range(size, images.device) % step
+    is_member = groups == int_range(step, images.device)[:, None]
     return is_member.to(images.dtype) * (step / size)
 
 
@@ -148,7 +149,7 @@ def normal_numbers(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
     A seed then gives the same network whatever the precision of images.
     """
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
+    return normals(shape, generator)
 
 
 def _pad(conv: Conv2d, images: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import reals
 from skconvgp._typing import ImageShape, Prepared
 from skconvgp.kernels._architectures import (
     Network,
@@ -241,7 +242,7 @@ def _unchanged(kernel: object, shape: ImageShape) -> None:
 
 def _windows(layer: Conv2d | AvgPool2d, shape: ImageShape) -> None:
     axis = layer.axes(shape[1:])[1]
-    windows = axis.matrix(torch.zeros(()))
+    windows = axis.matrix(torch.zeros((), dtype=torch.float32, device="cpu"))
     if torch.equal(windows, windows.flip(0, 1)):
         return
     n_dropped = int((windows.sum(0) == 0).sum())
@@ -264,7 +265,7 @@ def _stationary(kernel: rbf | matern, shape: ImageShape) -> None:
     lengthscale = kernel.lengthscale
     if not isinstance(lengthscale, SEQUENCES):
         return
-    lengths = torch.tensor([float(one) for one in lengthscale]).reshape(shape)
+    lengths = reals([float(one) for one in lengthscale]).reshape(shape)
     if not torch.equal(lengths, lengths.flip(-1)):
         raise ValueError(
             f"the lengthscales of {type(kernel).__name__}, one for each pixel, are not "

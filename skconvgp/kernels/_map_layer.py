@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, runtime_checkable
 
-import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
 from skconvgp._typing import MapShape, Prepared, Scalar
 from skconvgp.kernels._steps import SAME, Steps, facing
 
@@ -101,7 +101,7 @@ class Maps:
         if self.is_same is None and not self.is_self:
             return None
         height, width = table.shape[:2]
-        grid = torch.arange(height * width, device=table.device)
+        grid = int_range(height * width, table.device)
         grid = grid.reshape(height, width, 1)
         one, two = facing(grid, grid, self.displacement, 0, is_cyclic=self.is_cyclic)
         is_one = one == two

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import random_ints
 from skconvgp._typing import ImageShape
 from skconvgp.kernels._architectures import Network
 from skconvgp.kernels._base import Scale, Sum
@@ -185,7 +186,7 @@ def network_features(
         n_networks=settings.n_networks,
         n_values=MAPS_HELD * max(widths, default=1) * pixels + 3 * n_features,
         n_shared=n_shared + (2 * max(SLICE, n_drawn) if n_drawn else 0),
-        seed=int(torch.randint(2**62, (), generator=generator)),
+        seed=int(random_ints(2**62, (), generator)),
     )
 
 
@@ -202,7 +203,7 @@ def _sample_chain(
 
 def _narrow_maps(layers: Sequence[object], image_shape: ImageShape) -> list[Tensor]:
     """Return the maps of a black image before and after each layer of one channel."""
-    maps = [torch.zeros(1, *image_shape, dtype=torch.float64)]
+    maps = [torch.zeros(1, *image_shape, dtype=torch.float64, device="cpu")]
     generator = torch.Generator()
     for layer in layers:
         maps.append(sample_network(layer, maps[-1], width=1, generator=generator))

@@ -9,6 +9,7 @@ from numbers import Real
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
 from skconvgp._typing import ImageShape
 from skconvgp.kernels._vectors import VectorKernel
 
@@ -134,7 +135,7 @@ class optical(VectorKernel):
     ) -> OpticalFeatures:
         """Return random features of samples of a shape."""
         shape = (2, math.prod(image_shape), n_features)
-        parts = torch.randn(shape, generator=generator, dtype=torch.float64)
+        parts = normals(shape, generator)
         real, imaginary = parts / math.sqrt(2.0)
         return OpticalFeatures(real, imaginary, float(self.power), bool(self.centered))
 

@@ -59,7 +59,8 @@ class PatchGrid:
     def positions(self) -> tuple[Tensor, Tensor]:
         """Return the places of patches along the height and the width, in pixels."""
         rows, columns = (
-            self.stride * torch.arange(n, dtype=torch.float64) for n in self.shape
+            self.stride * torch.arange(n, dtype=torch.float64, device="cpu")
+            for n in self.shape
         )
         return rows.repeat(self.n_stacked), columns
 

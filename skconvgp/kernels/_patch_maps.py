@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._parts import Part, same_settings
+from skconvgp._tensors import reals
 from skconvgp.kernels._checks import require_variance
 from skconvgp.linalg import symmetric_eigen
 
@@ -190,8 +191,7 @@ class PatchWhitening(PatchMap):
         assert self.floor is not None
         vectors = normalize_contrast(patches, self.floor).flatten(1)
         mean, matrix = (
-            torch.as_tensor(np.asarray(one)).to(vectors)
-            for one in (self.mean, self.matrix)
+            reals(np.asarray(one)).to(vectors) for one in (self.mean, self.matrix)
         )
         return ((vectors - mean) @ matrix).reshape(patches.shape)
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._parts import same_settings
+from skconvgp._tensors import reals
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._base import Kernel, require_kernels
 from skconvgp.kernels._checks import (
@@ -344,7 +345,7 @@ class PatchKernel(Kernel):
         """Return the weights (g, m) of the patches of each response function."""
         shape = (grid.n_groups, grid.n_stacked, math.prod(grid.shape))
         if self.weights is None:
-            return torch.ones(shape, dtype=torch.float64).flatten(1)
+            return torch.ones(shape, dtype=torch.float64, device="cpu").flatten(1)
         if self.learns_weights:
             raise ValueError(
                 "weights='learned' is for PatchGPClassifier and PatchGPRegressor: give "
@@ -385,7 +386,8 @@ class PatchKernel(Kernel):
 
 def _follows_data(kernel: Kernel, shape: ImageShape) -> bool:
     """Return whether settings of a kernel follow from samples of a shape."""
-    return any(settings_from_data(kernel, torch.zeros(1, *shape)))
+    images = torch.zeros(1, *shape, dtype=torch.float32, device="cpu")
+    return any(settings_from_data(kernel, images))
 
 
 def _as_numbers(weights: Any) -> Tensor:
@@ -395,7 +397,7 @@ def _as_numbers(weights: Any) -> Tensor:
     try:
         numbers = np.asarray(weights)
         if not np.iscomplexobj(numbers):
-            return torch.as_tensor(numbers.astype(np.float64)).flatten()
+            return reals(numbers.astype(np.float64)).flatten()
     except (TypeError, ValueError):
         pass  # it is named below
     raise ValueError(

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from skconvgp._tensors import reals
 from skconvgp._typing import MapShape, Prepared
 from skconvgp.kernels._checks import require_positive_int
 from skconvgp.kernels._layer import Layer, settings_by_name
@@ -112,7 +112,7 @@ class AvgPool2d(Layer):
                 f"{shape[0]}x{shape[1]}: {advice}."
             )
         for axis in (rows, cols):
-            if not axis.matrix(torch.empty(0)).any(1).all():
+            if not axis.matrix(reals([])).any(1).all():
                 raise ValueError(
                     f"a window of {self!r} has no position on a map of size "
                     f"{shape[0]}x{shape[1]}: take a smaller `dilation`."

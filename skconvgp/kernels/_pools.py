@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import reals
 from skconvgp._typing import MapShape
 from skconvgp.kernels._steps import Steps, grouped, n_paired, paired
 from skconvgp.kernels._windows import Axis
@@ -83,7 +84,7 @@ class Windows:
 
     def weights(self, outputs: Pairs, inputs: Pairs) -> Tensor:
         """Return the weights of pairs of inputs in pairs of windows."""
-        sums = self.axis.matrix(torch.empty(0, dtype=torch.float64))
+        sums = self.axis.matrix(reals([]))
         first, second = (
             sums[windows][:, positions] / self.axis.kernel
             for windows, positions in zip(outputs, inputs, strict=True)
@@ -172,6 +173,7 @@ def feeds(
                     (n_paired(axis.size, (step,), is_cyclic=before),),
                     2.0 if is_half and not _is_alone(axis.size, step, before) else 1.0,
                     dtype=torch.float64,
+                    device="cpu",
                 )
                 for step in group
             ]

@@ -15,6 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import FeatureMap
+from skconvgp._tensors import normals, random_ints
 from skconvgp.kernels._base import Kernel
 from skconvgp.linalg import random_frames
 
@@ -51,7 +52,7 @@ def normal_directions(
     Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, "Orthogonal random features",
     2016.
     """
-    normal = torch.randn(size, count, generator=generator, dtype=torch.float64)
+    normal = normals((size, count), generator)
     if not orthogonal or size == 1:
         return normal
     lengths = (normal * normal).sum(0).sqrt()
@@ -243,8 +244,8 @@ class Sketch:
     def draw(cls, features: FeatureMap, size: int, generator: Generator) -> Self:
         """Return a sketch with so many groups."""
         count = (features.n_features,)
-        groups = torch.randint(size, count, generator=generator)
-        signs = 2.0 * torch.randint(2, count, generator=generator) - 1.0
+        groups = random_ints(size, count, generator)
+        signs = 2.0 * random_ints(2, count, generator) - 1.0
         return cls(features, groups, signs.to(torch.float64))
 
     def spectrum(self, images: Tensor, size: int) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._parts import same_settings
+from skconvgp._tensors import normals
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar, Value
 from skconvgp.kernels._checks import (
     SEQUENCES,
@@ -119,7 +120,10 @@ class _StationaryKernel(VectorKernel):
     def _lengths(self, vectors: Tensor) -> Tensor:
         """Return the lengthscales (d,) of features, if each has its own."""
         items = as_items(self.lengthscale)
-        exact = [torch.as_tensor(item, dtype=torch.float64) for item in items]
+        exact = [
+            torch.as_tensor(item, dtype=torch.float64, device=vectors.device)
+            for item in items
+        ]
         return torch.stack(exact).to(vectors)
 
     @property
@@ -168,7 +172,7 @@ class rbf(_StationaryKernel):
     lengthscale_bounds: Bounds = DEFAULT_BOUNDS
 
     def _frequency_scales(self, count: int, generator: Generator) -> Tensor:
-        return torch.ones(count, dtype=torch.float64)
+        return torch.ones(count, dtype=torch.float64, device="cpu")
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
         return torch.exp(-_squared_distance(inner, norm1, norm2) / self._common**2 / 2)
@@ -223,7 +227,7 @@ class matern(_StationaryKernel):
         # The spectral density is a multivariate t distribution, and 2 nu is whole.
         degrees = round(2.0 * self.nu)
         shape = (degrees, count)
-        normal = torch.randn(shape, generator=generator, dtype=torch.float64)
+        normal = normals(shape, generator)
         return (degrees / (normal * normal).sum(0)).sqrt()
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
+
 __all__ = ["SAME", "Steps", "facing", "grouped", "n_paired", "paired", "whole_size"]
 
 Steps = tuple[int, ...]
@@ -30,7 +32,7 @@ def paired(size: int, steps: Steps, *, is_cyclic: bool) -> tuple[Tensor, Tensor]
     is_cyclic : bool
         Whether positions wrap around; otherwise those that leave the axis are left out.
     """
-    whole = torch.arange(size)
+    whole = int_range(size)
     first = [
         whole if is_cyclic else whole[max(0, -step) : size - max(0, step)]
         for step in steps

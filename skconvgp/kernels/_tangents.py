@@ -43,7 +43,7 @@ def require_kind(network: Any, shape: MapShape) -> None:
     for layer, size in leaves(network, shape):
         if is_pool(layer, size):
             continue
-        ones = torch.ones(*size, 1, dtype=torch.float64)
+        ones = torch.ones(*size, 1, dtype=torch.float64, device="cpu")
         trace = layer.image_pass(ones)[1]
         maps = Maps(ones[..., None], ntk=ones[..., None])
         if layer.pair_pass(maps, trace, trace).ntk is None:

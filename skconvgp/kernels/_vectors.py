@@ -4,9 +4,9 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
-import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._activations import erf_expectation
 from skconvgp.kernels._base import Kernel, split
@@ -219,7 +219,7 @@ class arcsine(VectorKernel):
         weight, bias = map(plain_value, (self.weight_variance, self.bias_variance))
         size = math.prod(image_shape)
         weights = normal_directions(size, n_features, generator, orthogonal=orthogonal)
-        biases = torch.randn(n_features, generator=generator, dtype=torch.float64)
+        biases = normals((n_features,), generator)
         return ErfFeatures(weights * math.sqrt(weight), biases * math.sqrt(bias))
 
     def _check_settings(self) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
 from skconvgp.kernels._steps import Steps
 
 __all__ = ["Axis", "windows_along"]
@@ -123,11 +124,11 @@ class Axis:
 def _axis_matrix(axis: Axis, dtype: torch.dtype, device: torch.device) -> Tensor:
     # The first window is counted once for each position: an array of all elements of
     # all windows may be much larger than the map.
-    outputs = torch.arange(axis.n_outputs, device=device)[:, None] * axis.stride
-    inputs = torch.arange(axis.size, device=device)[None, :]
+    outputs = int_range(axis.n_outputs, device)[:, None] * axis.stride
+    inputs = int_range(axis.size, device)[None, :]
     offset = inputs - outputs + axis.before  # seen from the first element
     if axis.is_circular:
-        taps = torch.arange(axis.kernel, device=device) * axis.dilation
+        taps = int_range(axis.kernel, device) * axis.dilation
         counts = torch.bincount(taps % axis.size, minlength=axis.size)
         return counts[offset % axis.size].to(dtype)
     tap = offset.div(axis.dilation, rounding_mode="floor")
@@ -151,8 +152,8 @@ def _paired_matrix(
     if axis.is_circular:
         return _joined([whole] * len(steps))
     # Zeros around the image: no window holds pairs of both sides of the seam.
-    inputs = torch.arange(axis.size, device=device)
-    outputs = torch.arange(axis.n_outputs, device=device) * axis.stride
+    inputs = int_range(axis.size, device)
+    outputs = int_range(axis.n_outputs, device) * axis.stride
     blocks = []
     for step in steps:
         is_over = outputs[:, None] + step >= axis.size, inputs + step >= axis.size

@@ -11,6 +11,7 @@ from scipy.stats import beta
 from torch import Tensor
 
 from skconvgp._protocols import Targets
+from skconvgp._tensors import reals
 from skconvgp.likelihoods._counts import Counting
 from skconvgp.likelihoods._expectations import normal_cdf
 
@@ -123,4 +124,4 @@ class Beta(Counting):
     def _centre(self) -> float:
         """Return mu, the absolute value of the regression targets."""
         share = beta.cdf(0.5, self._count(), 1.0 + self._count())
-        return float(torch.special.ndtri(torch.tensor(share, dtype=torch.float64)))
+        return float(torch.special.ndtri(reals(share)))

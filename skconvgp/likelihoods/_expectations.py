@@ -7,6 +7,7 @@ from numpy.polynomial.hermite import hermgauss
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from skconvgp._tensors import reals
 from skconvgp.linalg import symmetric_eigen
 
 __all__ = [
@@ -38,6 +39,8 @@ def antithetic_draws(n_outputs: int, n_draws: int = N_DRAWS) -> Tensor:
         n_outputs, scramble=True, seed=DRAWS_SEED
     )
     uniform = points.draw(n_draws // 2, dtype=torch.float64)
+    # The first one is the shift, which torch rounds to its default precision.
+    uniform[0] = points.shift.to(torch.float64) / 2.0**points.MAXBIT
     half = torch.special.ndtri(uniform.clamp(SMALLEST, 1.0 - SMALLEST))
     return torch.cat([half, -half])
 
@@ -89,10 +92,12 @@ def logit_expectation(mean: Tensor, var: Tensor) -> Tensor:
     is_far = mean + var < 0.0
     factor = torch.where(is_far, (mean + var / 2.0).exp(), 1.0)
     mean = torch.where(is_far, -(mean + var), mean)
-    nodes, weights = (torch.as_tensor(part).to(mean) for part in hermgauss(N_NODES))
+    nodes, weights = (reals(part).to(mean) for part in hermgauss(N_NODES))
     spread = (2.0 * var.clamp(max=WIDE)).sqrt()[:, None]
     narrow = torch.sigmoid(mean[:, None] + spread * nodes) @ weights
-    grid = torch.arange(-REACH, REACH + STEP, STEP).to(mean)
+    grid = torch.arange(
+        -REACH, REACH + STEP, STEP, dtype=torch.float64, device="cpu"
+    ).to(mean)
     spread = var.clamp(min=WIDE).sqrt()[:, None]
     below = normal_cdf((mean[:, None] - grid) / spread)
     wide = below @ (STEP * torch.sigmoid(grid) * torch.sigmoid(-grid))

@@ -7,6 +7,7 @@ from numpy.polynomial.hermite import hermgauss
 from torch import Tensor
 
 from skconvgp._protocols import ExpectedSites, SiteFunction
+from skconvgp._tensors import int_range, reals
 from skconvgp.likelihoods._expectations import VALUES
 from skconvgp.likelihoods._sites import normal_ratio, softmax_sites
 
@@ -91,7 +92,7 @@ def robustmax_sites(
 
 def largest_probability(mean: Tensor, var: Tensor) -> Tensor:
     """Return the probability (n, k) of each of independent latents to be largest."""
-    codes = torch.arange(mean.shape[1], device=mean.device)
+    codes = int_range(mean.shape[1], mean.device)
     columns = [_largest(mean, var, code.expand(len(mean)))[0] for code in codes]
     return torch.stack(columns, dim=1)
 
@@ -122,5 +123,5 @@ def _largest(mean: Tensor, var: Tensor, codes: Tensor) -> tuple[Tensor, Tensor, 
 
 def _rule(like: Tensor) -> tuple[Tensor, Tensor]:
     """Return nodes and shares (q,), for E[g(m + sqrt(2 v) node)]."""
-    nodes, shares = (torch.as_tensor(part).to(like) for part in hermgauss(N_NODES))
+    nodes, shares = (reals(part).to(like) for part in hermgauss(N_NODES))
     return nodes, shares / math.sqrt(math.pi)

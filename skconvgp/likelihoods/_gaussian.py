@@ -80,7 +80,9 @@ class Gaussian(Part):
         off = -1.0 / (n_classes - 1)
         one_hot = torch.nn.functional.one_hot(codes, n_classes).to(torch.float64)
         values = one_hot * (1.0 - off) + off
-        return Targets(values, torch.zeros(n_classes, dtype=torch.float64))
+        return Targets(
+            values, torch.zeros(n_classes, dtype=torch.float64, device="cpu")
+        )
 
     def probabilities(self, mean: Tensor, var: Tensor) -> Tensor:
         """Turn calibrated means (n, k) into probabilities (n, k)."""

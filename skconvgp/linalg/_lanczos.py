@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import random_ints
 from skconvgp.linalg._cg import orthonormal
 from skconvgp.linalg._cholesky import plain_cholesky
 
@@ -26,7 +27,7 @@ SETTLING = 3  # number of last steps in which a settled mean does not change
 def rademacher(n: int, n_probes: int, generator: torch.Generator) -> Tensor:
     """Return random signs (n, n_probes) in float64, on the host."""
     shape = (n, n_probes)
-    return torch.randint(2, shape, generator=generator, dtype=torch.float64) * 2.0 - 1.0
+    return random_ints(2, shape, generator).to(torch.float64) * 2.0 - 1.0
 
 
 @dataclass(frozen=True)

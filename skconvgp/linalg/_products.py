@@ -131,4 +131,4 @@ def spread_rows(rows: Tensor, n_rows: int) -> Tensor:
         direction = left[best] / lengths[best].sqrt().clamp(min=1e-300)
         left -= (left @ direction)[:, None] * direction
         is_fresh = False
-    return torch.tensor(chosen, device=rows.device)
+    return torch.tensor(chosen, device=rows.device, dtype=torch.int64)

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
+
 __all__ = ["random_frames"]
 
 
@@ -26,7 +28,7 @@ def random_frames(size: int, count: int, generator: Generator) -> Tensor:
     """
     width = min(size, count)
     shape = (math.ceil(count / width), size, width)
-    normal = torch.randn(shape, generator=generator, dtype=torch.float64)
+    normal = normals(shape, generator)
     columns, triangle = torch.linalg.qr(normal)
     # Without the signs the distribution depends on the algorithm.
     signs = triangle.diagonal(dim1=1, dim2=2).sign()

@@ -5,6 +5,8 @@ from typing import Protocol, cast
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
+
 __all__ = ["Symmetric", "leading_eigenpairs", "leading_right_vectors", "widened"]
 
 SMALL = 500  # rows up to which the full decomposition is faster
@@ -112,6 +114,6 @@ def widened(columns: Tensor, rank: int, generator: Generator) -> Tensor:
     """Return orthonormal columns (n, rank): a basis of the given and of random ones."""
     n, known = columns.shape
     shape = (n, max(rank - known, 0))
-    random = torch.randn(shape, generator=generator, dtype=columns.dtype)
+    random = normals(shape, generator, columns.dtype)
     both = torch.cat([columns[:, :rank], random.to(columns.device)], dim=1)
     return cast(Tensor, torch.linalg.qr(both).Q)

@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
 from skconvgp.exceptions import NotPSDError
 from skconvgp.linalg._cholesky import back_solve, factor_with_jitter_, half_solve
 
@@ -186,7 +187,7 @@ class BoundedInverse:
         their span is :math:`v (q g / e - f)`, of which entry i is left out.
         """
         rank = near.vectors.shape[1]
-        each = torch.arange(len(indices), device=indices.device)
+        each = int_range(len(indices), indices.device)
         unit = torch.zeros_like(columns)
         unit[indices, each] = 1.0 / near.scale[indices]
         half_unit = self._split(near, unit)

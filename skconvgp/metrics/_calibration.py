@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.metrics._binning import Bins, sum_in_bins
 from skconvgp.metrics._validation import check_probabilities, check_weights
@@ -12,6 +13,7 @@ __all__ = ["brier_decomposition", "expected_calibration_error", "reliability_tab
 KINDS = ("top", "classwise")
 
 
+@public
 def expected_calibration_error(
     y_true: ArrayLike,
     y_prob: ArrayLike,
@@ -105,6 +107,7 @@ def expected_calibration_error(
     return float(np.mean(gaps))
 
 
+@public
 def reliability_table(
     y_true: ArrayLike,
     y_prob: ArrayLike,
@@ -184,6 +187,7 @@ def reliability_table(
     }
 
 
+@public
 def brier_decomposition(
     y_true: ArrayLike,
     y_prob: ArrayLike,

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 
 __all__ = ["split_rhat"]
@@ -10,6 +11,7 @@ __all__ = ["split_rhat"]
 LEAST_LENGTH = 4
 
 
+@public
 def split_rhat(draws: ArrayLike) -> FloatArray:
     r"""Return the potential scale reduction of chains, each split into two halves.
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.metrics._validation import check_numbers, check_targets, check_weights
 
@@ -20,6 +21,7 @@ __all__ = [
 AVERAGES = ("uniform_average", "raw_values")
 
 
+@public
 def negative_log_predictive_density(
     y_true: ArrayLike,
     y_mean: ArrayLike,
@@ -89,6 +91,7 @@ def negative_log_predictive_density(
     return _average(densities, sample_weight, multioutput)
 
 
+@public
 def interval_coverage(
     y_true: ArrayLike,
     y_mean: ArrayLike,
@@ -158,6 +161,7 @@ def interval_coverage(
     return _average(is_inside, sample_weight, multioutput)
 
 
+@public
 def interval_width(
     y_std: ArrayLike,
     *,

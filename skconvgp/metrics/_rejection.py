@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.metrics._validation import (
     check_numbers,
@@ -13,6 +14,7 @@ from skconvgp.metrics._validation import (
 __all__ = ["accuracy_rejection_auc_score", "accuracy_rejection_curve"]
 
 
+@public
 def accuracy_rejection_curve(
     y_true: ArrayLike,
     y_prob: ArrayLike,
@@ -91,6 +93,7 @@ def accuracy_rejection_curve(
     return rejected, np.cumsum(right[::-1])[::-1] / kept, thresholds
 
 
+@public
 def accuracy_rejection_auc_score(
     y_true: ArrayLike,
     y_prob: ArrayLike,

@@ -9,6 +9,7 @@ from scipy.stats import entropy
 from sklearn.utils import Bunch, check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from skconvgp._ambient import public
 from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
 
@@ -19,6 +20,7 @@ ATTACKS = ("fgsm", "pgd")
 STEP = 0.1  # size of a step of "pgd", as a share of the bound
 
 
+@public
 def robustness_curve(
     estimator: Any,
     X: ArrayLike,

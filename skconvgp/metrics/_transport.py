@@ -4,11 +4,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from skconvgp._ambient import public
 from skconvgp.linalg import gaussian_transport
 
 __all__ = ["gaussian_wasserstein"]
 
 
+@public
 def gaussian_wasserstein(cov1: ArrayLike, cov2: ArrayLike) -> float:
     r"""Return the Wasserstein distance W2 of two Gaussian distributions of mean 0.
 

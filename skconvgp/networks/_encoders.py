@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import to_tensor
@@ -31,6 +33,7 @@ LINEAR, RESNET = "linear", "resnet"
 CHANNELS, WINDOW, UNPADDED_SIDE = (6, 16), 5, 32
 # The residual encoder halves a map with windows of 4 x 4, once for each number.
 WIDTHS, SLOPE = (32, 64, 128), 0.2
+AS_TORCH = math.sqrt(5.0)  # the slope that stands for torch's own deviations
 
 
 class Encoder(Protocol):
@@ -75,9 +78,13 @@ class NamedEncoder:
         """Whether it reads images, and not rows."""
         return self.name != LINEAR
 
-    def module(self) -> nn.Module:
-        """Return a new module, with random parameters."""
-        return ENCODERS[self.name](self.image_shape, self.n_bits)
+    def start(self, generator: Generator) -> dict[str, Tensor]:
+        """Return random parameters, in double precision."""
+        skeleton = _skeleton(self.name, self.image_shape, self.n_bits)
+        module = copy.deepcopy(skeleton).to(torch.float32).to_empty(device="cpu")
+        _draw(module, SLOPES[self.name], generator)
+        values = module.to(torch.float64).named_parameters()
+        return {name: one.detach() for name, one in values}
 
     def balanced(self, values: dict[str, Tensor], logits: Tensor) -> dict[str, Tensor]:
         """Return parameters for which each logit has mean 0 and deviation 1.
@@ -129,9 +136,13 @@ class ModuleEncoder:
 
 
 def seeded(make: Callable[[], object], seed: int) -> object:
-    """Return what a function makes, with a seed of torch that is its own."""
+    """Return what a function of the user makes, with a seed of torch that is its own.
+
+    Modules draw their parameters from the generator that all threads share: there is
+    no other way to seed them. Its state is set back.
+    """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         return make()
 
 
@@ -164,7 +175,7 @@ def _lenet(shape: ImageShape, n_bits: int) -> nn.Module:
         nn.MaxPool2d(2),
         nn.Flatten(),
     )
-    return _scaled(_closed(maps, shape, n_bits), slope=0.0)
+    return _closed(maps, shape, n_bits)
 
 
 def _residual(shape: ImageShape, n_bits: int) -> nn.Module:
@@ -174,8 +185,7 @@ def _residual(shape: ImageShape, n_bits: int) -> nn.Module:
         layers += [nn.Conv2d(channels, width, 4, stride=2, padding=1)]
         layers += [nn.LeakyReLU(SLOPE), _ResidualBlock(width)]
         channels = width
-    module = _closed(nn.Sequential(*layers, nn.Flatten()), shape, n_bits)
-    return _scaled(module, SLOPE)
+    return _closed(nn.Sequential(*layers, nn.Flatten()), shape, n_bits)
 
 
 class _ResidualBlock(nn.Module):
@@ -196,25 +206,33 @@ def _closed(maps: nn.Sequential, shape: ImageShape, n_bits: int) -> nn.Module:
     """Return the layers and a linear one, of the size that follows from the images."""
     weight = next(maps.parameters())
     with torch.no_grad():
-        size = maps(torch.zeros(1, *shape, device=weight.device)).shape[1]
+        size = maps(
+            torch.zeros(1, *shape, device=weight.device, dtype=weight.dtype)
+        ).shape[1]
     return nn.Sequential(maps, nn.Linear(size, n_bits))
 
 
-def _scaled(module: nn.Module, slope: float) -> nn.Module:
-    """Set parameters with which signals keep their scale (He et al., 2015).
+def _draw(module: nn.Module, slope: float, generator: Generator) -> None:
+    """Draw parameters with which signals keep their scale (He et al., 2015).
 
-    Torch's own deviations are 0.4 of these: images of digits would leave the residual
-    encoder as logits that deviate by 0.03. Residual blocks begin as the identity.
+    Torch's own deviations, which the linear encoder has, are 0.4 of these: images of
+    digits would leave the residual encoder as logits that deviate by 0.03. Residual
+    blocks begin as the identity.
     """
     for layer in module.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(layer.weight, a=slope)
-            assert layer.bias is not None
+        if not isinstance(layer, nn.Conv2d | nn.Linear):
+            continue
+        assert layer.bias is not None
+        if slope == AS_TORCH:
+            nn.init.kaiming_uniform_(layer.weight, a=slope, generator=generator)
+            reach = 1.0 / math.sqrt(layer.weight[0].numel())
+            nn.init.uniform_(layer.bias, -reach, reach, generator=generator)
+        else:
+            nn.init.kaiming_normal_(layer.weight, a=slope, generator=generator)
             nn.init.zeros_(layer.bias)
     for layer in module.modules():
         if isinstance(layer, _ResidualBlock):
             nn.init.zeros_(layer.second.weight)
-    return module
 
 
 ENCODERS: dict[str, Callable[[ImageShape, int], nn.Module]] = {
@@ -222,3 +240,5 @@ ENCODERS: dict[str, Callable[[ImageShape, int], nn.Module]] = {
     "lenet": _lenet,
     RESNET: _residual,
 }
+# Slopes of the activations, which deviations of parameters follow.
+SLOPES = {LINEAR: AS_TORCH, "lenet": 0.0, RESNET: SLOPE}

@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
+from skconvgp._tensors import uniforms
 from skconvgp.networks._codes import CodeFeatures
 
 __all__ = [
@@ -58,7 +59,7 @@ class LogitBatch:
         """Return random codes (n_draws, b, n_bits)."""
         logits = self.logits.detach()
         size = (n_draws, *logits.shape)
-        uniform = torch.rand(size, generator=self.generator, dtype=logits.dtype)
+        uniform = uniforms(size, self.generator, logits.dtype)
         return (uniform.to(logits.device) < logits.sigmoid()).to(logits)
 
     def thresholded(self) -> Tensor:

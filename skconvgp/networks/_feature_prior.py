@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import int_range, normals
 from skconvgp.linalg import back_solve, cholesky_solve, shifted_cholesky_
 from skconvgp.networks._batched import Parameters
 
@@ -52,7 +52,7 @@ class FeaturePrior:
 
     def __call__(self, parameters: Parameters, outputs: Tensor) -> Tensor:
         """Return the values (k,) given the coefficients, at all inputs."""
-        rows = torch.arange(len(self.features), device=outputs.device)
+        rows = int_range(len(self.features), outputs.device)
         return self.on_batch(parameters, outputs, rows)
 
     def on_batch(
@@ -79,7 +79,7 @@ class FeaturePrior:
         columns = sums.transpose(0, 1).flatten(1)
         means = cholesky_solve(self.factor, columns)
         if generator is not None:
-            normal = torch.randn(means.shape, generator=generator, dtype=means.dtype)
+            normal = normals(means.shape, generator, means.dtype)
             spread = back_solve(self.factor, normal.to(means.device))
             means = means + self.noise**0.5 * spread
         split = means.reshape(n_features, n_draws, n_outputs)
@@ -116,9 +116,7 @@ def feature_prior(
     means = features.new_zeros(1, 1, n_outputs).expand(1, len(features), n_outputs)
     if n_draws:
         of_features, of_noise = (
-            torch.randn(
-                n_draws, size, n_outputs, generator=generator, dtype=torch.float64
-            ).to(features)
+            normals((n_draws, size, n_outputs), generator).to(features)
             for size in (n_features, len(features))
         )
         means = features @ of_features + noise**0.5 * of_noise

@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
+from skconvgp._tensors import normals
 from skconvgp.linalg import half_solve
 from skconvgp.networks._batched import BatchedNetwork, Parameters
 from skconvgp.networks._feature_prior import FeaturePrior
@@ -76,7 +77,7 @@ class GaussianData:
         """Return targets with further noise, drawn for each of `n_draws`."""
         _, n, n_outputs = self.targets.shape
         size = n_draws, n, n_outputs
-        draws = torch.randn(size, generator=generator, dtype=torch.float64)
+        draws = normals(size, generator)
         added = draws.to(self.targets) * self.noise.sqrt()
         return GaussianData(self.targets + added, self.noise)
 
@@ -235,7 +236,5 @@ def sample_functions(
     factor: Tensor, n_draws: int, n_outputs: int, generator: Generator
 ) -> Tensor:
     """Return draws (n_draws, m, n_outputs) of covariance L L^T, for L = `factor`."""
-    normal = torch.randn(
-        n_draws, len(factor), n_outputs, generator=generator, dtype=factor.dtype
-    )
+    normal = normals((n_draws, len(factor), n_outputs), generator, factor.dtype)
     return factor @ normal.to(factor.device)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
 from skconvgp.networks._batched import FlatParameters, Parameters
 from skconvgp.networks._potentials import Potential
 from skconvgp.networks._training import (
@@ -187,7 +188,7 @@ def _move_(
     """Make a step in place."""
     friction, square = sampling.friction, sampling.step_size**2
     variance = square * friction * (2.0 - friction) * inverse_mass
-    normal = torch.randn(values.shape, generator=generator, dtype=values.dtype)
+    normal = normals(values.shape, generator, values.dtype)
     noise = normal.to(values.device) * variance.sqrt()
     momentum.mul_(1.0 - friction).sub_(square * inverse_mass * gradient).add_(noise)
     values.add_(momentum)

@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals, nothing, permutation
 from skconvgp.networks._batched import BatchedNetwork, FlatParameters, Parameters
 from skconvgp.networks._potentials import DataTerm
 
@@ -68,7 +69,7 @@ class Schedule:
         if self.batch_size is None or self.batch_size >= n_rows:
             yield None
         else:
-            order = torch.randperm(n_rows, generator=generator)
+            order = permutation(n_rows, generator)
             yield from torch.tensor_split(order, -(-n_rows // self.batch_size))
 
     def rate(self, share: float) -> float:
@@ -209,7 +210,7 @@ class _Best:
     def __init__(self, validation: ValidationLoss, patience: int) -> None:
         self._validation, self._patience = validation, patience
         self.parameters: Parameters = {}
-        self._lowest = torch.empty(0)
+        self._lowest = nothing(0)
         self._n_idle = 0
 
     def look(self, parameters: Parameters) -> bool:
@@ -234,9 +235,7 @@ def initial_parameters(
 ) -> Parameters:
     """Return draws of the prior, with the device and precision of `like`."""
     return {
-        name: torch.randn(n_draws, *shape, generator=generator, dtype=torch.float64).to(
-            like
-        )
+        name: normals((n_draws, *shape), generator).to(like)
         for name, shape in network.shapes.items()
     }
 

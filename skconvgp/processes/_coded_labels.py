@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import to_numpy
+from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.inference import LabelCode, Sites
 from skconvgp.processes._coefficients import CoefficientProcess, CoefficientState
 from skconvgp.processes._run import Resources
@@ -65,7 +65,7 @@ class CodedLabelProcess(CoefficientProcess, ABC):
         """Return the total weight (c,) of the samples of each class."""
         n_classes = len(self.offset)
         totals = np.bincount(self.codes, self.model.weights, minlength=n_classes)
-        return torch.as_tensor(totals)
+        return rows_to_tensor(totals)
 
     def of_mean_variance(self) -> Self:
         """Return the process whose one variance is the mean over latent functions.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import lift
+from skconvgp._tensors import nothing
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, thaw, to_numpy
 from skconvgp.inference import CovarianceUpdate, join_updates, posterior_mean
@@ -108,13 +109,13 @@ class CoefficientProcess:
                     excess = max(excess, *clipped)
                 if needs_cov:
                     halves.append(list(self.updates(state, cross)))
-            cov, cov_scale = torch.empty(0), 0.0
+            cov, cov_scale = nothing(0), 0.0
             if needs_cov:
                 prior = self.prior.covariance(rows, run, unit)
                 cov_scale = float(prior.diagonal().mean())
                 joined = map(join_updates, map(list, zip(*halves, strict=True)))
                 cov = torch.stack([one.covariance(prior) for one in joined], dim=2)
-            var = torch.cat(variances, 1).mT if variances else torch.empty(0, 1)
+            var = torch.cat(variances, 1).mT if variances else nothing(0, 1)
             return Latent(
                 to_numpy(torch.cat(means)),
                 to_numpy(self._of_outputs(var)),

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import CompletedGram, Completion
-from skconvgp.engine import KernelOracle, MatrixOracle, SampleOracle
+from skconvgp.engine import KernelOracle, MatrixOracle, SampleOracle, rows_to_tensor
 from skconvgp.exceptions import CompletionError
 from skconvgp.processes._facts import Fact, Unexplained, Unfinished
 from skconvgp.processes._prior import KernelPrior, PlainPrior
@@ -87,7 +87,7 @@ def sample_oracle(
     problem: Problem, prior: PlainPrior, run: Run, n_allowed: int
 ) -> SampleOracle:
     """Return the oracle from which completions get entries of the Gram matrix."""
-    codes = None if problem.codes is None else torch.as_tensor(problem.codes)
+    codes = None if problem.codes is None else rows_to_tensor(problem.codes)
     oracle = prior.cached_oracle(run)
     assert isinstance(oracle, KernelOracle | MatrixOracle)
     n_position_pairs = prior.n_position_pairs if isinstance(prior, KernelPrior) else 1

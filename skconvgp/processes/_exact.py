@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import GramOperator, IterativeSolver, Solution, Solver
+from skconvgp._tensors import int_range, permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     KernelGram,
@@ -152,7 +153,7 @@ class ExactProcess(CovarianceUpdateProcess):
         """
         if self.loo is not None:
             return kept_values(*self.loo)
-        all_indices = torch.arange(self.model.n_samples)
+        all_indices = int_range(self.model.n_samples)
         return self._left_out(all_indices, resources, is_whole=True)
 
     def leave_one_out_subset(
@@ -166,7 +167,7 @@ class ExactProcess(CovarianceUpdateProcess):
         if n <= LEFT_OUT or not isinstance(self.solver, IterativeSolver):
             return np.arange(n), *self.leave_one_out(resources)
         generator = resources.generator()
-        indices = torch.randperm(n, generator=generator)[:LEFT_OUT].sort().values
+        indices = permutation(n, generator)[:LEFT_OUT].sort().values
         return to_numpy(indices), *self._left_out(indices, resources, is_whole=False)
 
     def _left_out(
@@ -366,7 +367,7 @@ def fit_exact(
         report["residual"],
     )
     if keeps_left_out:
-        every = torch.arange(problem.n_samples, device=device)
+        every = int_range(problem.n_samples, device)
         if inverse_diag is None:
             loo = process.with_versions(state, every, y.dtype)
         else:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import CompletedGram, Expansion, FeatureMap
+from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray, OnStep
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import freeze, slices, stream_rows, thaw, to_numpy
@@ -205,6 +206,6 @@ def expanded(prior: ExpansionPrior, rows: NDArray[Any], run: Run) -> Completed:
     features = torch.cat([block.to(HOST) for block in blocks])
     diag = (features * features).sum(1)
     gram = CompletedGram(
-        features, torch.arange(0), torch.ones((), dtype=features.dtype), 0
+        features, int_range(0), torch.ones((), dtype=features.dtype, device="cpu"), 0
     )
     return Completed(gram, diag, clock(run.config.device) - start, [])

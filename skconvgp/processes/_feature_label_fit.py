@@ -15,8 +15,9 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import lift
+from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
-from skconvgp.engine import freeze, slices, to_numpy, to_tensor
+from skconvgp.engine import freeze, rows_to_tensor, slices, to_numpy, to_tensor
 from skconvgp.inference import ClassMoments, ClassSums, LabelCode
 from skconvgp.processes._coded_labels import left_out_outputs, of_outputs
 from skconvgp.processes._completed import Completed
@@ -65,7 +66,8 @@ ROWS = 4096  # of features that are summed at a time
 
 def follow_labels(models: Sequence[LabelModel], problem: Problem) -> bool:
     """Return whether a label alone says what the targets and the noise of it are."""
-    codes = torch.as_tensor(problem.codes)
+    assert problem.codes is not None
+    codes = rows_to_tensor(problem.codes)
     for model in models:
         if not isinstance(model, NoisyModel):
             return False
@@ -250,7 +252,7 @@ def sum_by_class(problem: Problem, features: Tensor, n_classes: int) -> ClassSum
     moments = ClassMoments.empty(n_classes, r, torch.float64, features.device)
     weights = to_tensor(problem.weights, features.device)
     codes = to_tensor(np.asarray(problem.codes), features.device)
-    labels = torch.arange(n_classes, device=features.device)
+    labels = int_range(n_classes, features.device)
     for part in slices(n, ROWS):
         of_class = (codes[part, None] == labels) * weights[part, None]
         moments.add(features[part].to(torch.float64), of_class)
@@ -294,8 +296,8 @@ def _best(
     assert problem.codes is not None
     whole = sums.moments.sum(0)
     judged = spread_over_classes(problem.codes, JUDGED)
-    codes = torch.as_tensor(problem.codes)[judged]
-    weights = torch.as_tensor(problem.weights)[judged]
+    codes = rows_to_tensor(problem.codes)[judged]
+    weights = rows_to_tensor(problem.weights)[judged]
 
     def loss(one: Candidate) -> float:
         data = FeatureSites.of(rows.features, rows.residual_diag, problem, one.code)

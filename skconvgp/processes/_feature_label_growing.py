@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Generator
 
 from skconvgp._protocols import lift
-from skconvgp.engine import freeze, thaw, to_numpy, to_tensor
+from skconvgp.engine import freeze, rows_to_tensor, thaw, to_numpy, to_tensor
 from skconvgp.processes._coded_labels import of_outputs
 from skconvgp.processes._expansion import ExpansionPrior
 from skconvgp.processes._feature_label_fit import (
@@ -63,9 +63,9 @@ def by_columns(
     problem = Problem(
         to_numpy(features), model.targets, model.weights, model.scale, codes
     )
-    weights = torch.as_tensor(model.weights)
-    targets = process.likelihood.targets(torch.as_tensor(codes), n_classes, weights)
-    targets = replace(targets, offset=torch.as_tensor(process.offset))
+    weights = rows_to_tensor(model.weights)
+    targets = process.likelihood.targets(rows_to_tensor(codes), n_classes, weights)
+    targets = replace(targets, offset=rows_to_tensor(process.offset))
     labels = NoisyModel(process.likelihood, targets, weights, problem.inputs)
     require_columns("partial_fit", [labels], problem)
     noise = max(model.noise, SMALLEST_NOISE[features.dtype])

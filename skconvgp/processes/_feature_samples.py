@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 import torch
 from torch import Generator, Tensor
 
+from skconvgp._tensors import uniforms
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy, to_tensor
 from skconvgp.inference import (
@@ -186,8 +187,8 @@ class Reservoir(Generic[Rows]):
         # The keys of earlier samples are drawn again: then a seed gives each sample the
         # same key, however samples are cut into batches.
         n, device = n_before + len(data.features), data.features.device
-        keys = torch.rand(n, generator=generator)[n_before:]
-        indices = torch.arange(n_before, n)
+        keys = uniforms((n,), generator, torch.float32)[n_before:]
+        indices = torch.arange(n_before, n, dtype=torch.int64, device="cpu")
         return cls(indices.to(device), keys.to(device), data)._smallest()
 
     def __add__(self, other: Self) -> Self:

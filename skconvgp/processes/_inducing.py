@@ -15,6 +15,7 @@ import torch
 from scipy.cluster.vq import kmeans2
 from torch import Generator, Tensor
 
+from skconvgp._tensors import permutation, random_ints, reals, uniforms
 from skconvgp._typing import FloatArray, ImageShape, Scalar
 from skconvgp.backends import Responses, ResponsesChoice, choose_responses
 from skconvgp.engine import require_memory, slices, to_numpy, to_tensor
@@ -269,7 +270,7 @@ def choose_patches(
     if isinstance(how, Tensor):
         return how
     if not isinstance(how, str):
-        given = torch.as_tensor(how, dtype=torch.float64)
+        given = reals(how)
         return kernel.normalize(given, (channels, height, width))
     grid = kernel.grid((channels, height, width))
     shape = (grid.channels, *grid.size)
@@ -278,9 +279,9 @@ def choose_patches(
     drawn = _sampled(kernel, images, n_patches, generator, is_averaged)
     sampled = to_numpy(drawn)
     different, counts = np.unique(sampled, axis=0, return_counts=True)
-    order = to_numpy(torch.randperm(len(different), generator=generator))
+    order = to_numpy(permutation(len(different), generator))
     if how == "uniform" or len(different) <= n_patches:
-        return torch.as_tensor(different[order[:n_patches]]).reshape(-1, *shape)
+        return torch.from_numpy(different[order[:n_patches]]).reshape(-1, *shape)
     common = int(counts.argmax())
     has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(sampled)
     with warnings.catch_warnings():
@@ -291,11 +292,11 @@ def choose_patches(
             max(1, n_patches - has_background),
             iter=LLOYD_ROUNDS,
             minit="points",
-            seed=int(torch.randint(2**31, (1,), generator=generator)),
+            seed=int(random_ints(2**31, (1,), generator)),
         )
     if has_background:
         chosen = np.vstack([chosen, different[common]])
-    return torch.as_tensor(np.unique(chosen, axis=0)).reshape(-1, *shape)
+    return torch.from_numpy(np.unique(chosen, axis=0)).reshape(-1, *shape)
 
 
 def _sampled(
@@ -311,7 +312,7 @@ def _sampled(
     """
     of_an_image = kernel.grid(cast(ImageShape, images.shape[1:])).n_patches
     n_images = max(SAMPLED_IMAGES, FEWEST_OF_A_CENTRE * n_patches // of_an_image)
-    order = torch.randperm(len(images), generator=generator)[:n_images]
+    order = permutation(len(images), generator)[:n_images]
     n_each = -(-2 * SAMPLED_PATCHES // len(order))
     drawn = []
     for part in slices(len(order), IMAGES_AT_ONCE):
@@ -320,7 +321,7 @@ def _sampled(
             given[1::2] = flip(given[1::2])
         patches = kernel.normalized_patches(given)
         patches = patches.flatten(1, 2).flatten(2)
-        keys = torch.rand(patches.shape[:2], generator=generator)
+        keys = uniforms(patches.shape[:2], generator, torch.float32)
         spots = keys.argsort(1)[:, :n_each, None].expand(-1, -1, patches.shape[2])
         drawn.append(patches.gather(1, spots).flatten(0, 1))
     return torch.cat(drawn)

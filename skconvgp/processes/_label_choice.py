@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -39,7 +38,7 @@ def best_model(
     best: tuple[LabelModel, float, LabelPosterior] | None = None
     least, facts = math.inf, list[Fact]()
     assert problem.codes is not None
-    codes = torch.as_tensor(problem.codes)
+    codes = rows_to_tensor(problem.codes)
     for model in models:
         amplitude = amplitude_of_model(
             model, gram, mean_diag, problem.codes, prior_amplitude, noise

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._protocols import FeatureMap, lift
+from skconvgp._tensors import normals
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
@@ -85,7 +86,7 @@ def label_draws(
         state = thaw(process.state, placement.device)
         posterior = state.posterior
         normal, errors = (
-            torch.randn(size, k * n_draws, generator=generator, dtype=torch.float64)
+            normals((size, k * n_draws), generator)
             for size in (width, len(posterior.noise))
         )
         weights = math.sqrt(process.amplitude) * normal.to(posterior.noise)

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from skconvgp._protocols import Targets
+from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
-from skconvgp.engine import freeze
+from skconvgp.engine import freeze, rows_to_tensor
 from skconvgp.inference import (
     ClassSums,
     Coefficients,
@@ -42,15 +43,21 @@ LEAST_FOR_MEAN = 3  # functions; the factor of two takes longer than it saves
 
 def model_of_classes(model: NoisyModel, problem: Problem) -> NoisyModel:
     """Return the model of a sample of each class, given that of all samples."""
+    assert problem.codes is not None
     n_classes = len(model.offset)
-    every = torch.arange(n_classes)
-    codes = torch.cat([torch.as_tensor(problem.codes), every])
+    every = int_range(n_classes)
+    codes = torch.cat([rows_to_tensor(problem.codes), every])
     # Classes are added with weights of zero, so that none is missing.
     weights = torch.cat([model.weights, model.weights.new_zeros(n_classes)])
     targets = model.likelihood.targets(codes, n_classes, weights)
     assert targets.noise is not None
     own = Targets(targets.values[-n_classes:], model.offset, targets.noise[-n_classes:])
-    return NoisyModel(model.likelihood, own, torch.ones(n_classes), EqualInputs(every))
+    return NoisyModel(
+        model.likelihood,
+        own,
+        torch.ones(n_classes, dtype=torch.float64, device="cpu"),
+        EqualInputs(every),
+    )
 
 
 @dataclass(frozen=True)

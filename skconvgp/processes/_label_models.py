@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import Likelihood, LinkLikelihood, Targets
+from skconvgp._tensors import int_range
 from skconvgp.inference import (
     LABEL_COPIES,
     EqualInputs,
@@ -206,7 +207,7 @@ class LinkModel:
     @property
     def offset(self) -> Tensor:
         """Prior means (k,), all zero."""
-        return torch.zeros(self._n_classes, dtype=torch.float64)
+        return torch.zeros(self._n_classes, dtype=torch.float64, device="cpu")
 
     @property
     def has_one_latent(self) -> bool:
@@ -311,7 +312,7 @@ def spread_over_classes(codes: NDArray[Any], most: int) -> Tensor:
     """Return sorted indices of at most so many samples, in the same class shares."""
     n = len(codes)
     if n <= most:
-        return torch.arange(n)
+        return int_range(n)
     by_class = np.argsort(codes, kind="stable")
     return torch.from_numpy(np.sort(by_class[np.linspace(0, n - 1, most).astype(int)]))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import lift
+from skconvgp._tensors import nothing
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
@@ -156,7 +157,7 @@ class LabelProcess:
                     covariances.append(self._covariance(state, cross, *parts))
                 if needs_cov:
                     crosses.append(cross)
-            cov, cov_scale = torch.empty(0), 0.0
+            cov, cov_scale = nothing(0), 0.0
             if needs_cov:
                 prior = self.prior.covariance(rows, run, self.model.mean_diag)
                 cov_scale = float(prior.diagonal().mean())
@@ -165,7 +166,10 @@ class LabelProcess:
             facts: list[Fact] = []
             if excess > CLIP_TOLERANCE:
                 facts.append(Exceeded(excess))
-            var, between = torch.empty(0, 1), torch.empty(0)
+            var, between = (
+                nothing(0, 1),
+                nothing(0),
+            )
             if covariances:
                 var, between, clipped = _variances(torch.cat(covariances))
                 if clipped > CLIP_TOLERANCE:
@@ -360,9 +364,9 @@ def _variances(cov: Tensor) -> tuple[Tensor, Tensor, float]:
 
     The excess is how far below zero rounding had taken a variance.
     """
-    var, between = cov, torch.empty(0)
+    var, between = cov, nothing(0)
     if cov.ndim == 3:
         between, var = cov, cov.diagonal(dim1=1, dim2=2)
-        between = between if var.shape[1] > 1 else torch.empty(0)
+        between = between if var.shape[1] > 1 else nothing(0)
     clipped = float((-var).clamp(min=0.0).max())
     return var.clamp(min=0.0), between, clipped

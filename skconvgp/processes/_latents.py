@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skconvgp._tensors import nothing
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy
 from skconvgp.inference import CovarianceUpdate, join_updates, posterior_mean
@@ -122,12 +123,12 @@ class CovarianceUpdateProcess(ABC):
                     variances.append(var)
                 if needs_cov:
                     updates.append(update)
-            cov, cov_scale = torch.empty(0), 0.0
+            cov, cov_scale = nothing(0), 0.0
             if needs_cov:
                 prior = self.prior.covariance(rows, run, unit)
                 cov_scale = float(prior.diagonal().mean())
                 cov = join_updates(updates).covariance(prior)[:, :, None]
-            var = torch.cat(variances)[:, None] if variances else torch.empty(0, 1)
+            var = torch.cat(variances)[:, None] if variances else nothing(0, 1)
             facts = self.facts_of(clipped, needs_var=needs_var) if has_state else []
             mean = to_numpy(torch.cat(means))
             return Latent(mean, to_numpy(var), to_numpy(cov), cov_scale, facts=facts)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._protocols import IterativeSolver
+from skconvgp._tensors import int_range, permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_tensor
 from skconvgp.inference import (
@@ -67,7 +68,7 @@ def inverse_diag_by_input(
     """
     if indices is None:
         sums: Tensor = solver.inverse_diag(state)
-        indices = torch.arange(len(sums), device=sums.device)
+        indices = int_range(len(sums), sums.device)
     else:
         sums = solver.inverse_diag_of(state, indices)
     inputs = inputs.to(sums.device)
@@ -191,7 +192,7 @@ def deviation_excess(solver: Any, state: Any, is_converged: bool) -> float:
         return 0.0
     noise = state.noise
     # A separate seed, so that later draws do not depend on whether this is reported.
-    shuffled = torch.randperm(len(noise), generator=torch.Generator().manual_seed(0))
+    shuffled = permutation(len(noise), torch.Generator().manual_seed(0))
     indices = shuffled[:COMPARED].sort().values.to(noise.device)
     bounds = solver.left_out_variances(state, indices)
     if bounds is None:

@@ -288,7 +288,7 @@ class NeighborSolver:
         return neighbors, weights
 
     def _equal_weights(self, neighbors: Tensor) -> Tensor:
-        return torch.ones(()).expand(neighbors.shape)
+        return torch.ones((), dtype=torch.float64, device="cpu").expand(neighbors.shape)
 
 
 def is_weighted(localization: Localization) -> bool:

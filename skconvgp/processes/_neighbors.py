@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._protocols import Localization
+from skconvgp._tensors import int_range, permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
@@ -128,7 +129,7 @@ class NeighborProcess:
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
             solver = self._solver(resources.run(placement))
-            indices, noise = torch.arange(n), self.model.noise
+            indices, noise = int_range(n), self.model.noise
             posterior = solver.solve(solver.without_equal_inputs(indices), noise)
             return solver.left_out(posterior.mean, posterior.var, indices, noise)
 
@@ -297,7 +298,7 @@ def left_out_neighborhoods(
 
 def left_out_indices(n: int, generator: Generator) -> Tensor:
     """Return the indices of at most 300 of n samples, in order."""
-    return torch.randperm(n, generator=generator)[:LEFT_OUT].sort().values
+    return permutation(n, generator)[:LEFT_OUT].sort().values
 
 
 def _choose(
@@ -347,13 +348,13 @@ def _evidence(solver: NeighborSolver, noise: float, amplitude: Tensor) -> Tensor
     weights of a localization.
     """
     y, w = solver.observations()
-    first = torch.arange(solver.n_searched)
+    first = int_range(solver.n_searched)
     oracle = solver.prior.oracle(solver.run, "fit")
     gram = oracle.block(first, first) / solver.mean_diag
     state = Cholesky().init(DenseGram(gram), noise / w[first])
     quadratic = Cholesky().half_solve(state, y[first]).square().sum(0)
     logdet = Cholesky().logdet(state)
-    later = torch.arange(len(first), len(y))
+    later = torch.arange(len(first), len(y), dtype=torch.int64, device="cpu")
     if len(later):
         around = solver.of_training(later, only_earlier=True)
         posterior = solver.solve(around, noise)

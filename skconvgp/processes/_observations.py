@@ -114,7 +114,7 @@ def observe_labels(
     """
     assert problem.codes is not None
     assert collapsed.loo_subset is not None
-    codes = torch.as_tensor(problem.codes)
+    codes = rows_to_tensor(problem.codes)
     indices, mean, _ = collapsed.loo_subset
     of_some = codes[torch.from_numpy(indices)]
     weights = rows_to_tensor(problem.weights[indices])

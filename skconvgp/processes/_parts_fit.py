@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray, ImageShape, OnStep
 from skconvgp.engine import (
     Placement,
@@ -98,7 +99,7 @@ class PartChoice:
         terms = terms_of(self.kernel)
         if not any(isinstance(term.kernel, PatchKernel) for term in terms):
             # Drawn, as with the same seed each time: images may come in some order.
-            order = torch.randperm(len(both), generator=Generator().manual_seed(0))
+            order = permutation(len(both), Generator().manual_seed(0))
             few = see(view, both[order[:FEW]], run.config.device, torch.float64)
             dtype = resources.with_precision(self._prior(few), run).tile_dtype
             seen = _in_precision(view, both, seen, dtype, run)
@@ -271,7 +272,7 @@ class PartsPlan:
     ) -> tuple[_Built, FloatArray]:
         """Return parts of at most `JUDGED` images, and the weights of all parts."""
         n = len(problem.rows)
-        drawn = torch.randperm(n, generator=resources.generator())[:JUDGED]
+        drawn = permutation(n, resources.generator())[:JUDGED]
         indices = to_numpy(drawn.sort().values)
         judged = problem.take(indices, is_precomputed=False)
         equal = equal_weights(len(self.choices))

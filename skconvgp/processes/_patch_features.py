@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
 from skconvgp._typing import ImageShape, Scalar
 from skconvgp.backends import Responses
 from skconvgp.kernels import PatchKernel
@@ -64,7 +65,7 @@ def whitening(
 def place_grid(grid: PatchGrid, n_locations: tuple[int, int]) -> list[Tensor]:
     """Return the places along the height and along the width, in pixels."""
     return [
-        ((torch.arange(n) + 0.5) * (size / n) - 0.5).to(torch.float64) * grid.stride
+        ((int_range(n).to(torch.float64) + 0.5) * (size / n) - 0.5) * grid.stride
         for size, n in zip(grid.shape, n_locations, strict=True)
     ]
 
@@ -117,7 +118,7 @@ def _whitened_axis(kernel: PatchKernel, places: Tensor, positions: Tensor) -> Te
     """Return whitened covariances (a, m) of places with positions along a side."""
     length = kernel.location_lengthscale
     if length is None:
-        return torch.ones(1, len(positions), dtype=torch.float64)
+        return torch.ones(1, len(positions), dtype=torch.float64, device="cpu")
     cross, among = (
         torch.exp(-((places[:, None] - others) / cast(Scalar, length)).square() / 2)
         for others in (positions, places)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from skconvgp._tensors import uniforms
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy, to_tensor
 from skconvgp.inference import (
@@ -71,7 +72,7 @@ class PatchImages:
 
     def in_precision(self, dtype: torch.dtype) -> Self:
         """Return a copy with images in the precision of tiles."""
-        rows = to_numpy(torch.tensor(self.rows, dtype=dtype))
+        rows = to_numpy(torch.tensor(self.rows, dtype=dtype, device="cpu"))
         return type(self)(rows, self.samples, self.of)
 
     def merge(
@@ -163,7 +164,7 @@ def draw_keys(n_before: int, n_images: int, generator: Generator) -> Tensor:
     The keys of earlier ones are drawn again: a seed gives each image the same key,
     however images are cut into batches.
     """
-    return torch.rand(n_before + n_images, generator=generator)[n_before:]
+    return uniforms((n_before + n_images,), generator, torch.float32)[n_before:]
 
 
 def unexplained_of(

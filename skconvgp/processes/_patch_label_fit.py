@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
 from skconvgp.engine import freeze, rows_to_tensor, to_numpy
 from skconvgp.inference import (
@@ -112,7 +113,7 @@ class _Kept:
         of_images = replace(
             model.take(codes),
             weights=weights[images, codes],
-            inputs=EqualInputs(torch.arange(len(subset.rows))).take(images),
+            inputs=EqualInputs(int_range(len(subset.rows))).take(images),
         )
         gram, of_labels = features @ features.mT, to_numpy(codes)
         amplitude = amplitude_of_model(
@@ -147,8 +148,8 @@ class _Kept:
         """Return the mean log loss of leave-one-out probabilities."""
         samples = self.reading.subset.samples
         mean, var = map(rows_to_tensor, self.left_out(candidate, functions))
-        codes = torch.as_tensor(self.codes[samples])
-        weights = torch.as_tensor(self.reading.problem.weights[samples])
+        codes = rows_to_tensor(self.codes[samples])
+        weights = rows_to_tensor(self.reading.problem.weights[samples])
         return left_out_loss(candidate.model, mean, var, codes, weights, True)
 
 

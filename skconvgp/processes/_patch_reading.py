@@ -10,7 +10,8 @@ from typing import Self
 import torch
 from torch import Generator, Tensor
 
-from skconvgp.engine import to_numpy
+from skconvgp._tensors import integers
+from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.inference import (
     ClassMoments,
     ClassSums,
@@ -146,7 +147,7 @@ class Reading:
         """Return the weight (m, c) of the samples of each class that show an image."""
         codes = self.problem.codes
         assert codes is not None
-        one_hot = torch.nn.functional.one_hot(torch.as_tensor(codes), n_classes)
+        one_hot = torch.nn.functional.one_hot(rows_to_tensor(codes), n_classes)
         weights = to_numpy(one_hot) * self.problem.weights[:, None]
         return self.images.sum(weights, self.data.weights.device)
 
@@ -158,7 +159,7 @@ class Reading:
         features = torch.empty(shape, dtype=torch.float64, device=device)
         for part, block in prior.blocks(self.images.rows, run, "fit"):
             add(part, block)
-            ends = torch.tensor([part.start, part.stop])
+            ends = integers([part.start, part.stop])
             first, last = torch.searchsorted(self.kept, ends)
             features[first:last] = block[self.kept[first:last] - part.start].to(
                 features

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from skconvgp._tensors import normals
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
@@ -102,7 +103,7 @@ def pathwise_draws(
 
         def directions(factor: Tensor, _jitter: float, n_columns: int) -> Tensor:
             size = len(factor), n_columns
-            return torch.randn(size, generator=generator, dtype=torch.float64)
+            return normals(size, generator)
 
         return _coefficient_draws(
             process, rows, n_draws, resources, directions, generator
@@ -124,7 +125,7 @@ def pathwise_draws(
     features = feature_map(prior.kernel, prior.map_shape, n_features, generator)
     k = process.dual.shape[1]
     size = features.n_features, k * n_draws
-    weights = torch.randn(size, generator=generator, dtype=torch.float64)
+    weights = normals(size, generator)
     weights /= math.sqrt(model.mean_diag)
     needed, begin = frozen_bytes(process.state), generator.get_state()
 

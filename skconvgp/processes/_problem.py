@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skconvgp._tensors import integers
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
 from skconvgp.inference import EqualInputs, mean_variance
@@ -91,7 +91,8 @@ class Problem:
         """
         if self.codes is None:
             return self.left_out_weights
-        weights, codes = rows_to_tensor(self.weights), torch.as_tensor(self.codes)
+        weights = rows_to_tensor(self.weights)
+        codes = rows_to_tensor(self.codes)
         return to_numpy(self.inputs.removed_of_class(weights, codes))
 
     @property
@@ -334,7 +335,7 @@ def _equal_inputs(rows: NDArray[Any], n_versions: int) -> EqualInputs:
     for row in rows:
         digest = hash((row + 0.0).tobytes())  # the sum turns -0.0 into 0.0
         indices.append(index_of.setdefault(digest, len(index_of)))
-    return EqualInputs(torch.tensor(indices), n_versions)
+    return EqualInputs(integers(indices), n_versions)
 
 
 def knows_class(

@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import ExpectedSites, VariationalLikelihood
+from skconvgp._tensors import int_range, permutation
 from skconvgp.engine import freeze, to_numpy, to_tensor
 from skconvgp.inference import Coefficients, NaturalPosterior
 from skconvgp.processes._coefficients import CoefficientState
@@ -212,7 +213,7 @@ class _Ascent:
         show = run.progress("variational steps", unit="steps")
         n_steps = steps.max_iter * n_batches
         for epoch in range(steps.max_iter):
-            order = torch.randperm(n, generator=generator)
+            order = permutation(n, generator)
             total = 0.0
             for i, batch in enumerate(order.tensor_split(n_batches)):
                 is_last = i == n_batches - 1
@@ -278,7 +279,7 @@ class _Ascent:
         coefficients = self.posterior.factored_()
         bound = -float(torch.stack([one.divergence() for one in coefficients]).sum())
         parts = []
-        for batch in torch.arange(n).tensor_split(steps.n_batches(n)):
+        for batch in int_range(n).tensor_split(steps.n_batches(n)):
             latents = self._latents(batch, coefficients, run, is_judged=False)
             sites = latents.sites
             bound += float(sites.log_prob @ self.weights[batch.to(self.weights.device)])
@@ -293,7 +294,7 @@ class _Ascent:
                 )
             )
         loo_mean, loo_var = self._left_out(*map(torch.cat, zip(*parts, strict=True)))
-        scale = torch.as_tensor(problem.scale).to(self.root)
+        scale = torch.from_numpy(problem.scale).to(self.root)
         has_one_latent = len(self.root) < problem.targets.shape[1]
         outputs = self.root.new_tensor([[-1.0, 1.0]]) if has_one_latent else scale
         dual = self.root * torch.stack([one.mean for one in coefficients], 1)

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from skconvgp._parts import Part
 from skconvgp._protocols import GramOperator, Solution
 from skconvgp._settings import is_int, is_number, one_of, require
+from skconvgp._tensors import int_range
 from skconvgp.linalg import (
     BoundedInverse,
     LowRankPlusDiagonal,
@@ -282,7 +283,7 @@ default="pivoted_cholesky"
 
     def inverse_diag(self, state: ConjugateGradientState) -> Tensor:
         """Return the diagonal (n,) of M^-1, by a solution for each sample."""
-        everyone = torch.arange(len(state.noise), device=state.noise.device)
+        everyone = int_range(len(state.noise), state.noise.device)
         return self._inverse_diag(state, everyone, self.tolerance)
 
     def inverse_diag_of(self, state: ConjugateGradientState, indices: Tensor) -> Tensor:
@@ -308,7 +309,7 @@ default="pivoted_cholesky"
         noise = above_rounding(state.noise, state.gram.diag())
         parts = []
         for block in torch.split(indices, ROOT_BLOCK):
-            each = torch.arange(len(block), device=block.device)
+            each = int_range(len(block), block.device)
             # Copied, since the operator may return a view of the Gram matrix.
             columns = state.gram.columns(block).clone()
             columns[block, each] += state.noise[block]
@@ -346,7 +347,7 @@ default="pivoted_cholesky"
         assert state.gram is not None
         parts = []
         for block in torch.split(indices, BLOCK):
-            each = torch.arange(len(block), device=block.device)
+            each = int_range(len(block), block.device)
             unit = state.noise.new_zeros(len(state.noise), len(block))
             unit[block, each] = 1.0
             value = self._solve(state, unit, tolerance).value

@@ -20,6 +20,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from skconvgp._ambient import public
 from skconvgp._settings import is_number
 from skconvgp._typing import ImageShape
 from skconvgp.engine import Placement, compute_at, rows_to_images, slices, to_numpy
@@ -83,6 +84,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    @public
     def transform(self, X: Any) -> Any:
         """Transform images.
 
@@ -217,6 +219,7 @@ class InvertibleTransformer(ImageTransformer):
 
     map_: InvertibleMap
 
+    @public
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the images that `transform` would turn into X.
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._protocols import TileBackend
+from skconvgp._tensors import permutation
 from skconvgp.backends import choose_backend
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._map_layer import has_tangent_kernel
@@ -78,7 +79,7 @@ def _different(images: Tensor, n: int) -> Tensor:
 
     They are drawn, since samples may lie in the order of their classes, or repeat.
     """
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    order = permutation(len(images), torch.Generator().manual_seed(0))
     kept: list[Tensor] = []
     for image in images[order[:DRAWN]]:
         if len(kept) < n and not any(torch.equal(image, other) for other in kept):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 from torch import Tensor
 
-from skconvgp._autograd import enabled_autograd
+from skconvgp._ambient import public
 from skconvgp._protocols import run_serially
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_pullback
@@ -43,7 +43,7 @@ __all__ = ["gram_gradient", "gram_vjp"]
 REMEDY = "use fewer samples, or `gram_vjp`, which stores no derivatives of K."
 
 
-@enabled_autograd()
+@public
 def gram_gradient(
     kernel: Kernel,
     X: Any,
@@ -155,7 +155,7 @@ def gram_gradient(
     return values[..., 0], values[..., 1:]
 
 
-@enabled_autograd()
+@public
 def gram_vjp(
     kernel: Kernel,
     X: Any,

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.backends import BackendChoice
 from skconvgp.engine import (
@@ -38,6 +39,7 @@ __all__ = ["gram_diag", "gram_matrix"]
 OWNER = "gram_matrix"  # of settings, in messages
 
 
+@public
 def gram_matrix(
     kernel: Kernel,
     X: Any,
@@ -158,6 +160,7 @@ def gram_matrix(
     return compute_at(placement, evaluate)
 
 
+@public
 def gram_diag(
     kernel: Kernel,
     X: Any,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skconvgp._ambient import public
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp.backends import BackendChoice, ReferenceBackend, choose_backend
@@ -76,6 +77,7 @@ class PrecisionReport:
         return "\n".join(lines)
 
 
+@public
 def check_precision(device: object = "auto") -> PrecisionReport:
     """Compare the arithmetic of a device with float64 on the CPU.
 
@@ -193,7 +195,7 @@ def _images() -> Tensor:
 
 def _waves(*shape: int) -> Tensor:
     """Return irregular numbers in [-1, 1]."""
-    index = torch.arange(math.prod(shape), dtype=torch.float64)
+    index = torch.arange(math.prod(shape), dtype=torch.float64, device="cpu")
     return torch.sin(index**2).reshape(shape)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import GenericKernelMixin, Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
@@ -14,6 +15,7 @@ from skconvgp.kernels import Kernel
 __all__ = ["NetworkKernel", "as_sklearn_kernel"]
 
 
+@public
 def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkKernel":
     """Return a kernel that scikit-learn's own estimators take.
 

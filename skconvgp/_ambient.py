@@ -1,0 +1,49 @@
+"""The state of torch in which everything is computed, whatever the caller's is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+
+__all__ = ["ordinary_torch", "public"]
+
+P = ParamSpec("P")
+Value = TypeVar("Value")
+HOST = torch.device("cpu")
+AUTOCAST = ("cpu", "cuda")  # devices with a switch each
+
+
+@contextmanager
+def ordinary_torch() -> Iterator[None]:
+    """Compute as torch does in a new thread, and restore the caller's state.
+
+    Under ``torch.no_grad`` derivatives would be zero without an error, and tensors that
+    are made under ``torch.inference_mode`` cannot be differentiated later. Under
+    ``torch.autocast`` products are rounded, and under a default device tensors of the
+    host are made elsewhere. What all threads share, such as the default precision, is
+    left alone: nothing that is computed depends on it.
+    """
+    with ExitStack() as entered:
+        if torch.is_inference_mode_enabled():
+            entered.enter_context(torch.inference_mode(False))
+        if not torch.is_grad_enabled():
+            entered.enter_context(torch.enable_grad())
+        for device in AUTOCAST:
+            if torch.is_autocast_enabled(device):
+                entered.enter_context(torch.autocast(device, enabled=False))
+        if torch.get_default_device() != HOST:
+            entered.enter_context(HOST)
+        yield
+
+
+def public(call: Callable[P, Value]) -> Callable[P, Value]:
+    """Return a function of users that computes under `ordinary_torch`."""
+
+    @wraps(call)
+    def behind_the_door(*args: P.args, **settings: P.kwargs) -> Value:
+        with ordinary_torch():
+            return call(*args, **settings)
+
+    return behind_the_door
