@@ -5,7 +5,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,13 @@ class Case:
             except ValueError as refusal:  # of settings that do not give this
                 found[name] = [np.asarray(str(refusal))]
         return found
+
+
+@cache
+def fitted_and_results(case: Case) -> tuple[BaseEstimator, dict[str, Any]]:
+    """Return the fit of a case and its results, which tests share."""
+    fitted = case.fit()
+    return fitted, case.results(fitted)
 
 
 def offers(estimator: BaseEstimator, name: str) -> bool:

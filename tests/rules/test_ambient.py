@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers.public import CASES, FUNCTIONS, as_arrays
+from tests.helpers.public import CASES, FUNCTIONS, as_arrays, fitted_and_results
 
 # Cases are short of samples and steps.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.* explains .*:UserWarning"
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:.* explains .*:UserWarning",
+    "ignore:Features of the completion exceed:UserWarning",
 )
 
 
@@ -96,12 +98,6 @@ def assert_same_bits(found, expected):
         for one, other in zip(arrays, expected[name], strict=True):
             assert one.dtype == other.dtype, name
             np.testing.assert_array_equal(one, other, err_msg=name)
-
-
-@cache
-def fitted_and_results(case):
-    fitted = case.fit()
-    return fitted, case.results(fitted)
 
 
 @in_every_state
