@@ -29,6 +29,7 @@ from skconvgp.estimators._labels import (
     as_labels,
     candidates_of,
     codes_of,
+    logarithms,
     most_probable,
     require_classes,
     targets_for,
@@ -107,6 +108,22 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """
         latents = self._calibrated_latents(X)
         return to_numpy(self.likelihood_.probabilities(*latents))
+
+    @public
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors; K(X, X_train) if precomputed.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n, n_classes)
+            Logarithms of what `predict_proba` returns; -inf where that is 0.
+        """
+        return logarithms(self.predict_proba(X))
 
     @public
     def decision_function(self, X: Any) -> FloatArray:

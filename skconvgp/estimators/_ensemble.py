@@ -19,7 +19,7 @@ from skconvgp.estimators._candidates import (
     usual_process,
 )
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._labels import accuracy, most_probable
+from skconvgp.estimators._labels import accuracy, logarithms, most_probable
 from skconvgp.estimators._mixture_weights import (
     independent_share,
     left_out_probabilities,
@@ -339,6 +339,22 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         return self._mix(
             ask_each(self.named_estimators_, lambda one: one.predict_proba(X))
         )
+
+    @public
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like
+            Images or vectors, as in `fit`.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n, n_classes)
+            Logarithms of what `predict_proba` returns; -inf where that is 0.
+        """
+        return logarithms(self.predict_proba(X))
 
     @public
     def loo_predict(self) -> NDArray[Any]:

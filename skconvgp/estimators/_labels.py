@@ -20,6 +20,7 @@ __all__ = [
     "as_labels",
     "candidates_of",
     "codes_of",
+    "logarithms",
     "most_probable",
     "require_classes",
     "require_one_kind",
@@ -94,6 +95,12 @@ def accuracy(
             UserWarning,
         )
     return score
+
+
+def logarithms(probabilities: FloatArray) -> FloatArray:
+    """Return the logarithms of probabilities; -inf for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
 
 
 def most_probable(classifier: Any, scores: NDArray[Any]) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from skconvgp.estimators._callbacks import FitTasks, with_callbacks
 from skconvgp.estimators._labels import (
     accuracy,
     as_labels,
+    logarithms,
     most_probable,
     require_classes,
 )
@@ -369,6 +370,22 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         log_proba = self._log_proba(self._outputs(X))
         latents, _ = self.calibration_.latents(log_proba, log_proba.new_empty(0))
         return to_numpy(latents.softmax(dim=1))
+
+    @public
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+            Images or vectors.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n, n_classes)
+            Logarithms of what `predict_proba` returns; -inf where that is 0.
+        """
+        return logarithms(self.predict_proba(X))
 
     @public
     def predict_latent(
