@@ -179,7 +179,8 @@ class BaseGP(KernelEstimator):
         Raises
         ------
         ValueError
-            For a precomputed kernel, nearest neighbours, or weights of another shape.
+            For a precomputed kernel, nearest neighbours, weights of another shape, or
+            a part that sees images through a transformer of another package.
 
         See Also
         --------

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.image_maps import PixelMap, Scattering
 
 __all__ = ["TransformedView", "TransformerFit"]
 
@@ -31,6 +33,22 @@ class TransformedView:
         shown = np.asarray(self.transformer.transform(to_numpy(images)))
         seen = rows_to_tensor(shown)
         return seen if seen.ndim == images.ndim else seen.reshape(len(seen), -1, 1, 1)
+
+    def with_slopes(self, images: Tensor) -> Tensor:
+        """Return transformed images that torch can differentiate."""
+        for one in _steps(self.transformer):
+            images = one.map_(images)
+        return images
+
+    def require_slopes(self) -> None:
+        """Raise a ValueError unless a map of tensors is known for each transformer."""
+        for one in _steps(self.transformer):
+            if not isinstance(getattr(one, "map_", None), PixelMap | Scattering):
+                raise ValueError(  # noqa: TRY004  (of a setting)
+                    f"Derivatives by inputs are not known for the transformer {one!r} "
+                    "of `parts`: use transformers of skconvgp.transforms, or pipelines "
+                    "of these."
+                )
 
 
 @dataclass(frozen=True)
@@ -61,3 +79,10 @@ class TransformerFit:
                 f"The transformer {self.transformer!r} of `parts` refused images of "
                 f"shape {tuple(images.shape)!r} (n, c, h, w): {error}"
             ) from error
+
+
+def _steps(transformer: Any) -> list[Any]:
+    """Return the fitted transformers of a pipeline, those of its steps included."""
+    if not isinstance(transformer, Pipeline):
+        return [] if transformer in (None, "passthrough") else [transformer]
+    return [one for _, step in transformer.steps for one in _steps(step)]

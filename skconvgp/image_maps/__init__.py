@@ -6,6 +6,7 @@ from skconvgp.image_maps._channels import (
     ChannelScaling,
     ChannelZCA,
 )
+from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.image_maps._scattered import ScatteredFit, ScatteredView
 from skconvgp.image_maps._scattering import Scattering
 from skconvgp.image_maps._upright import Upright
@@ -17,6 +18,7 @@ __all__ = [
     "ChannelZCA",
     "Contrast",
     "ImageBlocks",
+    "PixelMap",
     "PixelZCA",
     "Pooling",
     "ScatteredFit",

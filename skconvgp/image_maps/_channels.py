@@ -175,7 +175,9 @@ def _moments(
 def _logarithms(values: Tensor, offset: float | None) -> Tensor:
     if offset is None:
         return values
-    return values.sign() * torch.log1p(values.abs() / offset)
+    # Not those of torch, the derivatives of which are 0 at 0.
+    signs = torch.where(values < 0.0, -1.0, 1.0).to(values)
+    return signs * torch.log1p(signs * values / offset)
 
 
 def _mix(matrix: Any, images: Tensor) -> Tensor:

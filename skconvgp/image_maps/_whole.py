@@ -161,5 +161,6 @@ def _unit(images: Tensor) -> Tensor:
     """Return images as rows (n, d) of mean 0 and length 1, in double precision."""
     rows = _flat(images)
     rows = rows - rows.mean(1, keepdim=True)
-    length = rows.square().sum(1, keepdim=True).sqrt()
-    return rows / torch.where(length > 0.0, length, 1.0)
+    # Derivatives of the length at 0 are not finite.
+    squares = rows.square().sum(1, keepdim=True)
+    return rows / torch.where(squares > 0.0, squares, 1.0).sqrt()

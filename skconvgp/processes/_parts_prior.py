@@ -18,6 +18,7 @@ from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
 from skconvgp.processes._parts import Part
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._run import Run
+from skconvgp.processes._views import require_slopes
 
 __all__ = ["PartsPrior", "unit_of"]
 
@@ -123,6 +124,8 @@ class PartsPrior:
 
     def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
         """Return the derivatives (n1, d) by new images of sums over covariances."""
+        for part in self.parts:
+            require_slopes(part.view)
         images = self.images.images(rows)
         gradients = [
             factor * part.pull(images, sums, run).to(torch.float64)

@@ -11,7 +11,15 @@ from torch import Tensor
 from skconvgp._typing import ImageShape
 from skconvgp.engine import slices
 
-__all__ = ["AT_ONCE", "FitView", "SizedFitView", "View", "pull_through", "see"]
+__all__ = [
+    "AT_ONCE",
+    "FitView",
+    "SizedFitView",
+    "View",
+    "pull_through",
+    "require_slopes",
+    "see",
+]
 
 AT_ONCE = 64  # images
 
@@ -37,6 +45,25 @@ class SizedFitView(Protocol):
         ...
 
 
+@runtime_checkable
+class ArrayView(Protocol):
+    """A view by code that knows nothing of tensors, perhaps with derivatives."""
+
+    def with_slopes(self, images: Tensor) -> Tensor:
+        """Return what the view shows of images, so that torch can differentiate it."""
+        ...
+
+    def require_slopes(self) -> None:
+        """Raise a ValueError if there are no derivatives."""
+        ...
+
+
+def require_slopes(view: View | None) -> None:
+    """Raise a ValueError if a view has no derivatives by images."""
+    if isinstance(view, ArrayView):
+        view.require_slopes()
+
+
 def see(
     view: View | None, images: Tensor, device: torch.device, dtype: torch.dtype
 ) -> Tensor:
@@ -59,10 +86,12 @@ def pull_through(view: View | None, images: Tensor, by_seen: Tensor) -> Tensor:
     """Return derivatives by images, given those by images through a view."""
     if view is None:
         return by_seen.reshape(images.shape)
+    show = view.with_slopes if isinstance(view, ArrayView) else view
     parts = []
     for part in slices(len(images), AT_ONCE):
         given = images[part].to(torch.float64).requires_grad_()
-        seen = view(given)
-        (gradient,) = torch.autograd.grad(seen, given, by_seen[part].to(seen))
+        seen = show(given)
+        by_shown = by_seen[part].to(seen).reshape(seen.shape)
+        (gradient,) = torch.autograd.grad(seen, given, by_shown)
         parts.append(gradient)
     return torch.cat(parts)
